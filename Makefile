@@ -1,0 +1,59 @@
+# Everything a person needs, on a machine with only python3 (3.11 or later), git and make.
+#   make reproduce   environment, install, then every claim of the papers at quick scale -> claims/index.html
+#   make test        environment, install, then every check
+#   make lab         JupyterLab on the notebooks
+PYTHON ?= python3
+BIN := .venv/bin
+# The environment's programs first, also for programs that call others by name.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: reproduce test lab docs notebooks readme export check wheel clean help
+
+help:
+	@sed -n '2,4p' Makefile
+
+.venv/run: settings.ini setup.py constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -e '.[images]' -c constraints.txt
+	@touch $@
+
+.venv/dev: .venv/run
+	$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
+	@touch $@
+
+reproduce: .venv/run
+	vit-theory reproduce --out claims
+
+test: .venv/dev check
+	pytest
+
+# Style, types, and what the notebooks have stored. That package, README and notebooks are in step is tests/test_sync.py.
+check: .venv/dev
+	python tools/notebooks.py check
+	ruff check
+	mypy vit_theory
+
+lab: .venv/dev
+	jupyter lab nbs
+
+docs: .venv/dev
+	python docs/build.py
+
+# Write the package, run every notebook and store its outputs (twice gives no difference).
+notebooks: .venv/dev
+	nbdev_export
+	python tools/notebooks.py run
+	python tools/notebooks.py readme
+
+export: .venv/dev
+	nbdev_export
+	python tools/notebooks.py readme
+
+readme: .venv/dev
+	python tools/notebooks.py readme
+
+wheel: .venv/dev
+	python -m build --no-isolation
+
+clean:
+	rm -rf .venv _docs _proc build dist *.egg-info

@@ -1,0 +1,137 @@
+"""Keep notebooks, package and README in step.
+
+    python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean outputs
+    python tools/notebooks.py readme [--check]     write README.md from nbs/index.ipynb, or say whether it is stale
+    python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings and local paths?
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import nbformat
+from nbclient import NotebookClient
+from nbconvert import MarkdownExporter
+
+ROOT = Path(__file__).resolve().parent.parent
+NBS = ROOT / "nbs"
+# One thread and no progress bars: the same numbers and the same text every time.
+KERNEL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONHASHSEED": "0", "PYTHONWARNINGS": "default"}
+
+
+def notebooks(paths=()):
+    """The named notebooks, or all of nbs/, in reading order."""
+    found = [Path(p).resolve() for p in paths] or sorted(p for p in NBS.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+    missing = [str(p) for p in found if not p.is_file()]
+    if missing:
+        raise click.UsageError(f"no such notebook: {', '.join(missing)}")
+    return found
+
+
+def renumber_widgets(nb):
+    """Widget model ids are random; number them in order of use so that a second run changes nothing."""
+    text = nbformat.writes(nb)
+    ids = []
+    for match in re.finditer(r"\b[0-9a-f]{32}\b", text):
+        if match.group() not in ids:
+            ids.append(match.group())
+    for number, model in enumerate(ids):
+        text = text.replace(model, f"{number:032x}")
+    return nbformat.reads(text, as_version=4)
+
+
+def execute(path):
+    """Run one notebook in a fresh kernel in its own folder and store it with its outputs."""
+    nb = nbformat.read(path, as_version=4)
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    NotebookClient(
+        nb, timeout=1800, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}, record_timing=False
+    ).execute(env={**os.environ, **KERNEL})
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.execution_count = None
+            for output in cell.outputs:
+                output.pop("execution_count", None)
+                output.get("metadata", {}).pop("needs_background", None)
+    nb.metadata.pop("language_info", None)
+    nb.metadata["kernelspec"] = {"display_name": "python3", "language": "python", "name": "python3"}
+    scratch = path.with_suffix(".tmp")
+    nbformat.write(renumber_widgets(nb), scratch)
+    scratch.replace(path)
+    subprocess.run(["nbdev_clean", "--fname", str(path)], check=True, cwd=ROOT)
+
+
+def faults(path):
+    """What is wrong with the stored outputs of a notebook, one line each."""
+    name = path.relative_to(ROOT)
+    executed = False
+    for number, cell in enumerate(nbformat.read(path, as_version=4).cells):
+        if cell.cell_type != "code":
+            continue
+        executed |= bool(cell.outputs)
+        for output in cell.outputs:
+            text = "".join(output.get("text", "")) + "".join(output.get("data", {}).get("text/plain", ""))
+            if output.output_type == "error":
+                yield f"{name}: cell {number} stored an error: {output.ename}: {output.evalue}"
+            if output.get("name") == "stderr":
+                yield f"{name}: cell {number} wrote to stderr: {text[:100]!r}"
+            if str(Path.home()) in text or str(ROOT) in text:
+                yield f"{name}: cell {number} shows a path of this machine: {text[:100]!r}"
+    if not executed:
+        yield f"{name}: no output is stored; run: python tools/notebooks.py run {name}"
+
+
+def readme_text():
+    """README.md as nbs/index.ipynb makes it: prose, code and text results, without hidden cells and front matter."""
+    nb = nbformat.read(NBS / "index.ipynb", as_version=4)
+    nb.cells = [c for c in nb.cells if not re.match(r"#\|\s*(hide|export|default_exp)\b", c.source)]
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.source = re.sub(r"^#\|.*\n", "", cell.source, flags=re.M)
+    body, resources = MarkdownExporter().from_notebook_node(nb)
+    if resources.get("outputs"):
+        raise click.ClickException("nbs/index.ipynb has picture outputs; README.md can only link to pictures that are files")
+    return re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
+
+
+@click.group(help=__doc__)
+def main():
+    pass
+
+
+@main.command()
+@click.argument("paths", nargs=-1)
+def run(paths):
+    """Execute notebooks in place."""
+    for path in notebooks(paths):
+        click.echo(f"run {path.relative_to(ROOT)}")
+        execute(path)
+
+
+@main.command()
+@click.argument("paths", nargs=-1)
+def check(paths):
+    """Look at the stored outputs."""
+    found = [line for path in notebooks(paths) for line in faults(path)]
+    click.echo("\n".join(found) or "notebooks: executed, no errors, nothing on stderr")
+    sys.exit(bool(found))
+
+
+@main.command()
+@click.option("--check", is_flag=True, help="write nothing; exit 1 when README.md is stale")
+def readme(check):
+    """README.md from nbs/index.ipynb."""
+    text, path = readme_text(), ROOT / "README.md"
+    if not check:
+        path.write_text(text, encoding="utf-8")
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        raise click.ClickException("README.md is stale: run make readme")
+
+
+if __name__ == "__main__":
+    main()
