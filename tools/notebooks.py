@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import nbformat
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -110,7 +111,10 @@ def run(paths):
     """Execute notebooks in place."""
     for path in notebooks(paths):
         click.echo(f"run {path.relative_to(ROOT)}")
-        execute(path)
+        try:
+            execute(path)
+        except CellExecutionError as error:
+            raise click.ClickException(f"{path.relative_to(ROOT)} stays as it was\n{error}") from error
 
 
 @main.command()
