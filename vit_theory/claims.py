@@ -320,7 +320,7 @@ seconds</p>
 </article>
 """
 
-# %% ../nbs/04_claims.ipynb #be5a3e7e
+# %% ../nbs/04_claims.ipynb #82f73000
 PAGE = """<!doctype html>
 {% macro badge(row) %}<span class="verdict {{ row.style }}">{{ row.verdict or "crashed" }}</span>{% endmacro %}
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -332,7 +332,7 @@ Each criterion was fixed in the code before the run; the verdict follows from it
 {% for paper in papers %}<h2>Paper {{ paper.name }}: {{ paper.title }}</h2>
 <table><thead><tr><th>Source</th><th>Measured</th><th>Verdict</th><th>s</th></tr></thead><tbody>
 {% for row in paper.rows %}<tr><td><a href="#{{ row.id }}">{{ row.source }}</a></td>
-<td>{{ row.measured or row.error }}</td><td>{{ badge(row) }}</td><td>{{ row.seconds | round(1) }}</td></tr>
+<td>{{ row.error or row.measured }}</td><td>{{ badge(row) }}</td><td>{{ row.seconds | round(1) }}</td></tr>
 {% endfor %}</tbody></table>{% endfor %}
 {% for paper in papers %}<h2>Paper {{ paper.name }}, claim by claim</h2>{% for row in paper.rows %}ARTICLE{% endfor %}{% endfor %}
 <h2>What it ran on</h2>

@@ -43,7 +43,7 @@ def list_claims(paper, criteria):
         if criteria:
             click.echo(textwrap.fill(f"criterion: {claim.criterion}", width(), initial_indent="    ", subsequent_indent="    "))
 
-# %% ../nbs/07_cli.ipynb #fadd71f2
+# %% ../nbs/07_cli.ipynb #50121727
 COLORS = dict(zip(VERDICTS, ("green", "yellow", "white", "red"), strict=True)) | {"crashed": "magenta"}
 
 
@@ -56,7 +56,7 @@ def summary(
     for row in rows:
         verdict = row["verdict"] or "crashed"
         head = f"{click.style(f'{verdict:25}', fg=COLORS[verdict])} {row['id']:{space}} {row['seconds']:7.1f} s  "
-        text = " ".join((row["measured"] or row["error"]).split())
+        text = " ".join((row["error"] or row["measured"]).split())
         lines.append(head + textwrap.shorten(text, max(width() - 38 - space, 20), placeholder=" …"))
     return "\n".join(lines)
 
