@@ -1,0 +1,70 @@
+"""What every benchmark here does: run the peers in turn, in one process, warm, on one thread, and keep the table with its circumstances."""
+
+import csv
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+# Set before numerical libraries start: they read these once.
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import torch  # noqa: E402
+
+from vit_theory.claims import provenance  # noqa: E402
+
+torch.set_num_threads(1)
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+def compare(peers: dict[str, Callable[[], object]], rounds: int = 7, warmup: int = 1) -> list[dict]:
+    """Seconds of each peer, taken in turn round by round, and the ratio to the first peer.
+
+    A ratio is the median over rounds of (peer's seconds / first peer's seconds in the same round): both see the same
+    noise of the machine. Seconds are wall-clock times of one call.
+    """
+    for _ in range(warmup):
+        for call in peers.values():
+            call()
+    seconds: dict[str, list[float]] = {name: [] for name in peers}
+    for _ in range(rounds):
+        for name, call in peers.items():
+            start = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - start)
+    first = seconds[next(iter(peers))]
+    table = []
+    for name, taken in seconds.items():
+        ratios = [mine / base for mine, base in zip(taken, first, strict=True)]
+        row = {"peer": name, "median_s": statistics.median(taken), "min_s": min(taken), "max_s": max(taken)}
+        row |= {"ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios), "rounds": rounds}
+        table.append(row)
+    return table
+
+
+def report(table: list[dict]) -> None:
+    """Print a table of rows with the same keys."""
+    cells = [list(table[0])] + [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    for row in cells:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def save(name: str, table: list[dict], **circumstances) -> None:
+    """Write results/NAME.csv, and results/NAME.json with the command, versions and hardware that made it."""
+    RESULTS.mkdir(exist_ok=True)
+    with open(RESULTS / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(
+            {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in table
+        )
+    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    about = {"command": command, **circumstances, "provenance": provenance()}
+    (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwritten: results/{name}.csv and results/{name}.json")
