@@ -1,4 +1,4 @@
-"""What every benchmark here does: run the peers in turn, in one process, warm, on one thread, and keep the table with its circumstances."""
+"""What every benchmark does: peers in turn, in one process, warm, on one thread; a table kept with its circumstances."""
 
 import csv
 import json
@@ -49,7 +49,8 @@ def compare(peers: dict[str, Callable[[], object]], rounds: int = 7, warmup: int
 
 def report(table: list[dict]) -> None:
     """Print a table of rows with the same keys."""
-    cells = [list(table[0])] + [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table]
+    cells = [list(table[0])]
+    cells += [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     for row in cells:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
