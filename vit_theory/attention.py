@@ -107,13 +107,13 @@ def relative_bias(
     # B_h[q,k] = table_h[position(k) - position(q)], shifted so that the first displacement has index 0
     return table[:, dy + gh - 1, dx + gw - 1]
 
-# %% ../nbs/01_attention.ipynb #f74b2f0b
+# %% ../nbs/01_attention.ipynb #741520c9
 def check_shapes(W_Q, W_K, W_V, W_O, b_O=None, table=None, grid=None):
     "ValueError unless the matrices of a `MultiHeadAttention` fit together."
     h, d = W_Q.shape[:2] if W_Q.ndim == 3 else (-1, -1)
     f, o = W_O.shape[1:] if W_O.ndim == 3 else (-1, -1)
-    if h < 1:
-        raise ValueError(f"W_Q has shape {tuple(W_Q.shape)}: [heads, d, e] with at least one head is needed")
+    if h < 0:
+        raise ValueError(f"W_Q has shape {tuple(W_Q.shape)}: three axes are needed, [heads, d, e]")
     if W_K.shape != W_Q.shape:
         raise ValueError(f"W_K has shape {tuple(W_K.shape)}: it must be that of W_Q, {tuple(W_Q.shape)}")
     if tuple(W_V.shape) != (h, d, f) or W_O.shape[0] != h:
