@@ -1,0 +1,123 @@
+"""The public names of the package as MyST pages, read from its source without importing it.
+
+A parameter is explained by the comment on its own line, as nbdev has it.
+"""
+
+import ast
+import re
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+
+
+class Module:
+    """One module: its public names, where they come from, and the comments beside their parameters."""
+
+    def __init__(self, path: Path, root: Path):
+        parts = path.relative_to(root).with_suffix("").parts
+        self.name = ".".join(parts).removesuffix(".__init__")
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        with path.open("rb") as file:
+            comments = [token for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT]
+        self.comments = {token.start[0]: token.string.lstrip("# ") for token in comments}
+        self.chapter = parts[1] if len(parts) > 2 else ""
+        self.doc = ast.get_docstring(tree) or ""
+        origin = re.search(r"File to edit: \S*?nbs/(\S+)\.ipynb", text)
+        self.notebook = origin and origin[1]
+        self.defined, self.imported, public = {}, {}, []
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                self.defined[node.name] = node
+            elif isinstance(node, ast.ImportFrom):
+                self.imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
+                self.defined[target.id] = node
+                public = ast.literal_eval(node.value) if target.id == "__all__" else public
+        self.public = [name for name in public if name in self.defined]
+        self.forwarded = {name: self.imported[name] for name in public if name in self.imported}
+
+    def label(self, name):
+        """The place in the notebook where a name is defined; a number, since Sphinx's labels do not tell `Claim` from `claim`."""
+        return f"{self.name}-{self.public.index(name)}"
+
+    def signature(self, node):
+        """`(x, y=1) -> z` and the comments of the parameters: of a function, or of a class by its fields or its `__init__`."""
+        if isinstance(node, ast.ClassDef):
+            if init := [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]:
+                return self.signature(init[0])
+            fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+            comments = {field.target.id: self.comments.get(field.end_lineno) for field in fields}
+            return f"({', '.join(map(ast.unparse, fields))})", comments
+        given = node.args
+        every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+        comments = {arg.arg: self.comments.get(arg.end_lineno) for arg in every if arg and arg.arg not in ("self", "cls")}
+        text = re.sub(r"^(self|cls)(, )?", "", ast.unparse(given))
+        if not node.returns:
+            return f"({text})", comments
+        comments["return"] = self.comments.get(node.returns.end_lineno)
+        return f"({text}) -> {ast.unparse(node.returns)}", comments
+
+    def entry(self, name, node, parent=""):
+        """The lines of a directive of Sphinx's Python domain."""
+        fence = "::::" if parent else ":::::"
+        methods = []
+        if isinstance(node, ast.Assign):
+            value = ast.unparse(node.value)
+            kind, head, comments, doc = "data", name, {}, f"```python\n{value}\n```" if len(value) < 90 else ""
+        else:
+            kind = "class" if isinstance(node, ast.ClassDef) else "method" if parent else "function"
+            text, comments = self.signature(node)
+            if any(ast.unparse(decorator).endswith("property") for decorator in node.decorator_list):
+                kind, text = "property", ""
+            head, doc = parent + name + text, ast.get_docstring(node) or ""
+            if kind == "class":
+                methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
+        yield f"{fence}{{py:{kind}}} {head}\n:module: {self.name}\n\n{doc}\n"
+        yield "\n".join((":returns:" if p == "return" else f":param {p}:") + f" {c}" for p, c in comments.items() if c) + "\n"
+        for method in methods:
+            yield from self.entry(method.name, method, f"{name}.")
+        if not parent:
+            yield f"{{ref}}`Where it is explained <{self.label(name)}>`\n"
+        yield fence + "\n"
+
+    def page(self):
+        """The module's page."""
+        yield f"# {self.name.removeprefix('vit_theory.')}\n\n{{.lead}}\n{self.doc}\n\n```{{py:module}} {self.name}\n```\n"
+        if self.forwarded:
+            yield f"`from {self.name} import ...` offers:\n"
+            yield "".join(f"- {{py:obj}}`{name} <{full}>`\n" for name, full in sorted(self.forwarded.items()))
+        for name in self.public:
+            yield from self.entry(name, self.defined[name])
+
+
+class Package:
+    """All modules of the package, and from a name in prose to the thing that is meant."""
+
+    def __init__(self, root: Path, name: str):
+        paths = sorted(path for path in (root / name).rglob("*.py") if path.name != "_modidx.py")
+        self.modules = {module.name: module for module in (Module(path, root) for path in paths)}
+        self.by_notebook = {module.notebook: module for module in self.modules.values() if module.notebook}
+        self.found = defaultdict(list)
+        for module in self.modules.values():
+            for public in module.public:
+                self.found[public].append(module.name)
+
+    def link(self, name, notebook):
+        """A name as a link to its entry: of this notebook first, then of its chapter, of a shared module, or the only one."""
+        chapter = f"vit_theory.{notebook.split('/')[0]}."
+
+        def distance(module):
+            if self.modules[module].notebook == notebook:
+                return 0
+            return 1 if "/" in notebook and module.startswith(chapter) else 2 if module.count(".") == 1 else 3
+
+        ranked = sorted(self.found.get(name, []), key=distance)
+        clear = ranked and (len(ranked) == 1 or distance(ranked[0]) < distance(ranked[1]))
+        return f"{{py:obj}}`{name} <{ranked[0]}.{name}>`" if clear else f"`{name}`"
+
+    def linkify(self, text, notebook):
+        """Names in backticks become links; code blocks, headings, formulas and links stay as they are."""
+        parts = re.split(r"(^```.*?^```|^#[^\n]*$|\$\$.*?\$\$|\[[^\]]*\]\([^)]*\))", text, flags=re.S | re.M)
+        code = re.compile(r"(?<![`}\w])`(\w+)(\(\))?`(?!`)")
+        return "".join(part if i % 2 else code.sub(lambda m: self.link(m[1], notebook), part) for i, part in enumerate(parts))

@@ -1,0 +1,188 @@
+"""Build the site from the stored notebooks:  python docs/build.py [--out _docs]
+
+Notebooks go through nbdev's processors (directives, hidden cells), become MyST notebooks beside pages for chapters, API and
+results, and Sphinx makes HTML of them. All of it happens in a temporary folder: no notebook runs and only the site is left.
+"""
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import nbformat
+from api import Package
+from nbdev import processors
+from nbdev.process import NBProcessor
+from sphinx.cmd.build import build_main
+
+ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = {
+    "": "Foundations",
+    "convolution": "Convolution",
+    "selection": "Token selection",
+    "association": "Patch association",
+    "images": "Real images",
+    "explore": "Explore",
+}
+SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
+# Quarto's options of a cell (`#| echo: false`) as MyST-NB has them.
+TAGS = {
+    "echo: false": "remove-input",
+    "output: false": "remove-output",
+    "include: false": "remove-cell",
+    "code-fold: true": "hide-input",
+}
+
+
+def shown(path):
+    """The cells of a notebook that nbdev shows, exported ones among them, as (cell, was it exported)."""
+    names = "populate_language strip_ansi hide_line filter_stream_ rm_header_dash rm_export clean_magics hide_".split()
+    processor = NBProcessor(path, procs=[getattr(processors, name) for name in names])
+    for place, cell in enumerate(processor.nb.cells):
+        cell.place = place
+        if "export" in cell.directives_:  # the reader is to see the code where it is explained
+            cell.directives_["exports"] = cell.directives_.pop("export")
+    processor.process()
+    stored = nbformat.read(path, as_version=4).cells
+    for cell in processor.nb.cells:
+        result = stored[cell.place]
+        result.source = cell.source
+        yield result, "exports" in cell.directives_
+
+
+def convert(path, docname, package):
+    """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
+    module = package.by_notebook.get(docname)
+    cells, title, lead = [], docname, ""
+    for cell, exported in shown(path):
+        if cell.cell_type == "markdown":
+            if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
+                title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
+                download = f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`"
+                cell.source = f"# {title}\n\n{{.lead}}\n{lead}\n\n{download}\n\n{cell.source[head.end() :]}"
+            cell.source = package.linkify(re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname)
+        elif cell.cell_type == "code":
+            options = re.findall(r"^#\|\s*(.*?)\s*$", cell.source, flags=re.M)
+            cell.metadata["tags"] = [TAGS[option] for option in options if option in TAGS]
+            cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
+            for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
+                output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            if exported and module:
+                names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
+                targets = [f"({module.label(name)})=" for name in map("".join, names) if name in module.public]
+                if targets:
+                    cells.append(nbformat.v4.new_markdown_cell("\n".join(targets)))
+        cells.append(cell)
+    return {**SHELL, "cells": cells}, title, lead
+
+
+def notebook(*texts):
+    """A notebook of prose."""
+    return {**SHELL, "cells": [nbformat.v4.new_markdown_cell(text) for text in texts]}
+
+
+def toctree(names, **options):
+    lines = "".join(f":{key}: {value}\n" for key, value in options.items())
+    return f"```{{toctree}}\n{lines}\n" + "\n".join(names) + "\n```\n"
+
+
+def listing(pages):
+    """Links with their one-line descriptions."""
+    return "\n".join(f"- [{title}](/{name}) — {lead}" for name, title, lead in pages) + "\n"
+
+
+def results(folder):
+    """The committed ledger as a table, and the tables of long runs with what made them; nothing when there is none."""
+    for path in sorted(folder.glob("*.json")):
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(rows, list) and rows and all("verdict" in row for row in rows):
+            yield f"## The claims ledger: {path.stem}\n\n| paper | claim | what the paper says | measured | verdict |\n"
+            yield "|---|---|---|---|---|\n"
+            for row in rows:
+                cells = [" ".join(str(row[key] or "").split()) for key in ("paper", "source", "statement", "measured", "verdict")]
+                yield "".join("| " + re.sub(r"([\\`*_$|<>{}\[\]~])", r"\\\1", cell) + " " for cell in cells) + "|\n"
+    for path in sorted(folder.glob("*.csv")):
+        heading = path.stem.replace("_", " ").capitalize()
+        yield f"\n## {heading}\n\n```{{csv-table}}\n:file: {path}\n:header-rows: 1\n```\n"
+        if (source := path.with_suffix(".json")).exists():
+            yield f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
+
+
+def write_source(source):
+    """All pages of the site, in `source`."""
+    package = Package(ROOT, "vit_theory")
+    chapters, front = {}, None
+
+    def write(name, text):
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
+        docname = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
+        if re.search(r"(^|/)[._]", docname):
+            continue
+        page, title, lead = convert(path, docname, package)
+        original = source / "_notebooks" / f"{docname}.ipynb"
+        original.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, original)
+        chapter, _, name = docname.rpartition("/")
+        if docname == "index":
+            front = page
+        else:
+            pages = chapters.setdefault(chapter, {"index": None, "pages": []})
+            if name == "index":
+                pages["index"] = page
+            else:
+                pages["pages"].append((docname, title, lead))
+                write(f"{docname}.ipynb", json.dumps(page))
+    top = []
+    for chapter in [name for name in CHAPTERS if name in chapters] + [name for name in chapters if name not in CHAPTERS]:
+        index, pages = chapters[chapter]["index"], chapters[chapter]["pages"]
+        docname = f"{chapter}/index" if chapter else "foundations"
+        if index is None:
+            title = CHAPTERS.get(chapter, chapter.capitalize())
+            index = notebook(f"# {title}")
+        contents = notebook("## The notebooks\n\n" + listing(pages), toctree([f"/{name}" for name, _, _ in pages], hidden=""))
+        index["cells"] += contents["cells"]
+        write(f"{docname}.ipynb", json.dumps(index))
+        top.append(f"{CHAPTERS.get(chapter, chapter.capitalize())} <{docname}>")
+    if tables := "".join(results(ROOT / "results")):
+        write("results.md", f"# Results\n\n{{.lead}}\nTables of runs that take longer than a notebook may.\n\n{tables}")
+        top.append("Results <results>")
+    modules = [module for module in package.modules.values() if module.public or module.forwarded]
+    order = list(CHAPTERS)
+    modules.sort(key=lambda module: order.index(chapter) if (chapter := module.chapter) in order else len(order))
+    for module in modules:
+        write(f"api/{module.name}.md", package.linkify("\n".join(module.page()), module.notebook or ""))
+    entries = listing((f"api/{module.name}", module.name, module.doc.partition("\n")[0]) for module in modules)
+    write("api/index.md", "# API\n\n" + entries + "\n" + toctree([f"/api/{module.name}" for module in modules], hidden=""))
+    top.append("API <api/index>")
+    front = front or notebook("# vit_theory")
+    front["cells"] += notebook(toctree(top, hidden=""))["cells"]
+    write("index.ipynb", json.dumps(front))
+
+
+@click.command(help=__doc__)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=ROOT / "_docs", help="where the site goes")
+def main(out):
+    with tempfile.TemporaryDirectory() as folder:
+        source, site = Path(folder) / "source", Path(folder) / "site"
+        write_source(source)
+        # Warnings are faults: a broken link, a formula or a name that cannot be resolved.
+        settings = ["-c", str(ROOT / "docs"), "-d", f"{folder}/doctrees"]
+        code = build_main(["-q", "-W", "--keep-going", *settings, str(source), str(site)])
+        if site.exists():
+            for extra in (".buildinfo", "objects.inv"):
+                (site / extra).unlink(missing_ok=True)
+            shutil.rmtree(out, ignore_errors=True)
+            shutil.copytree(site, out)
+    click.echo(f"{out / 'index.html'}" if code == 0 else "the site has faults, see above")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

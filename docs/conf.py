@@ -1,0 +1,59 @@
+"""Sphinx settings. The source folder is made by build.py; everything a page needs is in the built site, nothing is fetched."""
+
+from configparser import ConfigParser
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+parser = ConfigParser(delimiters=["="], interpolation=None)
+parser.read(HERE.parent / "settings.ini", encoding="utf-8")
+settings = parser["DEFAULT"]
+
+project = settings["title"]
+author = settings["author"]
+copyright = settings["copyright"]
+version = release = settings["version"]
+
+extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.mathjax"]
+exclude_patterns = ["_notebooks"]
+myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "dollarmath", "fieldlist"]
+myst_heading_anchors = 4
+# Notebooks may go from a title to a small heading.
+suppress_warnings = ["myst.header"]
+
+# Pages are made from the outputs that the notebooks have stored.
+nb_execution_mode = "off"
+nb_merge_streams = True
+nb_render_markdown_format = "myst"
+nb_ipywidgets_js = {}
+
+python_maximum_signature_line_length = 72
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+html_theme = "pydata_sphinx_theme"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "logo": {"text": project},
+    "show_toc_level": 2,
+    "navigation_depth": 3,
+    "header_links_before_dropdown": 8,
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "github-light",
+    "pygments_dark_style": "github-dark",
+}
+
+# One file holds all of MathJax 3; letters are SVG paths, so no fonts are loaded. (MathJax 4 loads fonts from the network.)
+mathjax = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax" / "tex-svg-full.js"
+html_static_path.append(str(mathjax))
+mathjax_path = mathjax.name
+mathjax3_config = {"options": {"enableMenu": False}}
+copybutton_exclude = ".linenos, .gp, .go"

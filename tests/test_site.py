@@ -1,0 +1,126 @@
+"""The site: built once from the stored notebooks, and every page opened in a real browser."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+from browser import chromium, needs_chromium, served
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    out = tmp_path_factory.mktemp("docs") / "site"
+    run = subprocess.run([sys.executable, ROOT / "docs" / "build.py", "--out", out], capture_output=True, text=True)
+    assert run.returncode == 0, f"python docs/build.py: {run.stderr}{run.stdout}"
+    return out
+
+
+def pages(site):
+    return sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
+
+
+class Page(HTMLParser):
+    """The ids of a page, and everything it points to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.targets = set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "id" or (name == "name" and tag == "a"):
+                self.ids.add(value)
+            elif name in ("href", "src", "action") and value:
+                self.targets.append((tag, value))
+
+
+def test_has_a_page_for_every_notebook_and_module(site):
+    for path in (ROOT / "nbs").rglob("*.ipynb"):
+        name = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
+        assert re.search(r"(^|/)[._]", name) or (site / f"{name}.html").exists(), name
+    api = (site / "api" / "vit_theory.figures.html").read_text(encoding="utf-8")
+    assert 'id="vit_theory.figures.subplots"' in api and "width of a panel, inches" in api
+
+
+def test_links_and_anchors(site):
+    """Every link inside the site leads to something; nothing that a page loads is outside of it."""
+    found = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in pages(site)}
+    broken = []
+    for path, page in found.items():
+        for tag, target in page.targets:
+            if re.match(r"(https?:)?//", target):
+                broken += [f"{path.name} loads {target}"] if tag not in ("a", "form") else []
+            elif not re.match(r"(mailto|data|javascript):", target):
+                url, anchor = urldefrag(urljoin(path.as_uri(), target))
+                file = Path(unquote(url.removeprefix("file://").partition("?")[0]))
+                if not file.is_file():
+                    broken.append(f"{path.name}: {target}")
+                elif anchor and file.suffix == ".html" and unquote(anchor) not in found[file].ids:
+                    broken.append(f"{path.name}: no such anchor: {target}")
+    assert not broken, "\n".join(sorted(set(broken)))
+
+
+# What a reader must not see: a formula left as text, or one that MathJax could not read.
+LOOK = r"""() => {
+    const article = document.querySelector("article") || document.body;
+    const formulas = [...document.querySelectorAll(".math")];
+    const prose = article.cloneNode(true);
+    prose.querySelectorAll("pre, code, script, style, mjx-container, .math, .output").forEach(element => element.remove());
+    return {
+        formulas: formulas.length,
+        drawn: formulas.filter(element => element.querySelector("mjx-container svg")).length,
+        errors: [...document.querySelectorAll("[data-mml-node=merror]")].map(element => element.getAttribute("data-mjx-error")),
+        raw: (prose.textContent.match(/\$[^$\n]+\$|\\\(.*?\\\)|\\\[.*?\\\]|\\begin\{/g) || []),
+        pictures: [...document.images].filter(image => !image.naturalWidth).map(image => image.src.slice(0, 80)),
+        wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    };
+}"""
+
+
+@needs_chromium
+def test_every_page_in_a_browser(site):
+    """No console errors, no request to anywhere else, every formula drawn, every picture shown, nothing wider than the page."""
+    problems, formulas = [], 0
+    with served(site) as address, chromium() as browser:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = context.new_page()
+        here = ""
+        page.on("console", lambda message: message.type == "error" and problems.append(f"{here}: console: {message.text}"))
+        page.on("pageerror", lambda error: problems.append(f"{here}: {error}"))
+        page.on("requestfailed", lambda request: problems.append(f"{here}: failed: {request.url}"))
+        # Nothing leaves: a request to another host is noted and refused.
+        outside = re.compile(rf"^(?!{re.escape(address)}/|data:|blob:)")
+        context.route(outside, lambda route: (problems.append(f"{here}: outside request: {route.request.url}"), route.abort()))
+        for path in pages(site):
+            here = path.relative_to(site).as_posix()
+            page.goto(f"{address}/{here}", wait_until="load")
+            page.wait_for_function("!document.querySelector('.math') || window.MathJax?.startup?.promise")
+            page.evaluate("() => window.MathJax?.startup?.promise")
+            seen = page.evaluate(LOOK)
+            formulas += seen["drawn"]
+            if seen["drawn"] != seen["formulas"]:
+                problems.append(f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} formulas are not drawn")
+            for key in ("errors", "raw", "pictures"):
+                problems += [f"{here}: {key}: {item}" for item in seen[key]]
+            if seen["wide"] > 0:
+                problems.append(f"{here}: {seen['wide']} pixels wider than the window")
+    assert not problems, "\n".join(problems)
+    assert formulas > 0
+
+
+@needs_chromium
+def test_search_and_dark_mode(site):
+    """The search finds a name of the package, and the theme follows the reader's system."""
+    with served(site) as address, chromium() as browser:
+        page = browser.new_page(color_scheme="dark")
+        page.goto(f"{address}/search.html?q=subplots")
+        page.wait_for_selector("#search-results li a")
+        assert "vit_theory.figures" in page.inner_text("#search-results")
+        assert page.get_attribute("html", "data-theme") == "dark"
