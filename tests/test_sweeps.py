@@ -1,0 +1,345 @@
+"""Sweeps: interruption, resumption, damaged files, numbers that do not depend on the number of processes, bad input."""
+
+import functools
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+import tqdm
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+
+from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, save_cell, signature, sweep
+
+quiet = functools.partial(sweep, progress=False)
+
+
+def product(x, y):
+    return {"p": x * y, "path": ("t", np.arange(3) * x + y)}
+
+
+def drawn(seed, size):
+    g = torch.Generator().manual_seed(seed)
+    a = torch.randn(size, size, generator=g)
+    return {"norm": torch.linalg.matrix_norm(a @ a.T @ a).item(), "rows": (a @ a).sum(1)[:2]}
+
+
+numbers = st.lists(st.one_of(st.integers(-5, 5), st.floats(-5, 5)), min_size=1, max_size=4, unique=True)
+
+
+@given(x=numbers, y=numbers)
+@settings(max_examples=20, deadline=None)
+def test_a_sweep_is_nested_loops(x, y):
+    data = quiet(product, {"x": x, "y": y})
+    assert data.p.dims == ("x", "y") and data.path.dims == ("x", "y", "t")
+    for i, a in enumerate(x):
+        for j, b in enumerate(y):
+            assert data.p.values[i, j] == a * b
+            np.testing.assert_array_equal(data.path.values[i, j], np.arange(3) * a + b)
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=5).filter(lambda s: s != "x"),
+        st.one_of(st.integers(-(2**40), 2**40), st.floats(), st.booleans(), st.lists(st.floats(), min_size=1, max_size=3)),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_a_stored_cell_comes_back_bit_by_bit(tmp_path_factory, result):
+    path = tmp_path_factory.mktemp("cell") / "0.npz"
+    cell = as_arrays(result, ["x"])
+    save_cell(path, {"x": 1}, cell, "origin")
+    back, origin = load_cell(path, {"x": 1})
+    assert origin == "origin" and back[0].keys() == cell[0].keys()
+    for name, (dims, array) in cell[0].items():
+        assert back[0][name][0] == dims and back[0][name][1].dtype == array.dtype
+        np.testing.assert_array_equal(back[0][name][1], array)
+
+
+def test_kinds_of_values_keep_dimensions_types_and_coordinates():
+    def cell(x):
+        loss = xr.DataArray([1.0, 0.5], dims="step", coords={"step": [0, 10]})
+        return {"loss": loss, "count": np.int32(x), "hit": x > 1, "map": torch.ones(2, 3, dtype=torch.float32), "tag": f"n{x}"}
+
+    data = quiet(cell, {"x": [1, 2]})
+    assert data.loss.dims == ("x", "step") and data.step.values.tolist() == [0, 10]
+    assert data["count"].dtype == np.int32 and data.hit.values.tolist() == [False, True]
+    assert data.tag.values.tolist() == ["n1", "n2"]
+    assert data["map"].dims == ("x", "map_0", "map_1") and data["map"].dtype == np.float32
+
+
+def test_a_numeric_result_survives_netcdf(tmp_path):
+    data = quiet(product, {"x": [1, 2], "y": [0.5, 1.5]}, store=tmp_path / "s")
+    data.to_netcdf(tmp_path / "data.nc", engine="scipy")
+    with xr.open_dataset(tmp_path / "data.nc", engine="scipy") as back:
+        assert back.equals(data)
+        assert json.loads(back.attrs["provenance"])[0]["versions"]["torch"]
+
+
+def test_numbers_do_not_depend_on_processes_threads_or_store(tmp_path):
+    grid = {"seed": [0, 1, 2], "size": [40, 300]}
+    alone = quiet(drawn, grid)
+    assert quiet(drawn, grid, n_jobs=2).equals(alone)
+    assert quiet(drawn, grid, n_jobs=2, store=tmp_path).equals(alone)
+    assert quiet(drawn, grid, store=tmp_path).equals(alone)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert quiet(drawn, grid).equals(alone)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_thread_is_given_back_after_an_error():
+    before = torch.get_num_threads()
+    with pytest.raises(KeyError), one_thread():
+        raise KeyError
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("stop", [1, 4, 6])
+def test_an_interrupted_sweep_goes_on_with_the_missing_cells(tmp_path, stop):
+    calls = []
+
+    def cell(x, y):
+        calls.append((x, y))
+        if len(calls) == stop:
+            raise KeyboardInterrupt
+        return {"z": 10 * x + y}
+
+    grid = {"x": [1, 2, 3], "y": [1, 2]}
+    with pytest.raises(KeyboardInterrupt):
+        quiet(cell, grid, store=tmp_path)
+    assert len(list((tmp_path / "cells").glob("*.npz"))) == stop - 1
+    data = quiet(cell, grid, store=tmp_path)
+    assert calls == grid_xy(grid)[:stop] + grid_xy(grid)[stop - 1 :]
+    assert data.z.values.tolist() == [[11, 12], [21, 22], [31, 32]]
+    assert quiet(cell, grid, store=tmp_path).identical(data) and len(calls) == 7
+
+
+def grid_xy(grid):
+    return [tuple(point.values()) for point in grid_points(grid)]
+
+
+SCRIPT = """
+import sys, time
+from vit_theory.sweeps import sweep
+def cell(i):
+    print(i, flush=True)
+    time.sleep(0.25)
+    return {"square": i * i}
+sweep(cell, {"i": list(range(40))}, store=sys.argv[1], n_jobs=int(sys.argv[2]))
+"""
+
+
+def test_a_process_that_dies_leaves_its_finished_cells(tmp_path):
+    script, store = tmp_path / "study.py", tmp_path / "store"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, script, store, "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(4):
+        assert process.stdout.readline()
+    process.kill()
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    kept = sorted(path.name for path in (store / "cells").glob("*.npz"))
+    assert kept[:3] == ["000000.npz", "000001.npz", "000002.npz"] and len(kept) < 40
+    assert all(load_cell(store / "cells" / name, {"i": int(name[:6])}) for name in kept)
+
+
+def test_ctrl_c_reaches_parallel_sweeps(tmp_path):
+    script, store = tmp_path / "study.py", tmp_path / "store"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, script, store, "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    until = time.monotonic() + 60
+    while len(list(store.glob("cells/*.npz"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does
+    assert process.wait(timeout=30) != 0
+    kept = list(store.glob("cells/*.npz"))
+    assert 2 <= len(kept) < 40 and all(load_cell(path, {"i": int(path.stem)}) for path in kept)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flip", "other", "garbage"])
+def test_a_damaged_cell_is_computed_again(tmp_path, damage):
+    calls = []
+
+    def cell(x):
+        calls.append(x)
+        return {"path": ("t", np.arange(50) * float(x))}
+
+    before = quiet(cell, {"x": [1, 2, 3]}, store=tmp_path)
+    path, other = tmp_path / "cells" / "000001.npz", tmp_path / "cells" / "000002.npz"
+    content = path.read_bytes()
+    at = content.index(np.float64(2 * 25).tobytes())
+    damaged = {
+        "cut": content[: len(content) // 2],
+        "empty": b"",
+        "flip": content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :],
+        "other": other.read_bytes(),
+        "garbage": b"not an archive",
+    }
+    path.write_bytes(damaged[damage])
+    with pytest.warns(UserWarning, match="000001.npz is computed again"):
+        after = quiet(cell, {"x": [1, 2, 3]}, store=tmp_path)
+    assert calls == [1, 2, 3, 2] and after.identical(before)
+    assert path.read_bytes() == content
+
+
+def test_a_failing_cell_names_its_point_and_keeps_the_others(tmp_path):
+    fail = [True]
+
+    def cell(x, label):
+        if x == 3 and fail:
+            raise ZeroDivisionError("nothing left")
+        return {"y": x}
+
+    grid = {"x": [1, 2, 3, 4], "label": ["a"]}
+    with pytest.raises(RuntimeError, match="the cell x=3, label='a' failed: ZeroDivisionError: nothing left") as caught:
+        quiet(cell, grid, store=tmp_path)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert len(list((tmp_path / "cells").glob("*.npz"))) == 2
+    fail.clear()
+    assert quiet(cell, grid, store=tmp_path).y.values.ravel().tolist() == [1, 2, 3, 4]
+
+
+def half(x, power=1.0):
+    return {"y": (x / 2) ** power}
+
+
+def test_a_store_belongs_to_one_function_and_one_grid(tmp_path):
+    grid = {"x": [1, 2]}
+    quiet(functools.partial(half, power=2.0), grid, store=tmp_path)
+    cases = [
+        (functools.partial(half, power=3.0), grid, "fixed argument 'power': 2.0 in the store, 3.0 here"),
+        (half, grid, "fixed argument 'power': 2.0 in the store, 'nothing' here"),
+        (functools.partial(half, power=2.0), {"x": [1, 2, 3]}, r"grid 'x': \[1, 2\] in the store, \[1, 2, 3\] here"),
+        (product, {"x": [1, 2], "y": [1]}, "function 'name': 'test_sweeps.half' in the store, 'test_sweeps.product' here"),
+    ]
+    for function, other, message in cases:
+        with pytest.raises(ValueError, match=message):
+            quiet(function, other, store=tmp_path)
+    quiet(product, {"x": [1, 2], "y": [1]}, store=tmp_path / "2")
+    with pytest.raises(ValueError, match="order of the grid"):
+        quiet(product, {"y": [1], "x": [1, 2]}, store=tmp_path / "2")
+
+
+def test_an_edited_function_is_another_function(tmp_path):
+    def make(text):
+        path = tmp_path / "module_under_edit.py"
+        path.write_text(text)
+        scope = {}
+        exec(compile(text, path, "exec"), scope)
+        return scope["f"]
+
+    store = tmp_path / "store"
+    quiet(make("def f(x):\n    return {'y': x}\n"), {"x": [1]}, store=store)
+    edited = make("def f(x):\n    return {'y': -x}\n")
+    with pytest.raises(ValueError, match="'source'"):
+        quiet(edited, {"x": [1]}, store=store)
+
+
+def test_large_fixed_arguments_are_told_apart_by_content():
+    a, b = np.zeros(1000), np.zeros(1000)
+    assert signature(functools.partial(half, power=a), {"x": [1]}) == signature(functools.partial(half, power=b), {"x": [1]})
+    b[500] = 1
+    assert signature(functools.partial(half, power=a), {"x": [1]}) != signature(functools.partial(half, power=b), {"x": [1]})
+
+
+def test_cells_from_two_origins_are_both_named(tmp_path):
+    quiet(half, {"x": [1, 2]}, store=tmp_path)
+    save_cell(tmp_path / "cells" / "000001.npz", {"x": 2}, as_arrays({"y": 1.0}, ["x"]), json.dumps({"python": "another"}))
+    origins = json.loads(quiet(half, {"x": [1, 2]}, store=tmp_path).attrs["provenance"])
+    assert len(origins) == 2 and {"python": "another"} in origins
+
+
+@pytest.mark.parametrize(
+    "grid, message",
+    [
+        ({}, "give a dict"),
+        ({"x": "abc"}, "at least one value"),
+        ({"x": []}, "at least one value"),
+        ({"x": [[1, 2], [3, 4]]}, "at least one value"),
+        ({"x": [1, 1.0]}, "comes twice"),
+        ({"x": [1, "a"]}, "all numbers, all strings or all booleans"),
+        ({"x": [1, True]}, "all numbers, all strings or all booleans"),
+        ({"x": [None]}, "all numbers, all strings or all booleans"),
+        ({"x": [float("nan")]}, "all numbers, all strings or all booleans"),
+        ({"2x": [1]}, "the name of an argument"),
+        ({"z": [1]}, "missing a required argument"),
+        ({"x": [1], "z": [1]}, "unexpected keyword"),
+    ],
+)
+def test_bad_grids_are_refused_before_any_work(grid, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        sweep(half, grid, store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_other_bad_input(tmp_path):
+    for n_jobs in (0, True):
+        with pytest.raises(ValueError, match="n_jobs="):
+            sweep(half, {"x": [1]}, n_jobs=n_jobs)
+    for call in (lambda: sweep("half", {"x": [1]}), lambda: sweep(half, [("x", [1])]), lambda: sweep(half, {"x": 1})):
+        with pytest.raises((ValueError, TypeCheckError)):  # the second where shapes and types are checked, as in these tests
+            call()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="folder that can be written"):
+        sweep(half, {"x": [1]}, store=tmp_path / "file")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "sweep.json").write_text('{"function"')
+    with pytest.raises(ValueError, match="sweep.json is damaged"):
+        sweep(half, {"x": [1]}, store=tmp_path / "broken")
+
+
+@pytest.mark.parametrize(
+    "result, message",
+    [
+        (3.0, "has to return a dict"),
+        ({}, "has to return a dict"),
+        ({"y": None}, "value of 'y'"),
+        ({"y": object()}, "value of 'y'"),
+        ({"y": ("a", [[1.0]])}, "value of 'y'"),
+        ({"x": 1.0}, "axis of the grid"),
+        ({"y": ("x", [1.0])}, "axis of the grid"),
+    ],
+)
+def test_bad_results_name_the_point(result, message):
+    with pytest.raises(RuntimeError, match=f"the cell x=1 failed.*{message}"):
+        quiet(lambda x: result, {"x": [1]})
+
+
+def test_cells_of_different_form_are_refused():
+    with pytest.raises(ValueError, match="{'x': 3} returned"):
+        quiet(lambda x: {"y": np.zeros(x)}, {"x": [3, 2]} | {"x": [2, 3]})
+    with pytest.raises(ValueError, match="same form"):
+        quiet(lambda x: {"y": 1} if x else {"z": 1}, {"x": [0, 1]})
+    with pytest.raises(ValueError, match="other coordinates"):
+        quiet(lambda x: {"y": xr.DataArray([1, 2], dims="t", coords={"t": [0, x]})}, {"x": [1, 2]})
+
+
+def test_the_bar_shows_rate_time_left_and_what_was_there(tmp_path, monkeypatch):
+    class Bar(tqdm.tqdm):
+        def __init__(self, **options):
+            super().__init__(**options | {"file": shown, "disable": False, "mininterval": 0})
+
+    monkeypatch.setattr("tqdm.auto.tqdm", Bar)
+    shown = io.StringIO()
+    sweep(half, {"x": [1, 2, 3]}, store=tmp_path)
+    first, shown = shown.getvalue(), io.StringIO()
+    sweep(half, {"x": [1, 2, 3]}, store=tmp_path)
+    assert "1/3" in first and "3/3" in first and "cell/s" in first and "<" in first  # elapsed<left, rate
+    assert "3/3" in shown.getvalue() and "1/3" not in shown.getvalue()
