@@ -30,7 +30,8 @@ class Module:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 self.defined[node.name] = node
             elif isinstance(node, ast.ImportFrom):
-                self.imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+                base = ".".join([*parts[: len(parts) - node.level], node.module or ""]) if node.level else node.module
+                self.imported |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
                 self.defined[target.id] = node
                 public = ast.literal_eval(node.value) if target.id == "__all__" else public

@@ -17,6 +17,7 @@ version = release = settings["version"]
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.mathjax"]
 exclude_patterns = ["_notebooks"]
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "dollarmath", "fieldlist"]
+myst_dmath_double_inline = True
 myst_heading_anchors = 4
 # Notebooks may go from a title to a small heading.
 suppress_warnings = ["myst.header"]

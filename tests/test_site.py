@@ -77,7 +77,7 @@ LOOK = r"""() => {
         formulas: formulas.length,
         drawn: formulas.filter(element => element.querySelector("mjx-container svg")).length,
         errors: [...document.querySelectorAll("[data-mml-node=merror]")].map(element => element.getAttribute("data-mjx-error")),
-        raw: (prose.textContent.match(/\$[^$\n]+\$|\\\(.*?\\\)|\\\[.*?\\\]|\\begin\{/g) || []),
+        raw: (prose.textContent.match(/.{0,30}(\$|\\\(|\\\[|\\begin\{).{0,30}/g) || []),
         pictures: [...document.images].filter(image => !image.naturalWidth).map(image => image.src.slice(0, 80)),
         wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     };

@@ -1,0 +1,76 @@
+"""The package imports quickly and light, and its chapters do not lean on each other."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "vit_theory"
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
+CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+SHARED = {"attention", "trials", "sweeps", "claims", "figures", "real_images"}
+HEAVY = ["torchvision", "timm", "matplotlib", "sklearn"]
+
+
+def python(code):
+    """What a fresh interpreter prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+
+
+def test_import_is_quick():
+    """CPU seconds of `import vit_theory` after `import torch`: the least of three, as other work on the machine can only add."""
+    code = "import time, torch; start = time.process_time(); import vit_theory; print(time.process_time() - start)"
+    seconds = min(float(python(code)[0]) for _ in range(3))
+    assert seconds < 0.3, f"import vit_theory costs {seconds:.2f} s over import torch"
+
+
+def test_import_is_light():
+    """Neither the package nor any of its chapters pulls one of the heavy libraries."""
+    code = f"""
+import importlib, sys
+seen = set()
+for name in {["vit_theory"] + [f"vit_theory.{chapter}" for chapter in CHAPTERS]}:
+    importlib.import_module(name)
+    new = [heavy for heavy in {HEAVY} if heavy in sys.modules and heavy not in seen]
+    seen.update(new)
+    for heavy in new:
+        print(f"{{name}}:{{heavy}}")
+print("done")
+"""
+    assert python(code) == ["done"]
+
+
+def imports(path):
+    """(name of an imported module, does it stand at the top of the file) for every import, relative ones spelled out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = path.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            start = ".".join([*base, *filter(None, [node.module])])
+            # `from vit_theory import selection` names a module too.
+            names = [f"{start}.{alias.name}" for alias in node.names] if start == "vit_theory" else [start]
+        else:
+            continue
+        yield from ((name, node in tree.body) for name in names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_what_a_module_imports(path):
+    place = path.relative_to(PACKAGE).with_suffix("").parts
+    for name, top in imports(path):
+        library, *inner = name.split(".")
+        assert library not in ("torchvision", "timm", "fastai", "fastprogress", "albumentations"), f"{name} is never to be used"
+        assert not (top and library in ("matplotlib", "sklearn")), f"import {name} inside the function that uses it"
+        if library != "vit_theory" or not inner or inner[0].startswith("_"):
+            continue
+        if place[0] in CHAPTERS:
+            allowed = SHARED | {place[0]} | (set(CHAPTERS) if place[0] == "images" else set())
+            assert inner[0] in allowed, f"the chapter {place[0]} imports {name}; it may import {sorted(allowed)}"
+        elif place[0] in SHARED:
+            assert inner[0] in SHARED, f"{place[0]} is shared by all chapters and cannot import {name}"
