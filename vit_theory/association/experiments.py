@@ -193,10 +193,10 @@ def draw_run(error, score, ds):
     error.legend(fontsize=7)
     score.legend(fontsize=7)
 
-# %% ../../nbs/association/08a_learning.ipynb #798ac968
+# %% ../../nbs/association/08a_learning.ipynb #40781712
 def plot_learning(ds: xr.Dataset) -> "Figure":
     "Errors, association, logits, and the attention matrix as it evolves, sorted by set."
-    shown = [0, *range(1, ds.sizes["step"] - 1, 2)][:5] + [ds.sizes["step"] - 1]
+    shown = torch.linspace(0, ds.sizes["step"] - 1, 6).round().int().tolist()
     figure, axes = subplots(2, 6, width=1.9, height=2.2)
     grid = axes[0, 0].get_gridspec()
     for axis in axes[0]:
@@ -248,11 +248,11 @@ def sample_size(run: Run) -> xr.Dataset:
     ds = sweep(partial(learn, **size), grid, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
     return floors(ds, size["side"], 2, size["q"])
 
-# %% ../../nbs/association/08a_learning.ipynb #972ce102
+# %% ../../nbs/association/08a_learning.ipynb #5382f73f
 def count_axis(axis, counts):
     "A logarithmic axis of sample counts, ticked at the counts themselves."
     axis.set(xscale="log", xlabel="training images")
-    axis.set_xticks(counts, [f"{int(n) // 1000}k" if n >= 1000 else str(int(n)) for n in counts])
+    axis.set_xticks(counts, [f"{n / 1000:g}k" if n >= 1000 else str(int(n)) for n in counts])
     axis.minorticks_off()
 
 
