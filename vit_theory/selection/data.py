@@ -149,7 +149,7 @@ def _one_trial(data: TokenRecipe, samples: int, rate: Tensor, g: torch.Generator
         eps = eps / eps.norm(dim=-1, keepdim=True)
     return mu, pattern.gather(1, order), noisy.gather(1, order), eps
 
-# %% ../../nbs/selection/01_data.ipynb #a9482cf8
+# %% ../../nbs/selection/01_data.ipynb #e8f32948
 @dataclass
 class TokenSample:
     "Samples of one or more trials, with the truth about every token."
@@ -168,6 +168,10 @@ class TokenSample:
     def samples(self, rows: slice) -> "TokenSample":
         "Some of the samples of every trial; the patterns stay."
         return TokenSample(self.x[:, rows], self.y[:, rows], self.pattern[:, rows], self.mu, self.noisy[:, rows])
+
+    def trials(self, rows: slice) -> "TokenSample":
+        "Some of the trials."
+        return TokenSample(self.x[rows], self.y[rows], self.pattern[rows], self.mu[rows], self.noisy[rows])
 
     def split(self, first: int) -> tuple["TokenSample", "TokenSample"]:
         "The first samples of every trial (to train on) and the others (to test on), of the same patterns."

@@ -173,9 +173,17 @@ def initial_model(
     each = [_one_model(m, sigma, delta, scale, g, **options) for m, g in zip(mu, generators, strict=True)]
     return ShallowViT(*(torch.stack(parts) for parts in zip(*each, strict=True)))
 
-# %% ../../nbs/selection/02_model.ipynb #4333d516
+# %% ../../nbs/selection/02_model.ipynb #ec7af8ca
 def _one_model(
-    mu: Tensor, sigma: float, delta: float, scale: float, g: torch.Generator, neurons: int, xi: float, paired: bool, positions: int
+    mu: Tensor,
+    sigma: float,
+    delta: float,
+    scale: float,
+    g: torch.Generator,
+    neurons: int,
+    xi: float,
+    paired: bool,
+    positions: int,
 ) -> tuple[Tensor, ...]:
     "The weights of one trial: W_Q, W_K, W_V, W_O, a."
     d = mu.shape[1]
@@ -190,6 +198,7 @@ def _one_model(
     return W_Q, W_K, W_V, W_O, _signs(positions, neurons, paired, g).to(mu)
 
 
+# %% ../../nbs/selection/02_model.ipynb #717d6c44
 def _check_initial(mu, neurons, sigma, delta, scale, xi, paired, positions) -> None:
     "Sizes and errors that make sense."
     if mu.ndim != 3:
