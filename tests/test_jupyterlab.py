@@ -1,0 +1,140 @@
+"""A notebook opened in a real JupyterLab, in a real browser: Run All, no cell fails, the figure is there."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+from browser import chromium, needs_chromium
+
+NOTEBOOK = Path(__file__).resolve().parent.parent / "nbs" / "05_figures.ipynb"
+TOKEN = "test"
+
+
+@contextmanager
+def jupyterlab(folder, log):
+    """The address of a JupyterLab of its own on `folder`: fresh settings, no news, no extensions, every cell in the page."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = folder.parent / "home"
+    settings = home / "settings" / "@jupyterlab"
+    for plugin, values in {
+        "notebook-extension/tracker": {"windowingMode": "none"},
+        "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    }.items():
+        path = settings / f"{plugin}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values), encoding="utf-8")
+    environment = dict(os.environ) | {
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "IPYTHONDIR": str(home / "ipython"),
+    }
+    options = [
+        "--no-browser",
+        "--allow-root",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={folder}",
+        f"--IdentityProvider.token={TOKEN}",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.extension_manager=readonly",
+        "--LabApp.news_url=None",
+    ]
+    with log.open("w") as output:
+        server = subprocess.Popen([sys.executable, "-m", "jupyterlab", *options], env=environment, stdout=output, stderr=output)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()  # stops its kernels too
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def until(condition, what, seconds=60):
+    """Ask until the answer is yes."""
+    end = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.1)
+    return answer
+
+
+def ask(address, path):
+    """What the server answers, or None while it does not."""
+    request = urllib.request.Request(f"{address}{path}", headers={"Authorization": f"token {TOKEN}"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
+
+
+def kernel_is_ready(address):
+    """Is there a kernel, idle and connected? The page says "idle" before one exists."""
+    return any(
+        session["kernel"] and session["kernel"]["execution_state"] == "idle" and session["kernel"]["connections"] > 0
+        for session in ask(address, "/api/sessions") or []
+    )
+
+
+# null while cells are waiting; then what they left behind
+STATE = r"""() => {
+    const cells = [...document.querySelectorAll(".jp-Notebook .jp-CodeCell")];
+    const texts = kind =>
+        [...document.querySelectorAll(`[data-mime-type="application/vnd.jupyter.${kind}"]`)].map(e => e.textContent);
+    const failed = texts("error");
+    const prompts = cells.map(cell => cell.querySelector(".jp-InputPrompt").textContent);
+    if (!failed.length && !prompts.every(prompt => /\d/.test(prompt))) return null;
+    const images = [...document.querySelectorAll(".jp-Notebook .jp-RenderedImage img")];
+    return {
+        failed,
+        stderr: texts("stderr"),
+        figures: images.filter(image => image.naturalWidth > 100).length,
+        cells: cells.length,
+    };
+}"""
+
+
+@needs_chromium
+def test_run_all(tmp_path):
+    folder, log = tmp_path / "lab", tmp_path / "server.log"
+    folder.mkdir()
+    shutil.copy(NOTEBOOK, folder)  # JupyterLab saves by itself
+    with jupyterlab(folder, log) as address, chromium() as browser:
+        page = browser.new_page()
+        try:
+            until(lambda: ask(address, "/api/status"), "the server")
+            page.goto(f"{address}/lab/tree/{NOTEBOOK.name}?token={TOKEN}")
+            # It may ask which kernel to take, when it is slow to start one.
+            question = page.locator(".jp-Dialog", has_text="Select Kernel")
+            page.add_locator_handler(question, lambda dialog: dialog.locator("button.jp-mod-accept").click())
+            page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+            until(lambda: kernel_is_ready(address), "a kernel")
+            # The stored outputs go first, so that the figure is a new one.
+            page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+            assert page.locator(".jp-Notebook .jp-RenderedImage").count() == 0
+            page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+            seen = page.wait_for_function(STATE, timeout=60_000).json_value()
+            dialogs = page.locator(".jp-Dialog").all_inner_texts()
+        except BaseException:
+            page.screenshot(path=tmp_path / "page.png")
+            print(f"{tmp_path / 'page.png'}\n{log.read_text()}")
+            raise
+    assert not dialogs, dialogs
+    assert not seen["failed"] and not seen["stderr"], seen
+    assert seen["figures"] >= 1 and seen["cells"] >= 5, seen

@@ -1,0 +1,69 @@
+"""The distributions build, and the wheel works in an environment of its own, away from the checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*command, cwd):
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(done.args)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """sdist and the wheel made from it, built in a copy so that nothing is left behind."""
+    folder = tmp_path_factory.mktemp("packaging")
+    # More than the package lies beside it in a checkout, and must not get in: nbs and tests stand for it.
+    names = ["vit_theory", "nbs", "tests", "settings.ini", "setup.py", "pyproject.toml", "MANIFEST.in"]
+    names += (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()[1:]
+    (folder / "copy").mkdir()
+    for name in dict.fromkeys(names):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / "copy" / name)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", ".", cwd=folder / "copy")
+    return folder / "dist"
+
+
+def test_wheel_holds_the_package_and_nothing_else(dist):
+    (wheel,) = dist.glob("vit_theory-*.whl")
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    assert sorted(names) == sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "vit_theory").rglob("*.py"))
+    assert len(list(dist.glob("vit_theory-*.tar.gz"))) == 1
+
+
+def test_wheel_runs_in_an_empty_environment(dist, tmp_path):
+    """Installed away from the checkout, `vit-theory claims` lists every claim.
+
+    The libraries are those of the present environment, by their path; its `.pth` files, the checkout's among them, are not read.
+    """
+    (wheel,) = dist.glob("*.whl")
+    venv.create(tmp_path / "env", with_pip=False)
+    scripts = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")
+    pip = [sys.executable, "-m", "pip", "--python", scripts / "python", "--disable-pip-version-check"]
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(run(scripts / "python", "-c", where, cwd=tmp_path).strip())
+    libraries = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+    (packages / "libraries.pth").write_text("\n".join(libraries), encoding="utf-8")
+    file = run(scripts / "python", "-c", "import vit_theory; print(vit_theory.__file__)", cwd=tmp_path).strip()
+    assert Path(file).is_relative_to(packages)
+    listed = run(scripts / "vit-theory", "claims", cwd=tmp_path)
+    from vit_theory.claims import load_claims
+
+    claims = load_claims()
+    missing = [claim.id for claim in claims if claim.id not in listed]
+    assert claims and not missing
