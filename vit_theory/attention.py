@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['pair', 'patchify', 'unpatchify', 'softmax_weights', 'attention', 'relative_offsets', 'relative_bias', 'check_shapes',
-           'MultiHeadAttention', 'positional_attention']
+           'AttentionWeights', 'MultiHeadAttention', 'positional_attention']
 
 # %% ../nbs/01_attention.ipynb #2007429a
 import math
@@ -127,9 +127,9 @@ def check_shapes(W_Q, W_K, W_V, W_O, b_O=None, table=None, grid=None):
     if table is not None:
         relative_bias(table, grid)
 
-# %% ../nbs/01_attention.ipynb #71f9f9db
-class MultiHeadAttention(nn.Module):
-    "Multi-head self-attention from its matrices; ValueError where their shapes do not fit (C, eq. 2 to 4)."
+# %% ../nbs/01_attention.ipynb #4aceea01
+class AttentionWeights(nn.Module):
+    "The matrices of a multi-head attention layer; ValueError where their shapes do not fit."
 
     b_O: nn.Parameter | None
     table: nn.Parameter | None
@@ -141,11 +141,11 @@ class MultiHeadAttention(nn.Module):
         W_K: Float[Tensor, "h d e"],  # key matrices
         W_V: Float[Tensor, "h d f"],  # value matrices
         W_O: Float[Tensor, "h f o"],  # output matrices: the row blocks of the paper's W_O
-        b_O: Float[Tensor, "o"] | None = None,  # output bias
+        b_O: Float[Tensor, " o"] | None = None,  # output bias
         table: Float[Tensor, "h rows columns"] | None = None,  # relative position bias, [h, 2Gh-1, 2Gw-1]
         grid: int | Sequence[int] | None = None,  # patches in the image, (rows, columns); needed with a table
         sink: bool = False,  # one more key of score 0 whose value is 0
-        queries: Int[Tensor, "q"] | None = None,  # tokens that ask; None: all
+        queries: Int[Tensor, " q"] | None = None,  # tokens that ask; None: all
     ):
         super().__init__()
         check_shapes(W_Q, W_K, W_V, W_O, b_O, table, grid)
@@ -153,13 +153,11 @@ class MultiHeadAttention(nn.Module):
         self.register_parameter("b_O", None if b_O is None else nn.Parameter(b_O))
         self.register_parameter("table", None if table is None else nn.Parameter(table))
         self.register_buffer("queries", queries)
-        self.grid = None if grid is None else pair(grid, "grid")
-        self.sink = sink
+        self.grid, self.sink, self.heads = None if grid is None else pair(grid, "grid"), sink, W_Q.shape[0]
 
-    @property
-    def heads(self) -> int:
-        "Number of heads."
-        return self.W_Q.shape[0]
+# %% ../nbs/01_attention.ipynb #32b43cf5
+class MultiHeadAttention(AttentionWeights):
+    "Multi-head self-attention from its matrices; ValueError for tokens that do not fit (C, eq. 2 to 4)."
 
     def attention_map(
         self,
@@ -170,8 +168,7 @@ class MultiHeadAttention(nn.Module):
             tokens = "token" if self.grid is None else f"{math.prod(self.grid)} tokens"
             raise ValueError(f"x has shape {tuple(x.shape)}: this layer needs [batch, {tokens}, {self.W_Q.shape[1]} features]")
         asking = slice(None) if self.queries is None else self.queries
-        Q = einsum(x[:, asking], self.W_Q, "b q d, h d e -> b h q e")
-        K = einsum(x, self.W_K, "b k d, h d e -> b h k e")
+        Q, K = einsum(x[:, asking], self.W_Q, "b q d, h d e -> b h q e"), einsum(x, self.W_K, "b k d, h d e -> b h k e")
         # S = Q K^T / sqrt(e) + B
         S = einsum(Q, K, "b h q e, b h k e -> b h q k") / math.sqrt(Q.shape[-1])
         if self.table is not None and self.grid is not None:
@@ -182,9 +179,8 @@ class MultiHeadAttention(nn.Module):
         self,
         x: Float[Tensor, "b n d"],  # tokens
     ) -> Float[Tensor, "b q o"]:  # one output for each token that asks
-        "Answer every query; ValueError for tokens that do not fit the layer."
-        A = self.attention_map(x)
-        V = einsum(x, self.W_V, "b k d, h d f -> b h k f")
+        "Answer every query (C, eq. 2)."
+        A, V = self.attention_map(x), einsum(x, self.W_V, "b k d, h d f -> b h k f")
         # MHSA(X) = sum_h A_h V_h W_O^h + b_O
         y = einsum(einsum(A, V, "b h q k, b h k f -> b h q f"), self.W_O, "b h q f, h f o -> b q o")
         return y if self.b_O is None else y + self.b_O

@@ -6,14 +6,14 @@
 __all__ = ['hard_scale', 'border_bound', 'offset_table', 'Geometry', 'output_size', 'queries', 'check_geometry', 'check_weights',
            'logit_gap', 'four_sides', 'ConvAttention', 'conv2d_to_attention', 'conv_to_attention', 'without_sink']
 
-# %% ../../nbs/convolution/03_construction.ipynb #3f4c588f
+# %% ../../nbs/convolution/03_construction.ipynb #4d2b0755
 import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..attention import MultiHeadAttention, pair, patchify, unpatchify
@@ -55,7 +55,7 @@ def offset_table(
     table = torch.where(hit, scale, 0.0 if circular else -scale)
     return table.reshape(len(offsets), 2 * grid[0] - 1, 2 * grid[1] - 1)
 
-# %% ../../nbs/convolution/03_construction.ipynb #3656280a
+# %% ../../nbs/convolution/03_construction.ipynb #b8b31afa
 @dataclass(frozen=True)
 class Geometry:
     "The sizes of a convolution on patches, as (rows, columns); ValueError where no attention layer can compute it."
@@ -81,7 +81,13 @@ class Geometry:
         "Output pixels of a token: P/s where s divides P, 1 where P divides s."
         return output_patch(self.patch, self.stride)
 
-# %% ../../nbs/convolution/03_construction.ipynb #a1d72bcf
+    @property
+    def grid_out(self) -> tuple[int, int]:
+        "Output tokens: one for each patch, or for every (s/P)-th where P divides s."
+        (gh, gw), (ph, pw), (sh, sw) = self.grid, self.patch, self.stride
+        return -(-gh // max(sh // ph, 1)), -(-gw // max(sw // pw, 1))
+
+# %% ../../nbs/convolution/03_construction.ipynb #eff93776
 def output_size(
     geometry: Geometry,
 ) -> tuple[int, int]:
@@ -94,12 +100,13 @@ def output_size(
 
 def queries(
     geometry: Geometry,
-) -> tuple[range, range]:
-    "Rows and columns of the patches that ask: all of them, or every (s/P)-th where P divides s."
-    rows, columns = (range(0, g, max(s // P, 1)) for g, s, P in zip(geometry.grid, geometry.stride, geometry.patch, strict=True))
-    return rows, columns
+) -> Int[Tensor, " q"]:
+    "The patches that ask: all of them, or every (s/P)-th where P divides s."
+    g = geometry
+    rows, columns = (torch.arange(0, n, max(s // P, 1)) for n, s, P in zip(g.grid, g.stride, g.patch, strict=True))
+    return (rows[:, None] * g.grid[1] + columns).flatten()
 
-# %% ../../nbs/convolution/03_construction.ipynb #184dfc16
+# %% ../../nbs/convolution/03_construction.ipynb #94cd50a6
 def check_geometry(
     geometry: Geometry,
 ):
@@ -107,10 +114,10 @@ def check_geometry(
     g, size, padding = geometry, geometry.image_size, geometry.padding
     if size[0] % g.patch[0] or size[1] % g.patch[1]:
         raise ValueError(f"patch={g.patch} does not divide image_size={size}: crop or pad the image to a multiple of the patch")
-    (rows, columns), asking = output_size(g), queries(g)
+    rows, columns = output_size(g)
     if rows < 1 or columns < 1:
         raise ValueError(f"kernel={g.kernel} with dilation={g.dilation} is larger than image_size={size} with padding={padding}")
-    room = len(asking[0]) * g.patch_out[0], len(asking[1]) * g.patch_out[1]
+    room = g.grid_out[0] * g.patch_out[0], g.grid_out[1] * g.patch_out[1]
     if rows > room[0] or columns > room[1]:
         more = f"{rows} x {columns} pixels, more than the {room[0]} x {room[1]} that the tokens hold"
         raise ValueError(f"padding={padding} makes an output of {more}: pad the image by whole patches, the convolution less")
@@ -162,7 +169,7 @@ def four_sides(
     rows, columns = pair(padding, "padding", least=0)
     return rows, rows, columns, columns
 
-# %% ../../nbs/convolution/03_construction.ipynb #1e191fdc
+# %% ../../nbs/convolution/03_construction.ipynb #2e4a4dfa
 class ConvAttention(MultiHeadAttention):
     "A convolution as one attention layer on patch tokens, exactly (C, Thm 1)."
 
@@ -181,22 +188,18 @@ class ConvAttention(MultiHeadAttention):
         # b_O = the bias once per output pixel, channel fastest
         b_O = None if bias is None else bias.repeat(math.prod(g.patch_out))
         table = offset_table(offsets, g.grid, M, g.circular).to(T)
-        asking = torch.cartesian_prod(*map(torch.tensor, queries(g))) @ torch.tensor([g.grid[1], 1])
-        every = len(asking) == math.prod(g.grid)
-        super().__init__(0 * I, I, I.clone(), T, b_O, table, g.grid, not g.circular, None if every else asking.to(T.device))
-        self.offsets, self.geometry, self.scale = offsets, geometry, M
-        self.patch_out = g.patch_out
-        self.grid_out = len(queries(g)[0]), len(queries(g)[1])
+        asking = None if g.grid_out == g.grid else queries(g).to(T.device)
+        super().__init__(0 * I, I, I.clone(), T, b_O, table, g.grid, not g.circular, asking)
+        self.offsets, self.geometry, self.scale, self.patch_out, self.grid_out = offsets, g, M, g.patch_out, g.grid_out
 
     def convolve(
         self,
         images: Float[Tensor, "b c h w"],
     ) -> Float[Tensor, "b o y x"]:
         "The layer on images: cut into patches, attend, put together, and keep what the convolution would return."
-        g = self.geometry
-        tokens = self(patchify(images, g.patch))
-        rows, columns = output_size(g)
-        return unpatchify(tokens, g.patch_out, self.grid_out, tokens.shape[-1] // math.prod(g.patch_out))[:, :, :rows, :columns]
+        tokens, (rows, columns) = self(patchify(images, self.geometry.patch)), output_size(self.geometry)
+        channels = tokens.shape[-1] // math.prod(self.patch_out)
+        return unpatchify(tokens, self.patch_out, self.grid_out, channels)[:, :, :rows, :columns]
 
 # %% ../../nbs/convolution/03_construction.ipynb #cd32f27a
 def conv2d_to_attention(

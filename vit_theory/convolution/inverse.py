@@ -38,15 +38,14 @@ def head_products(
     as_built = V.shape[1] == V.shape[2] and torch.equal(V, torch.eye(V.shape[1]).to(V).expand_as(V))
     return O if as_built else einsum(V, O, "h d f, h f o -> h d o")  # times the identity: most of the work for nothing
 
-# %% ../../nbs/convolution/04_inverse.ipynb #61fb9d95
+# %% ../../nbs/convolution/04_inverse.ipynb #828fa904
 def offset_pairs(
     geometry: Geometry,
     offsets: list[tuple[int, int]],  # rows down, columns right
 ) -> Tensor:  # [offset, query, key], 1 where the key stands at that offset from the query
     "The matrices S_D: which key each query reads at each offset, on a torus modulo the grid."
     gh, gw = geometry.grid
-    asking = torch.cartesian_prod(*map(torch.tensor, queries(geometry))) @ torch.tensor([gw, 1])
-    miss = relative_offsets((gh, gw))[asking] - torch.tensor(offsets).reshape(-1, 1, 1, 2)
+    miss = relative_offsets((gh, gw))[queries(geometry)] - torch.tensor(offsets).reshape(-1, 1, 1, 2)
     return ((miss % torch.tensor([gh, gw]) if geometry.circular else miss) == 0).all(-1)
 
 # %% ../../nbs/convolution/04_inverse.ipynb #984cdcf0
@@ -122,12 +121,12 @@ def nearest_kernel(
     number = einsum(same[0], same[1], "u a, v b -> u v")
     return built + torch.where(places > 0, (seen - together) / number, 0)
 
-# %% ../../nbs/convolution/04_inverse.ipynb #3b25be8a
+# %% ../../nbs/convolution/04_inverse.ipynb #43294430
 def mean_blocks(
     layer: ConvAttention,
     W: Tensor,  # [head, d_in, d_out]: what the heads do
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    "-> mean blocks [D, d_in, d_out], index of each (row, column) offset's block, pairs behind it [D], attention left over."
+    "-> mean blocks [D, d_in, d_out], index of each offset's block, pairs behind it [D], attention left over [h, q, k]."
     g, A = layer.geometry, positional_weights(layer)
     (Dy, _), (Dx, _) = tap_tables(g.kernel, g.patch, g.stride, g.padding[::2], g.dilation)
     S = offset_pairs(g, list(itertools.product(Dy, Dx))).to(W)
@@ -140,6 +139,7 @@ def mean_blocks(
     return einsum(mean, W, "h D, h d o -> D d o"), first.reshape(len(Dy), -1), pairs, rest
 
 
+# %% ../../nbs/convolution/04_inverse.ipynb #af109676
 def built_kernel(
     layer: ConvAttention,
     W: Tensor,  # [head, d_in, d_out]: what the heads do
@@ -151,7 +151,7 @@ def built_kernel(
     blocks = torch.cat([W, W.new_zeros(1, *W.shape[1:])])
     return mean_kernel(blocks, which, W.new_ones(len(blocks)), g)[0]
 
-# %% ../../nbs/convolution/04_inverse.ipynb #d65029e5
+# %% ../../nbs/convolution/04_inverse.ipynb #16654320
 def project(
     layer: ConvAttention,
 ) -> tuple[Tensor, Tensor | None, float]:  # kernel [o, i, u, v], bias [o], relative distance
@@ -165,7 +165,8 @@ def project(
     # |sum_h A_h (x) W_h|^2 = sum_hg <A_h,A_g> <W_h,W_g>
     gram = einsum(W, W, "h d o, g d o -> h g")
     whole = (gram * einsum(A, A, "h q k, g q k -> h g")).sum()
-    left = (gram * einsum(rest, rest, "h q k, g q k -> h g")).sum() + (pairs * torch.linalg.vector_norm(T, dim=(1, 2)).square()).sum()
+    left = (gram * einsum(rest, rest, "h q k, g q k -> h g")).sum()
+    left = left + (pairs * torch.linalg.vector_norm(T, dim=(1, 2)).square()).sum()
     if layer.b_O is None:
         bias = None
     else:
