@@ -123,16 +123,21 @@ def _attention_slope(work: _Work, P: Tensor, Y: Tensor, D: Tensor, f: Tensor, c:
     U.addcmul_(f.view(g * b, n, 1), Y.view_as(U), value=-1).mul_(c.view(g * b, -1, 1))
     return torch.bmm(s.x.view(g, b * n, d).transpose(1, 2), U.view(g, b * n, d))
 
-# %% ../../nbs/selection/03_training.ipynb #7322ef0b
-def _step(work: _Work, W: dict[str, Tensor], s: _Prepared) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    "Metrics and gradients at the weights `W` on the samples `s`, in the form `descend` asks for."
-    g, b, n, d = s.x.shape
+# %% ../../nbs/selection/03_training.ipynb #2c5bb5aa
+def _forward(work: _Work, W: dict[str, Tensor], s: _Prepared) -> tuple[Tensor, ...]:
+    "The margins y F of all samples [g, b], and what the way back needs: P, Y, G, D, f."
     # A = W_Q^T W_K, M = W_O W_V
     M = torch.bmm(W["W_O"], W["W_V"])
     P, Y = (s.x, s.x) if work.attention == "uniform" else work.mix(torch.bmm(W["W_Q"].transpose(1, 2), W["W_K"]), s)
-    Y = Y.view(g, b, n, d)
+    Y = Y.view(s.x.shape)
     G, D, f = _vote(work, M, Y, s)
-    margin = s.y * (f * s.weight).sum(-1)
+    return s.y * (f * s.weight).sum(-1), P, Y, G, D, f
+
+# %% ../../nbs/selection/03_training.ipynb #84d9b635
+def _step(work: _Work, W: dict[str, Tensor], s: _Prepared) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    "Metrics and gradients at the weights `W` on the samples `s`, in the form `descend` asks for."
+    g, b, n, d = s.x.shape
+    margin, P, Y, G, D, f = _forward(work, W, s)
     # c_bl = -y_b 1[y_b F_b < 1] / B * (1/|S|)
     c = ((margin < 1) * s.y / -b)[..., None] * s.weight
     slopes = {name: torch.zeros_like(W[name]) for name in ("W_Q", "W_K")}
@@ -181,7 +186,7 @@ def _per_trial(rate: Rate, rows: slice) -> Rate:
     "The learning rates of the trials `rows`."
     return rate[rows] if isinstance(rate, Tensor) and rate.ndim else rate
 
-# %% ../../nbs/selection/03_training.ipynb #60e4cc7d
+# %% ../../nbs/selection/03_training.ipynb #734a23e2
 def fit(
     model: ShallowViT,  # where to start; left alone
     x: Float[Tensor, "g N L d"],  # training tokens
@@ -197,6 +202,7 @@ def fit(
     stop: Callable[[dict[str, Tensor]], Tensor] | None = None,  # metrics at this state -> [trial], True: has arrived
     observe: Callable[[ShallowViT, slice], dict[str, Tensor]] | None = None,  # (model, its trials) -> further metrics
     every: int = 10,  # observe at every so many steps
+    whole: bool = False,  # observe also `train`, the loss of the whole training set
     first: int = 0,  # number of the first trial
 ) -> tuple[ShallowViT, History]:
     "Gradient descent on the hinge loss, all trials at once; the history has `loss` and `margin` of each step's minibatch."
@@ -206,30 +212,31 @@ def fit(
     rates = (lr, lr if attention_lr is None else attention_lr)
     where = (batch, seed, first, attention)
     rows_of_all = list(chunks(len(x), _cost(samples, batch, model.W_O.shape[1])))
-    weights, history = join([_fit_chunk(model, samples, rates, rows, where, observe, options) for rows in rows_of_all])
+    weights, history = join([_fit_chunk(model, samples, rates, rows, where, observe, whole, options) for rows in rows_of_all])
     return replace(model, **weights), history
 
-# %% ../../nbs/selection/03_training.ipynb #d5f1e8b4
-def _fit_chunk(model, samples, rates, rows, where, observe, options) -> tuple[dict[str, Tensor], History]:
+# %% ../../nbs/selection/03_training.ipynb #cd0bed3c
+def _fit_chunk(model, samples, rates, rows, where, observe, whole, options) -> tuple[dict[str, Tensor], History]:
     "Train the trials `rows`."
     batch, seed, first, attention = where
     own = _select(samples, rows)
     own = replace(own, x=own.x.contiguous())
     batches = Batches(own.y.shape[1], batch, trial_generators(seed, len(own.y), first + rows.start))
-    work, a = _Work(attention), model.a[rows]
+    work, larger, a = _Work(attention), _Work(attention), model.a[rows]
     weights = {name: value[rows] for name, value in _weights(model).items()}
 
     def gradient(theta, _):
         return _step(work, theta, own if batches.full else own.take(batches.next().to(own.x.device)))
 
     def look(theta):
-        return observe(ShallowViT(**theta, a=a), rows)
+        seen = {"train": (1 - _forward(larger, theta, own)[0]).clamp(min=0).mean(1)} if whole else {}
+        return seen | (observe(ShallowViT(**theta, a=a), rows) if observe else {})
 
     lr, attention_lr = (_per_trial(rate, rows) for rate in rates)
     lrs = {"W_Q": attention_lr, "W_K": attention_lr, "W_V": lr, "W_O": lr}
-    return descend(weights, gradient, lr=lrs, observe=None if observe is None else look, **options)
+    return descend(weights, gradient, lr=lrs, observe=look if whole or observe else None, **options)
 
-# %% ../../nbs/selection/03_training.ipynb #ade2ae6b
+# %% ../../nbs/selection/03_training.ipynb #a0499502
 def evaluate(
     model: ShallowViT,
     data: TokenSample,
@@ -237,12 +244,12 @@ def evaluate(
     attention: str = "trained",  # "frozen" is evaluated like "trained"
 ) -> dict[str, Float[Tensor, "g"]]:
     "Of every trial: `error` (share of samples with y F <= 0), `hinge` (mean loss), `success` (1 where no sample is wrong)."
+    samples = _prepare(model, data.x, data.y, keep, attention)
     margin = []
-    cost = _cost(_Prepared(data.x, data.y, model.a, 1.0, None), data.x.shape[1], model.W_O.shape[1])
-    for rows in chunks(len(data.x), cost, budget=2**26):
-        part = ShallowViT(*(getattr(model, name)[rows] for name in ("W_Q", "W_K", "W_V", "W_O", "a")))
-        F = part(data.x[rows], None if keep is None else keep[rows], "uniform" if attention == "uniform" else "trained")
-        margin.append(data.y[rows] * F)
+    for rows in chunks(len(data.x), _cost(samples, data.x.shape[1], model.W_O.shape[1])):
+        own = _select(samples, rows)
+        weights = {name: value[rows] for name, value in _weights(model).items()}
+        margin.append(_forward(_Work(attention), weights, replace(own, x=own.x.contiguous()))[0])
     margins = torch.cat(margin)
     wrong = ~(margins > 0)  # also where the output is not a number
     return {
