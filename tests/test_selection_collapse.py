@@ -1,0 +1,214 @@
+"""The collapse against training on tokens, and against automatic differentiation."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vit_theory.selection.collapse import (
+    Kinds,
+    collapse,
+    collapsed_gradient,
+    collapsed_mass,
+    collapsed_output,
+    draw_weights,
+    fit_collapsed,
+    merge,
+    sample_kinds,
+)
+from vit_theory.selection.data import TokenData
+from vit_theory.selection.model import ShallowViT, initial_model
+from vit_theory.selection.training import attention_mass, fit, hinge_gradient
+
+MODES = ("trained", "frozen", "uniform")
+LAWS = {
+    "neutral": TokenData(tokens=20, relevant=2, confusion=0, patterns=6, dim=10, noise=0.0, background="neutral", mass=8),
+    "neutral+confusion": TokenData(
+        tokens=20, relevant=3, confusion=1, patterns=6, dim=8, noise=0.0, background="neutral", mass=8
+    ),
+    "single": TokenData(tokens=20, relevant=2, confusion=0, patterns=5, dim=6, noise=0.0, background="single"),
+    "iid": TokenData(tokens=6, relevant=2, confusion=1, patterns=5, dim=7, noise=0.0, background="iid"),
+}
+
+
+@pytest.fixture(autouse=True)
+def double_precision_on_one_thread():
+    threads = torch.get_num_threads()
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    yield
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(threads)
+
+
+def prepare(law, samples=40, trials=2, seed=0, **options):
+    sample = LAWS[law].sample(samples, trials=trials, generator=torch.Generator().manual_seed(seed))
+    model = initial_model(sample.mu, seed=seed, **{"scale": 0.3, "xi": 0.2, "neurons": 24} | options)
+    return sample, model, *merge(sample)
+
+
+def images(model, mu):
+    """Coordinates of the patterns, for weights and for gradients alike."""
+    W = {name: torch.einsum("gmd,gjd->gmj", getattr(model, name), mu) for name in ("W_Q", "W_K", "W_V")}
+    return W | {"W_O": model.W_O}
+
+
+def largest_gap(one, two):
+    return max((one[name] - two[name]).abs().max().item() for name in one)
+
+
+def move(model, gradient, lr, attention_lr):
+    rate = {"W_Q": attention_lr, "W_K": attention_lr, "W_V": lr, "W_O": lr, "a": 0.0}
+    return ShallowViT(**{name: W - rate[name] * getattr(gradient, name) for name, W in vars(model).items()})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("law", LAWS)
+def test_gradients_agree_at_every_point_of_a_long_and_wild_path(law, mode):
+    sample, model, kinds, w = prepare(law)
+    losses = []
+    for _ in range(60):
+        loss, gradient = hinge_gradient(model, sample.x, sample.y, attention=mode)
+        small, own = collapsed_gradient(collapse(model, sample.mu), kinds, w, attention=mode)
+        assert (loss - small).abs().max() < 1e-12
+        assert largest_gap(images(gradient, sample.mu), vars(own)) < 1e-12
+        losses.append(loss.mean().item())
+        model = move(model, gradient, 0.6, 30.0)
+    assert max(losses) - min(losses) > 0.1  # it did go somewhere
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("law", ["neutral", "neutral+confusion", "single"])
+def test_trained_weights_agree_after_many_steps(law, mode):
+    sample, model, kinds, w = prepare(law, seed=1)
+    options = {"steps": 60, "lr": 0.6, "attention_lr": 1.5, "attention": mode}
+    few, history = fit_collapsed(collapse(model, sample.mu), kinds, w, **options)
+    full, tokens = fit(model, sample.x, sample.y, batch=40, **options)
+    assert largest_gap(images(full, sample.mu), images(few, torch.eye(kinds.fraction.shape[1]).expand(2, -1, -1))) < 1e-12
+    assert (history["loss"] - tokens["loss"]).abs().max() < 1e-12
+    assert (history["margin"] - tokens["margin"]).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_gradient_is_that_of_automatic_differentiation(mode):
+    kinds = sample_kinds(0.1, confusion=0.03)
+    mu = torch.eye(9)[None, :6].repeat(4, 1, 1)
+    model = collapse(initial_model(mu, scale=0.7, xi=0.3), mu)
+    w = draw_weights(kinds, 50, 4, seed=3)
+    leaves = {name: value.clone().requires_grad_(name != "a") for name, value in vars(model).items()}
+    frozen = ShallowViT(**leaves | ({name: leaves[name].detach() for name in ("W_Q", "W_K")} if mode != "trained" else {}))
+    F = collapsed_output(frozen, kinds, "uniform" if mode == "uniform" else "trained")
+    loss = (w * (1 - kinds.y * F).clamp(min=0)).sum(1)
+    loss.sum().backward()
+    value, gradient = collapsed_gradient(model, kinds, w, attention=mode)
+    assert (loss - value).abs().max() < 1e-14
+    for name in ("W_Q", "W_K", "W_V", "W_O"):
+        expected = leaves[name].grad if leaves[name].grad is not None else torch.zeros_like(leaves[name])
+        assert (expected - getattr(gradient, name)).abs().max() < 1e-14
+
+
+def test_margins_beyond_one_are_out_of_the_gradient():
+    kinds = Kinds(torch.tensor([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]]), torch.tensor([1.0, -1.0]))
+    mu = torch.eye(3)[None]
+    model = collapse(initial_model(mu, xi=1.0, neurons=8), mu)
+    w = torch.tensor([[0.5, 0.5]])
+    model, _ = fit_collapsed(model, kinds, w, steps=500, lr=0.2)
+    loss, gradient = collapsed_gradient(model, kinds, w)
+    assert loss == 0 and all(not value.any() for value in vars(gradient).values())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_outputs_and_mass_are_those_of_the_tokens(mode):
+    sample, model, kinds, w = prepare("neutral+confusion", samples=3000, trials=2, scale=1.5)
+    few = collapse(model, sample.mu)
+    attention = "uniform" if mode == "uniform" else "trained"
+    F = model(sample.x, attention=attention)
+    assert ((F * sample.y).mean(1) - (collapsed_output(few, kinds, attention) * kinds.y * w).sum(1)).abs().max() < 1e-13
+    assert (attention_mass(model, sample) - collapsed_mass(few, kinds)).abs().max() < 2e-3  # kinds come up almost equally often
+
+
+@given(st.floats(0.001, 0.3), st.floats(0, 0.99), st.integers(1, 6), st.sampled_from(["neutral", "single"]))
+@settings(max_examples=50, deadline=None)
+def test_kinds_are_samples(alpha, confusion, backgrounds, law):
+    kinds = sample_kinds(alpha, confusion=alpha * confusion, backgrounds=backgrounds, law=law, mass=0.2)
+    assert kinds.fraction.shape == (2 * backgrounds, 2 + backgrounds + (law == "neutral"))
+    assert (kinds.fraction.sum(1) - 1).abs().max() < 1e-12
+    own = (kinds.y < 0).long()
+    assert (kinds.fraction[torch.arange(len(own)), own] == alpha).all()
+    assert len(torch.cat([kinds.fraction, kinds.y[:, None]], 1).unique(dim=0)) == 2 * backgrounds
+
+
+@pytest.mark.parametrize("law", ["neutral", "neutral+confusion", "single"])
+def test_the_law_is_that_of_the_tokens(law):
+    data = LAWS[law]
+    options = {"law": "single"} if law == "single" else {"mass": data.mass / 20}
+    kinds = sample_kinds(data.relevant / 20, confusion=data.confusion / 20, **options)
+    merged, _ = merge(data.sample(200, generator=torch.Generator().manual_seed(0)))
+    rows = {tuple(row) for row in torch.cat([merged.fraction, merged.y[:, None]], 1).round(decimals=9).tolist()}
+    assert rows == {tuple(row) for row in torch.cat([kinds.fraction, kinds.y[:, None]], 1).round(decimals=9).tolist()}
+
+
+@given(st.integers(2, 10**9), st.integers(0, 5))
+@settings(max_examples=30, deadline=None)
+def test_weights_are_counts_of_balanced_labels(samples, seed):
+    kinds = sample_kinds(0.1)
+    w = draw_weights(kinds, samples, 3, seed)
+    counts = w * samples
+    assert (counts - counts.round()).abs().max() <= 1e-6 * samples**0.5
+    assert (counts[:, :3].sum(1).round() == (samples + 1) // 2).all() and (counts[:, 3:].sum(1).round() == samples // 2).all()
+    assert torch.equal(draw_weights(kinds, samples, 1, seed, first=2), w[2:])
+
+
+def test_weights_have_the_distribution_of_drawn_tokens():
+    data, kinds = LAWS["neutral"], sample_kinds(0.1)
+    drawn = merge(data.sample(30, trials=200, generator=torch.Generator().manual_seed(0)))[1] * 30
+    weights = draw_weights(kinds, 30, 200, seed=0) * 30
+    assert abs(drawn.var(0).mean() - weights.var(0).mean()) < 0.6  # 15 * 2/9 = 3.33 each, standard error 0.15
+    np.testing.assert_allclose(weights.var(0).mean(), 15 * 2 / 9, atol=0.6)
+
+
+def test_a_trial_does_not_depend_on_its_neighbours():
+    torch.set_default_dtype(torch.float32)
+    kinds, mu = sample_kinds(0.1), torch.eye(10)[None, :6].repeat(240, 1, 1)  # more than fit into one chunk
+    model, w = collapse(initial_model(mu, xi=0.2, scale=0.3), mu), draw_weights(kinds, 200, 240, seed=0)
+    options = {"steps": 60, "lr": 0.6, "attention_lr": 30.0, "stop": 0.1}
+    _, every = fit_collapsed(model, kinds, w, **options)
+    for i in (0, 131, 239):
+        one = ShallowViT(*(value[i : i + 1] for value in vars(model).values()))
+        _, alone = fit_collapsed(one, kinds, w[i : i + 1], **options)
+        assert every.steps[i] == alone.steps[0] and every.stopped[i] and every.last("margin")[i] >= 0.1
+        assert abs(every.last("worst")[i] - alone.last("worst")[0]) < 1e-4
+
+
+def test_descent_that_diverges_is_frozen_and_marked():
+    kinds, mu = sample_kinds(0.1), torch.eye(6)[None].repeat(2, 1, 1)
+    model = collapse(initial_model(mu), mu)
+    model.W_V[1] = 1e200
+    _, history = fit_collapsed(model, kinds, draw_weights(kinds, 20, 2, seed=0), steps=30, lr=1.0)
+    assert history.finite.tolist() == [True, False] and history.last("loss")[0].isfinite()
+
+
+def test_bad_input():
+    kinds, mu = sample_kinds(0.1), torch.eye(6)[None]
+    model = initial_model(mu)
+    w = draw_weights(kinds, 20, 1, seed=0)
+    for call, message in [
+        (lambda: sample_kinds(0.0), "0 <= confusion < alpha"),
+        (lambda: sample_kinds(0.1, confusion=-0.1), "0 <= confusion < alpha"),
+        (lambda: sample_kinds(0.1, backgrounds=0), "at least one background"),
+        (lambda: sample_kinds(0.8), "mass from 0"),
+        (lambda: sample_kinds(0.1, law="equal"), "neither 'neutral' nor 'single'"),
+        (lambda: Kinds(torch.ones(2, 2), torch.ones(2)), "sum to 1"),
+        (lambda: Kinds(torch.eye(2), torch.zeros(2)), "labels are -1 or"),
+        (lambda: draw_weights(kinds, 1, 1, seed=0), "at least two samples"),
+        (lambda: draw_weights(kinds, 2, 0, seed=0), "one trial"),
+        (lambda: collapse(initial_model(mu, positions=4), mu), "shared by all positions"),
+        (lambda: merge(TokenData(noise=0.2).sample(4, generator=torch.Generator().manual_seed(0))), "only samples with noise=0"),
+        (lambda: fit_collapsed(model, kinds, w[:, :4], steps=1, lr=0.1), "ask for .trial, kind."),
+        (lambda: fit_collapsed(model, kinds, w, steps=1, lr=0.1, attention="learnt"), "none of 'trained'"),
+        (lambda: fit_collapsed(model, kinds, w, steps=1, lr=-0.1), "must be 0 or larger"),
+        (lambda: fit_collapsed(model, kinds, w, steps=1, lr=torch.ones(1)), "one number here"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
