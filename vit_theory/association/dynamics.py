@@ -19,11 +19,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import softplus
 
-# %% ../../nbs/association/07_dynamics.ipynb #8aff9d2c
+# %% ../../nbs/association/07_dynamics.ipynb #4400541f
 from .data import Partition, check_sizes, label_error
 from .linear import linear_error
-from .symmetry import (atom_count, enumerate_atoms, full_gradient, mixing, polynomial_output,
-                                             type_law, with_signal)  # fmt: skip
+from .symmetry import (all_images, atom_count, enumerate_atoms, full_gradient, mixing, polynomial_output,
+                                             symmetric_logits, type_law, with_signal)  # fmt: skip
 from ..figures import COLORS, subplots
 from ..trials import descend
 
@@ -201,7 +201,7 @@ def reduced_descent(
     about |= {"atoms": len(weight), "lost": lost}
     return xr.Dataset({name: ("step", value[0].numpy()) for name, value in path.items()}, {"step": np.arange(steps + 1)}, about)
 
-# %% ../../nbs/association/07_dynamics.ipynb #81915a0a
+# %% ../../nbs/association/07_dynamics.ipynb #5554d2eb
 def legend_above(
     axis,  # a matplotlib axis
     **options,  # of its legend
@@ -215,25 +215,28 @@ def draw_error(
     step,  # [states] steps
     error,  # [states] test error
     sizes: tuple[int, int, float],  # D, C, q
-    smallest: float = 1e-5,  # lower end of the axis
+    smallest: float = 1e-3,  # lower end of the axis
+    label: bool = True,  # whether this line goes into the legend, with the landmarks
+    title: str | None = None,  # of the legend
 ) -> None:
     "A test error on a logarithmic axis with its two exact landmarks."
-    axis.semilogy(step, np.clip(error, smallest / 10, None), color=COLORS["black"], label="model")
-    for rule, name, color in ((linear_error, "best linear rule", "orange"), (label_error, "f*", "green")):
-        value = rule(*sizes).half
-        axis.axhline(value, color=COLORS[color], linestyle="--", label=f"{name}: {value:.2g}")
+    axis.semilogy(step, np.clip(error, smallest / 10, None), color=COLORS["black"], label="model" if label else None)
     axis.set(xlabel="step", ylabel="test error", ylim=(smallest, 0.5))
-    legend_above(axis)
+    if label:
+        for rule, name, color in ((linear_error, "best linear rule", "orange"), (label_error, "f*", "green")):
+            value = rule(*sizes).half
+            axis.axhline(value, color=COLORS[color], linestyle="--", label=f"{name}: {value:.2g}")
+        legend_above(axis, title=title)
 
-# %% ../../nbs/association/07_dynamics.ipynb #b09071d2
+# %% ../../nbs/association/07_dynamics.ipynb #7b951b15
 def plot_path(
     path: "xarray.Dataset",  # what `reduced_descent` returned
     smallest: float = 1e-3,  # lower end of the error axis
 ):
     "Loss, error with its two landmarks, and scalars along a path -> matplotlib Figure."
     figure, axes = subplots(1, 3, height=3)
-    axes[0].semilogy(path.step, path.loss.clip(min=smallest), color=COLORS["black"])
-    axes[0].set(xlabel="step", ylabel="population risk")
+    axes[0].semilogy(path.step, path.loss.clip(min=smallest / 10), color=COLORS["black"])
+    axes[0].set(xlabel="step", ylabel="population risk", ylim=(smallest, 1))
     draw_error(axes[1], path.step, path.error, (path.attrs["patches"], path.attrs["size"], path.attrs["q"]), smallest)
     for name, color, where in (("gamma", "blue", "same set"), ("rho", "red", "other sets")):
         axes[2].plot(path.step, path[name], color=COLORS[color], label=f"{name}, {where}")
@@ -266,7 +269,7 @@ def full_descent(
     loss, A, v = map(torch.stack, zip(*path, strict=True))
     return loss, A, v
 
-# %% ../../nbs/association/07_dynamics.ipynb #73d591da
+# %% ../../nbs/association/07_dynamics.ipynb #57a26a11
 def path_gap(
     partition: Partition,  # small enough for all images to be listed
     q: float,  # probability of a mark
@@ -275,15 +278,14 @@ def path_gap(
     kappa: float,  # start of the diagonal
     dim: int = 3,  # d
     **options,  # of both descents: steps, lr_v, lr_A, power, nu, train_diag
-) -> float:
-    "Largest difference between reduced and full descent over all states, entries of A and v, and losses."
+) -> "xarray.Dataset":
+    "The reduced path with `gap`, at every state its largest difference to full descent over loss and entries of A and v."
     c, weight = all_images(partition, q)
     w = torch.eye(1, dim, dtype=torch.float64)[0]
     start = kappa * torch.eye(partition.D, dtype=torch.float64)
     loss, A, v = full_descent(start, alpha * w, c[..., None] * w, weight, **options)
     path = reduced_descent(partition.D, partition.C, q, alpha=alpha, kappa=kappa, **options)
     reduced = {name: torch.from_numpy(path[name].values) for name in ("loss", *SCALARS)}
-    gaps = [loss - reduced["loss"], v - reduced["alpha"][:, None] * w]
-    for t, state in enumerate(A):
-        gaps.append(state - symmetric_logits(partition, *[reduced[name][t].item() for name in ("kappa", "gamma", "rho")]))
-    return max(gap.abs().max().item() for gap in gaps)
+    B = [symmetric_logits(partition, *state) for state in zip(*[reduced[name].tolist() for name in SCALARS[1:]], strict=True)]
+    gaps = [loss[:, None] - reduced["loss"][:, None], v - reduced["alpha"][:, None] * w, (A - torch.stack(B)).flatten(1)]
+    return path.assign(gap=("step", torch.cat(gaps, 1).abs().amax(1).numpy()))
