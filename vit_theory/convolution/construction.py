@@ -146,9 +146,9 @@ def check_weights(
         if value is not None and not value.isfinite().all():
             raise ValueError(f"{name} has {int((~value.isfinite()).sum())} values that are not finite: mend them first")
 
-# %% ../../nbs/convolution/03_construction.ipynb #b328b0ef
+# %% ../../nbs/convolution/03_construction.ipynb #6c9815bc
 def logit_gap(
-    scale: float | None,  # None: one-hot attention
+    scale: float | int | None,  # None: one-hot attention
     dtype: torch.dtype,  # of the layer
 ) -> float:
     "The logit gap M: `scale`, or for None one that makes the heads one-hot; ValueError unless positive and finite in `dtype`."
@@ -169,7 +169,7 @@ def four_sides(
     rows, columns = pair(padding, "padding", least=0)
     return rows, rows, columns, columns
 
-# %% ../../nbs/convolution/03_construction.ipynb #2e4a4dfa
+# %% ../../nbs/convolution/03_construction.ipynb #064b495a
 class ConvAttention(MultiHeadAttention):
     "A convolution as one attention layer on patch tokens, exactly (C, Thm 1)."
 
@@ -179,7 +179,7 @@ class ConvAttention(MultiHeadAttention):
         bias: Float[Tensor, " o"] | None,  # bias
         geometry: Geometry,  # the sizes
         groups: int = 1,
-        scale: float | None = None,  # logit gap M; None: one-hot attention
+        scale: float | int | None = None,  # logit gap M; None: one-hot attention
     ):
         g, M = geometry, logit_gap(scale, weight.dtype)
         offsets, T = transfer_blocks(weight, g.patch, g.stride, g.padding[::2], g.dilation, groups)
@@ -201,7 +201,7 @@ class ConvAttention(MultiHeadAttention):
         channels = tokens.shape[-1] // math.prod(self.patch_out)
         return unpatchify(tokens, self.patch_out, self.grid_out, channels)[:, :, :rows, :columns]
 
-# %% ../../nbs/convolution/03_construction.ipynb #cd32f27a
+# %% ../../nbs/convolution/03_construction.ipynb #3a182c75
 def conv2d_to_attention(
     weight: Float[Tensor, "..."],  # kernel [o, i, u, v], as `torch.nn.functional.conv2d` takes it
     bias: Float[Tensor, "..."] | None = None,  # [o]
@@ -213,7 +213,7 @@ def conv2d_to_attention(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     padding_mode: str = "zeros",  # or "circular"
-    scale: float | None = None,  # logit gap M; None: one-hot attention
+    scale: float | int | None = None,  # logit gap M; None: one-hot attention
 ) -> ConvAttention:
     "The functional form of `conv_to_attention`: any zero or circular padding, also unequal on the four sides (C, Thm 1)."
     check_weights(weight, bias, groups, padding_mode)
@@ -223,12 +223,12 @@ def conv2d_to_attention(
     geometry = Geometry(size, patch, kernel, stride, four_sides(padding), dilation, padding_mode == "circular")
     return ConvAttention(weight.detach(), None if bias is None else bias.detach(), geometry, groups, scale)
 
-# %% ../../nbs/convolution/03_construction.ipynb #4ce8ca9d
+# %% ../../nbs/convolution/03_construction.ipynb #16676730
 def conv_to_attention(
     conv: nn.Conv2d,  # zero or circular padding, any kernel, dilation, groups; stride divides the patch or is a multiple of it
     image_size: int | Sequence[int],  # pixels, (rows, columns)
     patch: int | Sequence[int],  # side of a patch in pixels, or (rows, columns)
-    scale: float | None = None,  # logit gap M; None: one-hot attention, exact
+    scale: float | int | None = None,  # logit gap M; None: one-hot attention, exact
 ) -> ConvAttention:  # tokens of the image -> tokens of the output
     "The attention layer on patch tokens that computes a convolution, border included; ValueError where none can (C, Thm 1)."
     if not isinstance(conv, nn.Conv2d):

@@ -1,0 +1,386 @@
+"""conv_to_attention and attention_to_conv against conv2d: a broad grid, random convolutions, and everything that is refused."""
+
+import itertools
+
+import jaxtyping
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from vit_theory.attention import patchify, unpatchify
+from vit_theory.convolution.blocks import paper_heads
+from vit_theory.convolution.construction import conv2d_to_attention, conv_to_attention, hard_scale, without_sink
+from vit_theory.convolution.inverse import attention_to_conv
+
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Thousands of tiny products: a second thread only waits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+# The import hook of conftest.py sees a wrong rank first; without it the function's own ValueError comes.
+REFUSED = (ValueError, jaxtyping.TypeCheckError)
+
+
+def normal_conv(*arguments, seed=0, dtype=torch.float64, **options):
+    """A convolution whose every weight is random: asymmetric kernels reveal flips and swaps."""
+    g = torch.Generator().manual_seed(seed)
+    conv = nn.Conv2d(*arguments, dtype=dtype, **options).requires_grad_(False)
+    for p in conv.parameters():
+        p.copy_(torch.randn(p.shape, generator=g, dtype=dtype))
+    return conv
+
+
+def images(*shape, seed=1, dtype=torch.float64):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype) + 1  # a mean, so that borders matter
+
+
+def error(conv, size, patch, **options):
+    layer = conv_to_attention(conv, size, patch, **options)
+    x = images(2, conv.in_channels, *size, dtype=conv.weight.dtype)
+    # by hand, not through layer.convolve: the contract is about tokens
+    tokens = layer(patchify(x, patch))
+    n = layer.patch_out[0] * layer.patch_out[1]
+    assert tokens.shape == (2, layer.grid_out[0] * layer.grid_out[1], n * conv.out_channels)
+    y, truth = unpatchify(tokens, layer.patch_out, layer.grid_out, conv.out_channels), conv(x)
+    assert len(layer.offsets) == layer.heads == len(set(layer.offsets)) and isinstance(layer.heads, int)
+    assert all(isinstance(D, tuple) and len(D) == 2 for D in layer.offsets)
+    return (y[:, :, : truth.shape[2], : truth.shape[3]] - truth).abs().max().item()
+
+
+KERNELS = (1, 2, 3, 5, (1, 3), (4, 3))
+CHANNELS = ((1, 1, 1), (3, 2, 1), (4, 4, 2))  # in, out, groups
+CASES = list(itertools.product(KERNELS, (1, 2, 4, (2, 4)), (1, 2, 4), (1, 2), CHANNELS, ("zeros", "circular")))
+GRIDS = {1: (5, 4), 2: (3, 4), 4: (2, 3), (2, 4): (4, 2)}  # patches in the image, never square
+
+
+def half(kernel, dilation):
+    """Half of the kernel: never more output than the image has pixels."""
+    kh, kw = (kernel, kernel) if isinstance(kernel, int) else kernel
+    return dilation * (kh - 1) // 2, dilation * (kw - 1) // 2
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_equal_to_conv2d(part):
+    """A broad grid: kernels, patches, strides, dilations, groups, both borders."""
+    worst, done = 0.0, 0
+    for i, (kernel, patch, stride, dilation, (c, o, groups), mode) in enumerate(CASES[part::4]):
+        ph, pw = (patch, patch) if isinstance(patch, int) else patch
+        if any(p % stride and stride % p for p in (ph, pw)):
+            continue
+        size = (GRIDS[patch][0] * ph, GRIDS[patch][1] * pw)
+        options = dict(stride=stride, dilation=dilation, groups=groups, padding=half(kernel, dilation), padding_mode=mode)
+        worst = max(worst, error(normal_conv(c, o, kernel, bias=i % 3 != 0, seed=i, **options), size, patch))
+        done += 1
+    assert done > 100 and worst < 1e-12
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.data())
+def test_any_convolution(data):
+    """Anything that a person may write down: equal to conv2d, or a ValueError that says why not; and back again."""
+    draw = lambda *values: data.draw(st.sampled_from(values))  # noqa: E731
+    sides = st.integers(0, 3)
+    patch, kernel = (draw(1, 2, 3, 4), draw(1, 2, 4)), (draw(1, 2, 3, 4, 6), draw(1, 3, 5))
+    stride, dilation = (draw(1, 1, 2, 4), draw(1, 1, 2, 3)), (draw(1, 1, 2, 3), draw(1, 2))
+    size = (patch[0] * draw(1, 2, 3), patch[1] * draw(1, 2, 4))
+    padding = tuple(data.draw(sides) for _ in range(4))
+    mode, groups = draw("zeros", "circular"), draw(1, 2)
+    g = torch.Generator().manual_seed(data.draw(st.integers(0, 10**6)))
+    weight = torch.randn(4, 2 // groups, *kernel, generator=g, dtype=torch.float64)
+    bias = draw(None, torch.randn(4, generator=g, dtype=torch.float64))
+    x = images(1, 2, *size)
+    try:
+        layer = conv2d_to_attention(
+            weight,
+            bias,
+            image_size=size,
+            patch=patch,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            padding_mode=mode,
+        )
+    except ValueError as refusal:
+        assert any(word in str(refusal) for word in ("stride=", "padding=", "kernel="))
+        return
+    top, bottom, left, right = padding
+    padded = F.pad(x, (left, right, top, bottom), mode="constant" if mode == "zeros" else "circular")
+    truth = F.conv2d(padded, weight, bias, stride, 0, dilation, groups)
+    assert (layer.convolve(x) - truth).abs().max() < 1e-12
+    back, distance = attention_to_conv(layer)
+    assert distance < 1e-12
+    if top == bottom and left == right:
+        dense = torch.zeros(4, 2, *kernel, dtype=torch.float64)
+        for k in range(groups):
+            dense[k * 4 // groups : (k + 1) * 4 // groups, k * 2 // groups : (k + 1) * 2 // groups] = weight.chunk(groups)[k]
+        assert (back.weight - dense).abs().max() < 1e-12 and (bias is None) == (back.bias is None)
+    if mode == "zeros":  # torch refuses to wrap equalised padding that exceeds the image
+        assert (back(x) - truth).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5, (2, 3), (5, 2)])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+@pytest.mark.parametrize("mode", ["zeros", "circular"])
+def test_padding_by_name(kernel, padding, mode):
+    for dilation in (1, 2):
+        conv = normal_conv(2, 3, kernel, padding=padding, padding_mode=mode, dilation=dilation)
+        assert error(conv, (12, 16), 4) < 1e-12
+        back, distance = attention_to_conv(conv_to_attention(conv, (12, 16), 4))
+        assert distance < 1e-12 and (back.weight - conv.weight).abs().max() < 1e-12
+        assert (back(images(1, 2, 12, 16)) - conv(images(1, 2, 12, 16))).abs().max() < 1e-12
+
+
+def test_kernels_larger_than_the_image():
+    for size, patch, kernel in (((4, 4), 4, 9), ((4, 8), 2, 7), ((3, 3), 1, 5), ((8, 8), 4, 17)):
+        assert error(normal_conv(2, 2, kernel, padding=kernel // 2), size, patch) < 1e-12
+    wrap = normal_conv(2, 2, 7, padding=3, padding_mode="circular")
+    assert error(wrap, (4, 8), 2) < 1e-12
+    assert (attention_to_conv(conv_to_attention(wrap, (4, 8), 2))[0].weight - wrap.weight).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 5e-5), (torch.float64, 1e-12), (torch.bfloat16, 0.5)])
+def test_number_format_is_kept(dtype, bound):
+    conv = normal_conv(3, 2, 3, padding=1, dtype=dtype)
+    layer = conv_to_attention(conv, (16, 16), 4)
+    assert {p.dtype for p in layer.parameters()} == {dtype}
+    assert error(conv, (16, 16), 4) < bound
+
+
+def test_draws_no_random_numbers_and_leaves_the_convolution_alone():
+    conv, before = nn.Conv2d(3, 4, 3, padding=1), torch.get_rng_state()
+    weight = conv.weight.detach().clone()
+    layer = conv_to_attention(conv, 16, 4)
+    attention_to_conv(layer)
+    assert torch.equal(before, torch.get_rng_state())
+    layer.W_O.data.zero_()
+    layer.b_O.data.zero_()
+    assert torch.equal(conv.weight, weight) and conv.bias.abs().sum() > 0
+
+
+def test_zero_kernel_has_no_heads():
+    conv = nn.Conv2d(2, 3, 3, padding=1, dtype=torch.float64).requires_grad_(False)
+    conv.weight.zero_()
+    assert conv_to_attention(conv, 8, 4).heads == 0 and error(conv, (8, 8), 4) < 1e-12
+    back, distance = attention_to_conv(conv_to_attention(conv, 8, 4))
+    assert distance == 0 and back.weight.abs().max() == 0 and torch.equal(back.bias, conv.bias)
+
+
+# Where a wrong implementation is found out: each case is one that hides the mistake from all simpler tests.
+
+
+def test_trap_border_not_only_inside():
+    """No sink: exact inside, wrong at the border by much more than rounding."""
+    conv, x = normal_conv(1, 1, 3, padding=1), images(1, 1, 20, 20)
+    wrong = (without_sink(conv_to_attention(conv, 20, 4)).convolve(x) - conv(x)).abs()[0, 0]
+    assert wrong[4:-4, 4:-4].max() < 1e-12 and wrong.max() > 0.1
+    assert error(conv, (20, 20), 4) < 1e-12
+
+
+def test_trap_nothing_is_nan_with_infinite_gaps():
+    layer = conv_to_attention(normal_conv(1, 1, 3, padding=1), 8, 4)
+    layer.table.data[layer.table.data < 0] = -torch.inf
+    assert layer(patchify(images(1, 1, 8, 8), 4)).isfinite().all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_traps_of_order(seed):
+    """Asymmetric kernel, several channels, unequal sides: a flip, a swap or a wrong pixel order cannot hide."""
+    conv = normal_conv(3, 5, (1, 3), padding=(0, 1), seed=seed)
+    assert error(conv, (8, 20), (2, 4)) < 1e-12
+    assert conv_to_attention(conv, (8, 20), (2, 4)).offsets == [(0, -1), (0, 0), (0, 1)]
+    right = normal_conv(1, 1, 3, padding=1)
+    right.weight.zero_()
+    right.weight[0, 0, 1, 2] = 1  # reads the pixel to the right: key minus query
+    assert conv_to_attention(right, 12, 4).offsets == [(0, 0), (0, 1)]
+
+
+def test_trap_head_counts():
+    """The paper's formula counts too many for even kernels and strides, too few for dilation."""
+    count = lambda kernel, patch, **o: conv_to_attention(normal_conv(1, 1, kernel, **o), 32, patch).heads  # noqa: E731
+    assert count(3, 4, padding=1) == paper_heads(3, 4) == 9
+    assert count(2, 4, padding="same") == 4 < paper_heads(2, 4)
+    assert count(10, 4, padding="same") == 16 < paper_heads(10, 4)
+    assert count(3, 4, padding=1, stride=2) == 4
+    assert count(3, 4, padding=5, dilation=5) == 25 > paper_heads(3, 4)
+    assert count(3, 1, padding=1) == 9 and count(5, 1, padding=2) == 25 and count(9, 4, padding=4) == 9
+
+
+@pytest.mark.parametrize("mode", ["zeros", "circular"])
+def test_finite_scale(mode):
+    """The table of the contract, and an error that falls like e^-M until rounding."""
+    conv, x = normal_conv(3, 2, 3, padding=1, padding_mode=mode), images(1, 3, 24, 24)
+    layer = conv_to_attention(conv, 24, 4, scale=8.0)
+    assert sorted(layer.table.unique().tolist()) == ([-8.0, 8.0] if mode == "zeros" else [0.0, 8.0])
+    assert layer.sink == (mode == "zeros")
+    errors = [error(conv, (24, 24), 4, scale=M) for M in (4.0, 8.0, 12.0, 16.0)]
+    ratios = [a / b for a, b in itertools.pairwise(errors)]
+    assert all(20 < r < 100 for r in ratios)  # e^4 = 55
+    assert error(conv, (24, 24), 4, scale=hard_scale(torch.float64)) < 1e-12
+    assert error(conv, (24, 24), 4, scale=45) < 1e-12
+    # with the sink: weight that misses the target, as derived
+    if mode == "zeros":
+        A, N, e = layer.attention_map(patchify(x, 4))[0].detach(), 36, torch.tensor(8.0, dtype=torch.float64).exp()
+        inside = (1 + 2 * (N - 1) / e) / (e + 1 + (N - 1) / e)
+        centre = layer.offsets.index((0, 0))
+        missing = 2 * (1 - A[centre, 0, 0]) - (1 - A[centre, 0].sum())  # to wrong keys twice, to the sink once
+        assert abs(missing - inside) < 1e-12
+        corner = layer.offsets.index((-1, -1))
+        assert abs(A[corner, 0].sum() - N / e / (1 + N / e)) < 1e-12
+
+
+def test_gradients_reach_every_matrix_that_acts():
+    layer = conv_to_attention(normal_conv(2, 2, 3, padding=1), 12, 4, scale=6.0)
+    layer(patchify(images(1, 2, 12, 12), 4)).square().sum().backward()
+    grads = {name: p.grad.abs().max().item() for name, p in layer.named_parameters()}
+    assert all(grads[name] > 0 for name in ("W_Q", "W_V", "W_O", "b_O", "table")), grads
+    assert grads["W_K"] == 0  # W_Q is zero: the keys move as soon as the queries have
+
+
+@pytest.mark.parametrize("patch", [4, (2, 4)])
+def test_state_is_ordinary(patch):
+    """state_dict, deepcopy and another dtype: it is a module like others."""
+    import copy
+
+    conv, x = normal_conv(2, 2, 3, padding=1, stride=1), images(1, 2, 8, 8)
+    layer, other = conv_to_attention(conv, 8, patch), conv_to_attention(normal_conv(2, 2, 3, padding=1, seed=5), 8, patch)
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other.convolve(x), layer.convolve(x)) and torch.equal(copy.deepcopy(layer).convolve(x), layer.convolve(x))
+    assert (copy.deepcopy(layer).float().convolve(x.float()) - conv(x)).abs().max() < 1e-5
+
+
+# The inverse
+
+
+def regauge(layer, seed):
+    g = torch.Generator().manual_seed(seed)
+    G = torch.randn(layer.W_V.shape, generator=g, dtype=layer.W_V.dtype)
+    layer.W_V.data = layer.W_V.data @ G
+    layer.W_O.data = torch.linalg.solve(G, layer.W_O.data)
+    return layer
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "options", [{}, {"stride": 2}, {"stride": 8}, {"dilation": 2}, {"groups": 2}, {"padding_mode": "circular"}], ids=str
+)
+def test_inverse_survives_a_change_of_basis(seed, options):
+    conv = normal_conv(4, 4, 3, padding=options.get("dilation", 1), seed=seed, **options)
+    back, distance = attention_to_conv(regauge(conv_to_attention(conv, (16, 24), 4), seed))
+    x = images(1, 4, 16, 24)
+    assert distance < 1e-9 and (back(x) - conv(x)).abs().max() < 1e-8
+    for name in ("stride", "padding", "dilation", "padding_mode"):
+        assert getattr(back, name) == getattr(conv, name)
+    assert isinstance(distance, float) and back.weight.dtype == conv.weight.dtype
+
+
+def test_inverse_of_what_is_no_convolution():
+    layer = conv_to_attention(normal_conv(3, 3, 3, padding=1), 16, 4)
+    g = torch.Generator().manual_seed(0)
+    layer.W_O.data = torch.randn(layer.W_O.shape, generator=g, dtype=torch.float64)
+    assert 0.9 < attention_to_conv(layer)[1] <= 1
+    for change in ("table", "b_O", "W_V"):
+        layer = conv_to_attention(normal_conv(3, 3, 3, padding=1), 16, 4)
+        p = getattr(layer, change)
+        p.data = torch.randn(p.shape, generator=g, dtype=torch.float64)
+        assert 0.05 < attention_to_conv(layer)[1] <= 1, change
+
+
+def test_inverse_is_the_projection():
+    """Against least squares over all kernels, on the whole linear map written out: distance and kernel."""
+    layer = conv_to_attention(normal_conv(1, 2, 3, padding=1, bias=False), (6, 6), 2)
+    g = torch.Generator().manual_seed(0)
+    layer.W_O.data += 0.5 * torch.randn(layer.W_O.shape, generator=g, dtype=torch.float64)
+    layer.table.data = torch.randn(layer.table.shape, generator=g, dtype=torch.float64)
+    points = torch.eye(36, dtype=torch.float64).reshape(36, 1, 6, 6)
+    taps = torch.eye(18, dtype=torch.float64).reshape(18, 2, 1, 3, 3)
+    A = torch.stack([F.conv2d(points, tap, padding=1).flatten() for tap in taps], 1)
+    b = layer.convolve(points).detach().flatten()
+    kernel = torch.linalg.lstsq(A, b).solution
+    back, distance = attention_to_conv(layer)
+    assert (back.weight.detach().flatten() - kernel).abs().max() < 1e-10
+    assert abs(distance - ((A @ kernel - b).norm() / b.norm()).item()) < 1e-10
+
+
+# Bad input: a clear ValueError before any work
+
+
+@pytest.mark.parametrize(
+    ("conv", "size", "patch", "scale", "word"),
+    [
+        (nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"), 12, 4, None, "padding_mode='reflect'"),
+        (nn.Conv2d(1, 1, 3, padding=1, padding_mode="replicate"), 12, 4, None, "padding_mode='replicate'"),
+        (nn.Conv2d(1, 1, 3, padding=1, stride=3), 12, 4, None, "stride=(3, 3)"),
+        (nn.Conv2d(1, 1, 3, padding=1, stride=6), 12, 4, None, "stride=(6, 6)"),
+        (nn.Conv2d(1, 1, 3, padding=1), 10, 4, None, "patch=(4, 4) does not divide image_size=(10, 10)"),
+        (nn.Conv2d(1, 1, 3, padding=1), (12, 10), (4, 4), None, "image_size=(12, 10)"),
+        (nn.Conv2d(1, 1, 3, padding=2), 12, 4, None, "14 x 14 pixels"),
+        (nn.Conv2d(1, 1, 15), 12, 4, None, "kernel=(15, 15)"),
+        (nn.Conv2d(1, 1, 3, padding=1), 0, 4, None, "image_size=0"),
+        (nn.Conv2d(1, 1, 3, padding=1), 12, 0, None, "patch=0"),
+        (nn.Conv2d(1, 1, 3, padding=1), 12, (4, 4, 4), None, "patch=(4, 4, 4)"),
+        (nn.Conv2d(1, 1, 3, padding=1), 12, 4, -1.0, "scale=-1.0"),
+        (nn.Conv2d(1, 1, 3, padding=1), 12, 4, float("nan"), "scale=nan"),
+        (nn.Conv2d(1, 1, 3, padding=1, dtype=torch.float16), 12, 4, 1e5, "torch.float16"),
+    ],
+)
+def test_refused(conv, size, patch, scale, word):
+    with pytest.raises(ValueError) as caught:
+        conv_to_attention(conv, size, patch, scale)
+    assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_non_finite_weights(bad, name):
+    conv = nn.Conv2d(1, 1, 3, padding=1)
+    getattr(conv, name).data.view(-1)[0] = bad
+    with pytest.raises(ValueError, match=f"{name} has 1 values that are not finite"):
+        conv_to_attention(conv, 8, 4)
+    layer = conv_to_attention(nn.Conv2d(1, 1, 3, padding=1), 8, 4)
+    layer.W_O.data[0, 0, 0] = bad
+    with pytest.raises(ValueError, match="layer.W_O"):
+        attention_to_conv(layer)
+
+
+@pytest.mark.parametrize("wrong", [nn.Linear(3, 3), nn.Conv1d(1, 1, 3), nn.ConvTranspose2d(1, 1, 3), None])
+def test_no_convolution(wrong):
+    with pytest.raises(REFUSED):
+        conv_to_attention(wrong, 8, 4)
+    with pytest.raises(REFUSED):
+        attention_to_conv(wrong)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (1, 3, 3), (1, 1, 1, 3, 3)])
+def test_wrong_rank(shape):
+    with pytest.raises(ValueError, match="weight is"):
+        conv2d_to_attention(torch.ones(shape), image_size=8, patch=4)
+    layer = conv_to_attention(nn.Conv2d(1, 1, 3, padding=1), 8, 4)
+    for x in (torch.ones(4, 16), torch.ones(1, 5, 16), torch.ones(1, 4, 15), torch.ones(1, 1, 4, 16)):
+        with pytest.raises(REFUSED):
+            layer(x)
+
+
+def test_functional_form_refuses():
+    weight = torch.ones(2, 1, 3, 3)
+    for options, word in (
+        (dict(padding=(1, 1, 1)), "padding="),
+        (dict(padding=(-1, 0, 0, 0)), "padding="),
+        (dict(groups=3), "groups=3"),
+        (dict(bias=torch.ones(3)), "bias has shape (3,)"),
+        (dict(padding_mode="reflect"), "padding_mode="),
+        (dict(padding=(9, 0, 0, 0), padding_mode="circular", stride=4), "padding="),
+    ):
+        with pytest.raises(ValueError) as caught:
+            conv2d_to_attention(weight, **({"image_size": 8, "patch": 4} | options))
+        assert word in str(caught.value)
