@@ -135,7 +135,7 @@ def _columns(
         raise ValueError(f"no column {' or '.join(map(repr, wanted))}; the columns are {here}; name the labels with label=")
     return images[0], labels[0]
 
-# %% ../nbs/06_real_images.ipynb #767f7cb1
+# %% ../nbs/06_real_images.ipynb #dc5d95e1
 def _labels(
     data,  # datasets.Dataset
     name: str,  # label column
@@ -143,15 +143,14 @@ def _labels(
     "Class index of every row, and the names of the classes."
     feature, values = data.features[name], np.asarray(data.select_columns([name]).with_format("numpy")[:][name])
     if values.dtype.kind not in "iu":
-        names, values = np.unique(values.astype(str), return_inverse=True)
-        return values.astype(np.int64), tuple(names.tolist())
+        names, index = np.unique(values.astype(str), return_inverse=True)
+        return index.astype(np.int64), tuple(names.tolist())
     if (values < 0).any():
         missing = f"{(values < 0).sum()} of {len(values)} images have no label"
         raise ValueError(f"{missing} (a negative one) in column {name!r}; choose another split")
-    names = getattr(feature, "names", None) or [str(k) for k in range(values.max() + 1)]
-    return values.astype(np.int64), tuple(names)
+    return values.astype(np.int64), tuple(getattr(feature, "names", None) or [str(k) for k in range(values.max() + 1)])
 
-# %% ../nbs/06_real_images.ipynb #89b64658
+# %% ../nbs/06_real_images.ipynb #c75f22e0
 def _decode(
     cell: dict,  # {"bytes": ..., "path": ...} as the `datasets` library stores an image
     size: int | None,  # side to resize to, pixels
@@ -159,10 +158,10 @@ def _decode(
     "One image -> uint8 [h, w] when it is grey, else [h, w, 3]; OSError or ValueError when it is corrupt."
     from PIL import Image, ImageOps
 
-    with Image.open(BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]) as image:
-        if image.mode.startswith(("I", "F")):
-            raise ValueError(f"mode {image.mode} has more than 8 bits a channel")
-        image = image if image.mode == "L" else image.convert("L" if image.mode in ("1", "LA") else "RGB")
+    with Image.open(BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]) as stored:
+        if stored.mode.startswith(("I", "F")):
+            raise ValueError(f"mode {stored.mode} has more than 8 bits a channel")
+        image: Image.Image = stored if stored.mode == "L" else stored.convert("L" if stored.mode in ("1", "LA") else "RGB")
         return np.array(image if size is None else ImageOps.fit(image, (size, size)))
 
 # %% ../nbs/06_real_images.ipynb #73eb7a77
@@ -189,7 +188,7 @@ def _stack(
     images = torch.from_numpy(np.stack(arrays))
     return images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2).contiguous()
 
-# %% ../nbs/06_real_images.ipynb #38d80631
+# %% ../nbs/06_real_images.ipynb #1644901d
 def load_images(
     source: str | os.PathLike = "digits",  # "digits", a folder of parquet files or of images, or a name on the hub
     split: str = "train",
@@ -205,9 +204,9 @@ def load_images(
     than there are; ImportError when the `images` extra is not installed."""
     source = str(source)
     if source == "digits" and size is None and label is None:
-        images, labels, classes = read_digits(split)
-        rows = slice(None) if per_class is None else stratified(labels, classes, per_class, seed)
-        return Images(torch.from_numpy(images[rows]), torch.from_numpy(labels[rows]), classes)
+        pixels, labels, classes = read_digits(split)
+        rows = np.arange(len(labels)) if per_class is None else stratified(labels, classes, per_class, seed)
+        return Images(torch.from_numpy(pixels[rows]), torch.from_numpy(labels[rows]), classes)
     if source == "digits":
         raise ValueError("source='digits' has one size and one kind of labels; leave size and label at None")
     with _open(source, split) as data:

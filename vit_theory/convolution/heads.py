@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['diagonals', 'compressed_blocks', 'half_space', 'nonnegative_patterns', 'Certificate', 'MinimumHeads', 'certify',
-           'minimum_heads', 'TorusAttention', 'log_patterns', 'minimal_attention', 'head_floor', 'best_patterns',
-           'pattern_error', 'fit_patterns']
+           'minimum_heads', 'conv_geometry', 'torus_size', 'TorusAttention', 'log_patterns', 'minimal_attention',
+           'head_floor', 'best_patterns', 'pattern_error', 'fit_patterns']
 
 # %% ../../nbs/convolution/06_heads.ipynb #18ee0c1d
 import math
@@ -151,35 +151,52 @@ def minimum_heads(
     minimum, paper = certificate.patterns.shape[1], paper_heads(conv.kernel_size, patch)
     return MinimumHeads(minimum, rank, len(offsets), paper, tuple(S.tolist()), certificate)
 
-# %% ../../nbs/convolution/06_heads.ipynb #595fdb81
+# %% ../../nbs/convolution/06_heads.ipynb #c6e53c82
+def conv_geometry(
+    conv: nn.Conv2d,
+    image_size: int | tuple[int, ...],  # pixels
+    patch: int | tuple[int, ...],  # P
+) -> Geometry:
+    "The sizes of a convolution layer on patches; ValueError where attention cannot do it."
+    size, P, K = pair(image_size, "image_size"), pair(patch, "patch"), pair(conv.kernel_size, "kernel")
+    s, t = pair(conv.stride, "stride"), pair(conv.dilation, "dilation")
+    return Geometry(size, P, K, s, conv_padding(conv), t, conv.padding_mode == "circular")
+
+
+def torus_size(
+    offsets: list[tuple[int, int]],
+    geometry: Geometry,
+) -> tuple[int, int]:
+    "Patches of the torus: those of the image, and under zero padding a ring as wide as the largest offset."
+    (gh, gw), reach = geometry.grid, [max([0, *(abs(D[axis]) for D in offsets)]) for axis in (0, 1)]
+    return (gh, gw) if geometry.circular else (gh + reach[0], gw + reach[1])
+
+# %% ../../nbs/convolution/06_heads.ipynb #b3320e7f
 class TorusAttention(nn.Module):
     "Positional attention heads on patches of an endless image: mixed patterns, exact at the border."
 
     def __init__(
         self,
-        offsets: list[tuple[int, int]],  # of the rows of A
-        A: Float[Tensor, "D h"],  # patterns: weights >= 0 with sum 1 over the offsets of each head
-        W: Float[Tensor, "h d o"],  # what each head contributes
-        bias: Float[Tensor, " o"] | None,  # once for an output token
+        table: Float[Tensor, "h rows columns"],  # position biases on the torus, [h, 2Gh-1, 2Gw-1]
+        W: Float[Tensor, "h d o"],  # what each head contributes: values and output in one
+        bias: Float[Tensor, " p"] | None,  # of the convolution
         geometry: Geometry,  # sizes of the convolution
+        torus: tuple[int, int],  # patches of image and ring, (rows, columns)
     ):
         super().__init__()
-        g, reach = geometry, [max([0, *(abs(D[axis]) for D in offsets)]) for axis in (0, 1)]
-        self.geometry, self.heads, self.ring = g, A.shape[1], (0, 0) if g.circular else (reach[0], reach[1])
-        self.torus = g.grid[0] + self.ring[0], g.grid[1] + self.ring[1]
-        h, d, _ = W.shape
-        I = torch.eye(d, dtype=W.dtype, device=W.device).expand(h, d, d)
-        table = log_patterns(offsets, A, self.torus).to(W)
-        self.attend = MultiHeadAttention(0 * I, I.clone(), I.clone(), W, bias, table, self.torus)
+        I = torch.eye(W.shape[1], dtype=W.dtype, device=W.device).expand(len(W), -1, -1)
+        b_O = None if bias is None else bias.repeat(math.prod(geometry.patch_out))
+        self.geometry, self.torus, self.heads = geometry, torus, len(W)
+        self.attend = MultiHeadAttention(0 * I, I.clone(), I.clone(), W, b_O, table.to(W), torus)
 
     def forward(
         self,
         x: Float[Tensor, "b n d"],  # tokens of the image
     ) -> Float[Tensor, "b q o"]:  # tokens of the convolution
         "Surround with zeros, attend, keep the patches that ask."
-        (gh, gw), (rows, columns) = self.geometry.grid, self.ring
-        x = F.pad(rearrange(x, "b (y x) d -> b y x d", y=gh), (0, 0, 0, columns, 0, rows))
-        y = rearrange(self.attend(rearrange(x, "b y x d -> b (y x) d")), "b (y x) o -> b y x o", y=self.torus[0])
+        (gh, gw), (rows, columns) = self.geometry.grid, self.torus
+        x = F.pad(rearrange(x, "b (y x) d -> b y x d", y=gh), (0, 0, 0, columns - gw, 0, rows - gh))
+        y = rearrange(self.attend(rearrange(x, "b y x d -> b (y x) d")), "b (y x) o -> b y x o", y=rows)
         return rearrange(y[:, :gh, :gw], "b y x o -> b (y x) o")[:, queries(self.geometry)]
 
 # %% ../../nbs/convolution/06_heads.ipynb #4c607109
@@ -194,23 +211,20 @@ def log_patterns(
         weights[:, y % gh, x % gw] += a
     return weights.log()[:, torch.arange(1 - gh, gh) % gh][:, :, torch.arange(1 - gw, gw) % gw]
 
-# %% ../../nbs/convolution/06_heads.ipynb #222017df
+# %% ../../nbs/convolution/06_heads.ipynb #39aba9cc
 def minimal_attention(
     conv: nn.Conv2d,
     image_size: int | tuple[int, ...],  # pixels
     patch: int | tuple[int, ...],  # P
 ) -> TorusAttention:
     "The convolution as an attention layer with the least number of heads; ValueError where there is none (Theorem A)."
-    found, (top, bottom, left, right) = minimum_heads(conv, patch), conv_padding(conv)
-    offsets, T = transfer_blocks(conv.weight.detach(), patch, conv.stride, (top, left), conv.dilation, conv.groups)
-    size, P, K = pair(image_size, "image_size"), pair(patch, "patch"), pair(conv.kernel_size, "kernel")
-    s, t, circular = pair(conv.stride, "stride"), pair(conv.dilation, "dilation"), conv.padding_mode == "circular"
-    geometry = Geometry(size, P, K, s, (top, bottom, left, right), t, circular)
+    found, geometry = minimum_heads(conv, patch), conv_geometry(conv, image_size, patch)
+    offsets, T = transfer_blocks(conv.weight.detach(), patch, conv.stride, geometry.padding[::2], conv.dilation, conv.groups)
     # W = A^+ T
-    A = found.certificate.patterns
+    A, torus = found.certificate.patterns, torus_size(offsets, geometry)
     W = torch.linalg.lstsq(A, T.flatten(1).double().cpu()).solution.reshape(-1, *T.shape[1:]).to(T)
-    bias = None if conv.bias is None else conv.bias.detach().repeat(math.prod(geometry.patch_out))
-    return TorusAttention(offsets, A, W, bias, geometry)
+    bias = None if conv.bias is None else conv.bias.detach()
+    return TorusAttention(log_patterns(offsets, A, torus), W, bias, geometry, torus)
 
 # %% ../../nbs/convolution/06_heads.ipynb #6ff2bb59
 def head_floor(
@@ -247,21 +261,22 @@ def pattern_error(
     Q = torch.linalg.qr(A).Q
     return (T - Q @ (Q.T @ T)).norm()
 
-# %% ../../nbs/convolution/06_heads.ipynb #fafc41a0
+# %% ../../nbs/convolution/06_heads.ipynb #20a91d30
 def fit_patterns(
     T: Float[Tensor, "D e"],  # blocks
     heads: int,  # H
     seed: int = 0,  # of the starting logits
     restarts: int = 3,  # the best of so many starts
     steps: int = 200,  # L-BFGS iterations
-) -> tuple[Float[Tensor, "D h"], float]:
-    "Attention patterns with H heads fitted to the blocks: softmax logits by L-BFGS -> (patterns, error ||AW - T||)."
-    # only the left part of T = U S V' matters for the error
+    outside: int = 1,  # patches of the image that the convolution does not read
+) -> tuple[Float[Tensor, "n h"], float]:
+    "Patterns with H heads fitted to the blocks, softmax logits by L-BFGS -> (patterns, error ||AW - T||); last rows: outside."
+    # only the left part of T = U S V' matters for the error; patches outside have blocks of zero
     U, S, _ = torch.linalg.svd(T.double(), full_matrices=False)
-    left, best = U * S, (torch.empty(0, dtype=torch.float64), math.inf)
+    left, best = F.pad(U * S, (0, 0, 0, outside)), (torch.empty(0, dtype=torch.float64), math.inf)
     for restart in range(restarts):
         generator = torch.Generator().manual_seed(1000 * seed + restart)
-        logits = torch.randn(len(T), heads, generator=generator, dtype=torch.float64).mul_(3).requires_grad_()
+        logits = torch.randn(len(left), heads, generator=generator, dtype=torch.float64).mul_(3).requires_grad_()
         optimizer = torch.optim.LBFGS([logits], max_iter=steps, history_size=30, line_search_fn="strong_wolfe")
 
         def loss(logits=logits, optimizer=optimizer):
