@@ -17,11 +17,12 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-# %% ../../nbs/association/07_dynamics_experiments.ipynb #4a15b2d6
+# %% ../../nbs/association/07_dynamics_experiments.ipynb #a96759ac
 from .data import Partition, SpatialData, label_error
 from .dynamics import (SCALARS, descend_scalars, draw_error, full_descent, legend_above, path_gap,
                                              population, preconditioned, reduced_descent)  # fmt: skip
 from .linear import linear_error
+from .scores import association
 from .symmetry import (all_images, atom_count, full_gradient, polynomial_output, split_pairs,
                                              symmetric_logits)  # fmt: skip
 from .training import fit, idealized
@@ -57,7 +58,7 @@ def idealised(
     landmarks = {"floor": label_error(patches, size, options["q"]).half, "linear": linear_error(patches, size, options["q"]).half}
     return {name: path[name] for name in PATH} | {"kappa": options["kappa"], "q": options["q"], "exact": int(exact)} | landmarks
 
-# %% ../../nbs/association/07_dynamics_experiments.ipynb #1244e42a
+# %% ../../nbs/association/07_dynamics_experiments.ipynb #8f97999b
 def plot_idealised(
     data: xr.Dataset,  # a sweep of `idealised`
 ):
@@ -68,7 +69,7 @@ def plot_idealised(
         for seed in here.seed:
             path = here.sel(seed=seed)
             sizes = (patches, 4, float(path.q))
-            draw_error(column[0], path.step, path.error, sizes, label=bool(seed == here.seed[0]),
+            draw_error(column[0], path.step, path.error, sizes, smallest=1e-4, label=bool(seed == here.seed[0]),
                        title=f"D = {patches}, q = {float(path.q):.2g}")  # fmt: skip
             for name, color in (("gamma", "blue"), ("rho", "red")):
                 column[1].plot(path.step, path[name], color=COLORS[color], label=name)
@@ -257,7 +258,7 @@ def plot_marks(
         legend_above(ax)
     return figure
 
-# %% ../../nbs/association/07_dynamics_experiments.ipynb #58bf0ad8
+# %% ../../nbs/association/07_dynamics_experiments.ipynb #fbba3f5c
 def finite_sample(
     samples: int,  # N
     seed: int,  # of the images and the partition
@@ -270,7 +271,7 @@ def finite_sample(
 
     def observe(model):
         _, same, other = split_pairs(model.A.double(), partition)
-        scatter = {"gamma_std": same.std(), "rho_std": other.std(), "margin": same.min() - other.max()}
+        scatter = {"gamma_std": same.std(), "rho_std": other.std(), "margin": association(model.A, partition).margin}
         return {"gamma": same.mean(), "rho": other.mean()} | scatter
 
     start = idealized(36, torch.ones(1), alpha=0.05, sigma_A=1.0)
