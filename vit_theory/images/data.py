@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['RECIPES', 'GROUP', 'generator', 'seeded', 'split', 'Recipe', 'find_recipe', 'crop_flip', 'beta', 'mixup', 'cutmix',
-           'operations_list', 'rand_augment', 'erase', 'vary', 'augment', 'permute', 'Canvas', 'strangers', 'scatter']
+           'operations_list', 'rand_augment', 'erase', 'vary', 'augment', 'permute', 'Canvas', 'strangers', 'scatter',
+           'Images', 'load_images']
 
 # %% ../../nbs/images/01_data.ipynb #931aed85
 import math
@@ -22,6 +23,9 @@ from torch.nn import functional as F
 
 from ..attention import pair, patchify, unpatchify
 from ..real_images import Images, load_images
+
+# %% ../../nbs/images/01_data.ipynb #6a8b6241
+_all_ = ["Images", "load_images"]
 
 # %% ../../nbs/images/01_data.ipynb #47872c3d
 def generator(
@@ -42,10 +46,10 @@ def seeded(
         torch.default_generator.manual_seed(seed)
         yield
 
-# %% ../../nbs/images/01_data.ipynb #7c264e84
+# %% ../../nbs/images/01_data.ipynb #0f9a33ef
 def split(
     data: Images,  # training images
-    share: float = 0.1,  # of each class that goes to validation, in (0, 1)
+    share: float | int = 0.1,  # of each class that goes to validation, in (0, 1)
     seed: int = 0,  # of the choice
 ) -> tuple[Images, Images]:
     "Training and validation images, the same share of each class; ValueError when a class is too small to be in both."
@@ -62,19 +66,19 @@ def split(
     train, validation = (replace(data, images=data.images[part], labels=data.labels[part]) for part in (~aside, aside))
     return train, validation
 
-# %% ../../nbs/images/01_data.ipynb #1aefa887
+# %% ../../nbs/images/01_data.ipynb #853ff32a
 @dataclass(frozen=True)
 class Recipe:
     "How training images are varied; an entry is off at zero. ValueError for entries that make no sense."
 
-    flip: float = 0.0  # probability of a mirror image
-    crop: float = 0.0  # black border before a random window, share of the side
+    flip: float | int = 0.0  # probability of a mirror image
+    crop: float | int = 0.0  # black border before a random window, share of the side
     randaugment: int = 0  # operations in a row, 0 to 14
     magnitude: int = 27  # of the operations, 1 to 29
-    erasing: float = 0.0  # probability of a black rectangle
-    mixup: float = 0.0  # parameter a of the Beta(a, a) law of the mixing weight
-    cutmix: float = 0.0  # the same for the area of a pasted rectangle
-    smoothing: float = 0.0  # share of the label that is spread over all classes
+    erasing: float | int = 0.0  # probability of a black rectangle
+    mixup: float | int = 0.0  # parameter a of the Beta(a, a) law of the mixing weight
+    cutmix: float | int = 0.0  # the same for the area of a pasted rectangle
+    smoothing: float | int = 0.0  # share of the label that is spread over all classes
 
     def __post_init__(self):
         for name in ("flip", "crop", "erasing", "smoothing"):
@@ -117,22 +121,22 @@ def crop_flip(
     padded = F.pad(x, (border,) * 4)
     return rearrange(padded[torch.arange(b, device=x.device)[:, None, None], :, rows, columns], "b h w c -> b c h w")
 
-# %% ../../nbs/images/01_data.ipynb #3ad70c17
+# %% ../../nbs/images/01_data.ipynb #6681efd2
 def beta(
-    a: float,  # parameter of Beta(a, a), above 0
+    a: float | int,  # parameter of Beta(a, a), above 0
     g: torch.Generator,  # source of chance
 ) -> float:
     "A number from the law Beta(a, a)."
     return float(np.random.default_rng(int(torch.randint(2**62, (), generator=g))).beta(a, a))
 
 
-def mixup(x: Float[Tensor, "b c h w"], a: float, g: torch.Generator) -> tuple[Tensor, float]:
+def mixup(x: Float[Tensor, "b c h w"], a: float | int, g: torch.Generator) -> tuple[Tensor, float]:
     "Each image averaged with its partner, and the share of its own label."
     share = beta(a, g)
     return share * x + (1 - share) * x.flip(0), share
 
 
-def cutmix(x: Float[Tensor, "b c h w"], a: float, g: torch.Generator) -> tuple[Tensor, float]:
+def cutmix(x: Float[Tensor, "b c h w"], a: float | int, g: torch.Generator) -> tuple[Tensor, float]:
     "Each image with one rectangle of its partner, and the share of its own label: what is left of its area."
     h, w = x.shape[2:]
     side = math.sqrt(1 - beta(a, g))
@@ -143,7 +147,7 @@ def cutmix(x: Float[Tensor, "b c h w"], a: float, g: torch.Generator) -> tuple[T
     mixed[:, :, top:bottom, left:right] = x.flip(0)[:, :, top:bottom, left:right]
     return mixed, 1 - (bottom - top) * (right - left) / (h * w)
 
-# %% ../../nbs/images/01_data.ipynb #714ba98b
+# %% ../../nbs/images/01_data.ipynb #01daae8d
 GROUP = 32  # images that share their draw of operations
 
 
@@ -165,7 +169,7 @@ def rand_augment(x: Float[Tensor, "b c h w"], operations: int, magnitude: int, s
     return varied.mean(1, keepdim=True) if grey else varied
 
 
-def erase(x: Float[Tensor, "b c h w"], probability: float, seed: int) -> Float[Tensor, "b c h w"]:
+def erase(x: Float[Tensor, "b c h w"], probability: float | int, seed: int) -> Float[Tensor, "b c h w"]:
     "A black rectangle in some of the images."
     from kornia.augmentation import RandomErasing
 
@@ -220,7 +224,7 @@ def permute(
         raise ValueError(f"order of length {len(order)} must name each of the {tokens.shape[1]} patches once")
     return unpatchify(tokens[:, order], (ph, pw), (images.shape[2] // ph, images.shape[3] // pw), images.shape[1])
 
-# %% ../../nbs/images/01_data.ipynb #263c3695
+# %% ../../nbs/images/01_data.ipynb #e14ae4c3
 @dataclass(frozen=True)
 class Canvas:
     "Pictures scattered over a larger canvas; ValueError where they do not fit."
@@ -229,7 +233,7 @@ class Canvas:
     picture: tuple[int, int]  # patches of a picture, (rows, columns)
     canvas: tuple[int, int]  # patches of the canvas, (rows, columns)
     filling: str = "others"  # the other places show patches of "others", or "noise"
-    noise: float = 0.0  # standard deviation of noise added to the other places, pixel values in 0..1
+    noise: float | int = 0.0  # standard deviation of noise added to the other places, pixel values in 0..1
     seed: int = 0  # of the places
 
     def __post_init__(self):

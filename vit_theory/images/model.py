@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['MIXERS', 'CHOICES', 'NAMES', 'ContentAttention', 'PositionalAttention', 'Convolution', 'UniformAttention', 'received',
            'kept_number', 'Block', 'take', 'check_keep', 'check_config', 'check_width', 'make_mixer', 'initialise',
-           'Parts', 'embed', 'check_tokens', 'Encoder', 'Classifier', 'ViT', 'flops', 'from_transformers', 'rename']
+           'Parts', 'embed', 'check_tokens', 'Encoder', 'Classifier', 'ViT', 'flops', 'from_transformers', 'rename',
+           'hub_attention']
 
 # %% ../../nbs/images/02_model.ipynb #13609eab
 import math
@@ -116,7 +117,7 @@ class UniformAttention(nn.Module):
         y = self.out(self.v(x).mean(1, keepdim=True)).expand(b, n, -1)
         return y, x.new_full((1, 1, 1, 1), 1 / n).expand(b, self.heads, n, n) if need_map else None
 
-# %% ../../nbs/images/02_model.ipynb #306f783a
+# %% ../../nbs/images/02_model.ipynb #034a3bcd
 def received(
     A: Float[Tensor, "b h q k"],  # attention weights
     cls: bool = False,  # the first token is a class token
@@ -127,7 +128,7 @@ def received(
 
 def kept_number(
     tokens: int,  # tokens there are
-    rate: float,  # share to keep, in (0, 1]
+    rate: float | int,  # share to keep, in (0, 1]
 ) -> int:
     "Tokens that stay: ceil(rate * tokens)."
     return max(1, math.ceil(rate * tokens - 1e-9))
@@ -166,12 +167,12 @@ def take(
     "The named tokens of each image."
     return x.gather(1, places[..., None].expand(-1, -1, x.shape[2]))
 
-# %% ../../nbs/images/02_model.ipynb #19c33a2e
+# %% ../../nbs/images/02_model.ipynb #c7a42f62
 MIXERS = ("content", "positional", "convolution", "conv_attention", "uniform")
 
 
 def check_keep(
-    keep: Mapping[int, float] | None,  # layer -> share of the patch tokens that stay
+    keep: Mapping[int, float | int] | None,  # layer -> share of the patch tokens that stay
     depth: int,  # layers there are
     mixer: str,  # of the model
 ) -> dict[int, float]:
@@ -185,8 +186,10 @@ def check_keep(
             raise ValueError(f'keep={keep!r}: mixer={mixer!r} needs the whole image; use "content" or "positional"')
     return {int(layer): float(rate) for layer, rate in (keep or {}).items()}
 
-# %% ../../nbs/images/02_model.ipynb #25352847
-CHOICES = {"mixer": MIXERS, "projection": ("learned", "identity"), "pool": ("mean", "cls")}
+# %% ../../nbs/images/02_model.ipynb #d29e8046
+CHOICES = {
+    "mixer": MIXERS, "projection": ("learned", "identity"), "pool": ("mean", "cls"), "construction": ("full", "small", "extra"),
+}  # fmt: skip
 
 
 def check_config(
@@ -255,12 +258,13 @@ def initialise(
         if encoding is not None:
             nn.init.normal_(encoding, std=0.02)
 
-# %% ../../nbs/images/02_model.ipynb #dc35c90f
+# %% ../../nbs/images/02_model.ipynb #514dfbea
 class Parts(nn.Module):
     "The tensors of a vision transformer."
 
     P: Any  # positions, one row a token, or None
     cls: Any  # class token, or None
+    blocks: Any  # the `Block`s
 
     def __init__(
         self,
@@ -278,6 +282,10 @@ class Parts(nn.Module):
         self.blocks = nn.ModuleList([Block(make_mixer(c), width, hidden, c["eps"]) for _ in range(c["depth"])])
         self.norm, self.head = nn.LayerNorm(width, eps=c["eps"]), nn.Linear(width, c["classes"])
         initialise(self)
+        if c["mixer"] == "conv_attention":
+            from vit_theory.images.two_phase import convert_blocks
+
+            convert_blocks(self)
 
 # %% ../../nbs/images/02_model.ipynb #febe5bf3
 def embed(
@@ -309,7 +317,7 @@ def check_tokens(
     if len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= n:
         raise ValueError(f"tokens of shape {tuple(tokens.shape)}: give [{batch}, m] numbers of patches from 0 to {n - 1}")
 
-# %% ../../nbs/images/02_model.ipynb #af79de79
+# %% ../../nbs/images/02_model.ipynb #897d66a0
 class Encoder(Parts):
     "A vision transformer up to its last tokens."
 
@@ -317,7 +325,7 @@ class Encoder(Parts):
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
         tokens: Int[Tensor, "b m"] | None = None,  # patches to look at, chosen beforehand; None: all
-        keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
+        keep: Mapping[int, float | int] | None = None,  # in place of the model's own keep rates
         need_map: bool = False,  # return attention weights as well
     ) -> tuple[Tensor, Tensor, list]:  # tokens [b, m, d], their places [b, m], weights [b, h, q, k] of every layer
         "Tokens after the last block, which ones they are, and the attention weights of every layer (None where not asked for)."
@@ -336,7 +344,7 @@ class Encoder(Parts):
                 P = self.P[places]
         return x, places, maps
 
-# %% ../../nbs/images/02_model.ipynb #383b5f1d
+# %% ../../nbs/images/02_model.ipynb #1b80df58
 class Classifier(Encoder):
     "A vision transformer with its answer."
 
@@ -344,7 +352,7 @@ class Classifier(Encoder):
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
         tokens: Int[Tensor, "b m"] | None = None,  # patches to look at, chosen beforehand; None: all
-        keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
+        keep: Mapping[int, float | int] | None = None,  # in place of the model's own keep rates
     ) -> Float[Tensor, "b classes"]:
         "Logits of each class; ValueError for images of another size, keep rates outside (0, 1], patches that are not there."
         x = self.norm(self.features(images, tokens, keep)[0])
@@ -357,7 +365,7 @@ class Classifier(Encoder):
         "Attention weights of every layer, with all tokens present."
         return self.features(images, keep={}, need_map=True)[2]
 
-# %% ../../nbs/images/02_model.ipynb #010d3924
+# %% ../../nbs/images/02_model.ipynb #5ccfd5b1
 class ViT(Classifier):
     "Pre-norm vision transformer with an exchangeable token mixer; ValueError for arguments that do not fit together."
 
@@ -371,30 +379,27 @@ class ViT(Classifier):
         heads: int,  # heads of content and positional attention
         mixer: str = "content",  # "content", "positional", "convolution", "conv_attention" or "uniform"
         width: int | None = None,  # features of a token; None: as many as a patch has numbers
-        hidden: float = 4,  # features inside the token-wise network, in multiples of width
+        hidden: float | int = 4,  # features inside the token-wise network, in multiples of width
         projection: str = "learned",  # patches become tokens by a "learned" matrix, or as they are: "identity"
         pool: str = "mean",  # classify the "mean" token or a "cls" token
         kernel: int = 3,  # taps of the convolution along an axis, odd
-        scale: float | None = 8.0,  # "conv_attention": logit gap, see `to_attention`
-        keep: Mapping[int, float] | None = None,  # layer -> share of the tokens that stay, in (0, 1]
+        scale: float | int | None = 8.0,  # "conv_attention": logit gap, see `to_attention`
+        construction: str = "full",  # "conv_attention": "full", "small" or "extra", see `to_attention`
+        keep: Mapping[int, float | int] | None = None,  # layer -> share of the tokens that stay, in (0, 1]
         bias: bool = True,  # queries, keys and values carry a bias
         eps: float = 1e-6,  # of the LayerNorms
-        mean: float = 0.5,  # subtracted from pixel values in 0..1
-        std: float = 0.5,  # then divided by
+        mean: float | int = 0.5,  # subtracted from pixel values in 0..1
+        std: float | int = 0.5,  # then divided by
         seed: int = 0,  # of the initial numbers
     ):
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__", "seed")}
         with seeded(seed):
             super().__init__(check_config(arguments))
-        if mixer == "conv_attention":
-            from vit_theory.images.two_phase import convert_blocks
 
-            convert_blocks(self, scale, seed=seed)
-
-# %% ../../nbs/images/02_model.ipynb #23e6b559
+# %% ../../nbs/images/02_model.ipynb #12e2e0a6
 def flops(
     vit: ViT,  # the model
-    keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
+    keep: Mapping[int, float | int] | None = None,  # in place of the model's own keep rates
     tokens: int | None = None,  # number of patches looked at from the start; None: all
 ) -> int:
     "Floating point operations of the matrix products for one image, counted while they run."
@@ -453,3 +458,14 @@ def rename(
     for theirs, ours in NAMES.items():
         name = name.replace(theirs, ours)
     return name
+
+# %% ../../nbs/images/02_model.ipynb #d53cc842
+def hub_attention(
+    model: nn.Module,  # of the transformers library
+) -> dict[str, Any]:
+    "The attention layers of a ViT or DeiT of the transformers library, by name and in order; ValueError where there are none."
+    wanted = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
+    found = {name: module for name, module in model.named_modules() if all(hasattr(module, part) for part in wanted)}
+    if not found:
+        raise ValueError(f"model={type(model).__name__} has no attention layers with {', '.join(wanted)}: give a ViT or DeiT")
+    return found

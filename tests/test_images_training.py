@@ -1,0 +1,174 @@
+"""Training of image models: several processes, resuming, files that are refused. The notebook has the rest."""
+
+import numpy as np
+import pytest
+import torch
+
+from vit_theory.images.data import Images, generator, load_images
+from vit_theory.images.model import ViT
+from vit_theory.images.training import evaluate, load_vit, rate, train
+
+SMALL = dict(image_size=8, patch=4, channels=1, classes=10, depth=1, heads=2, width=8)
+QUIET = dict(device="cpu", progress=False)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_images("digits", per_class=10)
+
+
+def losses(history):
+    return [row["loss"] for row in history]
+
+
+def test_two_processes_have_the_losses_of_one(digits):
+    one, two = (ViT(**SMALL, mixer="positional").double() for _ in range(2))
+    settings = dict(epochs=2, batch=20, recipe="light", precision="64-true", validation=load_images("digits", "test"), **QUIET)
+    alone = train(one, digits, **settings)
+    together = train(two, digits, processes=2, **settings)
+    # the library hands logits on in single precision; the weights show that the steps were the same
+    np.testing.assert_allclose(losses(alone), losses(together), rtol=1e-6)
+    for p, q in zip(one.parameters(), two.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
+    assert alone[-1]["validation_accuracy"] == together[-1]["validation_accuracy"]
+
+
+@pytest.mark.parametrize("mixer", ["content", "convolution", "conv_attention"])
+def test_resume_is_exact_for_every_epoch(digits, tmp_path, mixer):
+    def stop_in(step):
+        calls = []
+
+        def recipe(images, labels, classes, g):
+            from vit_theory.images.data import augment
+
+            calls.append(1)
+            if len(calls) > step:
+                raise KeyboardInterrupt
+            return augment(images, labels, classes, "deit", g)
+
+        recipe.__qualname__ = "deit"
+        return recipe
+
+    settings = dict(epochs=3, batch=25, **QUIET)
+    whole = ViT(**SMALL | {"width": 16}, mixer=mixer)
+    expected = train(whole, digits, recipe="deit", **settings)
+    for step in (4, 9):
+        folder = tmp_path / str(step)
+        with pytest.raises(KeyboardInterrupt):
+            train(ViT(**SMALL | {"width": 16}, mixer=mixer), digits, recipe=stop_in(step), folder=folder, **settings)
+        resumed = ViT(**SMALL | {"width": 16}, mixer=mixer, seed=9)
+        assert losses(train(resumed, digits, recipe="deit", folder=folder, **settings)) == losses(expected)
+        assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), resumed.parameters(), strict=True))
+        stored = load_vit(folder / "checkpoint.safetensors")
+        assert all(torch.equal(p, q) for p, q in zip(stored.parameters(), resumed.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("kept", [0, 7, 100, -1])
+def test_truncated_checkpoints_are_refused_and_kept(digits, tmp_path, kept):
+    vit, settings = ViT(**SMALL), dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
+    train(vit, digits, **settings)
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:kept])
+    cut = path.read_bytes()
+    for use in (lambda: load_vit(path), lambda: train(vit, digits, **settings)):
+        with pytest.raises(ValueError, match="no complete checkpoint"):
+            use()
+    assert path.read_bytes() == cut
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    from safetensors.torch import save_file
+
+    torch.save({"a": 1}, tmp_path / "pickle.pt")
+    save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
+    for name in ("pickle.pt", "other.safetensors"):
+        with pytest.raises(ValueError, match="no complete checkpoint"):
+            load_vit(tmp_path / name)
+
+
+def test_another_training_in_the_folder_is_refused(digits, tmp_path):
+    settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
+    train(ViT(**SMALL), digits, **settings)
+    before = (tmp_path / "checkpoint.safetensors").read_bytes()
+    with pytest.raises(ValueError, match="mixer was 'content', now 'uniform'"):
+        train(ViT(**SMALL, mixer="uniform"), digits, **settings)
+    with pytest.raises(ValueError, match="epochs was 1, now 2"):
+        train(ViT(**SMALL), digits, **settings | {"epochs": 2})
+    with pytest.raises(ValueError, match="data was"):
+        train(ViT(**SMALL), load_images("digits", per_class=11), **settings)
+    assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_one_class_and_wrong_labels_are_refused(digits):
+    zeros = digits.labels == 0
+    with pytest.raises(ValueError, match="at least two are needed"):
+        train(ViT(**SMALL), Images(digits.images[zeros], digits.labels[zeros], digits.classes), epochs=1, **QUIET)
+    with pytest.raises(ValueError, match="the model 3 classes"):
+        train(ViT(**SMALL | {"classes": 3}), digits, epochs=1, **QUIET)
+    ones = Images(digits.images[zeros], digits.labels[zeros], digits.classes)
+    with pytest.raises(ValueError, match="validation holds 1 class"):
+        train(ViT(**SMALL), digits, epochs=1, validation=ones, **QUIET)
+
+
+def test_non_finite_loss_keeps_sound_weights(digits, tmp_path):
+    vit = ViT(**SMALL)
+
+    def poison(images, labels, classes, g):
+        from vit_theory.images.data import augment
+
+        x, y = augment(images, labels, classes, "none", g)
+        calls.append(1)
+        return (x * float("nan") if len(calls) == 4 else x), y
+
+    calls = []
+    with pytest.raises(FloatingPointError, match="epoch 1, step 1"):
+        train(vit, digits, epochs=3, batch=50, recipe=poison, folder=tmp_path, **QUIET)
+    assert all(p.isfinite().all() for p in vit.parameters())
+    sound = load_vit(tmp_path / "stopped.safetensors")
+    assert all(torch.equal(p, q) for p, q in zip(vit.parameters(), sound.parameters(), strict=True))
+    assert (tmp_path / "history.csv").read_text().count("\n") == 2
+
+
+def test_the_same_numbers_whatever_the_global_generator(digits):
+    torch.manual_seed(1)
+    one = losses(train(ViT(**SMALL), digits, epochs=1, batch=50, recipe="deit", **QUIET))
+    torch.manual_seed(2)
+    state = torch.get_rng_state()
+    two = losses(train(ViT(**SMALL), digits, epochs=1, batch=50, recipe="deit", **QUIET))
+    assert one == two
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_bfloat16_where_asked(digits):
+    vit = ViT(**SMALL)
+    history = train(vit, digits, epochs=1, batch=50, precision="bf16-mixed", **QUIET)
+    assert vit.head.weight.dtype == torch.float32
+    plain = train(ViT(**SMALL), digits, epochs=1, batch=50, **QUIET)
+    assert history[0]["loss"] != plain[0]["loss"]
+    assert history[0]["loss"] == pytest.approx(plain[0]["loss"], rel=0.02)
+
+
+def test_training_on_chosen_tokens(digits):
+    def half(images, labels, classes, g):
+        from vit_theory.images.data import augment
+
+        x, y = augment(images, labels, classes, "none", g)
+        return x, y, torch.arange(2).expand(len(x), -1)
+
+    vit = ViT(**SMALL)
+    train(vit, digits, epochs=1, batch=50, recipe=half, **QUIET)
+    blind = digits.images.clone()
+    blind[:, :, 4:] = 255
+    chosen = torch.arange(2).expand(len(blind), -1)
+    same = evaluate(vit, Images(blind, digits.labels, digits.classes), tokens=chosen)
+    assert same["loss"] == pytest.approx(evaluate(vit, digits, tokens=chosen)["loss"], rel=1e-6)
+
+
+def test_rate_is_continuous_and_ends_low():
+    rates = np.array([rate(t, 100, 10, 1.0) for t in range(100)])
+    assert rates.max() == 1 and np.abs(np.diff(rates)).max() <= 0.1 + 1e-9 and rates[-1] < 1e-3
+
+
+def test_generators_differ():
+    draws = {tuple(torch.rand(3, generator=generator(*key)).tolist()) for key in ((0,), (0, 0), (0, 0, 0), (0, 1), (1, 0), (1,))}
+    assert len(draws) == 6
