@@ -54,7 +54,7 @@ def attentions(
                 set_attention(wrong.label, 4.0), 1.5 * torch.eye(partition.D)]  # fmt: skip
     return dict(zip([arm for arm in ARMS if arm != "scratch"], matrices, strict=True))
 
-# %% ../../nbs/association/08c_transfer.ipynb #510813f4
+# %% ../../nbs/association/08c_transfer.ipynb #20d26d00
 def fit_values(
     A: Float[Tensor, "a D D"],  # frozen attention logits, one matrix for each arm
     start: PatchAttention,  # gives v and the activation; its A is not used
@@ -66,7 +66,7 @@ def fit_values(
     "Train v alone for every attention and every rate at once -> (v, training loss; inf where a run broke off)."
     arms, tries, (n, D, d) = len(A), len(rates), x.shape
     # Z_ani = scale sum_j S_aij X_nj
-    Z = start.scale * einsum(A.softmax(-1), x, "a i j, n j d -> a d n i").flatten(2)
+    Z = einsum(A.softmax(-1), x, "a i j, n j d -> a d n i").flatten(2) * start.scale  # type: ignore[operator]
 
     def gradient(theta, step):
         O = (theta["v"].view(arms, tries, d) @ Z).view(arms, tries, n, D)
