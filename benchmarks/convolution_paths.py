@@ -1,0 +1,119 @@
+"""Time the ways to compute one convolution as attention on patches, beside PyTorch's own, in turn in one run on one thread.
+
+    python benchmarks/convolution_paths.py [--rounds 15] [--out results/convolution_paths.csv]
+
+once; a path's time is the least processor time over the rounds (other programs can only add to it), and its ratio is that
+of the least times. Writes the table as CSV and where it came from as JSON beside it.
+the least times. Writes the table as CSV and where it came from as JSON beside it.
+"""
+
+import argparse
+import csv
+import json
+import platform
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+
+from vit_theory.attention import patchify, relative_bias
+from vit_theory.claims import commit, processor
+from vit_theory.convolution import GatherAttention, attention_to_conv, conv_to_attention, fold, random_conv
+from vit_theory.convolution.inverse import head_products, positional_weights
+
+SIZE, PATCH, CHANNELS, KERNEL, SEED = 224, 16, 3, 3, 0
+
+
+def sdpa(layer, x):
+    """The plain path with PyTorch's fused attention; the sink is one zero key and value."""
+    q, k, v = (torch.einsum("bnd,hde->bhne", x, W) for W in (layer.W_Q, layer.W_K, layer.W_V))
+    bias = F.pad(relative_bias(layer.table, layer.grid), (0, 1))
+    y = F.scaled_dot_product_attention(q, F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1)), attn_mask=bias)
+    return torch.einsum("bhqe,heo->bqo", y, layer.W_O) + layer.b_O
+
+
+def paths(layer, conv, image):
+    """Name -> what to time; each returns output tokens, except where it says pixels or no output."""
+    x, A, W = patchify(image, PATCH), positional_weights(layer), head_products(layer)
+    gather, folded = GatherAttention(layer), fold(layer).requires_grad_(False)
+    G = torch.randn(W.shape, generator=torch.Generator().manual_seed(SEED)) / W.shape[1] ** 0.5
+    hidden = conv_to_attention(conv, SIZE, PATCH)
+    hidden.W_V.data = hidden.W_V.data @ G
+    hidden.W_O.data = torch.linalg.solve(G, hidden.W_O.data)
+    return {
+        "plain attention": lambda: layer(x),
+        "plain, torch scaled_dot_product_attention": lambda: sdpa(layer, x),
+        "positions only, no Q K V": lambda: torch.einsum("hqd,hdo->qo", torch.einsum("hqk,bkd->hqd", A, x), W)[None] + layer.b_O,
+        "gather, live rows": lambda: gather(x),
+        "fold, conv2d on pixels": lambda: folded(image),
+        "torch conv2d on pixels": lambda: conv(image),
+        "inverse (attention_to_conv)": lambda: attention_to_conv(layer),
+        "inverse, V and O re-gauged": lambda: attention_to_conv(hidden),
+    }
+
+
+def measure(rounds):
+    """Least processor time of each path in seconds, and its largest difference to conv2d."""
+    torch.set_num_threads(1)
+    conv = random_conv(CHANNELS, CHANNELS, KERNEL, seed=SEED, padding=KERNEL // 2, dtype=torch.float32)
+    layer = conv_to_attention(conv, SIZE, PATCH).requires_grad_(False)
+    image = torch.rand(1, CHANNELS, SIZE, SIZE, generator=torch.Generator().manual_seed(SEED))
+    todo, truth, seconds, errors = paths(layer, conv, image), conv(image), {}, {}
+    for name, path in todo.items():  # once to warm up, and to compare
+        y = path()
+        if isinstance(y, torch.Tensor):
+            errors[name] = float((y - (truth if y.ndim == 4 else patchify(truth, PATCH))).abs().max())
+        seconds[name] = float("inf")
+    for _ in range(rounds):
+        for name, path in todo.items():
+            start = time.process_time()
+            path()
+            seconds[name] = min(seconds[name], time.process_time() - start)
+    return seconds, errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15, help="how often every path runs (default: 15)")
+    parser.add_argument("--out", type=Path, default=Path("results/convolution_paths.csv"), help="table to write")
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: at least 1 is needed")
+    if not options.out.parent.is_dir():
+        parser.error(f"--out {options.out}: there is no folder {options.out.parent}")
+    seconds, errors = measure(options.rounds)
+    plain = seconds["plain attention"]
+    rows = [
+        {
+            "path": name,
+            "milliseconds": f"{1e3 * t:.3f}",
+            "times faster than plain": f"{plain / t:.1f}",
+            "largest difference to conv2d": f"{errors[name]:.1e}" if name in errors else "",
+        }
+        for name, t in seconds.items()
+    ]
+    with options.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    origin = {
+        "command": f"python benchmarks/convolution_paths.py --rounds {options.rounds}",
+        "setting": f"{SIZE} x {SIZE}, {CHANNELS} channels, K={KERNEL}, P={PATCH}, batch 1, float32, least processor time",
+        "seed": SEED,
+        "threads": torch.get_num_threads(),
+        "processor": processor(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": commit(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+    options.out.with_suffix(".json").write_text(json.dumps(origin, indent=1) + "\n")
+    for row in rows:
+        print("{:42s} {:>10s} ms {:>8s} x   {}".format(*row.values()))
+    print(f"\n{origin['setting']}\n{origin['processor']}, one thread, Python {origin['python']}, torch {origin['torch']}")
+
+
+if __name__ == "__main__":
+    main()
