@@ -129,7 +129,7 @@ def judge_dead_zone(measured: xr.Dataset) -> Judgement:
     text = f"mass stays at {_spread(end)}; movement after the stop {float(moved.max()):.4f}; start {off:.3f} from the closed form"
     return Judgement("holds" if ok else "not shown here", text, "Derived here, not a statement of the paper.")
 
-# %% ../../nbs/selection/12_claims.ipynb #762d6778
+# %% ../../nbs/selection/12_claims.ipynb #9a20f1c1
 @lru_cache(maxsize=1)
 def _attention(run: Run) -> xr.Dataset:
     "One experiment for the three rows, run once."
@@ -152,8 +152,8 @@ ATTENTION_CLAIMS = [
     Claim(
         "A-attention-dead-zone", "A", "Derived here, from the hinge loss",
         "Attention starts at its closed-form value and stops for good once every training margin exceeds 1.",
-        f"One learning rate: share of active hinge terms at most {DEAD_SHARE} at the end; from then on the mass moves by less than "
-        "0.005; mass of relevant queries at the start within 0.03 of the closed form; every seed.",
+        f"One learning rate: share of active hinge terms at most {DEAD_SHARE} at the end; from then on the mass moves by less "
+        "than 0.005; mass of relevant queries at the start within 0.03 of the closed form; every seed.",
         _attention, judge_dead_zone, dynamics.plot_attention_during_training,
     ),
 ]  # fmt: skip
@@ -214,7 +214,7 @@ INITIAL = [
     for which, symbol, what in (("sigma", "σ", "values"), ("delta", "δ", "queries and keys"))
 ]  # fmt: skip
 
-# %% ../../nbs/selection/12_claims.ipynb #4a64093b
+# %% ../../nbs/selection/12_claims.ipynb #9c09ccee
 REACHED = 0.02  # test error that counts as learnt
 SAVED = 0.5  # share of the steps that removal must save at least
 
@@ -232,11 +232,11 @@ def judge_removal(measured: xr.Dataset) -> Judgement:
     saved = 1 - steps.sel(choice="attention") / steps.sel(choice="none")
     ok = bool(((chosen <= none / 2) & (oracle <= none / 2) & (random >= none)).all()) and bool((saved >= SAVED).all())
     text = "; ".join(f"{c}: {'/'.join(f'{v:g}' for v in _needed(measured, c).values)}" for c in removal.CHOICES)
-    note = "Early-stop regime, background of a single pattern; the pilot itself was trained longer. Random removal changes labels."
+    note = "Early-stop regime, background of a single pattern; the pilot was trained longer. Random removal changes labels."
     verdict = "holds here with a caveat" if ok else "not shown here"
     return Judgement(verdict, f"samples needed ({text}); steps saved {_spread(saved)}", note)
 
-# %% ../../nbs/selection/12_claims.ipynb #8e5b3ec6
+# %% ../../nbs/selection/12_claims.ipynb #0685bacc
 def judge_noisy(measured: xr.Dataset) -> Judgement:
     "Error after removal of the noisy tokens."
     error = measured["error"].mean("trial")
@@ -244,7 +244,7 @@ def judge_noisy(measured: xr.Dataset) -> Judgement:
     ok = bool((oracle <= none / 4).all())
     found = bool((chosen <= none / 4).all())
     verdict = ("holds" if found else "holds here with a caveat") if ok else "not shown here"
-    note = "" if found else f"Only when one knows which tokens are noisy. With a pilot's choice the error is {_spread(chosen, 3)}."
+    note = "" if found else f"Only when one knows which tokens are noisy. By a pilot's choice it is {_spread(chosen, 3)}."
     return Judgement(verdict, f"error {_spread(none, 3)} with noisy tokens, {_spread(oracle, 3)} without", note)
 
 
