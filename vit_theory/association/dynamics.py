@@ -141,8 +141,8 @@ def preconditioned(
     D, C = patches, size
     return {"alpha": lr_v, "kappa": lr_A / D * train_diag, "gamma": lr_A / (D * (C - 1)), "rho": lr_A / (D * (D - C))}
 
-# %% ../../nbs/association/07_dynamics.ipynb #c7374e12
-def check_descent(patches, size, q, numbers, steps, power, nu, method, draws, prune):
+# %% ../../nbs/association/07_dynamics.ipynb #5d187352
+def check_descent(patches, size, q, numbers, steps, power, nu, method, seed, draws, prune):
     "ValueError with name, value and remedy for whatever `reduced_descent` cannot use."
     L = check_sizes(patches, size, q)
     if size < 2 or L < 2:
@@ -154,14 +154,14 @@ def check_descent(patches, size, q, numbers, steps, power, nu, method, draws, pr
             raise ValueError(f"{name}={value} must be a finite number{', 0 or larger' if name.startswith('lr_') else ''}")
     if not 0 <= nu < math.inf:
         raise ValueError(f"nu={nu} must not be negative: the linear part would work against the power")
-    if steps < 0 or draws < 1 or not prune >= 0:
-        raise ValueError(f"steps={steps} and prune={prune} must be 0 or larger, draws={draws} at least 1")
+    if steps < 0 or seed < 0 or draws < 1 or not prune >= 0:
+        raise ValueError(f"steps={steps}, seed={seed} and prune={prune} must be 0 or larger, draws={draws} at least 1")
     if method not in METHODS:
         raise ValueError(f"method={method!r}: use one of {METHODS}")
     if method == "exact":
         check_atoms(patches, size)
 
-# %% ../../nbs/association/07_dynamics.ipynb #fb2c7b40
+# %% ../../nbs/association/07_dynamics.ipynb #8aa19056
 def reduced_descent(
     patches: int,  # D, a multiple of `size`
     size: int,  # C, patches of a set, at least 2
@@ -187,7 +187,7 @@ def reduced_descent(
     import xarray as xr
 
     numbers = {"alpha": alpha, "kappa": kappa, "gamma": gamma, "rho": rho, "lr_v": lr_v, "lr_A": lr_A, "scale": scale or 0.0}
-    check_descent(patches, size, q, numbers, steps, power, nu, method, draws, prune)
+    check_descent(patches, size, q, numbers, steps, power, nu, method, seed, draws, prune)
     counts, weight, lost = population(patches, size, q, method, seed, draws, prune)
     start = {name: torch.tensor([numbers[name]], dtype=torch.float64) for name in SCALARS}
     path = descend_scalars(polynomial_output(counts, patches, size, power, nu), weight, start,

@@ -1,0 +1,268 @@
+"""Population dynamics: contracts, oracles, bad input."""
+
+import math
+import warnings
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vit_theory.association.data import Partition, SpatialData, label_error
+from vit_theory.association.dynamics import MOST_ATOMS, full_descent, path_gap, population, reduced_descent
+from vit_theory.association.model import PatchAttention
+from vit_theory.association.symmetry import (
+    all_images,
+    atom_count,
+    direct_output,
+    enumerate_atoms,
+    full_gradient,
+    mixing,
+    polynomial_output,
+    set_types,
+    split_pairs,
+    symmetric_logits,
+    type_law,
+)
+from vit_theory.association.training import fit, logistic_gradient
+
+START = dict(alpha=0.05, kappa=1.0, steps=5, lr_v=1e-3, lr_A=10.0)
+
+
+# What is returned
+
+
+def test_path_has_the_start_at_index_0_and_steps_plus_1_states():
+    path = reduced_descent(16, 4, 0.4, **START)
+    for name in ("loss", "alpha", "gamma", "rho", "kappa", "error", "tie", "loss_se", "error_se"):
+        assert path[name].shape == (6,) and np.isfinite(path[name]).all()
+        assert np.asarray(getattr(path, name)).dtype == np.float64
+    assert (path.alpha[0], path.gamma[0], path.rho[0]) == (0.05, 0.0, 0.0)
+    assert (path.kappa == 1.0).all()
+    assert (path.loss_se == 0).all()
+
+
+def test_no_steps_is_the_start_alone():
+    path = reduced_descent(16, 4, 0.4, **START | {"steps": 0})
+    assert path.loss.shape == (1,)
+
+
+def test_the_last_state_is_after_the_last_step_and_the_loss_is_that_states():
+    long = reduced_descent(16, 4, 0.4, **START)
+    short = reduced_descent(16, 4, 0.4, **START | {"steps": 4})
+    end = {name: float(long[name][-1]) for name in ("alpha", "kappa", "gamma", "rho")}
+    again = reduced_descent(16, 4, 0.4, **START | {"steps": 0} | end)
+    np.testing.assert_array_equal(long.loss[:5], short.loss)
+    assert float(again.loss[0]) == pytest.approx(float(long.loss[-1]), rel=1e-14)
+
+
+def test_kappa_moves_only_when_asked():
+    frozen = reduced_descent(16, 4, 0.4, **START)
+    trained = reduced_descent(16, 4, 0.4, train_diag=True, **START)
+    assert np.ptp(frozen.kappa.values) == 0 < np.ptp(trained.kappa.values)
+    conserved = trained.kappa + 3 * trained.gamma + 12 * trained.rho
+    assert float(abs(conserved - conserved[0]).max()) < 1e-14
+
+
+def test_monte_carlo_depends_on_the_seed_alone():
+    one, same, other = (
+        reduced_descent(1600, 4, 0.01, **START, method="monte_carlo", seed=seed, draws=500) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one.loss, same.loss)
+    assert not np.array_equal(one.loss, other.loss)
+    assert (one.loss_se > 0).all()
+
+
+def test_monte_carlo_draws_at_least_2000_by_default():
+    assert reduced_descent(100, 4, 0.16, **START, method="monte_carlo").attrs["atoms"] >= 2000
+
+
+def test_nothing_global_is_touched():
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    reduced_descent(100, 4, 0.16, **START, method="monte_carlo", draws=100)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+# Against oracles
+
+
+@pytest.mark.parametrize("train_diag", [False, True])
+@pytest.mark.parametrize(
+    ("patches", "sets", "q", "power", "nu"),
+    [(8, 4, 0.3, 3, 0.0), (8, 4, 0.3, 3, 0.02), (9, 3, 0.4, 5, 0.0), (8, 2, 0.5, 3, 0.1), (6, 2, 0.9, 7, 0.01)],
+)
+def test_reduced_is_full(patches, sets, q, power, nu, train_diag):
+    options = dict(alpha=0.1, kappa=0.5, steps=15, lr_v=0.01, lr_A=2.0, power=power, nu=nu, train_diag=train_diag)
+    path = path_gap(Partition.random(patches, sets, 5), q, **options)
+    assert float(path.gap.max()) < 1e-10
+    assert float(abs(path.gamma - path.rho)[-1]) > 1e-3  # something happened
+
+
+def test_full_oracle_is_the_chapters_model():
+    "The oracle's loss and gradient are those of PatchAttention and the hand-written gradient on equally likely images."
+    c, weight = all_images(Partition.random(6, 2, 0), 2 / 3)  # q = 2/3: all images are equally likely
+    assert torch.allclose(weight, torch.full_like(weight, 1 / len(weight)), atol=1e-15)
+    A, v = symmetric_logits(Partition.random(6, 2, 0), 0.5, 0.2, -0.1), torch.tensor([0.2], dtype=torch.float64)
+    ours = full_gradient(A, v, c[..., None], weight, nu=0.05)
+    theirs = logistic_gradient(PatchAttention(A, v, nu=0.05), c[..., None], torch.ones(len(c), dtype=torch.float64))
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(one, other, atol=1e-14)
+
+
+def test_finite_samples_of_the_whole_population_are_the_population():
+    "fit on every image once, at q = 2/3 where all are equally likely, is the reduced path."
+    partition = Partition.random(8, 4, 3)
+    c, _ = all_images(partition, 2 / 3)
+    start = PatchAttention(0.5 * torch.eye(8, dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64))
+    model, history = fit(start, c[..., None], torch.ones(len(c), dtype=torch.float64), steps=30, lr_v=0.01, lr_A=2.0)
+    path = reduced_descent(8, 2, 2 / 3, alpha=0.1, kappa=0.5, steps=30, lr_v=0.01, lr_A=2.0)
+    end = [float(path[name][-1]) for name in ("kappa", "gamma", "rho")]
+    assert torch.allclose(model.A, symmetric_logits(partition, *end), atol=1e-10)
+    np.testing.assert_allclose(history["loss"][0].numpy(), path.loss, atol=1e-10)
+
+
+def test_atoms_are_all_multisets_with_multinomial_weights():
+    counts, weight = enumerate_atoms(4, type_law(2, 0.3))
+    listed = {tuple(np.bincount(kinds, minlength=6)) for kinds in combinations_with_replacement(range(6), 4)}
+    assert {tuple(row) for row in counts.tolist()} == listed and len(counts) == len(listed) == atom_count(10, 2)
+    law = type_law(2, 0.3)
+    for row, w in zip(counts.tolist(), weight.tolist(), strict=True):
+        ways = math.factorial(4) / math.prod(math.factorial(n) for n in row)
+        assert w == pytest.approx(ways * math.prod(p**n for p, n in zip(law.tolist(), row, strict=True)), rel=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    size=st.integers(2, 5), sets=st.integers(2, 4), power=st.sampled_from([3, 5, 7]), nu=st.floats(0, 1),
+    scalars=st.tuples(*[st.floats(-2, 2)] * 3), alpha=st.floats(0.05, 0.5), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_polynomial_is_patch_by_patch(size, sets, power, nu, scalars, alpha, seed):
+    counts, _, _ = population(size * sets, size, 0.5, "monte_carlo", seed, 20)
+    a, b, e = mixing(*torch.tensor([alpha, *scalars], dtype=torch.float64), size * sets, size)
+    plain = direct_output(a, b, e, counts, size, power, nu)
+    fast = polynomial_output(counts, size * sets, size, power, nu)(torch.stack([a, b, e]))
+    assert (plain - fast).abs().max() <= 1e-10 * (1 + plain.abs().max())
+
+
+@settings(max_examples=20, deadline=None)
+@given(size=st.integers(2, 4), sets=st.integers(2, 4), q=st.floats(0, 1))
+def test_pruned_loses_what_it_says(size, sets, q):
+    if atom_count(size * sets, size) > 20_000:
+        return
+    counts, weight = enumerate_atoms(sets - 1, type_law(size, q))
+    _, kept, lost = population(size * sets, size, q, "pruned", prune=1e-3)
+    assert weight.sum().item() == pytest.approx(1, abs=1e-12)
+    assert lost == pytest.approx(weight[weight < 1e-3].sum().item(), abs=1e-12)
+    assert kept.sum().item() == pytest.approx(1, abs=1e-12)
+
+
+def test_law_of_types_is_that_of_sampled_images():
+    partition = Partition.random(12, 4, 0)
+    sample = SpatialData(partition, 1, 0.5).sample(20_000, torch.Generator().manual_seed(0))
+    random = torch.arange(4)[None] != sample.signal[:, None]
+    c = sample.coefficient[:, partition.sets][random]  # [n * 3, C]
+    for (plus, minus), p in zip(set_types(3).tolist(), type_law(3, 0.5).tolist(), strict=True):
+        share = ((c == 1).sum(1).eq(plus) & (c == -1).sum(1).eq(minus)).double().mean().item()
+        assert abs(share - p) < 5 * math.sqrt(p * (1 - p) / len(c))
+
+
+def test_a_trained_model_errs_like_f_star_at_best():
+    path = reduced_descent(16, 4, 0.4, alpha=0.05, kappa=1.0, steps=120, lr_v=1e-3, lr_A=80.0)
+    assert label_error(16, 4, 0.4).half <= float(path.error[-1]) < 2 * label_error(16, 4, 0.4).half
+
+
+def test_monte_carlo_agrees_with_exact():
+    exact = reduced_descent(24, 4, 0.3, **START | {"steps": 20})
+    sampled = reduced_descent(24, 4, 0.3, **START | {"steps": 20}, method="monte_carlo", draws=40_000)
+    assert abs(float(exact.loss[0] - sampled.loss[0])) < 5 * float(sampled.loss_se[0])
+    np.testing.assert_allclose(sampled.gamma, exact.gamma, atol=0.01)
+
+
+def test_constant_attention_is_stationary():
+    c, weight = all_images(Partition.random(9, 3, 2), 0.4)
+    for power, nu in ((3, 0.0), (5, 0.1)):
+        A = torch.full((9, 9), 0.3, dtype=torch.float64)
+        _, grad_A, grad_v = full_gradient(A, torch.tensor([0.3], dtype=torch.float64), c[..., None], weight, power, nu)
+        assert grad_A.abs().max() < 1e-15 < grad_v.abs().max()
+    path = reduced_descent(16, 4, 0.4, **START | {"kappa": 0.0, "steps": 50})
+    assert float(abs(path.gamma).max()) < 1e-14
+
+
+def test_full_descent_stays_symmetric():
+    partition = Partition.strided(9, 3)
+    c, weight = all_images(partition, 0.4)
+    start = 0.5 * torch.eye(9, dtype=torch.float64)
+    _, A, _ = full_descent(start, torch.tensor([0.1], dtype=torch.float64), c[..., None], weight, steps=30, lr_v=0.01, lr_A=2.0)
+    for group in split_pairs(A[-1], partition):
+        assert (group - group.mean()).abs().max() < 1e-12
+
+
+def test_a_million_patches():
+    options = START | {"alpha": 0.002, "lr_v": 1e-6, "lr_A": 1e9}
+    path = reduced_descent(1_000_000, 4, 1e-5, **options, method="monte_carlo", draws=200)
+    assert np.isfinite(path.loss).all()
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"patches": 64, "q": 0.16}, r"binom\(29, 14\) = 77558760 atoms.*monte_carlo"),
+        ({"q": -0.1}, r"q=-0.1 must lie in \[0, 1\]"),
+        ({"q": 1.5}, r"q=1.5 must lie in \[0, 1\]"),
+        ({"q": math.nan}, "q=nan"),
+        ({"size": 5}, "size=5 must divide patches=16"),
+        ({"size": 1}, "at least 2 sets of at least 2 patches"),
+        ({"size": 16}, "at least 2 sets of at least 2 patches"),
+        ({"power": 4}, "power=4 must be odd"),
+        ({"power": 1}, "power=1 must be odd and at least 3"),
+        ({"nu": -0.1}, "nu=-0.1 must not be negative"),
+        ({"steps": -1}, "steps=-1"),
+        ({"lr_v": -1.0}, "lr_v=-1.0"),
+        ({"lr_A": math.inf}, "lr_A=inf"),
+        ({"alpha": math.nan}, "alpha=nan must be a finite number"),
+        ({"kappa": math.inf}, "kappa=inf must be a finite number"),
+        ({"method": "guess"}, "method='guess'.*monte_carlo"),
+        ({"method": "monte_carlo", "draws": 0}, "draws=0"),
+        ({"method": "monte_carlo", "seed": -1}, "seed=-1"),
+        ({"method": "pruned", "prune": -1.0}, "prune=-1.0"),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError, match=message):
+        reduced_descent(**{"patches": 16, "size": 4, "q": 0.4} | START | change)
+
+
+def test_exact_refuses_before_any_work():
+    with pytest.raises(ValueError, match=str(atom_count(10_000, 4))):
+        reduced_descent(10_000, 4, 0.01, **START)
+    assert atom_count(36, 4) <= MOST_ATOMS < atom_count(64, 4)
+
+
+def test_pruned_that_does_not_fit_says_so():
+    with pytest.raises(ValueError, match="use a larger prune, or method='monte_carlo'"):
+        enumerate_atoms(99, type_law(4, 0.3), prune=1e-12, limit=50_000)
+
+
+def test_images_that_do_not_fit():
+    with pytest.raises(ValueError, match="use fewer patches"):
+        all_images(Partition.strided(36, 9), 0.3)
+
+
+def test_numbers_that_explode_stop_with_the_step_named():
+    with pytest.warns(RuntimeWarning, match="stopped at step [0-9]+: numbers are no longer finite; lower lr_v"):
+        path = reduced_descent(16, 4, 0.4, **START | {"lr_v": 1e200, "steps": 10})
+    finite = np.isfinite(path.loss.values)
+    assert path.loss.shape == (11,) and finite[0] and not finite[-1]
+    assert not np.isfinite(path.gamma.values[~finite]).any()
+
+
+def test_a_calm_descent_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reduced_descent(16, 4, 0.4, **START)
