@@ -1,0 +1,128 @@
+"""Image models, data and probes: oracles and bad input in bulk."""
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+
+from vit_theory.images import ViT, augment, conv_init, flops, from_transformers, generator, load_images, permute, probe, to_attention
+from vit_theory.images.data import RECIPES, Canvas, scatter, seeded, split
+
+GOOD = dict(image_size=8, patch=4, channels=1, classes=10, depth=2, heads=2)
+
+
+@given(
+    mixer=st.sampled_from(["content", "positional", "uniform"]),
+    pool=st.sampled_from(["mean", "cls"]),
+    rates=st.dictionaries(st.integers(0, 2), st.floats(0.05, 1), max_size=3),
+    seed=st.integers(0, 5),
+)
+@settings(max_examples=25, deadline=None)
+def test_tokens_leave_for_good(mixer, pool, rates, seed):
+    vit = ViT((8, 16), 4, 3, 5, depth=3, heads=2, width=8, mixer=mixer, pool=pool, seed=seed)
+    images, expected = torch.rand(2, 3, 8, 16, generator=generator(seed)), 8
+    for layer in range(3):
+        expected = max(1, -int(-(rates.get(layer, 1.0) * expected - 1e-9) // 1)) if rates.get(layer, 1.0) < 1 else expected
+    x, places, _ = vit.features(images, keep=rates)
+    special = pool == "cls"
+    assert x.shape[1] == places.shape[1] == expected + special
+    assert all(row.unique().numel() == row.numel() for row in places)
+    assert flops(vit, rates) <= flops(vit, {})
+
+
+@given(st.sampled_from(["learned", "identity"]), st.sampled_from([3, 5]), st.integers(0, 3))
+@settings(max_examples=8, deadline=None)
+def test_transfer_is_exact(projection, kernel, seed):
+    vit = ViT((8, 12), 4, 2, 3, depth=2, heads=4, mixer="convolution", projection=projection, kernel=kernel, seed=seed).double()
+    images = torch.rand(3, 2, 8, 12, generator=generator(seed), dtype=torch.float64)
+    for construction, scale in (("full", None), ("small", None), ("extra", 2.0)):
+        gap = (to_attention(vit, scale, construction)(images) - vit(images)).abs().max()
+        assert gap < 1e-10, (construction, float(gap))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_equal_to_transformers(bias):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        image_size=(8, 12), patch_size=4, num_channels=2, hidden_size=12, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=20, num_labels=4, qkv_bias=bias, attn_implementation="eager",
+    )  # fmt: skip
+    with seeded(1):
+        theirs = transformers.ViTForImageClassification(config).double().eval()
+        for p in theirs.parameters():
+            p.data.add_(0.1 * torch.randn_like(p))
+    images = torch.randn(5, 2, 8, 12, dtype=torch.float64, generator=generator(1))
+    ours = from_transformers(theirs)
+    # their attention weights go through single precision, ours do not: the fused path keeps double
+    theirs.set_attn_implementation("sdpa")
+    assert (ours(images) - theirs(images).logits).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"image_size": 9}, "does not divide image_size"),
+        ({"patch": 0}, "patch=0"),
+        ({"channels": 0}, "channels=0"),
+        ({"classes": 1}, "classes=1"),
+        ({"depth": 0}, "depth=0"),
+        ({"heads": 0}, "heads=0"),
+        ({"heads": 5}, "heads=5 does not divide width=16"),
+        ({"mixer": "lstm"}, "mixer='lstm'"),
+        ({"pool": "max"}, "pool='max'"),
+        ({"projection": "fixed"}, "projection='fixed'"),
+        ({"projection": "identity", "width": 8}, "leave width out"),
+        ({"mixer": "convolution", "width": 24}, "multiple of 16"),
+        ({"mixer": "convolution", "pool": "cls"}, "class token has no place"),
+        ({"mixer": "convolution", "kernel": 4}, "kernel=4"),
+        ({"mixer": "convolution", "keep": {0: 0.5}}, "needs the whole image"),
+        ({"keep": {0: 0.0}}, r"\(0, 1\]"),
+        ({"keep": {0: 1.01}}, r"\(0, 1\]"),
+        ({"keep": {2: 0.5}}, "no layer 2"),
+    ],
+)
+def test_bad_models_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        ViT(**GOOD | change)
+
+
+def test_bad_calls_are_refused():
+    vit, images = ViT(**GOOD), torch.zeros(2, 1, 8, 8)
+    for call, message in (
+        (lambda: vit(torch.zeros(2, 3, 8, 8)), r"needs \[batch, 1, 8, 8\]"),
+        (lambda: vit(images, keep={0: -0.5}), r"\(0, 1\]"),
+        (lambda: vit(images, tokens=torch.tensor([[0], [4]])), "from 0 to 3"),
+        (lambda: vit(images, tokens=torch.tensor([[0]])), r"give \[2, m\]"),
+        (lambda: to_attention(vit), "only a ViT with mixer"),
+        (lambda: probe(ViT(**GOOD, mixer="convolution"), images), "to_attention first"),
+        (lambda: probe(torch.nn.Linear(2, 2), images), "give a ViT or DeiT"),
+        (lambda: conv_init(torch.nn.Linear(2, 2)), "give a ViT or DeiT"),
+        (lambda: augment(images, torch.zeros(2, dtype=torch.long), 10, "mild", generator(0)), "none, light, deit"),
+        (lambda: permute(images, 3, torch.arange(4)), "does not divide"),
+        (lambda: scatter(Canvas(4, (1, 1), (2, 2)), torch.zeros(2, 1, 8, 8, dtype=torch.uint8), generator(0)), "4 x 4 pixels"),
+        (lambda: split(load_images("digits", per_class=3), 0.01), "leaves one part empty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_recipes_keep_images_and_labels_proper(name, channels):
+    images = torch.randint(256, (40, channels, 8, 8), dtype=torch.uint8, generator=generator(1))
+    labels = torch.arange(40) % 10
+    x, y = augment(images, labels, 10, name, generator(2))
+    again, _ = augment(images, labels, 10, name, generator(2))
+    assert x.shape == images.shape and x.dtype == torch.float32 and torch.equal(x, again)
+    assert 0 <= x.min() and x.max() <= 1 and y.min() >= 0
+    torch.testing.assert_close(y.sum(1), torch.ones(40))
+
+
+def test_the_loop_adds_nothing_to_the_model():
+    """The model of a checkpointed configuration is the model: same function from its configuration and weights."""
+    for mixer in ("content", "positional", "uniform", "convolution", "conv_attention"):
+        vit = ViT(**GOOD, mixer=mixer, seed=3)
+        other = ViT(**vit.config, seed=4)
+        other.load_state_dict(vit.state_dict())
+        images = torch.rand(2, 1, 8, 8, generator=generator(5))
+        assert torch.equal(vit(images), other(images))
