@@ -234,7 +234,7 @@ def head_floor(
     "Least error ||AW - T|| of any H heads: the root of the squared singular values that are left over (Eckart and Young)."
     return math.sqrt(sum(s * s for s in singular_values[heads:]))
 
-# %% ../../nbs/convolution/06_heads.ipynb #9690b7a2
+# %% ../../nbs/convolution/06_heads.ipynb #814a6a33
 def best_patterns(
     T: Float[Tensor, "D e"],  # blocks, full or compressed
     heads: int,  # H, at most the rank
@@ -257,9 +257,10 @@ def pattern_error(
     A: Float[Tensor, "D h"],  # patterns
     T: Float[Tensor, "D e"],  # blocks
 ) -> Float[Tensor, ""]:
-    "||AW - T|| for the best W: what of T is not in the span of A."
-    Q = torch.linalg.qr(A).Q
-    return (T - Q @ (Q.T @ T)).norm()
+    "||AW - T|| for the best W, up to a ridge of 1e-13 that keeps equal patterns from dividing by zero."
+    # W = (A'A + ridge)^-1 A'T: whatever the ridge does to W, this is the error of a layer that exists
+    W = torch.linalg.solve(A.T @ A + 1e-13 * torch.eye(A.shape[1], dtype=A.dtype), A.T @ T)
+    return (A @ W - T).norm()
 
 # %% ../../nbs/convolution/06_heads.ipynb #20a91d30
 def fit_patterns(
