@@ -174,7 +174,7 @@ def main(out):
         write_source(source)
         # Warnings are faults: a broken link, a formula or a name that cannot be resolved.
         settings = ["-c", str(ROOT / "docs"), "-d", f"{folder}/doctrees"]
-        code = build_main(["-q", "-W", "--keep-going", *settings, str(source), str(site)])
+        code = build_main(["-q", "-W", "--keep-going", "-j", "auto", *settings, str(source), str(site)])
         if site.exists():
             for extra in (".buildinfo", "objects.inv"):
                 (site / extra).unlink(missing_ok=True)

@@ -5,6 +5,6 @@ import os
 import jaxtyping
 import torch
 
-jaxtyping.install_import_hook("vit_theory", "beartype.beartype")
+jaxtyping.install_import_hook("vit_theory", "typecheck.check")
 # Results do not depend on it; small models are fastest so, and the machine is shared with the browser and build tests.
 torch.set_num_threads(min(2, os.cpu_count() or 1))
