@@ -160,7 +160,7 @@ def collapsed_output(
     # F = sum_i phi_i a^T ReLU(W_O z_i)
     return ((z @ model.W_O.mT).relu() @ model.a.mT).squeeze(-1) @ rows.to_kind
 
-# %% ../../nbs/selection/05_collapse.ipynb #1e89b384
+# %% ../../nbs/selection/05_collapse.ipynb #c1d71f8b
 def collapsed_step(
     theta: dict[str, Tensor],  # W_O, W_V and, when attention is trained, W_Q, W_K
     rows: Rows,
@@ -179,7 +179,7 @@ def collapsed_step(
     dz = c[..., None] * d
     gradients = {"W_O": a * (g.mT @ (c[..., None] * z)), "W_V": dz.mT @ P.mT}
     if "W_Q" in theta:
-        dP = V.mT @ dz.mT
+        dP = (dz @ V).mT
         ds = P * (dP - (P * dP).sum(1, keepdim=True))
         ds = ds @ rows.of_pattern.mT  # [g, key j, query i]: sum over rows of the same query pattern
         gradients |= {"W_Q": theta["W_K"] @ ds, "W_K": theta["W_Q"] @ ds.mT}
@@ -201,7 +201,7 @@ def collapsed_gradient(
     zero = {name: torch.zeros_like(getattr(model, name)) for name in ("W_Q", "W_K", "a")}
     return metrics["loss"], ShallowViT(**zero | found)
 
-# %% ../../nbs/selection/05_collapse.ipynb #05055bd4
+# %% ../../nbs/selection/05_collapse.ipynb #c90fa821
 def fit_collapsed(
     model: ShallowViT,  # collapsed; left alone
     kinds: Kinds,
@@ -211,7 +211,7 @@ def fit_collapsed(
     lr: Rate,  # learning rate
     attention_lr: Rate | None = None,  # learning rate of W_Q and W_K; None means lr
     attention: str = "trained",  # "trained", "frozen" (as at the start) or "uniform"
-    stop: float | None = None,  # mean train margin at which a trial ends; None runs all steps
+    stop: Callable[[dict[str, Tensor]], Tensor] | None = None,  # metrics at this state -> [trial], True: has arrived
 ) -> tuple[ShallowViT, History]:
     "Gradient descent on collapsed data -> (models, history with `loss`, `margin` and the smallest margin of a kind, `worst`)."
     if w.shape != (len(model.a), len(kinds.y)):
@@ -221,12 +221,11 @@ def fit_collapsed(
     rows, rates = Rows(kinds, attention), {"W_V": lr, "W_O": lr}
     if attention == "trained":
         rates |= dict.fromkeys(("W_Q", "W_K"), lr if attention_lr is None else attention_lr)
-    arrived = None if stop is None else lambda metrics: metrics["margin"] >= stop
     runs = []
     for some in chunks(len(w), cost=4 * rows.phi.shape[1] * model.W_O.shape[1] * w.element_size(), budget=2**22):
         part = ShallowViT(*(W[some].contiguous() for W in vars(model).values()))
         gradient = _gradient(part, rows, w[some], attention)
-        runs.append(descend({name: getattr(part, name) for name in rates}, gradient, steps=steps, lr=rates, stop=arrived))
+        runs.append(descend({name: getattr(part, name) for name in rates}, gradient, steps=steps, lr=rates, stop=stop))
     theta, history = join(runs)
     return ShallowViT(**vars(model) | theta), history
 
