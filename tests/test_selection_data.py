@@ -1,0 +1,161 @@
+"""The data of paper A: counts, laws, labels, randomness, refusals."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vit_theory.selection.data import BACKGROUNDS, NOISE_LAWS, TokenData
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def counts(sample, patterns):
+    return torch.nn.functional.one_hot(sample.pattern, patterns).sum(2)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    background=st.sampled_from(BACKGROUNDS), relevant=st.integers(1, 6), less=st.integers(1, 6), more=st.integers(0, 9),
+    patterns=st.integers(4, 8), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_counts_are_exact_and_labels_decided(background, relevant, less, more, patterns, seed):
+    confusion = max(0, relevant - less)
+    mass = more // 2 if background == "neutral" else 0
+    if background == "neutral" and mass == 0:
+        return
+    data = TokenData(relevant + confusion + more, relevant, confusion, patterns, 8, 0.1, background, mass=mass)
+    sample = data.sample(7, trials=2, generator=generator(seed))
+    c = counts(sample, patterns)
+    own = (sample.y < 0).long()[..., None]
+    assert (c.gather(2, own) == relevant).all() and (c.gather(2, 1 - own) == confusion).all()
+    assert (sample.relevant.sum(2) == relevant).all()
+    assert (torch.sign(c[..., 0] - c[..., 1]) == sample.y).all()  # the majority vote, no ties
+    if background == "neutral":
+        assert ((c[..., 2:-1] == mass).sum(-1) == 1).all() and (c[..., -1] == more - mass).all()
+    if background == "equal":
+        assert (c[..., 2:] == c[:1, :1, 2:]).all()
+    if background == "single":
+        assert ((c[..., 2:] > 0).sum(-1) <= 1).all()
+
+
+def test_types_and_shapes_of_the_contract():
+    sample = TokenData(20, 6, 2, 5, 10, 0.1, "iid").sample(30, trials=3, generator=generator())
+    assert sample.x.shape == (3, 30, 20, 10) and sample.x.dtype == torch.get_default_dtype()
+    assert sample.y.shape == (3, 30) and sample.y.dtype == torch.get_default_dtype()
+    assert set(sample.y.unique().tolist()) == {-1, 1}
+    assert sample.pattern.shape == (3, 30, 20) and sample.pattern.dtype == torch.int64
+    assert sample.y.sum(1).tolist() == [0, 0, 0]
+
+
+def test_default_dtype_is_followed():
+    torch.set_default_dtype(torch.float64)
+    try:
+        sample = TokenData(noise=0.0).sample(4, generator=generator())
+        assert sample.x.dtype == sample.y.dtype == torch.float64
+        torch.testing.assert_close(sample.mu[0] @ sample.mu[0].T, torch.eye(5), rtol=0, atol=1e-12)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("background", BACKGROUNDS)
+def test_one_trial_is_the_first_of_three(background):
+    data = TokenData(background=background, mass=4 if background == "neutral" else 0, patterns=6, spurious=0)
+    one, three = (data.sample(9, trials=n, generator=generator(5)) for n in (1, 3))
+    assert torch.equal(one.x[0], three.x[0]) and torch.equal(one.pattern[0], three.pattern[0])
+    rest = data.sample(9, trials=2, first=1, generator=generator(5))
+    assert torch.equal(rest.x, three.x[1:])
+
+
+def test_every_call_and_every_trial_has_patterns_of_its_own():
+    g = generator()
+    first, second = (TokenData().sample(4, trials=2, generator=g) for _ in range(2))
+    assert not torch.allclose(first.mu[0], first.mu[1]) and not torch.allclose(first.mu, second.mu)
+
+
+def test_nothing_touches_the_global_state():
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    TokenData().sample(10, trials=2, generator=generator())
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("law", NOISE_LAWS)
+@pytest.mark.parametrize("dim", [5, 40])
+def test_noise_is_per_vector(law, dim):
+    sample = TokenData(dim=dim, noise=0.7, noise_law=law).sample(1500, generator=generator())
+    square = (sample.x[0] - sample.mu[0][sample.pattern[0]]).square().sum(-1)
+    assert abs(square.mean().item() - 0.49) < 0.01
+    if law == "sphere":
+        assert (square - 0.49).abs().max() < 1e-4
+
+
+def test_iid_background_is_uniform_and_positions_are_exchangeable():
+    sample = TokenData(patterns=5).sample(4000, generator=generator())
+    share = counts(sample, 5)[0, :, 2:].double().mean(0) / 12
+    assert (share - 1 / 3).abs().max() < 0.01
+    assert (sample.relevant[0].double().mean(0) - 0.3).abs().max() < 0.03
+
+
+def test_spurious_rates():
+    data = TokenData(relevant=4, confusion=2, patterns=7, spurious=6, spurious_rate=1.0)
+    rate = torch.tensor([0.0] * 3000 + [0.9] * 3000)
+    sample = data.sample(6000, generator=generator(), spurious_rate=rate)
+    follows = (sample.pattern[0] == (2 + (sample.y[0] < 0).long())[:, None]).sum(-1)
+    assert set(follows.tolist()) == {0, 6}
+    assert (follows[:3000] == 0).all() and abs((follows[3000:] == 6).double().mean() - 0.9) < 0.02
+    assert (data.sample(50, generator=generator()).pattern >= 4).sum(-1).unique().tolist() == [8]
+
+
+def test_noisy_tokens_are_irrelevant_ones():
+    sample = TokenData(noisy=5, noisy_noise=3.0).sample(40, trials=2, generator=generator())
+    assert (sample.noisy.sum(-1) == 5).all() and (sample.pattern[sample.noisy] >= 2).all()
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"relevant": 2, "confusion": 2}, "relevant=2 must be larger than confusion=2"),
+        ({"relevant": 1, "confusion": 3}, "relevant=1"),
+        ({"relevant": 0, "confusion": 0}, "relevant=0"),
+        ({"tokens": 7}, "tokens=7 is too few"),
+        ({"confusion": -1}, "confusion=-1"),
+        ({"patterns": 2}, "patterns=2 is too few"),
+        ({"patterns": 3, "background": "neutral", "mass": 3}, "patterns=3 is too few"),
+        ({"patterns": 4, "spurious": 3}, "patterns=4 is too few"),
+        ({"patterns": 12}, "dim=10 must be at least patterns=12"),
+        ({"noise": -0.1}, "noise=-0.1"),
+        ({"noise": math.nan}, "noise=nan"),
+        ({"noise": math.inf}, "noise=inf"),
+        ({"noise_law": "cauchy"}, "noise_law='cauchy'"),
+        ({"background": "plaid"}, "background='plaid' is none of 'iid'"),
+        ({"background": "neutral"}, "mass=0"),
+        ({"mass": 3}, "mass=3 with background='iid'"),
+        ({"background": "neutral", "mass": 13, "patterns": 6}, "too few"),
+        ({"spurious": 13, "patterns": 7}, "too few"),
+        ({"spurious_rate": 1.2}, "spurious_rate=1.2"),
+        ({"noisy": 13}, "noisy=13"),
+        ({"noisy_noise": -1.0}, "noisy_noise=-1.0"),
+    ],
+)
+def test_bad_requests_are_refused_at_construction(options, words):
+    with pytest.raises(ValueError, match=words):
+        TokenData(**options)
+
+
+def test_bad_draws_are_refused():
+    with pytest.raises(ValueError, match="samples=0"):
+        TokenData().sample(0, generator=generator())
+    with pytest.raises(ValueError, match="spurious_rate"):
+        TokenData().sample(4, generator=generator(), spurious_rate=torch.tensor([0.1, 0.2, 0.3, 1.4]))
+    with pytest.raises(ValueError, match="first=4"):
+        TokenData().sample(4, generator=generator()).split(4)
+
+
+def test_all_tokens_discriminative_needs_no_background():
+    sample = TokenData(tokens=5, relevant=3, confusion=2, patterns=2, dim=4).sample(4, generator=generator())
+    assert (sample.pattern < 2).all()

@@ -1,0 +1,298 @@
+"""The model of paper A, its gradient and its training: oracles, traps, refusals."""
+
+from dataclasses import replace
+
+import jaxtyping
+import pytest
+import torch
+
+from vit_theory.selection import (
+    ShallowViT,
+    TokenData,
+    attention_mass,
+    evaluate,
+    fit,
+    hinge_gradient,
+    initial_model,
+    keep_by_attention,
+    keep_oracle,
+    keep_random,
+)
+from vit_theory.selection.sparsification import keep_count, keep_honest, received_attention
+
+NAMES = ("W_Q", "W_K", "W_V", "W_O")
+# The import hook of the tests may notice a wrong shape first; without it the ValueError is raised.
+REFUSED = (ValueError, jaxtyping.TypeCheckError)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Steps of a millisecond: a second thread would mostly be waited for."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def random_model(g=3, d=4, m_b=5, m_a=6, m=8, positions=1, seed=0, dtype=torch.float64):
+    r = torch.Generator().manual_seed(seed)
+    w = [torch.randn(g, *shape, generator=r, dtype=dtype) for shape in ((m_b, d), (m_b, d), (m_a, d), (m, m_a), (positions, m))]
+    return ShallowViT(*w[:4], w[4].sign() / m**0.5)
+
+
+def random_samples(g=3, b=10, L=7, d=4, seed=1, dtype=torch.float64):
+    r = torch.Generator().manual_seed(seed)
+    x, y = torch.randn(g, b, L, d, generator=r, dtype=dtype), torch.randn(g, b, generator=r, dtype=dtype).sign()
+    keep = torch.rand(g, b, L, generator=r) < 0.6
+    keep[..., 2] = True
+    return x, y, keep
+
+
+def autograd(model, x, y, **options):
+    weights = {name: getattr(model, name).clone().requires_grad_() for name in NAMES}
+    loss = (1 - y * replace(model, **weights)(x, **options)).clamp(min=0).mean(1)
+    slopes = torch.autograd.grad(loss.sum(), list(weights.values()), allow_unused=True, materialize_grads=True)
+    return loss.detach(), dict(zip(NAMES, slopes, strict=True))
+
+
+@pytest.mark.parametrize("positions", [1, 7])
+@pytest.mark.parametrize("attention", ["trained", "uniform"])
+@pytest.mark.parametrize("removal", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_gradient_is_autograds(positions, attention, removal, seed):
+    model = random_model(positions=positions, seed=seed)
+    x, y, keep = random_samples(seed=seed + 10)
+    options = {"attention": attention, "keep": keep if removal else None}
+    loss, slopes = hinge_gradient(model, x, y, **options)
+    expected_loss, expected = autograd(model, x, y, **options)
+    torch.testing.assert_close(loss, expected_loss, rtol=0, atol=1e-12)
+    for name in NAMES:
+        torch.testing.assert_close(getattr(slopes, name), expected[name], rtol=0, atol=1e-12)
+    assert isinstance(slopes, ShallowViT) and loss.shape == (3,)
+    if attention == "uniform":
+        assert not slopes.W_Q.any() and not slopes.W_K.any()
+
+
+def test_gradient_leaves_its_arguments_alone():
+    model, (x, y, _) = random_model(), random_samples()
+    given = (model.W_Q, model.W_K, model.W_V, model.W_O, model.a, x, y)
+    before = [w.clone() for w in given]
+    hinge_gradient(model, x, y)
+    assert all(torch.equal(a, b) for a, b in zip(before, given, strict=True))
+
+
+def test_gradient_of_a_view_of_the_data():
+    model, (x, y, _) = random_model(), random_samples(L=9)
+    view = x.flip(1)[:, :, 1:8]
+    torch.testing.assert_close(hinge_gradient(model, view, y)[1].W_K, autograd(model, view, y)[1]["W_K"], rtol=0, atol=1e-12)
+
+
+def test_finite_differences():
+    model, (x, y, keep) = random_model(positions=7), random_samples()
+    h = 1e-6
+    for name in NAMES:
+        way = torch.randn(getattr(model, name).shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+        ends = [hinge_gradient(replace(model, **{name: getattr(model, name) + s * h * way}), x, y, keep=keep)[0] for s in (1, -1)]
+        slope = (getattr(hinge_gradient(model, x, y, keep=keep)[1], name) * way).sum((1, 2))
+        torch.testing.assert_close((ends[0] - ends[1]) / (2 * h), slope, rtol=1e-6, atol=1e-8)
+
+
+def test_zero_queries_and_keys_are_a_saddle_and_zero_hidden_weights_are_dead():
+    model, (x, y, _) = random_model(), random_samples()
+    slopes = hinge_gradient(replace(model, W_Q=model.W_Q * 0, W_K=model.W_K * 0), x, y)[1]
+    assert not slopes.W_Q.any() and not slopes.W_K.any() and slopes.W_O.any()
+    slopes = hinge_gradient(replace(model, W_O=model.W_O * 0), x, y)[1]
+    assert not any(getattr(slopes, name).any() for name in NAMES)  # ReLU'(0) = 0
+
+
+def test_inactive_hinge_has_no_gradient():
+    model, (x, _, _) = random_model(), random_samples()
+    F = model(x)
+    loss, slopes = hinge_gradient(replace(model, W_O=model.W_O * 1e6), x, F.sign())
+    assert not loss.any() and not slopes.W_O.any() and not slopes.W_Q.any()
+
+
+def test_huge_logits_stay_finite():
+    model, (x, y, _) = random_model(), random_samples()
+    loss, slopes = hinge_gradient(replace(model, W_Q=model.W_Q * 1e4), x, y)
+    assert loss.isfinite().all() and all(getattr(slopes, name).isfinite().all() for name in NAMES)
+
+
+def test_softmax_is_over_the_keys_and_keep_selects_queries_and_keys():
+    model, (x, _, keep) = random_model(), random_samples()
+    P = model.attention_map(x)
+    torch.testing.assert_close(P.sum(-1), torch.ones(3, 10, 7, dtype=torch.float64), rtol=0, atol=1e-12)
+    logits = torch.einsum("gmd,gbqd,gme,gbke->gbqk", model.W_Q, x, model.W_K, x)
+    torch.testing.assert_close(P, logits.softmax(-1), rtol=0, atol=1e-12)
+    kept = model.attention_map(x, keep=keep)
+    assert not kept[~keep].any() and not kept.transpose(2, 3)[~keep].any()
+    torch.testing.assert_close(kept.sum(-1), keep.double(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("attention", ["trained", "uniform"])
+def test_removal_is_physical(attention):
+    model, (x, _, keep) = random_model(positions=7), random_samples()
+    F = model(x, keep=keep, attention=attention)
+    for g, b in ((0, 0), (1, 3), (2, 9)):
+        S = keep[g, b].nonzero().flatten()
+        weights = [getattr(model, name)[g : g + 1] for name in NAMES]
+        alone = ShallowViT(*weights, model.a[g : g + 1, S])
+        torch.testing.assert_close(alone(x[g : g + 1, b : b + 1, S], attention=attention)[0, 0], F[g, b], rtol=0, atol=1e-12)
+
+
+def test_keeping_everything_is_no_removal():
+    model, (x, y, keep) = random_model(positions=7), random_samples()
+    everything = torch.ones_like(keep)
+    torch.testing.assert_close(model(x, keep=everything), model(x), rtol=0, atol=1e-12)
+    kept, plain = hinge_gradient(model, x, y, keep=everything)[1], hinge_gradient(model, x, y)[1]
+    torch.testing.assert_close(kept.W_Q, plain.W_Q, rtol=0, atol=1e-12)
+
+
+def setting(trials=4, train=40, seed=0, **initial):
+    data = TokenData().sample(train + 50, trials, generator=torch.Generator().manual_seed(seed))
+    learn, judge = data.split(train)
+    return learn, judge, initial_model(data.mu, seed=seed, **({"scale": 0.5} | initial))
+
+
+@pytest.mark.parametrize("attention", ["trained", "frozen", "uniform"])
+@pytest.mark.parametrize("batch", [10, 40])
+def test_a_trial_alone_is_the_trial_in_company(attention, batch):
+    learn, _, start = setting()
+    options = {"steps": 25, "batch": batch, "lr": 0.3, "attention_lr": 1.0, "attention": attention, "seed": 7}
+    model, history = fit(start, learn.x, learn.y, **options)
+    one = ShallowViT(*(w[2:3] for w in (start.W_Q, start.W_K, start.W_V, start.W_O, start.a)))
+    alone, own = fit(one, learn.x[2:3], learn.y[2:3], first=2, **options)
+    for name in NAMES:
+        torch.testing.assert_close(getattr(alone, name)[0], getattr(model, name)[2], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(own["loss"][0], history["loss"][2], rtol=1e-4, atol=1e-6)
+    if attention != "trained":
+        assert torch.equal(model.W_Q, start.W_Q) and torch.equal(model.W_K, start.W_K)
+
+
+def test_fit_is_plain_descent_and_leaves_its_argument_alone():
+    learn, _, start = setting(trials=2)
+    before = start.W_O.clone()
+    model, history = fit(start, learn.x, learn.y, steps=6, batch=40, lr=0.5, attention_lr=2.0)
+    assert torch.equal(start.W_O, before)
+    weights = {name: getattr(start, name) for name in NAMES}
+    for _ in range(6):
+        _, slopes = autograd(replace(start, **weights), learn.x, learn.y)
+        weights = {n: w - (2.0 if n in ("W_Q", "W_K") else 0.5) * slopes[n] for n, w in weights.items()}
+    for name in NAMES:
+        torch.testing.assert_close(getattr(model, name), weights[name], rtol=1e-4, atol=1e-6)
+    assert history["loss"].shape == (2, 7)
+
+
+def test_attention_lr_is_lr_by_default_and_rates_are_per_trial():
+    learn, _, start = setting(trials=3)
+    same, _ = fit(start, learn.x, learn.y, steps=5, batch=10, lr=0.4)
+    named, _ = fit(start, learn.x, learn.y, steps=5, batch=10, lr=0.4, attention_lr=0.4)
+    assert torch.equal(same.W_Q, named.W_Q)
+    mixed, _ = fit(start, learn.x, learn.y, steps=5, batch=10, lr=torch.tensor([0.4, 0.0, 0.4]))
+    assert torch.equal(mixed.W_O[1], start.W_O[1]) and torch.allclose(mixed.W_O[[0, 2]], same.W_O[[0, 2]], atol=1e-6)
+
+
+def test_chunks_do_not_matter(monkeypatch):
+    import vit_theory.selection.training as training
+
+    learn, _, start = setting(trials=5)
+    options = {"steps": 12, "batch": 8, "lr": 0.3, "stop": lambda now: now["margin"] > 0.2}
+    whole, history = fit(start, learn.x, learn.y, **options)
+    monkeypatch.setattr(training, "_cost", lambda *_: 2**21)  # two trials at a time
+    pieces, own = fit(start, learn.x, learn.y, **options)
+    assert torch.allclose(whole.W_O, pieces.W_O, atol=1e-6) and history.steps.tolist() == own.steps.tolist()
+
+
+def test_a_trial_that_blows_up_leaves_the_others_alone():
+    learn, _, start = setting(trials=3)
+    calm, _ = fit(start, learn.x, learn.y, steps=15, batch=8, lr=0.2)
+    mixed, history = fit(start, learn.x, learn.y, steps=15, batch=8, lr=torch.tensor([0.2, 1e30, 0.2]))
+    assert history.finite.tolist() == [True, False, True] and history.steps[1] < 15
+    assert torch.allclose(mixed.W_O[[0, 2]], calm.W_O[[0, 2]], atol=1e-6)
+
+
+def test_dead_zone():
+    learn, _, start = setting(trials=2)
+    model, history = fit(start, learn.x, learn.y, steps=150, batch=40, lr=0.5, whole=True, every=50)
+    assert history.last("train").max() == 0
+    more, _ = fit(model, learn.x, learn.y, steps=20, batch=40, lr=0.5, attention_lr=50.0)
+    assert torch.equal(more.W_Q, model.W_Q) and torch.equal(more.W_O, model.W_O)
+
+
+def test_learning_and_mass():
+    learn, judge, start = setting(trials=2, train=60)
+    model, history = fit(start, learn.x, learn.y, steps=200, batch=20, lr=0.1, attention_lr=2.0)
+    assert evaluate(model, judge)["error"].max() == 0 and evaluate(model, judge)["success"].min() == 1
+    before, after = (attention_mass(m, judge, queries="relevant") for m in (start, model))
+    assert (after > before + 0.2).all() and (after <= 1).all()
+    assert (attention_mass(model, judge) <= 0.775 + 0.02).all()  # the ceiling with 6 relevant and 2 confusion tokens
+
+
+def test_mass_is_counted_as_defined():
+    learn, _, start = setting(trials=2, train=6)
+    P, relevant = start.attention_map(learn.x), learn.pattern == (learn.y < 0).long()[..., None]
+    for g in range(2):
+        every = torch.stack([P[g, b][:, relevant[g, b]].sum(-1) for b in range(6)])
+        torch.testing.assert_close(attention_mass(start, learn)[g], every.mean())
+        own = torch.stack([every[b][relevant[g, b]].mean() for b in range(6)]).mean()
+        torch.testing.assert_close(attention_mass(start, learn, queries="relevant")[g], own)
+
+
+def test_no_output_is_an_error_and_so_is_nan():
+    learn, _, start = setting(trials=2)
+    dead = replace(start, W_O=start.W_O * 0)
+    assert evaluate(dead, learn)["error"].tolist() == [1, 1]
+    assert evaluate(replace(start, W_O=start.W_O * torch.nan), learn)["success"].tolist() == [0, 0]
+
+
+def test_choices_of_tokens():
+    learn, judge, start = setting(trials=2)
+    g = torch.Generator().manual_seed(0)
+    for keep in (keep_random(judge, count=8, generator=g), keep_oracle(judge, rate=0.4, generator=g)):
+        assert keep.dtype == torch.bool and (keep.sum(-1) == 8).all()
+    assert (keep_oracle(judge, count=6, generator=g) == judge.relevant).all()
+    top = keep_by_attention(start, judge, count=3, generator=g)
+    scores = start.attention_map(judge.x).mean(2)  # the column: attention received
+    torch.testing.assert_close(received_attention(start, judge.x), scores)
+    assert (scores.masked_fill(~top, 9).amin(-1) >= scores.masked_fill(top, -1).amax(-1)).all()
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda s: fit(s[2], s[0].x, s[0].y, steps=3, batch=41, lr=0.1), "batch=41"),
+        (lambda s: fit(s[2], s[0].x, s[0].y, steps=3, batch=0, lr=0.1), "batch=0"),
+        (lambda s: fit(s[2], s[0].x, s[0].y, steps=-3, batch=5, lr=0.1), "steps=-3"),
+        (lambda s: fit(s[2], s[0].x, s[0].y, steps=3, batch=5, lr=-0.1), "0 or larger"),
+        (lambda s: fit(s[2], s[0].x, s[0].y, steps=3, batch=5, lr=0.1, attention="off"), "attention='off'"),
+        (lambda s: fit(s[2], s[0].x, s[0].y * 0, steps=3, batch=5, lr=0.1), "labels -1 and \\+1"),
+        (lambda s: s[2](s[0].x, keep=torch.zeros(s[0].pattern.shape, dtype=torch.bool)), "keep is empty in trial 0, sample 0"),
+        (lambda s: s[2](s[0].x[..., :7]), "dim 10"),
+        (lambda s: s[2](s[0].x, attention="none"), "attention='none'"),
+        (lambda s: attention_mass(s[2], s[0], queries="none"), "queries='none'"),
+        (lambda s: initial_model(s[0].mu, sigma=-0.1), "sigma=-0.1"),
+        (lambda s: initial_model(s[0].mu, neurons=9, paired=True), "even when paired"),
+        (lambda s: keep_count(20, count=3, rate=0.2), "exactly one"),
+        (lambda s: keep_count(20, rate=0.0), "rate=0.0"),
+        (lambda s: keep_honest(s[0], patterns=tuple(range(5))), "remove every token"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(setting(trials=2))
+
+
+def test_shapes_that_disagree():
+    model, (x, y, keep) = random_model(), random_samples()
+    for call in (
+        lambda: hinge_gradient(model, x, y[:, :5]),
+        lambda: hinge_gradient(model, x, y, keep=keep[..., :5]),
+        lambda: hinge_gradient(model, x[:2], y[:2]),
+        lambda: ShallowViT(model.W_Q, model.W_K[:, :4], model.W_V, model.W_O, model.a),
+        lambda: ShallowViT(model.W_Q, model.W_K, model.W_V, model.W_O[..., :3], model.a),
+        lambda: ShallowViT(model.W_Q, model.W_K, model.W_V, model.W_O, model.a[..., :3]),
+    ):
+        with pytest.raises(REFUSED):
+            call()
+    with pytest.raises(ValueError, match="signs a for 7 positions"):
+        random_model(positions=7)(x[:, :, :5])

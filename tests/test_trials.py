@@ -1,0 +1,155 @@
+"""Batched descent: a trial depends on nothing but itself; bad input is refused; the pieces join."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vit_theory.trials import Batches, chunks, descend, join, resolve_device, trial_generators
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Steps of microseconds: a second thread would mostly be waited for."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def quadratic(scale):
+    """R_g = scale_g |w_g|^2 / 2."""
+
+    def gradient(theta, step):
+        w = theta["w"]
+        return {"loss": scale * w.square().sum(1) / 2}, {"w": scale[:, None] * w}
+
+    return gradient
+
+
+def start(trials, dtype=torch.float64):
+    return {"w": torch.stack([torch.randn(3, generator=g, dtype=dtype) for g in trial_generators(0, trials)])}
+
+
+@settings(max_examples=25, deadline=None)
+@given(trials=st.integers(1, 9), first=st.integers(0, 5), seed=st.integers(0, 2**31))
+def test_generators_depend_on_seed_and_number_only(trials, first, seed):
+    some = [torch.rand(2, generator=g).tolist() for g in trial_generators(seed, trials, first)]
+    more = [torch.rand(2, generator=g).tolist() for g in trial_generators(seed, trials + first)]
+    assert some == more[first:]
+
+
+def test_neighbouring_seeds_share_no_trial():
+    draws = [torch.rand((), generator=g).item() for seed in range(5) for g in trial_generators(seed, 20)]
+    assert len(set(draws)) == 100
+
+
+@settings(max_examples=25, deadline=None)
+@given(samples=st.integers(1, 12), data=st.data())
+def test_batches_use_every_sample_equally_often(samples, data):
+    batch = data.draw(st.integers(1, samples))
+    deal = Batches(samples, batch, trial_generators(3, 2))
+    seen = torch.cat([deal.next() for _ in range(samples)], 1)  # `batch` epochs
+    assert (torch.nn.functional.one_hot(seen, samples).sum(1) == batch).all()
+
+
+def test_batches_differ_between_trials_and_epochs():
+    deal = Batches(50, 25, trial_generators(0, 2))
+    epoch, again = (torch.cat([deal.next(), deal.next()], 1) for _ in range(2))
+    assert not torch.equal(epoch[0], epoch[1])
+    assert not torch.equal(epoch, again)
+
+
+@settings(max_examples=8, deadline=None)
+@given(trials=st.integers(1, 12), size=st.integers(1, 12))
+def test_chunks_change_nothing(trials, size):
+    scale = torch.linspace(0.1, 1.5, trials, dtype=torch.float64)
+    whole, history = descend(start(trials), quadratic(scale), steps=30, lr=0.5, stop=lambda now: now["loss"] < 0.01)
+    pieces = [
+        descend({"w": start(trials)["w"][rows]}, quadratic(scale[rows]), steps=30, lr=0.5, stop=lambda now: now["loss"] < 0.01)
+        for rows in chunks(trials, 1, size)
+    ]
+    parameters, joined = join(pieces)
+    torch.testing.assert_close(parameters["w"], whole["w"], rtol=0, atol=1e-12)
+    assert joined.steps.tolist() == history.steps.tolist()
+    torch.testing.assert_close(joined["loss"], history["loss"], rtol=0, atol=1e-12, equal_nan=True)
+
+
+def test_descent_is_the_closed_form():
+    scale = torch.tensor([0.3, 1.0], dtype=torch.float64)
+    w, history = descend(start(2), quadratic(scale), steps=7, lr=torch.tensor([0.5, 0.25]))
+    shrink = (1 - torch.tensor([0.5, 0.25], dtype=torch.float64) * scale) ** 7
+    torch.testing.assert_close(w["w"], start(2)["w"] * shrink[:, None], rtol=0, atol=1e-12)
+    assert history["loss"].shape == (2, 8) and history.steps.tolist() == [7, 7]
+    assert not history.stopped.any() and history.finite.all()
+
+
+def test_no_steps_evaluates_the_start():
+    w, history = descend(start(2), quadratic(torch.ones(2, dtype=torch.float64)), steps=0, lr=0.1)
+    assert torch.equal(w["w"], start(2)["w"]) and history["loss"].shape == (2, 1)
+
+
+def test_a_trial_that_blows_up_is_frozen_and_marked():
+    scale = torch.tensor([1.0, 1e200, 1.0], dtype=torch.float64)
+    w, history = descend(start(3), quadratic(scale), steps=20, lr=0.5)
+    calm, _ = descend(start(3), quadratic(torch.ones(3, dtype=torch.float64)), steps=20, lr=0.5)
+    assert history.finite.tolist() == [True, False, True]
+    assert torch.equal(w["w"][[0, 2]], calm["w"][[0, 2]])
+    assert history.steps[1] < 20 and history["loss"][1, -1].isnan()
+
+
+def test_overflow_in_the_very_last_step_is_marked():
+    w, history = descend({"w": torch.full((1, 3), 1e300, dtype=torch.float64)}, lambda theta, step: (
+        {"loss": torch.zeros(1, dtype=torch.float64)}, {"w": -torch.full((1, 3), 1e308, dtype=torch.float64)}), steps=3, lr=1e3)
+    assert history.finite.tolist() == [False]
+
+
+def test_a_loss_that_is_not_a_number_leaves_finite_parameters_alone():
+    def gradient(theta, step):
+        second = math.nan if step == 2 else 1.0
+        return {"loss": torch.tensor([1.0, second])}, {"w": torch.tensor([[1.0], [second]])}
+
+    w, history = descend({"w": torch.zeros(2, 1)}, gradient, steps=5, lr=1.0)
+    assert w["w"].flatten().tolist() == [-5.0, -2.0]
+    assert history.finite.tolist() == [True, False] and history.steps.tolist() == [5, 2]
+
+
+def test_stopping_rules_may_use_observed_metrics():
+    _, history = descend(
+        start(2), quadratic(torch.ones(2, dtype=torch.float64)), steps=20, lr=0.5, every=4,
+        observe=lambda theta: {"seen": theta["w"].norm(dim=1)}, stop=lambda now: now["seen"] < 0.1,
+    )  # fmt: skip
+    assert (history.steps % 4 == 0).all() and history.stopped.all()
+
+
+def test_devices():
+    assert resolve_device("cpu") == torch.device("cpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device='cuda:0' is not available here"):
+            resolve_device("cuda:0")
+
+
+def test_auto_says_what_it_chose(capsys):
+    chosen = resolve_device("auto")
+    assert str(chosen) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: trial_generators(-1, 2), "0 or larger"),
+        (lambda: Batches(5, 0, trial_generators(0, 1)), "batch=0"),
+        (lambda: Batches(5, 6, trial_generators(0, 1)), "batch=6"),
+        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=-1, lr=0.1), "steps=-1"),
+        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=0.1, every=0), "every=0"),
+        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=math.nan), "0 or larger"),
+        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=torch.ones(5)), "the 2 trials"),
+        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr={"u": 0.1}), "one rate for each"),
+        (lambda: list(chunks(3, 0)), "at least 1"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
