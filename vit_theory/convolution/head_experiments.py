@@ -7,7 +7,7 @@ __all__ = ['CHANNELS', 'PATCHES', 'GAPS', 'relative_error', 'pixel_heads', 'seed
            'learned_heads', 'plot_patch_heads', 'formula_cases', 'formula', 'plot_formula', 'finite', 'plot_finite',
            'one_head_more', 'plot_one_head_more']
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #5239df7b
+# %% ../../nbs/convolution/08_head_experiments.ipynb #85aab151
 import math
 import warnings
 import numpy as np
@@ -20,13 +20,13 @@ from .blocks import paper_heads, transfer_blocks
 from .construction import conv_to_attention
 from .data import KERNELS, known_conv, random_conv, real_images, train_conv
 from .finite_logits import error_bound, gradient_sizes, soft_attention, worst_image
-from .heads import compressed_blocks, fit_patterns, head_floor, minimal_attention, minimum_heads
+from .heads import TorusAttention, compressed_blocks, fit_patterns, head_floor, minimal_attention, minimum_heads
 from ..figures import COLORS, subplots
 from ..real_images import load_images
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #dd69da4a
+# %% ../../nbs/convolution/08_head_experiments.ipynb #29eec0ed
 def relative_error(
-    layer: nn.Module,  # attention on tokens, with a `geometry`
+    layer: TorusAttention,
     conv: nn.Conv2d,
     images: torch.Tensor,  # [b, c, h, w]
 ) -> float:
@@ -37,7 +37,7 @@ def relative_error(
         truth = patchify(conv(images), layer.geometry.patch_out)
     return ((layer(patchify(images, layer.geometry.patch)) - truth).abs().max() / truth.abs().max()).item()
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #11f1362a
+# %% ../../nbs/convolution/08_head_experiments.ipynb #d2eb9b42
 CHANNELS = ((1, 1), (1, 2), (2, 2), (3, 2), (3, 3), (9, 1), (16, 16), (25, 1))
 
 
@@ -59,7 +59,7 @@ def pixel_heads(
         if K == 3 and (C, O) == (9, 1):
             residual[:, k, c, s] = fewer(found.certificate.matrix, K * K - 1, run.seeds[s])
     axes = ("kernel", "channels", "seed")
-    data = {"minimum": (axes, minimum), "rank": (axes, rank), "error": (axes, error)}
+    data: dict[str, tuple] = {"minimum": (axes, minimum), "rank": (axes, rank), "error": (axes, error)}
     data |= {name: (axes, residual[i]) for i, name in enumerate(("floor", "fitted", "norm"))}
     names = [f"{C} to {O}" for C, O in CHANNELS]
     dataset = xr.Dataset(data, {"kernel": list(kernels), "channels": names, "seed": list(run.seeds)})
@@ -171,7 +171,7 @@ def formula_cases() -> dict[str, tuple[nn.Conv2d, int]]:
     cases |= {f"K=3, P=4, stride {s}": (one(3, padding=1, stride=s), 4) for s in (2, 4)}
     return cases | {f"K=3, P=4, dilation {t}": (one(3, padding=t, dilation=t), 4) for t in (2, 4, 5)}
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #c6191aa8
+# %% ../../nbs/convolution/08_head_experiments.ipynb #3af58a81
 def formula(
     run: Run,
 ) -> xr.Dataset:
@@ -187,8 +187,8 @@ def formula(
     table = np.zeros((len(kernels), len(patches), len(run.seeds)), int)
     for (k, p, s), _ in np.ndenumerate(table):
         table[k, p, s] = minimum_heads(random_conv(1, 1, kernels[k], run.seeds[s], padding="same"), patches[p]).minimum
-    columns = zip(*rows, strict=True)
-    data = {name: ("case", list(values)) for name, values in zip(("paper", "offsets", "minimum", "error"), columns, strict=True)}
+    columns, names = zip(*rows, strict=True), ("paper", "offsets", "minimum", "error")
+    data: dict[str, tuple] = {name: ("case", list(values)) for name, values in zip(names, columns, strict=True)}
     data |= {"table": (("kernel", "patch", "seed"), table)}
     data |= {"table_paper": (("kernel", "patch"), [[paper_heads(K, P) for P in patches] for K in kernels])}
     coords = {"case": list(cases), "kernel": list(kernels), "patch": list(patches), "seed": list(run.seeds)}
@@ -259,7 +259,7 @@ def plot_finite(
     axes[1].set(xlabel="logit gap M", ylabel="largest error (pixels 0 to 1)", title="Real images")
     return figure
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #3604b489
+# %% ../../nbs/convolution/08_head_experiments.ipynb #075dda7a
 def one_head_more(
     run: Run,
 ) -> xr.Dataset:
@@ -280,7 +280,7 @@ def one_head_more(
                     sizes["extra"] = gradient_sizes(soft, patchify(images, 4), seed)["table"]
                     for name, values in gradient.items():
                         values[m, s] = sizes[name]
-    data = {name: (("M", "padding", "seed"), v) for name, v in (("without", without), ("with_extra", with_extra))}
+    data: dict[str, tuple] = {name: (("M", "padding", "seed"), v) for name, v in (("without", without), ("with_extra", with_extra))}
     data |= {f"gradient_{name}": (("M", "seed"), values) for name, values in gradient.items()}
     return xr.Dataset(data, {"M": list(GAPS), "padding": list(paddings), "seed": list(run.seeds)}, {"images": run.images})
 

@@ -131,9 +131,9 @@ def certify(
     certificate = Certificate(offsets, T, patterns, None if open_cone else balance / balance.sum(), margin)
     return rank, F.pad(S, (0, len(T) - len(S))), certificate
 
-# %% ../../nbs/convolution/06_heads.ipynb #aa85890f
+# %% ../../nbs/convolution/06_heads.ipynb #31734214
 def minimum_heads(
-    conv: nn.Conv2d,
+    conv: nn.Module,  # a torch.nn.Conv2d
     patch: int | tuple[int, ...],  # P: input patch, pixels
     rtol: float | None = None,  # relative rank tolerance; None: rounding unit of the weights times the larger side of the matrix
 ) -> MinimumHeads:
