@@ -145,9 +145,12 @@ def spread(
     "Mean over the seeds and range, as text."
     return f"{float(values.mean()):.{digits}f} [{float(values.min()):.{digits}f}, {float(values.max()):.{digits}f}]"
 
-# %% ../../nbs/association/08a_learning.ipynb #bd762055
-ACCEPTANCE: dict[str, Any] = {"side": 10, "block": 2, "q": 0.16, "lr_A": 100.0, "steps": 220, "every": 20}
-SIZE: dict[str, dict[str, Any]] = {"quick": {"samples": 12_000, "tests": 4000}, "full": {"samples": 24_000, "tests": 20_000}}
+# %% ../../nbs/association/08a_learning.ipynb #c37a12a3
+ACCEPTANCE: dict[str, Any] = {"side": 10, "block": 2, "q": 0.16, "lr_A": 100.0, "every": 20}
+SIZE: dict[str, dict[str, Any]] = {
+    "quick": {"samples": 12_000, "tests": 3000, "steps": 180},
+    "full": {"samples": 24_000, "tests": 20_000, "steps": 300},
+}
 
 
 def floors(
@@ -213,9 +216,9 @@ def plot_learning(ds: xr.Dataset) -> "Figure":
         axis.grid(False)
     return figure
 
-# %% ../../nbs/association/08a_learning.ipynb #7434ae71
+# %% ../../nbs/association/08a_learning.ipynb #c163d706
 MEDIUM: dict[str, dict[str, Any]] = {
-    "quick": {"side": 6, "q": 0.25, "lr_A": 30.0, "samples": 6000, "tests": 4000, "steps": 150, "every": 15},
+    "quick": {"side": 6, "q": 0.25, "lr_A": 30.0, "samples": 4000, "tests": 3000, "steps": 120, "every": 15},
     "full": {"side": 8, "q": 0.16, "lr_A": 50.0, "samples": 20_000, "tests": 20_000, "steps": 200, "every": 20},
 }
 
@@ -237,8 +240,8 @@ def plot_runs(ds: xr.Dataset) -> "Figure":
     axes[2].legend(fontsize=7)
     return figure
 
-# %% ../../nbs/association/08a_learning.ipynb #91405847
-COUNTS = {"quick": [250, 500, 1000, 2000, 4000, 8000], "full": [500, 1000, 2000, 4000, 8000, 16_000, 32_000]}
+# %% ../../nbs/association/08a_learning.ipynb #65442258
+COUNTS = {"quick": [250, 500, 1000, 2000, 4000], "full": [500, 1000, 2000, 4000, 8000, 16_000, 32_000]}
 
 
 def sample_size(run: Run) -> xr.Dataset:

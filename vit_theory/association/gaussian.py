@@ -85,9 +85,9 @@ def vit_run(train, test, generator, steps: int) -> dict[str, float]:
         return {"vit_error": error_rate(model(test.x), test.y), "vit_keep": found.keep, "vit_drop": found.drop,
                 "vit_exact": float(found.exact)}  # fmt: skip
 
-# %% ../../nbs/association/08d_gaussian.ipynb #211c2b19
+# %% ../../nbs/association/08d_gaussian.ipynb #b7f8fa1c
 GAUSSIAN: dict[str, dict[str, Any]] = {
-    "quick": {"samples": 10_000, "tests": 5000, "steps": 600, "vit_steps": 300},
+    "quick": {"samples": 6000, "tests": 4000, "steps": 500, "vit_steps": 200},
     "full": {"samples": 50_000, "tests": 20_000, "steps": 1000, "vit_steps": 4000},
 }
 

@@ -73,10 +73,10 @@ def plot_diagonal(ds: xr.Dataset) -> "Figure":
     "Error and association against the initial diagonal."
     return plot_varied(ds, "sigma_A", "diagonal at the start, $\\sigma_A$")
 
-# %% ../../nbs/association/08b_limits.ipynb #c4bf7825
+# %% ../../nbs/association/08b_limits.ipynb #47886e6d
 def non_associating(run: Run) -> xr.Dataset:
     "Training from sigma_A = 0 with large noise: small error, association by chance."
-    return vary(run, "noise", [1e-3, 0.3], sigma_A=0.0, steps=240, every=20)
+    return vary(run, "noise", [1e-3, 0.3], sigma_A=0.0, steps=180, every=20)
 
 
 def plot_non_associating(ds: xr.Dataset) -> "Figure":
@@ -144,9 +144,9 @@ def plot_bold(ds: xr.Dataset) -> "Figure":
     axes[0].legend(fontsize=7)
     return figure
 
-# %% ../../nbs/association/08b_limits.ipynb #0138b427
+# %% ../../nbs/association/08b_limits.ipynb #e03e6135
 LONG: dict[str, dict[str, Any]] = {
-    "quick": {"side": 8, "q": 0.25, "dim": 32, "samples": 3000, "steps": 480},
+    "quick": {"side": 8, "q": 0.25, "dim": 32, "samples": 3000, "steps": 400},
     "full": {"side": 8, "q": 0.25, "dim": 32, "samples": 4000, "steps": 1000},
 }
 

@@ -72,7 +72,7 @@ def eighth_q(
 
     return float(brentq(excess, 0, 1, xtol=1e-10)) if excess(1.0) > 0 else math.nan
 
-# %% ../../nbs/association/05_linear.ipynb #bb43bdc9
+# %% ../../nbs/association/05_linear.ipynb #f5692b90
 def plot_linear_error(
     sizes=((36, 4), (64, 4), (100, 4), (256, 4), (144, 9)),  # pairs (D, C)
 ):
@@ -80,7 +80,7 @@ def plot_linear_error(
     figure, axis = subplots(width=4.6, height=3.0)
     for D, C in sizes:
         q = np.linspace(0, min(2 / 3, 1.6 * C**2 / (D - C)), 40)
-        axis.plot(noise_ratio(D, C, q), [linear_error(D, C, p).half for p in q], label=f"D = {D}, C = {C}")
+        axis.plot([noise_ratio(D, C, p) for p in q], [linear_error(D, C, p).half for p in q], label=f"D = {D}, C = {C}")
     axis.axhline(1 / 8, color="0.5", linestyle=":", label="1/8")
     axis.set(xlabel="$q(D-C)/C^2$", ylabel="error of the best linear rule")
     axis.legend()

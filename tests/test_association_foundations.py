@@ -1,0 +1,281 @@
+"""Paper B: data, association, linear rules. Contracts, traps and bad input that are dull to read in a notebook."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vit_theory.association import (
+    GaussianData,
+    Partition,
+    SpatialData,
+    association,
+    chance,
+    label_error,
+    linear_error,
+    set_attention,
+    shift_attention,
+)
+from vit_theory.association.data import convolve_power, mark_law, threshold_sum
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+sizes = st.tuples(st.integers(2, 6), st.integers(1, 5))  # L, C
+
+
+@given(sizes, st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_partitions_cover(size, seed):
+    L, C = size
+    for p in (Partition.random(L * C, L, seed), Partition.strided(L * C, L)):
+        assert p.sets.shape == (L, C) and p.label.shape == (L * C,)
+        assert sorted(p.sets.flatten().tolist()) == list(range(L * C))
+        assert all(p.label[j] == l for l in range(L) for j in p.sets[l].tolist())
+        assert Partition(p.sets.numpy()).label.equal(p.label) and Partition(p.sets.tolist()).sets.equal(p.sets)
+
+
+def test_partition_kinds():
+    assert Partition.strided(12, 4).label.tolist() == [j % 4 for j in range(12)]
+    blocks = Partition.blocks(6, 3)
+    assert blocks.sets.shape == (4, 9) and blocks.label.reshape(6, 6)[:3, :3].eq(0).all()
+    assert Partition.random(36, 9, 1).sets.equal(Partition.random(36, 9, 1).sets)
+    assert not Partition.random(36, 9, 1).sets.equal(Partition.random(36, 9, 2).sets)
+
+
+@pytest.mark.parametrize(
+    "sets, message",
+    [
+        ([[0, 1], [1, 2]], r"overlap.*\[1\]"),
+        ([[0, 0], [1, 2]], r"overlap.*\[0\]"),
+        ([[0, 1], [3, 4]], r"miss.*\[2\]"),
+        ([[0, 1], [-1, 2]], r"miss.*\[3\]"),
+        ([[0, 1, 2], [3]], "same number"),
+        ([[], []], "same number"),
+        ([[0.0, 1.0], [2.0, 3.0]], "integers"),
+    ],
+)
+def test_bad_partitions(sets, message):
+    with pytest.raises(ValueError, match=f"sets.*{message}"):
+        Partition(sets)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: Partition.blocks(6, 4), "block=4"),
+        (lambda: Partition.blocks(6, 0), "block=0"),
+        (lambda: Partition.strided(10, 4), "sets=4"),
+        (lambda: Partition.random(10, 11, 0), "sets=11"),
+    ],
+)
+def test_bad_builders(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, math.nan])
+def test_q_outside(q):
+    p = Partition.blocks(4, 2)
+    for call in (lambda: SpatialData(p, 4, q), lambda: linear_error(16, 4, q), lambda: label_error(16, 4, q)):
+        with pytest.raises(ValueError, match="q="):
+            call()
+
+
+@pytest.mark.parametrize("feature", [torch.ones(4), torch.zeros(4), [2.0, 0, 0, 0], torch.full((4,), math.nan), torch.ones(3)])
+def test_feature_not_unit(feature):
+    with pytest.raises(ValueError, match="feature"):
+        SpatialData(Partition.blocks(4, 2), 4, 0.2, feature=feature)
+    with pytest.raises(ValueError, match="feature"):
+        GaussianData(Partition.blocks(4, 2), 4, feature)
+
+
+def test_other_bad_data():
+    p = Partition.blocks(4, 2)
+    with pytest.raises(ValueError, match="dim=0"):
+        SpatialData(p, 0, 0.2)
+    for sigma in (-1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="sigma"):
+            SpatialData(p, 4, 0.2, sigma=sigma)
+    with pytest.raises(ValueError, match="size=5"):
+        linear_error(16, 5, 0.2)
+
+
+# What the data are (traps: noise on the feature, marks shared by a set, P(delta=1) = q)
+
+
+def test_noise_never_touches_the_feature():
+    w = torch.randn(16, generator=seeded(0))
+    data = SpatialData(Partition.random(36, 9, 0), 16, 0.3, feature=w / w.norm())
+    draw = data.sample(500, seeded(1))
+    assert ((draw.x @ data.feature) - draw.coefficient).abs().max() < 1e-6 * 4
+    assert set(draw.coefficient.unique().tolist()) == {-1, 0, 1}
+    assert draw.coefficient.dtype == draw.signal.dtype == torch.int64 and draw.x.dtype == draw.y.dtype == torch.float32
+    noise = draw.x - draw.coefficient[..., None] * data.feature
+    covariance = torch.einsum("nji,njk->ik", noise, noise) / (500 * 36)
+    expected = data.sigma**2 * (torch.eye(16) - torch.outer(data.feature, data.feature))
+    assert data.sigma == 0.25 and (covariance - expected).abs().max() < 0.003
+
+
+def test_marks_are_independent_and_signal_is_full():
+    p = Partition.random(36, 9, 3)
+    draw = SpatialData(p, 2, 0.4).sample(20_000, seeded(0))
+    inside = p.label == draw.signal[:, None]
+    assert (draw.coefficient[inside].view(-1, 4) == draw.y[:, None]).all()
+    marks = draw.coefficient[~inside].double()
+    for value, probability in ((1, 0.2), (-1, 0.2), (0, 0.6)):
+        assert abs((marks == value).double().mean() - probability) < 0.003
+    first, second = (draw.coefficient[:, p.sets[0, k]].double() for k in (0, 1))
+    outside = draw.signal != 0
+    assert abs((first * second)[outside].mean()) < 0.01  # not one delta for a set
+    assert abs(draw.y.mean()) < 0.03 and draw.signal.bincount().min() > 20_000 / 9 * 0.9
+
+
+@pytest.mark.parametrize("q, values", [(0.0, {0}), (1.0, {-1, 1})])
+def test_extreme_q(q, values):
+    p = Partition.strided(20, 5)
+    draw = SpatialData(p, 3, q).sample(200, seeded(0))
+    assert set(draw.coefficient[p.label != draw.signal[:, None]].tolist()) == values
+
+
+def test_sampling_is_reproducible_and_leaves_global_state():
+    data = SpatialData(Partition.blocks(4, 2), 5, 0.3)
+    state = torch.get_rng_state()
+    one, two = data.sample(10, generator=seeded(5)), data.sample(10, generator=seeded(5))
+    assert one.x.equal(two.x) and one.y.equal(two.y) and torch.get_rng_state().equal(state)
+
+
+def test_float64_default():
+    torch.set_default_dtype(torch.float64)
+    try:
+        draw = SpatialData(Partition.blocks(4, 2), 5, 0.3).sample(10, seeded(0))
+        assert draw.x.dtype == draw.y.dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+# f*: strict threshold, ties, exact error
+
+
+def test_threshold_is_strict_also_with_a_tilted_feature():
+    w = torch.randn(7, generator=seeded(2))
+    w /= w.norm()
+    data = SpatialData(Partition.strided(40, 4), 7, 0.5, sigma=0.0, feature=w)
+    c = torch.zeros(4, 40)
+    c[0, data.partition.sets[0][:9]] = 1  # 9 of 10: not more than 0.9 C
+    c[1, data.partition.sets[0]] = 1
+    c[2, data.partition.sets[1]] = -1
+    c[3, data.partition.sets[0]], c[3, data.partition.sets[1]] = 1, -1  # an exact tie
+    assert data.label_function(c[..., None] * w).tolist() == [0, 10, -10, 0]
+
+
+@pytest.mark.parametrize("D, C, q", [(6, 2, 0.4), (9, 3, 0.5), (8, 1, 0.3), (4, 4, 0.9)])
+def test_label_error_by_enumeration(D, C, q):
+    below = tie = 0.0
+    L = D // C
+    for marks in product((-1, 0, 1), repeat=D - C):
+        p = math.prod(1 - q if m == 0 else q / 2 for m in marks)
+        s = torch.tensor([[C, *np.reshape(marks, (L - 1, C)).sum(1)]], dtype=torch.float64)
+        f = float(threshold_sum(s, C)[0])
+        below, tie = below + p * (f < 0), tie + p * (f == 0)
+    assert label_error(D, C, q) == pytest.approx((below, below + tie / 2, below + tie), abs=1e-13)
+
+
+def test_label_error_counts_ties():
+    error = label_error(64, 4, 0.16)
+    first_order = 15 * 0.08**4
+    assert error.below < 1e-5 < error.counted == pytest.approx(first_order, rel=0.02)
+    assert error.half == pytest.approx((error.below + error.counted) / 2)
+
+
+def test_laws():
+    for n in (0, 1, 2, 7, 60, 700):
+        law = mark_law(n, 0.3)
+        s = np.arange(-n, n + 1)
+        assert law.sum() == pytest.approx(1, abs=1e-12) and (law >= 0).all() and np.allclose(law, law[::-1], atol=1e-15)
+        assert law @ s**2 == pytest.approx(0.3 * n, abs=1e-9)
+    assert np.allclose(convolve_power(mark_law(3, 0.4), 4), mark_law(12, 0.4), atol=1e-15)
+
+
+def test_linear_error_known_values():
+    # one mark: y z = 1 + delta is 0 with probability q/2, never below
+    assert linear_error(2, 1, 0.4) == pytest.approx((0, 0.1, 0.2))
+    # as many marks as the Gaussian limit needs
+    from scipy.stats import norm
+
+    D, C, q = 40_004, 4, 8 / 10_000
+    assert linear_error(D, C, q).half == pytest.approx(norm.cdf(-C / math.sqrt(q * (D - C))), abs=3e-3)
+    errors = [linear_error(100, 4, q).half for q in np.linspace(0, 1, 30)]
+    assert all(np.diff(errors) > 0)
+
+
+# Association: ties against, diagonal kept, any partition
+
+
+def brute(M, p, drop):
+    hits = 0.0
+    for i in range(p.D):
+        own = {int(j) for j in p.sets[p.label[i]]} - ({i} if drop else set())
+        rest = [j for j in range(p.D) if not (drop and j == i)]
+        top = sorted(rest, key=lambda j, i=i, own=own: (-float(M[i, j]), j in own))[: len(own)]
+        hits += len(own & set(top)) / len(own)
+    return hits / p.D
+
+
+@given(st.integers(0, 10_000), st.sampled_from([(2, 2), (3, 4), (5, 3), (4, 5)]), st.integers(1, 6), st.floats(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_association_against_brute_force(seed, size, levels, pull):
+    L, C = size
+    p = Partition.random(L * C, L, seed)
+    M = torch.randint(0, levels, (L * C, L * C), generator=seeded(seed)).double() + pull * set_attention(p.label, 1.0)
+    found = association(M, p)
+    assert found.keep == pytest.approx(brute(M, p, False)) and found.drop == pytest.approx(brute(M, p, True))
+    own = p.label[:, None] == p.label
+    margin = min(float(M[i][own[i]].min() - M[i][~own[i]].max()) for i in range(p.D))
+    assert found.margin == pytest.approx(margin) and found.exact == (found.margin > 0)
+    assert (found.keep == 1) == found.exact
+
+
+def test_ties_are_no_association():
+    for p in (Partition.blocks(4, 2), Partition.strided(16, 4)):
+        for M in (torch.zeros(16, 16), torch.ones(16, 16)):
+            found = association(M, p)
+            assert (found.exact, found.margin, found.keep, found.drop) == (False, 0.0, 0.0, 0.0)
+
+
+def test_chance_and_diagonal():
+    p = Partition.random(64, 16, 0)
+    assert chance(p) == pytest.approx(((1 + 3 * 3 / 63) / 4, 3 / 63))
+    assert association(torch.eye(64), p).keep == 0.25 and association(torch.eye(64), p).drop == 0
+
+
+@given(st.integers(0, 1000), st.integers(1, 40))
+@settings(max_examples=40, deadline=None)
+def test_no_gram_matrix_avoids_the_own_set(seed, width):
+    P = torch.randn(24, width, generator=seeded(seed))
+    longest = int(P.norm(dim=1).argmax())
+    top = (P @ P.T)[longest].topk(4).indices
+    assert longest in top.tolist()
+
+
+def test_association_refuses():
+    p = Partition.blocks(4, 2)
+    for bad in (torch.zeros(15, 15), torch.zeros(9, 9), torch.full((16, 16), math.nan)):
+        with pytest.raises(ValueError, match=r"scores.*\[16, 16\]"):
+            association(bad, p)
+
+
+@pytest.mark.parametrize("partition", [Partition.blocks(4, 2), Partition.random(30, 6, 1), Partition.strided(8, 2)])
+def test_shift_attention_is_a_witness(partition):
+    A = shift_attention(partition, 4.0)
+    assert A.shape == (partition.D, partition.D) and set(A.unique().tolist()) == {0.0, 4.0}
+    for i in range(partition.D):
+        attended = set(A[i].nonzero().flatten().tolist())
+        assert attended == set(partition.sets[(int(partition.label[i]) + 1) % partition.L].tolist())
+    assert association(A, partition).keep == 0 and association(A, partition).margin == -4

@@ -1,0 +1,261 @@
+"""Paper B: model, training, transfer. Contracts, gradients, identities and bad input that are dull to read in a notebook."""
+
+import math
+import warnings
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+import xarray as xr
+from torch.nn.functional import logsigmoid
+
+from vit_theory.association import (
+    Partition,
+    PatchAttention,
+    SpatialData,
+    association,
+    error_rate,
+    fit,
+    idealized,
+    logistic_gradient,
+    realistic,
+    set_attention,
+    shift_attention,
+)
+from vit_theory.association.claims import CLAIMS
+from vit_theory.association.data import GaussianData
+from vit_theory.association.experiments import learn
+from vit_theory.association.limits import bold_run, last_seen
+from vit_theory.association.transfer import images_needed
+from vit_theory.claims import Judgement
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def autograd(model, x, y, tau=1.0):
+    A, v = (p.clone().requires_grad_() for p in (model.A, model.v))
+    O = model.scale * torch.einsum("ij,njd,d->ni", (A / tau).softmax(-1), x, v)
+    loss = -logsigmoid(y * (O**model.power + model.nu * O).sum(1)).mean()
+    return loss.detach(), *torch.autograd.grad(loss, (A, v))
+
+
+@pytest.mark.parametrize("power, nu, scale", [(3, 0.0, None), (3, 0.03, 1.0), (5, 0.1, None), (7, 0.2, 2.0)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_hand_gradient(power, nu, scale, seed):
+    model = PatchAttention(normal(7, 7, seed=seed), 0.1 * normal(5, seed=seed + 10), power, nu, scale)
+    x, y = normal(30, 7, 5, seed=seed + 20), normal(30, seed=seed + 30).sign()
+    for hand, auto in zip(logistic_gradient(model, x, y), autograd(model, x, y), strict=True):
+        assert (hand - auto).abs().max() <= 1e-12 * max(1.0, float(auto.abs().max()))
+
+
+def test_model_is_differentiable_by_autograd_too():
+    model = PatchAttention(normal(7, 7).requires_grad_(), (0.1 * normal(5)).requires_grad_(), nu=0.1)
+    x, y = normal(30, 7, 5, seed=1), normal(30, seed=2).sign()
+    (-logsigmoid(y * model(x)).mean()).backward()
+    _, dA, dv = logistic_gradient(replace(model, A=model.A.detach(), v=model.v.detach()), x, y)
+    assert torch.allclose(model.A.grad, dA, atol=1e-12) and torch.allclose(model.v.grad, dv, atol=1e-12)
+
+
+def test_scale_none_is_the_number_of_patches():
+    A, v, x = normal(6, 6), 0.1 * normal(4), normal(9, 6, 4)
+    assert PatchAttention(A, v).scale == 6
+    assert torch.equal(PatchAttention(A, v)(x), PatchAttention(A, v, scale=6.0)(x))
+    assert torch.allclose(PatchAttention(A, v)(x), PatchAttention(A, 6 * v, scale=1.0)(x), atol=1e-12)
+
+
+@pytest.mark.parametrize("power", [2, 4, 1, 0, -3])
+def test_power_must_be_odd(power):
+    with pytest.raises(ValueError, match=f"power={power}"):
+        PatchAttention(torch.eye(4), torch.ones(2), power=power)
+
+
+def test_bad_models():
+    with pytest.raises(ValueError, match="nu="):
+        PatchAttention(torch.eye(4), torch.ones(2), nu=-1.0)
+    with pytest.raises(ValueError, match="D=4"):
+        PatchAttention(torch.eye(4), torch.ones(2))(torch.ones(3, 5, 2))
+
+
+def small_task(dtype=torch.float64, seed=0):
+    data = SpatialData(Partition.blocks(4, 2), 6, 0.4)
+    draw = data.sample(200, torch.Generator().manual_seed(seed))
+    start = PatchAttention(torch.eye(16, dtype=dtype) + 0.01 * normal(16, 16).to(dtype), 0.05 * normal(6).to(dtype), nu=0.03)
+    return data, draw.x.to(dtype), draw.y.to(dtype), start
+
+
+def test_fit_is_gradient_descent():
+    _, x, y, start = small_task()
+    before = start.A.clone(), start.v.clone()
+    model, history = fit(start, x, y, steps=5, lr_v=1e-3, lr_A=10.0, train_diag=True)
+    by_hand = start
+    for step in range(5):
+        loss, dA, dv = autograd(by_hand, x, y)
+        assert history["loss"][0, step] == pytest.approx(float(loss), abs=1e-12)
+        by_hand = replace(by_hand, A=by_hand.A - 10.0 * dA, v=by_hand.v - 1e-3 * dv)
+    assert torch.allclose(model.A, by_hand.A, atol=1e-12) and torch.allclose(model.v, by_hand.v, atol=1e-12)
+    assert torch.equal(start.A, before[0]) and torch.equal(start.v, before[1]) and history["loss"].shape == (1, 6)
+
+
+def test_diagonal_is_frozen_unless_asked():
+    _, x, y, start = small_task()
+    frozen, _ = fit(start, x, y, steps=20, lr_v=1e-3, lr_A=10.0)
+    trained, _ = fit(start, x, y, steps=20, lr_v=1e-3, lr_A=10.0, train_diag=True)
+    assert torch.equal(frozen.A.diagonal(), start.A.diagonal()) and not torch.equal(trained.A.diagonal(), start.A.diagonal())
+    assert torch.allclose(trained.A.sum(1), start.A.sum(1), atol=1e-12)  # rows of the gradient sum to zero
+
+
+def test_chained_runs_are_one_run():
+    _, x, y, start = small_task()
+    whole, _ = fit(start, x, y, steps=30, lr_v=1e-3, lr_A=10.0)
+    half, _ = fit(start, x, y, steps=15, lr_v=1e-3, lr_A=10.0)
+    half, _ = fit(half, x, y, steps=15, lr_v=1e-3, lr_A=10.0)
+    assert torch.equal(whole.A, half.A) and torch.equal(whole.v, half.v)
+
+
+def test_frozen_parameters():
+    _, x, y, start = small_task()
+    only_v, _ = fit(start, x, y, steps=5, lr_v=1e-3, lr_A=0.0)
+    only_A, _ = fit(start, x, y, steps=5, lr_v=0.0, lr_A=1.0)
+    assert torch.equal(only_v.A, start.A) and torch.equal(only_A.v, start.v)
+    same, history = fit(start, x, y, steps=0, lr_v=1.0, lr_A=1.0)
+    assert torch.equal(same.A, start.A) and history["loss"].shape == (1, 1)
+
+
+@pytest.mark.parametrize("tau", [0.5, 6.0])
+def test_temperature_identity(tau):
+    _, x, y, start = small_task()
+    one, _ = fit(start, x, y, steps=20, lr_v=1e-3, lr_A=10.0)
+    hot = replace(start, A=tau * start.A)
+    for _ in range(20):
+        _, dA, dv = autograd(hot, x, y, tau)
+        hot = replace(hot, A=hot.A - 10.0 * tau**2 * dA.fill_diagonal_(0), v=hot.v - 1e-3 * dv)
+    assert torch.allclose(hot.A, tau * one.A, atol=1e-12) and torch.allclose(hot.v, one.v, atol=1e-12)
+
+
+def test_non_finite_steps_stop_with_the_step_named():
+    _, x, y, start = small_task()
+    with pytest.warns(RuntimeWarning, match=r"stopped at step \d+.*lower lr_v"):
+        _, history = fit(start, x, y, steps=50, lr_v=1e4, lr_A=1e7)
+    assert not bool(history.finite) and int(history.steps) < 50
+
+
+def test_early_stopping_returns_the_best_state():
+    data, x, y, start = small_task(torch.float32)
+    validation = data.sample(400, torch.Generator().manual_seed(9))
+    pair = (validation.x, validation.y)
+    best, history = fit(start, x[:40], y[:40], steps=400, lr_v=3e-3, lr_A=30.0, validation=pair, patience=3, every=5)
+    losses = history["validation_loss"][0]
+    assert bool(history.stopped) and int(history.steps) < 400
+    assert float(-logsigmoid(pair[1] * best(pair[0])).mean()) == pytest.approx(float(losses[~losses.isnan()].min()), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"x": torch.ones(200, 9, 6)}, "x has shape"),
+        ({"y": torch.zeros(200)}, "y must hold"),
+        ({"lr_v": -1.0}, "lr_v=-1.0"),
+        ({"lr_A": math.nan}, "lr_A=nan"),
+        ({"steps": -2}, "steps=-2"),
+    ],
+)
+def test_bad_training(change, message):
+    _, x, y, start = small_task(torch.float32)
+    arguments = {"x": x, "y": y, "steps": 3, "lr_v": 1e-3, "lr_A": 1.0} | change
+    with pytest.raises(ValueError, match=message):
+        fit(start, arguments.pop("x"), arguments.pop("y"), **arguments)
+
+
+def test_starts():
+    w = torch.tensor([0.6, 0.8])
+    ideal = idealized(4, w, alpha=0.1, sigma_A=2.0)
+    assert torch.equal(ideal.A, 2 * torch.eye(4)) and torch.allclose(ideal.v, 0.1 * w) and ideal.nu == 0
+    one, two = (realistic(16, 5, generator=torch.Generator().manual_seed(3)) for _ in range(2))
+    assert torch.equal(one.A, two.A) and torch.equal(one.v, two.v) and one.nu == 0.03
+
+
+@pytest.mark.parametrize("kind", ["blocks", "strided", "random"])
+def test_shift_is_the_same_function(kind):
+    p = {"blocks": Partition.blocks(6, 2), "strided": Partition.strided(36, 9), "random": Partition.random(36, 9, 0)}[kind]
+    x = normal(50, 36, 4)
+    for power, nu in ((3, 0.0), (5, 0.3)):
+        own = PatchAttention(set_attention(p.label, 3.0).double(), 0.1 * normal(4), power, nu)
+        shifted = replace(own, A=shift_attention(p, 3.0).double())
+        assert torch.allclose(own(x), shifted(x), rtol=1e-10)
+
+
+def test_training_associates_without_being_told():
+    data = SpatialData(Partition.random(16, 4, 0), 6, 0.3)
+    generator = torch.Generator().manual_seed(0)
+    train, test = data.sample(3000, generator), data.sample(2000, generator)
+    start = realistic(16, 6, generator=generator)
+    model, _ = fit(start, train.x, train.y, steps=120, lr_v=1e-3, lr_A=10.0)
+    assert association(model.A, data.partition).exact and error_rate(model(test.x), test.y) < 0.02
+    # from equal logits there is nothing to tell a row which set is its own
+    flat, _ = fit(replace(start, A=0 * start.A), train.x, train.y, steps=120, lr_v=1e-3, lr_A=10.0)
+    assert association(flat.A, data.partition).drop < 0.6
+
+
+def test_error_rate_counts_ties_half():
+    assert error_rate(torch.tensor([2.0, -1.0, 0.0, 3.0]), torch.tensor([1.0, 1.0, 1.0, -1.0])) == 0.625
+
+
+def test_gaussian_data_has_no_marks():
+    p = Partition.blocks(4, 2)
+    draw = GaussianData(p, 3).sample(4000, torch.Generator().manual_seed(0))
+    assert abs(float(draw.x.mean())) < 0.02 and abs(float(draw.x.std()) - 1) < 0.02
+    cubes = (draw.x[..., 0][:, p.sets].sum(-1) ** 3).sum(-1)
+    assert torch.equal(draw.y, cubes.sign())
+
+
+# Experiments
+
+
+SMALL = dict(side=4, q=0.3, dim=4, samples=300, tests=200, steps=20, every=10, lr_A=10.0)
+
+
+def test_a_run_hangs_on_its_seed_only():
+    one, two, other = (learn(seed=s, **SMALL) for s in (0, 0, 1))
+    assert one["test_error"].equals(two["test_error"]) and not one["loss"].equals(other["loss"])
+    assert list(one["loss"]["step"].values) == [0, 10, 20]
+    assert learn(seed=0, matrices=True, **SMALL)["A"].shape == (3, 16, 16)
+
+
+def test_broken_runs_are_marked_and_silent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = bold_run(10**7, seed=0, **SMALL | {"lr_v": 1.0})
+    assert bool(run["loss"].isnull()[-1]) and run["loss"].shape == (3,)
+    assert float(last_seen(xr.DataArray([1.0, 2.0, math.nan], {"step": [0, 1, 2]}))) == 2.0
+
+
+def test_images_needed():
+    errors = partial(xr.DataArray, coords={"count": [10, 20, 40]})
+    assert float(images_needed(errors([0.5, 0.1, 0.01]), 0.1)) == 20
+    assert float(images_needed(errors([0.01, 0.5, 0.01]), 0.1)) == 40
+    assert math.isnan(float(images_needed(errors([0.01, 0.01, 0.5]), 0.1)))
+
+
+def test_claims_are_well_formed():
+    ids = [claim.id for claim in CLAIMS]
+    assert len(set(ids)) == len(ids)
+    for needed in ("B-figure-2", "B-theorem-3.1", "B-theorem-3.2", "B-theorem-4.1", "B-theorem-4.2", "B-theorem-5.1"):
+        assert needed in ids
+    for claim in CLAIMS:
+        assert claim.paper == "B" and claim.statement and claim.criterion and not any(c in claim.criterion for c in "$\\")
+
+
+def test_judges_can_say_no():
+    claims = {claim.id: claim for claim in CLAIMS}
+    seeds, step = {"seed": [0, 1, 2]}, {"step": [0, 10]}
+    flat = {n: (("seed", "step"), [[v, v]] * 3) for n, v in
+            {"test_error": 0.15, "train_error": 0.1, "margin": -1.0, "drop": 0.1, "cosine": 0.9}.items()}  # fmt: skip
+    ds = xr.Dataset(flat, coords=seeds | step, attrs={"linear": 0.154, "floor": 0.0005, "chance_drop": 0.03})
+    for id in ("B-theorem-4.2", "B-theorem-4.1-sample"):
+        verdict = claims[id].judge(ds)
+        assert isinstance(verdict, Judgement) and verdict.verdict == "not shown here"
+    good = ds.assign(test_error=ds.test_error * 0 + 0.01, margin=ds.margin * 0 + 0.2, drop=ds["drop"] * 0 + 1)
+    assert all(claims[id].judge(good).verdict == "holds" for id in ("B-theorem-4.2", "B-theorem-4.1-sample"))
