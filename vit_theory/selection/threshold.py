@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# %% ../../nbs/selection/06_threshold.ipynb #806deb4c
+# %% ../../nbs/selection/06_threshold.ipynb #bb0cf1f6
 def fit_logistic(
     samples: np.ndarray,  # sizes N, [point]
     successes: np.ndarray,  # how many trials succeeded, [..., point]
@@ -26,12 +26,16 @@ def fit_logistic(
         raise ValueError(f"successes between {k.min():g} and {k.max():g} out of trials={trials}: counts lie between 0 and trials")
     X = np.stack([np.ones_like(x), x - x.mean()], 1)
     prior = np.diag([0.0, 1 / 10**2])
-    beta = np.stack([np.zeros(k.shape[:-1]), np.ones(k.shape[:-1])], -1)
-    for _ in range(40):
+    beta = np.zeros((*k.shape[:-1], 2))
+    for _ in range(15):
         p = 1 / (1 + np.exp(-np.clip(beta @ X.T, -30, 30)))
         slope = (k - trials * p) @ X - beta @ prior
         hessian = np.einsum("...i,ia,ib->...ab", trials * p * (1 - p) + 1e-9, X, X) + prior
-        beta = beta + np.clip(np.linalg.solve(hessian, slope[..., None])[..., 0], -2, 2)
+        newton = np.linalg.solve(hessian, slope[..., None])[..., 0]
+        tried = beta + np.array([1, 0.5, 0.2, 0.05, 0.01, 0]).reshape(-1, *[1] * beta.ndim) * newton
+        eta = tried @ X.T
+        value = (k * eta - trials * np.logaddexp(0, eta)).sum(-1) - 0.5 * np.einsum("...a,ab,...b->...", tried, prior, tried)
+        beta = np.take_along_axis(tried, value.argmax(0)[None, ..., None], 0)[0]
     rises = (beta[..., 1] > 0.05) & (k.sum(-1) > 0) & (k.sum(-1) < trials * len(x))
     place = x.mean() - beta[..., 0] / np.where(rises, beta[..., 1], 1)
     return np.where(rises, place, np.nan), np.where(rises, beta[..., 1], np.nan)
@@ -69,13 +73,13 @@ def threshold(
 # %% ../../nbs/selection/06_threshold.ipynb #0463375a
 SMALLEST, LARGEST = 4, 10**11  # sizes the search stays within
 
-# %% ../../nbs/selection/06_threshold.ipynb #46476be8
+# %% ../../nbs/selection/06_threshold.ipynb #8cdff9fa
 def search(
     success: Callable[[int, int], int],  # (size N, trials) -> how many of the trials succeeded
     start: float,  # where to begin, any guess
     *,
     trials: int,  # trials at each point of the final grid
-    points: int = 5,  # points of the final grid, steps of sqrt(2)
+    points: int = 5,  # points of the final grid, a factor of 2 apart
     pilot: int | None = None,  # trials a point while searching; None means a third of `trials`
     largest: int = LARGEST,  # give up beyond this size
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -97,9 +101,15 @@ def search(
     while high / low > 2:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if often(middle) else (middle, high)
-    grid = (low * high) ** 0.5 * 2 ** ((np.arange(points) - (points - 1) / 2) / 2)
-    sizes = np.unique(np.clip(grid.round(), SMALLEST, largest)).astype(int)
-    return sizes, np.array([success(int(n), trials) for n in sizes])
+    grid = (low * high) ** 0.5 * 2.0 ** (np.arange(points) - (points - 1) / 2)
+    for _ in range(3):
+        sizes = np.unique(np.clip(grid.round(), SMALLEST, largest)).astype(int)
+        counts = np.array([success(int(n), trials) for n in sizes])
+        shift = int(counts[-1] < trials / 2 and sizes[-1] < largest) - int(counts[0] >= trials / 2 and sizes[0] > SMALLEST)
+        if shift == 0:
+            break
+        grid = grid * 2.0 ** (shift * (points // 2))
+    return sizes, counts
 
 # %% ../../nbs/selection/06_threshold.ipynb #aabfe51e
 def local_slopes(
