@@ -28,6 +28,16 @@ from vit_theory.association.symmetry import (
 )
 from vit_theory.association.training import fit, logistic_gradient
 
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    "These arrays are too small to share among threads."
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 START = dict(alpha=0.05, kappa=1.0, steps=5, lr_v=1e-3, lr_A=10.0)
 
 
@@ -170,13 +180,13 @@ def test_law_of_types_is_that_of_sampled_images():
 
 
 def test_a_trained_model_errs_like_f_star_at_best():
-    path = reduced_descent(16, 4, 0.4, alpha=0.05, kappa=1.0, steps=120, lr_v=1e-3, lr_A=80.0)
+    path = reduced_descent(16, 4, 0.4, alpha=0.05, kappa=1.0, steps=80, lr_v=1e-3, lr_A=100.0)
     assert label_error(16, 4, 0.4).half <= float(path.error[-1]) < 2 * label_error(16, 4, 0.4).half
 
 
 def test_monte_carlo_agrees_with_exact():
-    exact = reduced_descent(24, 4, 0.3, **START | {"steps": 20})
-    sampled = reduced_descent(24, 4, 0.3, **START | {"steps": 20}, method="monte_carlo", draws=40_000)
+    exact = reduced_descent(20, 4, 0.3, **START)
+    sampled = reduced_descent(20, 4, 0.3, **START, method="monte_carlo", draws=20_000)
     assert abs(float(exact.loss[0] - sampled.loss[0])) < 5 * float(sampled.loss_se[0])
     np.testing.assert_allclose(sampled.gamma, exact.gamma, atol=0.01)
 
