@@ -1,0 +1,87 @@
+"""The collapsed engine against training on tokens, on the same trainings (L = 80 tokens, N = 1000 samples), and its memory.
+
+    python benchmarks/selection_collapse.py
+
+One thread, warm, measured in turn in one run, processor time. Writes results/selection_collapse.csv and .json.
+"""
+
+import csv
+import json
+import resource
+import time
+from pathlib import Path
+
+import click
+import torch
+
+from vit_theory.claims import Run, provenance
+from vit_theory.selection.collapse import collapse, draw_weights, fit_collapsed, sample_kinds
+from vit_theory.selection.data import TokenData
+from vit_theory.selection.model import initial_model
+from vit_theory.selection.scaling import ARMS, HEAT_ALPHA, HEAT_SAMPLES, SCALE, heat_map
+from vit_theory.selection.training import fit
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+TOKENS, SAMPLES, RELEVANT = 80, 1000, 4
+COLLAPSED_TRIALS, COLLAPSED_STEPS, TOKEN_STEPS = 200, 100, 2
+
+
+def rates(arm):
+    """Learning rates of an arm of the study."""
+    return {"lr": arm["lr"], "attention_lr": arm["lr"] * arm["multiplier"], "attention": arm["attention"]}
+
+
+def speed(function, steps, trials):
+    """Trial-steps a second of processor time, best of three after a warm-up."""
+    function()
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return steps * trials / min(times)
+
+
+def measure(name):
+    """Trial-steps a second of both engines, and the largest difference of their losses."""
+    arm = {"lr": 0.5, "multiplier": 1.0} | ARMS[name]
+    data = TokenData(tokens=TOKENS, relevant=RELEVANT, confusion=0, patterns=6, noise=0.0, background="neutral", mass=32)
+    sample = data.sample(SAMPLES, trials=1, generator=torch.Generator().manual_seed(0))
+    start = initial_model(sample.mu, scale=SCALE, xi=0.2, paired=True)
+    tokens = speed(lambda: fit(start, sample.x, sample.y, steps=TOKEN_STEPS, batch=SAMPLES, **rates(arm)), TOKEN_STEPS + 1, 1)
+
+    kinds, mu = sample_kinds(RELEVANT / TOKENS), torch.eye(10)[None, :6].repeat(COLLAPSED_TRIALS, 1, 1)
+    many = collapse(initial_model(mu, scale=SCALE, xi=0.2, paired=True), mu)
+    w = draw_weights(kinds, SAMPLES, COLLAPSED_TRIALS, seed=0)
+    work = (COLLAPSED_STEPS + 1, COLLAPSED_TRIALS)
+    merged = speed(lambda: fit_collapsed(many, kinds, w, steps=COLLAPSED_STEPS, **rates(arm)), *work)
+    return {"attention": name, "tokens_per_s": tokens, "collapsed_per_s": merged, "ratio": merged / tokens}
+
+
+@click.command(help=__doc__)
+def main():
+    torch.set_num_threads(1)
+    run = Run(scale="full", seeds=(0,), progress=False)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    heat_map(run)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    cells = 2 * len(HEAT_ALPHA) * len(HEAT_SAMPLES)
+    click.echo(f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, {before:.0f} MiB before it")
+    table = [measure(name) for name in ("trained", "frozen", "uniform")]
+    click.echo(f"{'attention':10} {'tokens':>12} {'collapsed':>12} {'ratio':>8}   (trial-steps a second of processor time)")
+    for row in table:
+        click.echo(f"{row['attention']:10} {row['tokens_per_s']:12.1f} {row['collapsed_per_s']:12.0f} {row['ratio']:8.0f}")
+    with (RESULTS / "selection_collapse.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(table[0]))
+        writer.writeheader()
+        writer.writerows({name: f"{v:.4g}" if isinstance(v, float) else v for name, v in row.items()} for row in table)
+    about = {
+        "command": "python benchmarks/selection_collapse.py", "tokens": TOKENS, "samples": SAMPLES, "seeds": [0], "threads": 1,
+        "unit": "trial-steps a second of processor time, full batch, m = 64", "phase_diagram_cells": cells,
+        "peak_memory_MiB": round(peak), "memory_before_MiB": round(before), "provenance": provenance(),
+    }
+    (RESULTS / "selection_collapse.json").write_text(json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
