@@ -19,7 +19,7 @@ from vit_theory.convolution.head_experiments import (
 EXACT = 1e-10  # relative error below which two computations are called equal (double precision; rounding is about 1e-15)
 APART = 1e-3  # relative error above which they are called different
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #c993dd2c
+# %% ../../nbs/convolution/10_heads_claims.ipynb #1515664b
 def judge_theorem_5(data: xr.Dataset) -> Judgement:
     "Holds when all kernels with K^2 <= C need K^2 heads, have them, and no fit with one head less gets near."
     covered = data.where(data.inputs >= data.kernel**2)
@@ -29,51 +29,55 @@ def judge_theorem_5(data: xr.Dataset) -> Judgement:
     cases, worst = int(covered.minimum.notnull().sum()), data.error.max().item()
     good = short == 0 and worst < EXACT and residual.min() > APART and undercut > -EXACT
     measured = (
-        f"{cases - short} of {cases} random kernels with K² ≤ C need K² heads ({data.sizes['seed']} seeds); largest relative error with "
-        f"the minimum {worst:.0e}; fit with 8 heads for 3 x 3 leaves {residual.mean():.3f} ± {residual.std():.3f} of the norm"
+        f"{cases - short} of {cases} random kernels with K² ≤ C need K² heads ({data.sizes['seed']} seeds); "
+        f"largest relative error with the minimum {worst:.0e}; "
+        f"a fit with 8 heads for 3 x 3 leaves {residual.mean():.3f} ± {residual.std():.3f} of the norm"
     )
-    return Judgement("holds" if good else "refuted as stated", measured, "the theorem's condition is read as K² ≤ C, from its proof")
+    verdict = "holds" if good else "refuted as stated"
+    return Judgement(verdict, measured, "the theorem's condition is read as K² ≤ C, from its proof")
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #f4a7dfc7
+# %% ../../nbs/convolution/10_heads_claims.ipynb #a7e681fc
 def judge_any_channels(data: xr.Dataset) -> Judgement:
     "Refuted when a layer with fewer than K^2 heads is equal to the convolution."
     fewer = data.where((data.minimum < data.kernel**2) & (data.error < EXACT))
     count, total = int(fewer.minimum.notnull().sum()), data.minimum.size
     one = data.sel(channels="1 to 1")
     heads = ", ".join(f"K={int(K)}: {int(one.minimum.sel(kernel=K).max())} heads" for K in data.kernel)
-    measured = f"{count} of {total} kernels are computed exactly with fewer than K² heads; one channel in and out, {heads} (all seeds)"
+    measured = f"{count} of {total} kernels are computed exactly with fewer than K² heads; one channel, {heads} (all seeds)"
     if count == 0:
         return Judgement("holds", measured)
-    note = "a counterexample for every K: heads with mixed patterns; needed are only rank or rank + 1, and the rank is at most C·C_out"
+    note = "a counterexample for every K: heads with mixed patterns. Needed are rank or rank + 1; the rank is at most C·C_out"
     return Judgement("refuted as stated", measured, note)
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #bcc0ec2e
+# %% ../../nbs/convolution/10_heads_claims.ipynb #256f3e90
 def judge_theorem_6(data: xr.Dataset) -> Judgement:
     "Holds when every random kernel with odd 3 <= K <= 2P+1, P >= 2 needs nine heads, and fits with eight stay above the floor."
     needed, learned = data.minimum.stack(case=data.minimum.dims).dropna("case"), data.learned
-    floor, fitted = data["floor"].sel(heads=8) / data.norm.sel(heads=8), data.fitted.sel(heads=8) / data.norm.sel(heads=8)
+    eight = data.sel(heads=8)
+    floor, fitted = eight["floor"] / eight.norm, eight.fitted / eight.norm
     good = bool((needed == 9).all()) and bool((fitted >= floor - EXACT).all()) and bool((floor > APART).all())
     measured = (
-        f"{int((needed == 9).sum())} of {needed.size} random kernels need exactly 9 heads, {int((learned == 9).sum())} of {learned.size} "
-        f"learned from {data.images}; 8 heads leave at least {floor.mean():.3f} ± {floor.std():.3f} of the norm (K=3, P=4), "
+        f"{int((needed == 9).sum())} of {needed.size} random kernels need exactly 9 heads, "
+        f"{int((learned == 9).sum())} of {learned.size} learned from {data.images}; 8 heads leave at least {floor.mean():.3f} ± {floor.std():.3f} of the norm (K=3, P=4), "
         f"fitted {fitted.mean():.3f}; smallest singular value {data.smallest.min():.1e} of the largest"
     )
     note = "measured up to K = 2P+1; the printed proof covers K ≤ P"
     return Judgement("holds" if good else "refuted as stated", measured, note)
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #96eca193
+# %% ../../nbs/convolution/10_heads_claims.ipynb #92fe0518
 def judge_formula(data: xr.Dataset) -> Judgement:
     "Refuted when a convolution needs fewer heads than the formula, by a layer that was built, or more, by its exact minimum."
     fewer = data.case[(data.minimum < data.paper) & (data.error < EXACT)].values
     more = data.case[data.minimum > data.paper].values
     table = (data.table.min("seed") != data.table_paper).sum().item()
     pairs = {name: f"{int(data.minimum.sel(case=name))} (paper {int(data.paper.sel(case=name))})" for name in [*fewer, *more]}
-    named = "; ".join(f"{name}: {pair}" for name, pair in pairs.items() if "random" in name or "stride" in name or "dilation" in name)
+    random = [name for name in pairs if any(word in name for word in ("random", "stride", "dilation"))]
+    named = "; ".join(f"{name}: {pairs[name]}" for name in random)
     measured = f"fewer suffice in {len(fewer)} of {data.sizes['case']} named cases, more are needed in {len(more)}: {named}"
     note = f"in the table over K and P (one channel) the formula is wrong in {table} of {data.table_paper.size} cells"
     return Judgement("refuted as stated" if pairs or table else "holds", measured, note)
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #7273b2ec
+# %% ../../nbs/convolution/10_heads_claims.ipynb #25582e6d
 ATTAINED = 1e-6  # how near to 1 the error on the worst image must come, relative to the bound
 
 
@@ -82,62 +86,66 @@ def judge_finite(data: xr.Dataset) -> Judgement:
     slope = np.polyfit(data.M[-3:], np.log(data.error[-3:]), 1)[0].mean()
     miss = abs(data.worst - 1).max().item()
     good = miss < ATTAINED and data.natural.max() <= 1 and abs(slope + 1) < 0.05
+    span = f"M from {data.M.min():.0f} to {data.M.max():.0f}"
     measured = (
-        f"error / bound on the worst image 1 ± {miss:.0e} for M from {data.M.min():.0f} to {data.M.max():.0f}; on {data.images} at most "
-        f"{data.natural.max():.2f}; log error falls by {-slope:.3f} per unit of M ({data.sizes['seed']} seeds)"
+        f"error / bound on the worst image 1 ± {miss:.0e} for {span}; on {data.images} at most {data.natural.max():.2f}; "
+        f"log error falls by {-slope:.3f} per unit of M ({data.sizes['seed']} seeds)"
     )
-    return Judgement("holds" if good else "not shown here", measured, "kernel 3, patch 4, circular padding; the border needs the zero sink")
+    note = "kernel 3, patch 4, circular padding; the border needs the zero sink"
+    return Judgement("holds" if good else "not shown here", measured, note)
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #636fdc77
+# %% ../../nbs/convolution/10_heads_claims.ipynb #82896066
 def judge_extra(data: xr.Dataset) -> Judgement:
     "Holds when ten heads are exact at every M and nine are not."
     ten, nine, soft = data.with_extra.max().item(), data.without.sel(M=slice(None, 4)).min().item(), data.sel(M=2)
     measured = (
-        f"largest relative error with 10 heads {ten:.0e} for M from {data.M.min():.0f} to {data.M.max():.0f}; with 9 heads at least "
-        f"{nine:.2f} at M ≤ 4; table gradient at M = 2 with the extra head {soft.gradient_extra.mean():.2g}, of the construction at M = 16 "
-        f"{data.gradient_table.sel(M=16).mean():.0e} ({data.sizes['seed']} seeds, {data.images}, zero and circular padding)"
+        f"largest relative error with 10 heads {ten:.0e} for M from {data.M.min():.0f} to {data.M.max():.0f}; "
+        f"with 9 heads at least {nine:.2f} at M ≤ 4; table gradient with the extra head at M = 2 {soft.gradient_extra.mean():.2g}, "
+        f"of the construction at M = 16 {data.gradient_table.sel(M=16).mean():.0e} ({data.sizes['seed']} seeds, {data.images}, zero and circular padding)"
     )
     return Judgement("holds" if ten < EXACT and nine > APART else "refuted as stated", measured)
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #5efb29e4
+# %% ../../nbs/convolution/10_heads_claims.ipynb #4c910431
 HEADS_CLAIMS = [
     Claim(
         "C-theorem-5", "C", "Theorem 5",
         "On pixels, some K x K kernel needs at least K² heads (condition read as K² ≤ C).",
-        f"Every random kernel with K² ≤ C has exact minimum K²; the layer with the minimum equals conv2d to {EXACT:.0e}; a layer fitted "
-        f"with 8 heads for 3 x 3 keeps a relative error above {APART:.0e} and never undercuts the floor.",
+        f"Every random kernel with K² ≤ C has exact minimum K²; the layer with the minimum equals conv2d to {EXACT:.0e}; "
+        f"a layer fitted with 8 heads for 3 x 3 keeps a relative error above {APART:.0e} and never undercuts the floor.",
         pixel_heads, judge_theorem_5, plot_pixel_heads,
     ),
     Claim(
         "C-heads-pixels", "C", "Introduction, contributions",
-        "A self-attention layer with pixel input must need K² heads to express convolution with a K x K kernel (no condition on channels).",
-        f"No kernel of any number of channels is computed to a relative error below {EXACT:.0e} by a layer with fewer than K² heads.",
+        "A layer with pixel input must need K² heads to express convolution with a K x K kernel (no condition on channels).",
+        f"No kernel of any number of channels is computed to a relative error below {EXACT:.0e} with fewer than K² heads.",
         pixel_heads, judge_any_channels, plot_pixel_heads,
     ),
     Claim(
         "C-theorem-6", "C", "Theorem 6",
         "On patches of at least 2 x 2, some kernel with odd 3 ≤ K ≤ 2P+1 cannot be computed with fewer than 9 heads.",
-        f"Every random one-channel kernel has exact minimum 9; with 8 heads at K=3, P=4 the floor stays above {APART:.0e} of the norm and "
-        "no fit undercuts it.",
+        f"Every random one-channel kernel has exact minimum 9; with 8 heads at K=3, P=4 the floor stays above {APART:.0e} of "
+        "the norm and no fit undercuts it.",
         patch_heads, judge_theorem_6, plot_patch_heads,
     ),
     Claim(
         "C-head-count", "C", "Introduction; equations 5 and 13",
-        "(2⌈(K-1)/(2P)⌉+1)² heads, nine for kernels up to 2P+1, are necessary and sufficient on patches, strides and dilation included.",
-        f"In no named case and no cell of the table over K and P does the exact minimum differ from the formula; layers with the minimum "
-        f"are built and equal conv2d to {EXACT:.0e}.",
+        "(2⌈(K-1)/(2P)⌉+1)² heads, nine for kernels up to 2P+1, are necessary and sufficient on patches, also with stride and "
+        "dilation.",
+        "In no named case and no cell of the table over K and P does the exact minimum differ from the formula; layers with the "
+        f"minimum are built and equal conv2d to {EXACT:.0e}.",
         formula, judge_formula, plot_formula,
     ),
     Claim(
         "C-finite-logits", "C", "Lemma 2, finite M (bound derived here)",
-        "With logit gap M attention is off by at most ε(max x − min x)·max‖T‖₁, ε = (N−1)/(e^M+N−1), so a large M is one-hot in effect.",
-        f"The worst image attains the bound to {ATTAINED:.0e} at every M, no real image exceeds it, and log error falls by 1 ± 0.05 per M.",
+        "With logit gap M attention is off by at most ε(max x − min x)·max‖T‖₁, ε = (N−1)/(e^M+N−1): a large M is one-hot in effect.",
+        f"The worst image attains the bound to {ATTAINED:.0e} at every M, no real image exceeds it, and the log of the error falls "
+        "by 1 ± 0.05 per unit of M from M = 8 on.",
         finite, judge_finite, plot_finite,
     ),
     Claim(
         "C-extra-head", "C", "Theorem 1 at finite logits (derived here)",
         "One extra head with constant logits makes the construction exact for every finite M.",
-        f"Ten heads have a relative error below {EXACT:.0e} at every M, padding and seed; nine heads are above {APART:.0e} for M ≤ 4.",
+        f"Ten heads have a relative error below {EXACT:.0e} at every M, padding and seed; nine are above {APART:.0e} for M ≤ 4.",
         one_head_more, judge_extra, plot_one_head_more,
     ),
 ]

@@ -1,0 +1,299 @@
+"""Heads of a convolution: the known table recomputed, certificates against brute force, and refusals."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+from torch import nn
+
+from vit_theory.attention import patchify
+from vit_theory.convolution.blocks import block_norms, conv_padding, paper_heads, tap_table, transfer_blocks
+from vit_theory.convolution.data import KERNELS, known_conv, random_conv, real_images, train_conv
+from vit_theory.convolution.finite_logits import astray, enough, error_bound, extra_head, soft_attention, worst_image
+from vit_theory.convolution.heads import (
+    best_patterns,
+    certify,
+    compressed_blocks,
+    fit_patterns,
+    half_space,
+    head_floor,
+    minimal_attention,
+    minimum_heads,
+    pattern_error,
+)
+from vit_theory.real_images import load_images
+
+
+def count(K, P, s=1, t=1, padding=None, C=1, C_out=1, seed=0, groups=1):
+    padding = (K - 1) // 2 * t if padding is None else padding
+    conv = random_conv(C, C_out, K, seed, stride=s, dilation=t, padding=padding, groups=groups, bias=False)
+    return minimum_heads(conv, P)
+
+
+# P, K -> paper, offsets, rank; random kernels of one channel, (K-1)//2 rows of padding on top
+TABLE = {
+    1: {2: (9, 4, 1), 3: (9, 9, 1), 5: (25, 25, 1), 7: (49, 49, 1)},
+    2: {2: (9, 4, 4), 3: (9, 9, 9), 4: (9, 9, 9), 5: (9, 9, 9), 6: (25, 16, 9), 7: (25, 25, 9), 9: (25, 25, 9)},
+    3: {2: (9, 4, 4), 3: (9, 9, 9), 5: (9, 9, 9), 7: (9, 9, 9), 9: (25, 25, 25), 10: (25, 25, 25), 11: (25, 25, 25)},
+    4: {2: (9, 4, 4), 3: (9, 9, 9), 6: (9, 9, 9), 9: (9, 9, 9), 10: (25, 16, 16), 11: (25, 25, 25)},
+    8: {1: (1, 1, 1), 2: (9, 4, 4), 3: (9, 9, 9), 5: (9, 9, 9), 9: (9, 9, 9)},
+}
+
+
+@pytest.mark.parametrize("P, K", [(P, K) for P, row in TABLE.items() for K in row])
+def test_head_table(P, K):
+    paper, offsets, rank = TABLE[P][K]
+    minima = set()
+    for seed in range(3):
+        found = count(K, P, seed=seed)
+        assert (found.paper, found.offsets, found.rank) == (paper, offsets, rank)
+        minima.add(found.minimum)
+    # independent blocks need a head each; fewer dimensions than blocks: one more where the rows balance, as most do
+    assert minima == {rank} if rank == offsets else rank + 1 in minima <= {rank, rank + 1}
+
+
+@pytest.mark.parametrize(
+    "setting, heads",
+    [((3, 4, 2, 1), 4), ((3, 4, 4, 1), 4), ((2, 4, 2, 1, 0), 1), ((4, 4, 4, 1, 0), 1), ((3, 4, 1, 2), 9), ((3, 4, 1, 4), 2)]
+    + [((3, 4, 1, 5), 25), ((5, 4, 1, 2), 9), ((5, 4, 2, 1), 9), ((7, 4, 2, 1), 9), ((3, 4, 2, 2), 9)],
+)
+def test_strides_and_dilations(setting, heads):
+    assert {count(*setting, seed=seed).minimum for seed in (0, 1, 2)} == {heads}
+
+
+def test_channels_on_pixels():
+    for (C, C_out), ranks in {(1, 2): 2, (2, 2): 4, (3, 2): 6, (3, 3): 9, (1, 9): 9, (9, 1): 9, (16, 16): 9}.items():
+        for seed in (0, 1, 2):
+            found = count(3, 1, C=C, C_out=C_out, seed=seed)
+            assert found.rank == ranks and found.minimum in (ranks, ranks + 1) and (ranks < 9 or found.minimum == 9)
+    assert count(3, 1, C=4, C_out=4, groups=4).rank == 4
+
+
+@pytest.mark.parametrize(
+    "name, P, heads",
+    [("identity", 4, 1), ("Laplace", 4, 5), ("Sobel", 4, 9), ("box blur", 4, 9), ("shift", 4, 2)]
+    + [("Sobel", 1, 2), ("Laplace", 1, 2), ("box blur", 1, 1), ("sharpen", 1, 2)],
+)
+def test_known_kernels(name, P, heads):
+    found = minimum_heads(known_conv(name), P)
+    assert found.minimum == heads
+    # the same kernel in single precision, and scaled up and down: nothing depends on absolute size
+    for scale in (1.0, 1e-6, 1e6):
+        conv = known_conv(name, dtype=torch.float32)
+        conv.weight.mul_(scale)
+        assert minimum_heads(conv, P).minimum == heads
+
+
+def naive_blocks(weight, patch, stride, padding, dilation):
+    """Transfer blocks by loops over output pixels and taps, in true floors."""
+    (P_h, P_w), (o, i, K_h, K_w) = patch, weight.shape
+    blocks, rows, columns = {}, max(P_h // stride[0], 1), max(P_w // stride[1], 1)
+    for ro, co, u, v in itertools.product(range(rows), range(columns), range(K_h), range(K_w)):
+        y, x = ro * stride[0] - padding[0] + u * dilation[0], co * stride[1] - padding[1] + v * dilation[1]
+        D, ri, ci = (math.floor(y / P_h), math.floor(x / P_w)), y % P_h, x % P_w
+        block = blocks.setdefault(D, torch.zeros(P_h, P_w, i, rows, columns, o, dtype=weight.dtype))
+        block[ri, ci, :, ro, co] += weight[:, :, u, v].T
+    return {D: b.reshape(P_h * P_w * i, -1) for D, b in sorted(blocks.items()) if (b != 0).any()}
+
+
+shapes = st.fixed_dictionaries(
+    {
+        "K": st.tuples(st.integers(1, 6), st.integers(1, 6)),
+        "P": st.tuples(st.sampled_from([1, 2, 3, 4]), st.sampled_from([1, 2, 4])),
+        "s": st.tuples(st.integers(0, 3), st.integers(0, 3)),
+        "p": st.tuples(st.integers(0, 5), st.integers(0, 5)),
+        "t": st.tuples(st.integers(1, 4), st.integers(1, 4)),
+        "C": st.tuples(st.integers(1, 3), st.integers(1, 3)),
+        "seed": st.integers(0, 10**6),
+    }
+)
+
+
+def strides(P, choice):
+    fitting = [s for s in range(1, 13) if P % s == 0 or s % P == 0]
+    return fitting[choice % len(fitting)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(shapes)
+def test_blocks_norms_and_certificate(case):
+    stride = tuple(strides(P, c) for P, c in zip(case["P"], case["s"], strict=True))
+    generator = torch.Generator().manual_seed(case["seed"])
+    weight = torch.randn(*case["C"], *case["K"], generator=generator, dtype=torch.float64)
+    setting = case["P"], stride, case["p"], case["t"]
+    offsets, T = transfer_blocks(weight, *setting)
+    naive = naive_blocks(weight, *setting)
+    assert offsets == list(naive) and all(torch.equal(a, b) for a, b in zip(T, naive.values(), strict=True))
+    places, norms = block_norms(weight, *setting)
+    assert places == offsets
+    torch.testing.assert_close(norms, T.flatten(1).norm(dim=1), rtol=1e-12, atol=1e-12)
+    small_offsets, small = compressed_blocks(weight, *setting)
+    full = T.flatten(1)
+    assert small_offsets == offsets and small.shape[1] <= full.shape[1]
+    torch.testing.assert_close(small @ small.T, full @ full.T, rtol=1e-11, atol=1e-11)
+    if offsets:
+        (a, S, cert), (b, S_full, cert_full) = (certify(offsets, M, 1e-12) for M in (small, full))
+        assert a == b and cert.patterns.shape == cert_full.patterns.shape
+        torch.testing.assert_close(S, S_full, rtol=1e-9, atol=1e-10)
+
+
+def zero_in_hull(rows):
+    """Brute force: is zero a convex combination of some r + 1 of the rows (Caratheodory)?"""
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    for few in itertools.combinations(range(len(rows)), min(len(rows), rows.shape[1] + 1)):
+        system = np.vstack([rows[list(few)].T, np.ones(len(few))])
+        if nnls(system, np.eye(len(system))[-1])[1] < 1e-9:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("D, r", [(2, 1), (3, 1), (3, 2), (5, 2), (5, 3), (7, 3), (7, 4), (8, 5)])
+def test_half_space_against_brute_force(D, r):
+    for seed in range(12):
+        generator = torch.Generator().manual_seed(100 * seed + 10 * D + r)
+        rows = torch.randn(D, r, generator=generator, dtype=torch.float64) + (seed % 3) * torch.ones(r, dtype=torch.float64) / 2
+        z, multipliers, margin = half_space(rows)
+        assert (margin > 1e-9) != zero_in_hull(rows.numpy())
+        u = torch.nn.functional.normalize(rows, dim=1)
+        if margin > 1e-9:
+            assert (u @ z).min() > 0
+        assert multipliers.min() >= 0 and abs(multipliers.sum() - 1) < 1e-6
+        # both sides of the program meet
+        assert abs((multipliers @ u).abs().sum() - max(margin, 0)) < 1e-7
+
+
+@pytest.mark.parametrize("K, P, C", [(3, 1, 1), (3, 1, 2), (5, 1, 2), (7, 2, 1), (3, 2, 1), (3, 4, 3), (6, 2, 1)])
+def test_certificates_prove_both_sides(K, P, C):
+    for seed in range(3):
+        found = count(K, P, C=C, C_out=C, seed=seed)
+        c = found.certificate
+        assert c.patterns.shape == (found.offsets, found.minimum) and c.patterns.min() >= 0
+        torch.testing.assert_close(c.patterns.sum(0), torch.ones(found.minimum, dtype=torch.float64))
+        W = torch.linalg.lstsq(c.patterns, c.matrix).solution
+        assert (c.patterns @ W - c.matrix).norm() < 1e-9 * c.matrix.norm()
+        assert len(found.singular_values) == found.offsets
+        assert found.rank == np.linalg.matrix_rank(c.matrix.numpy())
+        if found.minimum == found.rank:
+            assert c.multipliers is None and c.margin > 0
+        else:
+            assert found.minimum == found.rank + 1 and c.multipliers.min() >= 0 and c.multipliers.sum() > 0.99
+            assert (c.multipliers @ c.matrix).abs().max() < 1e-9 * c.matrix.abs().max()
+
+
+@pytest.mark.parametrize("mode", ["zeros", "circular"])
+@pytest.mark.parametrize(
+    "K, P, size, options",
+    [((3, 3), 1, (5, 7), {}), ((7, 7), 2, (8, 6), {}), ((1, 3), 4, (8, 12), {}), ((5, 5), (2, 4), (8, 16), dict(stride=2))]
+    + [((3, 3), 4, (16, 16), dict(dilation=4)), ((3, 3), 2, (12, 12), dict(stride=4)), ((3, 3), 4, (8, 8), dict(groups=2))],
+)
+def test_the_layer_with_the_fewest_heads(K, P, size, options, mode):
+    padding = tuple(options.get("dilation", 1) * (k - 1) // 2 for k in K)
+    conv = random_conv(2, 2, K, 3, padding=padding, padding_mode=mode, **options)
+    layer = minimal_attention(conv, size, P)
+    assert layer.heads == minimum_heads(conv, P).minimum
+    x = torch.randn(2, 2, *size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    truth, g = conv(x), layer.geometry
+    assert truth.shape[2:] == tuple(a * b for a, b in zip(g.grid_out, g.patch_out, strict=True))
+    torch.testing.assert_close(layer(patchify(x, P)), patchify(truth, g.patch_out), rtol=0, atol=1e-10)
+
+
+def test_no_heads_for_a_kernel_of_zeros():
+    conv = random_conv(1, 1, 3, padding=1, bias=False)
+    conv.weight.zero_()
+    found = minimum_heads(conv, 4)
+    assert (found.minimum, found.rank, found.offsets, found.singular_values) == (0, 0, 0, ())
+
+
+def test_fewer_heads_never_undercut_the_floor():
+    _, T = compressed_blocks(random_conv(1, 1, 3, 5).weight, 2, padding=1)
+    S = torch.linalg.svdvals(T).tolist()
+    for H in (5, 8):
+        A = best_patterns(T, H)
+        errors = [fit_patterns(T, H, seed, restarts=1, steps=40)[1] for seed in range(2)]
+        assert min(errors) >= head_floor(S, H) - 1e-9
+        if A is not None:
+            assert A.min() >= 0 and abs(pattern_error(A, T) - head_floor(S, H)) < 1e-8
+    assert head_floor(S, 9) == 0 and head_floor(S, 0) == pytest.approx(T.norm().item())
+    with pytest.raises(ValueError, match="heads=10 must be from 1 to 9"):
+        best_patterns(T, 10)
+
+
+def test_bad_input():
+    cases = {
+        "conv=Linear is not a torch.nn.Conv2d": lambda: minimum_heads(nn.Linear(2, 2), 4),
+        "padding_mode='replicate'": lambda: minimum_heads(nn.Conv2d(1, 1, 3, padding=1, padding_mode="replicate"), 4),
+        "neither divides patch": lambda: minimum_heads(nn.Conv2d(1, 1, 3, stride=3), 4),
+        "patch=0": lambda: minimum_heads(nn.Conv2d(1, 1, 3), 0),
+        "expected four dimensions": lambda: transfer_blocks(torch.ones(3, 3), 4),
+        "9 values that are not finite": lambda: transfer_blocks(torch.full((1, 1, 3, 3), math.inf), 4),
+        "groups=3 does not divide": lambda: transfer_blocks(torch.ones(4, 1, 3, 3), 4, groups=3),
+        "padding=-1": lambda: transfer_blocks(torch.ones(1, 1, 3, 3), 4, padding=-1),
+        "does not divide image_size": lambda: minimal_attention(random_conv(1, 1, 3, padding=1), 10, 4),
+        "M=inf must be positive": lambda: extra_head(torch.ones(1, 2, 2), math.inf, 4),
+        "M=-1.0 must be positive": lambda: soft_attention(random_conv(1, 1, 3, padding=1), 8, 4, -1.0),
+        "keys=0 must be at least 1": lambda: astray(1.0, 0),
+        "name='blurred' is none of the kernels": lambda: known_conv("blurred"),
+        "count=0 must be at least 1": lambda: real_images(count=0),
+    }
+    for message, call in cases.items():
+        with pytest.raises(ValueError, match=message):
+            call()
+    broken = nn.Conv2d(1, 1, 3)
+    broken.weight.data[0, 0, 0, 0] = math.nan
+    calls = lambda: minimum_heads(broken, 4), lambda: minimal_attention(broken, 8, 4), lambda: soft_attention(broken, 8, 4, 2.0)
+    for call in calls:
+        with pytest.raises(ValueError, match="not finite"):
+            call()
+
+
+def test_paper_formula():
+    for K, P in itertools.product(range(1, 20, 2), range(1, 9)):
+        _, T = transfer_blocks(torch.ones(1, 1, K, K), P, padding=K // 2)
+        assert paper_heads(K, P) == len(T)
+    assert paper_heads((1, 3), (4, 2)) == 3
+
+
+def test_padding_of_torch():
+    for K, t in itertools.product(range(1, 6), range(1, 4)):
+        top, bottom, left, right = conv_padding(nn.Conv2d(1, 1, (K, 2), padding="same", dilation=t))
+        assert top + bottom == t * (K - 1) and bottom - top in (0, 1) and (left, right) == (t // 2, t - t // 2)
+
+
+def test_negative_rows_are_floored():
+    offsets, tap = tap_table(patch=4, kernel=3, stride=1, padding=1, dilation=1)
+    assert offsets == [-1, 0, 1] and (tap[0] < 3).nonzero().tolist() == [[3, 0]]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("patch, kernel", [(4, 3), (4, 4), (2, 2), ((2, 4), 2)])
+def test_the_bound_is_attained_and_never_broken(seed, patch, kernel):
+    size = 16 if patch != 2 else 12
+    conv = random_conv(2, 3, kernel, seed, padding="same", padding_mode="circular", bias=False)
+    layer = soft_attention(conv, size, patch, 5.0, extra=False)
+    offsets, T = transfer_blocks(conv.weight, patch, padding=conv_padding(conv)[::2])
+    torus = layer.torus
+    bound = error_bound(T, 5.0, math.prod(torus))
+    exact = minimal_attention(conv, size, patch)
+    worst = worst_image(offsets, T, torus, query=(1, 1))[None]
+    assert abs((layer(worst) - exact(worst)).abs().max().item() / bound - 1) < 1e-9
+    x = torch.rand(16, *worst.shape[1:], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    assert (layer(x) - exact(x)).abs().max() <= bound
+
+
+def test_enough_is_enough():
+    for keys, dtype in itertools.product((9, 196), (torch.float32, torch.float64)):
+        assert astray(enough(keys, dtype), keys) * (1 - 1e-9) <= torch.finfo(dtype).eps / 2 < astray(enough(keys, dtype) - 1, keys)
+
+
+def test_data_draws_nothing_global():
+    before = torch.get_rng_state()
+    data = load_images("digits", per_class=10)
+    nets = [train_conv(data, seed=s, epochs=1)[0] for s in (0, 0, 1)]
+    assert torch.equal(nets[0].conv.weight, nets[1].conv.weight) and not torch.equal(nets[0].conv.weight, nets[2].conv.weight)
+    real_images(count=12, size=16)
+    assert set(KERNELS) >= {"Sobel", "Laplace", "box blur", "sharpen"} and torch.equal(before, torch.get_rng_state())
