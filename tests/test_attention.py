@@ -1,0 +1,159 @@
+"""Patches and attention against PyTorch's own, in double precision, and what they refuse."""
+
+import math
+
+import jaxtyping
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from vit_theory.attention import (
+    MultiHeadAttention,
+    attention,
+    pair,
+    patchify,
+    positional_attention,
+    relative_bias,
+    relative_offsets,
+    softmax_weights,
+    unpatchify,
+)
+
+REFUSED = (ValueError, jaxtyping.TypeCheckError)  # the import hook of conftest.py may see a wrong rank first
+sides = st.integers(1, 4)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(sides, sides, sides, sides, sides, st.integers(1, 2))
+def test_patchify_by_index(ph, pw, gh, gw, c, b):
+    """Every entry where the contract says it is, against a loop; and back."""
+    images = torch.arange(b * c * gh * ph * gw * pw).reshape(b, c, gh * ph, gw * pw)
+    tokens = patchify(images, (ph, pw))
+    assert tokens.shape == (b, gh * gw, ph * pw * c)
+    for n in range(gh * gw):
+        for f in range(ph * pw * c):
+            (r, s), ch = divmod(f // c, pw), f % c
+            assert tokens[0, n, f] == images[0, ch, n // gw * ph + r, n % gw * pw + s]
+    assert torch.equal(unpatchify(tokens, (ph, pw), (gh, gw), c), images)
+
+
+def test_patchify_is_unfold_with_channels_last():
+    """nn.Unfold puts the channel first: the same numbers in another order."""
+    images = normal(2, 3, 8, 12)
+    theirs = F.unfold(images, 4, stride=4).transpose(1, 2).reshape(2, 6, 3, 16).transpose(2, 3).reshape(2, 6, 48)
+    assert torch.equal(patchify(images, 4), theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float16, torch.float32, torch.bool])
+def test_patchify_keeps_the_number_format(dtype):
+    assert patchify(torch.ones(1, 1, 4, 4).to(dtype), 2).dtype == dtype
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+def test_attention_is_torch(seed, shape):
+    q, k, v = normal(*shape, 5, 4, seed=seed), normal(*shape, 7, 4, seed=seed + 9), normal(*shape, 7, 6, seed=seed + 5)
+    bias = normal(5, 7, seed=seed + 1)
+    assert (attention(q, k, v) - F.scaled_dot_product_attention(q, k, v)).abs().max() < 1e-12
+    assert (attention(q, k, v, bias) - F.scaled_dot_product_attention(q, k, v, attn_mask=bias)).abs().max() < 1e-12
+    sunk = F.scaled_dot_product_attention(q, F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1)), attn_mask=F.pad(bias, (0, 1)))
+    assert (attention(q, k, v, bias, sink=True) - sunk).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("sink", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_layer_is_torch(sink, seed):
+    """nn.MultiheadAttention with the same matrices; its add_zero_attn is the sink."""
+    h, d, e, grid = 4, 12, 3, (2, 3)
+    W_Q, W_K, W_V, W_O = (normal(h, *s, seed=seed + i) for i, s in enumerate([(d, e), (d, e), (d, e), (e, d)]))
+    layer = MultiHeadAttention(W_Q, W_K, W_V, W_O, normal(d, seed=seed), normal(h, 3, 5, seed=seed), grid, sink)
+    peer = nn.MultiheadAttention(d, h, add_zero_attn=sink, batch_first=True, dtype=torch.float64).requires_grad_(False)
+    peer.in_proj_weight.copy_(torch.cat([W.transpose(1, 2).reshape(h * e, d) for W in (W_Q, W_K, W_V)]))
+    peer.in_proj_bias.zero_()
+    peer.out_proj.weight.copy_(W_O.reshape(h * e, d).T)
+    peer.out_proj.bias.copy_(layer.b_O)
+    x = normal(2, 6, d, seed=seed + 7)
+    mask = relative_bias(layer.table, grid).detach().repeat(2, 1, 1)
+    theirs, weights = peer(x, x, x, attn_mask=mask, average_attn_weights=False)
+    assert (layer(x) - theirs).abs().max() < 1e-12
+    assert (layer.attention_map(x) - weights[..., :6]).abs().max() < 1e-12
+
+
+def test_layer_without_anything_optional():
+    W = normal(2, 5, 3)
+    layer, x = MultiHeadAttention(W, W, W, normal(2, 3, 4)), normal(1, 9, 5)
+    y = sum(((x @ W[h]) @ (x @ W[h]).mT / math.sqrt(3)).softmax(-1) @ x @ W[h] @ layer.W_O[h] for h in range(2))
+    assert (layer(x) - y).abs().max() < 1e-12 and layer.heads == 2 and layer.b_O is None
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(sides, sides)
+def test_relative_bias_by_index(gh, gw):
+    """Key minus query: against a loop over all pairs."""
+    table, n = normal(2, 2 * gh - 1, 2 * gw - 1), gh * gw
+    bias, offsets = relative_bias(table, (gh, gw)), relative_offsets((gh, gw))
+    for q in range(n):
+        for k in range(n):
+            dy, dx = k // gw - q // gw, k % gw - q % gw
+            assert offsets[q, k].tolist() == [dy, dx]
+            assert torch.equal(bias[:, q, k], table[:, dy + gh - 1, dx + gw - 1])
+
+
+def test_sink_never_overflows_and_never_is_nan():
+    for size in (1e4, 800.0, -800.0, -1e4):
+        A = softmax_weights(torch.full((2, 3), size, dtype=torch.float64), sink=True)
+        assert A.isfinite().all() and torch.allclose(A.sum(-1), torch.tensor(float(size > 0), dtype=torch.float64))
+    assert torch.equal(softmax_weights(torch.full((1, 3), -torch.inf), sink=True), torch.zeros(1, 3))
+    scores = normal(4, 5)
+    assert (softmax_weights(scores, sink=True) - scores.exp() / (1 + scores.exp().sum(-1, keepdim=True))).abs().max() < 1e-12
+
+
+def test_positional_attention_ignores_contents():
+    x, P, W_Q, W_K, W_V = normal(2, 6, 4), normal(6, 5, seed=1), normal(5, 3, seed=2), normal(5, 3, seed=3), normal(4, 2, seed=4)
+    S = ((P @ W_Q) @ (P @ W_K).T / math.sqrt(3)).softmax(-1)
+    assert (positional_attention(x, P, W_Q, W_K, W_V) - S @ x @ W_V).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: pair(0, "patch"), "patch=0"),
+        (lambda: pair((1, 2, 3), "grid"), "grid=(1, 2, 3)"),
+        (lambda: pair(True, "patch"), "patch=True"),
+        (lambda: patchify(torch.ones(1, 1, 4, 6), 4), "patch=(4, 4) does not divide"),
+        (lambda: patchify(torch.ones(1, 1, 4, 6), 0), "patch=0"),
+        (lambda: unpatchify(torch.ones(1, 4, 8), 2, (2, 3), 2), "grid=(2, 3)"),
+        (lambda: unpatchify(torch.ones(1, 4, 8), 2, 2, 3), "channels=3"),
+        (lambda: relative_bias(torch.ones(1, 3, 3), (3, 2)), "table has shape"),
+    ],
+)
+def test_refused(call, word):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert word in str(caught.value)
+
+
+def test_wrong_rank_and_wrong_shapes():
+    W, x = normal(2, 5, 3), torch.ones(1, 9, 5, dtype=torch.float64)
+    for call in (
+        lambda: patchify(torch.ones(1, 4, 4), 2),
+        lambda: unpatchify(torch.ones(4, 8), 2, 2, 2),
+        lambda: MultiHeadAttention(W, W[:1], W, normal(2, 3, 4)),
+        lambda: MultiHeadAttention(W, W, W, normal(2, 4, 4)),
+        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4), normal(3)),
+        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4), table=normal(2, 5, 5)),
+        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4), table=normal(1, 5, 5), grid=3),
+        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4))(x[0]),
+        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4))(x[..., 1:]),
+        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4), table=normal(2, 5, 5), grid=3)(x[:, 1:]),
+        lambda: positional_attention(x, normal(8, 4), normal(4, 4), normal(4, 4), normal(5, 5)),
+    ):
+        with pytest.raises(REFUSED):
+            call()
