@@ -106,7 +106,7 @@ def results(folder):
                 yield "".join("| " + re.sub(r"([\\`*_$|<>{}\[\]~])", r"\\\1", cell) + " " for cell in cells) + "|\n"
     for path in sorted(folder.glob("*.csv")):
         heading = path.stem.replace("_", " ").capitalize()
-        yield f"\n## {heading}\n\n```{{csv-table}}\n:file: {path}\n:header-rows: 1\n```\n"
+        yield f"\n## {heading}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
         if (source := path.with_suffix(".json")).exists():
             yield f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
 
