@@ -64,7 +64,7 @@ LEMMA_2 = Claim(
     plot_lemma_2,
 )
 
-# %% ../../nbs/convolution/11_claims.ipynb #166df57a
+# %% ../../nbs/convolution/11_claims.ipynb #b198f200
 def judge_theorem_1(data: xr.Dataset) -> Judgement:
     "Holds, with the caveat of the zero key, when all errors are rounding and all head counts are the paper's."
     drawn, named = float(data.error.max()), float(data.named_error.max())
@@ -72,7 +72,8 @@ def judge_theorem_1(data: xr.Dataset) -> Judgement:
     as_said = bool((data.heads == data.paper).all())
     measured = (
         f"largest difference to conv2d, all pixels: {zeros:.0e} zero padding, {torus:.0e} circular padding "
-        f"({data.error.size} drawn kernels, {data.sizes['seed']} seeds), {named:.0e} known and learned kernels, on {data.images}; "
+        f"({data.error.size} drawn kernels, {data.sizes['seed']} seeds), {named:.0e} known and learned kernels, "
+        f"on {data.images}; "
         f"heads {'as the paper counts' if as_said else 'not as the paper counts'}"
     )
     note = "with zero padding one key of value zero is added, which the paper does not have; with circular padding nothing is"
@@ -122,15 +123,15 @@ BORDER = Claim(
     plot_border,
 )
 
-# %% ../../nbs/convolution/11_claims.ipynb #5801e61f
+# %% ../../nbs/convolution/11_claims.ipynb #306c4125
 def judge_corollary_3(data: xr.Dataset) -> Judgement:
     "Holds when K^2 heads of C features with C_out outputs are exact on pixels."
     worst = float(data.error.max())
     above = abs(data.head_dim_above_C).sum() + abs(data.out_dim_above_C_out).sum()
     sizes = bool((data.heads == data.kernel**2).all() and above == 0)
     measured = (
-        f"largest difference to conv2d {worst:.0e} for K = {', '.join(map(str, data.kernel.values))} ({data.sizes['seed']} seeds, "
-        f"{data.images}); heads, head size and output size {'as' if sizes else 'not as'} stated"
+        f"largest difference to conv2d {worst:.0e} for K = {', '.join(map(str, data.kernel.values))} "
+        f"({data.sizes['seed']} seeds, {data.images}); heads, head size and output size {'as' if sizes else 'not as'} stated"
     )
     verdict = "holds" if worst <= EXACT and sizes else "refuted as stated"
     return Judgement(verdict, measured, "zero padding, with the zero key of Theorem 1")
