@@ -44,7 +44,7 @@ def main():
         for call in peers.values():
             for mine, other in zip(expected, call(), strict=True):
                 torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-6)
-        table += [{"D": side**2, **row} for row in compare(peers, rounds=9)]
+        table += [{"D": side**2, **row} for row in compare(peers, rounds=5)]
     report(table)
     what = "one full-batch gradient step; ratio = peer / ours, median over rounds; jax was not compared"
     save("association_training", table, what=what, samples=SAMPLES, dim=DIM, seed=SEED, dtype="float32", threads=1)
