@@ -8,7 +8,7 @@ __all__ = ['ALPHA_EXPONENT', 'RATE_EXPONENT', 'ITERATIONS_ALPHA', 'ITERATIONS_RA
            'CLAIMS', 'judge_alpha', 'judge_rate', 'judge_sparse', 'judge_confusion', 'judge_dead_zone', 'judge_noise',
            'judge_removal', 'judge_noisy', 'judge_spurious']
 
-# %% ../../nbs/selection/12_claims.ipynb #fe264447
+# %% ../../nbs/selection/12_claims.ipynb #35f32111
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -17,6 +17,7 @@ import xarray as xr
 
 from ..claims import Claim, Judgement, Run
 from . import dynamics, removal, robustness
+from .scaling_claims import SCALING_CLAIMS
 
 # %% ../../nbs/selection/12_claims.ipynb #7e63ac6f
 def _trials(run: Run, quick: int, full: int) -> int:
@@ -282,5 +283,5 @@ REMOVAL_CLAIMS = [
     ),
 ]  # fmt: skip
 
-# %% ../../nbs/selection/12_claims.ipynb #d247fafe
-CLAIMS = [ITERATIONS_ALPHA, ITERATIONS_RATE, *ATTENTION_CLAIMS, NOISE, *INITIAL, *REMOVAL_CLAIMS]
+# %% ../../nbs/selection/12_claims.ipynb #315e1053
+CLAIMS = [*SCALING_CLAIMS, ITERATIONS_ALPHA, ITERATIONS_RATE, *ATTENTION_CLAIMS, NOISE, *INITIAL, *REMOVAL_CLAIMS]

@@ -1,0 +1,277 @@
+"""Training many shallow transformers: ours beside what one would otherwise write.
+
+    python benchmarks/selection_training.py [--repeats 3] [--out results]
+
+The same trainings (tokens L, neurons m, batch B; token dimension 10) by four programs, in turn, in one run, warm, on one
+thread: ours; a plain nn.Module with a DataLoader, model by model; torch.func's vmap(grad); JAX's jit(vmap(...)) with lax.scan.
+JAX is optional: `pip install jax` adds its row; without it the row says that it is missing. Times are CPU times of the process.
+"""
+
+import csv
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import click  # noqa: E402
+import torch  # noqa: E402
+
+from vit_theory.selection import ShallowViT, TokenData, fit, initial_model  # noqa: E402
+
+SIZES = ((20, 50, 20), (40, 100, 32), (100, 200, 32))  # L, m, B
+TRIALS = {20: 16, 40: 6, 100: 3}  # models at once, by L
+STEPS = {20: 40, 40: 15, 100: 8}
+LR, SEED, DIM = 0.1, 0, 10
+NAMES = ("W_Q", "W_K", "W_V", "W_O")
+
+
+def setting(L, m, B, trials):
+    """Five batches of training samples a trial, and initial models."""
+    data = TokenData(tokens=L, relevant=int(0.3 * L), confusion=int(0.1 * L), dim=DIM)
+    sample = data.sample(5 * B, trials, generator=torch.Generator().manual_seed(SEED))
+    return sample.x, sample.y, initial_model(sample.mu, neurons=m, seed=SEED, scale=0.5)
+
+
+def ours(x, y, model, B, steps):
+    """The package's own fit."""
+    return lambda: fit(model, x, y, steps=steps, batch=B, lr=LR)
+
+
+class Plain(torch.nn.Module):
+    """Equation 1 as one writes it for one model."""
+
+    def __init__(self, model, i):
+        super().__init__()
+        for name in NAMES:
+            setattr(self, name, torch.nn.Parameter(getattr(model, name)[i].clone()))
+        self.register_buffer("a", model.a[i, 0])
+
+    def forward(self, x):
+        q, k, v = x @ self.W_Q.T, x @ self.W_K.T, x @ self.W_V.T
+        z = (q @ k.transpose(1, 2)).softmax(-1) @ v
+        return (torch.relu(z @ self.W_O.T) @ self.a).mean(1)
+
+
+def loop(x, y, model, B, steps):
+    """nn.Module, DataLoader, SGD: one model after another."""
+
+    def run():
+        for i in range(min(2, len(x))):  # two models are enough to time; they do not share anything
+            net = Plain(model, i)
+            optimizer = torch.optim.SGD(net.parameters(), lr=LR)
+            loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x[i], y[i]), batch_size=B, shuffle=True)
+            done = 0
+            while done < steps:
+                for xb, yb in loader:
+                    optimizer.zero_grad()
+                    torch.relu(1 - yb * net(xb)).mean().backward()
+                    optimizer.step()
+                    done += 1
+                    if done == steps:
+                        break
+
+    return run
+
+
+def vmap(x, y, model, B, steps):
+    """torch.func.vmap over grad."""
+    weights = {name: getattr(model, name) for name in NAMES}
+    a = model.a[:, 0]
+
+    def loss(w, a, x, y):
+        q, k, v = x @ w["W_Q"].T, x @ w["W_K"].T, x @ w["W_V"].T
+        z = torch.softmax(q @ k.transpose(1, 2), -1) @ v
+        return torch.relu(1 - y * (torch.relu(z @ w["W_O"].T) @ a).mean(1)).mean()
+
+    step = torch.func.vmap(torch.func.grad(loss))
+    trial = torch.arange(len(x))[:, None]
+
+    def run():
+        w = weights
+        for _ in range(steps):
+            rows = torch.rand(x.shape[:2]).argsort(1)[:, :B]
+            slopes = step(w, a, x[trial, rows], y[trial, rows])
+            w = {name: w[name] - LR * slopes[name] for name in w}
+
+    return run
+
+
+def with_jax(x, y, model, B, steps):
+    """jit(vmap(train)), each train a lax.scan over the steps."""
+    import jax
+    import jax.numpy as jnp
+
+    def loss(w, a, x, y):
+        q, k, v = x @ w["W_Q"].T, x @ w["W_K"].T, x @ w["W_V"].T
+        z = jax.nn.softmax(q @ jnp.swapaxes(k, 1, 2), -1) @ v
+        return jax.nn.relu(1 - y * (jax.nn.relu(z @ w["W_O"].T) @ a).mean(1)).mean()
+
+    def train(w, a, x, y, key):
+        def step(w, key):
+            rows = jax.random.permutation(key, len(x))[:B]
+            slopes = jax.grad(loss)(w, a, x[rows], y[rows])
+            return {name: w[name] - LR * slopes[name] for name in w}, None
+
+        return jax.lax.scan(step, w, jax.random.split(key, steps))[0]
+
+    weights = {name: jnp.asarray(getattr(model, name).numpy()) for name in NAMES}
+    arguments = [jnp.asarray(t.numpy()) for t in (model.a[:, 0], x, y)]
+    keys = jax.random.split(jax.random.key(SEED), len(x))
+    compiled = jax.jit(jax.vmap(train))
+    return lambda: jax.block_until_ready(compiled(weights, *arguments, keys))
+
+
+PROGRAMS = {"ours": ours, "loop": loop, "torch vmap(grad)": vmap, "jax jit(vmap(grad))": with_jax}
+
+
+def seconds(run):
+    """CPU seconds of one call."""
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def flops(L, m, B):
+    """Multiplications and additions of the matrix products of our step."""
+    return 2 * B * L * (2 * DIM**2 + 4 * L * DIM + 3 * m * DIM)
+
+
+def gemm_peak():
+    """GFLOP/s of one large single-precision product, best of five."""
+    a, b = torch.randn(1536, 1536), torch.randn(1536, 1536)
+    a @ b
+    return 2 * 1536**3 / min(seconds(lambda: a @ b) for _ in range(5)) / 1e9
+
+
+def check(x, y, model):
+    """Our gradient is that of the plain module."""
+    from vit_theory.selection import hinge_gradient
+
+    net = Plain(model, 0)
+    torch.relu(1 - y[0] * net(x[0])).mean().backward()
+    slopes = hinge_gradient(ShallowViT(*(getattr(model, n)[:1] for n in NAMES), model.a[:1]), x[:1], y[:1])[1]
+    for name in NAMES:
+        torch.testing.assert_close(getattr(slopes, name)[0], getattr(net, name).grad, rtol=1e-3, atol=1e-6)
+
+
+def compare(repeats):
+    """All programs on all sizes, in turn -> rows."""
+    peak, rows = gemm_peak(), []
+    for L, m, B in SIZES:
+        trials, steps = TRIALS[L], STEPS[L]
+        x, y, model = setting(L, m, B, trials)
+        check(x, y, model)
+        runs, missing = {}, {}
+        for name, program in PROGRAMS.items():
+            try:
+                runs[name] = program(x, y, model, B, steps)
+                runs[name]()  # warm
+            except ImportError as error:
+                missing[name] = str(error)
+                runs.pop(name, None)
+        times = {name: [] for name in runs}
+        for _ in range(repeats):
+            for name, run in runs.items():
+                times[name].append(seconds(run))
+        click.echo(f"L={L}: " + ", ".join(f"{name} {min(t):.3f} s" for name, t in times.items()))
+        for name in PROGRAMS:
+            done = (2 if name == "loop" else trials) * steps
+            row = {"L": L, "m": m, "B": B, "program": name, "models": trials}
+            if name in missing:
+                rows.append(row | {"note": f"skipped: {missing[name]}"})
+                continue
+            best, own = min(times[name]) / done, min(times["ours"]) / (trials * steps)
+            row |= {"steps_per_second": round(1 / best), "ours_is_faster_by": round(best / own, 2)}
+            row["spread"] = round(max(times[name]) / min(times[name]) - 1, 2)
+            if name == "ours":
+                row["share_of_gemm_peak"] = round(flops(L, m, B) / best / 1e9 / peak, 3)
+            rows.append(row)
+    return peak, rows
+
+
+def against_trials():
+    """Throughput of ours against the number of models at once."""
+    rows = []
+    for trials in (1, 4, 16, 64):
+        x, y, model = setting(20, 50, 20, trials)
+        run = ours(x, y, model, 20, 30)
+        run()
+        rate = round(trials * 30 / min(seconds(run) for _ in range(2)))
+        row = {"L": 20, "m": 50, "B": 20, "program": "ours", "models": trials, "steps_per_second": rate}
+        rows.append(row | {"note": "throughput against models at once"})
+    return rows
+
+
+def phase_diagram(cells):
+    """Trainings of `cells` cells of 64 trials, piece by piece; prints the peak memory in MiB."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    for cell in range(cells):
+        for first in range(0, 64, 16):
+            data = TokenData(tokens=40, relevant=8, confusion=4)
+            sample = data.sample(512, 16, generator=torch.Generator().manual_seed(cell), first=first)
+            fit(initial_model(sample.mu, first=first), sample.x, sample.y, steps=3, batch=512, lr=LR, first=first)
+    print(json.dumps([before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+
+
+def memory():
+    """Peak memory of phase diagrams of two sizes, each in a process of its own."""
+    rows = []
+    for cells in (1, 4):
+        command = [sys.executable, __file__, "--memory", str(cells)]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        before, peak = json.loads(text.splitlines()[-1])
+        note = f"phase diagram of {cells} cells, N=512: peak {peak:.0f} MiB, {before:.0f} MiB before the first cell"
+        rows.append({"L": 40, "m": 64, "B": 512, "program": "ours", "models": 64 * cells, "note": note})
+    return rows
+
+
+def versions():
+    found = {"python": platform.python_version(), "torch": torch.__version__}
+    try:
+        import jax
+
+        found["jax"] = jax.__version__
+    except ImportError:
+        found["jax"] = "missing"
+    return found
+
+
+@click.command()
+@click.option("--repeats", default=5, show_default=True, help="Timings of each program; the best counts.")
+@click.option("--out", default="results", show_default=True, type=click.Path(path_type=Path), help="Folder of the table.")
+@click.option("--memory", "cells", default=0, hidden=True, help="Run one phase diagram and print its peak memory.")
+def main(repeats, out, cells):
+    """Compare training throughput and write selection_training.csv and .json."""
+    torch.set_num_threads(1)
+    if cells:
+        return phase_diagram(cells)
+    peak, rows = compare(repeats)
+    rows += against_trials() + memory()
+    fields = ["L", "m", "B", "program", "models", "steps_per_second", "ours_is_faster_by", "share_of_gemm_peak", "spread", "note"]
+    out.mkdir(exist_ok=True)
+    with open(out / "selection_training.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        writer.writerows(rows)
+    about = {
+        "command": f"python benchmarks/selection_training.py --repeats {repeats}",
+        "seed": SEED, "threads": 1, "clock": "CPU time",
+        "gemm_gflops": round(peak, 1), "hardware": platform.processor() or platform.machine(), "cores": os.cpu_count(),
+        "load_average": [round(v, 1) for v in os.getloadavg()], "versions": versions(),
+    }  # fmt: skip
+    (out / "selection_training.json").write_text(json.dumps(about, indent=2) + "\n")
+    for row in rows:
+        click.echo("  ".join(f"{name}={row[name]}" for name in fields if name in row))
+    click.echo(json.dumps(about))
+
+
+if __name__ == "__main__":
+    main()
