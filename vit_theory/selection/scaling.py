@@ -256,10 +256,10 @@ def plot_heat(
     figure.colorbar(image, ax=axes, label="share with zero error")
     return figure
 
-# %% ../../nbs/selection/08_scaling.ipynb #33229e3e
+# %% ../../nbs/selection/08_scaling.ipynb #ba482e7f
 ENGINE_POINTS = {
-    "trained": [(6, 24), (6, 60), (3, 60), (3, 180)],  # alpha in units of 1/40, N
-    "uniform": [(8, 32), (6, 60), (6, 180), (4, 400)],
+    "trained": [(6, 24), (6, 60), (3, 40), (3, 120)],  # alpha in units of 1/40, N
+    "uniform": [(8, 24), (6, 40), (6, 120), (4, 240)],
 }
 
 # %% ../../nbs/selection/08_scaling.ipynb #d34cf73b
@@ -299,14 +299,14 @@ def engine_cell(
         "collapsed": int(trainings(relevant / 40, samples, many, seed, **ARMS[attention])["success"].sum()),
     }
 
-# %% ../../nbs/selection/08_scaling.ipynb #6a9236e9
+# %% ../../nbs/selection/08_scaling.ipynb #fb31ea29
 def engines(
     run: Run,
 ) -> xr.Dataset:
     "Success counts of the token-level trainer and of the collapse on the same points."
     import functools
 
-    cell = functools.partial(engine_cell, trials=16 if run.scale == "quick" else 64)
+    cell = functools.partial(engine_cell, trials=12 if run.scale == "quick" else 64)
     grid: dict[str, Any] = {"attention": list(ENGINE_POINTS), "point": [0, 1, 2, 3], "seed": list(run.seeds)}
     store = None if run.store is None else run.store / "engines"
     data = sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
@@ -333,7 +333,7 @@ def plot_engines(
     ax.legend()
     return figure
 
-# %% ../../nbs/selection/08_scaling.ipynb #9363024e
+# %% ../../nbs/selection/08_scaling.ipynb #c6209ba5
 TRAINED, UNIFORM = ARMS["trained"], ARMS["uniform"]
 LIMITS: dict[str, dict[str, Any]] = {
     "attention, one learning rate": TRAINED | {"multiplier": 1.0},
@@ -342,14 +342,14 @@ LIMITS: dict[str, dict[str, Any]] = {
     "uniform, rich start, later stop": UNIFORM | {"xi": 0.05, "stop": 0.3},
     "uniform, background without neutral tokens": UNIFORM | {"law": "single"},
 }
-LIMIT_ALPHAS = {"quick": [8.0, 4.0, 2.0], "full": [16.0, 8.0, 4.0, 2.0]}
+LIMIT_ALPHAS = {"quick": [8.0, 4.0], "full": [16.0, 8.0, 4.0, 2.0]}
 
-# %% ../../nbs/selection/08_scaling.ipynb #3275ba33
+# %% ../../nbs/selection/08_scaling.ipynb #824a6f54
 def limits(
     run: Run,
 ) -> xr.Dataset:
     "N50 against alpha with one choice of the regime undone at a time."
-    return study(run, "limits", LIMITS, LIMIT_ALPHAS[run.scale], trials=12 if run.scale == "quick" else 60)
+    return study(run, "limits", LIMITS, LIMIT_ALPHAS[run.scale], trials=10 if run.scale == "quick" else 60)
 
 # %% ../../nbs/selection/08_scaling.ipynb #0c5cf0dc
 def converged_cell(

@@ -11,25 +11,27 @@ __all__ = ['QUICK_RANGE', 'FULL_RANGE', 'FULL_WINDOW', 'SAVING', 'TAIL_RANGE', '
            'judge_without', 'judge_heat', 'judge_engines', 'measure_mechanism', 'judge_mechanism', 'plot_mechanism',
            'measure_limits', 'judge_limits']
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #7352d95d
+# %% ../../nbs/selection/08_scaling_claims.ipynb #299d47e8
 import numpy as np
 import xarray as xr
 
 from ..claims import Claim, Judgement, Run
 from ..figures import COLORS, subplots
 from vit_theory.selection.scaling import (
-    ARMS, border_slope, converged, engines, heat_map, limits, plot_engines, plot_heat, plot_limits, plot_n50, sample_complexity, slope_of, study,
+    ARMS, border_slope, converged, engines, heat_map, limits, sample_complexity, slope_of, study,
+    plot_engines, plot_heat, plot_limits, plot_n50,
 )
 from .theory import mechanism_samples, mechanism_success
 from .threshold import fit_logistic, fit_slope, local_slopes, search
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #e232ba62
+# %% ../../nbs/selection/08_scaling_claims.ipynb #db243436
 QUICK_RANGE, FULL_RANGE, FULL_WINDOW, SAVING, TAIL_RANGE = (1.2, 1.9), (1.75, 2.25), 1.0, 50, (1.6, 2.4)
 REGIME = "regime: start with F = 0, stop at mean margin 0.1, attention rate 50 times the others', neutral background, no noise"
 WITH_CRITERION = (
-    f"slope of ln N50 against ln 1/alpha: quick scale, alpha from 4/80 to 0.5/80, in [{QUICK_RANGE[0]}, {QUICK_RANGE[1]}] (3 seeds pooled); "
-    f"full scale, alpha at most {FULL_WINDOW:g}/80, in [{FULL_RANGE[0]}, {FULL_RANGE[1]}] for each seed and in "
-    f"[{TAIL_RANGE[0]}, {TAIL_RANGE[1]}] on one octave of fresh tail; at both, uniform attention needs at least {SAVING} times the samples at 4/80"
+    f"slope of ln N50 against ln 1/alpha: quick scale, alpha from 4/80 to 0.5/80, in [{QUICK_RANGE[0]}, {QUICK_RANGE[1]}] "
+    f"(3 seeds pooled); full scale, alpha at most {FULL_WINDOW:g}/80, in [{FULL_RANGE[0]}, {FULL_RANGE[1]}] for each seed and in "
+    f"[{TAIL_RANGE[0]}, {TAIL_RANGE[1]}] on one octave of fresh tail; at both, uniform attention needs at least {SAVING} times "
+    "the samples at 4/80"
 )
 
 # %% ../../nbs/selection/08_scaling_claims.ipynb #79149e50
@@ -49,7 +51,7 @@ def tail_slope(data: xr.Dataset):
     draws = np.concatenate([body["draws"].values, tail["tail_draws"].values])
     return fit_slope(alpha, draws, np.concatenate([body["n50"].values, tail["tail_n50"].values]))
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #2684a47b
+# %% ../../nbs/selection/08_scaling_claims.ipynb #a0335455
 def within(value: float, limits: tuple[float, float]) -> bool:
     "Whether a slope lies in its range."
     return limits[0] <= value <= limits[1]
@@ -65,23 +67,25 @@ def judge_with(data: xr.Dataset) -> Judgement:
     fits = all(within(s, FULL_RANGE) for s in seeds) if full else within(pooled.value, QUICK_RANGE)
     tail = tail_slope(data) if full else None
     fits &= saving >= SAVING and (tail is None or within(tail.value, TAIL_RANGE))
-    measured = f"slope {pooled} (by seed {', '.join(f'{s:.2f}' for s in seeds)}); uniform needs {saving:.0f} times the samples at 4/80"
+    each = ", ".join(f"{s:.2f}" for s in seeds)
+    measured = f"slope {pooled} (by seed {each}); uniform needs {saving:.0f} times the samples at 4/80"
     note = f"{REGIME}; local slopes {', '.join(f'{s:.1f}' for s in local_slopes(data.alpha.values, n50))}"
     measured += f"; fresh tail {tail}" if tail else ""
     return Judgement("holds here with a caveat" if fits else "not shown here", measured, note)
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #7325d6c5
+# %% ../../nbs/selection/08_scaling_claims.ipynb #f3159a8a
 WITH = Claim(
     "A-sample-complexity", "A", "Theorem 1, sample complexity",
-    "With self-attention that is trained, zero generalization error needs a number of samples that grows like alpha_* to the power -2.",
+    "With self-attention that is trained, the samples needed for zero generalization error grow like alpha_* to the power -2.",
     WITH_CRITERION, measure_with, judge_with, plot_n50,
 )
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #3c35d6db
+# %% ../../nbs/selection/08_scaling_claims.ipynb #2641ddcd
 NO_QUICK, NO_FULL = (3.6, 4.7), (3.9, 4.4)
 NO_CRITERION = (
-    f"slope of ln N50 against ln 1/alpha for uniform and for frozen initial attention: quick scale, 16/80 to 4/80, in [{NO_QUICK[0]}, {NO_QUICK[1]}] "
-    f"(3 seeds pooled); full scale in [{NO_FULL[0]}, {NO_FULL[1]}] for each seed, uniform from 16/80 to 0.5/80 and frozen from 16/80 to 2/80"
+    f"slope of ln N50 against ln 1/alpha for uniform and for frozen initial attention: quick scale, 16/80 to 4/80, in "
+    f"[{NO_QUICK[0]}, {NO_QUICK[1]}] (3 seeds pooled); full scale in [{NO_FULL[0]}, {NO_FULL[1]}] for each seed, uniform from "
+    "16/80 to 0.5/80 and frozen from 16/80 to 2/80"
 )
 
 # %% ../../nbs/selection/08_scaling_claims.ipynb #ff0538a6
@@ -98,7 +102,7 @@ def split_arms(data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
     frozen = data[names].rename({name: name.removeprefix("frozen_") for name in names})
     return data.drop_dims("frozen_alpha"), frozen.assign_coords(seed=data.seed).assign_attrs(arm="frozen")
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #f6842000
+# %% ../../nbs/selection/08_scaling_claims.ipynb #3901b92a
 def judge_without(data: xr.Dataset) -> Judgement:
     "Both arms' slopes in the range of the scale."
     full, parts, fits = data.attrs["scale"] == "full", [], True
@@ -106,7 +110,8 @@ def judge_without(data: xr.Dataset) -> Judgement:
         pooled, seeds = slope_of(part), [slope_of(part, seed=int(s)).value for s in part.seed]
         fits &= all(within(s, NO_FULL) for s in seeds) if full else within(pooled.value, NO_QUICK)
         local = local_slopes(part.alpha.values, np.exp(np.log(part.n50).mean("seed")).values)
-        parts.append(f"{name} {pooled} (by seed {', '.join(f'{s:.2f}' for s in seeds)}; local {', '.join(f'{s:.1f}' for s in local)})")
+        each, steps = ", ".join(f"{s:.2f}" for s in seeds), ", ".join(f"{s:.1f}" for s in local)
+        parts.append(f"{name} {pooled} (by seed {each}; local {steps})")
     return Judgement("holds here with a caveat" if fits else "not shown here", "slope: " + "; ".join(parts), REGIME)
 
 # %% ../../nbs/selection/08_scaling_claims.ipynb #679453f8
@@ -116,11 +121,12 @@ WITHOUT = Claim(
     NO_CRITERION, measure_without, judge_without, lambda data: plot_n50(*split_arms(data)),
 )
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #b3eb41ae
+# %% ../../nbs/selection/08_scaling_claims.ipynb #8b77c4ec
 BORDER_TRAINED, BORDER_UNIFORM = (0.5, 2.25), (3.3, 5.2)
 HEAT_CRITERION = (
-    f"border of half success against 1/alpha: exponent in [{BORDER_TRAINED[0]}, {BORDER_TRAINED[1]}] with trained attention (at most quadratic: "
-    f"linear in alpha^-2), in [{BORDER_UNIFORM[0]}, {BORDER_UNIFORM[1]}] with uniform attention; no cell in which uniform attention succeeds more often by over 0.3"
+    f"border of half success against 1/alpha: exponent in [{BORDER_TRAINED[0]}, {BORDER_TRAINED[1]}] with trained attention "
+    f"(at most quadratic: linear in alpha^-2), in [{BORDER_UNIFORM[0]}, {BORDER_UNIFORM[1]}] with uniform attention; "
+    "no cell in which uniform attention succeeds more often by over 0.3"
 )
 
 
@@ -129,7 +135,7 @@ def judge_heat(data: xr.Dataset) -> Judgement:
     trained, uniform = (border_slope(data, attention) for attention in ("trained", "uniform"))
     worse = float((data.rate.sel(attention="uniform") - data.rate.sel(attention="trained")).max())
     fits = within(trained, BORDER_TRAINED) and within(uniform, BORDER_UNIFORM) and worse <= 0.3
-    measured = f"exponents of the border {trained:.2f} (trained) and {uniform:.2f} (uniform); uniform ahead by at most {worse:.2f}"
+    measured = f"exponents of the border {trained:.2f} (trained), {uniform:.2f} (uniform); uniform ahead by at most {worse:.2f}"
     return Judgement("holds here with a caveat" if fits else "not shown here", measured, REGIME)
 
 # %% ../../nbs/selection/08_scaling_claims.ipynb #56d52bdf
@@ -157,11 +163,11 @@ ENGINES = Claim(
     ENGINE_CRITERION, engines, judge_engines, plot_engines,
 )
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #3fe29c00
+# %% ../../nbs/selection/08_scaling_claims.ipynb #f6b4b2bc
 MECHANISM_ALPHA, MECHANISM_TOLERANCE, MECHANISM_FACTOR = [8.0, 4.0, 2.0, 1.0], 0.15, 6
 MECHANISM_CRITERION = (
-    f"exponents of the imbalance alone, alpha 8/80 to 1/80, within {MECHANISM_TOLERANCE} of 4 (uniform) and 2 (neutral query); N50 of trained networks "
-    f"(uniform at 8/80, attention at 1/80) within a factor {MECHANISM_FACTOR} of the closed form"
+    f"exponents of the imbalance alone, alpha 8/80 to 1/80, within {MECHANISM_TOLERANCE} of 4 (uniform) and 2 (neutral query); "
+    f"N50 of trained networks (uniform at 8/80, attention at 1/80) within a factor {MECHANISM_FACTOR} of the closed form"
 )
 
 
@@ -170,8 +176,8 @@ def measure_mechanism(run: Run) -> xr.Dataset:
     n50 = np.empty((2, len(MECHANISM_ALPHA), len(run.seeds)))
     kinds = ["uniform", "neutral query"]
     for i, j, s in np.ndindex(n50.shape):
-        def count(n, trials, a=MECHANISM_ALPHA[j] / 80, kind=kinds[i], seed=run.seeds[s]):
-            return mechanism_success(a, n, trials, kind, seed=seed)
+        def count(n, trials, i=i, j=j, s=s):
+            return mechanism_success(MECHANISM_ALPHA[j] / 80, n, trials, kinds[i], seed=run.seeds[s])
 
         sizes, counts = search(count, 100, trials=2000)
         n50[i, j, s] = np.exp(fit_logistic(sizes, counts, 2000)[0])
@@ -210,18 +216,19 @@ def plot_mechanism(data: xr.Dataset):
     ax.legend(fontsize=7)
     return figure
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #fc4aea9f
+# %% ../../nbs/selection/08_scaling_claims.ipynb #e3bc2288
 MECHANISM = Claim(
     "A-mechanism", "A", "Derived here",
-    "Both exponents come from the chance imbalance of backgrounds in a finite training set: squared signal against it, or against its square.",
+    "Both exponents come from the chance imbalance of backgrounds in a finite training set: alpha_*^2 against it, or its square.",
     MECHANISM_CRITERION, measure_mechanism, judge_mechanism, plot_mechanism,
 )
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #03134f6f
+# %% ../../nbs/selection/08_scaling_claims.ipynb #1ff8c912
 LIMIT_ATTENTION, LIMIT_UNIFORM, FLAT = (1.2, 2.25), (3.6, 4.7), 0.35
 LIMIT_CRITERION = (
-    f"with one choice undone at a time, slopes in [{LIMIT_ATTENTION[0]}, {LIMIT_ATTENTION[1]}] with attention and in [{LIMIT_UNIFORM[0]}, {LIMIT_UNIFORM[1]}] "
-    f"without; trained to convergence, success at fixed N depends on alpha (rates at 16/80 and 4/80 differ by over {FLAT} somewhere)"
+    f"with one choice undone at a time, slopes in [{LIMIT_ATTENTION[0]}, {LIMIT_ATTENTION[1]}] with attention and in "
+    f"[{LIMIT_UNIFORM[0]}, {LIMIT_UNIFORM[1]}] without; trained to convergence, success at fixed N depends on alpha "
+    f"(rates at 16/80 and 4/80 differ by over {FLAT} somewhere)"
 )
 
 
@@ -248,10 +255,10 @@ def judge_limits(data: xr.Dataset) -> Judgement:
     note = f"outside the ranges: {'; '.join(out)}" if out else ""
     return Judgement("not shown here" if out else "holds", f"slope {'; '.join(found)} ({data.seed.size} seeds)", note)
 
-# %% ../../nbs/selection/08_scaling_claims.ipynb #62fc3fa0
+# %% ../../nbs/selection/08_scaling_claims.ipynb #5d840df9
 LIMIT = Claim(
     "A-regime", "A", "Theorem 1, beyond the regime of the measurement",
-    "The exponents 2 and 4 also appear with one learning rate, other backgrounds, a rich start, and when training runs to convergence.",
+    "The exponents 2 and 4 also appear with one learning rate, other backgrounds, a rich start, and at convergence.",
     LIMIT_CRITERION, measure_limits, judge_limits, plot_limits,
 )
 
