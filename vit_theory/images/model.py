@@ -117,11 +117,11 @@ class UniformAttention(nn.Module):
         y = self.out(self.v(x).mean(1, keepdim=True)).expand(b, n, -1)
         return y, x.new_full((1, 1, 1, 1), 1 / n).expand(b, self.heads, n, n) if need_map else None
 
-# %% ../../nbs/images/02_model.ipynb #034a3bcd
+# %% ../../nbs/images/02_model.ipynb #437822e3
 def received(
     A: Float[Tensor, "b h q k"],  # attention weights
     cls: bool = False,  # the first token is a class token
-) -> Float[Tensor, "b k"]:  # one number for each token, the class token left out
+) -> Float[Tensor, "b n"]:  # one number for each patch token, the class token left out
     "Attention each patch token receives, averaged over heads and queries; from the class token alone where there is one."
     return A[:, :, 0, 1:].mean(1) if cls else A.mean((1, 2))
 
