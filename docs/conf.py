@@ -45,6 +45,7 @@ html_theme_options = {
     "navigation_depth": 3,
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
+    "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
