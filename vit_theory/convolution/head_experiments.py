@@ -65,7 +65,7 @@ def pixel_heads(
     dataset = xr.Dataset(data, {"kernel": list(kernels), "channels": names, "seed": list(run.seeds)})
     return dataset.assign(inputs=("channels", [C for C, _ in CHANNELS]))
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #6091ff6f
+# %% ../../nbs/convolution/08_head_experiments.ipynb #b337d78d
 def seeded(seed: int) -> torch.Generator:
     "A generator that starts at a seed."
     return torch.Generator().manual_seed(seed)
@@ -78,7 +78,7 @@ def fewer(
 ) -> tuple[float, float, float]:
     "Error with so many heads: (floor, fitted, norm of the blocks)."
     S = torch.linalg.svdvals(T).tolist()
-    return head_floor(S, heads), fit_patterns(T, heads, seed, restarts=2, steps=100)[1], T.norm().item()
+    return head_floor(S, heads), fit_patterns(T, heads, seed, restarts=2, steps=60)[1], T.norm().item()
 
 # %% ../../nbs/convolution/08_head_experiments.ipynb #5ee46042
 def plot_pixel_heads(

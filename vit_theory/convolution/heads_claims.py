@@ -49,7 +49,7 @@ def judge_any_channels(data: xr.Dataset) -> Judgement:
     note = "a counterexample for every K: heads with mixed patterns. Needed are rank or rank + 1; the rank is at most C·C_out"
     return Judgement("refuted as stated", measured, note)
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #256f3e90
+# %% ../../nbs/convolution/10_heads_claims.ipynb #6ddcb7a8
 def judge_theorem_6(data: xr.Dataset) -> Judgement:
     "Holds when every random kernel with odd 3 <= K <= 2P+1, P >= 2 needs nine heads, and fits with eight stay above the floor."
     needed, learned = data.minimum.stack(case=data.minimum.dims).dropna("case"), data.learned
@@ -58,7 +58,8 @@ def judge_theorem_6(data: xr.Dataset) -> Judgement:
     good = bool((needed == 9).all()) and bool((fitted >= floor - EXACT).all()) and bool((floor > APART).all())
     measured = (
         f"{int((needed == 9).sum())} of {needed.size} random kernels need exactly 9 heads, "
-        f"{int((learned == 9).sum())} of {learned.size} learned from {data.images}; 8 heads leave at least {floor.mean():.3f} ± {floor.std():.3f} of the norm (K=3, P=4), "
+        f"{int((learned == 9).sum())} of {learned.size} learned from {data.images}; "
+        f"8 heads leave at least {floor.mean():.3f} ± {floor.std():.3f} of the norm (K=3, P=4), "
         f"fitted {fitted.mean():.3f}; smallest singular value {data.smallest.min():.1e} of the largest"
     )
     note = "measured up to K = 2P+1; the printed proof covers K ≤ P"
@@ -94,18 +95,19 @@ def judge_finite(data: xr.Dataset) -> Judgement:
     note = "kernel 3, patch 4, circular padding; the border needs the zero sink"
     return Judgement("holds" if good else "not shown here", measured, note)
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #82896066
+# %% ../../nbs/convolution/10_heads_claims.ipynb #11893383
 def judge_extra(data: xr.Dataset) -> Judgement:
     "Holds when ten heads are exact at every M and nine are not."
     ten, nine, soft = data.with_extra.max().item(), data.without.sel(M=slice(None, 4)).min().item(), data.sel(M=2)
+    gradients = f"{soft.gradient_extra.mean():.2g}, of the construction at M = 16 {data.gradient_table.sel(M=16).mean():.0e}"
     measured = (
         f"largest relative error with 10 heads {ten:.0e} for M from {data.M.min():.0f} to {data.M.max():.0f}; "
-        f"with 9 heads at least {nine:.2f} at M ≤ 4; table gradient with the extra head at M = 2 {soft.gradient_extra.mean():.2g}, "
-        f"of the construction at M = 16 {data.gradient_table.sel(M=16).mean():.0e} ({data.sizes['seed']} seeds, {data.images}, zero and circular padding)"
+        f"with 9 heads at least {nine:.2f} at M ≤ 4; table gradient with the extra head at M = 2 {gradients} "
+        f"({data.sizes['seed']} seeds, {data.images}, zero and circular padding)"
     )
     return Judgement("holds" if ten < EXACT and nine > APART else "refuted as stated", measured)
 
-# %% ../../nbs/convolution/10_heads_claims.ipynb #4c910431
+# %% ../../nbs/convolution/10_heads_claims.ipynb #1777839f
 HEADS_CLAIMS = [
     Claim(
         "C-theorem-5", "C", "Theorem 5",
@@ -137,9 +139,9 @@ HEADS_CLAIMS = [
     ),
     Claim(
         "C-finite-logits", "C", "Lemma 2, finite M (bound derived here)",
-        "With logit gap M attention is off by at most ε(max x − min x)·max‖T‖₁, ε = (N−1)/(e^M+N−1): a large M is one-hot in effect.",
-        f"The worst image attains the bound to {ATTAINED:.0e} at every M, no real image exceeds it, and the log of the error falls "
-        "by 1 ± 0.05 per unit of M from M = 8 on.",
+        "With logit gap M attention is off by at most ε(max x − min x)·max‖T‖₁, ε = (N−1)/(e^M+N−1).",
+        f"The worst image attains the bound to {ATTAINED:.0e} at every M, no real image exceeds it, and the log of the error "
+        "falls by 1 ± 0.05 per unit of M from M = 8 on.",
         finite, judge_finite, plot_finite,
     ),
     Claim(
