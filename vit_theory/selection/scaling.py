@@ -165,7 +165,7 @@ def slope_of(
 # %% ../../nbs/selection/08_scaling.ipynb #c702881f
 ARM_COLORS = {"trained": COLORS["blue"], "frozen": COLORS["orange"], "uniform": COLORS["red"]}
 
-# %% ../../nbs/selection/08_scaling.ipynb #af097271
+# %% ../../nbs/selection/08_scaling.ipynb #eeed296d
 def plot_n50(
     *studies: xr.Dataset,  # one arm each, as `sample_complexity` returns it
 ):
@@ -193,7 +193,9 @@ def plot_n50(
         right.axhline(exponent, color="0.6", lw=1, ls="--")
     left.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}$ (zero population error)")
     right.set(xlabel=r"$1/\alpha_*$", ylabel="local slope", ylim=(0, 5.5))
-    left.legend(fontsize=6.5)
+    for ax in (left, right):
+        ax.xaxis.set_minor_formatter("")
+    figure.legend(*left.get_legend_handles_labels(), fontsize=6.5, loc="outside right upper")
     right.legend(fontsize=7)
     return figure
 
@@ -238,7 +240,7 @@ def border_slope(
     seen = np.isfinite(place) & (np.exp(place) <= data.samples.values[-1])
     return float(np.polyfit(-np.log(data.alpha.values[seen]), place[seen], 1)[0])
 
-# %% ../../nbs/selection/08_scaling.ipynb #5e521e86
+# %% ../../nbs/selection/08_scaling.ipynb #4d08b679
 def plot_heat(
     data: xr.Dataset,  # as `heat_map` returns it
 ):
@@ -250,8 +252,8 @@ def plot_heat(
         ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", title=f"{attention} attention")
         ax.grid(False)
         half = np.abs(data.rate.sel(attention=attention) - 0.5).argmin("samples").values
-        ax.plot(x, y[half][-1] * (x / x[-1]) ** power, color="white", lw=1.5, ls="--", label=rf"$\alpha_*^{{-{2 * power}}}$")
-        ax.legend(labelcolor="white", loc="upper left")
+        ax.plot(x, y[half][-1] * (x / x[-1]) ** power, color="black", lw=1.5, ls="--", label=rf"$\alpha_*^{{-{2 * power}}}$")
+        ax.legend(loc="upper left", facecolor="white", framealpha=0.8, frameon=True)
     axes[0].set_ylabel("training samples N")
     figure.colorbar(image, ax=axes, label="share with zero error")
     return figure
@@ -379,7 +381,7 @@ def converged(
     store = None if run.store is None else run.store / "converged"
     return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
 
-# %% ../../nbs/selection/08_scaling.ipynb #e9de3885
+# %% ../../nbs/selection/08_scaling.ipynb #645f00cd
 def plot_limits(
     data: xr.Dataset,  # as `limits` returns it
 ):
@@ -395,5 +397,6 @@ def plot_limits(
         ax.loglog(x, 20 * (x / x[0]) ** exponent, color="0.5", lw=1, ls="--", label=f"slope {exponent}")
         ax.set(xlabel=r"$1/\alpha_*$", title="trained attention" if which == "attention" else "uniform attention")
         ax.legend(fontsize=6.5)
+        ax.xaxis.set_minor_formatter("")
     axes[0].set_ylabel(r"$N_{50}$")
     return figure
