@@ -171,7 +171,7 @@ def formula_cases() -> dict[str, tuple[nn.Conv2d, int]]:
     cases |= {f"K=3, P=4, stride {s}": (one(3, padding=1, stride=s), 4) for s in (2, 4)}
     return cases | {f"K=3, P=4, dilation {t}": (one(3, padding=t, dilation=t), 4) for t in (2, 4, 5)}
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #3af58a81
+# %% ../../nbs/convolution/08_head_experiments.ipynb #76d8fcbd
 def formula(
     run: Run,
 ) -> xr.Dataset:
@@ -187,8 +187,8 @@ def formula(
     table = np.zeros((len(kernels), len(patches), len(run.seeds)), int)
     for (k, p, s), _ in np.ndenumerate(table):
         table[k, p, s] = minimum_heads(random_conv(1, 1, kernels[k], run.seeds[s], padding="same"), patches[p]).minimum
-    columns, names = zip(*rows, strict=True), ("paper", "offsets", "minimum", "error")
-    data: dict[str, tuple] = {name: ("case", list(values)) for name, values in zip(names, columns, strict=True)}
+    columns = zip(("paper", "offsets", "minimum", "error"), zip(*rows, strict=True), strict=True)
+    data: dict[str, tuple] = {name: ("case", list(values)) for name, values in columns}
     data |= {"table": (("kernel", "patch", "seed"), table)}
     data |= {"table_paper": (("kernel", "patch"), [[paper_heads(K, P) for P in patches] for K in kernels])}
     coords = {"case": list(cases), "kernel": list(kernels), "patch": list(patches), "seed": list(run.seeds)}
@@ -259,7 +259,7 @@ def plot_finite(
     axes[1].set(xlabel="logit gap M", ylabel="largest error (pixels 0 to 1)", title="Real images")
     return figure
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #075dda7a
+# %% ../../nbs/convolution/08_head_experiments.ipynb #4ecd3c3d
 def one_head_more(
     run: Run,
 ) -> xr.Dataset:
@@ -280,7 +280,8 @@ def one_head_more(
                     sizes["extra"] = gradient_sizes(soft, patchify(images, 4), seed)["table"]
                     for name, values in gradient.items():
                         values[m, s] = sizes[name]
-    data: dict[str, tuple] = {name: (("M", "padding", "seed"), v) for name, v in (("without", without), ("with_extra", with_extra))}
+    errors = {"without": without, "with_extra": with_extra}
+    data: dict[str, tuple] = {name: (("M", "padding", "seed"), values) for name, values in errors.items()}
     data |= {f"gradient_{name}": (("M", "seed"), values) for name, values in gradient.items()}
     return xr.Dataset(data, {"M": list(GAPS), "padding": list(paddings), "seed": list(run.seeds)}, {"images": run.images})
 
