@@ -180,7 +180,7 @@ def positional_study(
         attrs={"images": run.images},
     )
 
-# %% ../../nbs/images/06_experiments.ipynb #2d691969
+# %% ../../nbs/images/06_experiments.ipynb #f910e8b5
 def plot_positional(
     study: xr.Dataset,  # of `positional_study`
 ):
@@ -194,7 +194,7 @@ def plot_positional(
             axes[1].plot([place + shift] * study.sizes["seed"], row[name], "o", color=COLORS[color], alpha=0.7, label=label)
     axes[1].axhline(float(study.chance.mean()), color="0.4", linestyle=":", label="chance")
     axes[0].set(ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
-    axes[1].set(ylabel="association score", ylim=(0, None))
+    axes[1].set(ylabel="association score", ylim=(0, 1.1 * float(max(study.after.max(), study.before.max(), study.chance.max()))))
     axes[1].legend()
     for ax in axes:
         ax.set_xticks(range(3), list(study.case.values), rotation=15, ha="right")

@@ -203,7 +203,7 @@ def plot_maps(
             ax.grid(False)
     return figure
 
-# %% ../../nbs/images/05_probes.ipynb #b873aee4
+# %% ../../nbs/images/05_probes.ipynb #7345aff9
 def plot_heads(
     seen,  # Dataset of `probe`
 ):
@@ -214,7 +214,7 @@ def plot_heads(
     for ax, name in zip(axes[0], shown, strict=True):
         for layer in range(seen.sizes["layer"]):
             ax.plot([layer] * seen.sizes["head"], seen[name][layer], "o", color=COLORS["blue"], alpha=0.7)
-        ax.set(xlabel="layer", ylabel=labels[name], xticks=range(seen.sizes["layer"]), ylim=(0, None))
+        ax.set(xlabel="layer", ylabel=labels[name], xticks=range(seen.sizes["layer"]), ylim=(0, 1.1 * float(seen[name].max())))
     return figure
 
 # %% ../../nbs/images/05_probes.ipynb #f3cc5aee
@@ -276,14 +276,14 @@ def keep_curve(
     values = {name: torch.tensor([row[name] for row in found]).reshape(2, -1).numpy() for name in ("accuracy", "loss")}
     return xarray.Dataset({name: (tuple(shape), value) for name, value in values.items()}, coords=shape)
 
-# %% ../../nbs/images/05_probes.ipynb #29fe3328
+# %% ../../nbs/images/05_probes.ipynb #ab1de3c5
 def plot_keep(
     curve,  # Dataset of `keep_curve`
 ):
     "Accuracy against the share of patches that the model sees."
     figure, ax = subplots()
-    for by, color in (("attention", "blue"), ("random", "orange")):
-        ax.plot(curve.rate, 100 * curve.accuracy.sel(by=by), "o-", color=COLORS[color], label=f"chosen by {by}")
+    for by, color, label in (("attention", "blue", "chosen by attention"), ("random", "orange", "chosen at random")):
+        ax.plot(curve.rate, 100 * curve.accuracy.sel(by=by), "o-", color=COLORS[color], label=label)
     ax.set(xlabel="share of patches kept", ylabel="accuracy, %", ylim=(0, 100))
     ax.legend()
     return figure
