@@ -7,7 +7,7 @@ __all__ = ['CHANNELS', 'PATCHES', 'GAPS', 'relative_error', 'pixel_heads', 'seed
            'learned_heads', 'plot_patch_heads', 'formula_cases', 'formula', 'plot_formula', 'finite', 'plot_finite',
            'one_head_more', 'plot_one_head_more']
 
-# %% ../../nbs/convolution/08_head_experiments.ipynb #85aab151
+# %% ../../nbs/convolution/08_head_experiments.ipynb #1940d771
 import math
 import warnings
 import numpy as np
@@ -20,7 +20,8 @@ from .blocks import paper_heads, transfer_blocks
 from .construction import conv_to_attention
 from .data import KERNELS, known_conv, random_conv, real_images, train_conv
 from .finite_logits import error_bound, gradient_sizes, soft_attention, worst_image
-from .heads import TorusAttention, compressed_blocks, fit_patterns, head_floor, minimal_attention, minimum_heads
+from .heads import TorusAttention, compressed_blocks, fit_patterns, head_floor
+from .heads import minimal_attention, minimum_heads
 from ..figures import COLORS, subplots
 from ..real_images import load_images
 
