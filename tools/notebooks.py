@@ -57,7 +57,8 @@ def execute(path):
         if cell.cell_type == "code":
             cell.execution_count = None
             for output in cell.outputs:
-                output.pop("execution_count", None)
+                if "execution_count" in output:
+                    output.execution_count = None
                 output.get("metadata", {}).pop("needs_background", None)
     nb.metadata.pop("language_info", None)
     nb.metadata["kernelspec"] = {"display_name": "python3", "language": "python", "name": "python3"}
