@@ -103,4 +103,4 @@ def reproduce_claims(claim, paper, scale, images, out, resume, seeds, jobs):
         sys.exit(130)
     click.echo(summary(rows))
     click.echo(f"\nreport: {click.format_filename(out)}/index.html")
-    sys.exit(any(row["error"] for row in rows))
+    sys.exit(int(any(row["error"] for row in rows)))

@@ -361,7 +361,7 @@ class Classifier(Encoder):
     def attention_maps(
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
-    ) -> list[Float[Tensor, "b h q k"]]:
+    ) -> list[Float[Tensor, "b heads q k"]]:
         "Attention weights of every layer, with all tokens present."
         return self.features(images, keep={}, need_map=True)[2]
 

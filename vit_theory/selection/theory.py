@@ -93,13 +93,13 @@ def _median_imbalance(backgrounds: int) -> float:
 
 # %% ../../nbs/selection/07_theory.ipynb #e572c87e
 def mechanism_samples(
-    alpha: np.ndarray,  # fraction of label-relevant tokens
+    alpha: float | np.ndarray,  # fraction of label-relevant tokens
     mechanism: str,  # one of `MECHANISMS`
     *,
     mass: float = 0.4,  # fraction of the one random background, b
     backgrounds: int = 3,  # background patterns, K
     zeta: float = 0.5,  # "imposed": attention on the signal
-) -> np.ndarray:
+) -> np.ndarray | np.floating:
     "Samples at which half of the training sets are balanced enough, for large N; no training, no free constant."
     if mechanism not in MECHANISMS:
         raise ValueError(f"mechanism={mechanism!r} is none of {', '.join(map(repr, MECHANISMS))}")
