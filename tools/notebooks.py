@@ -32,15 +32,12 @@ def notebooks(paths=()):
     return found
 
 
-def renumber_widgets(nb):
-    """Widget model ids are random; number them in order of use so that a second run changes nothing."""
+def renumber(nb):
+    """Ids of widgets and of xarray's tables are random; number them in order of use, so that a second run changes nothing."""
     text = nbformat.writes(nb)
-    ids = []
-    for match in re.finditer(r"\b[0-9a-f]{32}\b", text):
-        if match.group() not in ids:
-            ids.append(match.group())
-    for number, model in enumerate(ids):
-        text = text.replace(model, f"{number:032x}")
+    found = dict.fromkeys(re.findall(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b", text))
+    for number, name in enumerate(found):
+        text = text.replace(name, f"{number:032x}" if len(name) == 32 else f"{number:08x}-0000-0000-0000-000000000000")
     return nbformat.reads(text, as_version=4)
 
 
@@ -51,7 +48,12 @@ def execute(path):
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     NotebookClient(
-        nb, timeout=1800, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}, record_timing=False
+        nb,
+        timeout=1800,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+        record_timing=False,
+        coalesce_streams=True,  # how many pieces a text comes in depends on the machine's mood
     ).execute(env={**os.environ, **KERNEL})
     for cell in nb.cells:
         if cell.cell_type == "code":
@@ -63,7 +65,7 @@ def execute(path):
     nb.metadata.pop("language_info", None)
     nb.metadata["kernelspec"] = {"display_name": "python3", "language": "python", "name": "python3"}
     scratch = path.with_suffix(".tmp")
-    nbformat.write(renumber_widgets(nb), scratch)
+    nbformat.write(renumber(nb), scratch)
     scratch.replace(path)
     subprocess.run(["nbdev_clean", "--fname", str(path)], check=True, cwd=ROOT)
 
@@ -92,12 +94,15 @@ def readme_text():
     """README.md as nbs/index.ipynb makes it: prose, code and text results, without hidden cells and front matter."""
     nb = nbformat.read(NBS / "index.ipynb", as_version=4)
     nb.cells = [c for c in nb.cells if not re.match(r"#\|\s*(hide|export|default_exp)\b", c.source)]
-    for cell in nb.cells:
-        if cell.cell_type == "code":
-            cell.source = re.sub(r"^#\|.*\n", "", cell.source, flags=re.M)
+    nb.metadata.language_info = {"name": "python"}
+    for place, cell in enumerate(nb.cells):
+        if cell.source.startswith("#| echo: false"):
+            text = "".join(output.get("text", "") for output in cell.outputs)
+            nb.cells[place] = nbformat.v4.new_markdown_cell(f"```text\n{text.rstrip()}\n```")
     body, resources = MarkdownExporter().from_notebook_node(nb)
     if resources.get("outputs"):
         raise click.ClickException("nbs/index.ipynb has picture outputs; README.md can only link to pictures that are files")
+    body = re.sub(r"\]\((?!\w+:|#|\.\./)", "](nbs/", body).replace("](../", "](")  # links as seen from the root
     return re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
 
 

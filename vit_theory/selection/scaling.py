@@ -191,6 +191,10 @@ def plot_n50(
             right.semilogx(1 / np.sqrt(a[-1:] * tail), slope, "*", color=color, ms=9)
     for exponent in (2, 4):
         right.axhline(exponent, color="0.6", lw=1, ls="--")
+    for ax in (left, right):
+        ticks = [t for t in 5 * 2 ** np.arange(9) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
+        ax.set_xticks(ticks, ticks)
+        ax.minorticks_off()
     left.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}$ (zero population error)")
     right.set(xlabel=r"$1/\alpha_*$", ylabel="local slope", ylim=(0, 5.5))
     for ax in (left, right):
