@@ -1,8 +1,12 @@
 """Before anything imports the package: shapes and types of public functions are checked at run time, and torch stays small."""
 
+import signal
+
 import jaxtyping
 import torch
 
 jaxtyping.install_import_hook("vit_theory", "typecheck.check")
 # Small models are fastest so, and a busy machine does not slow them further.
 torch.set_num_threads(1)
+# A shell that runs this in the background makes it and all its children deaf to Ctrl-C, which some tests press.
+signal.signal(signal.SIGINT, signal.default_int_handler)
