@@ -28,16 +28,6 @@ from vit_theory.association.symmetry import (
 )
 from vit_theory.association.training import fit, logistic_gradient
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    "These arrays are too small to share among threads."
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 START = dict(alpha=0.05, kappa=1.0, steps=5, lr_v=1e-3, lr_A=10.0)
 
 

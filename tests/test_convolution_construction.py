@@ -18,15 +18,6 @@ from vit_theory.convolution.inverse import attention_to_conv
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Thousands of tiny products: a second thread only waits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 # The import hook of conftest.py sees a wrong rank first; without it the function's own ValueError comes.
 REFUSED = (ValueError, jaxtyping.TypeCheckError)
 

@@ -33,13 +33,10 @@ LAWS = {
 
 
 @pytest.fixture(autouse=True)
-def double_precision_on_one_thread():
-    threads = torch.get_num_threads()
+def double_precision():
     torch.set_default_dtype(torch.float64)
-    torch.set_num_threads(1)
     yield
     torch.set_default_dtype(torch.float32)
-    torch.set_num_threads(threads)
 
 
 def prepare(law, samples=40, trials=2, seed=0, **options):

@@ -25,15 +25,6 @@ NAMES = ("W_Q", "W_K", "W_V", "W_O")
 REFUSED = (ValueError, jaxtyping.TypeCheckError)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Steps of a millisecond: a second thread would mostly be waited for."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def random_model(g=3, d=4, m_b=5, m_a=6, m=8, positions=1, seed=0, dtype=torch.float64):
     r = torch.Generator().manual_seed(seed)
     w = [torch.randn(g, *shape, generator=r, dtype=dtype) for shape in ((m_b, d), (m_b, d), (m_a, d), (m, m_a), (positions, m))]

@@ -10,15 +10,6 @@ from hypothesis import strategies as st
 from vit_theory.trials import Batches, chunks, descend, join, resolve_device, trial_generators
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Steps of microseconds: a second thread would mostly be waited for."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def quadratic(scale):
     """R_g = scale_g |w_g|^2 / 2."""
 
