@@ -19,24 +19,33 @@ import torch  # noqa: E402
 from vit_theory.claims import provenance  # noqa: E402
 
 torch.set_num_threads(1)
+SHORTEST = 0.05  # seconds that one measurement takes at least
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
+def cpu_seconds(call: Callable[[], object], repeats: int = 1) -> float:
+    """CPU time of one call, the mean of several in a row."""
+    start = time.process_time()
+    for _ in range(repeats):
+        call()
+    return (time.process_time() - start) / repeats
+
+
 def compare(peers: dict[str, Callable[[], object]], rounds: int = 7, warmup: int = 1) -> list[dict]:
-    """Seconds of each peer, taken in turn round by round, and the ratio to the first peer.
+    """CPU seconds of one call of each peer, taken in turn round by round, and the ratio to the first peer.
 
     A ratio is the median over rounds of (peer's seconds / first peer's seconds in the same round): both see the same
-    noise of the machine. Seconds are wall-clock times of one call.
+    noise of the machine. CPU time of one thread, so that other work on the machine counts little; calls shorter than
+    SHORTEST are repeated.
     """
     for _ in range(warmup):
         for call in peers.values():
             call()
+    repeats = {name: max(1, round(SHORTEST / max(cpu_seconds(call), 1e-6))) for name, call in peers.items()}
     seconds: dict[str, list[float]] = {name: [] for name in peers}
     for _ in range(rounds):
         for name, call in peers.items():
-            start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(cpu_seconds(call, repeats[name]))
     first = seconds[next(iter(peers))]
     table = []
     for name, taken in seconds.items():
