@@ -23,15 +23,20 @@ SHORTEST = 0.05  # seconds that one measurement takes at least
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
-def cpu_seconds(call: Callable[[], object], repeats: int = 1) -> float:
-    """CPU time of one call, the mean of several in a row."""
-    start = time.process_time()
+def seconds_of(call: Callable[[], object], clock: Callable[[], float], repeats: int = 1) -> float:
+    """Time of one call by a clock, the mean of several in a row."""
+    start = clock()
     for _ in range(repeats):
         call()
-    return (time.process_time() - start) / repeats
+    return (clock() - start) / repeats
 
 
-def compare(peers: dict[str, Callable[[], object]], rounds: int = 7, warmup: int = 1) -> list[dict]:
+def compare(
+    peers: dict[str, Callable[[], object]],
+    rounds: int = 7,
+    warmup: int = 1,
+    clock: Callable[[], float] = time.process_time,  # wall clock for work on a GPU
+) -> list[dict]:
     """CPU seconds of one call of each peer, taken in turn round by round, and the ratio to the first peer.
 
     A ratio is the median over rounds of (peer's seconds / first peer's seconds in the same round): both see the same
@@ -41,11 +46,11 @@ def compare(peers: dict[str, Callable[[], object]], rounds: int = 7, warmup: int
     for _ in range(warmup):
         for call in peers.values():
             call()
-    repeats = {name: max(1, round(SHORTEST / max(cpu_seconds(call), 1e-6))) for name, call in peers.items()}
+    repeats = {name: max(1, round(SHORTEST / max(seconds_of(call, clock), 1e-6))) for name, call in peers.items()}
     seconds: dict[str, list[float]] = {name: [] for name in peers}
     for _ in range(rounds):
         for name, call in peers.items():
-            seconds[name].append(cpu_seconds(call, repeats[name]))
+            seconds[name].append(seconds_of(call, clock, repeats[name]))
     first = seconds[next(iter(peers))]
     table = []
     for name, taken in seconds.items():

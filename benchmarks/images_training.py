@@ -1,0 +1,124 @@
+"""Images per second of training: our ViT beside the ViT of `transformers` and a plain PyTorch model, and the cost of variations.
+
+    python benchmarks/images_training.py [--rounds 3]
+
+The same data (uint8 images, all in memory), shape, batch, optimiser (AdamW, gradient clipping at 1) and steps for
+  ours           `vit_theory.images.train`, from the call to the trained model: checks, order, progress, history included
+  transformers   ViTForImageClassification of the same shape, in a loop as its documentation writes it
+  plain loop     nn.TransformerEncoder of the same shape fed by a DataLoader
+one thread each, float32, CPU seconds. Then what a batch costs under each recipe of variations, as a share of our training step.
+On a machine with a GPU add --device cuda: wall-clock seconds, bf16 for all three.
+"""
+
+import time
+from functools import partial
+
+import click
+import torch
+from side_by_side import compare, report, save
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from vit_theory.images import Images, ViT, train
+from vit_theory.images.data import RECIPES, augment, generator
+
+CLASSES, BATCH, SEED, LR = 10, 64, 0, 1e-3
+SHAPES = {  # side, patch, width, depth, heads, hidden in multiples of width
+    "32x32, patch 4, width 96, depth 3": (32, 4, 96, 3, 4, 2),
+    "32x32, patch 4, width 192, depth 6": (32, 4, 192, 6, 3, 4),
+    "64x64, patch 8, width 192, depth 6": (64, 8, 192, 6, 3, 4),
+}
+
+
+class Plain(nn.Module):
+    """A pre-norm ViT of PyTorch's own layers."""
+
+    def __init__(self, side, patch, width, depth, heads, hidden):
+        super().__init__()
+        self.project = nn.Conv2d(3, width, patch, patch)
+        self.P = nn.Parameter(0.02 * torch.randn((side // patch) ** 2, width))
+        layer = nn.TransformerEncoderLayer(width, heads, hidden * width, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.blocks = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.head = nn.Linear(width, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.blocks(self.project(x).flatten(2).transpose(1, 2) + self.P).mean(1))
+
+
+def theirs(side, patch, width, depth, heads, hidden):
+    """The ViT of `transformers`."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    return ViTForImageClassification(ViTConfig(
+        image_size=side, patch_size=patch, hidden_size=width, num_hidden_layers=depth, num_attention_heads=heads,
+        intermediate_size=hidden * width, num_labels=CLASSES, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    ))  # fmt: skip
+
+
+def loop(model, batches, device, logits):
+    """One epoch as one writes it by hand."""
+    model.to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), LR, weight_decay=0.05)
+    for x, y in batches():
+        with torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+            loss = F.cross_entropy(logits(model, (x.to(device) / 255 - 0.5) / 0.5), y.to(device))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def shuffled(data):
+    """Batches cut from the whole tensors in random order."""
+    order = torch.randperm(len(data.labels))
+    return ((data.images[rows], data.labels[rows]) for rows in order.split(BATCH))
+
+
+def peers(shape, data, device):
+    """Name -> one epoch of training."""
+    side, patch, width, depth, heads, hidden = shape
+    precision = "32-true" if device == "cpu" else "bf16-mixed"
+    ours = ViT(side, patch, 3, CLASSES, depth, heads, width=width, hidden=hidden, seed=SEED)
+    loader = DataLoader(TensorDataset(data.images, data.labels), BATCH, shuffle=True)
+    return {
+        "ours": partial(train, ours, data, epochs=1, batch=BATCH, lr=LR, device=device, precision=precision, progress=False),
+        "transformers": partial(loop, theirs(*shape), partial(shuffled, data), device, lambda m, x: m(pixel_values=x).logits),
+        "plain loop": partial(loop, Plain(*shape), lambda: loader, device, lambda m, x: m(x)),
+    }
+
+
+def variations(shape, data, step, rounds):
+    """Recipe -> (images varied in a second, share of a training step that takes `step` seconds without)."""
+    batch = data.images[:BATCH], data.labels[:BATCH], CLASSES
+    rows = compare({name: partial(augment, *batch, name, generator(SEED)) for name in RECIPES}, rounds)
+    return {row["peer"]: (BATCH / row["median_s"], row["median_s"] / (row["median_s"] + step)) for row in rows}
+
+
+@click.command()
+@click.option("--rounds", default=3, show_default=True, help="How often each program is timed; medians count.")
+@click.option("--images", "count", default=256, show_default=True, help="Images of an epoch.")
+@click.option("--device", default="cpu", show_default=True, help="cpu (one thread), or cuda.")
+def main(rounds, count, device):
+    """Compare training throughput and write images_training.csv and .json."""
+    table = []
+    for name, shape in SHAPES.items():
+        g = torch.Generator().manual_seed(SEED)
+        pixels = torch.randint(0, 256, (count, 3, shape[0], shape[0]), generator=g, dtype=torch.uint8)
+        classes = tuple(map(str, range(CLASSES)))
+        data = Images(pixels, torch.arange(count) % CLASSES, classes)
+        clock = time.process_time if device == "cpu" else time.perf_counter
+        found = compare(peers(shape, data, device), rounds, clock=clock)
+        for row in found:
+            speed = {"images_per_second": count / row["median_s"], "ours_is_faster_by": row["ratio"]}
+            table.append({"model": name, "program": row["peer"], **speed, "least": row["ratio_min"], "most": row["ratio_max"],
+                          "share_of_step": ""})  # fmt: skip
+        for recipe, (speed, share) in variations(shape, data, found[0]["median_s"] / (count // BATCH), rounds).items():
+            table.append({"model": name, "program": f"variations: {recipe}", "images_per_second": speed, "ours_is_faster_by": "",
+                          "least": "", "most": "", "share_of_step": share})  # fmt: skip
+    report(table)
+    save("images_training", table, images=count, batch=BATCH, rounds=rounds, seed=SEED, device=device, threads=1)
+
+
+if __name__ == "__main__":
+    main()
