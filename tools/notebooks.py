@@ -41,6 +41,19 @@ def renumber(nb):
     return nbformat.reads(text, as_version=4)
 
 
+def without_bars(nb):
+    """A notebook without progress bars, and without the state of widgets where no widget is left to show."""
+    view, bar, left = "application/vnd.jupyter.widget-view+json", re.compile(r"\d+/\d+ \["), 0
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            shown = [(output, output.get("data", {})) for output in cell.outputs]
+            cell.outputs = [output for output, data in shown if not (view in data and bar.search(data.get("text/plain", "")))]
+            left += sum(view in output.get("data", {}) for output in cell.outputs)
+    if not left:
+        nb.metadata.pop("widgets", None)
+    return nb
+
+
 def execute(path):
     """Run one notebook in a fresh kernel in its own folder and store it with its outputs."""
     nb = nbformat.read(path, as_version=4)
@@ -65,7 +78,7 @@ def execute(path):
     nb.metadata.pop("language_info", None)
     nb.metadata["kernelspec"] = {"display_name": "python3", "language": "python", "name": "python3"}
     scratch = path.with_suffix(".tmp")
-    nbformat.write(renumber(nb), scratch)
+    nbformat.write(renumber(without_bars(nb)), scratch)
     scratch.replace(path)
     subprocess.run(["nbdev_clean", "--fname", str(path)], check=True, cwd=ROOT)
 
