@@ -27,6 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..claims import write_file
 from .data import Recipe, augment, find_recipe, generator
 from .model import ViT
 from ..real_images import Images
@@ -171,10 +172,7 @@ def save_checkpoint(
     for number, memory in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in memory.items()}
     tensors = {name: p.detach().cpu().contiguous() for name, p in tensors.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(".part")
-    scratch.write_bytes(save(tensors, {"vit_theory": json.dumps({**about, "config": vit.config})}))
-    scratch.replace(path)
+    write_file(path, save(tensors, {"vit_theory": json.dumps({**about, "config": vit.config})}))
 
 # %% ../../nbs/images/03_training.ipynb #3f55d753
 def load_checkpoint(
@@ -251,9 +249,7 @@ def write_history(
     writer = csv.DictWriter(text, list(history[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(history)
-    scratch = path.with_suffix(".part")
-    scratch.write_text(text.getvalue())
-    scratch.replace(path)
+    write_file(path, text.getvalue())
 
 # %% ../../nbs/images/03_training.ipynb #364f5964
 @dataclass
@@ -262,7 +258,7 @@ class Job:
 
     vit: ViT
     data: Images
-    validation: Images | None
+    validation: Images | Callable[[ViT], dict[str, float]] | None
     settings: Settings
     recipe: str | Recipe | Callable
     folder: Path | None
@@ -322,7 +318,9 @@ def one_epoch(fabric, model, optimizer, job: Job, epoch: int, bar) -> tuple[Row,
     loss, trouble = run_epoch(fabric, model, optimizer, job, epoch, bar)
     speed = job.steps * job.settings.batch / (time.perf_counter() - start)
     row = {"epoch": epoch + 1, "loss": loss}
-    if job.validation is not None:
+    if callable(job.validation):
+        row |= job.validation(job.vit)
+    elif job.validation is not None:
         row |= {f"validation_{name}": value for name, value in evaluate(model, job.validation).items()}
     return row | {"images_per_second": round(speed, 1)}, trouble
 
@@ -369,7 +367,7 @@ def check_job(job: Job, processes: int):
     "ValueError unless model, images, recipe and processes of a job fit together."
     config, batch = job.vit.config, job.settings.batch
     check_data(job.data, config["classes"])
-    if job.validation is not None:
+    if job.validation is not None and not callable(job.validation):
         check_data(job.validation, config["classes"], "validation")
     need = (config["channels"], *config["image_size"])
     if not callable(job.recipe):
@@ -416,7 +414,7 @@ def train(
     data: Images,  # training images
     *,
     epochs: int,  # visits to each image
-    validation: Images | None = None,  # looked at after each epoch; never the test set
+    validation: Images | Callable[[ViT], dict[str, float]] | None = None,  # or numbers of a model for the diary; after each epoch
     recipe: str | Recipe | Callable = "none",  # see `augment`, or a function like it
     batch: int = 64,  # images of a step, over all processes
     lr: float | int = 1e-3,  # highest learning rate
