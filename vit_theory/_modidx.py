@@ -820,6 +820,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'vit_theory.images.claims.points': ('images/claims.html#points', 'vit_theory/images/claims.py'),
                                           'vit_theory.images.claims.positions': ( 'images/claims.html#positions',
                                                                                   'vit_theory/images/claims.py'),
+                                          'vit_theory.images.claims.random_scores': ( 'images/claims.html#random_scores',
+                                                                                      'vit_theory/images/claims.py'),
                                           'vit_theory.images.claims.where': ('images/claims.html#where', 'vit_theory/images/claims.py')},
             'vit_theory.images.data': { 'vit_theory.images.data.Canvas': ('images/data.html#canvas', 'vit_theory/images/data.py'),
                                         'vit_theory.images.data.Canvas.__post_init__': ( 'images/data.html#canvas.__post_init__',

@@ -8,12 +8,12 @@ __all__ = ['VALIDATION', 'SIZES', 'CHOOSING', 'ARMS', 'TABLE_1', 'FIGURE_2', 'GA
            'random_attention', 'epochs_of_equal_time', 'last_model', 'logit_change', 'two_phase_cell', 'summary',
            'two_phase_study', 'plot_arms', 'plot_warmup']
 
-# %% ../../nbs/images/06_experiments.ipynb #c971b982
+# %% ../../nbs/images/06_experiments.ipynb #ca6265e4
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from .training import Row, evaluate, train
 from .two_phase import to_attention, xavier
 from ..sweeps import sweep
 
-# %% ../../nbs/images/06_experiments.ipynb #942f9625
+# %% ../../nbs/images/06_experiments.ipynb #bc4d4ee6
 VALIDATION = 0.2  # share of the training images that is set apart
 
 
@@ -55,17 +55,17 @@ class Size:
 
 SIZES = {
     ("two-phase", "quick"): Size(40, 50, 16, 15, 50, 4, 2, None, (3e-3,)),
-    ("two-phase", "middle"): Size(500, None, 16, 10, 50, 4, 3, None, (1e-3, 3e-3)),
+    ("two-phase", "middle"): Size(400, 400, 16, 10, 50, 4, 3, None, (1e-3, 3e-3)),
     ("two-phase", "full"): Size(None, None, 64, 200, 128, 8, 6, None, (3e-4, 1e-3, 3e-3)),
     ("positions", "quick"): Size(50, 50, 16, 12, 25, 8, 2, 32, (2e-3,)),
-    ("positions", "middle"): Size(500, None, 32, 8, 50, 8, 3, 64, (1e-3, 3e-3)),
+    ("positions", "middle"): Size(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 3e-3)),
     ("positions", "full"): Size(None, None, 64, 200, 128, 8, 6, 192, (3e-4, 1e-3, 3e-3)),
     ("canvases", "quick"): Size(50, 50, 8, 40, 25, 4, 2, 32, (5e-3,)),
-    ("canvases", "middle"): Size(500, None, 16, 12, 50, 4, 2, 64, (1e-3, 3e-3)),
+    ("canvases", "middle"): Size(400, 400, 16, 15, 50, 4, 2, 64, (1e-3, 3e-3)),
     ("canvases", "full"): Size(None, None, 32, 100, 128, 4, 4, 128, (3e-4, 1e-3, 3e-3)),
 }
 
-# %% ../../nbs/images/06_experiments.ipynb #852eefd7
+# %% ../../nbs/images/06_experiments.ipynb #6e7f75d6
 def resize(
     data: Images,  # of any size
     side: int,  # of the longer side afterwards, pixels
@@ -78,7 +78,7 @@ def resize(
     size = tuple(max(1, round(s * side / now)) for s in data.images.shape[2:])
     return replace(data, images=F.interpolate(data.images.float(), size, **kind).round().to(torch.uint8))
 
-# %% ../../nbs/images/06_experiments.ipynb #4c0fc3ed
+# %% ../../nbs/images/06_experiments.ipynb #97dd0f43
 def variations(
     images: str,  # source of the images
 ) -> Recipe:
@@ -86,6 +86,7 @@ def variations(
     return replace(find_recipe("light"), flip=0.0) if images == "digits" else find_recipe("light")
 
 
+@lru_cache(maxsize=4)
 def pictures(
     images: str,  # source, as `load_images` takes it
     size: Size,  # how many, and of how many pixels
@@ -94,10 +95,10 @@ def pictures(
     "Training, validation and test images of an experiment."
     train_images, validation = split(resize(load_images(images, "train", size.per_class, seed), size.side), VALIDATION, seed)
     # the test images do not depend on the seed
-    test = load_images(images, "test", size.test if images != "digits" else None)
+    test = load_images(images, "test", None if images == "digits" else size.test)
     return train_images, validation, resize(test, size.side)
 
-# %% ../../nbs/images/06_experiments.ipynb #21cc46f3
+# %% ../../nbs/images/06_experiments.ipynb #3fa554d4
 def shape_of(
     data: Images,  # of the size that the model is for
     patches: int,  # along a side of an image
@@ -107,7 +108,7 @@ def shape_of(
     patch = (size[0] // patches, size[1] // patches)
     return dict(image_size=size, patch=patch, channels=data.images.shape[1], classes=len(data.classes))
 
-# %% ../../nbs/images/06_experiments.ipynb #3fe38d76
+# %% ../../nbs/images/06_experiments.ipynb #e7ec5592
 CHOOSING = 1000  # seed at which learning rates are chosen
 
 
@@ -121,19 +122,22 @@ def judged(
     arms: Sequence[str],  # what is compared
     run: Run,  # seeds, store
     size: Size,  # its learning rates
+    like: Mapping[str, str] | None = None,  # arms that take the rate of another
 ) -> xr.Dataset:
     "The cells of all arms and seeds, each arm at the learning rate that is best for it on validation images."
     options: dict[str, Any] = dict(n_jobs=run.n_jobs, progress=run.progress)
-    rates = dict.fromkeys(arms, size.rates[0])
+    leader = {arm: (like or {}).get(arm) or arm for arm in arms}
+    best = dict.fromkeys(leader.values(), size.rates[0])
     if len(size.rates) > 1:
         store = run.store / "rates" if run.store else None
-        tried = sweep(partial(cell, seed=CHOOSING), {"arm": arms, "rate": size.rates}, store=store, **options)
-        rates = dict(zip(arms, tried.rate.values[tried.validation.values.argmax(1)].tolist(), strict=True))
+        tried = sweep(partial(cell, seed=CHOOSING), {"arm": list(best), "rate": size.rates}, store=store, **options)
+        best = dict(zip(best, tried.rate.values[tried.validation.values.argmax(1)].tolist(), strict=True))
+    rates = {arm: best[leader[arm]] for arm in arms}
     store = run.store / "seeds" if run.store else None
     found = sweep(partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds}, store=store, **options)
     return found.assign(rate=("arm", list(rates.values()))).assign_attrs(images=run.images, size=str(size))
 
-# %% ../../nbs/images/06_experiments.ipynb #9f6ec88e
+# %% ../../nbs/images/06_experiments.ipynb #b52af519
 def one_device() -> str:
     "The device for an experiment, chosen once and without words."
     return "cuda" if torch.cuda.is_available() else "cpu"
@@ -154,7 +158,7 @@ def place(
     "Folder for the checkpoints of one training; None keeps none."
     return store / "trainings" / "-".join(str(part).replace(" ", "_") for part in key) if store else None
 
-# %% ../../nbs/images/06_experiments.ipynb #4a71dfa2
+# %% ../../nbs/images/06_experiments.ipynb #afe9905c
 @dataclass(frozen=True)
 class Arm:
     "A way to spend the epochs of two phases."
@@ -165,6 +169,7 @@ class Arm:
     warmup: float = 1.0  # epochs of the last training
     construction: str = "full"  # of the attention, see `to_attention`
     equal_time: bool = False  # as many epochs as take the time of two phases, instead of as many epochs
+    like: str = ""  # the arm of which it changes one thing, and whose learning rate it has
 
 
 ARMS = {
@@ -172,18 +177,18 @@ ARMS = {
     "continued": Arm("convolution"),
     "convolution": Arm("convolution", first=False),
     "attention": Arm("attention", first=False),
-    "attention, equal time": Arm("attention", first=False, equal_time=True),
-    "two-phase, K=5": Arm("attention", kernel=5),
-    "continued, K=5": Arm("convolution", kernel=5),
-    "convolution, K=5": Arm("convolution", first=False, kernel=5),
-    "two-phase, no warm-up": Arm("attention", warmup=0.0),
-    "attention, no warm-up": Arm("attention", first=False, warmup=0.0),
-    "two-phase, extra head": Arm("attention", construction="extra"),
+    "attention, equal time": Arm("attention", first=False, equal_time=True, like="attention"),
+    "two-phase, K=5": Arm("attention", kernel=5, like="two-phase"),
+    "continued, K=5": Arm("convolution", kernel=5, like="continued"),
+    "convolution, K=5": Arm("convolution", first=False, kernel=5, like="convolution"),
+    "two-phase, no warm-up": Arm("attention", warmup=0.0, like="two-phase"),
+    "attention, no warm-up": Arm("attention", first=False, warmup=0.0, like="attention"),
+    "two-phase, extra head": Arm("attention", construction="extra", like="two-phase"),
 }
 TABLE_1 = ("two-phase", "continued", "convolution", "attention", "two-phase, K=5", "continued, K=5", "convolution, K=5")
 FIGURE_2 = ("two-phase", "two-phase, no warm-up", "attention", "attention, no warm-up")
 
-# %% ../../nbs/images/06_experiments.ipynb #17e77305
+# %% ../../nbs/images/06_experiments.ipynb #c63c4317
 GAP = {"full": 8.0, "extra": 3.0}  # logit gap M at the transfer, by construction
 
 
@@ -209,7 +214,7 @@ def random_attention(
             layer.table.zero_()
     return other
 
-# %% ../../nbs/images/06_experiments.ipynb #53e0b460
+# %% ../../nbs/images/06_experiments.ipynb #75161ec3
 def epochs_of_equal_time(
     convolution: ViT,  # of phase 1, left as it is
     attention: ViT,  # of phase 2, left as it is
@@ -222,7 +227,7 @@ def epochs_of_equal_time(
     c, a = (max(row["images_per_second"] for row in history) for history in speeds)
     return epochs + min(epochs, max(1, round(epochs * a / c)))
 
-# %% ../../nbs/images/06_experiments.ipynb #4e69146e
+# %% ../../nbs/images/06_experiments.ipynb #5da823aa
 def last_model(arm: Arm, first: ViT, seed: int) -> ViT:
     "The model of the last training, given that of phase 1 (trained, if the arm begins with it)."
     if arm.mixer == "convolution":
@@ -236,7 +241,7 @@ def logit_change(one: ViT, two: ViT, data: Images) -> float:
     with torch.no_grad():
         return float((two.to(x.device)(x) - one(x)).abs().max())
 
-# %% ../../nbs/images/06_experiments.ipynb #58a8feb3
+# %% ../../nbs/images/06_experiments.ipynb #8ac92884
 def two_phase_cell(arm: str, seed: int, rate: float, images: str, size: Size, store: Path | None = None) -> dict:
     "One arm trained and tested -> accuracies, change at the transfer, cost, validation loss by epoch."
     a, (data, validation, test) = ARMS[arm], pictures(images, size, seed)
@@ -256,7 +261,7 @@ def two_phase_cell(arm: str, seed: int, rate: float, images: str, size: Size, st
     history = train(vit, data, epochs=epochs, seed=seed + 1, **options)
     return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {"phase_1": before, "transfer": transfer}
 
-# %% ../../nbs/images/06_experiments.ipynb #b37a2bd1
+# %% ../../nbs/images/06_experiments.ipynb #22f1a21a
 def summary(history: Sequence[Row], vit: ViT, test: Images, size: Size, spent: float) -> dict:
     "What a cell tells about its last training, the same form for all arms."
     curve = np.full(2 * size.epochs, np.nan)
@@ -271,7 +276,7 @@ def summary(history: Sequence[Row], vit: ViT, test: Images, size: Size, spent: f
         "loss": ("epoch", curve),
     }
 
-# %% ../../nbs/images/06_experiments.ipynb #d0431fac
+# %% ../../nbs/images/06_experiments.ipynb #0cb68006
 def two_phase_study(
     run: Run,  # images, seeds, store
     size: str | None = None,  # "quick", "middle" or "full"; None: the run's scale
@@ -282,9 +287,9 @@ def two_phase_study(
         raise ValueError(f"arms={unknown} are unknown: use some of {', '.join(ARMS)}")
     chosen = SIZES["two-phase", size or run.scale]
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
-    return judged(cell, list(arms), run, chosen)
+    return judged(cell, list(arms), run, chosen, like={arm: ARMS[arm].like for arm in arms})
 
-# %% ../../nbs/images/06_experiments.ipynb #cae1c320
+# %% ../../nbs/images/06_experiments.ipynb #bc81d685
 def plot_arms(
     study: xr.Dataset,  # with accuracy[arm, seed]
 ):
@@ -298,7 +303,7 @@ def plot_arms(
     ax.set_xticklabels(list(study.arm.values), rotation=30, ha="right")
     return figure
 
-# %% ../../nbs/images/06_experiments.ipynb #fa10483f
+# %% ../../nbs/images/06_experiments.ipynb #09e6e0c2
 def plot_warmup(
     study: xr.Dataset,  # of `two_phase_study`, with the arms `FIGURE_2`
 ):

@@ -1,0 +1,97 @@
+"""The experiments on real images, larger than the ledger's: tables of every arm and seed.
+
+    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR                  # one processor core
+    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size full     # a GPU, for hours
+
+Writes results/images_STUDY.csv and .json (for --size full: images_full_STUDY) as soon as a study is finished. DIR keeps
+finished cells and the checkpoints of the training in progress: the same command goes on where it was stopped.
+Each arm has the learning rate that did best on validation images at a seed that is not judged; test images are used once.
+"""
+
+import json
+from pathlib import Path
+
+import click
+import xarray as xr
+from side_by_side import report, save
+
+from vit_theory.claims import Run
+from vit_theory.images.canvases import CHOICES, CURVES, canvas_study, curve_study
+from vit_theory.images.claims import ASSOCIATION, FIGURE_2_CLAIM, MASS, POSITIONAL, SPARSIFICATION, TABLE_1_CLAIM
+from vit_theory.images.experiments import two_phase_study
+from vit_theory.images.positions import positions_study
+
+STUDIES = {
+    "two-phase": (two_phase_study, (TABLE_1_CLAIM, FIGURE_2_CLAIM)),
+    "positions": (positions_study, (POSITIONAL, ASSOCIATION)),
+    "canvases": (canvas_study, (MASS, SPARSIFICATION)),
+}
+
+
+def rows(study: xr.Dataset) -> list[dict]:
+    """A row for each arm and seed (and value, for a curve) with all numbers that are not curves themselves."""
+    axes = [axis for axis in ("arm", "seed", *CURVES) if axis in study.dims]
+    flat = study.drop_vars([name for name in study.data_vars if not set(study[name].dims) <= set(axes)])
+    frame = flat.to_dataframe(dim_order=axes).reset_index()
+    return frame.astype(object).to_dict("records")
+
+
+def curves(study: xr.Dataset) -> dict:
+    """Means over seeds of what is measured through training, by arm."""
+    found = {}
+    for name in ("loss", "mass"):
+        if name in study:
+            mean = study[name].mean("seed")
+            found[name] = {str(arm): mean.sel(arm=arm).values.round(4).tolist() for arm in study.arm.values}
+    return json.loads(json.dumps(found).replace("NaN", "null"))
+
+
+def circumstances(study: xr.Dataset, claims=()) -> dict:
+    """Mean and standard deviation over seeds by arm, and the verdicts of the ledger's judges."""
+    axes = [axis for axis in CURVES if axis in study.dims]
+    summary = {}
+    for point, part in study.accuracy.stack(point=["arm", *axes]).groupby("point"):
+        name = ", ".join(str(value) for value in (point if isinstance(point, tuple) else (point,)))
+        summary[name] = f"{100 * float(part.mean()):.2f} ± {100 * float(part.std()):.2f} %"
+    judged = {claim.id: vars(claim.judge(study)) for claim in claims}
+    return {"accuracy_mean_and_deviation": summary, "verdicts": judged, "through_training": curves(study)}
+
+
+def write(name: str, study: xr.Dataset, images: str, command: str, claims=()):
+    """Print a study's table and keep it."""
+    table = rows(study)
+    report(table)
+    cells = json.loads(study.attrs["provenance"])
+    about = {"command": command, "images": images, "size": study.attrs["size"], "seeds": study.seed.values.tolist()}
+    about |= {"device": cells[0]["accelerator"] or cells[0]["processor"], "cells_provenance": cells}
+    save(name, table, **about, **circumstances(study, claims))
+
+
+@click.command()
+@click.option("--images", required=True, help="Source of the images: a folder of parquet files, a name on the hub, digits.")
+@click.option("--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints.")
+@click.option("--size", default="middle", show_default=True, type=click.Choice(["quick", "middle", "full"]))
+@click.option("--study", "chosen", multiple=True, type=click.Choice([*STUDIES, *CURVES]), help="Only these; all by default.")
+@click.option("--seeds", default="0,1,2", show_default=True)
+def main(images, store, size, chosen, seeds):
+    """Run the studies one after the other."""
+    name = Path(images).name
+    command = f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} --seeds {seeds}"
+    prefix = "images_" if size == "middle" else f"images_{size}_"
+    run = Run(images=images, seeds=tuple(int(seed) for seed in seeds.split(",")), store=Path(store))
+    rates = None
+    for study, (function, claims) in STUDIES.items():
+        if not chosen or study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
+            own = Run(images=images, seeds=run.seeds, store=run.store / study)
+            found = function(own, size)
+            found.attrs["images"] = name
+            write(prefix + study.replace("-", "_"), found, name, command, claims)
+            rates = dict(zip(CHOICES, found.rate.values.tolist(), strict=True)) if study == "canvases" else rates
+    for along in CURVES:
+        if not chosen or along in chosen:
+            found = curve_study(Run(images=images, seeds=run.seeds, store=run.store / "canvases"), along, rates, size)
+            write(f"{prefix}canvases_{along}", found, name, command)
+
+
+if __name__ == "__main__":
+    main()
