@@ -109,6 +109,39 @@ def test_huge_logits_stay_finite():
     assert loss.isfinite().all() and all(getattr(slopes, name).isfinite().all() for name in NAMES)
 
 
+@pytest.mark.parametrize("removal", [False, True])
+def test_samples_in_pieces_give_the_same_gradient(monkeypatch, removal):
+    import vit_theory.selection.training as training
+
+    model, (x, y, keep) = random_model(positions=7), random_samples()
+    options = {"keep": keep} if removal else {}
+    loss, slopes = hinge_gradient(model, x, y, **options)
+    monkeypatch.setattr(training, "CACHE", 4000)
+    in_pieces, same = hinge_gradient(model, x, y, **options)
+    torch.testing.assert_close(in_pieces, loss, rtol=0, atol=1e-12)
+    for name in NAMES:
+        torch.testing.assert_close(getattr(same, name), getattr(slopes, name), rtol=0, atol=1e-12)
+
+
+def test_large_logits_are_exact_and_leave_the_company_alone():
+    model, (x, y, _) = random_model(), random_samples()
+    calm = hinge_gradient(model, x, y)[1]
+    factor = torch.tensor([1.0, 300.0, 1.0], dtype=torch.float64)[:, None, None]
+    large = replace(model, W_Q=model.W_Q * factor)
+    slopes, expected = hinge_gradient(large, x, y)[1], autograd(large, x, y)[1]
+    for name in NAMES:
+        torch.testing.assert_close(getattr(slopes, name), expected[name], rtol=1e-10, atol=1e-10)
+        assert torch.equal(getattr(slopes, name)[[0, 2]], getattr(calm, name)[[0, 2]])
+
+
+def test_training_writes_into_no_data():
+    learn, _, start = setting(trials=1)
+    x, y = learn.x.clone(), learn.y.clone()
+    fit(start, learn.x, learn.y, steps=5, batch=10, lr=0.5)
+    fit(start, learn.x, learn.y, steps=5, batch=40, lr=0.5)
+    assert torch.equal(learn.x, x) and torch.equal(learn.y, y)
+
+
 def test_softmax_is_over_the_keys_and_keep_selects_queries_and_keys():
     model, (x, _, keep) = random_model(), random_samples()
     P = model.attention_map(x)
@@ -189,7 +222,7 @@ def test_chunks_do_not_matter(monkeypatch):
     learn, _, start = setting(trials=5)
     options = {"steps": 12, "batch": 8, "lr": 0.3, "stop": lambda now: now["margin"] > 0.2}
     whole, history = fit(start, learn.x, learn.y, **options)
-    monkeypatch.setattr(training, "_cost", lambda *_: 2**21)  # two trials at a time
+    monkeypatch.setattr(training, "_cost", lambda *_: training.CACHE // 4)  # one trial and four of its eight samples at a time
     pieces, own = fit(start, learn.x, learn.y, **options)
     assert torch.allclose(whole.W_O, pieces.W_O, atol=1e-6) and history.steps.tolist() == own.steps.tolist()
 

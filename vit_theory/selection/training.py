@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['ATTENTION', 'hinge_gradient', 'fit', 'evaluate', 'attention_mass']
 
-# %% ../../nbs/selection/03_training.ipynb #7523fcb0
-from collections.abc import Callable
+# %% ../../nbs/selection/03_training.ipynb #82d60594
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import ceil, log
 from typing import Any
 
 import torch
@@ -17,28 +18,38 @@ from torch import Tensor
 
 from .data import TokenSample
 from .model import ShallowViT, _check_tokens, kept_tokens
-from ..trials import Batches, History, Rate, chunks, descend, join, trial_generators
+from ..trials import CACHE, Batches, History, Rate, chunks, descend, join, trial_generators
 
-# %% ../../nbs/selection/03_training.ipynb #63bcac5a
+# %% ../../nbs/selection/03_training.ipynb #dc33b137
 @dataclass
 class _Prepared:
     "Samples as the step takes them: kept tokens, signs, and the weight of every query in the output."
 
-    x: Tensor  # [g, b, n, d]
+    x: Tensor  # [g, b, n, d]; `columns` makes it [g, b, d + 1, n]
     y: Tensor  # [g, b]
-    a: Tensor  # [g, 1, m] for all positions, or [g, 1 or b, n, m]
+    a: Tensor  # [g, 1, m] for all positions, or [g, 1 or b, n, m]; `columns` makes the latter [g, 1 or b, m, n]
     weight: Tensor | float  # of each query in F: 1/|S|, or [g, b, n] with 0 for padding
     valid: Tensor | None  # [g, b, n], None when nothing is padding
+    reach: Tensor  # [g], the largest |x|^2: no logit is larger than |A| reach
 
-    def take(self, rows: Int[Tensor, "g b"]) -> "_Prepared":
-        "The samples `rows` of each trial."
-        trial = torch.arange(len(rows), device=rows.device)[:, None]
-        a = self.a[trial, rows] if self.a.ndim == 4 and self.a.shape[1] > 1 else self.a
-        weight = self.weight[trial, rows] if isinstance(self.weight, Tensor) else self.weight
-        valid = None if self.valid is None else self.valid[trial, rows]
-        return _Prepared(self.x[trial, rows], self.y[trial, rows], a, weight, valid)
+    def columns(self, rows: slice = slice(None)) -> "_Prepared":
+        "The trials `rows`, tokens as columns with a row of ones below."
+        some = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
+        x, a = some["x"].mT, some["a"]
+        x = torch.cat([x, torch.ones_like(x[:, :, :1])], 2)
+        return replace(self, **some | {"x": x, "a": a.mT if a.ndim == 4 else a})
 
-# %% ../../nbs/selection/03_training.ipynb #a2bc0818
+    def per_sample(self) -> dict[str, Tensor]:
+        "What has an entry for each sample: x, y and, with removal, weights, validity and signs by position."
+        some = {name: value for name, value in vars(self).items() if isinstance(value, Tensor) and name != "reach"}
+        return {name: value for name, value in some.items() if name != "a" or (value.ndim == 4 and value.shape[1] > 1)}
+
+    def take(self, rows: slice) -> "_Prepared":
+        "A copy of the samples `rows` of each trial."
+        some = {name: value[:, rows].clone(memory_format=torch.contiguous_format) for name, value in self.per_sample().items()}
+        return replace(self, **some)
+
+# %% ../../nbs/selection/03_training.ipynb #ca3bb02a
 def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, attention: str) -> _Prepared:
     "Check samples, remove tokens, and find what of the signs is needed."
     _check_samples(model, x, y, attention)
@@ -59,9 +70,9 @@ def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, atten
         weight, valid = 1.0, None
     elif valid is not None and bool(valid.all()):
         weight, valid = 1 / x.shape[2], None
-    return _Prepared(x, y, a, weight, valid)
+    return _Prepared(x, y, a, weight, valid, x.square().sum(-1).amax((1, 2)))
 
-# %% ../../nbs/selection/03_training.ipynb #dc9f5519
+# %% ../../nbs/selection/03_training.ipynb #a3b5165f
 ATTENTION = ("trained", "frozen", "uniform")
 
 
@@ -75,83 +86,165 @@ def _check_samples(model: ShallowViT, x: Tensor, y: Tensor, attention: str) -> N
     if attention not in ATTENTION:
         raise ValueError(f"attention={attention!r} is none of {', '.join(map(repr, ATTENTION))}")
 
-# %% ../../nbs/selection/03_training.ipynb #8237998f
+# %% ../../nbs/selection/03_training.ipynb #fdcfc00d
+class _Columns:
+    "One column a token, in two arrangements: samples side by side [g, p, b*n], and each sample apart [g*b, p, n]."
+
+    def __init__(self, side: Tensor, each: Tensor):  # [g, p, b, n] and [g, b, p, n]
+        self.side, self.each = side.flatten(2), each.flatten(0, 1)
+        self._side, self._each = side.transpose(1, 2), each
+
+    def together(self) -> Tensor:
+        "Fill the first arrangement from the second."
+        self._side.copy_(self._each)
+        return self.side
+
+    def apart(self) -> Tensor:
+        "Fill the second arrangement from the first."
+        self._each.copy_(self._side)
+        return self.each
+
+# %% ../../nbs/selection/03_training.ipynb #4479f240
 class _Work:
-    "The memory of a step: buffers that are allocated once and reused."
+    "The memory of a step on the samples `s`; works of the same shape share it through `pool`."
 
-    def __init__(self, attention: str):
-        self.attention = attention
-        self.buffers: dict[str, Tensor] = {}
+    def __init__(self, s: _Prepared, neurons: int, attention: str, pool: dict[tuple, Tensor]):
+        (g, b, rows, n), self.s, self.attention, self.pool = s.x.shape, s, attention, pool
+        d = rows - 1
+        self.X = _Columns(self.memory("X side", g, rows, b, n), s.x)
+        self.T = _Columns(self.memory("T side", g, d, b, n), self.memory("T", g, b, d, n))
+        mixed = self.memory("Y", g, b, rows, n)
+        self.Y = self.X if attention == "uniform" else _Columns(self.memory("Y side", g, rows, b, n), mixed)
+        self.U = _Columns(self.memory("U side", g, rows, b, n), mixed)
+        self.P, self.E = self.memory("P", g * b, n, n), self.memory("E", g * b, n, n)
+        self.G, self.f = self.memory("G", g, neurons, b * n), self.memory("f", g, d, b * n)
+        self.c = self.memory("c", g, b, n)
+        self.views(d)
 
-    def buffer(self, name: str, *shape: int, like: Tensor) -> Tensor:
-        "A tensor to write into, allocated at first use."
-        if name not in self.buffers or self.buffers[name].shape != shape:
-            self.buffers[name] = like.new_empty(shape)
-        return self.buffers[name]
+    def memory(self, name: str, *shape: int) -> Tensor:
+        "A tensor to write into."
+        if (name, shape) not in self.pool:
+            self.pool[name, shape] = self.s.x.new_empty(shape)
+        return self.pool[name, shape]
 
-    def mix(self, A: Tensor, s: _Prepared) -> tuple[Tensor, Tensor]:
-        "P = softmax(X A X^T) and the mixed tokens Y = P X, as [g*b, n, .]."
-        g, b, n, d = s.x.shape
-        X = s.x.view(g * b, n, d)
-        T = torch.bmm(s.x.view(g, b * n, d), A, out=self.buffer("T", g, b * n, d, like=X))
-        P = torch.bmm(T.view(g * b, n, d), X.transpose(1, 2), out=self.buffer("P", g * b, n, n, like=X))
-        if s.valid is not None:
-            P.masked_fill_(~s.valid.view(g * b, 1, n), -torch.inf)
-        torch.softmax(P, -1, out=P)
-        return P, torch.bmm(P, X, out=self.buffer("Y", g * b, n, d, like=X))
+    def views(self, d: int) -> None:
+        "The parts of the columns that the formulas speak of."
+        self.tokens, self.keys, self.queries = self.X.each, self.X.each[:, :d].mT, self.X.side[:, :d]
+        self.y, self.r, self.D = self.Y.side[:, :d], self.Y.side[:, d:], self.T.side
+        self.U_side, self.sum_E = self.U.side[:, :d], self.U.side[:, d:]
+        self.f_each, self.c_side = self.f.view(len(self.f), d, *self.c.shape[1:]), self.c.flatten(1)[:, None]
 
-# %% ../../nbs/selection/03_training.ipynb #6b7a8062
-def _vote(work: _Work, M: Tensor, Y: Tensor, s: _Prepared) -> tuple[Tensor, Tensor, Tensor]:
-    "G = a 1[Y M^T > 0], D = G M and f = D . Y; signs that all positions share are left out of G and folded into M."
-    g, n, m = len(M), Y.shape[1] * Y.shape[2], M.shape[1]
-    G = torch.bmm(Y.view(g, n, -1), M.transpose(1, 2), out=work.buffer("G", g, n, m, like=Y))
-    torch.gt(G, 0, out=G)
-    if s.a.ndim == 4:
-        G.view(*Y.shape[:3], m).mul_(s.a)
-    signed = M if s.a.ndim == 4 else M * s.a.transpose(1, 2)
-    D = torch.bmm(G, signed, out=work.buffer("D", g, n, M.shape[2], like=Y))
-    f = torch.mul(D, Y.view_as(D), out=work.buffer("f", *D.shape, like=Y)).sum(-1)
-    return G, D, f.view(Y.shape[:3])
+# %% ../../nbs/selection/03_training.ipynb #2b3cca8b
+def _exponentials(work: _Work, A: Tensor) -> None:
+    "2^P in place, after subtracting a query's largest logit in trials where 2^P might overflow."
+    P, s = work.P, work.s
+    if s.valid is not None:
+        P.masked_fill_(~s.valid.flatten(0, 1)[:, :, None], -torch.inf)
+    # |S_lk| <= |A| max |x|^2
+    bound = torch.linalg.vector_norm(A, dim=(1, 2)).mul_(s.reach)
+    if bound.max() > 64:
+        largest = P.amax(1, keepdim=True).unflatten(0, s.y.shape)
+        P -= largest.where(bound.view(-1, 1, 1, 1) > 64, 0).flatten(0, 1)
+    torch.exp2(P, out=P)
 
 
-def _attention_slope(work: _Work, P: Tensor, Y: Tensor, D: Tensor, f: Tensor, c: Tensor, s: _Prepared) -> Tensor:
-    "dA = sum_l x_l U_l^T with U_l = c (sum_k P_lk (D_l . x_k) x_k - f_l Y_l)."
-    g, b, n, d = s.x.shape
-    X = s.x.view(g * b, n, d)
-    E = torch.bmm(D.view(g * b, n, d), X.transpose(1, 2), out=work.buffer("E", g * b, n, n, like=X)).mul_(P)
-    U = torch.bmm(E, X, out=work.buffer("U", g * b, n, d, like=X))
-    U.addcmul_(f.view(g * b, n, 1), Y.view_as(U), value=-1).mul_(c.view(g * b, -1, 1))
-    return torch.bmm(s.x.view(g, b * n, d).transpose(1, 2), U.view(g, b * n, d))
+def _mix(work: _Work, A: Tensor) -> None:
+    "The exponentials P [g*b, key, query], and (sum_k P_kl x_k; sum_k P_kl) [g*b, d + 1, n]."
+    work.X.together()
+    # T = A^T X
+    torch.bmm(A.mT, work.queries, out=work.T.side)
+    torch.bmm(work.keys, work.T.apart(), out=work.P)
+    _exponentials(work, A)
+    torch.bmm(work.tokens, work.P, out=work.Y.each)
 
-# %% ../../nbs/selection/03_training.ipynb #2c5bb5aa
-def _forward(work: _Work, W: dict[str, Tensor], s: _Prepared) -> tuple[Tensor, ...]:
-    "The margins y F of all samples [g, b], and what the way back needs: P, Y, G, D, f."
-    # A = W_Q^T W_K, M = W_O W_V
-    M = torch.bmm(W["W_O"], W["W_V"])
-    P, Y = (s.x, s.x) if work.attention == "uniform" else work.mix(torch.bmm(W["W_Q"].transpose(1, 2), W["W_K"]), s)
-    Y = Y.view(s.x.shape)
-    G, D, f = _vote(work, M, Y, s)
-    return s.y * (f * s.weight).sum(-1), P, Y, G, D, f
+# %% ../../nbs/selection/03_training.ipynb #4cc42534
+def _vote(work: _Work, M: Tensor) -> None:
+    "G = a 1[M Y > 0] and D = M^T G; signs that all positions share are left out of G and folded into M."
+    a = work.s.a
+    torch.bmm(M, work.y, out=work.G)
+    torch.gt(work.G, 0, out=work.G)
+    if a.ndim == 4:
+        work.G.view(*M.shape[:2], *work.c.shape[1:]).mul_(a.transpose(1, 2))
+    torch.bmm((M if a.ndim == 4 else M * a.mT).mT, work.G, out=work.D)
 
-# %% ../../nbs/selection/03_training.ipynb #84d9b635
-def _step(work: _Work, W: dict[str, Tensor], s: _Prepared) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    "Metrics and gradients at the weights `W` on the samples `s`, in the form `descend` asks for."
-    g, b, n, d = s.x.shape
-    margin, P, Y, G, D, f = _forward(work, W, s)
+
+def _attention_slope(work: _Work) -> Tensor:
+    "dA = X U^T with U_l = sum_k E_kl x_k - (sum_k E_kl) Y_l and E_kl = P_kl (x_k . D_l), where D has been scaled by c / r."
+    torch.bmm(work.keys, work.T.apart(), out=work.E).mul_(work.P)
+    torch.bmm(work.tokens, work.E, out=work.U.each)
+    work.U.together()
+    U = torch.addcmul(work.U_side, work.sum_E, work.y, value=-1)
+    return torch.bmm(work.queries, U.mT)
+
+# %% ../../nbs/selection/03_training.ipynb #45e599eb
+def _forward(work: _Work, A: Tensor, M: Tensor) -> Tensor:
+    "The margins y F of all samples, [g, b]."
+    s = work.s
+    if work.attention != "uniform":
+        _mix(work, A)
+    work.Y.together()
+    # Y_l = sum_k P_kl x_k / r_l
+    work.y.div_(work.r)
+    _vote(work, M)
+    # f_l = D_l . Y_l
+    torch.mul(work.D, work.y, out=work.f)
+    if isinstance(s.weight, Tensor):
+        return s.y * (work.f_each.sum(1) * s.weight).sum(2)
+    return s.y * work.f_each.sum((1, 3)).mul_(s.weight)
+
+
+def _backward(work: _Work, A: Tensor, M: Tensor, batch: int) -> tuple[Tensor, Tensor, Tensor]:
+    "Margins and the slopes dA, dM of the samples, which are part of a minibatch of size `batch`."
+    s, margin = work.s, _forward(work, A, M)
     # c_bl = -y_b 1[y_b F_b < 1] / B * (1/|S|)
-    c = ((margin < 1) * s.y / -b)[..., None] * s.weight
-    slopes = {name: torch.zeros_like(W[name]) for name in ("W_Q", "W_K")}
-    if work.attention == "trained":
-        dA = _attention_slope(work, P, Y, D, f, c, s)
-        slopes = {"W_Q": torch.bmm(W["W_K"], dA.transpose(1, 2)), "W_K": torch.bmm(W["W_Q"], dA)}
+    active = ((margin < 1) * s.y)[..., None]
+    work.c.copy_(active * (s.weight / -batch))
     # dM = sum_l c (a_l G_l) Y_l^T
-    cY = torch.mul(Y, c[..., None], out=work.buffer("cY", g, b, n, d, like=Y))
-    dM = torch.bmm(G.transpose(1, 2), cY.view(g, b * n, d))
-    dM = dM if s.a.ndim == 4 else dM.mul_(s.a.transpose(1, 2))
-    slopes |= {"W_V": torch.bmm(W["W_O"].transpose(1, 2), dM), "W_O": torch.bmm(dM, W["W_V"].transpose(1, 2))}
-    return {"loss": (1 - margin).clamp(min=0).mean(1), "margin": margin.mean(1)}, slopes
+    torch.mul(work.y, work.c_side, out=work.f)
+    dM = torch.bmm(work.f, work.G.mT).mT
+    dM = dM if s.a.ndim == 4 else dM * s.a.mT
+    if work.attention != "trained":
+        return margin, torch.zeros_like(A), dM
+    work.D.mul_(work.c_side / work.r)
+    return margin, _attention_slope(work), dM
 
-# %% ../../nbs/selection/03_training.ipynb #e9f194c1
+# %% ../../nbs/selection/03_training.ipynb #31f02708
+def _cost(x: Tensor, neurons: int) -> int:
+    "Bytes that a step works on for each sample of the tokens x [g, b, n, d]."
+    n, d = x.shape[2:]
+    return x.element_size() * n * (neurons + 2 * n + 8 * d)
+
+
+def _works(s: _Prepared, neurons: int, attention: str, pool: dict[tuple, Tensor]) -> list[_Work]:
+    "The samples of all trials in pieces of equal size that fit in cache."
+    g, b = s.y.shape
+    size = ceil(b / ceil(g * b * _cost(s.x.mT, neurons) / CACHE))
+    pieces = [s] if size == b else [s.take(slice(i, i + size)) for i in range(0, b, size)]
+    return [_Work(piece, neurons, attention, pool) for piece in pieces]
+
+# %% ../../nbs/selection/03_training.ipynb #b30e65dd
+def _products(W: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    "All that a step needs of the weights: A = W_Q^T W_K, in powers of two, and M = W_O W_V."
+    return torch.bmm(W["W_Q"].mT, W["W_K"]).mul_(1 / log(2)), torch.bmm(W["W_O"], W["W_V"])
+
+
+def _margins(works: list[_Work], W: dict[str, Tensor]) -> Tensor:
+    "The margins y F of all samples, [g, b]."
+    A, M = _products(W)
+    return torch.cat([_forward(work, A, M) for work in works], 1)
+
+
+def _step(works: list[_Work], W: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    "Metrics and gradients at the weights `W`, in the form `descend` asks for."
+    A, M = _products(W)
+    batch = sum(work.s.y.shape[1] for work in works)
+    margins, dAs, dMs = zip(*(_backward(work, A, M, batch) for work in works), strict=True)
+    margin, dA, dM = torch.cat(margins, 1), sum(dAs[1:], dAs[0]), sum(dMs[1:], dMs[0])
+    slopes = {"W_Q": torch.bmm(W["W_K"], dA.mT), "W_K": torch.bmm(W["W_Q"], dA)}
+    slopes |= {"W_V": torch.bmm(W["W_O"].mT, dM), "W_O": torch.bmm(dM, W["W_V"].mT)}
+    return {"loss": (1 - margin).clamp_(min=0).mean(1), "margin": margin.mean(1)}, slopes
+
+# %% ../../nbs/selection/03_training.ipynb #42966c5c
 def hinge_gradient(
     model: ShallowViT,
     x: Float[Tensor, "g b L d"],  # tokens
@@ -161,7 +254,8 @@ def hinge_gradient(
 ) -> tuple[Float[Tensor, "g"], ShallowViT]:
     "Mean hinge loss of every trial and its exact gradient, without automatic differentiation -> (loss [g], gradients)."
     samples = _prepare(model, x, y, keep, attention)
-    metrics, slopes = _step(_Work(attention), _weights(model), replace(samples, x=samples.x.contiguous()))
+    works = _works(samples.columns(), model.W_O.shape[1], attention, {})
+    metrics, slopes = _step(works, _weights(model))
     return metrics["loss"], ShallowViT(**slopes, a=torch.zeros_like(model.a))
 
 
@@ -169,24 +263,12 @@ def _weights(model: ShallowViT) -> dict[str, Tensor]:
     "The weights that are trained."
     return {"W_Q": model.W_Q, "W_K": model.W_K, "W_V": model.W_V, "W_O": model.W_O}
 
-# %% ../../nbs/selection/03_training.ipynb #6b7d815c
-def _cost(s: _Prepared, batch: int, neurons: int) -> int:
-    "Bytes that a step of one trial works on."
-    n, d = s.x.shape[2:]
-    return s.x.element_size() * batch * n * (neurons + 2 * n + 6 * d)
-
-
-def _select(s: _Prepared, rows: slice) -> _Prepared:
-    "The trials `rows`."
-    some = {name: value[rows] for name, value in vars(s).items() if isinstance(value, Tensor)}
-    return replace(s, **some)
-
-
+# %% ../../nbs/selection/03_training.ipynb #cc99d23c
 def _per_trial(rate: Rate, rows: slice) -> Rate:
     "The learning rates of the trials `rows`."
     return rate[rows] if isinstance(rate, Tensor) and rate.ndim else rate
 
-# %% ../../nbs/selection/03_training.ipynb #734a23e2
+# %% ../../nbs/selection/03_training.ipynb #7799a44d
 def fit(
     model: ShallowViT,  # where to start; left alone
     x: Float[Tensor, "g N L d"],  # training tokens
@@ -210,33 +292,45 @@ def fit(
     options: dict[str, Any] = {"steps": steps, "stop": stop, "every": every}
     Batches(x.shape[1], batch, trial_generators(seed, 1))  # refuse a bad size before any work
     rates = (lr, lr if attention_lr is None else attention_lr)
-    where = (batch, seed, first, attention)
-    rows_of_all = list(chunks(len(x), _cost(samples, batch, model.W_O.shape[1])))
-    weights, history = join([_fit_chunk(model, samples, rates, rows, where, observe, whole, options) for rows in rows_of_all])
+    where: tuple[Any, ...] = (batch, seed, first, attention, {})  # {}: the memory of the steps, for all chunks
+    pieces = chunks(len(x), batch * _cost(samples.x, model.W_O.shape[1]))
+    weights, history = join([_fit_chunk(model, samples, rates, rows, where, observe, whole, options) for rows in pieces])
     return replace(model, **weights), history
 
-# %% ../../nbs/selection/03_training.ipynb #cd0bed3c
+# %% ../../nbs/selection/03_training.ipynb #ade0447c
+def _deal(s: _Prepared, rows: Int[Tensor, "g b"], works: list[_Work]) -> None:
+    "Copy the samples `rows` of each trial."
+    number = rows + torch.arange(len(rows), device=rows.device)[:, None] * s.y.shape[1]
+    for work, some in zip(works, number.split([work.s.y.shape[1] for work in works], 1), strict=True):
+        places, some = work.s.per_sample(), some.flatten()
+        for name, value in s.per_sample().items():
+            torch.index_select(value.flatten(0, 1), 0, some, out=places[name].flatten(0, 1))
+
+# %% ../../nbs/selection/03_training.ipynb #5341bbfa
 def _fit_chunk(model, samples, rates, rows, where, observe, whole, options) -> tuple[dict[str, Tensor], History]:
     "Train the trials `rows`."
-    batch, seed, first, attention = where
-    own = _select(samples, rows)
-    own = replace(own, x=own.x.contiguous())
+    batch, seed, first, attention, pool = where
+    own = samples.columns(rows)
     batches = Batches(own.y.shape[1], batch, trial_generators(seed, len(own.y), first + rows.start))
-    work, larger, a = _Work(attention), _Work(attention), model.a[rows]
-    weights = {name: value[rows] for name, value in _weights(model).items()}
+    weights, a = {name: value[rows] for name, value in _weights(model).items()}, model.a[rows]
+    sizes = (model.W_O.shape[1], attention, pool)
+    works = _works(own if batches.full else own.take(slice(batch)), *sizes)
+    everything = _works(own, *sizes) if whole else []
 
     def gradient(theta, _):
-        return _step(work, theta, own if batches.full else own.take(batches.next().to(own.x.device)))
+        if not batches.full:
+            _deal(own, batches.next().to(own.x.device), works)
+        return _step(works, theta)
 
     def look(theta):
-        seen = {"train": (1 - _forward(larger, theta, own)[0]).clamp(min=0).mean(1)} if whole else {}
+        seen = {"train": (1 - _margins(everything, theta)).clamp(min=0).mean(1)} if whole else {}
         return seen | (observe(ShallowViT(**theta, a=a), rows) if observe else {})
 
     lr, attention_lr = (_per_trial(rate, rows) for rate in rates)
     lrs = {"W_Q": attention_lr, "W_K": attention_lr, "W_V": lr, "W_O": lr}
     return descend(weights, gradient, lr=lrs, observe=look if whole or observe else None, **options)
 
-# %% ../../nbs/selection/03_training.ipynb #a0499502
+# %% ../../nbs/selection/03_training.ipynb #50871c75
 def evaluate(
     model: ShallowViT,
     data: TokenSample,
@@ -246,10 +340,10 @@ def evaluate(
     "Of every trial: `error` (share of samples with y F <= 0), `hinge` (mean loss), `success` (1 where no sample is wrong)."
     samples = _prepare(model, data.x, data.y, keep, attention)
     margin = []
-    for rows in chunks(len(data.x), _cost(samples, data.x.shape[1], model.W_O.shape[1])):
-        own = _select(samples, rows)
+    m = model.W_O.shape[1]
+    for rows in chunks(len(data.x), data.x.shape[1] * _cost(samples.x, m)):
         weights = {name: value[rows] for name, value in _weights(model).items()}
-        margin.append(_forward(_Work(attention), weights, replace(own, x=own.x.contiguous()))[0])
+        margin.append(_margins(_works(samples.columns(rows), m, attention, {}), weights))
     margins = torch.cat(margin)
     wrong = ~(margins > 0)  # also where the output is not a number
     return {
@@ -258,7 +352,7 @@ def evaluate(
         "success": (~wrong.any(1)).to(margins),
     }
 
-# %% ../../nbs/selection/03_training.ipynb #9d801925
+# %% ../../nbs/selection/03_training.ipynb #840bbfe6
 def attention_mass(
     model: ShallowViT,
     data: TokenSample,  # as `TokenData.sample` returns it
