@@ -41,9 +41,12 @@ def curves(study: xr.Dataset) -> dict:
     found = {}
     for name in ("loss", "mass"):
         if name in study:
-            mean = study[name].mean("seed")
-            found[name] = {str(arm): mean.sel(arm=arm).values.round(4).tolist() for arm in study.arm.values}
-    return json.loads(json.dumps(found).replace("NaN", "null"))
+            for arm in study.arm.values:
+                lines = study[name].sel(arm=arm).mean("seed").dropna("epoch").values.reshape(-1, study.sizes.get("layer", 1)).T
+                for layer, line in enumerate(lines):
+                    key = f"{name}, {arm}" + (f", layer {layer}" if name == "mass" else "")
+                    found |= {key: " ".join(f"{value:.3f}" for value in line)} if len(line) else {}
+    return found
 
 
 def circumstances(study: xr.Dataset, claims=()) -> dict:
@@ -76,7 +79,7 @@ def write(name: str, study: xr.Dataset, images: str, command: str, claims=()):
 def main(images, store, size, chosen, seeds):
     """Run the studies one after the other."""
     name = Path(images).name
-    command = f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} --seeds {seeds}"
+    command = f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} --seeds {seeds} --study "
     prefix = "images_" if size == "middle" else f"images_{size}_"
     run = Run(images=images, seeds=tuple(int(seed) for seed in seeds.split(",")), store=Path(store))
     rates = None
@@ -85,12 +88,12 @@ def main(images, store, size, chosen, seeds):
             own = Run(images=images, seeds=run.seeds, store=run.store / study)
             found = function(own, size)
             found.attrs["images"] = name
-            write(prefix + study.replace("-", "_"), found, name, command, claims)
+            write(prefix + study.replace("-", "_"), found, name, command + study, claims)
             rates = dict(zip(CHOICES, found.rate.values.tolist(), strict=True)) if study == "canvases" else rates
     for along in CURVES:
         if not chosen or along in chosen:
             found = curve_study(Run(images=images, seeds=run.seeds, store=run.store / "canvases"), along, rates, size)
-            write(f"{prefix}canvases_{along}", found, name, command)
+            write(f"{prefix}canvases_{along}", found, name, command + along)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ __all__ = ['CHOICES', 'CURVES', 'LABELS', 'Dealer', 'mass_by_layer', 'mass_over_
            'layout_of', 'pilot_of', 'canvas_cell', 'report', 'canvas_study', 'plot_mass', 'curve_study', 'plot_curve',
            'images_needed']
 
-# %% ../../nbs/images/06b_canvases.ipynb #970ce5c3
+# %% ../../nbs/images/06b_canvases.ipynb #a97cb21b
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ from .probes import choose_tokens, probe
 from .training import Row, evaluate, train
 from ..sweeps import sweep
 
-# %% ../../nbs/images/06b_canvases.ipynb #d78e0ae7
+# %% ../../nbs/images/06b_canvases.ipynb #194382f8
 CHOICES = ("all", "relevant", "attention", "random")
 
 
@@ -71,7 +71,7 @@ class Dealer:
         canvases = scatter(self.canvas, (255 * x).round().to(torch.uint8), g)
         return (canvases, y) if self.choice == "all" else (canvases, y, self.tokens(canvases, g))
 
-# %% ../../nbs/images/06b_canvases.ipynb #f2ed2477
+# %% ../../nbs/images/06b_canvases.ipynb #f5569390
 def mass_by_layer(
     vit: ViT,  # on canvases
     canvases: Images,  # to look at
@@ -87,7 +87,7 @@ def mass_over_training(history: Sequence[Row], start: Mapping[str, float], epoch
     rows = [start, *(history[round(len(history) * (i + 1) / epochs) - 1] for i in range(epochs))]
     return np.array([[row[name] for name in start] for row in rows])
 
-# %% ../../nbs/images/06b_canvases.ipynb #65d25cfc
+# %% ../../nbs/images/06b_canvases.ipynb #71cbd28c
 def fewer(
     data: Images,  # training images
     share: float,  # of each class to keep, in (0, 1]
@@ -105,7 +105,7 @@ def canvas_model(shown: Images, size: Size, seed: int) -> ViT:
     shape: dict[str, Any] = shape_of(shown, 2 * size.patches)
     return ViT(**shape, depth=size.depth, heads=4, width=size.width, hidden=2.0, seed=seed)
 
-# %% ../../nbs/images/06b_canvases.ipynb #8427ef87
+# %% ../../nbs/images/06b_canvases.ipynb #96ee4c6e
 def scattered(data: Images, layout: Canvas, seed: int) -> Images:
     "Pictures on canvases, the same distractors at every look."
     return replace(data, images=scatter(layout, data.images, generator(seed, len(data))))
@@ -125,7 +125,7 @@ def pilot_of(data: Images, watched: Images, layout: Canvas, size: Size, seed: in
     history = train(vit, data, recipe=dealer, validation=look, seed=seed, folder=folder, **options)
     return vit, history, mass_over_training(history, start, size.epochs)
 
-# %% ../../nbs/images/06b_canvases.ipynb #89df5a3d
+# %% ../../nbs/images/06b_canvases.ipynb #29ceb207
 def canvas_cell(
     arm: str,  # a choice of tokens
     seed: int,  # of images, places, start and order
@@ -159,13 +159,13 @@ def canvas_cell(
     found = report(vit, history, (shown, aside), len(data), chosen)
     return found | {"mass": (("epoch", "layer"), mass), "precision": precision}
 
-# %% ../../nbs/images/06b_canvases.ipynb #5f205a1c
+# %% ../../nbs/images/06b_canvases.ipynb #ff13ee93
 def report(vit: ViT, history: Sequence[Row], parts: Sequence[Images], images: int, chosen=(None, None)) -> dict:
     "Accuracy on test and validation canvases, and the cost of the training."
     accuracy, validation = (evaluate(vit, part, tokens=t)["accuracy"] for part, t in zip(parts, chosen, strict=True))
     return {"accuracy": accuracy, "validation": validation, "seconds": seconds(history, images), "images": images}
 
-# %% ../../nbs/images/06b_canvases.ipynb #58ad80c6
+# %% ../../nbs/images/06b_canvases.ipynb #3b2c4874
 def canvas_study(
     run: Run,  # images, seeds, store
     size: str | None = None,  # "quick", "middle" or "full"; None: the run's scale
@@ -178,7 +178,7 @@ def canvas_study(
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
     return judged(cell, list(arms), run, chosen).assign_attrs(uniform=0.25)
 
-# %% ../../nbs/images/06b_canvases.ipynb #5b7bcb34
+# %% ../../nbs/images/06b_canvases.ipynb #0fe92b19
 def plot_mass(
     study: xr.Dataset,  # of `canvas_study`
 ):
@@ -194,11 +194,11 @@ def plot_mass(
     ax.legend()
     return figure
 
-# %% ../../nbs/images/06b_canvases.ipynb #b0ebb85e
+# %% ../../nbs/images/06b_canvases.ipynb #55cf233d
 CURVES: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {  # values, choices
-    "keep": ((0.125, 0.25, 0.5, 0.75), ("attention", "random")),
+    "keep": ((0.125, 0.25, 0.5), ("attention", "random")),
     "share": ((0.25, 0.5, 1.0), CHOICES),
-    "noise": ((0.0, 0.25, 0.5), CHOICES),
+    "noise": ((0.0, 0.5), CHOICES),
 }
 
 
@@ -219,7 +219,7 @@ def curve_study(
     found = sweep(partial(at_rate, cell=cell, rates=rates), grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
     return found.assign_attrs(images=run.images, size=str(chosen), along=along)
 
-# %% ../../nbs/images/06b_canvases.ipynb #fb94192f
+# %% ../../nbs/images/06b_canvases.ipynb #ceaab385
 LABELS = {"keep": "share of tokens kept", "share": "training images", "noise": "noise on irrelevant patches (standard deviation)"}
 
 
@@ -238,7 +238,7 @@ def plot_curve(
     ax.legend()
     return figure
 
-# %% ../../nbs/images/06b_canvases.ipynb #719b6b4f
+# %% ../../nbs/images/06b_canvases.ipynb #cfb90ea5
 def images_needed(
     study: xr.Dataset,  # of `curve_study` along "share"
     accuracy: float,  # to be reached, in 0..1

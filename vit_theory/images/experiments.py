@@ -8,7 +8,7 @@ __all__ = ['VALIDATION', 'SIZES', 'CHOOSING', 'ARMS', 'TABLE_1', 'FIGURE_2', 'GA
            'random_attention', 'epochs_of_equal_time', 'last_model', 'logit_change', 'two_phase_cell', 'summary',
            'two_phase_study', 'plot_arms', 'plot_warmup']
 
-# %% ../../nbs/images/06_experiments.ipynb #ca6265e4
+# %% ../../nbs/images/06_experiments.ipynb #c881d638
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ from .training import Row, evaluate, train
 from .two_phase import to_attention, xavier
 from ..sweeps import sweep
 
-# %% ../../nbs/images/06_experiments.ipynb #bc4d4ee6
+# %% ../../nbs/images/06_experiments.ipynb #150188c9
 VALIDATION = 0.2  # share of the training images that is set apart
 
 
@@ -65,7 +65,7 @@ SIZES = {
     ("canvases", "full"): Size(None, None, 32, 100, 128, 4, 4, 128, (3e-4, 1e-3, 3e-3)),
 }
 
-# %% ../../nbs/images/06_experiments.ipynb #6e7f75d6
+# %% ../../nbs/images/06_experiments.ipynb #c384b133
 def resize(
     data: Images,  # of any size
     side: int,  # of the longer side afterwards, pixels
@@ -78,7 +78,7 @@ def resize(
     size = tuple(max(1, round(s * side / now)) for s in data.images.shape[2:])
     return replace(data, images=F.interpolate(data.images.float(), size, **kind).round().to(torch.uint8))
 
-# %% ../../nbs/images/06_experiments.ipynb #97dd0f43
+# %% ../../nbs/images/06_experiments.ipynb #b71e5137
 def variations(
     images: str,  # source of the images
 ) -> Recipe:
@@ -98,7 +98,7 @@ def pictures(
     test = load_images(images, "test", None if images == "digits" else size.test)
     return train_images, validation, resize(test, size.side)
 
-# %% ../../nbs/images/06_experiments.ipynb #3fa554d4
+# %% ../../nbs/images/06_experiments.ipynb #d81b63c3
 def shape_of(
     data: Images,  # of the size that the model is for
     patches: int,  # along a side of an image
@@ -108,7 +108,7 @@ def shape_of(
     patch = (size[0] // patches, size[1] // patches)
     return dict(image_size=size, patch=patch, channels=data.images.shape[1], classes=len(data.classes))
 
-# %% ../../nbs/images/06_experiments.ipynb #e7ec5592
+# %% ../../nbs/images/06_experiments.ipynb #0db2939f
 CHOOSING = 1000  # seed at which learning rates are chosen
 
 
@@ -137,7 +137,7 @@ def judged(
     found = sweep(partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds}, store=store, **options)
     return found.assign(rate=("arm", list(rates.values()))).assign_attrs(images=run.images, size=str(size))
 
-# %% ../../nbs/images/06_experiments.ipynb #b52af519
+# %% ../../nbs/images/06_experiments.ipynb #e95dae8b
 def one_device() -> str:
     "The device for an experiment, chosen once and without words."
     return "cuda" if torch.cuda.is_available() else "cpu"
@@ -158,7 +158,7 @@ def place(
     "Folder for the checkpoints of one training; None keeps none."
     return store / "trainings" / "-".join(str(part).replace(" ", "_") for part in key) if store else None
 
-# %% ../../nbs/images/06_experiments.ipynb #afe9905c
+# %% ../../nbs/images/06_experiments.ipynb #fb518f22
 @dataclass(frozen=True)
 class Arm:
     "A way to spend the epochs of two phases."
@@ -188,7 +188,7 @@ ARMS = {
 TABLE_1 = ("two-phase", "continued", "convolution", "attention", "two-phase, K=5", "continued, K=5", "convolution, K=5")
 FIGURE_2 = ("two-phase", "two-phase, no warm-up", "attention", "attention, no warm-up")
 
-# %% ../../nbs/images/06_experiments.ipynb #c63c4317
+# %% ../../nbs/images/06_experiments.ipynb #ce4bd300
 GAP = {"full": 8.0, "extra": 3.0}  # logit gap M at the transfer, by construction
 
 
@@ -214,7 +214,7 @@ def random_attention(
             layer.table.zero_()
     return other
 
-# %% ../../nbs/images/06_experiments.ipynb #75161ec3
+# %% ../../nbs/images/06_experiments.ipynb #2e47f78b
 def epochs_of_equal_time(
     convolution: ViT,  # of phase 1, left as it is
     attention: ViT,  # of phase 2, left as it is
@@ -227,7 +227,7 @@ def epochs_of_equal_time(
     c, a = (max(row["images_per_second"] for row in history) for history in speeds)
     return epochs + min(epochs, max(1, round(epochs * a / c)))
 
-# %% ../../nbs/images/06_experiments.ipynb #5da823aa
+# %% ../../nbs/images/06_experiments.ipynb #83364847
 def last_model(arm: Arm, first: ViT, seed: int) -> ViT:
     "The model of the last training, given that of phase 1 (trained, if the arm begins with it)."
     if arm.mixer == "convolution":
@@ -241,7 +241,7 @@ def logit_change(one: ViT, two: ViT, data: Images) -> float:
     with torch.no_grad():
         return float((two.to(x.device)(x) - one(x)).abs().max())
 
-# %% ../../nbs/images/06_experiments.ipynb #8ac92884
+# %% ../../nbs/images/06_experiments.ipynb #66907d9e
 def two_phase_cell(arm: str, seed: int, rate: float, images: str, size: Size, store: Path | None = None) -> dict:
     "One arm trained and tested -> accuracies, change at the transfer, cost, validation loss by epoch."
     a, (data, validation, test) = ARMS[arm], pictures(images, size, seed)
@@ -253,15 +253,15 @@ def two_phase_cell(arm: str, seed: int, rate: float, images: str, size: Size, st
         spent = seconds(train(first, data, epochs=epochs, seed=seed, folder=folder, **options), len(data))
         before = evaluate(first, test)["accuracy"]
     vit = last_model(a, copy.deepcopy(first), seed)
-    if a.first:
+    if a.first and a.mixer == "attention":
         transfer = logit_change(first, vit, test)
-    else:
+    if not a.first:
         epochs = epochs_of_equal_time(first, vit, data, epochs, **options) if a.equal_time else 2 * epochs
     options |= {"validation": validation, "warmup": a.warmup, "folder": place(store, arm, seed, rate)}
     history = train(vit, data, epochs=epochs, seed=seed + 1, **options)
     return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {"phase_1": before, "transfer": transfer}
 
-# %% ../../nbs/images/06_experiments.ipynb #22f1a21a
+# %% ../../nbs/images/06_experiments.ipynb #dfafebc4
 def summary(history: Sequence[Row], vit: ViT, test: Images, size: Size, spent: float) -> dict:
     "What a cell tells about its last training, the same form for all arms."
     curve = np.full(2 * size.epochs, np.nan)
@@ -276,7 +276,7 @@ def summary(history: Sequence[Row], vit: ViT, test: Images, size: Size, spent: f
         "loss": ("epoch", curve),
     }
 
-# %% ../../nbs/images/06_experiments.ipynb #0cb68006
+# %% ../../nbs/images/06_experiments.ipynb #096eb203
 def two_phase_study(
     run: Run,  # images, seeds, store
     size: str | None = None,  # "quick", "middle" or "full"; None: the run's scale
@@ -289,7 +289,7 @@ def two_phase_study(
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
     return judged(cell, list(arms), run, chosen, like={arm: ARMS[arm].like for arm in arms})
 
-# %% ../../nbs/images/06_experiments.ipynb #bc81d685
+# %% ../../nbs/images/06_experiments.ipynb #4f5d01bd
 def plot_arms(
     study: xr.Dataset,  # with accuracy[arm, seed]
 ):
@@ -303,7 +303,7 @@ def plot_arms(
     ax.set_xticklabels(list(study.arm.values), rotation=30, ha="right")
     return figure
 
-# %% ../../nbs/images/06_experiments.ipynb #09e6e0c2
+# %% ../../nbs/images/06_experiments.ipynb #863d0823
 def plot_warmup(
     study: xr.Dataset,  # of `two_phase_study`, with the arms `FIGURE_2`
 ):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CASES', 'shuffled', 'association', 'positions_cell', 'positions_study', 'plot_positional']
 
-# %% ../../nbs/images/06a_positions.ipynb #de9798c0
+# %% ../../nbs/images/06a_positions.ipynb #f3be5754
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from .model import ViT
 from .probes import probe
 from .training import evaluate, train
 
-# %% ../../nbs/images/06a_positions.ipynb #d41e8393
+# %% ../../nbs/images/06a_positions.ipynb #e5e18d2b
 CASES = ("content", "positional", "content, shuffled", "positional, shuffled", "uniform")
 
 
@@ -36,7 +36,7 @@ def shuffled(
     "All images with their patches in another order, the same for all."
     return [replace(part, images=permute(part.images, patch, order)) for part in parts]
 
-# %% ../../nbs/images/06a_positions.ipynb #5d8c8934
+# %% ../../nbs/images/06a_positions.ipynb #e5964101
 def association(vit: ViT, test: Images, order: Tensor, seed: int) -> tuple[float, float]:
     "Association score of the position encodings, and chance."
     seen = probe(vit, test.images[:8].to(vit.head.weight.device), order=order, seed=seed)
@@ -59,7 +59,7 @@ def positions_cell(arm: str, seed: int, rate: float, images: str, size: Size, st
     found |= {"before": before, "after": association(vit, test, order, seed)[0], "chance": chance}
     return found | {"seconds": seconds(history, len(data)), "parameters": sum(p.numel() for p in vit.parameters())}
 
-# %% ../../nbs/images/06a_positions.ipynb #618493b9
+# %% ../../nbs/images/06a_positions.ipynb #79162f17
 def positions_study(
     run: Run,  # images, seeds, store
     size: str | None = None,  # "quick", "middle" or "full"; None: the run's scale
@@ -69,9 +69,11 @@ def positions_study(
     if unknown := [arm for arm in arms if arm not in CASES]:
         raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(CASES)}")
     chosen = SIZES["positions", size or run.scale]
-    return judged(partial(positions_cell, images=run.images, size=chosen, store=run.store), list(arms), run, chosen)
+    cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)
+    # shuffling changes nothing else
+    return judged(cell, list(arms), run, chosen, like={arm: arm.split(",")[0] for arm in arms})
 
-# %% ../../nbs/images/06a_positions.ipynb #5fd92dbc
+# %% ../../nbs/images/06a_positions.ipynb #f801c019
 def plot_positional(
     study: xr.Dataset,  # of `positions_study`
 ):
