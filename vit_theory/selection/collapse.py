@@ -177,7 +177,7 @@ def collapsed_step(
     margin = rows.y * ((d * z).sum(-1) @ rows.to_kind)  # y_t F_t
     c = (-w * rows.y * (margin < 1)) @ rows.to_kind.mT  # c_r = c_t(r) phi_r
     dz = c[..., None] * d
-    gradients = {"W_O": a * (g.mT @ (c[..., None] * z)), "W_V": dz.mT @ P.mT}
+    gradients = {"W_O": a * ((c[..., None] * z).mT @ g).mT, "W_V": dz.mT @ P.mT}
     if "W_Q" in theta:
         dP = (dz @ V).mT
         ds = P * (dP - (P * dP).sum(1, keepdim=True))
