@@ -320,3 +320,16 @@ def test_shapes_that_disagree():
             call()
     with pytest.raises(ValueError, match="signs a for 7 positions"):
         random_model(positions=7)(x[:, :, :5])
+
+
+def test_rows_that_share_an_experiment_run_it_once(monkeypatch, tmp_path):
+    import xarray
+
+    import vit_theory.selection.claims as claims
+    from vit_theory.claims import Run
+
+    ran = []
+    monkeypatch.setattr(claims.robustness, "initial_error", lambda seeds, trials: ran.append(trials) or xarray.Dataset())
+    for row in claims.INITIAL:
+        row.experiment(Run(seeds=(97, 98, 99), store=tmp_path / row.id))
+    assert ran == [40]

@@ -132,9 +132,14 @@ def judge_dead_zone(measured: xr.Dataset) -> Judgement:
 
 # %% ../../nbs/selection/12_claims.ipynb #9a20f1c1
 @lru_cache(maxsize=1)
+def _attention_once(seeds: tuple[int, ...], trials: int, every: int) -> xr.Dataset:
+    "One experiment for the three rows, run once: every row has a store of its own, and this asks for none."
+    return dynamics.attention_during_training(seeds, trials=trials, every=every)
+
+
 def _attention(run: Run) -> xr.Dataset:
-    "One experiment for the three rows, run once."
-    return dynamics.attention_during_training(run.seeds, trials=_trials(run, 4, 24), every=40 if run.scale == "quick" else 20)
+    "Attention during training at the scale of the run."
+    return _attention_once(run.seeds, _trials(run, 4, 24), every=40 if run.scale == "quick" else 20)
 
 
 ATTENTION_CLAIMS = [
@@ -192,9 +197,14 @@ def _judge_error(which: str) -> Callable[[xr.Dataset], Judgement]:
 
 # %% ../../nbs/selection/12_claims.ipynb #39c91a2b
 @lru_cache(maxsize=1)
-def _initial(run: Run) -> xr.Dataset:
+def _initial_once(seeds: tuple[int, ...], trials: int) -> xr.Dataset:
     "One experiment for two rows, run once."
-    return robustness.initial_error(run.seeds, trials=_trials(run, 40, 120))
+    return robustness.initial_error(seeds, trials=trials)
+
+
+def _initial(run: Run) -> xr.Dataset:
+    "Errors of the initial model at the scale of the run."
+    return _initial_once(run.seeds, _trials(run, 40, 120))
 
 # %% ../../nbs/selection/12_claims.ipynb #b11766ef
 NOISE = Claim(
