@@ -7,7 +7,7 @@ __all__ = ['CHOICES', 'CURVES', 'LABELS', 'Dealer', 'mass_by_layer', 'mass_over_
            'layout_of', 'pilot_of', 'canvas_cell', 'report', 'canvas_study', 'plot_mass', 'curve_study', 'plot_curve',
            'images_needed']
 
-# %% ../../nbs/images/06b_canvases.ipynb #a97cb21b
+# %% ../../nbs/images/06b_canvases.ipynb #436dc916
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,6 @@ from ..claims import Run
 from ..figures import COLORS, subplots
 from .data import Canvas, Images, Recipe, augment, generator, load_images, scatter
 from vit_theory.images.experiments import (
-    SIZES,
     Size,
     at_rate,
     judged,
@@ -35,6 +34,7 @@ from vit_theory.images.experiments import (
     plot_arms,
     seconds,
     shape_of,
+    size_of,
     variations,
 )
 from .model import ViT
@@ -42,7 +42,7 @@ from .probes import choose_tokens, probe
 from .training import Row, evaluate, train
 from ..sweeps import sweep
 
-# %% ../../nbs/images/06b_canvases.ipynb #194382f8
+# %% ../../nbs/images/06b_canvases.ipynb #48f79010
 CHOICES = ("all", "relevant", "attention", "random")
 
 
@@ -71,7 +71,7 @@ class Dealer:
         canvases = scatter(self.canvas, (255 * x).round().to(torch.uint8), g)
         return (canvases, y) if self.choice == "all" else (canvases, y, self.tokens(canvases, g))
 
-# %% ../../nbs/images/06b_canvases.ipynb #f5569390
+# %% ../../nbs/images/06b_canvases.ipynb #7358d114
 def mass_by_layer(
     vit: ViT,  # on canvases
     canvases: Images,  # to look at
@@ -87,7 +87,7 @@ def mass_over_training(history: Sequence[Row], start: Mapping[str, float], epoch
     rows = [start, *(history[round(len(history) * (i + 1) / epochs) - 1] for i in range(epochs))]
     return np.array([[row[name] for name in start] for row in rows])
 
-# %% ../../nbs/images/06b_canvases.ipynb #71cbd28c
+# %% ../../nbs/images/06b_canvases.ipynb #4c7b0d7e
 def fewer(
     data: Images,  # training images
     share: float,  # of each class to keep, in (0, 1]
@@ -105,7 +105,7 @@ def canvas_model(shown: Images, size: Size, seed: int) -> ViT:
     shape: dict[str, Any] = shape_of(shown, 2 * size.patches)
     return ViT(**shape, depth=size.depth, heads=4, width=size.width, hidden=2.0, seed=seed)
 
-# %% ../../nbs/images/06b_canvases.ipynb #96ee4c6e
+# %% ../../nbs/images/06b_canvases.ipynb #cce2d1f9
 def scattered(data: Images, layout: Canvas, seed: int) -> Images:
     "Pictures on canvases, the same distractors at every look."
     return replace(data, images=scatter(layout, data.images, generator(seed, len(data))))
@@ -125,7 +125,7 @@ def pilot_of(data: Images, watched: Images, layout: Canvas, size: Size, seed: in
     history = train(vit, data, recipe=dealer, validation=look, seed=seed, folder=folder, **options)
     return vit, history, mass_over_training(history, start, size.epochs)
 
-# %% ../../nbs/images/06b_canvases.ipynb #29ceb207
+# %% ../../nbs/images/06b_canvases.ipynb #6dbae8a9
 def canvas_cell(
     arm: str,  # a choice of tokens
     seed: int,  # of images, places, start and order
@@ -159,26 +159,26 @@ def canvas_cell(
     found = report(vit, history, (shown, aside), len(data), chosen)
     return found | {"mass": (("epoch", "layer"), mass), "precision": precision}
 
-# %% ../../nbs/images/06b_canvases.ipynb #ff13ee93
+# %% ../../nbs/images/06b_canvases.ipynb #6f0cef21
 def report(vit: ViT, history: Sequence[Row], parts: Sequence[Images], images: int, chosen=(None, None)) -> dict:
     "Accuracy on test and validation canvases, and the cost of the training."
     accuracy, validation = (evaluate(vit, part, tokens=t)["accuracy"] for part, t in zip(parts, chosen, strict=True))
     return {"accuracy": accuracy, "validation": validation, "seconds": seconds(history, images), "images": images}
 
-# %% ../../nbs/images/06b_canvases.ipynb #3b2c4874
+# %% ../../nbs/images/06b_canvases.ipynb #74b26de4
 def canvas_study(
     run: Run,  # images, seeds, store
-    size: str | None = None,  # "quick", "middle" or "full"; None: the run's scale
+    size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
     arms: Sequence[str] = CHOICES,  # which choices of tokens
 ) -> xr.Dataset:
     "Accuracy by choice of tokens and seed, with the attention mass through training; ValueError for unknown choices."
     if unknown := [arm for arm in arms if arm not in CHOICES]:
         raise ValueError(f"arms={unknown} are unknown: use some of {', '.join(CHOICES)}")
-    chosen = SIZES["canvases", size or run.scale]
+    chosen = size_of("canvases", run, size)
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
     return judged(cell, list(arms), run, chosen).assign_attrs(uniform=0.25)
 
-# %% ../../nbs/images/06b_canvases.ipynb #0fe92b19
+# %% ../../nbs/images/06b_canvases.ipynb #3adc5f46
 def plot_mass(
     study: xr.Dataset,  # of `canvas_study`
 ):
@@ -194,7 +194,7 @@ def plot_mass(
     ax.legend()
     return figure
 
-# %% ../../nbs/images/06b_canvases.ipynb #55cf233d
+# %% ../../nbs/images/06b_canvases.ipynb #614e6fe7
 CURVES: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {  # values, choices
     "keep": ((0.125, 0.25, 0.5), ("attention", "random")),
     "share": ((0.25, 0.5, 1.0), CHOICES),
@@ -206,12 +206,12 @@ def curve_study(
     run: Run,  # images, seeds, store
     along: str,  # a name of `CURVES`
     rates: Mapping[str, float] | None = None,  # learning rate by choice; None: the first of the table
-    size: str | None = None,  # "quick", "middle" or "full"; None: the run's scale
+    size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
 ) -> xr.Dataset:
     "Accuracy[choice, seed, value] along keep rate, number of images, or noise; ValueError for an unknown curve."
     if along not in CURVES:
         raise ValueError(f"along={along!r} is unknown: use one of {', '.join(CURVES)}")
-    chosen, (values, arms) = SIZES["canvases", size or run.scale], CURVES[along]
+    chosen, (values, arms) = size_of("canvases", run, size), CURVES[along]
     rates = {arm: rates[arm] if rates else chosen.rates[0] for arm in arms}
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
     store = run.store / along if run.store else None
@@ -219,7 +219,7 @@ def curve_study(
     found = sweep(partial(at_rate, cell=cell, rates=rates), grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
     return found.assign_attrs(images=run.images, size=str(chosen), along=along)
 
-# %% ../../nbs/images/06b_canvases.ipynb #ceaab385
+# %% ../../nbs/images/06b_canvases.ipynb #f2a00f87
 LABELS = {"keep": "share of tokens kept", "share": "training images", "noise": "noise on irrelevant patches (standard deviation)"}
 
 
@@ -238,7 +238,7 @@ def plot_curve(
     ax.legend()
     return figure
 
-# %% ../../nbs/images/06b_canvases.ipynb #cfb90ea5
+# %% ../../nbs/images/06b_canvases.ipynb #8c944f57
 def images_needed(
     study: xr.Dataset,  # of `curve_study` along "share"
     accuracy: float,  # to be reached, in 0..1

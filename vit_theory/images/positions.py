@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CASES', 'shuffled', 'association', 'positions_cell', 'positions_study', 'plot_positional']
 
-# %% ../../nbs/images/06a_positions.ipynb #f3be5754
+# %% ../../nbs/images/06a_positions.ipynb #d105044d
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,12 +19,12 @@ from torch import Tensor
 from ..claims import Run
 from ..figures import COLORS, subplots
 from .data import Images, Recipe, generator, permute
-from .experiments import SIZES, Size, judged, one_device, pictures, place, seconds, shape_of
+from .experiments import Size, judged, one_device, pictures, place, seconds, shape_of, size_of
 from .model import ViT
 from .probes import probe
 from .training import evaluate, train
 
-# %% ../../nbs/images/06a_positions.ipynb #e5e18d2b
+# %% ../../nbs/images/06a_positions.ipynb #841ee96e
 CASES = ("content", "positional", "content, shuffled", "positional, shuffled", "uniform")
 
 
@@ -36,7 +36,7 @@ def shuffled(
     "All images with their patches in another order, the same for all."
     return [replace(part, images=permute(part.images, patch, order)) for part in parts]
 
-# %% ../../nbs/images/06a_positions.ipynb #e5964101
+# %% ../../nbs/images/06a_positions.ipynb #54cb538a
 def association(vit: ViT, test: Images, order: Tensor, seed: int) -> tuple[float, float]:
     "Association score of the position encodings, and chance."
     seen = probe(vit, test.images[:8].to(vit.head.weight.device), order=order, seed=seed)
@@ -59,21 +59,21 @@ def positions_cell(arm: str, seed: int, rate: float, images: str, size: Size, st
     found |= {"before": before, "after": association(vit, test, order, seed)[0], "chance": chance}
     return found | {"seconds": seconds(history, len(data)), "parameters": sum(p.numel() for p in vit.parameters())}
 
-# %% ../../nbs/images/06a_positions.ipynb #79162f17
+# %% ../../nbs/images/06a_positions.ipynb #54ae3bd8
 def positions_study(
     run: Run,  # images, seeds, store
-    size: str | None = None,  # "quick", "middle" or "full"; None: the run's scale
+    size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
     arms: Sequence[str] = CASES,  # which
 ) -> xr.Dataset:
     "Accuracy and association of content and positional attention, natural and shuffled, by seed; ValueError for unknown arms."
     if unknown := [arm for arm in arms if arm not in CASES]:
         raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(CASES)}")
-    chosen = SIZES["positions", size or run.scale]
+    chosen = size_of("positions", run, size)
     cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)
     # shuffling changes nothing else
     return judged(cell, list(arms), run, chosen, like={arm: arm.split(",")[0] for arm in arms})
 
-# %% ../../nbs/images/06a_positions.ipynb #f801c019
+# %% ../../nbs/images/06a_positions.ipynb #5edcc72f
 def plot_positional(
     study: xr.Dataset,  # of `positions_study`
 ):

@@ -1,0 +1,138 @@
+"""Experiments on real images: interrupted and resumed, images kept apart, bad requests. The notebooks have the rest."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from vit_theory.claims import Run
+from vit_theory.images import canvases, experiments, positions, training
+from vit_theory.images.canvases import Dealer, canvas_study, curve_study, layout_of
+from vit_theory.images.data import generator, load_images
+from vit_theory.images.experiments import ARMS, CHOOSING, SIZES, Size, judged, pictures, resize, two_phase_study
+from vit_theory.images.model import ViT
+from vit_theory.images.positions import positions_study
+from vit_theory.images.probes import choose_tokens
+from vit_theory.images.training import train
+
+QUIET = Run(seeds=(10,), progress=False)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    for name, change in {"two-phase": {}, "positions": {"depth": 1, "width": 8}, "canvases": {"width": 8}}.items():
+        row = replace(SIZES[name, "quick"], per_class=15, epochs=2, **change)
+        monkeypatch.setitem(SIZES, (name, "tiny"), row)
+
+
+SEEN = []
+
+
+def prefer(arm, seed, rate):
+    "Test accuracy prefers the one rate, validation the other."
+    SEEN.append((seed, rate))
+    return {"validation": rate, "accuracy": -rate}
+
+
+def files(folder):
+    return {path.parent.name: path.stat().st_mtime_ns for path in folder.rglob("checkpoint.safetensors")}
+
+
+@pytest.mark.parametrize("stop", [1, 4, 7])
+def test_a_study_that_was_stopped_gives_the_same_numbers(tmp_path, monkeypatch, stop):
+    whole = two_phase_study(QUIET, "tiny", ("two-phase", "continued", "attention"))
+    run, calls, one_epoch = replace(QUIET, store=tmp_path), [], training.one_epoch
+
+    def stopping(*arguments):
+        calls.append(1)
+        if len(calls) == stop:
+            raise KeyboardInterrupt
+        return one_epoch(*arguments)
+
+    monkeypatch.setattr(training, "one_epoch", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        two_phase_study(run, "tiny", ("two-phase", "continued", "attention"))
+    before = len(calls)
+    resumed = two_phase_study(run, "tiny", ("two-phase", "continued", "attention"))
+    # phase 1 serves two arms: 2 epochs each for it and two of the arms, 4 for attention alone
+    assert len(calls) - before == 10 - (stop - 1)
+    for name in ("accuracy", "validation", "loss", "phase_1", "transfer"):
+        np.testing.assert_array_equal(whole[name], resumed[name])
+
+
+def test_training_validation_and_test_images_are_kept_apart():
+    train_images, validation, test = pictures("digits", SIZES["positions", "quick"], 3)
+    keys = [{image.numpy().tobytes() for image in part.images} for part in (train_images, validation, test)]
+    assert not keys[0] & keys[1] and not keys[0] & keys[2] and not keys[1] & keys[2]
+    assert train_images.labels.bincount().tolist() == [40] * 10
+
+
+def test_rates_are_chosen_without_test_images_or_judged_seeds():
+    SEEN.clear()
+    size = Size(1, 1, 8, 1, 1, 4, 1, None, (0.1, 0.2))
+    found = judged(prefer, ["only"], replace(QUIET, seeds=(0, 1)), size)
+    assert found.rate.values.tolist() == [0.2]
+    assert SEEN == [(CHOOSING, 0.1), (CHOOSING, 0.2), (0, 0.2), (1, 0.2)]
+
+
+def test_arms_that_vary_another_name_one_that_exists():
+    assert all(arm.like in ("", *ARMS) and not (arm.like and ARMS[arm.like].like) for arm in ARMS.values())
+
+
+def test_the_pilot_is_trained_once(tmp_path):
+    run = replace(QUIET, store=tmp_path)
+    canvas_study(run, "tiny", ("all",))
+    first = files(tmp_path)
+    canvas_study(replace(run, store=tmp_path / "second"), "tiny", ("attention",))
+    curve_study(run, "keep", size="tiny")
+    after = files(tmp_path / "trainings")
+    assert len(first) == 1 and all(after[name] == when for name, when in first.items())
+    assert sorted(name.split("-")[0] for name in after) == ["all", *["attention"] * 3, *["random"] * 3]
+
+
+def test_attention_chooses_as_the_pilot_does():
+    size = SIZES["canvases", "quick"]
+    layout, digits = layout_of(size, 0.0, 0), load_images("digits", per_class=3)
+    pilot = canvases.canvas_model(canvases.scattered(digits, layout, 0), size, 0)
+    dealer = Dealer(layout, experiments.variations("digits"), "attention", 12, pilot)
+    x, _, tokens = dealer(digits.images, digits.labels, 10, generator(1))
+    assert torch.equal(tokens, choose_tokens(pilot, x, 12))
+
+
+def test_the_diary_takes_what_a_function_says(tmp_path):
+    digits, settings = load_images("digits", per_class=10), dict(epochs=2, batch=50, device="cpu", progress=False)
+    norm = lambda vit: {"norm": float(vit.head.weight.detach().norm())}  # noqa: E731
+    vit = ViT(8, 4, 1, 10, depth=1, heads=2, width=8)
+    history = train(vit, digits, validation=norm, folder=tmp_path, **settings)
+    assert history[-1]["norm"] == norm(vit)["norm"] and history[0]["norm"] != history[1]["norm"]
+    assert "norm" in (tmp_path / "history.csv").read_text().splitlines()[0]
+    # a training that is finished is read, not done again
+    assert train(vit, digits, validation=norm, folder=tmp_path, **settings) == history
+
+
+def test_sizes_of_images():
+    digits = load_images("digits", per_class=2)
+    for side in (4, 8, 12, 16):
+        other = resize(digits, side)
+        assert other.images.shape == (20, 1, side, side) and other.images.dtype == torch.uint8
+        assert abs(float(other.images.float().mean() - digits.images.float().mean())) < 6
+    oblong = replace(digits, images=digits.images[:, :, :4])
+    assert resize(oblong, 16).images.shape == (20, 1, 8, 16)
+
+
+@pytest.mark.parametrize("study", [two_phase_study, positions_study, canvas_study])
+def test_wrong_requests(study):
+    with pytest.raises(ValueError, match="arms=\\['neither'\\] are unknown"):
+        study(QUIET, "tiny", ("neither",))
+    with pytest.raises(ValueError, match="size='huge' is unknown"):
+        study(QUIET, "huge")
+
+
+def test_shuffled_images_are_those_of_the_order():
+    data = load_images("digits", per_class=2)
+    order = torch.randperm(16, generator=generator(0))
+    (shuffled,) = positions.shuffled([data], (2, 2), order)
+    assert torch.equal(shuffled.images[:, :, :2, :2].flatten(), torch.stack([
+        image[:, 2 * (int(order[0]) // 4) :, 2 * (int(order[0]) % 4) :][:, :2, :2] for image in data.images
+    ]).flatten())  # fmt: skip
