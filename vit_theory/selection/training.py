@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['ATTENTION', 'hinge_gradient', 'fit', 'evaluate', 'attention_mass']
 
-# %% ../../nbs/selection/03_training.ipynb #82d60594
+# %% ../../nbs/selection/03_training.ipynb #d0db28f0
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, log
@@ -20,7 +20,7 @@ from .data import TokenSample
 from .model import ShallowViT, _check_tokens, kept_tokens
 from ..trials import CACHE, Batches, History, Rate, chunks, descend, join, trial_generators
 
-# %% ../../nbs/selection/03_training.ipynb #dc33b137
+# %% ../../nbs/selection/03_training.ipynb #0735a0df
 @dataclass
 class _Prepared:
     "Samples as the step takes them: kept tokens, signs, and the weight of every query in the output."
@@ -49,7 +49,7 @@ class _Prepared:
         some = {name: value[:, rows].clone(memory_format=torch.contiguous_format) for name, value in self.per_sample().items()}
         return replace(self, **some)
 
-# %% ../../nbs/selection/03_training.ipynb #ca3bb02a
+# %% ../../nbs/selection/03_training.ipynb #78b35fc2
 def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, attention: str) -> _Prepared:
     "Check samples, remove tokens, and find what of the signs is needed."
     _check_samples(model, x, y, attention)
@@ -72,7 +72,7 @@ def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, atten
         weight, valid = 1 / x.shape[2], None
     return _Prepared(x, y, a, weight, valid, x.square().sum(-1).amax((1, 2)))
 
-# %% ../../nbs/selection/03_training.ipynb #a3b5165f
+# %% ../../nbs/selection/03_training.ipynb #27c04002
 ATTENTION = ("trained", "frozen", "uniform")
 
 
@@ -86,7 +86,7 @@ def _check_samples(model: ShallowViT, x: Tensor, y: Tensor, attention: str) -> N
     if attention not in ATTENTION:
         raise ValueError(f"attention={attention!r} is none of {', '.join(map(repr, ATTENTION))}")
 
-# %% ../../nbs/selection/03_training.ipynb #fdcfc00d
+# %% ../../nbs/selection/03_training.ipynb #e16495da
 class _Columns:
     "One column a token, in two arrangements: samples side by side [g, p, b*n], and each sample apart [g*b, p, n]."
 
@@ -104,7 +104,7 @@ class _Columns:
         self._each.copy_(self._side)
         return self.each
 
-# %% ../../nbs/selection/03_training.ipynb #4479f240
+# %% ../../nbs/selection/03_training.ipynb #c90fc854
 class _Work:
     "The memory of a step on the samples `s`; works of the same shape share it through `pool`."
 
@@ -134,7 +134,7 @@ class _Work:
         self.U_side, self.sum_E = self.U.side[:, :d], self.U.side[:, d:]
         self.f_each, self.c_side = self.f.view(len(self.f), d, *self.c.shape[1:]), self.c.flatten(1)[:, None]
 
-# %% ../../nbs/selection/03_training.ipynb #2b3cca8b
+# %% ../../nbs/selection/03_training.ipynb #6b14e7b0
 def _exponentials(work: _Work, A: Tensor) -> None:
     "2^P in place, after subtracting a query's largest logit in trials where 2^P might overflow."
     P, s = work.P, work.s
@@ -157,7 +157,7 @@ def _mix(work: _Work, A: Tensor) -> None:
     _exponentials(work, A)
     torch.bmm(work.tokens, work.P, out=work.Y.each)
 
-# %% ../../nbs/selection/03_training.ipynb #4cc42534
+# %% ../../nbs/selection/03_training.ipynb #3aad37ae
 def _vote(work: _Work, M: Tensor) -> None:
     "G = a 1[M Y > 0] and D = M^T G; signs that all positions share are left out of G and folded into M."
     a = work.s.a
@@ -176,7 +176,7 @@ def _attention_slope(work: _Work) -> Tensor:
     U = torch.addcmul(work.U_side, work.sum_E, work.y, value=-1)
     return torch.bmm(work.queries, U.mT)
 
-# %% ../../nbs/selection/03_training.ipynb #45e599eb
+# %% ../../nbs/selection/03_training.ipynb #5b49f841
 def _forward(work: _Work, A: Tensor, M: Tensor) -> Tensor:
     "The margins y F of all samples, [g, b]."
     s = work.s
@@ -208,7 +208,7 @@ def _backward(work: _Work, A: Tensor, M: Tensor, batch: int) -> tuple[Tensor, Te
     work.D.mul_(work.c_side / work.r)
     return margin, _attention_slope(work), dM
 
-# %% ../../nbs/selection/03_training.ipynb #31f02708
+# %% ../../nbs/selection/03_training.ipynb #198d7d3d
 def _cost(x: Tensor, neurons: int) -> int:
     "Bytes that a step works on for each sample of the tokens x [g, b, n, d]."
     n, d = x.shape[2:]
@@ -222,7 +222,7 @@ def _works(s: _Prepared, neurons: int, attention: str, pool: dict[tuple, Tensor]
     pieces = [s] if size == b else [s.take(slice(i, i + size)) for i in range(0, b, size)]
     return [_Work(piece, neurons, attention, pool) for piece in pieces]
 
-# %% ../../nbs/selection/03_training.ipynb #b30e65dd
+# %% ../../nbs/selection/03_training.ipynb #aae361e0
 def _products(W: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     "All that a step needs of the weights: A = W_Q^T W_K, in powers of two, and M = W_O W_V."
     return torch.bmm(W["W_Q"].mT, W["W_K"]).mul_(1 / log(2)), torch.bmm(W["W_O"], W["W_V"])
@@ -239,12 +239,13 @@ def _step(works: list[_Work], W: dict[str, Tensor]) -> tuple[dict[str, Tensor], 
     A, M = _products(W)
     batch = sum(work.s.y.shape[1] for work in works)
     margins, dAs, dMs = zip(*(_backward(work, A, M, batch) for work in works), strict=True)
-    margin, dA, dM = torch.cat(margins, 1), sum(dAs[1:], dAs[0]), sum(dMs[1:], dMs[0])
+    margin = torch.cat(margins, 1) if len(works) > 1 else margins[0]
+    dA, dM = sum(dAs[1:], dAs[0]), sum(dMs[1:], dMs[0])
     slopes = {"W_Q": torch.bmm(W["W_K"], dA.mT), "W_K": torch.bmm(W["W_Q"], dA)}
     slopes |= {"W_V": torch.bmm(W["W_O"].mT, dM), "W_O": torch.bmm(dM, W["W_V"].mT)}
     return {"loss": (1 - margin).clamp_(min=0).mean(1), "margin": margin.mean(1)}, slopes
 
-# %% ../../nbs/selection/03_training.ipynb #42966c5c
+# %% ../../nbs/selection/03_training.ipynb #3631599d
 def hinge_gradient(
     model: ShallowViT,
     x: Float[Tensor, "g b L d"],  # tokens
@@ -263,12 +264,12 @@ def _weights(model: ShallowViT) -> dict[str, Tensor]:
     "The weights that are trained."
     return {"W_Q": model.W_Q, "W_K": model.W_K, "W_V": model.W_V, "W_O": model.W_O}
 
-# %% ../../nbs/selection/03_training.ipynb #cc99d23c
+# %% ../../nbs/selection/03_training.ipynb #fd3b39d5
 def _per_trial(rate: Rate, rows: slice) -> Rate:
     "The learning rates of the trials `rows`."
     return rate[rows] if isinstance(rate, Tensor) and rate.ndim else rate
 
-# %% ../../nbs/selection/03_training.ipynb #7799a44d
+# %% ../../nbs/selection/03_training.ipynb #aec6e3e2
 def fit(
     model: ShallowViT,  # where to start; left alone
     x: Float[Tensor, "g N L d"],  # training tokens
@@ -297,16 +298,22 @@ def fit(
     weights, history = join([_fit_chunk(model, samples, rates, rows, where, observe, whole, options) for rows in pieces])
     return replace(model, **weights), history
 
-# %% ../../nbs/selection/03_training.ipynb #ade0447c
-def _deal(s: _Prepared, rows: Int[Tensor, "g b"], works: list[_Work]) -> None:
-    "Copy the samples `rows` of each trial."
-    number = rows + torch.arange(len(rows), device=rows.device)[:, None] * s.y.shape[1]
-    for work, some in zip(works, number.split([work.s.y.shape[1] for work in works], 1), strict=True):
-        places, some = work.s.per_sample(), some.flatten()
-        for name, value in s.per_sample().items():
-            torch.index_select(value.flatten(0, 1), 0, some, out=places[name].flatten(0, 1))
+# %% ../../nbs/selection/03_training.ipynb #e24472ad
+def _dealer(s: _Prepared, works: list[_Work]) -> Callable[[Int[Tensor, "g b"]], None]:
+    "A function that copies the samples `rows` of each trial to where the works look."
+    first = torch.arange(len(s.y), device=s.y.device)[:, None] * s.y.shape[1]
+    sizes, source = [work.s.y.shape[1] for work in works], s.per_sample()
+    copies = [[(source[name].flatten(0, 1), place.flatten(0, 1)) for name, place in w.s.per_sample().items()] for w in works]
 
-# %% ../../nbs/selection/03_training.ipynb #5341bbfa
+    def deal(rows):
+        for some, pairs in zip((rows.to(first.device) + first).split(sizes, 1), copies, strict=True):
+            number = some.flatten()
+            for value, place in pairs:
+                torch.index_select(value, 0, number, out=place)
+
+    return deal
+
+# %% ../../nbs/selection/03_training.ipynb #17f4998a
 def _fit_chunk(model, samples, rates, rows, where, observe, whole, options) -> tuple[dict[str, Tensor], History]:
     "Train the trials `rows`."
     batch, seed, first, attention, pool = where
@@ -315,11 +322,11 @@ def _fit_chunk(model, samples, rates, rows, where, observe, whole, options) -> t
     weights, a = {name: value[rows] for name, value in _weights(model).items()}, model.a[rows]
     sizes = (model.W_O.shape[1], attention, pool)
     works = _works(own if batches.full else own.take(slice(batch)), *sizes)
-    everything = _works(own, *sizes) if whole else []
+    deal, everything = _dealer(own, works), _works(own, *sizes) if whole else []
 
     def gradient(theta, _):
         if not batches.full:
-            _deal(own, batches.next().to(own.x.device), works)
+            deal(batches.next())
         return _step(works, theta)
 
     def look(theta):
@@ -330,7 +337,7 @@ def _fit_chunk(model, samples, rates, rows, where, observe, whole, options) -> t
     lrs = {"W_Q": attention_lr, "W_K": attention_lr, "W_V": lr, "W_O": lr}
     return descend(weights, gradient, lr=lrs, observe=look if whole or observe else None, **options)
 
-# %% ../../nbs/selection/03_training.ipynb #50871c75
+# %% ../../nbs/selection/03_training.ipynb #e407da23
 def evaluate(
     model: ShallowViT,
     data: TokenSample,
@@ -352,7 +359,7 @@ def evaluate(
         "success": (~wrong.any(1)).to(margins),
     }
 
-# %% ../../nbs/selection/03_training.ipynb #840bbfe6
+# %% ../../nbs/selection/03_training.ipynb #336da958
 def attention_mass(
     model: ShallowViT,
     data: TokenSample,  # as `TokenData.sample` returns it
