@@ -8,11 +8,11 @@ __all__ = ['GAUSSIAN_ERROR', 'GAUSSIAN_DROP', 'FIGURE_2', 'EIGHTH', 'REGION', 'N
            'THEOREM_4_1_SAMPLE', 'SAMPLE_RISE', 'SAMPLE_SIZE', 'SAME', 'KIND_RATIO', 'CONTIGUITY', 'UNLEARNED_DROP',
            'DIAGONAL', 'GENERALIZES', 'NEAR_CHANCE', 'NON_ASSOCIATING', 'LEARNABLE', 'TOO_MANY', 'LOST_DROP', 'MARKS',
            'LOSS_OF_DROP', 'SAME_ERROR', 'LONG_TRAINING', 'BOLD_FACTOR', 'BOLD', 'TRANSFER_ERROR', 'TRANSFER_RATIO',
-           'THEOREM_5_1', 'CLAIMS', 'verdict', 'judge_figure_2', 'regression_cell', 'measure_theorem_3_1',
-           'judge_theorem_3_1', 'plot_theorem_3_1', 'witness_cell', 'own_in_top', 'measure_theorem_3_2',
-           'judge_theorem_3_2', 'plot_theorem_3_2', 'judge_learning', 'judge_idealized', 'judge_sample_size',
-           'judge_contiguity', 'judge_diagonal', 'judge_non_associating', 'judge_marks', 'judge_long_training',
-           'judge_bold', 'judge_transfer']
+           'UNMOVED', 'THEOREM_5_1', 'CLAIMS', 'verdict', 'note_figure_2', 'judge_figure_2', 'regression_cell',
+           'measure_theorem_3_1', 'judge_theorem_3_1', 'plot_theorem_3_1', 'witness_cell', 'own_in_top',
+           'measure_theorem_3_2', 'judge_theorem_3_2', 'plot_theorem_3_2', 'judge_learning', 'judge_idealized',
+           'judge_sample_size', 'judge_contiguity', 'judge_diagonal', 'judge_non_associating', 'judge_marks',
+           'judge_long_training', 'judge_bold', 'judge_transfer']
 
 # %% ../../nbs/association/09_claims.ipynb #68bfba96
 from typing import TYPE_CHECKING
@@ -53,19 +53,31 @@ def verdict(
 GAUSSIAN_ERROR, GAUSSIAN_DROP = 0.06, 0.5
 
 
+def note_figure_2(small, apart, steps: int) -> str:
+    "What the two starts of the ordinary ViT say: did the error become small, did the Gram matrix stay free of the sets."
+    if not bool(small.any()):
+        return f"The ordinary ViT needs more than {steps} steps for a small error; the simplified model shows both halves."
+    size = [f"{start}: {'a small' if low else 'no small'} error" for start, low in small.to_series().items()]
+    gram = [f"a Gram matrix that {'does not associate' if free else 'associates'}" for free in apart.values]
+    texts = [f"{one} and {two}" for one, two in zip(size, gram, strict=True)]
+    return f"The ordinary ViT hangs on its initial values. {'; '.join(texts).capitalize()}."
+
+
 def judge_figure_2(ds: xr.Dataset) -> Judgement:
-    "Small error and no association, for the simplified model and for the ordinary ViT."
-    end = ds.isel(step=-1)
+    "Small error and no association, for the simplified model and for the ordinary ViT from both of its starts."
+    end = ds.isel(step=-1, vit_step=-1)
     simple = bool(((end["test_error"] <= GAUSSIAN_ERROR) & (end["margin"] <= 0) & (end["drop"] <= GAUSSIAN_DROP)).all())
-    apart = bool(((ds["vit_exact"] == 0) & (ds["vit_drop"] <= GAUSSIAN_DROP)).all())
-    ordinary = apart and bool((ds["vit_error"] <= GAUSSIAN_ERROR).all())
-    measured = (f"simplified model: error {spread(end['test_error'], 3)}, drop {spread(end['drop'], 2)}; ordinary ViT: error "
-                f"{spread(ds['vit_error'], 3)}, drop of the Gram matrix {spread(ds['vit_drop'], 2)}; sum over all patches: "
-                f"{float(ds['linear'].mean()):.3f}; chance of drop {ds.attrs['chance_drop']:.2f}; {ds.sizes['seed']} "
-                f"seeds")  # fmt: skip
-    note = ("" if ordinary else "The ordinary ViT does not get below the linear level here; only the simplified model shows "
-                               "both halves.")
-    return Judgement(verdict(simple and apart, ordinary), measured, note)
+    small = (end["vit_error"] <= GAUSSIAN_ERROR).all("seed")
+    apart = ((end["vit_exact"] == 0) & (end["vit_drop"] <= GAUSSIAN_DROP)).all("seed")
+    vits = [f"ordinary ViT, {start}: error {spread(vit['vit_error'], 3)}, drop of the Gram matrix {spread(vit['vit_drop'], 2)}, "
+            f"of the logits between positions {spread(vit['vit_near'], 2)}, of minus these {spread(vit['vit_far'], 2)}"
+            for start in ds["start"].values for vit in [end.sel(start=start)]]  # fmt: skip
+    measured = (f"simplified model: error {spread(end['test_error'], 3)}, drop {spread(end['drop'], 2)}; {'; '.join(vits)}; "
+                f"sum over all patches: {float(ds['linear'].mean()):.3f}; chance of drop {ds.attrs['chance_drop']:.2f}; "
+                f"{ds.sizes['seed']} seeds")  # fmt: skip
+    whole = bool((small & apart).all())
+    note = "" if whole else note_figure_2(small, apart, int(ds["vit_step"][-1]))
+    return Judgement(verdict(simple and bool(apart.any()), whole), measured, note)
 
 # %% ../../nbs/association/09_claims.ipynb #e9806312
 FIGURE_2 = Claim(
@@ -444,28 +456,24 @@ BOLD = Claim(
 
 # %% ../../nbs/association/09_claims.ipynb #00aeeb69
 TRANSFER_ERROR, TRANSFER_RATIO = 0.03, 10
+UNMOVED = ("Attentions that know the sets without associating transfer as well: the gain is the structure's, not patch "
+           "association's.")  # fmt: skip
 
 
 def judge_transfer(ds: xr.Dataset) -> Judgement:
     "Images needed with learned attention and from scratch, and what the other attentions do."
     need = {arm: images_needed(ds["error"].sel(arm=arm), TRANSFER_ERROR) for arm in ds["arm"].values}
-    ratio = need["scratch"] / need["learned"]
+    ratio, drop = need["scratch"] / need["learned"], ds["drop"].mean("seed")
     core = bool((ratio >= TRANSFER_RATIO).all() and need["other partition"].isnull().all())
     alone = bool((need["not associating"] > need["learned"]).all() and (need["next set"] > need["learned"]).all())
-    words = {arm: ", ".join("never" if np.isnan(n) else str(int(n)) for n in values.values) for arm, values in need.items()}
-    texts = [f"{arm}: {text}" for arm, text in words.items()]
-    drop = ds["drop"].mean("seed")
+    texts = [f"{arm}: {', '.join('never' if np.isnan(n) else str(int(n)) for n in need[arm].values)}" for arm in need]
+    drops = [f"{arm} {float(drop.sel(attention=arm)):.2f}" for arm in ("learned", "next set", "not associating")]
     measured = (f"images to reach an error of {TRANSFER_ERROR}, by seed: {'; '.join(texts)}; ratio scratch / learned "
-                f"{', '.join(f'{r:.0f}' for r in ratio.values)}; mean drop scores: learned "
-                f"{float(drop.sel(attention='learned')):.2f}, next set "
-                f"{float(drop.sel(attention='next set')):.2f}, not associating "
-                f"{float(drop.sel(attention='not associating')):.2f}")  # fmt: skip
-    note = ("" if alone else "Attentions that know the sets without associating transfer as well: the gain is the structure's, "
-                             "not "
-            "patch association's.")  # fmt: skip
+                f"{', '.join(f'{r:.0f}' for r in ratio.values)}; mean drop scores: {', '.join(drops)}")  # fmt: skip
+    note = "" if alone else UNMOVED
     return Judgement(verdict(core, alone), measured, note)
 
-
+# %% ../../nbs/association/09_claims.ipynb #1c87bbfc
 THEOREM_5_1 = Claim(
     "B-theorem-5.1", "B", "Theorem 5.1",
     "Attention with patch association, learned on one data set, transfers sample-efficiently to another with the same sets and "

@@ -337,7 +337,7 @@ class LabelledPatches:
     x: Float[Tensor, "n D d"]  # patches
     y: Float[Tensor, "n"]  # labels, -1 or +1
 
-
+# %% ../../nbs/association/01_data.ipynb #ffbb2592
 class GaussianData:
     "Gaussian patches labelled by the sign of a one-hidden-layer convolution with cubic activation (B, Figure 2)."
 

@@ -141,7 +141,7 @@ SLOPE = 0.15  # distance of the scatter's exponent from -1/2
 
 
 def measure_early(run: Run) -> xr.Dataset:
-    sizes, prune = ([1000, 4000, 16_000], 1e-8) if run.scale == "quick" else ([5000, 20_000, 80_000], 1e-10)
+    sizes, prune = ([2000, 8000, 32_000], 1e-8) if run.scale == "quick" else ([5000, 20_000, 80_000], 1e-10)
     return ex.finite_samples(sizes, run.seeds, prune=prune, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
 
 
@@ -271,7 +271,7 @@ LOW = 0.01  # error that counts as learned
 
 def measure_million(run: Run) -> xr.Dataset:
     if run.scale == "quick":
-        return seeded(partial(ex.scaled, draws=4000), run, patches=[1024, 32_768, 1_000_000])
+        return seeded(partial(ex.scaled, draws=10_000), run, patches=[1024, 32_768, 1_000_000])
     sizes = [1024, 4096, 16_384, 65_536, 262_144, 1_000_000]
     return seeded(partial(ex.scaled, steps=800, draws=10_000, rate=2.5), run, patches=sizes)
 

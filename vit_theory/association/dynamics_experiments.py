@@ -318,7 +318,7 @@ def plot_finite_samples(
         look = dict(color=COLORS[color], fmt="o-", markersize=3, label=f"N = {samples:,}")
         axes[0].errorbar(data.step, mean, here.gamma.std("seed"), **look)
         axes[1].errorbar(data.step[1:], spread[1:], **look)
-    axes[0].set(xlabel="step", ylabel="gamma: mean of entries in sets")
+    axes[0].set(xlabel="step", ylabel="mean entry inside sets")
     axes[1].set(xlabel="step", ylabel="their standard deviation", yscale="log")
     for ax in axes:
         legend_above(ax)
@@ -391,6 +391,6 @@ def plot_scaled(
             axes[2].plot(path.step, path.alpha * patches ** (1 / 3), color=COLORS[color], linewidth=0.9)
     axes[0].set(xlabel="step", ylabel="test error", ylim=(1e-4, 0.5))
     axes[1].set(xlabel="step", ylabel="gamma", ylim=(-0.2, 10))
-    axes[2].set(xlabel="step", ylabel="alpha times D to the power 1/3")
+    axes[2].set(xlabel="step", ylabel=r"alpha $\cdot\; D^{1/3}$")
     legend_above(axes[0], ncols=2, fontsize=8)
     return figure

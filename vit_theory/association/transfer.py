@@ -171,18 +171,24 @@ def images_needed(
 
 # %% ../../nbs/association/08c_transfer.ipynb #70227abc
 def plot_transfer(ds: xr.Dataset) -> "Figure":
-    "Test error on the new task against its number of images, and what it takes to reach a given error."
-    figure, (error, need) = subplots(1, 2, width=4.2, height=3.2)
+    "Test error on the new task against its number of images, the images it takes to reach an error, and their ratio."
+    figure, (error, need, saved) = subplots(1, 3, width=3.6, height=3.2)
     for arm, color in ARMS.items():
         draw_band(error, ds["count"], ds["error"].sel(arm=arm), color, arm)
     error.axhline(ds.attrs["floor"], color="0.4", linestyle=":", label="labelling function")
     error.set(yscale="log", ylabel="test error on the new task")
     count_axis(error, ds["count"].values)
-    error.legend(fontsize=6, ncols=2)
+    error.legend(fontsize=6, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     targets = np.geomspace(0.01, 0.1, 12)
+    needed = xr.concat([images_needed(ds["error"], t) for t in targets], "target")
     for arm in ("scratch", "learned"):
-        needed = xr.concat([images_needed(ds["error"].sel(arm=arm), t) for t in targets], "target")
-        draw_band(need, targets, needed, ARMS[arm], arm)
-    need.set(xscale="log", yscale="log", xlabel="test error to reach", ylabel="images needed")
+        draw_band(need, targets, needed.sel(arm=arm), ARMS[arm], arm)
+    draw_band(saved, targets, needed.sel(arm="scratch") / needed.sel(arm="learned"), "black", "scratch / learned")
+    need.set(ylabel="images needed")
+    saved.set(ylabel="images, scratch / learned")
+    for axis in (need, saved):
+        axis.set(xscale="log", yscale="log", xlabel="test error to reach")
+        axis.set_xticks([0.01, 0.02, 0.05, 0.1], ["1%", "2%", "5%", "10%"])
+        axis.minorticks_off()
     need.legend(fontsize=7)
     return figure
