@@ -8,7 +8,7 @@ __all__ = ['VALIDATION', 'SIZES', 'CHOOSING', 'ARMS', 'TABLE_1', 'FIGURE_2', 'GA
            'random_attention', 'epochs_of_equal_time', 'last_model', 'logit_change', 'two_phase_cell', 'summary',
            'two_phase_study', 'plot_arms', 'plot_warmup']
 
-# %% ../../nbs/images/06_experiments.ipynb #fbd6a4c7
+# %% ../../nbs/images/06_experiments.ipynb #065eab8e
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ from .training import Row, evaluate, train
 from .two_phase import to_attention, xavier
 from ..sweeps import sweep
 
-# %% ../../nbs/images/06_experiments.ipynb #fa2a0d38
+# %% ../../nbs/images/06_experiments.ipynb #13964512
 VALIDATION = 0.2  # share of the training images that is set apart
 
 
@@ -68,7 +68,7 @@ SIZES = {
     ("canvases", "full"): Size(None, None, 32, 100, 128, 4, 4, 128, (3e-4, 1e-3, 3e-3)),
 }
 
-# %% ../../nbs/images/06_experiments.ipynb #d299c61f
+# %% ../../nbs/images/06_experiments.ipynb #6b08f0fe
 def size_of(
     experiment: str,  # "two-phase", "positions" or "canvases"
     run: Run,  # its scale and images
@@ -81,7 +81,7 @@ def size_of(
         raise ValueError(f"size={size!r} is unknown: use one of {', '.join(name for kind, name in SIZES if kind == experiment)}")
     return row
 
-# %% ../../nbs/images/06_experiments.ipynb #91e21fab
+# %% ../../nbs/images/06_experiments.ipynb #e79ffa59
 def resize(
     data: Images,  # of any size
     side: int,  # of the longer side afterwards, pixels
@@ -94,7 +94,7 @@ def resize(
     size = tuple(max(1, round(s * side / now)) for s in data.images.shape[2:])
     return replace(data, images=F.interpolate(data.images.float(), size, **kind).round().to(torch.uint8))
 
-# %% ../../nbs/images/06_experiments.ipynb #c33a2962
+# %% ../../nbs/images/06_experiments.ipynb #c1ca9d45
 def variations(
     images: str,  # source of the images
 ) -> Recipe:
@@ -114,7 +114,7 @@ def pictures(
     test = load_images(images, "test", None if images == "digits" else size.test)
     return train_images, validation, resize(test, size.side)
 
-# %% ../../nbs/images/06_experiments.ipynb #576307ac
+# %% ../../nbs/images/06_experiments.ipynb #aaae7478
 def shape_of(
     data: Images,  # of the size that the model is for
     patches: int,  # along a side of an image
@@ -124,7 +124,7 @@ def shape_of(
     patch = (size[0] // patches, size[1] // patches)
     return dict(image_size=size, patch=patch, channels=data.images.shape[1], classes=len(data.classes))
 
-# %% ../../nbs/images/06_experiments.ipynb #a4076916
+# %% ../../nbs/images/06_experiments.ipynb #b81672f9
 CHOOSING = 1000  # seed at which learning rates are chosen
 
 
@@ -153,7 +153,7 @@ def judged(
     found = sweep(partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds}, store=store, **options)
     return found.assign(rate=("arm", list(rates.values()))).assign_attrs(images=run.images, size=str(size))
 
-# %% ../../nbs/images/06_experiments.ipynb #0f2a727c
+# %% ../../nbs/images/06_experiments.ipynb #85ebcac0
 def one_device() -> str:
     "The device for an experiment, chosen once and without words."
     return "cuda" if torch.cuda.is_available() else "cpu"
@@ -174,7 +174,7 @@ def place(
     "Folder for the checkpoints of one training; None keeps none."
     return store / "trainings" / "-".join(str(part).replace(" ", "_") for part in key) if store else None
 
-# %% ../../nbs/images/06_experiments.ipynb #c6c95005
+# %% ../../nbs/images/06_experiments.ipynb #8cb4f9ea
 @dataclass(frozen=True)
 class Arm:
     "A way to spend the epochs of two phases."
@@ -204,7 +204,7 @@ ARMS = {
 TABLE_1 = ("two-phase", "continued", "convolution", "attention", "two-phase, K=5", "continued, K=5", "convolution, K=5")
 FIGURE_2 = ("two-phase", "two-phase, no warm-up", "attention", "attention, no warm-up")
 
-# %% ../../nbs/images/06_experiments.ipynb #efbb498d
+# %% ../../nbs/images/06_experiments.ipynb #57e65ac5
 GAP = {"full": 8.0, "extra": 3.0}  # logit gap M at the transfer, by construction
 
 
@@ -230,7 +230,7 @@ def random_attention(
             layer.table.zero_()
     return other
 
-# %% ../../nbs/images/06_experiments.ipynb #cfe56bd5
+# %% ../../nbs/images/06_experiments.ipynb #61f784a5
 def epochs_of_equal_time(
     convolution: ViT,  # of phase 1, left as it is
     attention: ViT,  # of phase 2, left as it is
@@ -243,7 +243,7 @@ def epochs_of_equal_time(
     c, a = (max(row["images_per_second"] for row in history) for history in speeds)
     return epochs + min(epochs, max(1, round(epochs * a / c)))
 
-# %% ../../nbs/images/06_experiments.ipynb #515a1f48
+# %% ../../nbs/images/06_experiments.ipynb #5cdb259d
 def last_model(arm: Arm, first: ViT, seed: int) -> ViT:
     "The model of the last training, given that of phase 1 (trained, if the arm begins with it)."
     if arm.mixer == "convolution":
@@ -257,7 +257,7 @@ def logit_change(one: ViT, two: ViT, data: Images) -> float:
     with torch.no_grad():
         return float((two.to(x.device)(x) - one(x)).abs().max())
 
-# %% ../../nbs/images/06_experiments.ipynb #f4f38984
+# %% ../../nbs/images/06_experiments.ipynb #0cfc1ca1
 def two_phase_cell(arm: str, seed: int, rate: float, images: str, size: Size, store: Path | None = None) -> dict:
     "One arm trained and tested -> accuracies, change at the transfer, cost, validation loss by epoch."
     a, (data, validation, test) = ARMS[arm], pictures(images, size, seed)
@@ -277,7 +277,7 @@ def two_phase_cell(arm: str, seed: int, rate: float, images: str, size: Size, st
     history = train(vit, data, epochs=epochs, seed=seed + 1, **options)
     return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {"phase_1": before, "transfer": transfer}
 
-# %% ../../nbs/images/06_experiments.ipynb #1091061b
+# %% ../../nbs/images/06_experiments.ipynb #d8054dbd
 def summary(history: Sequence[Row], vit: ViT, test: Images, size: Size, spent: float) -> dict:
     "What a cell tells about its last training, the same form for all arms."
     curve = np.full(2 * size.epochs, np.nan)
@@ -292,7 +292,7 @@ def summary(history: Sequence[Row], vit: ViT, test: Images, size: Size, spent: f
         "loss": ("epoch", curve),
     }
 
-# %% ../../nbs/images/06_experiments.ipynb #5a7087a7
+# %% ../../nbs/images/06_experiments.ipynb #e6a1e378
 def two_phase_study(
     run: Run,  # images, seeds, store
     size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
@@ -305,7 +305,7 @@ def two_phase_study(
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
     return judged(cell, list(arms), run, chosen, like={arm: ARMS[arm].like for arm in arms})
 
-# %% ../../nbs/images/06_experiments.ipynb #2533d3b2
+# %% ../../nbs/images/06_experiments.ipynb #9aaf0412
 def plot_arms(
     study: xr.Dataset,  # with accuracy[arm, seed]
 ):
@@ -319,7 +319,7 @@ def plot_arms(
     ax.set_xticklabels(list(study.arm.values), rotation=30, ha="right")
     return figure
 
-# %% ../../nbs/images/06_experiments.ipynb #f63dba86
+# %% ../../nbs/images/06_experiments.ipynb #4ba0eb8b
 def plot_warmup(
     study: xr.Dataset,  # of `two_phase_study`, with the arms `FIGURE_2`
 ):
