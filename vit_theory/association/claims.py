@@ -58,7 +58,7 @@ def note_figure_2(small, apart, steps: int) -> str:
     if not bool(small.any()):
         return f"The ordinary ViT needs more than {steps} steps for a small error; the simplified model shows both halves."
     size = [f"{start}: {'a small' if low else 'no small'} error" for start, low in small.to_series().items()]
-    gram = [f"a Gram matrix that {'does not associate' if free else 'associates'}" for free in apart.values]
+    gram = [f"a Gram matrix that {'stays free of' if free else 'comes to show'} the sets" for free in apart.values]
     texts = [f"{one} and {two}" for one, two in zip(size, gram, strict=True)]
     return f"The ordinary ViT hangs on its initial values. {'; '.join(texts).capitalize()}."
 
