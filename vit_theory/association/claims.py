@@ -60,7 +60,7 @@ def note_figure_2(small, apart, steps: int) -> str:
     size = [f"{start}: {'a small' if low else 'no small'} error" for start, low in small.to_series().items()]
     gram = [f"a Gram matrix that {'stays free of' if free else 'comes to show'} the sets" for free in apart.values]
     texts = [f"{one} and {two}" for one, two in zip(size, gram, strict=True)]
-    return f"The ordinary ViT hangs on its initial values. {'; '.join(texts).capitalize()}."
+    return f"The ordinary ViT, {'; '.join(texts)}."
 
 
 def judge_figure_2(ds: xr.Dataset) -> Judgement:
