@@ -217,7 +217,7 @@ def curve_study(
     store = run.store / along if run.store else None
     grid = {"arm": arms, "seed": run.seeds, along: values}
     found = sweep(partial(at_rate, cell=cell, rates=rates), grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
-    return found.assign_attrs(images=run.images, size=str(chosen), along=along)
+    return found.assign_attrs(images=Path(run.images).name, size=str(chosen), along=along)
 
 # %% ../../nbs/images/06b_canvases.ipynb #f2a00f87
 LABELS = {"keep": "share of tokens kept", "share": "training images", "noise": "noise on irrelevant patches (standard deviation)"}

@@ -151,7 +151,7 @@ def judged(
     rates = {arm: best[leader[arm]] for arm in arms}
     store = run.store / "seeds" if run.store else None
     found = sweep(partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds}, store=store, **options)
-    return found.assign(rate=("arm", list(rates.values()))).assign_attrs(images=run.images, size=str(size))
+    return found.assign(rate=("arm", list(rates.values()))).assign_attrs(images=Path(run.images).name, size=str(size))
 
 # %% ../../nbs/images/06_experiments.ipynb #85ebcac0
 def one_device() -> str:
