@@ -399,8 +399,11 @@ def make_fabric(device: torch.device, processes: int, precision: Any):
     "A lightning Fabric for one process, or for several that average their gradients."
     import logging
 
-    from lightning_fabric import Fabric
-    from lightning_fabric.strategies import DDPStrategy
+    try:
+        from lightning_fabric import Fabric
+        from lightning_fabric.strategies import DDPStrategy
+    except ImportError as error:
+        raise ImportError(f"training on images needs {error.name!r}: pip install 'vit_theory[images]'") from error
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     accelerator = "cpu" if device.type == "cpu" else device.type
