@@ -57,7 +57,7 @@ def circumstances(study: xr.Dataset, claims=()) -> dict:
         name = ", ".join(str(value) for value in (point if isinstance(point, tuple) else (point,)))
         summary[name] = f"{100 * float(part.mean()):.2f} ± {100 * float(part.std()):.2f} %"
     judged = {claim.id: vars(claim.judge(study)) for claim in claims}
-    return {"accuracy_mean_and_deviation": summary, "verdicts": judged, "through_training": curves(study)}
+    return {"accuracy_mean_and_deviation": summary, "verdicts": judged, "through_training": {} if axes else curves(study)}
 
 
 def write(name: str, study: xr.Dataset, images: str, command: str, claims=()):
