@@ -235,7 +235,7 @@ def plot_curve(
             ax.plot(x, 100 * rows.accuracy.mean("seed"), color=COLORS[color], label=arm)
             ax.plot(x, 100 * rows.accuracy.transpose(along, "seed"), "o", color=COLORS[color], alpha=0.5, markersize=3)
     ax.set(xlabel=LABELS[along], ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
-    ax.legend()
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     return figure
 
 # %% ../../nbs/images/06b_canvases.ipynb #8c944f57

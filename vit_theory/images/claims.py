@@ -9,7 +9,7 @@ __all__ = ['canvases', 'LEAD', 'KERNELS', 'TABLE_1_CLAIM', 'SAME_LOSS', 'LATER',
            'epochs_to_catch_up', 'judge_figure_2', 'judge_positional', 'random_scores', 'judge_association',
            'judge_mass', 'judge_sparsification']
 
-# %% ../../nbs/images/07_claims.ipynb #9f3e1e1f
+# %% ../../nbs/images/07_claims.ipynb #257e3740
 from collections.abc import Callable
 from functools import lru_cache, wraps
 
@@ -24,7 +24,7 @@ from .experiments import FIGURE_2, TABLE_1, plot_arms, plot_warmup, two_phase_st
 from .positions import plot_positional, positions_study
 from .probes import association_score, cosines, neighbours
 
-# %% ../../nbs/images/07_claims.ipynb #41a84fb0
+# %% ../../nbs/images/07_claims.ipynb #6a0c6bed
 def once(
     study: Callable[[Run], xr.Dataset],  # an experiment
 ) -> Callable[[Run], xr.Dataset]:
@@ -41,7 +41,7 @@ def once(
 
     return remembered
 
-# %% ../../nbs/images/07_claims.ipynb #b4bb7de7
+# %% ../../nbs/images/07_claims.ipynb #27817545
 @once
 def phases(run: Run) -> xr.Dataset:
     "The arms of Table 1 and Figure 2."
@@ -56,7 +56,7 @@ def positions(run: Run) -> xr.Dataset:
 
 canvases = once(canvas_study)
 
-# %% ../../nbs/images/07_claims.ipynb #b88e5cc2
+# %% ../../nbs/images/07_claims.ipynb #3b3aa8fc
 def percent(
     values: xr.DataArray,  # accuracies in 0..1, by seed
 ) -> str:
@@ -78,7 +78,7 @@ def where(
     "What was measured on: images, size, seeds."
     return f"{data.attrs['images']}, {data.attrs['size']}, {data.sizes['seed']} seeds"
 
-# %% ../../nbs/images/07_claims.ipynb #bc160e81
+# %% ../../nbs/images/07_claims.ipynb #21d4d3ca
 LEAD = 0.02  # accuracy by which two phases must lead, mean over seeds
 KERNELS = {"K=3": "", "K=5": ", K=5"}  # how the arms of a kernel end
 
@@ -113,7 +113,7 @@ def judge_table_1(data: xr.Dataset) -> Judgement:
         return Judgement("holds here with a caveat", measured, "in the mean, but not in every seed")
     return Judgement("holds", measured, "also over the convolution that goes on, a control that the paper does not have")
 
-# %% ../../nbs/images/07_claims.ipynb #b1456d5a
+# %% ../../nbs/images/07_claims.ipynb #090ed7ee
 TABLE_1_CLAIM = Claim(
     "C-table-1",
     "C",
@@ -126,7 +126,7 @@ TABLE_1_CLAIM = Claim(
     plot_arms,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #5d03b6a2
+# %% ../../nbs/images/07_claims.ipynb #3aaa5dd6
 SAME_LOSS = 0.05  # nats between two validation losses that count as similar
 LATER = 2.0  # times as many epochs that "ineffective" means
 
@@ -158,7 +158,7 @@ def judge_figure_2(data: xr.Dataset) -> Judgement:
         return Judgement("holds here with a caveat", measured, "at this size a random start does not need the warm-up either")
     return Judgement("holds", measured)
 
-# %% ../../nbs/images/07_claims.ipynb #f2df31cb
+# %% ../../nbs/images/07_claims.ipynb #3bfb75a8
 FIGURE_2_CLAIM = Claim(
     "C-figure-2",
     "C",
@@ -172,7 +172,7 @@ FIGURE_2_CLAIM = Claim(
     plot_warmup,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #1431e06a
+# %% ../../nbs/images/07_claims.ipynb #cf20784e
 SIMILAR = 0.03  # difference of accuracies that counts as similar
 
 
@@ -202,7 +202,7 @@ POSITIONAL = Claim(
     plot_positional,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #19a6950a
+# %% ../../nbs/images/07_claims.ipynb #e395915c
 ABOVE = 1.5  # times chance that the score must reach after training
 UNTRAINED = 3.0  # standard deviations of the score of random encodings, within which it must lie before
 
@@ -242,7 +242,7 @@ ASSOCIATION = Claim(
     plot_positional,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #c60e2610
+# %% ../../nbs/images/07_claims.ipynb #bfdc093e
 CONCENTRATED = 1.5  # times the uniform share that the mass must reach
 FLAT = 0.02  # how near to the uniform share it must start
 
@@ -277,7 +277,7 @@ MASS = Claim(
     plot_mass,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #5f35b969
+# %% ../../nbs/images/07_claims.ipynb #565ef468
 WORTH = 0.03  # the oracle's gain that is needed for the question to make sense
 MOST = 0.5  # share of it
 
@@ -317,5 +317,5 @@ SPARSIFICATION = Claim(
     plot_arms,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #29835d9e
+# %% ../../nbs/images/07_claims.ipynb #63ac4484
 CLAIMS = [MASS, SPARSIFICATION, POSITIONAL, ASSOCIATION, TABLE_1_CLAIM, FIGURE_2_CLAIM]
