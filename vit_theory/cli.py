@@ -15,6 +15,7 @@ import click
 
 import vit_theory
 from .claims import VERDICTS, Run, load_claims, open_ledger, reproduce, select_claims
+from .sweeps import one_thread
 
 # %% ../nbs/07_cli.ipynb #9e35b960
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -88,7 +89,7 @@ def check_request(ids, paper, out, run: Run) -> list:
 @click.option("--out", default="claims", show_default=True, type=click.Path(), help="Folder of the ledger.")
 @click.option("--resume", is_flag=True, help="Keep finished rows of the same run and go on.")
 @click.option("--seeds", default="0,1,2", show_default=True, callback=parse_seeds, help="Base seeds.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes for sweeps inside a claim.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes (one thread each) for a claim.")
 def reproduce_claims(claim, paper, scale, images, out, resume, seeds, jobs):
     "Run the claims (all, or those named) and write OUT/claims.json and OUT/index.html."
     run = Run(scale=scale, images=images, seeds=seeds, n_jobs=jobs)
@@ -97,7 +98,8 @@ def reproduce_claims(claim, paper, scale, images, out, resume, seeds, jobs):
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        rows = reproduce(chosen, run, out, resume, order=[each.id for each in load_claims()])
+        with one_thread():
+            rows = reproduce(chosen, run, out, resume, order=[each.id for each in load_claims()])
     except KeyboardInterrupt:
         click.echo(f"\nstopped; finished rows are in {out}. Go on with the same command and --resume", err=True)
         sys.exit(130)
