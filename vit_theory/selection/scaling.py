@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['BASE', 'SCALE', 'ARMS', 'ALPHAS', 'TRIALS', 'POINTS', 'ARM_COLORS', 'HEAT_ALPHA', 'HEAT_SAMPLES', 'ENGINE_POINTS',
-           'TRAINED', 'UNIFORM', 'LIMITS', 'LIMIT_ALPHAS', 'trainings', 'n50_cell', 'study', 'sample_complexity',
-           'slope_of', 'plot_n50', 'heat_cell', 'heat_map', 'border_slope', 'plot_heat', 'token_trainings',
-           'engine_cell', 'engines', 'plot_engines', 'limits', 'converged_cell', 'converged', 'plot_limits']
+           'TRAINED', 'UNIFORM', 'LIMITS', 'LIMIT_ALPHAS', 'NOISES', 'trainings', 'n50_cell', 'study',
+           'sample_complexity', 'slope_of', 'plot_n50', 'heat_cell', 'heat_map', 'border_slope', 'plot_heat',
+           'token_trainings', 'engine_cell', 'engines', 'plot_engines', 'limits', 'converged_cell', 'converged',
+           'noisy_cell', 'noisy', 'plot_limits']
 
-# %% ../../nbs/selection/08_scaling.ipynb #4074ea3a
+# %% ../../nbs/selection/08_scaling.ipynb #31c44484
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from .threshold import Slope, fit_logistic, fit_slope, local_slopes, search, thr
 from .training import evaluate, fit
 from ..sweeps import sweep
 
-# %% ../../nbs/selection/08_scaling.ipynb #bd9951b3
+# %% ../../nbs/selection/08_scaling.ipynb #60d410ef
 BASE: dict[str, Any] = {
     "lr": 0.5,  # learning rate of W_V and W_O, eta
     "multiplier": 1.0,  # learning rate of W_Q and W_K over eta
@@ -38,14 +39,14 @@ BASE: dict[str, Any] = {
 }
 SCALE = 0.3  # of W_Q and W_K at the start, c
 
-# %% ../../nbs/selection/08_scaling.ipynb #b6b9b9ad
+# %% ../../nbs/selection/08_scaling.ipynb #be8dfee2
 ARMS: dict[str, dict[str, Any]] = {
     "trained": {"attention": "trained", "lr": 0.6, "multiplier": 50.0},
     "frozen": {"attention": "frozen"},
     "uniform": {"attention": "uniform"},
 }
 
-# %% ../../nbs/selection/08_scaling.ipynb #e385de06
+# %% ../../nbs/selection/08_scaling.ipynb #5ea86a6e
 def trainings(
     alpha: float,  # fraction of label-relevant tokens
     samples: int,  # size of a training set, N
@@ -74,7 +75,7 @@ def trainings(
         "mass": collapsed_mass(model, kinds).numpy(),
     }
 
-# %% ../../nbs/selection/08_scaling.ipynb #8b44be6c
+# %% ../../nbs/selection/08_scaling.ipynb #ddddfebf
 def n50_cell(
     arm: str,  # key of `arms`
     alpha: float,  # in units of 1/80
@@ -104,7 +105,7 @@ def n50_cell(
         "steps": middle["steps"].mean(), "mass": middle["mass"].mean(), "stopped": middle["stopped"].mean(),
     }
 
-# %% ../../nbs/selection/08_scaling.ipynb #9afde9f9
+# %% ../../nbs/selection/08_scaling.ipynb #06c618b9
 ALPHAS = {
     ("trained", "quick"): [4.0, 2.0, 1.0, 0.5],
     ("uniform", "quick"): [16.0, 8.0, 4.0],
@@ -116,7 +117,7 @@ ALPHAS = {
 TRIALS = {"quick": 40, "full": 200}  # a point, and for each of the three base seeds
 POINTS = 5  # of a fit, factors of 2 in N
 
-# %% ../../nbs/selection/08_scaling.ipynb #05fa9787
+# %% ../../nbs/selection/08_scaling.ipynb #690d4d38
 def study(
     run: Run,  # seeds, store, processes
     name: str,  # of the study: its folder in the store
@@ -133,7 +134,7 @@ def study(
     store = None if run.store is None else run.store / name
     return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
 
-# %% ../../nbs/selection/08_scaling.ipynb #74f251f3
+# %% ../../nbs/selection/08_scaling.ipynb #92c56365
 def sample_complexity(
     run: Run,
     arm: str,  # key of `ARMS`
@@ -150,7 +151,7 @@ def sample_complexity(
     tail = tail.rename(renamed).rename(seed="tail_seed", alpha="tail_alpha")
     return xr.merge([data, tail], combine_attrs="drop_conflicts").sel(arm=arm, drop=True).assign_attrs(arm=arm)
 
-# %% ../../nbs/selection/08_scaling.ipynb #4021e22f
+# %% ../../nbs/selection/08_scaling.ipynb #712db902
 def slope_of(
     data: xr.Dataset,  # with n50 and draws over alpha and seed
     below: float = np.inf,  # largest alpha to use, in units of 1/80
@@ -162,10 +163,10 @@ def slope_of(
     flat = part.stack(where=("alpha", "seed")).transpose("where", "draw", ...)
     return fit_slope(flat["alpha"].values, flat["draws"].values, flat["n50"].values)
 
-# %% ../../nbs/selection/08_scaling.ipynb #c702881f
+# %% ../../nbs/selection/08_scaling.ipynb #893bcca0
 ARM_COLORS = {"trained": COLORS["blue"], "frozen": COLORS["orange"], "uniform": COLORS["red"]}
 
-# %% ../../nbs/selection/08_scaling.ipynb #eeed296d
+# %% ../../nbs/selection/08_scaling.ipynb #6aa3bc28
 def plot_n50(
     *studies: xr.Dataset,  # one arm each, as `sample_complexity` returns it
 ):
@@ -203,11 +204,11 @@ def plot_n50(
     right.legend(fontsize=7)
     return figure
 
-# %% ../../nbs/selection/08_scaling.ipynb #b60a8d31
+# %% ../../nbs/selection/08_scaling.ipynb #31f3d796
 HEAT_ALPHA = [16.0, 11.3, 8.0, 5.66, 4.0, 2.83, 2.0]  # in units of 1/80
 HEAT_SAMPLES = [16, 45, 128, 362, 1024, 2896, 8192, 23170, 65536]
 
-# %% ../../nbs/selection/08_scaling.ipynb #0dcade3e
+# %% ../../nbs/selection/08_scaling.ipynb #bbb08ed4
 def heat_cell(
     attention: str,  # key of `ARMS`
     alpha: float,  # in units of 1/80
@@ -220,7 +221,7 @@ def heat_cell(
     found = [trainings(alpha / 80, samples, trials, seed, **ARMS[attention])["success"] for seed in seeds]
     return {"rate": float(np.mean(found))}
 
-# %% ../../nbs/selection/08_scaling.ipynb #78aab063
+# %% ../../nbs/selection/08_scaling.ipynb #3a6a1bf9
 def heat_map(
     run: Run,
 ) -> xr.Dataset:
@@ -233,7 +234,7 @@ def heat_map(
     store = None if run.store is None else run.store / "heat"
     return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
 
-# %% ../../nbs/selection/08_scaling.ipynb #44d593c6
+# %% ../../nbs/selection/08_scaling.ipynb #3bbc6b96
 def border_slope(
     data: xr.Dataset,  # as `heat_map` returns it
     attention: str,  # "trained" or "uniform"
@@ -244,7 +245,7 @@ def border_slope(
     seen = np.isfinite(place) & (np.exp(place) <= data.samples.values[-1])
     return float(np.polyfit(-np.log(data.alpha.values[seen]), place[seen], 1)[0])
 
-# %% ../../nbs/selection/08_scaling.ipynb #4d08b679
+# %% ../../nbs/selection/08_scaling.ipynb #c6a6f8a8
 def plot_heat(
     data: xr.Dataset,  # as `heat_map` returns it
 ):
@@ -262,24 +263,25 @@ def plot_heat(
     figure.colorbar(image, ax=axes, label="share with zero error")
     return figure
 
-# %% ../../nbs/selection/08_scaling.ipynb #ba482e7f
+# %% ../../nbs/selection/08_scaling.ipynb #7c15094e
 ENGINE_POINTS = {
     "trained": [(6, 24), (6, 60), (3, 40), (3, 120)],  # alpha in units of 1/40, N
     "uniform": [(8, 24), (6, 40), (6, 120), (4, 240)],
 }
 
-# %% ../../nbs/selection/08_scaling.ipynb #d34cf73b
+# %% ../../nbs/selection/08_scaling.ipynb #1a23c97d
 def token_trainings(
     relevant: int,  # label-relevant tokens out of 40
     samples: int,  # size of a training set
     trials: int,
     seed: int,
     attention: str,  # "trained" or "uniform"
+    noise: float = 0.0,  # tau, length of a token's noise
     **changes,  # of `BASE`
 ) -> np.ndarray:
     "The same trainings as `trainings`, on tokens -> success of each trial."
     o = BASE | changes
-    data = TokenData(tokens=40, relevant=relevant, confusion=0, patterns=6, noise=0.0, background="neutral", mass=16)
+    data = TokenData(tokens=40, relevant=relevant, confusion=0, patterns=6, noise=noise, background="neutral", mass=16)
     both = data.sample(samples + 60, trials=trials, generator=torch.Generator().manual_seed(seed))
     train, test = both.split(samples)
     start = initial_model(both.mu, scale=SCALE, xi=o["xi"], paired=True, sigma=o["sigma"], delta=o["delta"], seed=seed)
@@ -287,7 +289,7 @@ def token_trainings(
     model, _ = fit(start, train.x, train.y, steps=400, batch=samples, stop=lambda m: m["margin"] >= o["stop"], **rates)
     return evaluate(model, test, attention=attention)["success"].numpy().astype(bool)
 
-# %% ../../nbs/selection/08_scaling.ipynb #4a3415b3
+# %% ../../nbs/selection/08_scaling.ipynb #f7d2a694
 def engine_cell(
     attention: str,  # "trained" or "uniform"
     point: int,  # number in `ENGINE_POINTS`
@@ -305,7 +307,7 @@ def engine_cell(
         "collapsed": int(trainings(relevant / 40, samples, many, seed, **ARMS[attention])["success"].sum()),
     }
 
-# %% ../../nbs/selection/08_scaling.ipynb #fb31ea29
+# %% ../../nbs/selection/08_scaling.ipynb #f79d0df9
 def engines(
     run: Run,
 ) -> xr.Dataset:
@@ -322,7 +324,7 @@ def engines(
     data["chi2"] = (k / n - K / M) ** 2 / (p * (1 - p) * (1 / n + 1 / M)).clip(1e-9)
     return data
 
-# %% ../../nbs/selection/08_scaling.ipynb #29a9dffa
+# %% ../../nbs/selection/08_scaling.ipynb #3ebb3ae0
 def plot_engines(
     data: xr.Dataset,  # as `engines` returns it
 ):
@@ -339,7 +341,7 @@ def plot_engines(
     ax.legend()
     return figure
 
-# %% ../../nbs/selection/08_scaling.ipynb #c6209ba5
+# %% ../../nbs/selection/08_scaling.ipynb #315b7241
 TRAINED, UNIFORM = ARMS["trained"], ARMS["uniform"]
 LIMITS: dict[str, dict[str, Any]] = {
     "attention, one learning rate": TRAINED | {"multiplier": 1.0},
@@ -350,14 +352,14 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 LIMIT_ALPHAS = {"quick": [8.0, 4.0], "full": [16.0, 8.0, 4.0, 2.0]}
 
-# %% ../../nbs/selection/08_scaling.ipynb #824a6f54
+# %% ../../nbs/selection/08_scaling.ipynb #283e8f5c
 def limits(
     run: Run,
 ) -> xr.Dataset:
     "N50 against alpha with one choice of the regime undone at a time."
     return study(run, "limits", LIMITS, LIMIT_ALPHAS[run.scale], trials=10 if run.scale == "quick" else 60)
 
-# %% ../../nbs/selection/08_scaling.ipynb #0c5cf0dc
+# %% ../../nbs/selection/08_scaling.ipynb #d2e563ae
 def converged_cell(
     attention: str,  # "trained" or "uniform"
     alpha: float,  # in units of 1/80
@@ -385,7 +387,34 @@ def converged(
     store = None if run.store is None else run.store / "converged"
     return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
 
-# %% ../../nbs/selection/08_scaling.ipynb #645f00cd
+# %% ../../nbs/selection/08_scaling.ipynb #449e769e
+NOISES = (0.0, 0.2, 0.5)  # tau
+
+
+def noisy_cell(
+    attention: str,  # "trained" or "uniform"
+    noise: float,  # tau
+    seed: int,
+    *,
+    trials: int,
+) -> dict[str, float]:
+    "Success rate on noisy tokens at the third of the engines' points."
+    relevant, samples = ENGINE_POINTS[attention][2]
+    return {"rate": float(token_trainings(relevant, samples, trials, seed, noise=noise, **ARMS[attention]).mean())}
+
+
+def noisy(
+    run: Run,
+) -> xr.Dataset:
+    "Success rate against the noise at a fixed number of samples."
+    import functools
+
+    cell = functools.partial(noisy_cell, trials=16 if run.scale == "quick" else 64)
+    grid: dict[str, Any] = {"attention": ["trained", "uniform"], "noise": NOISES, "seed": list(run.seeds)}
+    store = None if run.store is None else run.store / "noisy"
+    return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+
+# %% ../../nbs/selection/08_scaling.ipynb #e3f7c9e1
 def plot_limits(
     data: xr.Dataset,  # as `limits` returns it
 ):
