@@ -9,6 +9,7 @@ Each arm has the learning rate that did best on validation images at a seed that
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -60,12 +61,13 @@ def circumstances(study: xr.Dataset, claims=()) -> dict:
     return {"accuracy_mean_and_deviation": summary, "verdicts": judged, "through_training": {} if axes else curves(study)}
 
 
-def write(name: str, study: xr.Dataset, images: str, command: str, claims=()):
+def write(name: str, study: xr.Dataset, command: str, claims=()):
     """Print a study's table and keep it."""
     table = rows(study)
     report(table)
     cells = json.loads(study.attrs["provenance"])
-    about = {"command": command, "images": images, "size": study.attrs["size"], "seeds": study.seed.values.tolist()}
+    about = {"command": command, "images": study.attrs["images"], "size": study.attrs["size"]}
+    about["seeds"] = study.seed.values.tolist()
     about |= {"device": cells[0]["accelerator"] or cells[0]["processor"], "cells_provenance": cells}
     save(name, table, **about, **circumstances(study, claims))
 
@@ -85,15 +87,13 @@ def main(images, store, size, chosen, seeds):
     rates = None
     for study, (function, claims) in STUDIES.items():
         if not chosen or study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
-            own = Run(images=images, seeds=run.seeds, store=run.store / study)
-            found = function(own, size)
-            found.attrs["images"] = name
-            write(prefix + study.replace("-", "_"), found, name, command + study, claims)
+            found = function(replace(run, store=run.store / study), size)
+            write(prefix + study.replace("-", "_"), found, command + study, claims)
             rates = dict(zip(CHOICES, found.rate.values.tolist(), strict=True)) if study == "canvases" else rates
     for along in CURVES:
         if not chosen or along in chosen:
-            found = curve_study(Run(images=images, seeds=run.seeds, store=run.store / "canvases"), along, rates, size)
-            write(f"{prefix}canvases_{along}", found, name, command + along)
+            found = curve_study(replace(run, store=run.store / "canvases"), along, rates, size)
+            write(f"{prefix}canvases_{along}", found, command + along)
 
 
 if __name__ == "__main__":

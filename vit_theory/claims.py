@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import difflib
+import functools
 import hashlib
 import importlib
 import importlib.metadata
@@ -30,8 +31,9 @@ import vit_theory
 
 # %% auto #0
 __all__ = ['VERDICTS', 'CHAPTERS', 'PARTS', 'CSS', 'ARTICLE', 'PAGE', 'PAPERS', 'Run', 'Judgement', 'Claim', 'load_claims',
-           'select_claims', 'commit', 'processor', 'provenance', 'blank_row', 'run_claim', 'write_file', 'fingerprint',
-           'open_ledger', 'finished_rows', 'add_row', 'set_aside', 'origins', 'report', 'write_report', 'reproduce']
+           'select_claims', 'once', 'commit', 'processor', 'provenance', 'blank_row', 'run_claim', 'write_file',
+           'fingerprint', 'open_ledger', 'finished_rows', 'add_row', 'set_aside', 'origins', 'report', 'write_report',
+           'reproduce']
 
 # %% ../nbs/04_claims.ipynb #46b18ea8
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
@@ -123,6 +125,23 @@ def select_claims(
     if not chosen:
         raise ValueError(f"none of the claims {', '.join(ids)} belongs to paper {paper}; leave one of the two out")
     return chosen
+
+# %% ../nbs/04_claims.ipynb #1f0ce0a2
+def once(
+    experiment: Callable[[Run], xarray.Dataset],  # of more than one row
+) -> Callable[[Run], xarray.Dataset]:
+    "The experiment, run once for all rows that ask for the same scale, images and seeds."
+    kept: dict = {}
+
+    @functools.wraps(experiment)
+    def remembered(run: Run) -> xarray.Dataset:
+        key = (run.scale, run.images, run.seeds)
+        if key not in kept:
+            kept.clear()
+            kept[key] = experiment(run)
+        return kept[key]
+
+    return remembered
 
 # %% ../nbs/04_claims.ipynb #7f597db8
 def commit() -> str | None:

@@ -5,41 +5,23 @@
 # %% auto #0
 __all__ = ['canvases', 'LEAD', 'KERNELS', 'TABLE_1_CLAIM', 'SAME_LOSS', 'LATER', 'FIGURE_2_CLAIM', 'SIMILAR', 'POSITIONAL',
            'ABOVE', 'UNTRAINED', 'ASSOCIATION', 'CONCENTRATED', 'FLAT', 'MASS', 'WORTH', 'MOST', 'SPARSIFICATION',
-           'CLAIMS', 'once', 'phases', 'positions', 'percent', 'points', 'where', 'leads', 'judge_table_1',
+           'CLAIMS', 'phases', 'positions', 'percent', 'points', 'where', 'leads', 'judge_table_1',
            'epochs_to_catch_up', 'judge_figure_2', 'judge_positional', 'random_scores', 'judge_association',
            'judge_mass', 'judge_sparsification']
 
 # %% ../../nbs/images/07_claims.ipynb #257e3740
-from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache
 
 import numpy as np
 import torch
 import xarray as xr
 
-from ..claims import Claim, Judgement, Run
+from ..claims import Claim, Judgement, Run, once
 from .canvases import canvas_study, plot_mass
 from .data import generator
 from .experiments import FIGURE_2, TABLE_1, plot_arms, plot_warmup, two_phase_study
 from .positions import plot_positional, positions_study
 from .probes import association_score, cosines, neighbours
-
-# %% ../../nbs/images/07_claims.ipynb #6a0c6bed
-def once(
-    study: Callable[[Run], xr.Dataset],  # an experiment
-) -> Callable[[Run], xr.Dataset]:
-    "The experiment, run once for all rows that ask for the same scale, images and seeds."
-    kept: dict = {}
-
-    @wraps(study)
-    def remembered(run: Run) -> xr.Dataset:
-        key = (run.scale, run.images, run.seeds)
-        if key not in kept:
-            kept.clear()
-            kept[key] = study(run)
-        return kept[key]
-
-    return remembered
 
 # %% ../../nbs/images/07_claims.ipynb #27817545
 @once

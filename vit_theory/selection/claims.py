@@ -10,12 +10,11 @@ __all__ = ['ALPHA_EXPONENT', 'RATE_EXPONENT', 'ITERATIONS_ALPHA', 'ITERATIONS_RA
 
 # %% ../../nbs/selection/12_claims.ipynb #35f32111
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 import xarray as xr
 
-from ..claims import Claim, Judgement, Run
+from ..claims import Claim, Judgement, Run, once
 from . import dynamics, removal, robustness
 from .scaling_claims import SCALING_CLAIMS
 
@@ -131,15 +130,11 @@ def judge_dead_zone(measured: xr.Dataset) -> Judgement:
     return Judgement("holds" if ok else "not shown here", text, "Derived here, not a statement of the paper.")
 
 # %% ../../nbs/selection/12_claims.ipynb #9a20f1c1
-@lru_cache(maxsize=1)
-def _attention_once(seeds: tuple[int, ...], trials: int, every: int) -> xr.Dataset:
-    "One experiment for the three rows, run once: every row has a store of its own, and this asks for none."
-    return dynamics.attention_during_training(seeds, trials=trials, every=every)
-
-
+@once
 def _attention(run: Run) -> xr.Dataset:
-    "Attention during training at the scale of the run."
-    return _attention_once(run.seeds, _trials(run, 4, 24), every=40 if run.scale == "quick" else 20)
+    "Attention during training, for the three rows."
+    every = 40 if run.scale == "quick" else 20
+    return dynamics.attention_during_training(run.seeds, trials=_trials(run, 4, 24), every=every)
 
 
 ATTENTION_CLAIMS = [
@@ -196,15 +191,10 @@ def _judge_error(which: str) -> Callable[[xr.Dataset], Judgement]:
     return judge
 
 # %% ../../nbs/selection/12_claims.ipynb #39c91a2b
-@lru_cache(maxsize=1)
-def _initial_once(seeds: tuple[int, ...], trials: int) -> xr.Dataset:
-    "One experiment for two rows, run once."
-    return robustness.initial_error(seeds, trials=trials)
-
-
+@once
 def _initial(run: Run) -> xr.Dataset:
-    "Errors of the initial model at the scale of the run."
-    return _initial_once(run.seeds, _trials(run, 40, 120))
+    "Errors of the initial model, for the two rows."
+    return robustness.initial_error(run.seeds, trials=_trials(run, 40, 120))
 
 # %% ../../nbs/selection/12_claims.ipynb #b11766ef
 NOISE = Claim(
