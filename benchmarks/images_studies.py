@@ -1,11 +1,12 @@
 """The experiments on real images, larger than the ledger's: tables of every arm and seed.
 
     python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR                  # one processor core
+    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size hundred  # one processor core
     python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size full     # a GPU, for hours
 
-Writes results/images_STUDY.csv and .json (for --size full: images_full_STUDY) as soon as a study is finished. DIR keeps
+Writes results/images_STUDY.csv and .json (for another size: images_SIZE_STUDY) as soon as a study is finished. DIR keeps
 finished cells and the checkpoints of the training in progress: the same command goes on where it was stopped.
-Each arm has the learning rate that did best on validation images at a seed that is not judged; test images are used once.
+Each arm has the learning rate that did best on validation images at seeds that are not judged; test images are used once.
 """
 
 import json
@@ -68,6 +69,7 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
     cells = json.loads(study.attrs["provenance"])
     about = {"command": command, "images": study.attrs["images"], "size": study.attrs["size"]}
     about["seeds"] = study.seed.values.tolist()
+    about |= {name: value for name, value in study.attrs.items() if name == "validation_loss_by_rate"}
     about |= {"device": cells[0]["accelerator"] or cells[0]["processor"], "cells_provenance": cells}
     save(name, table, **about, **circumstances(study, claims))
 
@@ -75,7 +77,7 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
 @click.command()
 @click.option("--images", required=True, help="Source of the images: a folder of parquet files, a name on the hub, digits.")
 @click.option("--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints.")
-@click.option("--size", default="middle", show_default=True, type=click.Choice(["quick", "middle", "full"]))
+@click.option("--size", default="middle", show_default=True, type=click.Choice(["quick", "middle", "hundred", "full"]))
 @click.option("--study", "chosen", multiple=True, type=click.Choice([*STUDIES, *CURVES]), help="Only these; all by default.")
 @click.option("--seeds", default="0,1,2", show_default=True)
 def main(images, store, size, chosen, seeds):

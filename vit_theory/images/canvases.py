@@ -27,8 +27,8 @@ from .data import Canvas, Images, Recipe, augment, generator, load_images, scatt
 from vit_theory.images.experiments import (
     Size,
     at_rate,
+    hardware,
     judged,
-    one_device,
     pictures,
     place,
     plot_arms,
@@ -142,7 +142,7 @@ def canvas_cell(
     data = fewer(data, share)
     shown, aside = (scattered(part, layout, seed) for part in (test, validation))
     watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
-    options: dict[str, Any] = dict(lr=rate, batch=size.batch, device=one_device(), progress=False)
+    options: dict[str, Any] = dict(lr=rate, batch=size.batch, progress=False, **hardware())
     options["epochs"] = round(size.epochs / share)
     base, key = variations(images), (seed, rate, share, noise)
     number, mass = round(keep * math.prod(layout.canvas)), np.full((size.epochs + 1, size.depth), np.nan)
@@ -162,8 +162,9 @@ def canvas_cell(
 # %% ../../nbs/images/06b_canvases.ipynb #6f0cef21
 def report(vit: ViT, history: Sequence[Row], parts: Sequence[Images], images: int, chosen=(None, None)) -> dict:
     "Accuracy on test and validation canvases, and the cost of the training."
-    accuracy, validation = (evaluate(vit, part, tokens=t)["accuracy"] for part, t in zip(parts, chosen, strict=True))
-    return {"accuracy": accuracy, "validation": validation, "seconds": seconds(history, images), "images": images}
+    test, aside = (evaluate(vit, part, tokens=t) for part, t in zip(parts, chosen, strict=True))
+    found = {"accuracy": test["accuracy"], "validation": aside["accuracy"], "validation_loss": aside["loss"]}
+    return found | {"seconds": seconds(history, images), "images": images}
 
 # %% ../../nbs/images/06b_canvases.ipynb #74b26de4
 def canvas_study(

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['VALIDATION', 'SIZES', 'CHOOSING', 'ARMS', 'TABLE_1', 'FIGURE_2', 'GAP', 'Size', 'size_of', 'resize', 'variations',
-           'pictures', 'shape_of', 'at_rate', 'judged', 'one_device', 'seconds', 'place', 'Arm', 'convolutional',
-           'random_attention', 'epochs_of_equal_time', 'last_model', 'logit_change', 'two_phase_cell', 'summary',
-           'two_phase_study', 'plot_arms', 'plot_warmup']
+           'pictures', 'shape_of', 'at_rate', 'losses_by_rate', 'lowest', 'judged', 'hardware', 'seconds', 'place',
+           'Arm', 'convolutional', 'random_attention', 'epochs_of_equal_time', 'last_model', 'logit_change',
+           'two_phase_cell', 'summary', 'two_phase_study', 'plot_arms', 'plot_warmup']
 
 # %% ../../nbs/images/06_experiments.ipynb #065eab8e
 import copy
@@ -54,18 +54,21 @@ class Size:
 
 
 SIZES = {
-    ("two-phase", "quick"): Size(40, 50, 16, 15, 50, 4, 2, None, (3e-3,)),
-    ("two-phase", "digits"): Size(None, None, 16, 40, 50, 4, 2, None, (1e-3, 3e-3)),
-    ("two-phase", "middle"): Size(400, 400, 16, 10, 50, 4, 3, None, (1e-3, 3e-3)),
-    ("two-phase", "full"): Size(None, None, 64, 200, 128, 8, 6, None, (3e-4, 1e-3, 3e-3)),
-    ("positions", "quick"): Size(50, 50, 16, 12, 25, 8, 2, 32, (2e-3,)),
-    ("positions", "digits"): Size(None, None, 16, 40, 50, 8, 2, 32, (1e-3, 3e-3)),
-    ("positions", "middle"): Size(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 3e-3)),
-    ("positions", "full"): Size(None, None, 64, 200, 128, 8, 6, 192, (3e-4, 1e-3, 3e-3)),
+    ("two-phase", "quick"): Size(40, 50, 16, 15, 50, 4, 2, None, (4e-3, 8e-3, 1.6e-2)),
+    ("two-phase", "digits"): Size(None, None, 16, 40, 50, 4, 2, None, (2e-3, 4e-3, 8e-3, 1.6e-2)),
+    ("two-phase", "middle"): Size(400, 400, 16, 10, 50, 4, 3, None, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("two-phase", "hundred"): Size(100, 40, 16, 10, 50, 4, 3, None, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("two-phase", "full"): Size(None, None, 64, 200, 128, 8, 6, None, (5e-4, 1e-3, 2e-3, 4e-3)),
+    ("positions", "quick"): Size(50, 50, 16, 12, 25, 8, 2, 32, (4e-3, 8e-3, 1.6e-2)),
+    ("positions", "digits"): Size(None, None, 16, 40, 50, 8, 2, 32, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("positions", "middle"): Size(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("positions", "hundred"): Size(100, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("positions", "full"): Size(None, None, 64, 200, 128, 8, 6, 192, (5e-4, 1e-3, 2e-3, 4e-3)),
     ("canvases", "quick"): Size(50, 50, 8, 40, 25, 4, 2, 32, (5e-3,)),
-    ("canvases", "digits"): Size(None, None, 8, 40, 50, 4, 2, 32, (3e-3, 1e-2)),
-    ("canvases", "middle"): Size(400, 400, 16, 15, 50, 4, 2, 64, (1e-3, 3e-3)),
-    ("canvases", "full"): Size(None, None, 32, 100, 128, 4, 4, 128, (3e-4, 1e-3, 3e-3)),
+    ("canvases", "digits"): Size(None, None, 8, 40, 50, 4, 2, 32, (2e-3, 4e-3, 8e-3)),
+    ("canvases", "middle"): Size(400, 400, 16, 15, 50, 4, 2, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("canvases", "hundred"): Size(100, 40, 16, 15, 50, 4, 2, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("canvases", "full"): Size(None, None, 32, 100, 128, 4, 4, 128, (5e-4, 1e-3, 2e-3, 4e-3)),
 }
 
 # %% ../../nbs/images/06_experiments.ipynb #6b08f0fe
@@ -125,7 +128,7 @@ def shape_of(
     return dict(image_size=size, patch=patch, channels=data.images.shape[1], classes=len(data.classes))
 
 # %% ../../nbs/images/06_experiments.ipynb #b81672f9
-CHOOSING = 1000  # seed at which learning rates are chosen
+CHOOSING = (1000, 1001)  # seeds at which learning rates are chosen
 
 
 def at_rate(arm: str, seed: int, cell: Callable[..., Mapping], rates: Mapping[str, float], **more: Any) -> Mapping:
@@ -133,30 +136,47 @@ def at_rate(arm: str, seed: int, cell: Callable[..., Mapping], rates: Mapping[st
     return cell(arm=arm, seed=seed, rate=rates[arm], **more)
 
 
+def losses_by_rate(
+    cell: Callable[..., Mapping],  # cell(arm, seed, rate) -> numbers, among them `validation_loss`
+    arms: Sequence[str],  # that choose
+    run: Run,  # store
+    size: Size,  # its learning rates
+    name: str = "rates",  # of the folder in the store
+) -> dict[str, dict[float, float]]:
+    "Validation loss of each arm at each learning rate, mean over the seeds `CHOOSING`; NaN where there is no choice."
+    if len(size.rates) == 1:
+        return {arm: {size.rates[0]: math.nan} for arm in arms}
+    grid, store = {"arm": arms, "rate": size.rates, "seed": CHOOSING}, run.store / name if run.store else None
+    loss = sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress).validation_loss.mean("seed")
+    return {arm: dict(zip(size.rates, loss.sel(arm=arm).values.tolist(), strict=True)) for arm in arms}
+
+
+def lowest(losses: Mapping[float, float]) -> float:
+    "The learning rate with the smallest loss."
+    return min(losses, key=losses.__getitem__)
+
+
 def judged(
-    cell: Callable[..., Mapping],  # cell(arm, seed, rate) -> numbers, among them `validation`
+    cell: Callable[..., Mapping],  # cell(arm, seed, rate) -> numbers, among them `validation_loss`
     arms: Sequence[str],  # what is compared
     run: Run,  # seeds, store
     size: Size,  # its learning rates
     like: Mapping[str, str] | None = None,  # arms that take the rate of another
 ) -> xr.Dataset:
     "The cells of all arms and seeds, each arm at the learning rate that is best for it on validation images."
-    options: dict[str, Any] = dict(n_jobs=run.n_jobs, progress=run.progress)
     leader = {arm: (like or {}).get(arm) or arm for arm in arms}
-    best = dict.fromkeys(leader.values(), size.rates[0])
-    if len(size.rates) > 1:
-        store = run.store / "rates" if run.store else None
-        tried = sweep(partial(cell, seed=CHOOSING), {"arm": list(best), "rate": size.rates}, store=store, **options)
-        best = dict(zip(best, tried.rate.values[tried.validation.values.argmax(1)].tolist(), strict=True))
-    rates = {arm: best[leader[arm]] for arm in arms}
-    store = run.store / "seeds" if run.store else None
-    found = sweep(partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds}, store=store, **options)
-    return found.assign(rate=("arm", list(rates.values()))).assign_attrs(images=Path(run.images).name, size=str(size))
+    tried = losses_by_rate(cell, list(dict.fromkeys(leader.values())), run, size)
+    rates = {arm: lowest(tried[leader[arm]]) for arm in arms}
+    grid, store = {"arm": arms, "seed": run.seeds}, run.store / "seeds" if run.store else None
+    found = sweep(partial(at_rate, cell=cell, rates=rates), grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+    found = found.assign(rate=("arm", list(rates.values())))
+    return found.assign_attrs(images=Path(run.images).name, size=str(size), validation_loss_by_rate=tried)
 
 # %% ../../nbs/images/06_experiments.ipynb #85ebcac0
-def one_device() -> str:
-    "The device for an experiment, chosen once and without words."
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def hardware() -> dict[str, str]:
+    "Device and precision for an experiment, chosen once and without words: bfloat16 where there is a GPU."
+    gpu = torch.cuda.is_available()
+    return {"device": "cuda" if gpu else "cpu", "precision": "bf16-mixed" if gpu else "32-true"}
 
 
 def seconds(
@@ -258,22 +278,30 @@ def logit_change(one: ViT, two: ViT, data: Images) -> float:
         return float((two.to(x.device)(x) - one(x)).abs().max())
 
 # %% ../../nbs/images/06_experiments.ipynb #0cfc1ca1
-def two_phase_cell(arm: str, seed: int, rate: float, images: str, size: Size, store: Path | None = None) -> dict:
+def two_phase_cell(
+    arm: str,  # a name of `ARMS`
+    seed: int,  # of images, start and order
+    rate: float,  # learning rate of the last training
+    images: str,  # source
+    size: Size,  # how large
+    store: Path | None = None,  # for checkpoints
+    rate_1: float | None = None,  # learning rate of phase 1; None: as that of the last training
+) -> dict:
     "One arm trained and tested -> accuracies, change at the transfer, cost, validation loss by epoch."
     a, (data, validation, test) = ARMS[arm], pictures(images, size, seed)
-    options: dict[str, Any] = dict(lr=rate, batch=size.batch, recipe=variations(images), device=one_device(), progress=False)
-    first, epochs = convolutional(data, size, a.kernel, seed), size.epochs
+    options: dict[str, Any] = dict(batch=size.batch, recipe=variations(images), progress=False, **hardware())
+    first, epochs, rate_1 = convolutional(data, size, a.kernel, seed), size.epochs, rate_1 or rate
     spent, before, transfer = 0.0, math.nan, math.nan
     if a.first:
-        folder = place(store, "phase 1", a.kernel, seed, rate)
-        spent = seconds(train(first, data, epochs=epochs, seed=seed, folder=folder, **options), len(data))
+        folder = place(store, "phase 1", a.kernel, seed, rate_1)
+        spent = seconds(train(first, data, epochs=epochs, lr=rate_1, seed=seed, folder=folder, **options), len(data))
         before = evaluate(first, test)["accuracy"]
     vit = last_model(a, copy.deepcopy(first), seed)
     if a.first and a.mixer == "attention":
         transfer = logit_change(first, vit, test)
     if not a.first:
         epochs = epochs_of_equal_time(first, vit, data, epochs, **options) if a.equal_time else 2 * epochs
-    options |= {"validation": validation, "warmup": a.warmup, "folder": place(store, arm, seed, rate)}
+    options |= {"validation": validation, "lr": rate, "warmup": a.warmup, "folder": place(store, arm, seed, rate)}
     history = train(vit, data, epochs=epochs, seed=seed + 1, **options)
     return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {"phase_1": before, "transfer": transfer}
 
@@ -285,6 +313,7 @@ def summary(history: Sequence[Row], vit: ViT, test: Images, size: Size, spent: f
     return {
         "accuracy": evaluate(vit, test)["accuracy"],
         "validation": history[-1]["validation_accuracy"],
+        "validation_loss": history[-1]["validation_loss"],
         "epochs": len(history),
         "seconds": spent,
         "images_per_second": float(np.median([row["images_per_second"] for row in history])),
@@ -303,6 +332,8 @@ def two_phase_study(
         raise ValueError(f"arms={unknown} are unknown: use some of {', '.join(ARMS)}")
     chosen = size_of("two-phase", run, size)
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
+    first = losses_by_rate(cell, ["convolution"], run, chosen, "rates of phase 1")
+    cell = partial(cell, rate_1=lowest(first["convolution"]))
     return judged(cell, list(arms), run, chosen, like={arm: ARMS[arm].like for arm in arms})
 
 # %% ../../nbs/images/06_experiments.ipynb #9aaf0412

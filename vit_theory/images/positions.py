@@ -19,7 +19,7 @@ from torch import Tensor
 from ..claims import Run
 from ..figures import COLORS, subplots
 from .data import Images, Recipe, generator, permute
-from .experiments import Size, judged, one_device, pictures, place, seconds, shape_of, size_of
+from .experiments import Size, hardware, judged, pictures, place, seconds, shape_of, size_of
 from .model import ViT
 from .probes import probe
 from .training import evaluate, train
@@ -53,9 +53,10 @@ def positions_cell(arm: str, seed: int, rate: float, images: str, size: Size, st
     data, validation, test = parts
     vit = ViT(**shape, depth=size.depth, heads=4, width=size.width, hidden=2.0, mixer=arm.split(",")[0], seed=seed)
     before, chance = association(vit, test, order, seed)
-    options: dict[str, Any] = dict(recipe=Recipe(smoothing=0.1), batch=size.batch, device=one_device(), progress=False)
+    options: dict[str, Any] = dict(recipe=Recipe(smoothing=0.1), batch=size.batch, progress=False, **hardware())
     history = train(vit, data, epochs=size.epochs, lr=rate, seed=seed, folder=place(store, arm, seed, rate), **options)
-    found = {"accuracy": evaluate(vit, test)["accuracy"], "validation": evaluate(vit, validation)["accuracy"]}
+    aside = evaluate(vit, validation)
+    found = {"accuracy": evaluate(vit, test)["accuracy"], "validation": aside["accuracy"], "validation_loss": aside["loss"]}
     found |= {"before": before, "after": association(vit, test, order, seed)[0], "chance": chance}
     return found | {"seconds": seconds(history, len(data)), "parameters": sum(p.numel() for p in vit.parameters())}
 
