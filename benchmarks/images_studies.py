@@ -77,7 +77,7 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
 @click.command()
 @click.option("--images", required=True, help="Source of the images: a folder of parquet files, a name on the hub, digits.")
 @click.option("--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints.")
-@click.option("--size", default="middle", show_default=True, type=click.Choice(["quick", "middle", "hundred", "full"]))
+@click.option("--size", default="middle", show_default=True, type=click.Choice(["quick", "middle", "hundred", "large", "full"]))
 @click.option("--study", "chosen", multiple=True, type=click.Choice([*STUDIES, *CURVES]), help="Only these; all by default.")
 @click.option("--seeds", default="0,1,2", show_default=True)
 def main(images, store, size, chosen, seeds):
