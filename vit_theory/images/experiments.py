@@ -304,7 +304,8 @@ def two_phase_cell(
         transfer = logit_change(first, vit, test)
     if not a.first:
         epochs = epochs_of_equal_time(first, vit, data, epochs, **options) if a.equal_time else 2 * epochs
-    options |= {"validation": validation, "lr": rate, "warmup": a.warmup, "folder": place(store, arm, seed, rate)}
+    key = (arm, seed, rate, rate_1) if a.first else (arm, seed, rate)
+    options |= {"validation": validation, "lr": rate, "warmup": a.warmup, "folder": place(store, *key)}
     history = train(vit, data, epochs=epochs, seed=seed + 1, **options)
     return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {"phase_1": before, "transfer": transfer}
 
