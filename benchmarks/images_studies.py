@@ -11,6 +11,7 @@ Each arm has the learning rate that did best on validation images at seeds that 
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,7 +19,7 @@ import xarray as xr
 from side_by_side import report, save
 
 from vit_theory.claims import Run
-from vit_theory.images.canvases import CHOICES, CURVES, canvas_study, curve_study
+from vit_theory.images.canvases import CHOICES, CURVES, FIRST, canvas_study, curve_study
 from vit_theory.images.claims import ASSOCIATION, FIGURE_2_CLAIM, MASS, POSITIONAL, SPARSIFICATION, TABLE_1_CLAIM
 from vit_theory.images.experiments import two_phase_study
 from vit_theory.images.positions import positions_study
@@ -26,7 +27,7 @@ from vit_theory.images.positions import positions_study
 STUDIES = {
     "two-phase": (two_phase_study, (TABLE_1_CLAIM, FIGURE_2_CLAIM)),
     "positions": (positions_study, (POSITIONAL, ASSOCIATION)),
-    "canvases": (canvas_study, (MASS, SPARSIFICATION)),
+    "canvases": (partial(canvas_study, arms=(*CHOICES, FIRST)), (MASS, SPARSIFICATION)),
 }
 
 
@@ -91,7 +92,7 @@ def main(images, store, size, chosen, seeds):
         if not chosen or study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
             found = function(replace(run, store=run.store / study), size)
             write(prefix + study.replace("-", "_"), found, command + study, claims)
-            rates = dict(zip(CHOICES, found.rate.values.tolist(), strict=True)) if study == "canvases" else rates
+            rates = dict(zip(found.arm.values, found.rate.values.tolist(), strict=True)) if study == "canvases" else rates
     for along in CURVES:
         if not chosen or along in chosen:
             found = curve_study(replace(run, store=run.store / "canvases"), along, rates, size)

@@ -243,6 +243,7 @@ def choose_tokens(
     number: int,  # patches to keep
     by: str = "attention",  # or "random"
     seed: int = 0,  # of a random choice
+    layers: slice = slice(None),  # whose attention counts; all of them unless told
 ) -> Int[Tensor, "b m"]:
     "For each image the patches that receive most attention, averaged over queries, heads and layers, or random ones."
     n = math.prod(model.grid)
@@ -251,7 +252,7 @@ def choose_tokens(
     if by == "random":
         score = torch.rand(len(images), n, generator=generator(seed)).to(images.device)
     else:
-        score = torch.stack([A.mean((1, 2))[:, -n:] for A in model.attention_maps(images)]).mean(0)
+        score = torch.stack([A.mean((1, 2))[:, -n:] for A in model.attention_maps(images)[layers]]).mean(0)
     return score.topk(number, dim=1).indices.sort(dim=1).values
 
 # %% ../../nbs/images/05_probes.ipynb #b04fc3df
