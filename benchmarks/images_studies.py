@@ -70,7 +70,7 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
     cells = json.loads(study.attrs["provenance"])
     about = {"command": command, "images": study.attrs["images"], "size": study.attrs["size"]}
     about["seeds"] = study.seed.values.tolist()
-    about |= {name: value for name, value in study.attrs.items() if name == "validation_loss_by_rate"}
+    about["validation_loss_by_rate"] = json.loads(study.attrs.get("validation_loss_by_rate", "{}"))
     about |= {"device": cells[0]["accelerator"] or cells[0]["processor"], "cells_provenance": cells}
     save(name, table, **about, **circumstances(study, claims))
 

@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['CHOICES', 'FIRST', 'CURVES', 'LABELS', 'Dealer', 'mass_by_layer', 'mass_over_training', 'fewer', 'canvas_model',
-           'scattered', 'layout_of', 'pilot_of', 'canvas_cell', 'report', 'canvas_study', 'plot_mass', 'curve_study',
-           'plot_curve', 'images_needed']
+           'scattered', 'layout_of', 'parts_of', 'options_of', 'pilot_of', 'canvas_cell', 'report', 'canvas_study',
+           'plot_mass', 'curve_study', 'plot_curve', 'images_needed']
 
 # %% ../../nbs/images/06b_canvases.ipynb #436dc916
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +118,27 @@ def layout_of(size: Size, noise: float, seed: int) -> Canvas:
     return Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
 
 
-def pilot_of(data: Images, watched: Images, layout: Canvas, size: Size, seed: int, folder: Path | None, **options: Any):
+def parts_of(images: str, size: Size, seed: int, share: float, layout: Canvas) -> tuple[Images, Images, Images]:
+    "Training images, and validation and test images on canvases."
+    data, validation, test = pictures(images, size, seed)
+    return fewer(data, share), scattered(validation, layout, seed), scattered(test, layout, seed)
+
+
+def options_of(size: Size, rate: float, share: float, seed: int) -> dict[str, Any]:
+    "Arguments of `train` that all choices have in common."
+    return dict(lr=rate, batch=size.batch, epochs=round(size.epochs / share), seed=seed, progress=False, **hardware())
+
+
+@lru_cache(maxsize=8)
+def pilot_of(images: str, size: Size, seed: int, rate: float, share: float, noise: float, store: Path | None):
     "A model trained on all tokens -> (model, history, mass over training)."
-    vit, number = canvas_model(watched, size, seed), math.prod(layout.canvas)
+    layout = layout_of(size, noise, seed)
+    data, aside, _ = parts_of(images, size, seed, share, layout)
+    watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
+    vit, dealer = canvas_model(watched, size, seed), Dealer(layout, variations(images), "all", math.prod(layout.canvas))
     look = partial(mass_by_layer, canvases=watched, places=layout.places)
-    start, dealer = look(vit), Dealer(layout, options.pop("base"), "all", number)
-    history = train(vit, data, recipe=dealer, validation=look, seed=seed, folder=folder, **options)
+    start, folder = look(vit), place(store, "all", seed, rate, share, noise)
+    history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options_of(size, rate, share, seed))
     return vit, history, mass_over_training(history, start, size.epochs)
 
 # %% ../../nbs/images/06b_canvases.ipynb #6dbae8a9
@@ -139,37 +154,40 @@ def canvas_cell(
     noise: float = 0.0,  # standard deviation of noise on the irrelevant patches, pixel values in 0..1
 ) -> dict:
     "One choice of tokens trained and tested -> accuracies, mass over training, precision of the choice, cost."
-    layout, (data, validation, test) = layout_of(size, noise, seed), pictures(images, size, seed)
-    data = fewer(data, share)
-    shown, aside = (scattered(part, layout, seed) for part in (test, validation))
-    watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
-    options: dict[str, Any] = dict(lr=rate, batch=size.batch, progress=False, **hardware())
-    options["epochs"] = round(size.epochs / share)
-    base, key = variations(images), (seed, rate, share, noise)
-    number, mass = round(keep * math.prod(layout.canvas)), np.full((size.epochs + 1, size.depth), np.nan)
+    layout, mass = layout_of(size, noise, seed), np.full((size.epochs + 1, size.depth), np.nan)
+    (data, aside, shown), pilot = parts_of(images, size, seed, share, layout), None
     if arm in ("all", "attention", FIRST):
-        folder = place(store, "all", *key)
-        vit, history, mass = pilot_of(data, watched, layout, size, seed, folder, base=base, **options)
+        pilot, history, mass = pilot_of(images, size, seed, rate, share, noise, store)
+    number = math.prod(layout.canvas) if arm == "all" else round(keep * math.prod(layout.canvas))
+    dealer = Dealer(layout, variations(images), arm, number, pilot)
     if arm == "all":
-        nothing = {"precision": math.nan, "precision_on_average": math.nan}
-        return report(vit, history, (shown, aside), len(data)) | {"mass": (("epoch", "layer"), mass)} | nothing
-    dealer = Dealer(layout, base, arm, number, vit if arm in ("attention", FIRST) else None)
-    vit = canvas_model(shown, size, seed)
-    history = train(vit, data, recipe=dealer, seed=seed, folder=place(store, arm, *key, keep), **options)
-    chosen = [dealer.tokens(part.images, generator(seed, 2)) for part in (shown, aside)]
-    # the places that are chosen most often, over all images
-    often = chosen[0].flatten().bincount().topk(number).indices
-    found = report(vit, history, (shown, aside), len(data), chosen) | {"mass": (("epoch", "layer"), mass)}
-    for name, places in (("precision", chosen[0]), ("precision_on_average", often)):
-        found[name] = float(torch.isin(places, layout.places).float().mean())
-    return found
+        assert pilot is not None
+        return report(pilot, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
+    vit, folder = canvas_model(shown, size, seed), place(store, arm, seed, rate, share, noise, keep)
+    history = train(vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed))
+    return report(vit, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
 
 # %% ../../nbs/images/06b_canvases.ipynb #6f0cef21
-def report(vit: ViT, history: Sequence[Row], parts: Sequence[Images], images: int, chosen=(None, None)) -> dict:
-    "Accuracy on test and validation canvases, and the cost of the training."
-    test, aside = (evaluate(vit, part, tokens=t) for part, t in zip(parts, chosen, strict=True))
+def report(
+    vit: ViT,  # trained
+    history: Sequence[Row],  # of its training
+    dealer: Dealer,  # that chooses its tokens
+    data: Images,  # training images
+    canvases: Sequence[Images],  # test and validation
+    seed: int,  # of random choices
+) -> dict:
+    "Accuracy on test and validation canvases, how right the choice of tokens is, and the cost of the training."
+    chosen = [None if dealer.choice == "all" else dealer.tokens(part.images, generator(seed, 2)) for part in canvases]
+    test, aside = (evaluate(vit, part, tokens=tokens) for part, tokens in zip(canvases, chosen, strict=True))
     found = {"accuracy": test["accuracy"], "validation": aside["accuracy"], "validation_loss": aside["loss"]}
-    return found | {"seconds": seconds(history, images), "images": images}
+    found |= {"seconds": seconds(history, len(data)), "images": len(data)}
+    if chosen[0] is None:
+        return found | {"precision": math.nan, "precision_on_average": math.nan}
+    # and the places that are chosen most often, over all images
+    often = chosen[0].flatten().bincount().topk(dealer.number).indices
+    for name, places in (("precision", chosen[0]), ("precision_on_average", often)):
+        found[name] = float(torch.isin(places.cpu(), dealer.canvas.places).float().mean())
+    return found
 
 # %% ../../nbs/images/06b_canvases.ipynb #74b26de4
 def canvas_study(

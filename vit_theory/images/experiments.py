@@ -10,6 +10,7 @@ __all__ = ['VALIDATION', 'SIZES', 'CHOOSING', 'ARMS', 'TABLE_1', 'FIGURE_2', 'GA
 
 # %% ../../nbs/images/06_experiments.ipynb #065eab8e
 import copy
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -173,7 +174,8 @@ def judged(
     grid, store = {"arm": arms, "seed": run.seeds}, run.store / "seeds" if run.store else None
     found = sweep(partial(at_rate, cell=cell, rates=rates), grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
     found = found.assign(rate=("arm", list(rates.values())))
-    return found.assign_attrs(images=Path(run.images).name, size=str(size), validation_loss_by_rate=tried)
+    said = json.dumps(tried if len(size.rates) > 1 else {})  # netCDF knows no dicts
+    return found.assign_attrs(images=Path(run.images).name, size=str(size), validation_loss_by_rate=said)
 
 # %% ../../nbs/images/06_experiments.ipynb #85ebcac0
 def hardware() -> dict[str, str]:
