@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CHOICES', 'FIRST', 'CURVES', 'LABELS', 'Dealer', 'mass_by_layer', 'mass_over_training', 'fewer', 'canvas_model',
-           'scattered', 'layout_of', 'parts_of', 'options_of', 'pilot_of', 'canvas_cell', 'report', 'canvas_study',
+           'scattered', 'layout_of', 'parts_of', 'options_of', 'pilot_of', 'report', 'canvas_cell', 'canvas_study',
            'plot_mass', 'curve_study', 'plot_curve', 'images_needed']
 
 # %% ../../nbs/images/06b_canvases.ipynb #436dc916
@@ -141,6 +141,28 @@ def pilot_of(images: str, size: Size, seed: int, rate: float, share: float, nois
     history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options_of(size, rate, share, seed))
     return vit, history, mass_over_training(history, start, size.epochs)
 
+# %% ../../nbs/images/06b_canvases.ipynb #6f0cef21
+def report(
+    vit: ViT,  # trained
+    history: Sequence[Row],  # of its training
+    dealer: Dealer,  # that chooses its tokens
+    data: Images,  # training images
+    canvases: Sequence[Images],  # test and validation
+    seed: int,  # of random choices
+) -> dict:
+    "Accuracy on test and validation canvases, how right the choice of tokens is, and the cost of the training."
+    chosen = [None if dealer.choice == "all" else dealer.tokens(part.images, generator(seed, 2)) for part in canvases]
+    test, aside = (evaluate(vit, part, tokens=tokens) for part, tokens in zip(canvases, chosen, strict=True))
+    found = {"accuracy": test["accuracy"], "validation": aside["accuracy"], "validation_loss": aside["loss"]}
+    found |= {"seconds": seconds(history, len(data)), "images": len(data)}
+    if chosen[0] is None:
+        return found | {"precision": math.nan, "precision_on_average": math.nan}
+    # and the places that are chosen most often, over all images
+    often = chosen[0].flatten().bincount().topk(dealer.number).indices
+    for name, places in (("precision", chosen[0]), ("precision_on_average", often)):
+        found[name] = float(torch.isin(places.cpu(), dealer.canvas.places).float().mean())
+    return found
+
 # %% ../../nbs/images/06b_canvases.ipynb #6dbae8a9
 def canvas_cell(
     arm: str,  # a choice of tokens
@@ -166,28 +188,6 @@ def canvas_cell(
     vit, folder = canvas_model(shown, size, seed), place(store, arm, seed, rate, share, noise, keep)
     history = train(vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed))
     return report(vit, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
-
-# %% ../../nbs/images/06b_canvases.ipynb #6f0cef21
-def report(
-    vit: ViT,  # trained
-    history: Sequence[Row],  # of its training
-    dealer: Dealer,  # that chooses its tokens
-    data: Images,  # training images
-    canvases: Sequence[Images],  # test and validation
-    seed: int,  # of random choices
-) -> dict:
-    "Accuracy on test and validation canvases, how right the choice of tokens is, and the cost of the training."
-    chosen = [None if dealer.choice == "all" else dealer.tokens(part.images, generator(seed, 2)) for part in canvases]
-    test, aside = (evaluate(vit, part, tokens=tokens) for part, tokens in zip(canvases, chosen, strict=True))
-    found = {"accuracy": test["accuracy"], "validation": aside["accuracy"], "validation_loss": aside["loss"]}
-    found |= {"seconds": seconds(history, len(data)), "images": len(data)}
-    if chosen[0] is None:
-        return found | {"precision": math.nan, "precision_on_average": math.nan}
-    # and the places that are chosen most often, over all images
-    often = chosen[0].flatten().bincount().topk(dealer.number).indices
-    for name, places in (("precision", chosen[0]), ("precision_on_average", often)):
-        found[name] = float(torch.isin(places.cpu(), dealer.canvas.places).float().mean())
-    return found
 
 # %% ../../nbs/images/06b_canvases.ipynb #74b26de4
 def canvas_study(
