@@ -306,7 +306,8 @@ def two_phase_cell(
         transfer = logit_change(first, vit, test)
     if not a.first:
         epochs = epochs_of_equal_time(first, vit, data, epochs, **options) if a.equal_time else 2 * epochs
-    key = (arm, seed, rate, rate_1) if a.first else (arm, seed, rate)
+    # whatever the training depends on, beside the settings that its checkpoint knows
+    key = [arm, seed, rate, *([rate_1] if a.first else []), *([epochs] if a.equal_time else [])]
     options |= {"validation": validation, "lr": rate, "warmup": a.warmup, "folder": place(store, *key)}
     history = train(vit, data, epochs=epochs, seed=seed + 1, **options)
     return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {"phase_1": before, "transfer": transfer}
