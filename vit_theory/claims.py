@@ -145,14 +145,15 @@ def once(
 
 # %% ../nbs/04_claims.ipynb #7f597db8
 def commit() -> str | None:
-    "The commit of the checkout this package runs from, with `+changes` when files differ from it; None outside a checkout."
+    "The commit of the checkout this package runs from, `+changes` when its files (but results) differ; None outside a checkout."
     here = Path(vit_theory.__file__).resolve().parent.parent
     if not (here / ".git").exists():
         return None
     git = ["git", "-C", str(here)]
     try:
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
-        status = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=10, check=True)
+        differ = [*git, "status", "--porcelain", "-uno", "--", ":/", ":(exclude)results"]  # what was written before is no code
+        status = subprocess.run(differ, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return head.stdout.strip() + ("+changes" if status.stdout.strip() else "")
