@@ -1,5 +1,7 @@
 """Experiments on real images: interrupted and resumed, images kept apart, bad requests. The notebooks have the rest."""
 
+import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,7 @@ from vit_theory.claims import Run
 from vit_theory.images import canvases, experiments, positions, training
 from vit_theory.images.canvases import Dealer, canvas_study, curve_study, layout_of
 from vit_theory.images.data import generator, load_images
-from vit_theory.images.experiments import ARMS, CHOOSING, SIZES, Size, judged, pictures, resize, two_phase_study
+from vit_theory.images.experiments import ARMS, CHOOSING, SIZES, Size, judged, pictures, resize, two_phase_cell, two_phase_study
 from vit_theory.images.model import ViT
 from vit_theory.images.positions import positions_study
 from vit_theory.images.probes import choose_tokens
@@ -22,7 +24,7 @@ QUIET = Run(seeds=(10,), progress=False)
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     for name, change in {"two-phase": {}, "positions": {"depth": 1, "width": 8}, "canvases": {"width": 8}}.items():
-        row = replace(SIZES[name, "quick"], per_class=15, epochs=2, **change)
+        row = replace(SIZES[name, "quick"], per_class=15, epochs=2, rates=(5e-3,), **change)
         monkeypatch.setitem(SIZES, (name, "tiny"), row)
 
 
@@ -30,9 +32,9 @@ SEEN = []
 
 
 def prefer(arm, seed, rate):
-    "Test accuracy prefers the one rate, validation the other."
+    "Validation loss prefers a rate in the middle, test accuracy another."
     SEEN.append((seed, rate))
-    return {"validation": rate, "accuracy": -rate}
+    return {"validation_loss": abs(rate - 0.2), "accuracy": -rate}
 
 
 def files(folder):
@@ -70,10 +72,32 @@ def test_training_validation_and_test_images_are_kept_apart():
 
 def test_rates_are_chosen_without_test_images_or_judged_seeds():
     SEEN.clear()
-    size = Size(1, 1, 8, 1, 1, 4, 1, None, (0.1, 0.2))
+    size = Size(1, 1, 8, 1, 1, 4, 1, None, (0.1, 0.2, 0.4))
     found = judged(prefer, ["only"], replace(QUIET, seeds=(0, 1)), size)
     assert found.rate.values.tolist() == [0.2]
-    assert SEEN == [(CHOOSING, 0.1), (CHOOSING, 0.2), (0, 0.2), (1, 0.2)]
+    assert SEEN == [(seed, rate) for rate in size.rates for seed in CHOOSING] + [(0, 0.2), (1, 0.2)]
+    assert not set(CHOOSING) & {0, 1, 2, 20, 21, 22}
+    assert json.loads(found.attrs["validation_loss_by_rate"])["only"]["0.4"] == pytest.approx(0.2)
+
+
+def test_phase_1_has_the_rate_of_a_convolution(tmp_path, monkeypatch):
+    monkeypatch.setitem(SIZES, ("two-phase", "tiny"), replace(SIZES["two-phase", "tiny"], rates=(1e-6, 5e-3)))
+    found = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("two-phase",))
+    assert {name for name in files(tmp_path) if name.startswith("phase_1")} == {f"phase_1-3-{s}-0.005" for s in (10, *CHOOSING)}
+    # one that was chosen otherwise is another training, not the one that is kept
+    other = two_phase_cell("two-phase", 10, 5e-3, "digits", SIZES["two-phase", "tiny"], tmp_path, rate_1=1e-6)
+    assert other["phase_1"] < float(found.phase_1[0, 0])
+    assert {"two-phase-10-0.005-0.005", "two-phase-10-0.005-1e-06"} <= set(files(tmp_path))
+
+
+def test_equal_time_goes_on_where_the_machine_has_another_speed(tmp_path, monkeypatch):
+    run, epochs = replace(QUIET, store=tmp_path), []
+    for found in (3, 4):
+        monkeypatch.setattr(experiments, "epochs_of_equal_time", lambda *_, found=found, **__: found)
+        # the sweep knows its finished cells: forget them, but not the trainings
+        shutil.rmtree(tmp_path / "seeds", ignore_errors=True)
+        epochs.append(int(two_phase_study(run, "tiny", ("attention, equal time",)).epochs[0, 0]))
+    assert epochs == [3, 4]
 
 
 def test_arms_that_vary_another_name_one_that_exists():
