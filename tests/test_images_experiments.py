@@ -90,6 +90,18 @@ def test_phase_1_has_the_rate_of_a_convolution(tmp_path, monkeypatch):
     assert {"two-phase-10-0.005-0.005", "two-phase-10-0.005-1e-06"} <= set(files(tmp_path))
 
 
+def test_a_convolution_tries_the_rates_once(tmp_path, monkeypatch):
+    monkeypatch.setitem(SIZES, ("two-phase", "tiny"), replace(SIZES["two-phase", "tiny"], rates=(1e-3, 5e-3)))
+    found = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("convolution", "attention"))
+    tried = json.loads(found.attrs["validation_loss_by_rate"])
+    assert list(tried) == ["convolution", "attention"] and all(len(losses) == 2 for losses in tried.values())
+    # two rates at two seeds each: for phase 1, and for attention alone
+    for name in ("rates of phase 1", "rates"):
+        assert len(list((tmp_path / name / "cells").glob("*.npz"))) == 4
+    (alone,) = two_phase_study(QUIET, "tiny", ("convolution",)).accuracy.values
+    assert alone == found.accuracy.values[0]
+
+
 def test_equal_time_goes_on_where_the_machine_has_another_speed(tmp_path, monkeypatch):
     run, epochs = replace(QUIET, store=tmp_path), []
     for found in (3, 4):

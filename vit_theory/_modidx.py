@@ -454,6 +454,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'vit_theory/claims.py'),
                                    'vit_theory.claims.Run': ('claims.html#run', 'vit_theory/claims.py'),
                                    'vit_theory.claims.Run.__post_init__': ('claims.html#run.__post_init__', 'vit_theory/claims.py'),
+                                   'vit_theory.claims.Run.folder': ('claims.html#run.folder', 'vit_theory/claims.py'),
                                    'vit_theory.claims.add_row': ('claims.html#add_row', 'vit_theory/claims.py'),
                                    'vit_theory.claims.blank_row': ('claims.html#blank_row', 'vit_theory/claims.py'),
                                    'vit_theory.claims.commit': ('claims.html#commit', 'vit_theory/claims.py'),

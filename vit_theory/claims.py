@@ -61,6 +61,10 @@ class Run:
         if not self.seeds:
             raise ValueError("seeds=(): name at least one seed, for instance seeds=(0, 1, 2)")
 
+    def folder(self, name: str) -> Path | None:
+        "Folder in the store for one sweep of an experiment that has several; None without a store."
+        return self.store / name if self.store else None
+
 # %% ../nbs/04_claims.ipynb #836328af
 @dataclass(frozen=True)
 class Judgement:

@@ -118,10 +118,11 @@ def layout_of(size: Size, noise: float, seed: int) -> Canvas:
     return Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
 
 
-def parts_of(images: str, size: Size, seed: int, share: float, layout: Canvas) -> tuple[Images, Images, Images]:
-    "Training images, and validation and test images on canvases."
-    data, validation, test = pictures(images, size, seed)
-    return fewer(data, share), scattered(validation, layout, seed), scattered(test, layout, seed)
+@lru_cache(maxsize=2)
+def parts_of(images: str, size: Size, seed: int, share: float, noise: float) -> tuple[Canvas, Images, Images, Images]:
+    "The layout, training images, and validation and test images on canvases."
+    layout, (data, validation, test) = layout_of(size, noise, seed), pictures(images, size, seed)
+    return layout, fewer(data, share), scattered(validation, layout, seed), scattered(test, layout, seed)
 
 
 def options_of(size: Size, rate: float, share: float, seed: int) -> dict[str, Any]:
@@ -132,8 +133,7 @@ def options_of(size: Size, rate: float, share: float, seed: int) -> dict[str, An
 @lru_cache(maxsize=8)
 def pilot_of(images: str, size: Size, seed: int, rate: float, share: float, noise: float, store: Path | None):
     "A model trained on all tokens -> (model, history, mass over training)."
-    layout = layout_of(size, noise, seed)
-    data, aside, _ = parts_of(images, size, seed, share, layout)
+    layout, data, aside, _ = parts_of(images, size, seed, share, noise)
     watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
     vit, dealer = canvas_model(watched, size, seed), Dealer(layout, variations(images), "all", math.prod(layout.canvas))
     look = partial(mass_by_layer, canvases=watched, places=layout.places)
@@ -176,17 +176,16 @@ def canvas_cell(
     noise: float = 0.0,  # standard deviation of noise on the irrelevant patches, pixel values in 0..1
 ) -> dict:
     "One choice of tokens trained and tested -> accuracies, mass over training, precision of the choice, cost."
-    layout, mass = layout_of(size, noise, seed), np.full((size.epochs + 1, size.depth), np.nan)
-    (data, aside, shown), pilot = parts_of(images, size, seed, share, layout), None
+    layout, data, aside, shown = parts_of(images, size, seed, share, noise)
+    pilot: Any = None
+    mass = np.full((size.epochs + 1, size.depth), np.nan)
     if arm in ("all", "attention", FIRST):
         pilot, history, mass = pilot_of(images, size, seed, rate, share, noise, store)
     number = math.prod(layout.canvas) if arm == "all" else round(keep * math.prod(layout.canvas))
-    dealer = Dealer(layout, variations(images), arm, number, pilot)
-    if arm == "all":
-        assert pilot is not None
-        return report(pilot, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
-    vit, folder = canvas_model(shown, size, seed), place(store, arm, seed, rate, share, noise, keep)
-    history = train(vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed))
+    dealer, vit = Dealer(layout, variations(images), arm, number, pilot), pilot
+    if arm != "all":
+        vit, folder = canvas_model(shown, size, seed), place(store, arm, seed, rate, share, noise, keep)
+        history = train(vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed))
     return report(vit, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
 
 # %% ../../nbs/images/06b_canvases.ipynb #74b26de4
@@ -238,9 +237,8 @@ def curve_study(
     chosen, (values, arms) = size_of("canvases", run, size), CURVES[along]
     rates = {arm: rates[arm] if rates else chosen.rates[0] for arm in arms}
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
-    store = run.store / along if run.store else None
-    grid = {"arm": arms, "seed": run.seeds, along: values}
-    found = sweep(partial(at_rate, cell=cell, rates=rates), grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+    grid, at_rates = {"arm": arms, "seed": run.seeds, along: values}, partial(at_rate, cell=cell, rates=rates)
+    found = sweep(at_rates, grid, store=run.folder(along), n_jobs=run.n_jobs, progress=run.progress)
     return found.assign_attrs(images=Path(run.images).name, size=str(chosen), along=along)
 
 # %% ../../nbs/images/06b_canvases.ipynb #f2a00f87

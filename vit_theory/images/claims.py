@@ -9,7 +9,7 @@ __all__ = ['canvases', 'LEAD', 'KERNELS', 'TABLE_1_CLAIM', 'SAME_LOSS', 'LATER',
            'epochs_to_catch_up', 'judge_figure_2', 'judge_positional', 'random_scores', 'judge_association',
            'judge_mass', 'judge_sparsification']
 
-# %% ../../nbs/images/07_claims.ipynb #257e3740
+# %% ../../nbs/images/07_claims.ipynb #e835df4c
 from functools import lru_cache
 
 import numpy as np
@@ -23,7 +23,7 @@ from .experiments import FIGURE_2, TABLE_1, plot_arms, plot_warmup, two_phase_st
 from .positions import plot_positional, positions_study
 from .probes import association_score, cosines, neighbours
 
-# %% ../../nbs/images/07_claims.ipynb #27817545
+# %% ../../nbs/images/07_claims.ipynb #b11136a4
 @once
 def phases(run: Run) -> xr.Dataset:
     "The arms of Table 1 and Figure 2."
@@ -38,7 +38,7 @@ def positions(run: Run) -> xr.Dataset:
 
 canvases = once(canvas_study)
 
-# %% ../../nbs/images/07_claims.ipynb #3b3aa8fc
+# %% ../../nbs/images/07_claims.ipynb #052bb48c
 def percent(
     values: xr.DataArray,  # accuracies in 0..1, by seed
 ) -> str:
@@ -60,7 +60,7 @@ def where(
     "What was measured on: images, size, seeds."
     return f"{data.attrs['images']}, {data.attrs['size']}, {data.sizes['seed']} seeds"
 
-# %% ../../nbs/images/07_claims.ipynb #21d4d3ca
+# %% ../../nbs/images/07_claims.ipynb #7109c4f6
 LEAD = 0.02  # accuracy by which two phases must lead, mean over seeds
 KERNELS = {"K=3": "", "K=5": ", K=5"}  # how the arms of a kernel end
 
@@ -95,7 +95,7 @@ def judge_table_1(data: xr.Dataset) -> Judgement:
         return Judgement("holds here with a caveat", measured, "in the mean, but not in every seed")
     return Judgement("holds", measured, "also over the convolution that goes on, a control that the paper does not have")
 
-# %% ../../nbs/images/07_claims.ipynb #090ed7ee
+# %% ../../nbs/images/07_claims.ipynb #88298854
 TABLE_1_CLAIM = Claim(
     "C-table-1",
     "C",
@@ -108,7 +108,7 @@ TABLE_1_CLAIM = Claim(
     plot_arms,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #3aaa5dd6
+# %% ../../nbs/images/07_claims.ipynb #5ec86ffd
 SAME_LOSS = 0.05  # nats between two validation losses that count as similar
 LATER = 2.0  # times as many epochs that "ineffective" means
 
@@ -140,7 +140,7 @@ def judge_figure_2(data: xr.Dataset) -> Judgement:
         return Judgement("holds here with a caveat", measured, "at this size a random start does not need the warm-up either")
     return Judgement("holds", measured)
 
-# %% ../../nbs/images/07_claims.ipynb #3bfb75a8
+# %% ../../nbs/images/07_claims.ipynb #6dbca700
 FIGURE_2_CLAIM = Claim(
     "C-figure-2",
     "C",
@@ -154,7 +154,7 @@ FIGURE_2_CLAIM = Claim(
     plot_warmup,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #cf20784e
+# %% ../../nbs/images/07_claims.ipynb #1a660ac5
 SIMILAR = 0.03  # difference of accuracies that counts as similar
 
 
@@ -184,7 +184,7 @@ POSITIONAL = Claim(
     plot_positional,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #e395915c
+# %% ../../nbs/images/07_claims.ipynb #6eb815e5
 ABOVE = 1.5  # times chance that the score must reach after training
 UNTRAINED = 3.0  # standard deviations of the score of random encodings, within which it must lie before
 
@@ -224,7 +224,7 @@ ASSOCIATION = Claim(
     plot_positional,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #bfdc093e
+# %% ../../nbs/images/07_claims.ipynb #0af43fd1
 CONCENTRATED = 1.5  # times the uniform share that the mass must reach
 FLAT = 0.02  # how near to the uniform share it must start
 
@@ -259,7 +259,7 @@ MASS = Claim(
     plot_mass,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #565ef468
+# %% ../../nbs/images/07_claims.ipynb #8d4a6034
 WORTH = 0.03  # the oracle's gain that is needed for the question to make sense
 MOST = 0.5  # share of it
 
@@ -299,5 +299,5 @@ SPARSIFICATION = Claim(
     plot_arms,
 )
 
-# %% ../../nbs/images/07_claims.ipynb #63ac4484
+# %% ../../nbs/images/07_claims.ipynb #311750c3
 CLAIMS = [MASS, SPARSIFICATION, POSITIONAL, ASSOCIATION, TABLE_1_CLAIM, FIGURE_2_CLAIM]

@@ -148,10 +148,11 @@ def losses_by_rate(
     name: str = "rates",  # of the folder in the store
 ) -> dict[str, dict[float, float]]:
     "Validation loss of each arm at each learning rate, mean over the seeds `CHOOSING`; NaN where there is no choice."
-    if len(size.rates) == 1:
+    if len(size.rates) == 1 or not arms:
         return {arm: {size.rates[0]: math.nan} for arm in arms}
-    grid, store = {"arm": arms, "rate": size.rates, "seed": CHOOSING}, run.store / name if run.store else None
-    loss = sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress).validation_loss.mean("seed")
+    grid = {"arm": arms, "rate": size.rates, "seed": CHOOSING}
+    tried = sweep(cell, grid, store=run.folder(name), n_jobs=run.n_jobs, progress=run.progress)
+    loss = tried.validation_loss.mean("seed")
     return {arm: dict(zip(size.rates, loss.sel(arm=arm).values.tolist(), strict=True)) for arm in arms}
 
 
@@ -166,13 +167,15 @@ def judged(
     run: Run,  # seeds, store
     size: Size,  # its learning rates
     like: Mapping[str, str] | None = None,  # arms that take the rate of another
+    known: Mapping[str, dict[float, float]] | None = None,  # losses of arms that have tried the rates before
 ) -> xr.Dataset:
     "The cells of all arms and seeds, each arm at the learning rate that is best for it on validation images."
     leader = {arm: (like or {}).get(arm) or arm for arm in arms}
-    tried = losses_by_rate(cell, list(dict.fromkeys(leader.values())), run, size)
+    tried = {arm: (known or {}).get(arm, {}) for arm in leader.values()}
+    tried |= losses_by_rate(cell, [arm for arm in tried if not tried[arm]], run, size)
     rates = {arm: lowest(tried[leader[arm]]) for arm in arms}
-    grid, store = {"arm": arms, "seed": run.seeds}, run.store / "seeds" if run.store else None
-    found = sweep(partial(at_rate, cell=cell, rates=rates), grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+    grid, cell = {"arm": arms, "seed": run.seeds}, partial(at_rate, cell=cell, rates=rates)
+    found = sweep(cell, grid, store=run.folder("seeds"), n_jobs=run.n_jobs, progress=run.progress)
     found = found.assign(rate=("arm", list(rates.values())))
     said = json.dumps(tried if len(size.rates) > 1 else {})  # netCDF knows no dicts
     return found.assign_attrs(images=Path(run.images).name, size=str(size), validation_loss_by_rate=said)
@@ -341,7 +344,7 @@ def two_phase_study(
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
     first = losses_by_rate(cell, ["convolution"], run, chosen, "rates of phase 1")
     cell = partial(cell, rate_1=lowest(first["convolution"]))
-    return judged(cell, list(arms), run, chosen, like={arm: ARMS[arm].like for arm in arms})
+    return judged(cell, list(arms), run, chosen, like={arm: ARMS[arm].like for arm in arms}, known=first)
 
 # %% ../../nbs/images/06_experiments.ipynb #9aaf0412
 def plot_arms(

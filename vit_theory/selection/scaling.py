@@ -9,7 +9,8 @@ __all__ = ['BASE', 'SCALE', 'ARMS', 'ALPHAS', 'TRIALS', 'POINTS', 'ARM_COLORS', 
            'token_trainings', 'engine_cell', 'engines', 'plot_engines', 'limits', 'converged_cell', 'converged',
            'noisy_cell', 'noisy', 'plot_limits']
 
-# %% ../../nbs/selection/08_scaling.ipynb #31c44484
+# %% ../../nbs/selection/08_scaling.ipynb #4074ea3a
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from .threshold import Slope, fit_logistic, fit_slope, local_slopes, search, thr
 from .training import evaluate, fit
 from ..sweeps import sweep
 
-# %% ../../nbs/selection/08_scaling.ipynb #60d410ef
+# %% ../../nbs/selection/08_scaling.ipynb #bd9951b3
 BASE: dict[str, Any] = {
     "lr": 0.5,  # learning rate of W_V and W_O, eta
     "multiplier": 1.0,  # learning rate of W_Q and W_K over eta
@@ -39,14 +40,14 @@ BASE: dict[str, Any] = {
 }
 SCALE = 0.3  # of W_Q and W_K at the start, c
 
-# %% ../../nbs/selection/08_scaling.ipynb #be8dfee2
+# %% ../../nbs/selection/08_scaling.ipynb #b6b9b9ad
 ARMS: dict[str, dict[str, Any]] = {
     "trained": {"attention": "trained", "lr": 0.6, "multiplier": 50.0},
     "frozen": {"attention": "frozen"},
     "uniform": {"attention": "uniform"},
 }
 
-# %% ../../nbs/selection/08_scaling.ipynb #5ea86a6e
+# %% ../../nbs/selection/08_scaling.ipynb #e385de06
 def trainings(
     alpha: float,  # fraction of label-relevant tokens
     samples: int,  # size of a training set, N
@@ -75,7 +76,7 @@ def trainings(
         "mass": collapsed_mass(model, kinds).numpy(),
     }
 
-# %% ../../nbs/selection/08_scaling.ipynb #ddddfebf
+# %% ../../nbs/selection/08_scaling.ipynb #8b44be6c
 def n50_cell(
     arm: str,  # key of `arms`
     alpha: float,  # in units of 1/80
@@ -105,7 +106,7 @@ def n50_cell(
         "steps": middle["steps"].mean(), "mass": middle["mass"].mean(), "stopped": middle["stopped"].mean(),
     }
 
-# %% ../../nbs/selection/08_scaling.ipynb #06c618b9
+# %% ../../nbs/selection/08_scaling.ipynb #9afde9f9
 ALPHAS = {
     ("trained", "quick"): [4.0, 2.0, 1.0, 0.5],
     ("uniform", "quick"): [16.0, 8.0, 4.0],
@@ -117,7 +118,7 @@ ALPHAS = {
 TRIALS = {"quick": 40, "full": 200}  # a point, and for each of the three base seeds
 POINTS = 5  # of a fit, factors of 2 in N
 
-# %% ../../nbs/selection/08_scaling.ipynb #690d4d38
+# %% ../../nbs/selection/08_scaling.ipynb #05fa9787
 def study(
     run: Run,  # seeds, store, processes
     name: str,  # of the study: its folder in the store
@@ -127,14 +128,13 @@ def study(
     seeds: tuple[int, ...] | None = None,  # instead of the run's
 ) -> xr.Dataset:
     "N50 for every arm, alpha and base seed."
-    import functools
 
-    cell = functools.partial(n50_cell, trials=trials, points=POINTS, arms=arms)
+
+    cell = partial(n50_cell, trials=trials, points=POINTS, arms=arms)
     grid: dict[str, Any] = {"arm": list(arms), "alpha": alphas, "seed": list(seeds or run.seeds)}
-    store = None if run.store is None else run.store / name
-    return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+    return sweep(cell, grid, store=run.folder(name), n_jobs=run.n_jobs, progress=run.progress)
 
-# %% ../../nbs/selection/08_scaling.ipynb #92c56365
+# %% ../../nbs/selection/08_scaling.ipynb #74f251f3
 def sample_complexity(
     run: Run,
     arm: str,  # key of `ARMS`
@@ -151,7 +151,7 @@ def sample_complexity(
     tail = tail.rename(renamed).rename(seed="tail_seed", alpha="tail_alpha")
     return xr.merge([data, tail], combine_attrs="drop_conflicts").sel(arm=arm, drop=True).assign_attrs(arm=arm)
 
-# %% ../../nbs/selection/08_scaling.ipynb #712db902
+# %% ../../nbs/selection/08_scaling.ipynb #4021e22f
 def slope_of(
     data: xr.Dataset,  # with n50 and draws over alpha and seed
     below: float = np.inf,  # largest alpha to use, in units of 1/80
@@ -163,10 +163,10 @@ def slope_of(
     flat = part.stack(where=("alpha", "seed")).transpose("where", "draw", ...)
     return fit_slope(flat["alpha"].values, flat["draws"].values, flat["n50"].values)
 
-# %% ../../nbs/selection/08_scaling.ipynb #893bcca0
+# %% ../../nbs/selection/08_scaling.ipynb #c702881f
 ARM_COLORS = {"trained": COLORS["blue"], "frozen": COLORS["orange"], "uniform": COLORS["red"]}
 
-# %% ../../nbs/selection/08_scaling.ipynb #6aa3bc28
+# %% ../../nbs/selection/08_scaling.ipynb #eeed296d
 def plot_n50(
     *studies: xr.Dataset,  # one arm each, as `sample_complexity` returns it
 ):
@@ -204,11 +204,11 @@ def plot_n50(
     right.legend(fontsize=7)
     return figure
 
-# %% ../../nbs/selection/08_scaling.ipynb #31f3d796
+# %% ../../nbs/selection/08_scaling.ipynb #b60a8d31
 HEAT_ALPHA = [16.0, 11.3, 8.0, 5.66, 4.0, 2.83, 2.0]  # in units of 1/80
 HEAT_SAMPLES = [16, 45, 128, 362, 1024, 2896, 8192, 23170, 65536]
 
-# %% ../../nbs/selection/08_scaling.ipynb #bbb08ed4
+# %% ../../nbs/selection/08_scaling.ipynb #0dcade3e
 def heat_cell(
     attention: str,  # key of `ARMS`
     alpha: float,  # in units of 1/80
@@ -221,20 +221,19 @@ def heat_cell(
     found = [trainings(alpha / 80, samples, trials, seed, **ARMS[attention])["success"] for seed in seeds]
     return {"rate": float(np.mean(found))}
 
-# %% ../../nbs/selection/08_scaling.ipynb #3a6a1bf9
+# %% ../../nbs/selection/08_scaling.ipynb #78aab063
 def heat_map(
     run: Run,
 ) -> xr.Dataset:
     "Success rates over N and alpha for trained and uniform attention (A, the phase diagram of section 4)."
-    import functools
 
-    cell = functools.partial(heat_cell, trials=6 if run.scale == "quick" else 40, seeds=run.seeds)
+
+    cell = partial(heat_cell, trials=6 if run.scale == "quick" else 40, seeds=run.seeds)
     step = 2 if run.scale == "quick" else 1
     grid: dict[str, Any] = {"attention": ["trained", "uniform"], "alpha": HEAT_ALPHA[::step], "samples": HEAT_SAMPLES[::step]}
-    store = None if run.store is None else run.store / "heat"
-    return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+    return sweep(cell, grid, store=run.folder("heat"), n_jobs=run.n_jobs, progress=run.progress)
 
-# %% ../../nbs/selection/08_scaling.ipynb #3bbc6b96
+# %% ../../nbs/selection/08_scaling.ipynb #44d593c6
 def border_slope(
     data: xr.Dataset,  # as `heat_map` returns it
     attention: str,  # "trained" or "uniform"
@@ -245,7 +244,7 @@ def border_slope(
     seen = np.isfinite(place) & (np.exp(place) <= data.samples.values[-1])
     return float(np.polyfit(-np.log(data.alpha.values[seen]), place[seen], 1)[0])
 
-# %% ../../nbs/selection/08_scaling.ipynb #c6a6f8a8
+# %% ../../nbs/selection/08_scaling.ipynb #4d08b679
 def plot_heat(
     data: xr.Dataset,  # as `heat_map` returns it
 ):
@@ -263,13 +262,13 @@ def plot_heat(
     figure.colorbar(image, ax=axes, label="share with zero error")
     return figure
 
-# %% ../../nbs/selection/08_scaling.ipynb #7c15094e
+# %% ../../nbs/selection/08_scaling.ipynb #ba482e7f
 ENGINE_POINTS = {
     "trained": [(6, 24), (6, 60), (3, 40), (3, 120)],  # alpha in units of 1/40, N
     "uniform": [(8, 24), (6, 40), (6, 120), (4, 240)],
 }
 
-# %% ../../nbs/selection/08_scaling.ipynb #1a23c97d
+# %% ../../nbs/selection/08_scaling.ipynb #d34cf73b
 def token_trainings(
     relevant: int,  # label-relevant tokens out of 40
     samples: int,  # size of a training set
@@ -289,7 +288,7 @@ def token_trainings(
     model, _ = fit(start, train.x, train.y, steps=400, batch=samples, stop=lambda m: m["margin"] >= o["stop"], **rates)
     return evaluate(model, test, attention=attention)["success"].numpy().astype(bool)
 
-# %% ../../nbs/selection/08_scaling.ipynb #f7d2a694
+# %% ../../nbs/selection/08_scaling.ipynb #4a3415b3
 def engine_cell(
     attention: str,  # "trained" or "uniform"
     point: int,  # number in `ENGINE_POINTS`
@@ -307,24 +306,23 @@ def engine_cell(
         "collapsed": int(trainings(relevant / 40, samples, many, seed, **ARMS[attention])["success"].sum()),
     }
 
-# %% ../../nbs/selection/08_scaling.ipynb #f79d0df9
+# %% ../../nbs/selection/08_scaling.ipynb #fb31ea29
 def engines(
     run: Run,
 ) -> xr.Dataset:
     "Success counts of the token-level trainer and of the collapse on the same points."
-    import functools
 
-    cell = functools.partial(engine_cell, trials=12 if run.scale == "quick" else 64)
+
+    cell = partial(engine_cell, trials=12 if run.scale == "quick" else 64)
     grid: dict[str, Any] = {"attention": list(ENGINE_POINTS), "point": [0, 1, 2, 3], "seed": list(run.seeds)}
-    store = None if run.store is None else run.store / "engines"
-    data = sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+    data = sweep(cell, grid, store=run.folder("engines"), n_jobs=run.n_jobs, progress=run.progress)
     k, n, K, M = (data[name].sum("seed") for name in ("tokens", "trials", "collapsed", "collapsed_trials"))
     p = (k + K) / (n + M)
     # two binomials with the same p: E (k/n - K/M)^2 = p (1 - p) (1/n + 1/M)
     data["chi2"] = (k / n - K / M) ** 2 / (p * (1 - p) * (1 / n + 1 / M)).clip(1e-9)
     return data
 
-# %% ../../nbs/selection/08_scaling.ipynb #3ebb3ae0
+# %% ../../nbs/selection/08_scaling.ipynb #29a9dffa
 def plot_engines(
     data: xr.Dataset,  # as `engines` returns it
 ):
@@ -341,7 +339,7 @@ def plot_engines(
     ax.legend()
     return figure
 
-# %% ../../nbs/selection/08_scaling.ipynb #315b7241
+# %% ../../nbs/selection/08_scaling.ipynb #c6209ba5
 TRAINED, UNIFORM = ARMS["trained"], ARMS["uniform"]
 LIMITS: dict[str, dict[str, Any]] = {
     "attention, one learning rate": TRAINED | {"multiplier": 1.0},
@@ -352,14 +350,14 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 LIMIT_ALPHAS = {"quick": [8.0, 4.0], "full": [16.0, 8.0, 4.0, 2.0]}
 
-# %% ../../nbs/selection/08_scaling.ipynb #283e8f5c
+# %% ../../nbs/selection/08_scaling.ipynb #824a6f54
 def limits(
     run: Run,
 ) -> xr.Dataset:
     "N50 against alpha with one choice of the regime undone at a time."
     return study(run, "limits", LIMITS, LIMIT_ALPHAS[run.scale], trials=10 if run.scale == "quick" else 60)
 
-# %% ../../nbs/selection/08_scaling.ipynb #d2e563ae
+# %% ../../nbs/selection/08_scaling.ipynb #0c5cf0dc
 def converged_cell(
     attention: str,  # "trained" or "uniform"
     alpha: float,  # in units of 1/80
@@ -378,14 +376,13 @@ def converged(
     run: Run,
 ) -> xr.Dataset:
     "Success rates against alpha and N when training runs to convergence."
-    import functools
+
 
     quick = run.scale == "quick"
-    cell = functools.partial(converged_cell, trials=8 if quick else 40)
+    cell = partial(converged_cell, trials=8 if quick else 40)
     sizes = [6, 16] if quick else [4, 6, 8, 16, 32, 64]
     grid: dict[str, Any] = {"attention": ["trained", "uniform"], "alpha": [16.0, 4.0], "samples": sizes, "seed": list(run.seeds)}
-    store = None if run.store is None else run.store / "converged"
-    return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+    return sweep(cell, grid, store=run.folder("converged"), n_jobs=run.n_jobs, progress=run.progress)
 
 # %% ../../nbs/selection/08_scaling.ipynb #449e769e
 NOISES = (0.0, 0.2, 0.5)  # tau
@@ -407,14 +404,13 @@ def noisy(
     run: Run,
 ) -> xr.Dataset:
     "Success rate against the noise at a fixed number of samples."
-    import functools
 
-    cell = functools.partial(noisy_cell, trials=16 if run.scale == "quick" else 64)
+
+    cell = partial(noisy_cell, trials=16 if run.scale == "quick" else 64)
     grid: dict[str, Any] = {"attention": ["trained", "uniform"], "noise": NOISES, "seed": list(run.seeds)}
-    store = None if run.store is None else run.store / "noisy"
-    return sweep(cell, grid, store=store, n_jobs=run.n_jobs, progress=run.progress)
+    return sweep(cell, grid, store=run.folder("noisy"), n_jobs=run.n_jobs, progress=run.progress)
 
-# %% ../../nbs/selection/08_scaling.ipynb #e3f7c9e1
+# %% ../../nbs/selection/08_scaling.ipynb #645f00cd
 def plot_limits(
     data: xr.Dataset,  # as `limits` returns it
 ):
