@@ -12,7 +12,19 @@ from vit_theory.claims import Run
 from vit_theory.images import canvases, experiments, positions, training
 from vit_theory.images.canvases import Dealer, canvas_study, curve_study, layout_of
 from vit_theory.images.data import generator, load_images
-from vit_theory.images.experiments import ARMS, CHOOSING, SIZES, Size, judged, pictures, resize, two_phase_cell, two_phase_study
+from vit_theory.images.experiments import (
+    ARMS,
+    CHOOSING,
+    SIZES,
+    Size,
+    judged,
+    losses_by_rate,
+    lowest,
+    pictures,
+    resize,
+    two_phase_cell,
+    two_phase_study,
+)
 from vit_theory.images.model import ViT
 from vit_theory.images.positions import positions_study
 from vit_theory.images.probes import choose_tokens
@@ -80,8 +92,26 @@ def test_rates_are_chosen_without_test_images_or_judged_seeds():
     assert json.loads(found.attrs["validation_loss_by_rate"])["only"]["0.4"] == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize(("best", "tried"), [(0.8, [0.1, 0.2, 0.4, 0.8, 1.6]), (0.05, [0.025, 0.05, 0.1, 0.2, 0.4])])
+def test_a_rate_at_the_end_of_the_list_is_not_the_last_word(tmp_path, best, tried):
+    calls = []
+
+    def cell(arm, seed, rate):
+        calls.append(rate)
+        return {"validation_loss": abs(np.log2(rate / best))}
+
+    size, run = Size(1, 1, 8, 1, 1, 4, 1, None, (0.1, 0.2, 0.4)), replace(QUIET, store=tmp_path)
+    (losses,) = losses_by_rate(cell, ["only"], run, size).values()
+    assert list(losses) == tried and lowest(losses) == best and len(calls) == 2 * len(tried)
+    # the list that holds it from the beginning gives the same, and what was tried is not tried again
+    assert losses_by_rate(cell, ["only"], QUIET, replace(size, rates=tuple(tried))) == {"only": losses}
+    del calls[:]
+    assert losses_by_rate(cell, ["only"], run, size) == {"only": losses} and not calls
+
+
 def test_phase_1_has_the_rate_of_a_convolution(tmp_path, monkeypatch):
     monkeypatch.setitem(SIZES, ("two-phase", "tiny"), replace(SIZES["two-phase", "tiny"], rates=(1e-6, 5e-3)))
+    monkeypatch.setattr(experiments, "beyond", lambda losses: [])
     found = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("two-phase",))
     assert {name for name in files(tmp_path) if name.startswith("phase_1")} == {f"phase_1-3-{s}-0.005" for s in (10, *CHOOSING)}
     # one that was chosen otherwise is another training, not the one that is kept
@@ -92,12 +122,13 @@ def test_phase_1_has_the_rate_of_a_convolution(tmp_path, monkeypatch):
 
 def test_a_convolution_tries_the_rates_once(tmp_path, monkeypatch):
     monkeypatch.setitem(SIZES, ("two-phase", "tiny"), replace(SIZES["two-phase", "tiny"], rates=(1e-3, 5e-3)))
+    monkeypatch.setattr(experiments, "beyond", lambda losses: [])
     found = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("convolution", "attention"))
     tried = json.loads(found.attrs["validation_loss_by_rate"])
     assert list(tried) == ["convolution", "attention"] and all(len(losses) == 2 for losses in tried.values())
     # two rates at two seeds each: for phase 1, and for attention alone
     for name in ("rates of phase 1", "rates"):
-        assert len(list((tmp_path / name / "cells").glob("*.npz"))) == 4
+        assert len(list((tmp_path / name).rglob("*.npz"))) == 4
     (alone,) = two_phase_study(QUIET, "tiny", ("convolution",)).accuracy.values
     assert alone == found.accuracy.values[0]
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['VALIDATION', 'SIZES', 'CHOOSING', 'ARMS', 'TABLE_1', 'FIGURE_2', 'GAP', 'Size', 'size_of', 'resize', 'variations',
-           'pictures', 'shape_of', 'at_rate', 'losses_by_rate', 'lowest', 'judged', 'hardware', 'seconds', 'place',
-           'Arm', 'convolutional', 'random_attention', 'epochs_of_equal_time', 'last_model', 'logit_change',
+           'pictures', 'shape_of', 'at_rate', 'lowest', 'beyond', 'losses_by_rate', 'judged', 'hardware', 'seconds',
+           'place', 'Arm', 'convolutional', 'random_attention', 'epochs_of_equal_time', 'last_model', 'logit_change',
            'two_phase_cell', 'summary', 'two_phase_study', 'plot_arms', 'plot_warmup']
 
 # %% ../../nbs/images/06_experiments.ipynb #065eab8e
@@ -47,7 +47,7 @@ class Size:
     patches: int  # along a side of an image
     depth: int  # blocks
     width: int | None  # features of a token; None: as many as a patch has numbers
-    rates: tuple[float, ...]  # learning rates to choose from; a single one is taken as it is
+    rates: tuple[float, ...]  # learning rates to try first; a single one is taken as it is
 
     def __str__(self) -> str:
         number = "all" if self.per_class is None else round((1 - VALIDATION) * self.per_class)
@@ -140,25 +140,37 @@ def at_rate(arm: str, seed: int, cell: Callable[..., Mapping], rates: Mapping[st
     return cell(arm=arm, seed=seed, rate=rates[arm], **more)
 
 
+def lowest(losses: Mapping[float, float]) -> float:
+    "The learning rate with the smallest loss."
+    return min(losses, key=losses.__getitem__)
+
+
+def beyond(losses: Mapping[float, float]) -> list[float]:
+    "The rate to try next where the best of those tried is at an end, a factor of two further; none where it lies inside."
+    best = lowest(losses)
+    return [factor * best for factor, end in ((2.0, max), (0.5, min)) if best == end(losses)]
+
+
 def losses_by_rate(
     cell: Callable[..., Mapping],  # cell(arm, seed, rate) -> numbers, among them `validation_loss`
     arms: Sequence[str],  # that choose
     run: Run,  # store
-    size: Size,  # its learning rates
+    size: Size,  # the learning rates to try first
     name: str = "rates",  # of the folder in the store
 ) -> dict[str, dict[float, float]]:
-    "Validation loss of each arm at each learning rate, mean over the seeds `CHOOSING`; NaN where there is no choice."
-    if len(size.rates) == 1 or not arms:
+    "Validation loss of each arm by learning rate, mean over the seeds `CHOOSING`; NaN where there is no choice."
+    if len(size.rates) == 1:
         return {arm: {size.rates[0]: math.nan} for arm in arms}
-    grid = {"arm": arms, "rate": size.rates, "seed": CHOOSING}
-    tried = sweep(cell, grid, store=run.folder(name), n_jobs=run.n_jobs, progress=run.progress)
-    loss = tried.validation_loss.mean("seed")
-    return {arm: dict(zip(size.rates, loss.sel(arm=arm).values.tolist(), strict=True)) for arm in arms}
-
-
-def lowest(losses: Mapping[float, float]) -> float:
-    "The learning rate with the smallest loss."
-    return min(losses, key=losses.__getitem__)
+    losses: dict[str, dict[float, float]] = {arm: {} for arm in arms}
+    for arm, found in losses.items():
+        rates = list(size.rates)
+        while rates:
+            grid: dict[str, Sequence] = {"arm": [arm], "rate": rates, "seed": CHOOSING}
+            folder = run.folder(f"{name}/{arm} from {rates[0]:g}")
+            tried = sweep(cell, grid, store=folder, n_jobs=run.n_jobs, progress=run.progress)
+            found.update(zip(rates, tried.validation_loss.mean("seed").values[0].tolist(), strict=True))
+            rates = beyond(found)
+    return {arm: dict(sorted(found.items())) for arm, found in losses.items()}
 
 
 def judged(
