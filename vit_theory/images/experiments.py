@@ -59,7 +59,7 @@ SIZES = {
     ("two-phase", "digits"): Size(None, None, 16, 40, 50, 4, 2, None, (2e-3, 4e-3, 8e-3, 1.6e-2)),
     ("two-phase", "middle"): Size(400, 400, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)),
     ("two-phase", "hundred"): Size(75, 40, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3)),
-    ("two-phase", "large"): Size(2000, 400, 16, 8, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3)),
+    ("two-phase", "large"): Size(2000, 400, 16, 8, 50, 4, 3, None, (1e-3, 2e-3, 4e-3)),
     ("two-phase", "full"): Size(None, None, 64, 200, 128, 8, 6, None, (5e-4, 1e-3, 2e-3, 4e-3)),
     ("positions", "quick"): Size(50, 50, 16, 12, 25, 8, 2, 32, (4e-3, 8e-3, 1.6e-2)),
     ("positions", "digits"): Size(None, None, 16, 40, 50, 8, 2, 32, (1e-3, 2e-3, 4e-3, 8e-3)),
