@@ -8,6 +8,7 @@ The same data (uint8 images, all in memory), shape, batch, optimiser (AdamW, gra
   plain loop     nn.TransformerEncoder of the same shape fed by a DataLoader
 one thread each, float32, CPU seconds. Then what a batch costs under each recipe of variations, as a share of our training step.
 On a machine with a GPU add --device cuda: wall-clock seconds, bf16 for all three.
+--compiled adds ours with torch.compile, compiled in a round that is not timed.
 """
 
 import time
@@ -75,14 +76,16 @@ def shuffled(data):
     return ((data.images[rows], data.labels[rows]) for rows in order.split(BATCH))
 
 
-def peers(shape, data, device):
+def peers(shape, data, device, compiled):
     """Name -> one epoch of training."""
     side, patch, width, depth, heads, hidden = shape
     precision = "32-true" if device == "cpu" else "bf16-mixed"
     ours = ViT(side, patch, 3, CLASSES, depth, heads, width=width, hidden=hidden, seed=SEED)
     loader = DataLoader(TensorDataset(data.images, data.labels), BATCH, shuffle=True)
+    epoch = partial(train, ours, data, epochs=1, batch=BATCH, lr=LR, device=device, precision=precision, progress=False)
     return {
-        "ours": partial(train, ours, data, epochs=1, batch=BATCH, lr=LR, device=device, precision=precision, progress=False),
+        "ours": epoch,
+        **({"ours, compiled": partial(epoch, compiled=True)} if compiled else {}),
         "transformers": partial(loop, theirs(*shape), partial(shuffled, data), device, lambda m, x: m(pixel_values=x).logits),
         "plain loop": partial(loop, Plain(*shape), lambda: loader, device, lambda m, x: m(x)),
     }
@@ -99,7 +102,8 @@ def variations(shape, data, step, rounds):
 @click.option("--rounds", default=3, show_default=True, help="How often each program is timed; medians count.")
 @click.option("--images", "count", default=256, show_default=True, help="Images of an epoch.")
 @click.option("--device", default="cpu", show_default=True, help="cpu (one thread), or cuda.")
-def main(rounds, count, device):
+@click.option("--compiled", is_flag=True, help="Also ours with torch.compile; needs a C++ compiler.")
+def main(rounds, count, device, compiled):
     """Compare training throughput and write images_training.csv and .json."""
     table = []
     for name, shape in SHAPES.items():
@@ -108,7 +112,7 @@ def main(rounds, count, device):
         classes = tuple(map(str, range(CLASSES)))
         data = Images(pixels, torch.arange(count) % CLASSES, classes)
         clock = time.process_time if device == "cpu" else time.perf_counter
-        found = compare(peers(shape, data, device), rounds, clock=clock)
+        found = compare(peers(shape, data, device, compiled), rounds, clock=clock)
         for row in found:
             speed = {"images_per_second": count / row["median_s"], "ours_is_faster_by": row["ratio"]}
             table.append({"model": name, "program": row["peer"], **speed, "least": row["ratio_min"], "most": row["ratio_max"],

@@ -1,5 +1,8 @@
 """Training of image models: several processes, resuming, files that are refused. The notebook has the rest."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -31,6 +34,35 @@ def test_two_processes_have_the_losses_of_one(digits):
     for p, q in zip(one.parameters(), two.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
     assert alone[-1]["validation_accuracy"] == together[-1]["validation_accuracy"]
+
+
+COMPILED = """
+import sys, torch
+import lightning_fabric  # puts itself around torch.compile
+from functools import partial
+# all of torch.compile but the compiler of C++, which a machine may not have
+torch.compile = partial(torch.compile, backend="aot_eager")
+from vit_theory.images import ViT, load_images, train
+digits, small = load_images("digits", per_class=10), dict(patch=4, channels=1, classes=10, depth=1, heads=2, width=16)
+settings = dict(epochs=2, batch=25, recipe="light", validation=load_images("digits", "test"), device="cpu", progress=False)
+for mixer in ("content", "conv_attention"):
+    found = train(ViT(8, **small, mixer=mixer), digits, compiled=True, folder=f"{sys.argv[1]}/{mixer}", **settings)
+    expected = train(ViT(8, **small, mixer=mixer), digits, **settings)
+    for row, other in zip(found, expected, strict=True):
+        print(mixer, *(abs(row[name] - other[name]) for name in ("loss", "validation_loss")))
+print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+"""
+
+
+def test_a_compiled_training_is_the_same_training(tmp_path):
+    # in a process of its own: the run-time checks of shapes that tests have switched on cannot be compiled
+    done = subprocess.run([sys.executable, "-c", COMPILED, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *rows, graphs = done.stdout.splitlines()
+    assert len(rows) == 4 and int(graphs) > 0
+    assert all(float(change) < 1e-5 for row in rows for change in row.split()[1:])
+    # the files are those of the models themselves
+    assert "head.weight" in load_vit(tmp_path / "content" / "checkpoint.safetensors").state_dict()
 
 
 @pytest.mark.parametrize(("mixer", "name"), [("content", "deit"), ("conv_attention", "light")])

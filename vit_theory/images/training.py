@@ -263,6 +263,7 @@ class Job:
     recipe: str | Recipe | Callable
     folder: Path | None
     progress: bool
+    compiled: bool
 
     @property
     def steps(self) -> int:
@@ -351,7 +352,7 @@ def run(fabric, job: Job) -> tuple[bytes, list[Row], str]:
     history, trouble, path = [], "", job.folder / "checkpoint.safetensors" if job.folder else None
     if path and path.exists():
         history = restore(path, job.vit, optimizer, vars(s))
-    model, optimizer = fabric.setup(job.vit, optimizer)
+    model, optimizer = fabric.setup(torch.compile(job.vit) if job.compiled else job.vit, optimizer)
     quiet, epoch = None if job.progress and fabric.is_global_zero else True, job.steps * s.batch
     with tqdm(total=s.epochs * epoch, initial=len(history) * epoch, unit=" images", unit_scale=True, disable=quiet) as bar:
         while len(history) < s.epochs and not trouble:
@@ -380,11 +381,11 @@ def check_job(job: Job, processes: int):
         raise ValueError(f"processes={processes} must be at least 1 and divide batch={batch}")
 
 # %% ../../nbs/images/03_training.ipynb #07d07ace
-def prepare(vit, data, validation, recipe, folder, progress, processes, **settings) -> Job:
+def prepare(vit, data, validation, recipe, folder, progress, compiled, processes, **settings) -> Job:
     "The job that the arguments of `train` describe; ValueError unless it can be done."
     named = recipe.__qualname__ if hasattr(recipe, "__qualname__") else str(recipe)
     described = Settings(recipe=named, data=checksum(data), **settings)
-    job = Job(vit, data, validation, described, recipe, Path(folder) if folder else None, progress)
+    job = Job(vit, data, validation, described, recipe, Path(folder) if folder else None, progress, compiled)
     check_job(job, processes)
     return job
 
@@ -428,6 +429,7 @@ def train(
     precision: str = "32-true",  # or "bf16-mixed", or "64-true" for a model in double precision
     device: str = "auto",  # where; "auto" says what it chose
     processes: int = 1,  # that share each batch
+    compiled: bool = False,  # by torch.compile: half a minute or more before the first step, for long trainings on a GPU
     folder: str | Path | None = None,  # of checkpoint and diary; a training that it holds is continued
     progress: bool = True,  # show a progress bar
 ) -> list[Row]:  # the diary: a row an epoch
@@ -435,8 +437,8 @@ def train(
     from safetensors.torch import load
 
     job = prepare(
-        vit, data, validation, recipe, folder, progress, processes, epochs=epochs, batch=batch, lr=lr, weight_decay=weight_decay,
-        warmup=warmup, clip=clip, seed=seed, precision=precision,
+        vit, data, validation, recipe, folder, progress, compiled, processes, epochs=epochs, batch=batch, lr=lr,
+        weight_decay=weight_decay, warmup=warmup, clip=clip, seed=seed, precision=precision,
     )  # fmt: skip
     weights, history, trouble = make_fabric(resolve_device(device), processes, precision).launch(partial(run, job=job))
     vit.load_state_dict(load(weights))
