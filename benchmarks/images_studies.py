@@ -2,6 +2,7 @@
 
     python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR                  # one processor core
     python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size hundred  # one processor core
+    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR --size large --study table-1  # for two hours
     python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size full     # a GPU, for hours
 
 Writes results/images_STUDY.csv and .json (for another size: images_SIZE_STUDY) as soon as a study is finished. DIR keeps
@@ -19,16 +20,17 @@ import xarray as xr
 from side_by_side import report, save
 
 from vit_theory.claims import Run
-from vit_theory.images.canvases import CHOICES, CURVES, FIRST, canvas_study, curve_study
+from vit_theory.images.canvases import ALL_CHOICES, CURVES, canvas_study, curve_study
 from vit_theory.images.claims import ASSOCIATION, FIGURE_2_CLAIM, MASS, POSITIONAL, SPARSIFICATION, TABLE_1_CLAIM
-from vit_theory.images.experiments import two_phase_study
+from vit_theory.images.experiments import TABLE_1, two_phase_study
 from vit_theory.images.positions import positions_study
 
 STUDIES = {
     "two-phase": (two_phase_study, (TABLE_1_CLAIM, FIGURE_2_CLAIM)),
     "positions": (positions_study, (POSITIONAL, ASSOCIATION)),
-    "canvases": (partial(canvas_study, arms=(*CHOICES, FIRST)), (MASS, SPARSIFICATION)),
+    "canvases": (partial(canvas_study, arms=ALL_CHOICES), (MASS, SPARSIFICATION)),
 }
+PARTS = {"table-1": (partial(two_phase_study, arms=TABLE_1), (TABLE_1_CLAIM,))}  # of a study, where all of it takes too long
 
 
 def rows(study: xr.Dataset) -> list[dict]:
@@ -79,7 +81,8 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
 @click.option("--images", required=True, help="Source of the images: a folder of parquet files, a name on the hub, digits.")
 @click.option("--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints.")
 @click.option("--size", default="middle", show_default=True, type=click.Choice(["quick", "middle", "hundred", "large", "full"]))
-@click.option("--study", "chosen", multiple=True, type=click.Choice([*STUDIES, *CURVES]), help="Only these; all by default.")
+@click.option("--study", "chosen", multiple=True, type=click.Choice([*STUDIES, *PARTS, *CURVES]),
+              help="Only these; by default all but table-1, a part of two-phase.")
 @click.option("--seeds", default="0,1,2", show_default=True)
 def main(images, store, size, chosen, seeds):
     """Run the studies one after the other."""
@@ -88,8 +91,8 @@ def main(images, store, size, chosen, seeds):
     prefix = "images_" if size == "middle" else f"images_{size}_"
     run = Run(images=images, seeds=tuple(int(seed) for seed in seeds.split(",")), store=Path(store))
     rates = None
-    for study, (function, claims) in STUDIES.items():
-        if not chosen or study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
+    for study, (function, claims) in (STUDIES | PARTS).items():
+        if (not chosen and study in STUDIES) or study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
             found = function(replace(run, store=run.store / study), size)
             write(prefix + study.replace("-", "_"), found, command + study, claims)
             rates = dict(zip(found.arm.values, found.rate.values.tolist(), strict=True)) if study == "canvases" else rates

@@ -870,6 +870,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'vit_theory/images/experiments.py'),
                                                'vit_theory.images.experiments.beyond': ( 'images/experiments.html#beyond',
                                                                                          'vit_theory/images/experiments.py'),
+                                               'vit_theory.images.experiments.check_arms': ( 'images/experiments.html#check_arms',
+                                                                                             'vit_theory/images/experiments.py'),
                                                'vit_theory.images.experiments.convolutional': ( 'images/experiments.html#convolutional',
                                                                                                 'vit_theory/images/experiments.py'),
                                                'vit_theory.images.experiments.epochs_of_equal_time': ( 'images/experiments.html#epochs_of_equal_time',

@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['VALIDATION', 'SIZES', 'CHOOSING', 'ARMS', 'TABLE_1', 'FIGURE_2', 'GAP', 'Size', 'size_of', 'resize', 'variations',
-           'pictures', 'shape_of', 'at_rate', 'lowest', 'beyond', 'losses_by_rate', 'judged', 'hardware', 'seconds',
-           'place', 'Arm', 'convolutional', 'random_attention', 'epochs_of_equal_time', 'last_model', 'logit_change',
-           'two_phase_cell', 'summary', 'two_phase_study', 'plot_arms', 'plot_warmup']
+           'pictures', 'shape_of', 'check_arms', 'at_rate', 'lowest', 'beyond', 'losses_by_rate', 'judged', 'hardware',
+           'seconds', 'place', 'Arm', 'convolutional', 'random_attention', 'epochs_of_equal_time', 'last_model',
+           'logit_change', 'two_phase_cell', 'summary', 'two_phase_study', 'plot_arms', 'plot_warmup']
 
 # %% ../../nbs/images/06_experiments.ipynb #065eab8e
 import copy
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -132,6 +132,12 @@ def shape_of(
     return dict(image_size=size, patch=patch, channels=data.images.shape[1], classes=len(data.classes))
 
 # %% ../../nbs/images/06_experiments.ipynb #b81672f9
+def check_arms(arms: Sequence[str], known: Collection[str]):
+    "ValueError for arms that an experiment does not have."
+    if unknown := [arm for arm in arms if arm not in known]:
+        raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(known)}")
+
+
 CHOOSING = (1000, 1001)  # seeds at which learning rates are chosen
 
 
@@ -350,8 +356,7 @@ def two_phase_study(
     arms: Sequence[str] = tuple(ARMS),  # names of `ARMS`
 ) -> xr.Dataset:
     "The arms compared at their own learning rates, by seed (C, Table 1 and Figure 2, in small); ValueError for unknown arms."
-    if unknown := [arm for arm in arms if arm not in ARMS]:
-        raise ValueError(f"arms={unknown} are unknown: use some of {', '.join(ARMS)}")
+    check_arms(arms, ARMS)
     chosen = size_of("two-phase", run, size)
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
     first = losses_by_rate(cell, ["convolution"], run, chosen, "rates of phase 1")

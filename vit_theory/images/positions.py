@@ -19,7 +19,7 @@ from torch import Tensor
 from ..claims import Run
 from ..figures import COLORS, subplots
 from .data import Images, Recipe, generator, permute
-from .experiments import Size, hardware, judged, pictures, place, seconds, shape_of, size_of
+from .experiments import Size, check_arms, hardware, judged, pictures, place, seconds, shape_of, size_of
 from .model import ViT
 from .probes import probe
 from .training import evaluate, train
@@ -67,8 +67,7 @@ def positions_study(
     arms: Sequence[str] = CASES,  # which
 ) -> xr.Dataset:
     "Accuracy and association of content and positional attention, natural and shuffled, by seed; ValueError for unknown arms."
-    if unknown := [arm for arm in arms if arm not in CASES]:
-        raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(CASES)}")
+    check_arms(arms, CASES)
     chosen = size_of("positions", run, size)
     cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)
     # shuffling changes nothing else
