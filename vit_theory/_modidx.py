@@ -803,6 +803,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'vit_theory/images/canvases.py'),
                                             'vit_theory.images.canvases.pilot_of': ( 'images/canvases.html#pilot_of',
                                                                                      'vit_theory/images/canvases.py'),
+                                            'vit_theory.images.canvases.plot_choices': ( 'images/canvases.html#plot_choices',
+                                                                                         'vit_theory/images/canvases.py'),
                                             'vit_theory.images.canvases.plot_curve': ( 'images/canvases.html#plot_curve',
                                                                                        'vit_theory/images/canvases.py'),
                                             'vit_theory.images.canvases.plot_mass': ( 'images/canvases.html#plot_mass',

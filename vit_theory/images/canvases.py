@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHOICES', 'FIRST', 'ALL_CHOICES', 'CURVES', 'LABELS', 'Dealer', 'mass_by_layer', 'mass_over_training', 'fewer',
            'canvas_model', 'scattered', 'layout_of', 'parts_of', 'options_of', 'pilot_of', 'report', 'canvas_cell',
-           'canvas_study', 'plot_mass', 'curve_study', 'plot_curve', 'images_needed']
+           'plot_choices', 'canvas_study', 'plot_mass', 'curve_study', 'plot_curve', 'images_needed']
 
 # %% ../../nbs/images/06b_canvases.ipynb #436dc916
 import math
@@ -21,6 +21,7 @@ import xarray as xr
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from ..attention import patchify, unpatchify
 from ..claims import Run
 from ..figures import COLORS, subplots
 from .data import Canvas, Images, Recipe, augment, generator, load_images, scatter
@@ -189,6 +190,36 @@ def canvas_cell(
         vit, folder = canvas_model(shown, size, seed), place(store, arm, seed, rate, share, noise, keep)
         history = train(vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed))
     return report(vit, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
+
+# %% ../../nbs/images/06b_canvases.ipynb #81b9b34d
+def plot_choices(
+    pilot: ViT,  # whose attention decides
+    layout: Canvas,  # that says which tokens are relevant
+    canvases: UInt8[Tensor, "b c h w"],  # a few of them, a row each
+    number: int,  # tokens to choose
+):
+    "The picture, its canvas and the tokens of each choice; those that are not the picture's own are tinted."
+    from matplotlib.colors import to_rgb
+    figure, axes = subplots(len(canvases), 1 + len(ALL_CHOICES), width=1.25, height=1.3, squeeze=False)
+    x, n = (canvases / 255).expand(-1, 3, -1, -1), math.prod(layout.canvas)
+    orange = torch.tensor(to_rgb(COLORS["orange"]))[:, None, None]
+    own = torch.isin(torch.arange(n), layout.places).expand(len(x), n)
+
+    def mask(tokens: Tensor) -> Tensor:
+        return unpatchify(tokens[..., None].expand(-1, -1, layout.patch**2), layout.patch, layout.canvas, 1)
+
+    shown = {"picture": unpatchify(patchify(x, layout.patch)[:, layout.places], layout.patch, layout.picture, 3), "all": x}
+    for choice in ALL_CHOICES[1:]:
+        tokens = Dealer(layout, Recipe(), choice, number, pilot).tokens(canvases, generator(0))
+        chosen = torch.zeros(len(x), n, dtype=torch.bool).scatter(1, tokens, True)
+        good = torch.where(mask(own), x, 0.5 * x + 0.5 * orange)
+        shown[choice] = torch.where(mask(chosen), good, 0.9)
+    for column, (name, images) in zip(axes.T, shown.items(), strict=True):
+        for ax, image in zip(column, images, strict=True):
+            ax.imshow(image.permute(1, 2, 0).numpy(), vmin=0, vmax=1)
+            ax.set(xticks=[], yticks=[])
+        column[0].set_title(name.replace(", ", ",\n"))
+    return figure
 
 # %% ../../nbs/images/06b_canvases.ipynb #74b26de4
 def canvas_study(
