@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['VALIDATION', 'SIZES', 'CHOOSING', 'ARMS', 'TABLE_1', 'FIGURE_2', 'GAP', 'Size', 'size_of', 'resize', 'variations',
-           'pictures', 'shape_of', 'check_arms', 'at_rate', 'lowest', 'beyond', 'losses_by_rate', 'judged', 'hardware',
+           'pictures', 'shape_of', 'lowest', 'beyond', 'losses_by_rate', 'check_arms', 'at_rate', 'judged', 'hardware',
            'seconds', 'place', 'Arm', 'convolutional', 'random_attention', 'epochs_of_equal_time', 'last_model',
            'logit_change', 'two_phase_cell', 'summary', 'two_phase_study', 'plot_arms', 'plot_warmup']
 
@@ -132,18 +132,7 @@ def shape_of(
     return dict(image_size=size, patch=patch, channels=data.images.shape[1], classes=len(data.classes))
 
 # %% ../../nbs/images/06_experiments.ipynb #b81672f9
-def check_arms(arms: Sequence[str], known: Collection[str]):
-    "ValueError for arms that an experiment does not have."
-    if unknown := [arm for arm in arms if arm not in known]:
-        raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(known)}")
-
-
 CHOOSING = (1000, 1001)  # seeds at which learning rates are chosen
-
-
-def at_rate(arm: str, seed: int, cell: Callable[..., Mapping], rates: Mapping[str, float], **more: Any) -> Mapping:
-    "The cell of an arm at the rate that was chosen for it."
-    return cell(arm=arm, seed=seed, rate=rates[arm], **more)
 
 
 def lowest(losses: Mapping[float, float]) -> float:
@@ -177,6 +166,17 @@ def losses_by_rate(
             found.update(zip(rates, tried.validation_loss.mean("seed").values[0].tolist(), strict=True))
             rates = beyond(found)
     return {arm: dict(sorted(found.items())) for arm, found in losses.items()}
+
+# %% ../../nbs/images/06_experiments.ipynb #6efaadbc
+def check_arms(arms: Sequence[str], known: Collection[str]):
+    "ValueError for arms that an experiment does not have."
+    if unknown := [arm for arm in arms if arm not in known]:
+        raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(known)}")
+
+
+def at_rate(arm: str, seed: int, cell: Callable[..., Mapping], rates: Mapping[str, float], **more: Any) -> Mapping:
+    "The cell of an arm at the rate that was chosen for it."
+    return cell(arm=arm, seed=seed, rate=rates[arm], **more)
 
 
 def judged(
