@@ -143,6 +143,22 @@ def test_equal_time_goes_on_where_the_machine_has_another_speed(tmp_path, monkey
     assert epochs == [3, 4]
 
 
+def test_the_studies_run_in_the_precision_that_a_gpu_gets(monkeypatch):
+    studies = {"two-phase": (two_phase_study, ("two-phase", "continued", "attention")),
+               "positions": (positions_study, ("content", "positional, shuffled")),
+               "canvases": (canvas_study, ("attention", "relevant"))}  # fmt: skip
+    expected = {name: study(QUIET, "tiny", arms) for name, (study, arms) in studies.items()}
+    canvases.pilot_of.cache_clear()
+    for module in (experiments, positions, canvases):
+        monkeypatch.setattr(module, "hardware", lambda: {"device": "cpu", "precision": "bf16-mixed"})
+    for name, (study, arms) in studies.items():
+        found = study(QUIET, "tiny", arms)
+        # bfloat16 has three digits: other numbers, about the same training
+        assert not np.array_equal(found.validation_loss, expected[name].validation_loss)
+        np.testing.assert_allclose(found.validation_loss, expected[name].validation_loss, rtol=0.05)
+    canvases.pilot_of.cache_clear()
+
+
 def test_arms_that_vary_another_name_one_that_exists():
     assert all(arm.like in ("", *ARMS) and not (arm.like and ARMS[arm.like].like) for arm in ARMS.values())
 
