@@ -134,3 +134,20 @@ def test_the_loop_adds_nothing_to_the_model():
         other.load_state_dict(vit.state_dict())
         images = torch.rand(2, 1, 8, 8, generator=generator(5))
         assert torch.equal(vit(images), other(images))
+
+
+@pytest.mark.parametrize("mixer", ["content", "positional", "uniform", "convolution", "full", "small", "extra"])
+def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
+    # PyTorch's device without numbers: an operation between it and the CPU is an error, as between a GPU and the CPU
+    fixed = mixer in ("convolution", "full", "small", "extra")
+    vit = ViT(**GOOD | {"heads": 1 if fixed else 2}, mixer="convolution" if fixed else mixer, keep=None if fixed else {0: 0.5})
+    vit = (to_attention(vit, 3.0, mixer) if mixer in ("full", "small", "extra") else vit).to("meta")
+    images = torch.empty(6, 1, 8, 8, dtype=torch.uint8, device="meta")
+    labels = torch.empty(6, dtype=torch.long, device="meta")
+    x, y = augment(images, labels, 10, "light", generator(0))
+    assert x.device.type == y.device.type == "meta"
+    loss = torch.nn.functional.cross_entropy(vit(x), y)
+    loss.backward()
+    assert all(p.grad is None or p.grad.device.type == "meta" for p in vit.parameters()) and loss.device.type == "meta"
+    if mixer != "convolution":
+        assert {A.device.type for A in vit.attention_maps(images)} == {"meta"}
