@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,6 +251,52 @@ def test_an_edited_function_is_another_function(tmp_path):
     edited = make("def f(x):\n    return {'y': -x}\n")
     with pytest.raises(ValueError, match="'source'"):
         quiet(edited, {"x": [1]}, store=store)
+
+
+def test_a_store_can_be_moved_with_the_files_of_its_function(tmp_path, monkeypatch):
+    calls = []
+
+    def cell(x, files, data=None):
+        calls.append(x)
+        return {"y": x}
+
+    def outer(x, inner):
+        return inner(x)
+
+    def run(home, store):
+        quiet(functools.partial(cell, files=home), {"x": [1, 2]}, store=store / "rates")
+        quiet(functools.partial(outer, inner=functools.partial(cell, files=home)), {"x": [3]}, store=store / "seeds" / "first")
+
+    run(tmp_path / "here", tmp_path / "here")
+    (tmp_path / "here").rename(tmp_path / "there")
+    run(tmp_path / "there", tmp_path / "there")
+    monkeypatch.chdir(tmp_path)  # nor does it matter how the place is written
+    run(Path("there"), tmp_path / "there")
+    run(tmp_path / "there", Path("there"))
+    assert calls == [1, 2, 3]
+    # a path that does not hold the store says what is computed
+    for name in ("a.csv", "a.csv"):
+        quiet(functools.partial(cell, files=tmp_path, data=Path(name)), {"x": [4]}, store=tmp_path / "second")
+    with pytest.raises(ValueError, match="fixed argument 'data'"):
+        quiet(functools.partial(cell, files=tmp_path, data=Path("b.csv")), {"x": [4]}, store=tmp_path / "second")
+    assert calls == [1, 2, 3, 4]
+
+
+def test_an_edited_function_in_an_argument_is_another_function():
+    def outer(x, inner):
+        return inner(x)
+
+    def inner(x):
+        return {"y": x}
+
+    before = signature(functools.partial(outer, inner=inner), {"x": [1]})
+
+    def inner(x):  # noqa: F811 - the same name, edited
+        return {"y": 2 * x}
+
+    assert before != signature(functools.partial(outer, inner=inner), {"x": [1]})
+    deeper = [functools.partial(outer, inner=functools.partial(drawn, size=size)) for size in (2, 2, 3)]
+    assert signature(deeper[0], {"x": [1]}) == signature(deeper[1], {"x": [1]}) != signature(deeper[2], {"x": [1]})
 
 
 def test_large_fixed_arguments_are_told_apart_by_content():
