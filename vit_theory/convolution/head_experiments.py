@@ -293,7 +293,7 @@ def plot_one_head_more(
     "Left: relative error with nine and with ten heads. Right: largest gradients of the parts."
     figure, axes = subplots(1, 2, width=3.4, height=2.8)
     for name, color, label in (("without", "red", "9 heads"), ("with_extra", "blue", "10 heads")):
-        for s, p in np.ndindex(data.sizes["seed"], 1):
+        for s, p in np.ndindex(data.sizes["seed"], data.sizes["padding"]):
             show = label if s == p == 0 else None
             axes[0].semilogy(data.M, np.maximum(data[name][:, p, s], 1e-17), "o-", ms=3, color=COLORS[color], label=show)
     axes[0].set(xlabel="logit gap M", ylabel="relative error", title="Zero and circular padding, all seeds", ylim=(1e-17, 10))
