@@ -6,11 +6,11 @@
 __all__ = ['RECIPES', 'Canvas', 'Images', 'Recipe', 'augment', 'generator', 'load_images', 'permute', 'scatter', 'split', 'ViT',
            'flops', 'from_transformers', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention', 'choose_tokens',
            'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe', 'canvas_study',
-           'curve_study', 'plot_curve', 'plot_mass', 'plot_arms', 'plot_warmup', 'two_phase_study', 'plot_positional',
-           'positions_study']
+           'curve_study', 'plot_choices', 'plot_curve', 'plot_mass', 'plot_arms', 'plot_warmup', 'two_phase_study',
+           'plot_positional', 'positions_study']
 
 # %% ../../nbs/images/index.ipynb #57552c4b
-from .canvases import canvas_study, curve_study, plot_curve, plot_mass
+from .canvases import canvas_study, curve_study, plot_choices, plot_curve, plot_mass
 from .data import RECIPES, Canvas, Images, Recipe, augment, generator, load_images, permute, scatter, split
 from .experiments import plot_arms, plot_warmup, two_phase_study
 from .model import ViT, flops, from_transformers
@@ -23,5 +23,5 @@ from .two_phase import conv_init, to_attention
 _all_ = ["RECIPES", "Canvas", "Images", "Recipe", "augment", "generator", "load_images", "permute", "scatter", "split"]
 _all_ = ["ViT", "flops", "from_transformers", "evaluate", "load_vit", "train", "conv_init", "to_attention"]
 _all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", "plot_positions", "probe"]
-_all_ = ["canvas_study", "curve_study", "plot_curve", "plot_mass", "plot_arms", "plot_warmup", "two_phase_study"]
+_all_ = ["canvas_study", "curve_study", "plot_choices", "plot_curve", "plot_mass", "plot_arms", "plot_warmup", "two_phase_study"]
 _all_ = ["plot_positional", "positions_study"]
