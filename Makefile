@@ -3,6 +3,8 @@
 #   make test        environment, install, then every check
 #   make lab         JupyterLab on the notebooks
 PYTHON ?= python3
+# Processes for one claim, each with one thread: make reproduce JOBS=8
+JOBS ?= 2
 BIN := .venv/bin
 # The environment's programs first, also for programs that call others by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -22,7 +24,7 @@ help:
 	@touch $@
 
 reproduce: .venv/run
-	vit-theory reproduce --out claims
+	vit-theory reproduce --out claims --jobs $(JOBS)
 
 test: .venv/dev check
 	pytest
