@@ -138,7 +138,7 @@ def test_the_loop_adds_nothing_to_the_model():
 
 @pytest.mark.parametrize("mixer", ["content", "positional", "uniform", "convolution", "full", "small", "extra"])
 def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
-    # PyTorch's device without numbers: an operation between it and the CPU is an error, as between a GPU and the CPU
+    # PyTorch's device without numbers: most operations that mix it with the CPU are errors, as with a GPU
     fixed = mixer in ("convolution", "full", "small", "extra")
     vit = ViT(**GOOD | {"heads": 1 if fixed else 2}, mixer="convolution" if fixed else mixer, keep=None if fixed else {0: 0.5})
     vit = (to_attention(vit, 3.0, mixer) if mixer in ("full", "small", "extra") else vit).to("meta")
