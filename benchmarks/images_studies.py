@@ -90,14 +90,14 @@ def main(images, store, size, chosen, seeds):
     command = f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} --seeds {seeds} --study "
     prefix = "images_" if size == "middle" else f"images_{size}_"
     run = Run(images=images, seeds=tuple(int(seed) for seed in seeds.split(",")), store=Path(store))
-    rates = None
+    chosen, rates = chosen or (*STUDIES, *CURVES), None
     for study, (function, claims) in (STUDIES | PARTS).items():
-        if (not chosen and study in STUDIES) or study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
+        if study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
             found = function(replace(run, store=run.store / study), size)
             write(prefix + study.replace("-", "_"), found, command + study, claims)
             rates = dict(zip(found.arm.values, found.rate.values.tolist(), strict=True)) if study == "canvases" else rates
     for along in CURVES:
-        if not chosen or along in chosen:
+        if along in chosen:
             found = curve_study(replace(run, store=run.store / "canvases"), along, rates, size)
             write(f"{prefix}canvases_{along}", found, command + along)
 
