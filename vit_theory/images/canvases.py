@@ -208,12 +208,12 @@ def plot_choices(
     def mask(tokens: Tensor) -> Tensor:
         return unpatchify(tokens[..., None].expand(-1, -1, layout.patch**2), layout.patch, layout.canvas, 1)
 
+    tinted = torch.where(mask(own), x, 0.5 * x + 0.5 * orange)
     shown = {"picture": unpatchify(patchify(x, layout.patch)[:, layout.places], layout.patch, layout.picture, 3), "all": x}
     for choice in ALL_CHOICES[1:]:
         tokens = Dealer(layout, Recipe(), choice, number, pilot).tokens(canvases, generator(0))
         chosen = torch.zeros(len(x), n, dtype=torch.bool).scatter(1, tokens, True)
-        good = torch.where(mask(own), x, 0.5 * x + 0.5 * orange)
-        shown[choice] = torch.where(mask(chosen), good, 0.9)
+        shown[choice] = torch.where(mask(chosen), tinted, 0.9)
     for column, (name, images) in zip(axes.T, shown.items(), strict=True):
         for ax, image in zip(column, images, strict=True):
             ax.imshow(image.permute(1, 2, 0).numpy(), vmin=0, vmax=1)

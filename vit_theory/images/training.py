@@ -429,7 +429,7 @@ def train(
     precision: str = "32-true",  # or "bf16-mixed", or "64-true" for a model in double precision
     device: str = "auto",  # where; "auto" says what it chose
     processes: int = 1,  # that share each batch
-    compiled: bool = False,  # by torch.compile: half a minute or more before the first step, for long trainings on a GPU
+    compiled: bool = False,  # by torch.compile: the first step waits for the compiler; for long trainings on a GPU
     folder: str | Path | None = None,  # of checkpoint and diary; a training that it holds is continued
     progress: bool = True,  # show a progress bar
 ) -> list[Row]:  # the diary: a row an epoch
