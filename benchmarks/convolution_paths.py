@@ -19,9 +19,9 @@ import torch
 from torch.nn import functional as F
 
 from vit_theory.attention import patchify, relative_bias
-from vit_theory.claims import commit, processor
 from vit_theory.convolution import GatherAttention, attention_to_conv, conv_to_attention, fold, random_conv
 from vit_theory.convolution.inverse import head_products, positional_weights
+from vit_theory.files import commit, processor
 
 SIZE, PATCH, CHANNELS, KERNEL, SEED = 224, 16, 3, 3, 0
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import click
 import torch
 
-from vit_theory.claims import Run, provenance
+from vit_theory.claims import Run
+from vit_theory.files import provenance
 from vit_theory.selection.collapse import collapse, draw_weights, fit_collapsed, sample_kinds
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.model import initial_model

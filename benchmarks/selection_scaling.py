@@ -15,7 +15,8 @@ import click
 import numpy as np
 import torch
 
-from vit_theory.claims import Run, provenance
+from vit_theory.claims import Run
+from vit_theory.files import provenance
 from vit_theory.selection.scaling import ARMS, POINTS, TRIALS, sample_complexity, slope_of
 from vit_theory.selection.threshold import fit_slope, local_slopes
 

@@ -43,8 +43,8 @@ def shown(path):
     processor = NBProcessor(path, procs=[getattr(processors, name) for name in names])
     for place, cell in enumerate(processor.nb.cells):
         cell.place = place
-        if "export" in cell.directives_:  # the reader is to see the code where it is explained
-            cell.directives_["exports"] = cell.directives_.pop("export")
+        for name in {"export", "exporti"} & cell.directives_.keys():  # the reader is to see the code where it is explained
+            cell.directives_["exports"] = cell.directives_.pop(name)
     processor.process()
     stored = nbformat.read(path, as_version=4).cells
     for cell in processor.nb.cells:

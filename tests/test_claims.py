@@ -14,20 +14,9 @@ import xarray as xr
 from click.testing import CliRunner
 
 from vit_theory import cli
-from vit_theory.claims import (
-    CHAPTERS,
-    VERDICTS,
-    Claim,
-    Judgement,
-    Run,
-    fingerprint,
-    finished_rows,
-    load_claims,
-    open_ledger,
-    reproduce,
-    select_claims,
-)
+from vit_theory.claims import CHAPTERS, VERDICTS, Claim, Judgement, Run, load_claims, select_claims
 from vit_theory.figures import subplots
+from vit_theory.ledger import fingerprint, finished_rows, open_ledger, reproduce
 
 
 def measure(run):
@@ -195,7 +184,7 @@ def test_a_half_written_file_is_never_seen(tmp_path, monkeypatch):
     folder = open_ledger(tmp_path)
     reproduce([GOOD], Run(progress=False), folder)
     before = (folder / "claims.json").read_text()
-    monkeypatch.setattr("vit_theory.claims.report", crash)
+    monkeypatch.setattr("vit_theory.ledger.report", crash)
     with pytest.raises(RuntimeError):
         reproduce([GOOD, other(id="A-more")], Run(progress=False), folder, resume=True)
     assert (folder / "claims.json").read_text() == before

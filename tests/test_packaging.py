@@ -27,7 +27,7 @@ def dist(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packaging")
     # More than the package lies beside it in a checkout, and must not get in: nbs and tests stand for it.
     names = ["vit_theory", "nbs", "tests", "settings.ini", "setup.py", "pyproject.toml", "MANIFEST.in"]
-    names += (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()[1:]
+    names += (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()[0].split()[1:]
     (folder / "copy").mkdir()
     for name in dict.fromkeys(names):
         if (ROOT / name).is_dir():
@@ -41,7 +41,8 @@ def dist(tmp_path_factory):
 def test_wheel_holds_the_package_and_nothing_else(dist):
     (wheel,) = dist.glob("vit_theory-*.whl")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
-    assert sorted(names) == sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "vit_theory").rglob("*.py"))
+    files = [path for path in (ROOT / "vit_theory").rglob("*") if path.suffix in (".py", ".json", ".gz")]
+    assert sorted(names) == sorted(path.relative_to(ROOT).as_posix() for path in files)
     assert len(list(dist.glob("vit_theory-*.tar.gz"))) == 1
 
 

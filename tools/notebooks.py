@@ -106,7 +106,7 @@ def faults(path):
 def readme_text():
     """README.md as nbs/index.ipynb makes it: prose, code and text results, without hidden cells and front matter."""
     nb = nbformat.read(NBS / "index.ipynb", as_version=4)
-    nb.cells = [c for c in nb.cells if not re.match(r"#\|\s*(hide|export|default_exp)\b", c.source)]
+    nb.cells = [c for c in nb.cells if not re.match(r"#\|\s*(hide|exporti?|default_exp)\b", c.source)]
     nb.metadata.language_info = {"name": "python"}
     for place, cell in enumerate(nb.cells):
         if cell.source.startswith("#| echo: false"):

@@ -27,7 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..claims import write_file
+from ..files import write_file
 from .data import Recipe, augment, find_recipe, generator
 from .model import ViT
 from ..real_images import Images
