@@ -9,7 +9,7 @@ BIN := .venv/bin
 # The environment's programs first, also for programs that call others by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: reproduce test lab docs notebooks readme export check wheel clean help
+.PHONY: reproduce test lab docs notebooks readme export check evidence first-hour wheel clean help
 
 help:
 	@sed -n '2,4p' Makefile
@@ -32,6 +32,7 @@ test: .venv/dev check
 # Style, types, and what the notebooks have stored. That package, README and notebooks are in step is tests/test_sync.py.
 check: .venv/dev
 	python tools/notebooks.py check
+	python tools/evidence.py judge --check
 	ruff check
 	mypy vit_theory
 
@@ -53,6 +54,15 @@ export: .venv/dev
 
 readme: .venv/dev
 	python tools/notebooks.py readme
+
+# Judge the committed measurements with the present judges, and draw what the front page shows of them.
+evidence: .venv/dev
+	python tools/evidence.py judge
+	python tools/pictures.py
+
+# The README's lines for people without make, in a fresh clone with an environment of its own (a quarter of an hour).
+first-hour:
+	$(PYTHON) tools/first_hour.py
 
 wheel: .venv/dev
 	python -m build --no-isolation

@@ -21,9 +21,9 @@ from sphinx.cmd.build import build_main
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {
     "": "Foundations",
-    "convolution": "Convolution",
-    "selection": "Token selection",
-    "association": "Patch association",
+    "selection": "A Token selection",
+    "association": "B Patch association",
+    "convolution": "C Convolution",
     "images": "Real images",
     "explore": "Explore",
 }
@@ -62,8 +62,9 @@ def convert(path, docname, package):
             if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
                 download = f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`"
-                cell.source = f"# {title}\n\n{{.lead}}\n{lead}\n\n{download}\n\n{cell.source[head.end() :]}"
-            cell.source = cell.source.replace("](../results/", "](/results/")
+                download = "" if docname == "index" else f"{download}\n\n"
+                cell.source = f"# {title}\n\n{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
+            cell.source = re.sub(r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source)
             cell.source = package.linkify(re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname)
         elif cell.cell_type == "code":
             options = re.findall(r"^#\|\s*(.*?)\s*$", cell.source, flags=re.M)
@@ -96,13 +97,7 @@ def listing(pages):
 
 
 def results(folder):
-    """The committed ledger as a table, and the tables of long runs with what made them; nothing when there is none."""
-    for path in sorted(folder.glob("*/claims.json")):
-        yield f"## The claims ledger: {path.parent.name}\n\n| paper | claim | what the paper says | measured | verdict |\n"
-        yield "|---|---|---|---|---|\n"
-        for row in json.loads(path.read_text(encoding="utf-8")):
-            cells = [" ".join(str(row[key] or "").split()) for key in ("paper", "source", "statement", "measured", "verdict")]
-            yield "".join("| " + re.sub(r"([\\`*_$|<>{}\[\]~])", r"\\\1", cell) + " " for cell in cells) + "|\n"
+    """The tables of long runs with what made them; nothing when there is none."""
     for path in sorted(folder.glob("*.csv")):
         heading = path.stem.replace("_", " ").capitalize()
         yield f"\n## {heading}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
@@ -149,7 +144,10 @@ def write_source(source):
         index["cells"] += contents["cells"]
         write(f"{docname}.ipynb", json.dumps(index))
         top.append(f"{CHAPTERS.get(chapter, chapter.capitalize())} <{docname}>")
-    shutil.copytree(ROOT / "results", source / "results")  # the front page shows pictures of the ledger
+    shutil.copytree(ROOT / "nbs" / "pictures", source / "pictures")
+    for name in ("CITATION.cff", "LICENSE"):  # the front page links to them, and to how to contribute
+        shutil.copy(ROOT / name, source / name)
+    write("CONTRIBUTING.md", "---\norphan: true\n---\n" + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     if tables := "".join(results(ROOT / "results")):
         write("results.md", f"# Results\n\n{{.lead}}\nTables of runs that take longer than a notebook may.\n\n{tables}")
         top.append("Results <results>")

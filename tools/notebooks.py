@@ -109,9 +109,9 @@ def readme_text():
     nb.cells = [c for c in nb.cells if not re.match(r"#\|\s*(hide|exporti?|default_exp)\b", c.source)]
     nb.metadata.language_info = {"name": "python"}
     for place, cell in enumerate(nb.cells):
-        if cell.source.startswith("#| echo: false"):
-            text = "".join(output.get("text", "") for output in cell.outputs)
-            nb.cells[place] = nbformat.v4.new_markdown_cell(f"```text\n{text.rstrip()}\n```")
+        if cell.source.startswith("#| echo: false"):  # what it made is the text
+            text = "".join(output.get("data", {}).get("text/markdown", "") for output in cell.outputs)
+            nb.cells[place] = nbformat.v4.new_markdown_cell(text)
     body, resources = MarkdownExporter().from_notebook_node(nb)
     if resources.get("outputs"):
         raise click.ClickException("nbs/index.ipynb has picture outputs; README.md can only link to pictures that are files")

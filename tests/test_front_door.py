@@ -1,0 +1,75 @@
+"""What somebody meets first: two commands that exist, pictures and links that lead somewhere, numbers that the evidence has."""
+
+import ast
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def blocks(text):
+    """The shell commands of each block of a page, without comments."""
+    found = re.findall(r"```bash\n(.*?)```", text, re.S)
+    return [[line.partition("#")[0].strip() for line in block.splitlines()] for block in found]
+
+
+def test_the_two_commands_come_first():
+    commands = blocks(README)[0]
+    assert commands == ["make reproduce", "make test"], f"the README begins with the two commands, not with {commands}"
+    assert README.index("make reproduce") < README.index("\n## ", README.index("## Two commands") + 1)
+    above = README[: README.index("## The parts")]
+    assert all(f"]({place}" in above for place in ("nbs/pictures/A.svg", "nbs/pictures/B.svg", "nbs/pictures/C.svg"))
+    assert above.count("https://arxiv.org/abs/") == 3, "each card links to its paper"
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_every_command_has_its_target(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^|`| {4})make ([a-z-]+)\b", text, re.M))
+    targets = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
+    assert named and named <= targets, f"{page} names targets that the Makefile lacks: {sorted(named - targets)}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_and_pictures_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    inner = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"\w+:|#", target)]
+    dead = [target for target in inner if not (ROOT / target.partition("#")[0]).exists()]
+    assert not dead, f"{page} links to what is not there: {dead}"
+    if page == "README.md":
+        assert inner
+
+
+def test_the_plain_lines_are_those_of_the_makefile():
+    """Without make: the same installation, the same ledger."""
+    plain = blocks(README)[1]
+    for line in plain:
+        assert line.startswith((".venv/bin/", "python3 -m venv")), line
+    for needed in ("-e '.[images]' -c constraints.txt", "-e '.[dev]' -c constraints.txt", "--out claims"):
+        assert needed in MAKEFILE and any(needed in line for line in plain), needed
+
+
+def test_ci_runs_the_readme():
+    assert "README.md" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["index", "10_verdicts"])
+def test_generated_text_is_what_the_evidence_says(name):
+    """The tables and numbers that the front pages show are those of the committed measurements."""
+    names, checked = {}, 0
+    for cell in nbformat.read(ROOT / "nbs" / f"{name}.ipynb", as_version=4).cells:
+        if cell.source.startswith("#| hide"):
+            exec(cell.source, names)
+        if cell.source.startswith("#| echo: false"):
+            *before, last = ast.parse(cell.source).body
+            exec(compile(ast.Module(before, []), name, "exec"), names)
+            made = eval(compile(ast.Expression(last.value), name, "eval"), names)
+            stored = cell.outputs[0]["data"]["text/markdown"]
+            assert stored == made.data, f"nbs/{name}.ipynb is stale: python tools/notebooks.py run nbs/{name}.ipynb"
+            checked += 1
+    assert checked
