@@ -1,0 +1,58 @@
+"""The ledger at seeds that no run has used, by a rule that was stated before the run.
+
+    python benchmarks/fresh_seeds.py --store DIR [--triples 8] [--claim ID ...] [--jobs 1]
+
+The rule: triple k (0, 1, ...) of version V is the first three 24-bit numbers of sha256("vit_theory V fresh k"). Each triple is
+used once, as it comes; what it says stays in the table. A row that does not get its verdict in at least seven of eight gets a
+larger experiment, never a wider criterion, and is run again with the triples of the next version. DIR keeps the finished rows,
+so that an interrupted study goes on. Writes results/fresh_seeds.csv (row x verdict, counted) and results/fresh_seeds.json.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+
+import click
+import pandas as pd
+
+import vit_theory
+from vit_theory.claims import VERDICTS, Run, load_claims, select_claims
+from vit_theory.files import provenance
+from vit_theory.ledger import reproduce
+from vit_theory.sweeps import one_thread
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+def triple(number: int, version: str = vit_theory.__version__) -> tuple[int, ...]:
+    """Seeds of a triple, by the rule."""
+    digest = hashlib.sha256(f"vit_theory {version} fresh {number}".encode()).digest()
+    return tuple(int.from_bytes(digest[3 * i : 3 * i + 3], "big") for i in range(3))
+
+
+@click.command(help=__doc__)
+@click.option("--store", type=click.Path(path_type=Path), required=True, help="folder that keeps the finished rows")
+@click.option("--triples", default=8, show_default=True, type=click.IntRange(1))
+@click.option("--claim", "ids", multiple=True, help="only these claims (default: all)")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
+def main(store, triples, ids, jobs):
+    claims = select_claims(load_claims(), ids)
+    found = {claim.id: Counter() for claim in claims}
+    for number in range(triples):
+        seeds = triple(number)
+        print(f"triple {number}: seeds {seeds}", flush=True)
+        with one_thread():
+            rows = reproduce(claims, Run(seeds=seeds, n_jobs=jobs), store / str(number), resume=True)
+        for row in rows:
+            if row["id"] in found:
+                found[row["id"]][row["verdict"] or "crashed"] += 1
+    table = pd.DataFrame([{"claim": id, **{name: counts[name] for name in (*VERDICTS, "crashed")}} for id, counts in found.items()])
+    table.to_csv(RESULTS / "fresh_seeds.csv", index=False)
+    about = {"command": "python benchmarks/fresh_seeds.py", "seeds": [triple(number) for number in range(triples)], **provenance()}
+    (RESULTS / "fresh_seeds.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    print(table.to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()
