@@ -47,9 +47,11 @@ def main(store, triples, ids, jobs):
         for row in rows:
             if row["id"] in found:
                 found[row["id"]][row["verdict"] or "crashed"] += 1
-    table = pd.DataFrame([{"claim": id, **{name: counts[name] for name in (*VERDICTS, "crashed")}} for id, counts in found.items()])
+    names = (*VERDICTS, "crashed")
+    table = pd.DataFrame([{"claim": id, **{name: counts[name] for name in names}} for id, counts in found.items()])
     table.to_csv(RESULTS / "fresh_seeds.csv", index=False)
-    about = {"command": "python benchmarks/fresh_seeds.py", "seeds": [triple(number) for number in range(triples)], **provenance()}
+    seeds = [triple(number) for number in range(triples)]
+    about = {"command": "python benchmarks/fresh_seeds.py", "seeds": seeds, **provenance()}
     (RESULTS / "fresh_seeds.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     print(table.to_string(index=False))
 
