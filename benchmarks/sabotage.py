@@ -1,0 +1,823 @@
+"""Break the code on purpose, and see which rows of the ledger notice.
+
+    python benchmarks/sabotage.py --store DIR [--only NAME ...] [--room selection ...]
+
+Each breakage runs in a process of its own, against the rows that should notice it, at quick scale with seeds 0 to 2. A row
+notices when its verdict is another than the committed one, or when it ends as an error. DIR keeps what is finished, so that an
+interrupted run goes on. Writes results/sabotage.csv (breakage x row: verdict before and after), and results/sabotage.json.
+`--only NAME --here` breaks the code in this process and prints the rows: for a look at one breakage.
+"""
+
+import csv
+import dataclasses
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+@dataclasses.dataclass
+class Breakage:
+    """One way to be wrong."""
+
+    name: str
+    room: str
+    says: str  # what is wrong, in a sentence
+    rows: list[str]
+    apply: Callable[[], None]
+
+
+BREAKAGES: dict[str, Breakage] = {}
+
+
+def breaks(room: str, rows: str):
+    """Register a function that breaks something in a room; its docstring says what."""
+
+    def register(function):
+        name = f"{room}/{function.__name__.strip('_').replace('_', '-')}"
+        BREAKAGES[name] = Breakage(name, room, " ".join(function.__doc__.split()), rows.split(), function)
+        return function
+
+    return register
+
+
+def modules(room: str = ""):
+    """All modules of a room, imported."""
+    package = importlib.import_module(f"vit_theory.{room}".rstrip("."))
+    inner = [importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
+    return [package, *(module for module in inner if not module.__name__.endswith("_modidx"))]
+
+
+def swap(room: str, name: str, make: Callable) -> None:
+    """Put make(original) in the place of a function or class of a room, wherever the package has bound it."""
+    rooms = [module for chapter in ("", "selection", "association", "convolution", "images") for module in modules(chapter)]
+    own = f"vit_theory.{room}".rstrip(".")
+    holders = [m for m in rooms if m.__name__.startswith(own) and getattr(vars(m).get(name), "__module__", "").startswith(own)]
+    if not holders:
+        raise LookupError(f"nothing in {own} is called {name}: the breakage has to be mended")
+    original = vars(holders[0])[name]
+    replacement = make(original)
+    for module in rooms:
+        for bound in [key for key, value in vars(module).items() if value is original]:
+            setattr(module, bound, replacement)
+
+
+def swap_method(room: str, cls: str, name: str, make: Callable) -> None:
+    """The same for a method."""
+    for module in modules(room):
+        if isinstance(owner := vars(module).get(cls), type):
+            setattr(owner, name, make(getattr(owner, name)))
+            return
+    raise LookupError(f"nothing in {room} is called {cls}: the breakage has to be mended")
+
+
+def with_arguments(**forced):
+    """A wrapper that forces keyword arguments."""
+    return lambda original: lambda *args, **options: original(*args, **{**options, **forced})
+
+
+# Paper A ---------------------------------------------------------------------------------------------------------------------
+
+
+@breaks("selection", "A-sample-complexity A-attention-sparse A-two-engines A-phase-diagram")
+def uniform_for_trained():
+    """Both trainers ignore attention where it is to be trained."""
+
+    def make(original):
+        return lambda *args, **options: original(*args, **{**options, "attention": "uniform"})
+
+    swap("selection", "fit", make)
+    swap("selection", "fit_collapsed", make)
+
+
+@breaks("selection", "A-sample-complexity A-attention-sparse A-attention-dead-zone A-attention-confusion")
+def attention_frozen():
+    """Queries and keys have the learning rate 0."""
+    swap("selection", "fit", with_arguments(attention_lr=0.0))
+    swap("selection", "fit_collapsed", with_arguments(attention_lr=0.0))
+
+
+@breaks("selection", "A-two-engines")
+def scale_in_the_token_engine():
+    """The token engine divides the logits by sqrt(d)."""
+
+    def make(original):
+        def products(W):
+            A, M = original(W)
+            return A / W["W_Q"].shape[2] ** 0.5, M
+
+        return products
+
+    swap("selection", "_products", make)
+
+
+@breaks("selection", "A-two-engines A-sample-complexity")
+def scale_in_the_collapsed_engine():
+    """The collapsed engine divides the logits by sqrt(d)."""
+
+    def make(original):
+        def row_attention(model, rows, attention="trained"):
+            factor = model.W_Q.shape[1] ** -0.25
+            return original(dataclasses.replace(model, W_Q=model.W_Q * factor, W_K=model.W_K * factor), rows, attention)
+
+        return row_attention
+
+    swap("selection", "row_attention", make)
+
+
+def _sampled(change):
+    """Change what TokenData draws."""
+
+    def make(original):
+        return lambda self, *args, **options: change(original(self, *args, **options))
+
+    swap_method("selection", "TokenData", "sample", make)
+
+
+@breaks("selection", "A-noise A-iterations-alpha A-attention-sparse A-sparsification A-spurious")
+def labels_shuffled():
+    """Half of the labels are turned, whatever the tokens say."""
+
+    def change(sample):
+        y = sample.y.clone()
+        y[:, ::4] *= -1
+        y[:, 1::4] *= -1
+        return dataclasses.replace(sample, y=y)
+
+    _sampled(change)
+
+
+def _with_noise(factor):
+    def make(original):
+        def sample(self, *args, **options):
+            data = dataclasses.replace(self, noise=self.noise * factor, noisy_noise=self.noisy_noise * factor)
+            return original(data, *args, **options)
+
+        return sample
+
+    swap_method("selection", "TokenData", "sample", make)
+
+
+@breaks("selection", "A-noise A-noisy-tokens")
+def noise_off():
+    """Tokens carry no noise."""
+    _with_noise(0.0)
+
+
+@breaks("selection", "A-noise A-noisy-tokens")
+def noise_per_coordinate():
+    """The noise level counts per coordinate, sqrt(d) too large."""
+    _with_noise(10**0.5)
+
+
+@breaks("selection", "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse")
+def learning_rate_zero():
+    """The token trainer does not move."""
+    swap("selection", "fit", with_arguments(lr=0.0, attention_lr=0.0))
+
+
+@breaks("selection", "A-sample-complexity A-phase-diagram A-two-engines")
+def learning_rate_zero_collapsed():
+    """The collapsed trainer does not move."""
+    swap("selection", "fit_collapsed", with_arguments(lr=0.0, attention_lr=0.0))
+
+
+@breaks("selection", "A-sample-complexity A-phase-diagram")
+def one_rate_for_all():
+    """Attention has the learning rate of the other weights."""
+    swap("selection", "fit_collapsed", with_arguments(attention_lr=None))
+
+
+@breaks("selection", "A-sparsification")
+def least_attended_kept():
+    """The tokens with least attention are kept."""
+    swap("selection", "received_attention", lambda original: lambda *args, **options: -original(*args, **options))
+
+
+@breaks("selection", "A-sparsification")
+def received_by_row():
+    """The attention that a token gives is summed, in place of what it receives: the same for all tokens."""
+    swap("selection", "received_attention", lambda original: lambda *args, **options: 0 * original(*args, **options) + 1)
+
+
+@breaks("selection", "A-sparsification")
+def oracle_at_random():
+    """The oracle keeps the tokens that are not relevant first."""
+
+    def make(original):
+        def keep_oracle(data, count):
+            return original(dataclasses.replace(data, y=-data.y), count)
+
+        return keep_oracle
+
+    swap("selection", "keep_oracle", make)
+
+
+@breaks("selection", "A-attention-sparse A-two-engines A-iterations-alpha")
+def queries_for_keys():
+    """The slopes of W_Q and W_K are exchanged."""
+
+    def make(original):
+        def step(works, W):
+            metrics, slopes = original(works, W)
+            return metrics, {**slopes, "W_Q": slopes["W_K"], "W_K": slopes["W_Q"]}
+
+        return step
+
+    swap("selection", "_step", make)
+
+
+@breaks("selection", "A-initial-sigma")
+def sigma_ignored():
+    """The error of the initial values is 0, whatever sigma says."""
+    swap("selection", "initial_model", with_arguments(sigma=0.0))
+
+
+@breaks("selection", "A-initial-delta")
+def delta_ignored():
+    """The error of the initial queries and keys is 0, whatever delta says."""
+    swap("selection", "initial_model", with_arguments(delta=0.0))
+
+
+@breaks("selection", "A-no-attention A-sample-complexity A-mechanism")
+def backgrounds_balanced():
+    """Every kind of sample is drawn equally often: no chance imbalance of backgrounds."""
+
+    def make(original):
+        def draw_weights(*args, **options):
+            weights = original(*args, **options)
+            return weights * 0 + 1 / weights.shape[-1]
+
+        return draw_weights
+
+    swap("selection", "draw_weights", make)
+
+
+@breaks("selection", "A-spurious")
+def spurious_at_random():
+    """Spurious tokens agree with the label half of the time."""
+
+    def make(original):
+        def sample(self, *args, **options):
+            options["spurious_rate"] = None
+            return original(dataclasses.replace(self, spurious_rate=0.5), *args, **options)
+
+        return sample
+
+    swap_method("selection", "TokenData", "sample", make)
+
+
+@breaks("selection", "A-attention-confusion A-attention-sparse")
+def mass_counts_confusion():
+    """The attention on tokens of the other class counts as relevant."""
+    swap_method("selection", "TokenSample", "relevant", lambda original: property(lambda self: self.pattern <= 1))
+
+
+@breaks("selection", "A-attention-confusion")
+def ceiling_without_confusion():
+    """The ceiling of the attention mass is 1."""
+    swap("selection", "mass_ceiling", lambda original: lambda *args, **options: 0 * original(*args, **options) + 1)
+
+
+@breaks("selection", "A-attention-dead-zone A-iterations-alpha")
+def hinge_without_dead_zone():
+    """Samples with a margin above 1 keep pushing."""
+    import torch
+
+    def make(original):
+        def backward(work, A, M, batch):
+            y = work.s.y
+            margin = original(work, A, M, batch)[0]
+            work.s.y = torch.sign(y) * 1e-3  # so small that no margin reaches 1
+            try:
+                _, dA, dM = original(work, A, M, batch)
+            finally:
+                work.s.y = y
+            return margin, dA * 1e3, dM * 1e3
+
+        return backward
+
+    swap("selection", "_backward", make)
+
+
+@breaks("selection", "A-mechanism")
+def imbalance_too_small():
+    """The imbalance of backgrounds is a quarter of what it is."""
+    swap("selection", "imbalances", lambda original: lambda *args, **options: original(*args, **options) / 4)
+
+
+# Paper B ---------------------------------------------------------------------------------------------------------------------
+
+
+@breaks("association", "B-theorem-4.2 B-theorem-3.1 B-contiguity")
+def marks_shared_within_a_set():
+    """The random marks are drawn once a set, not once a patch."""
+    import torch
+
+    def make(original):
+        def draw(partition, q, n, generator=None):
+            y, signal, c = original(partition, q, n, generator)
+            first = c[:, partition.sets[:, 0]][:, partition.label]
+            return y, signal, torch.where(partition.label == signal[:, None], y[:, None], first)
+
+        return draw
+
+    swap("association", "draw_coefficients", make)
+
+
+@breaks("association", "B-theorem-4.2 B-finite-sample-early B-theorem-4.1-sample")
+def twice_as_many_marks():
+    """A patch is marked with probability 2q."""
+    swap("association", "draw_coefficients", lambda original: lambda p, q, n, g=None: original(p, min(2 * q, 1), n, g))
+
+
+@breaks("association", "B-theorem-4.2 B-q-trained B-q-ablation")
+def no_marks():
+    """No patch outside of the signal set is marked."""
+    swap("association", "draw_coefficients", lambda original: lambda p, q, n, g=None: original(p, 0.0, n, g))
+
+
+@breaks("association", "B-theorem-4.2 B-sample-size")
+def noise_off_in_patches():
+    """Patches carry no noise."""
+    swap("association", "draw_noise", lambda original: lambda n, D, s, f, g=None: 0 * original(n, D, s, f, g))
+
+
+@breaks("association", "B-theorem-4.2 B-finite-sample-early")
+def noise_on_the_feature():
+    """The noise is not at right angles to the feature: it touches the label."""
+    import torch
+
+    def make(original):
+        def draw(n, patches, sigma, feature, generator=None):
+            return sigma * torch.randn(n, patches, len(feature), generator=generator, dtype=feature.dtype)
+
+        return draw
+
+    swap("association", "draw_noise", make)
+
+
+@breaks("association", "B-theorem-4.2 B-theorem-4.1-sample B-contiguity B-sample-size")
+def patches_labels_shuffled():
+    """Half of the labels are turned."""
+
+    def make(original):
+        def draw(partition, q, n, generator=None):
+            y, signal, c = original(partition, q, n, generator)
+            y[::4] *= -1
+            y[1::4] *= -1
+            return y, signal, c
+
+        return draw
+
+    swap("association", "draw_coefficients", make)
+
+
+@breaks("association", "B-reduced-dynamics B-finite-sample-early")
+def preconditioner_forgotten():
+    """The learning rates of gamma and rho lack the numbers of entries that they stand for."""
+
+    def make(original):
+        def preconditioned(patches, size, lr_v, lr_A, train_diag=False):
+            rates = original(patches, size, lr_v, lr_A, train_diag)
+            return {**rates, "gamma": lr_A / patches**2, "rho": lr_A / patches**2}
+
+        return preconditioned
+
+    swap("association", "preconditioned", make)
+
+
+@breaks("association", "B-theorem-4.1 B-diagonal-start B-theorem-4.1-sample")
+def no_diagonal_at_the_start():
+    """Reduced descents start without the diagonal, kappa = 0."""
+    swap("association", "descend_scalars", lambda original: lambda output, weight, start, *args, **options: original(
+        output, weight, {**start, "kappa": 0 * start["kappa"]}, *args, **options))  # fmt: skip
+
+
+@breaks("association", "B-theorem-4.2 B-contiguity B-sample-size B-theorem-5.1")
+def no_diagonal_in_training():
+    """Trained models start without the diagonal, sigma_A = 0."""
+    swap("association", "realistic", with_arguments(sigma_A=0.0))
+
+
+@breaks("association", "B-theorem-4.2 B-finite-sample-early B-theorem-4.1-sample B-long-training")
+def attention_does_not_move():
+    """A is not trained."""
+    swap("association", "fit", with_arguments(lr_A=0.0))
+
+
+@breaks("association", "B-theorem-4.2 B-finite-sample-early")
+def values_do_not_move():
+    """v is not trained."""
+    swap("association", "fit", with_arguments(lr_v=0.0))
+
+
+@breaks("association", "B-theorem-4.1 B-million-patches B-bold-steps B-q-ablation B-diagonal-start")
+def reduced_attention_does_not_move():
+    """Reduced descents leave the logits where they are."""
+
+    def make(original):
+        def preconditioned(*args, **options):
+            return {name: rate if name == "alpha" else 0.0 for name, rate in original(*args, **options).items()}
+
+        return preconditioned
+
+    swap("association", "preconditioned", make)
+
+
+@breaks("association", "B-reduced-dynamics B-finite-sample-early B-symmetry-late")
+def temperature_in_the_reduced_softmax():
+    """The reduced dynamics halve the logits in the softmax."""
+
+    def make(original):
+        return lambda alpha, kappa, gamma, rho, *args: original(alpha, kappa / 2, gamma / 2, rho / 2, *args)
+
+    swap("association", "mixing", make)
+
+
+@breaks("association", "B-reduced-dynamics B-theorem-4.1")
+def law_of_types_wrong():
+    """All types of sets are equally likely."""
+    swap("association", "type_law", lambda original: lambda *args: original(*args) * 0 + 1 / len(original(*args)))
+
+
+@breaks("association", "B-reduced-dynamics B-theorem-4.1")
+def signal_set_missing():
+    """The signal set is left out of the population."""
+    swap("association", "with_signal", lambda original: lambda counts, size: counts)
+
+
+@breaks("association", "B-theorem-4.2 B-contiguity B-theorem-3.2")
+def association_of_another_partition():
+    """Association is scored against the sets of a random partition."""
+
+    def make(original):
+        def association(scores, partition):
+            return original(scores, type(partition).random(partition.D, partition.L, seed=99))
+
+        return association
+
+    swap("association", "association", make)
+
+
+@breaks("association", "B-theorem-3.2 B-theorem-4.2 B-non-associating")
+def association_always_exact():
+    """Every matrix of scores is said to associate."""
+
+    def make(original):
+        def association(scores, partition):
+            found = original(scores, partition)
+            return dataclasses.replace(found, exact=True, margin=1.0, keep=1.0, drop=1.0)
+
+        return association
+
+    swap("association", "association", make)
+
+
+@breaks("association", "B-theorem-3.1")
+def linear_error_without_ties():
+    """The error of linear rules is half of what it is."""
+
+    def make(original):
+        def linear_error(*args, **options):
+            found = original(*args, **options)
+            return type(found)(*(value / 2 for value in found))
+
+        return linear_error
+
+    swap("association", "linear_error", make)
+
+
+@breaks("association", "B-theorem-3.2")
+def shift_is_no_shift():
+    """The witness of Theorem 3.2 attends to its own set."""
+
+    def make(original):
+        def shift_attention(partition, beta):
+            return beta * (partition.label[:, None] == partition.label[None, :]).float()
+
+        return shift_attention
+
+    swap("association", "shift_attention", make)
+
+
+@breaks("association", "B-theorem-3.2 B-theorem-4.2 B-theorem-3.1")
+def error_always_zero():
+    """No error is ever counted."""
+    swap("association", "error_rate", lambda original: lambda score, y: 0.0)
+
+
+@breaks("association", "B-theorem-5.1")
+def pretraining_learns_nothing():
+    """The attention that is transferred was not trained."""
+    swap("association", "pretrain", lambda original: lambda *args, **options: original(*args, **{**options, "steps": 1}))
+
+
+@breaks("association", "B-theorem-5.1")
+def same_feature_in_both_tasks():
+    """The new task has the feature of the old one."""
+
+    def make(original):
+        return lambda self, partition, dim, q, sigma=None, feature=None: original(self, partition, dim, q, sigma, None)
+
+    swap_method("association", "SpatialData", "__init__", make)
+
+
+@breaks("association", "B-contiguity")
+def all_sets_contiguous():
+    """Strided and random partitions come out as rows of neighbors."""
+
+    def make(original):
+        import torch
+
+        def partition(patches, sets, *seed):
+            return torch.arange(patches).view(sets, -1)
+
+        return partition
+
+    swap("association", "strided_sets", make)
+    swap("association", "random_sets", make)
+
+
+@breaks("association", "B-figure-2")
+def gaussian_labels_shuffled():
+    """Half of the labels of Gaussian data are turned."""
+
+    def make(original):
+        def sample(self, *args, **options):
+            found = original(self, *args, **options)
+            found.y[::4] *= -1
+            found.y[1::4] *= -1
+            return found
+
+        return sample
+
+    swap_method("association", "GaussianData", "sample", make)
+
+
+# Paper C ---------------------------------------------------------------------------------------------------------------------
+
+
+@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3")
+def sink_missing():
+    """Zero padding without the zero key: border queries look at every patch."""
+
+    def make(original):
+        def convert(*args, **options):
+            layer = original(*args, **options)
+            return layer if isinstance(layer, tuple) or not getattr(layer, "sink", False) else _without_sink(layer)
+
+        return convert
+
+    swap("convolution", "conv_to_attention", make)
+
+
+def _without_sink(layer):
+    """The layer with its zero key taken away."""
+    layer.sink = False
+    return layer
+
+
+@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3")
+def offsets_transposed():
+    """Rows and columns of the offsets are exchanged."""
+
+    def make(original):
+        def blocks(*args, **options):
+            return {offset[::-1]: block for offset, block in original(*args, **options).items()}
+
+        return blocks
+
+    swap("convolution", "transfer_blocks", make)
+
+
+def _kernel(change):
+    """Change what the construction reads as the kernel."""
+    swap("convolution", "dense_kernel", lambda original: lambda *args, **options: change(original(*args, **options)))
+
+
+@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3 C-dilation")
+def kernel_flipped():
+    """Convolution in the sense of signal processing: the kernel is turned around."""
+    _kernel(lambda kernel: kernel.flip(-1).flip(-2))
+
+
+@breaks("convolution", "C-theorem-1 C-corollary-4 C-stride")
+def kernel_transposed():
+    """Rows and columns of the kernel are exchanged."""
+    _kernel(lambda kernel: kernel.transpose(-1, -2))
+
+
+@breaks("convolution", "C-theorem-1 C-corollary-4")
+def one_head_less():
+    """The last head of the construction is left out."""
+
+    def make(original):
+        def blocks(*args, **options):
+            found = original(*args, **options)
+            return dict(list(found.items())[:-1]) if len(found) > 1 else found
+
+        return blocks
+
+    swap("convolution", "transfer_blocks", make)
+
+
+@breaks("convolution", "C-theorem-1 C-stride C-dilation")
+def padding_ignored():
+    """The construction takes every padding for 0."""
+    swap("convolution", "conv_padding", lambda original: lambda *args, **options: ((0, 0), (0, 0)))
+
+
+@breaks("convolution", "C-finite-logits")
+def half_the_gap():
+    """A finite logit gap M is built as M / 2."""
+    swap("convolution", "conv_to_attention", lambda original: lambda conv, image_size, patch, scale=None: original(
+        conv, image_size, patch, scale if scale is None else scale / 2))  # fmt: skip
+
+
+@breaks("convolution", "C-extra-head")
+def extra_head_too_weak():
+    """The extra head subtracts half of what strays."""
+
+    def make(original):
+        def extra_head(*args, **options):
+            layer = original(*args, **options)
+            import torch
+
+            with torch.no_grad():
+                layer.W_O.mul_(0.9) if hasattr(layer, "W_O") else None
+            return layer
+
+        return extra_head
+
+    swap("convolution", "extra_head", make)
+
+
+def _count(change):
+    """Change the minimal number of heads."""
+
+    def make(original):
+        def minimum_heads(*args, **options):
+            found = original(*args, **options)
+            return dataclasses.replace(found, minimum=change(found))
+
+        return minimum_heads
+
+    swap("convolution", "minimum_heads", make)
+
+
+@breaks("convolution", "C-theorem-5 C-theorem-6 C-heads-pixels C-head-count")
+def minimum_is_number_of_offsets():
+    """The fewest heads are said to be the number of offsets."""
+    _count(lambda found: found.offsets)
+
+
+@breaks("convolution", "C-theorem-5 C-theorem-6 C-heads-pixels C-head-count")
+def minimum_is_one_less():
+    """The fewest heads are said to be one less than they are."""
+    _count(lambda found: max(found.minimum - 1, 1))
+
+
+@breaks("convolution", "C-theorem-5 C-theorem-6")
+def fit_without_steps():
+    """The fit that tries fewer heads takes no step."""
+    swap("convolution", "fit_patterns", with_arguments(steps=0))
+
+
+@breaks("convolution", "C-inverse")
+def every_layer_is_a_convolution():
+    """The inverse says distance 0 for every layer."""
+    swap("convolution", "attention_to_conv", lambda original: lambda layer, *args, **options: (original(layer)[0], 0.0))
+
+
+@breaks("convolution", "C-inverse")
+def inverse_turns_the_kernel():
+    """The inverse returns the kernel turned around."""
+
+    def make(original):
+        def attention_to_conv(layer, *args, **options):
+            import torch
+
+            conv, distance = original(layer, *args, **options)
+            with torch.no_grad():
+                conv.weight.copy_(conv.weight.flip(-1))
+            return conv, distance
+
+        return attention_to_conv
+
+    swap("convolution", "attention_to_conv", make)
+
+
+@breaks("convolution", "C-dilation C-stride")
+def taps_without_dilation():
+    """Taps stand side by side, whatever the dilation."""
+
+    def make(original):
+        def tap_table(*args, **options):
+            import inspect
+
+            bound = inspect.signature(original).bind(*args, **options)
+            bound.apply_defaults()
+            if "dilation" in bound.arguments:
+                bound.arguments["dilation"] = 1
+            return original(*bound.args, **bound.kwargs)
+
+        return tap_table
+
+    swap("convolution", "tap_table", make)
+
+
+@breaks("convolution", "C-lemma-2 C-finite-logits")
+def weight_off_target_forgotten():
+    """The formula for the weight off the target forgets the number of other patches."""
+    swap("convolution", "astray", lambda original: lambda *args, **options: original(*args, **options) / 2)
+
+
+# Images ----------------------------------------------------------------------------------------------------------------------
+
+
+@breaks("images", "B-images-positional B-images-association")
+def images_learning_rate_zero():
+    """Training on images does not move."""
+    swap("images", "train", with_arguments(lr=0.0))
+
+
+@breaks("images", "A-images-mass A-images-sparsification")
+def canvases_learning_rate_zero():
+    """Training on canvases does not move."""
+    swap("images", "train", with_arguments(lr=0.0))
+
+
+@breaks("images", "C-table-1 C-figure-2")
+def two_phases_learning_rate_zero():
+    """Neither phase moves."""
+    swap("images", "train", with_arguments(lr=0.0))
+
+
+def verdicts(name: str) -> list[dict]:
+    """Break the code in this process and run the rows."""
+    from vit_theory.claims import Run, committed, load_claims, select_claims
+    from vit_theory.ledger import run_claim
+    from vit_theory.sweeps import one_thread
+
+    broken = BREAKAGES[name]
+    before = {row["id"]: row["verdict"] for row in committed("quick")}
+    claims = select_claims(load_claims(), [id for id in broken.rows if id in before])
+    broken.apply()
+    found = []
+    for claim in claims:
+        with one_thread():
+            row, *_ = run_claim(claim, Run(progress=False))
+        after = row["verdict"] or f"error: {row['error']}"
+        row = {"breakage": name, "what": broken.says, "row": claim.id, "before": before[claim.id], "after": after[:200]}
+        found.append({**row, "noticed": after != before[claim.id]})
+    return found
+
+
+@click.command(help=__doc__)
+@click.option("--store", type=click.Path(path_type=Path), help="folder that keeps what is finished")
+@click.option("--only", multiple=True, help="names of breakages")
+@click.option("--room", multiple=True, help="only the breakages of these rooms")
+@click.option("--here", is_flag=True, help="break the code in this process and print the rows as JSON")
+def main(store, only, room, here):
+    chosen = [name for name in BREAKAGES if (not only or name in only) and (not room or BREAKAGES[name].room in room)]
+    if here:
+        print(json.dumps(verdicts(chosen[0])))
+        return
+    if store is None:
+        raise click.UsageError("--store is missing: name a folder that keeps what is finished")
+    store.mkdir(parents=True, exist_ok=True)
+    table = []
+    for name in chosen:
+        path = store / f"{name.replace('/', '.')}.json"
+        if not path.exists():
+            done = subprocess.run([sys.executable, __file__, "--only", name, "--here"], capture_output=True, text=True)
+            if done.returncode:
+                click.echo(f"{name}: {done.stderr.strip().splitlines()[-1]}", err=True)
+                continue
+            path.write_text(done.stdout.strip().splitlines()[-1], encoding="utf-8")
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        table += rows
+        seen = [row["row"] for row in rows if row["noticed"]]
+        click.echo(f"{name:50} noticed by {', '.join(seen) or 'NO ROW'}", color=False)
+    with (RESULTS / "sabotage.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["breakage", "what", "row", "before", "after", "noticed"])
+        writer.writeheader()
+        writer.writerows(table)
+    from vit_theory.files import provenance
+
+    about = {"command": "python benchmarks/sabotage.py", "breakages": len(chosen), **provenance()}
+    (RESULTS / "sabotage.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    unseen = sorted({row["breakage"] for row in table} - {row["breakage"] for row in table if row["noticed"]})
+    click.echo(f"{len(chosen)} breakages, {len(unseen)} that no row notices: {', '.join(unseen)}")
+
+
+if __name__ == "__main__":
+    main()
