@@ -19,14 +19,14 @@ import click
 import xarray as xr
 from side_by_side import report, save
 
-from vit_theory.claims import Run
+from vit_theory.claims import Run, judged
 from vit_theory.images.canvases import ALL_CHOICES, CURVES, canvas_study, curve_study
-from vit_theory.images.claims import ASSOCIATION, FIGURE_2_CLAIM, MASS, POSITIONAL, SPARSIFICATION, TABLE_1_CLAIM
+from vit_theory.images.claims import ACCELERATION, ASSOCIATION, FIGURE_2_CLAIM, MASS, POSITIONAL, SPARSIFICATION, TABLE_1_CLAIM
 from vit_theory.images.experiments import TABLE_1, two_phase_study
 from vit_theory.images.positions import positions_study
 
 STUDIES = {
-    "two-phase": (two_phase_study, (TABLE_1_CLAIM, FIGURE_2_CLAIM)),
+    "two-phase": (two_phase_study, (TABLE_1_CLAIM, ACCELERATION, FIGURE_2_CLAIM)),
     "positions": (positions_study, (POSITIONAL, ASSOCIATION)),
     "canvases": (partial(canvas_study, arms=ALL_CHOICES), (MASS, SPARSIFICATION)),
 }
@@ -54,27 +54,29 @@ def curves(study: xr.Dataset) -> dict:
     return found
 
 
-def circumstances(study: xr.Dataset, claims=()) -> dict:
-    """Mean and standard deviation over seeds by arm, and the verdicts of the ledger's judges."""
+def circumstances(study: xr.Dataset) -> dict:
+    """Mean and standard deviation over seeds by arm, and curves through the training."""
     axes = [axis for axis in CURVES if axis in study.dims]
     summary = {}
     for point, part in study.accuracy.stack(point=["arm", *axes]).groupby("point"):
         name = ", ".join(str(value) for value in (point if isinstance(point, tuple) else (point,)))
         summary[name] = f"{100 * float(part.mean()):.2f} ± {100 * float(part.std()):.2f} %"
-    judged = {claim.id: vars(claim.judge(study)) for claim in claims}
-    return {"accuracy_mean_and_deviation": summary, "verdicts": judged, "through_training": {} if axes else curves(study)}
+    return {"accuracy_mean_and_deviation": summary, "through_training": {} if axes else curves(study)}
 
 
 def write(name: str, study: xr.Dataset, command: str, claims=()):
-    """Print a study's table and keep it."""
+    """Print a study's table with what the ledger's judges say of it, and keep the table."""
     table = rows(study)
     report(table)
+    for claim in claims:
+        found = judged(claim, study)
+        print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")
     cells = json.loads(study.attrs["provenance"])
     about = {"command": command, "images": study.attrs["images"], "size": study.attrs["size"]}
     about["seeds"] = study.seed.values.tolist()
     about["validation_loss_by_rate"] = json.loads(study.attrs.get("validation_loss_by_rate", "{}"))
     about |= {"device": cells[0]["accelerator"] or cells[0]["processor"], "cells_provenance": cells}
-    save(name, table, **about, **circumstances(study, claims))
+    save(name, table, **about, **circumstances(study))
 
 
 @click.command()

@@ -29,6 +29,7 @@ from vit_theory.images.experiments import (
     Size,
     at_rate,
     check_arms,
+    classes_of,
     hardware,
     judged,
     pictures,
@@ -231,7 +232,8 @@ def canvas_study(
     check_arms(arms, ALL_CHOICES)
     chosen = size_of("canvases", run, size)
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
-    return judged(cell, list(arms), run, chosen, like={FIRST: "attention"}).assign_attrs(uniform=0.25)
+    found = judged(cell, list(arms), run, chosen, like={FIRST: "attention"})
+    return found.assign_attrs(uniform=0.25, chance=1 / classes_of(run.images))
 
 # %% ../../nbs/images/06b_canvases.ipynb #3adc5f46
 def plot_mass(

@@ -19,7 +19,18 @@ from torch import Tensor
 from ..claims import Run
 from ..figures import COLORS, subplots
 from .data import Images, Recipe, generator, permute
-from .experiments import Size, check_arms, hardware, judged, pictures, place, seconds, shape_of, size_of
+from vit_theory.images.experiments import (
+    Size,
+    check_arms,
+    classes_of,
+    hardware,
+    judged,
+    pictures,
+    place,
+    seconds,
+    shape_of,
+    size_of,
+)
 from .model import ViT
 from .probes import probe
 from .training import evaluate, train
@@ -71,7 +82,8 @@ def positions_study(
     chosen = size_of("positions", run, size)
     cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)
     # shuffling changes nothing else
-    return judged(cell, list(arms), run, chosen, like={arm: arm.split(",")[0] for arm in arms})
+    found = judged(cell, list(arms), run, chosen, like={arm: arm.split(",")[0] for arm in arms})
+    return found.assign_attrs(chance=1 / classes_of(run.images))
 
 # %% ../../nbs/images/06a_positions.ipynb #5edcc72f
 def plot_positional(
