@@ -41,7 +41,11 @@ def judge_again(run):
         if not (folder(run) / f"{claim.id}.nc.gz").exists():
             yield row
             continue
-        said = dataclasses.asdict(judged(claim, measured(claim.id, run)))
+        try:
+            said = dataclasses.asdict(judged(claim, measured(claim.id, run)))
+        except Exception as error:
+            remedy = "its experiment has changed since: run it again, and add it"
+            raise click.ClickException(f"{run}: {claim.id} cannot be judged ({type(error).__name__}: {error}); {remedy}") from error
         yield {**blank_row(claim, Run()), **{name: row[name] for name in OWN}, **said}
 
 
