@@ -7,6 +7,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from vit_theory.claims import Card
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -73,3 +75,14 @@ def test_generated_text_is_what_the_evidence_says(name):
             assert stored == made.data, f"nbs/{name}.ipynb is stale: python tools/notebooks.py run nbs/{name}.ipynb"
             checked += 1
     assert checked
+
+
+def test_cards_say_what_the_evidence_says():
+    """Where a notebook ends a cell with Card("ID"), the stored card is the one of today's evidence."""
+    stale = []
+    for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code" and (found := re.search(r"(?m)^Card\(\"([^\"]+)\"\)\s*\Z", cell.source)):
+                shown = [output["data"].get("text/markdown") for output in cell.outputs if "data" in output]
+                stale += [f"{path.relative_to(ROOT)}: {found[1]}"] if Card(found[1])._repr_markdown_() not in shown else []
+    assert not stale, "run these notebooks again (python tools/notebooks.py run ...): " + ", ".join(stale)

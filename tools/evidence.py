@@ -44,8 +44,8 @@ def judge_again(run):
         try:
             said = dataclasses.asdict(judged(claim, measured(claim.id, run)))
         except Exception as error:
-            remedy = "its experiment has changed since: run it again, and add it"
-            raise click.ClickException(f"{run}: {claim.id} cannot be judged ({type(error).__name__}: {error}); {remedy}") from error
+            why = f"{type(error).__name__}: {error}"
+            raise click.ClickException(f"{run}: {claim.id} cannot be judged ({why}): run it again, and add it") from error
         yield {**blank_row(claim, Run()), **{name: row[name] for name in OWN}, **said}
 
 
