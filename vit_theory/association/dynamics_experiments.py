@@ -26,17 +26,20 @@ from .scores import association
 from .symmetry import (all_images, atom_count, full_gradient, polynomial_output, split_pairs,
                                              symmetric_logits)  # fmt: skip
 from .training import fit, idealized
+from ..claims import Run
 from ..figures import COLORS, subplots
 from ..sweeps import sweep
 
 # %% ../../nbs/association/07_dynamics_experiments.ipynb #b3d9981f
-SETTINGS: dict[int, dict] = {  # D -> mark probability, start and rates, for sets of C = 4 patches
-    16: dict(q=0.4, alpha=0.05, kappa=1.0, lr_v=1e-3, lr_A=20.0),
-    36: dict(q=0.25, alpha=0.05, kappa=1.0, lr_v=1e-3, lr_A=100.0),
-    64: dict(q=0.16, alpha=0.05, kappa=1.5, lr_v=1e-3, lr_A=100.0),
-    100: dict(q=0.16, alpha=0.03, kappa=1.5, lr_v=1e-3, lr_A=150.0),
-    256: dict(q=0.0625, alpha=0.02, kappa=1.5, lr_v=5e-4, lr_A=400.0),
-    576: dict(q=16 / 576, alpha=0.015, kappa=1.5, lr_v=2e-4, lr_A=2000.0),
+SETTINGS: dict[int, dict] = {  # D -> patches of a set, mark probability, start and rates
+    16: dict(size=4, q=0.4, alpha=0.05, kappa=1.0, lr_v=1e-3, lr_A=20.0),
+    36: dict(size=4, q=0.25, alpha=0.05, kappa=1.0, lr_v=1e-3, lr_A=100.0),
+    64: dict(size=4, q=0.16, alpha=0.05, kappa=1.5, lr_v=1e-3, lr_A=100.0),
+    100: dict(size=4, q=0.16, alpha=0.03, kappa=1.5, lr_v=1e-3, lr_A=150.0),
+    256: dict(size=4, q=0.0625, alpha=0.02, kappa=1.5, lr_v=5e-4, lr_A=400.0),
+    576: dict(size=4, q=16 / 576, alpha=0.015, kappa=1.5, lr_v=2e-4, lr_A=2000.0),
+    324: dict(size=9, q=0.25, alpha=0.02, kappa=2.0, lr_v=2e-4, lr_A=1000.0),
+    784: dict(size=16, q=0.35, alpha=0.006, kappa=2.0, lr_v=3e-5, lr_A=6000.0),
 }
 
 # %% ../../nbs/association/07_dynamics_experiments.ipynb #c1b004e4
@@ -50,13 +53,13 @@ def idealised(
     draws: int = 20_000,  # number of draws
     most: int = 10_000,  # atoms up to which the population is listed
 ) -> dict:
-    "One idealised path with its landmarks: exact when its atoms fit, sampled otherwise."
-    options, size = SETTINGS[patches], 4
+    "One idealized path with its landmarks: exact when its atoms fit, sampled otherwise."
+    options = SETTINGS[patches]
+    size, q, kappa = (options[name] for name in ("size", "q", "kappa"))
     exact = atom_count(patches, size) <= most
-    method = "exact" if exact else "monte_carlo"
-    path = reduced_descent(patches, size, **options, steps=steps, method=method, seed=seed, draws=draws)
-    landmarks = {"floor": label_error(patches, size, options["q"]).half, "linear": linear_error(patches, size, options["q"]).half}
-    return {name: path[name] for name in PATH} | {"kappa": options["kappa"], "q": options["q"], "exact": int(exact)} | landmarks
+    path = reduced_descent(patches, **options, steps=steps, method="exact" if exact else "monte_carlo", seed=seed, draws=draws)
+    landmarks = {"floor": label_error(patches, size, q).half, "linear": linear_error(patches, size, q).half}
+    return {name: path[name] for name in PATH} | {"kappa": kappa, "q": q, "size": size, "exact": int(exact)} | landmarks
 
 # %% ../../nbs/association/07_dynamics_experiments.ipynb #8f97999b
 def plot_idealised(
@@ -68,9 +71,9 @@ def plot_idealised(
         here = data.sel(patches=patches)
         for seed in here.seed:
             path = here.sel(seed=seed)
-            sizes = (patches, 4, float(path.q))
-            draw_error(column[0], path.step, path.error, sizes, smallest=1e-4, label=bool(seed == here.seed[0]),
-                       title=f"D = {patches}, q = {float(path.q):.2g}")  # fmt: skip
+            size = int(path.get("size", 4))
+            draw_error(column[0], path.step, path.error, (patches, size, float(path.q)), smallest=1e-4,
+                       label=bool(seed == here.seed[0]), title=f"D = {patches}, C = {size}, q = {float(path.q):.2g}")  # fmt: skip
             for name, color in (("gamma", "blue"), ("rho", "red")):
                 column[1].plot(path.step, path[name], color=COLORS[color], label=name)
             column[1].plot(path.step, path.alpha / path.alpha.max(), color=COLORS["pink"], label="alpha / its maximum")
@@ -283,14 +286,13 @@ def finite_sample(
 # %% ../../nbs/association/07_dynamics_experiments.ipynb #2595bd23
 def finite_samples(
     sizes: Sequence[int],  # numbers of images N
-    seeds: Sequence[int],  # of the images
+    run: Run,  # its seeds decide images and partition
     steps: int = 30,  # gradient steps
     every: int = 10,  # measure at every so many steps
     prune: float = 1e-9,  # of the population path
-    **options,  # of `sweep`: store, n_jobs, progress
 ) -> xr.Dataset:
     "Finite-sample training beside the population path (`gamma_population`, `rho_population`)."
-    data = sweep(partial(finite_sample, steps=steps, every=every), {"samples": list(sizes), "seed": list(seeds)}, **options)
+    data = run.sweep(partial(finite_sample, steps=steps, every=every), {"samples": list(sizes), "seed": list(run.seeds)})
     path = reduced_descent(36, 4, 0.25, alpha=0.05, kappa=1.0, steps=steps, lr_v=1e-3, lr_A=50.0, method="pruned", prune=prune)
     for name in ("gamma", "rho"):
         data[f"{name}_population"] = path[name].sel(step=data.step)
@@ -312,7 +314,7 @@ def plot_finite_samples(
     "Mean of the entries inside sets against the population path, and their scatter, for each N -> matplotlib Figure."
     figure, axes = subplots(1, 2, height=3)
     axes[0].plot(data.step, data.gamma_population, color=COLORS["black"], label="population")
-    for samples, color in zip(data.samples.values.tolist(), ("orange", "sky", "green", "blue", "pink"), strict=False):
+    for samples, color in zip(data.samples.values.tolist(), ("orange", "sky", "green", "blue", "pink", "red"), strict=False):
         here = data.sel(samples=samples)
         mean, spread = here.gamma.mean("seed"), here.gamma_std.mean("seed")
         look = dict(color=COLORS[color], fmt="o-", markersize=3, label=f"N = {samples:,}")
@@ -321,7 +323,7 @@ def plot_finite_samples(
     axes[0].set(xlabel="step", ylabel="mean entry inside sets")
     axes[1].set(xlabel="step", ylabel="their standard deviation", yscale="log")
     for ax in axes:
-        legend_above(ax)
+        legend_above(ax, ncols=2)
     return figure
 
 # %% ../../nbs/association/07_dynamics_experiments.ipynb #80babce4

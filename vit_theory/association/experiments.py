@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['START', 'RATES', 'ACCEPTANCE', 'SIZE', 'MEDIUM', 'COUNTS', 'make_partition', 'measure', 'first_model', 'observer',
-           'learn', 'labelled', 'first_step', 'spread', 'floors', 'learning', 'draw_curves', 'draw_run',
-           'plot_learning', 'idealized_sample', 'plot_runs', 'sample_size', 'count_axis', 'draw_band',
+           'learn', 'labelled', 'first_step', 'spread', 'amount', 'ranged', 'floors', 'learning', 'draw_curves',
+           'draw_run', 'plot_learning', 'idealized_sample', 'plot_runs', 'sample_size', 'count_axis', 'draw_band',
            'plot_sample_size', 'permuted_difference', 'contiguity', 'plot_contiguity']
 
 # %% ../../nbs/association/08a_learning.ipynb #f47d2c3b
@@ -23,9 +23,8 @@ from .linear import linear_error
 from .model import error_rate
 from .scores import association, chance, sort_by_set
 from .training import fit, idealized, realistic
-from ..claims import Run
+from ..claims import Quantity, Run
 from ..figures import COLORS, style, subplots
-from ..sweeps import sweep
 from ..trials import trial_generators
 
 # %% ../../nbs/association/08a_learning.ipynb #a89cca15
@@ -150,10 +149,28 @@ def spread(
     "Mean over the seeds and range, as text."
     return f"{float(values.mean()):.{digits}f} [{float(values.min()):.{digits}f}, {float(values.max()):.{digits}f}]"
 
+
+def amount(
+    reached: xr.DataArray,  # boolean, one for each seed
+) -> str:
+    "In how many of the seeds, in a word."
+    return "all" if bool(reached.all()) else "only some" if bool(reached.any()) else "none of the"
+
+
+def ranged(
+    name: str,  # what was measured
+    values: xr.DataArray,  # its values, one for each seed and perhaps setting
+    form: str = ".4f",  # how to write one
+    threshold: str = "",  # what the criterion asks
+) -> Quantity:
+    "Mean and range as a line of a judgement's table."
+    low, high = float(values.min()), float(values.max())
+    return Quantity(name, f"{float(values.mean()):{form}}", "" if low == high else f"{low:{form}} to {high:{form}}", threshold)
+
 # %% ../../nbs/association/08a_learning.ipynb #c37a12a3
 ACCEPTANCE: dict[str, Any] = {"side": 10, "block": 2, "q": 0.16, "lr_A": 100.0, "every": 20}
 SIZE: dict[str, dict[str, Any]] = {
-    "quick": {"samples": 12_000, "tests": 3000, "steps": 180},
+    "quick": {"samples": 20_000, "tests": 3000, "steps": 180},
     "full": {"samples": 24_000, "tests": 20_000, "steps": 300},
 }
 
@@ -173,8 +190,7 @@ def floors(
 # %% ../../nbs/association/08a_learning.ipynb #4a2d9170
 def learning(run: Run) -> xr.Dataset:
     "Realistic training at D = 100, C = 4, q = 0.16, with the attention matrix of the first seed as it evolves (B, Theorem 4.2)."
-    cell = partial(learn, kind="blocks", matrices=True, **ACCEPTANCE, **SIZE[run.scale])
-    ds = sweep(cell, {"seed": run.seeds}, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
+    ds = run.sweep(partial(learn, kind="blocks", matrices=True, **ACCEPTANCE, **SIZE[run.scale]), {"seed": run.seeds})
     ds["A"] = ds["A"].isel(seed=0, drop=True).astype("float32")
     return floors(ds, 10, 2, 0.16)
 
@@ -230,9 +246,7 @@ MEDIUM: dict[str, dict[str, Any]] = {
 def idealized_sample(run: Run) -> xr.Dataset:
     "Training from the idealized start on a finite sample (B, Theorem 4.1)."
     size = MEDIUM[run.scale]
-    cell = partial(learn, start="idealized", **size)
-    ds = sweep(cell, {"seed": run.seeds}, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
-    return floors(ds, size["side"], 2, size["q"])
+    return floors(run.sweep(partial(learn, start="idealized", **size), {"seed": run.seeds}), size["side"], 2, size["q"])
 
 # %% ../../nbs/association/08a_learning.ipynb #e0c18302
 def plot_runs(ds: xr.Dataset) -> "Figure":
@@ -251,9 +265,8 @@ COUNTS = {"quick": [250, 500, 1000, 2000, 4000], "full": [500, 1000, 2000, 4000,
 def sample_size(run: Run) -> xr.Dataset:
     "Test error and association against the number of training images."
     size = {name: value for name, value in MEDIUM[run.scale].items() if name != "samples"}
-    grid = {"samples": COUNTS[run.scale], "seed": run.seeds}
-    ds = sweep(partial(learn, **size), grid, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
-    return floors(ds, size["side"], 2, size["q"])
+    return floors(run.sweep(partial(learn, **size), {"samples": COUNTS[run.scale], "seed": run.seeds}), size["side"], 2,
+        size["q"])
 
 # %% ../../nbs/association/08a_learning.ipynb #5382f73f
 def count_axis(axis, counts):
@@ -306,8 +319,7 @@ def permuted_difference(
 def contiguity(run: Run) -> xr.Dataset:
     "The same training on blocks, strided and random sets, and the difference that a permutation of the patches makes."
     size = MEDIUM[run.scale]
-    grid = {"kind": ["blocks", "strided", "random"], "seed": run.seeds}
-    ds = sweep(partial(learn, **size), grid, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
+    ds = run.sweep(partial(learn, **size), {"kind": ["blocks", "strided", "random"], "seed": run.seeds})
     ds["difference"] = ("seed", [permuted_difference(seed) for seed in run.seeds])
     return floors(ds, size["side"], 2, size["q"])
 

@@ -24,7 +24,6 @@ from .scores import association, chance
 from .training import fit, realistic
 from ..claims import Run
 from ..figures import COLORS, subplots
-from ..sweeps import sweep
 from ..trials import trial_generators
 
 # %% ../../nbs/association/08d_gaussian.ipynb #a89cca15
@@ -130,7 +129,7 @@ def gaussian_cell(seed: int, samples: int, tests: int, steps: int, vit_steps: in
 def gaussian(run: Run) -> xr.Dataset:
     "Gaussian patches labelled by a convolution over the sets (B, Figure 2)."
     cell = partial(gaussian_cell, **GAUSSIAN[run.scale])
-    ds = sweep(cell, {"seed": run.seeds}, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
+    ds = run.sweep(cell, {"seed": run.seeds})
     keep, drop = chance(PARTITION)
     return ds.assign_attrs(chance_keep=keep, chance_drop=drop)
 

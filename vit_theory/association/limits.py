@@ -21,7 +21,6 @@ from .experiments import MEDIUM, draw_band, floors, learn, make_partition, measu
 from .training import fit, realistic
 from ..claims import Run
 from ..figures import COLORS, subplots
-from ..sweeps import sweep
 from ..trials import trial_generators
 
 # %% ../../nbs/association/08b_limits.ipynb #a89cca15
@@ -37,8 +36,7 @@ def vary(
 ) -> xr.Dataset:
     "The usual training run of this scale with one argument varied."
     size = {name: value for name, value in (MEDIUM[run.scale] | fixed).items() if name != axis}
-    grid = {axis: values, "seed": run.seeds}
-    ds = sweep(partial(learn, **size), grid, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
+    ds = run.sweep(partial(learn, **size), {axis: values, "seed": run.seeds})
     return floors(ds, MEDIUM[run.scale]["side"], 2, MEDIUM[run.scale]["q"])
 
 # %% ../../nbs/association/08b_limits.ipynb #a7c2ee8c
@@ -125,9 +123,7 @@ def bold_run(factor: int, **arguments) -> dict:
 def bold(run: Run) -> xr.Dataset:
     "Training with 1, 3, 10 and 30 times the usual learning rate of A; NaN after a run has broken off."
     size = BOLD_SIZE[run.scale]
-    grid = {"factor": BOLD, "seed": run.seeds}
-    ds = sweep(partial(bold_run, **size), grid, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
-    return floors(ds, size["side"], 2, size["q"])
+    return floors(run.sweep(partial(bold_run, **size), {"factor": BOLD, "seed": run.seeds}), size["side"], 2, size["q"])
 
 # %% ../../nbs/association/08b_limits.ipynb #eb452aec
 def last_seen(values: xr.DataArray) -> xr.DataArray:
@@ -177,8 +173,7 @@ def long_run(seed: int, *, side: int, q: float, dim: int, samples: int, steps: i
 def long_training(run: Run) -> xr.Dataset:
     "Training far beyond the best state, and stopped by a validation set."
     size = LONG[run.scale]
-    ds = sweep(partial(long_run, **size), {"seed": run.seeds}, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
-    return floors(ds, size["side"], 2, size["q"])
+    return floors(run.sweep(partial(long_run, **size), {"seed": run.seeds}), size["side"], 2, size["q"])
 
 
 def plot_long_training(ds: xr.Dataset) -> "Figure":

@@ -30,7 +30,6 @@ from .scores import association
 from .training import fit, realistic
 from ..claims import Run
 from ..figures import subplots
-from ..sweeps import sweep
 from ..trials import descend, trial_generators
 
 # %% ../../nbs/association/08c_transfer.ipynb #a89cca15
@@ -103,11 +102,11 @@ def pretrain(
     lr_A: float,  # learning rate of A
     sigma_A: float = 1.5,  # diagonal at the start
     noise: float = 1e-3,  # noise on A at the start
-) -> Tensor:
-    "Attention logits learned on the source task."
+) -> PatchAttention:
+    "The model trained on the source task."
     train = data.sample(samples, generator)
     start = realistic(data.partition.D, data.dim, sigma_A=sigma_A, noise=noise, generator=generator)
-    return fit(start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=lr_A)[0].A
+    return fit(start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=lr_A)[0]
 
 # %% ../../nbs/association/08c_transfer.ipynb #49cc29e5
 def new_task_errors(frozen: dict[str, Tensor], start, train, test, lr_A: float, steps: int) -> list[float]:
@@ -129,13 +128,13 @@ def transfer_cell(
     dim: int = 16,  # d
     tests: int = 4000,  # test images
     steps: int = 100,  # for v with A frozen; pre-training and scratch take 200
-) -> dict[str, xr.DataArray]:
-    "Test error on the new task for each arm and number of images, and the association of the frozen attentions."
+) -> dict[str, xr.DataArray | float]:
+    "Test error on the new task for each arm and number of images, zero shot, and the association of the frozen attentions."
     generator, partition = trial_generators(seed, 1)[0], Partition.random(side**2, side**2 // 4, seed)
     source = SpatialData(partition, dim, q)
     learned = pretrain(source, generator, pretraining, 200, lr_A)
     other = pretrain(source, generator, pretraining, 200, lr_A, sigma_A=0.0, noise=0.3)
-    frozen = attentions(partition, learned, other, seed)
+    frozen = attentions(partition, learned.A, other.A, seed)
     target = SpatialData(partition, dim, q, feature=torch.eye(dim)[1])
     test, errors = target.sample(tests, generator), []
     for count in counts:
@@ -143,21 +142,22 @@ def transfer_cell(
         errors.append(new_task_errors(frozen, start, train, test, lr_A, steps))
     drop = [association(A, partition).drop for A in frozen.values()]
     error = xr.DataArray(errors, {"count": list(counts), "arm": list(ARMS)}, ("count", "arm"))
-    return {"error": error, "drop": xr.DataArray(drop, {"attention": list(frozen)}, ("attention",))}
+    drops = xr.DataArray(drop, {"attention": list(frozen)}, ("attention",))
+    return {"error": error, "drop": drops, "zero_shot": error_rate(learned(test.x), test.y)}
 
 # %% ../../nbs/association/08c_transfer.ipynb #677edab2
 TRANSFER: dict[str, dict[str, Any]] = {
-    "quick": {"side": 6, "q": 0.25, "lr_A": 30.0, "pretraining": 6000, "counts": (10, 30, 100, 300, 1000, 3000)},
+    "quick": {"side": 6, "q": 0.25, "lr_A": 30.0, "pretraining": 6000,
+              "counts": (1, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)},
     "full": {"side": 8, "q": 0.16, "lr_A": 50.0, "pretraining": 12_000, "tests": 10_000, "steps": 200,
-             "counts": (10, 20, 50, 100, 200, 500, 1000, 2000, 4000, 8000)},
+             "counts": (1, 2, 3, 4, 5, 7, 10, 20, 50, 100, 200, 500, 1000, 2000, 4000, 8000)},
 }  # fmt: skip
 
 
 def transfer(run: Run) -> xr.Dataset:
     "Transfer to a new feature with each attention against the number of images (B, Theorem 5.1)."
     size = TRANSFER[run.scale]
-    ds = sweep(partial(transfer_cell, **size), {"seed": run.seeds}, store=run.store, n_jobs=run.n_jobs, progress=run.progress)
-    return floors(ds, size["side"], 2, size["q"])
+    return floors(run.sweep(partial(transfer_cell, **size), {"seed": run.seeds}), size["side"], 2, size["q"])
 
 # %% ../../nbs/association/08c_transfer.ipynb #4d0ac7a4
 def images_needed(
