@@ -8,14 +8,16 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 
 import pytest
 import xarray as xr
 from click.testing import CliRunner
 
 from vit_theory import cli
-from vit_theory.claims import CHAPTERS, VERDICTS, Claim, Judgement, Run, load_claims, select_claims
+from vit_theory.claims import CHAPTERS, VERDICTS, Claim, Judgement, Run, judged, load_claims, once, select_claims
 from vit_theory.figures import subplots
+from vit_theory.identity import identity
 from vit_theory.ledger import fingerprint, finished_rows, open_ledger, reproduce
 
 
@@ -34,6 +36,12 @@ def draw(data):
 
 
 GOOD = Claim("A-good", "A", "Theorem 1", "A good claim & <b>markup</b>.", "mean of the seeds is finite", measure, judge, draw)
+
+
+class Calls(list):
+    """What was called: it has no influence on measurements, so it is no part of an experiment."""
+
+    __identity__ = "calls"
 
 
 def other(**changes):
@@ -87,21 +95,137 @@ def test_verdicts_do_not_change_the_exit_status(request_cli):
     assert request_cli()[0] == 0
 
 
+def counting(counted, function):
+    def count(*arguments):
+        counted.append(arguments)
+        return function(*arguments)
+
+    return count
+
+
 def test_resume_runs_only_what_is_missing_or_changed(request_cli):
-    counted = []
-
-    def count(run):
-        counted.append(run.seeds)
-        return measure(run)
-
-    request_cli.claims[0] = other(experiment=count)
+    measured, judges = Calls(), Calls()
+    claim = other(experiment=counting(measured, measure), judge=counting(judges, judge))
+    request_cli.claims[0] = claim
     request_cli("A-good")
-    assert request_cli("--resume")[0] == 0 and len(counted) == 1
-    request_cli.claims[0] = other(experiment=count, criterion="another criterion")
+    assert request_cli("--resume")[0] == 0 and (len(measured), len(judges)) == (1, 1)
+    request_cli.claims[0] = dataclasses.replace(claim, criterion="another criterion")
     request_cli("--resume")
-    assert len(counted) == 2
+    assert (len(measured), len(judges)) == (1, 2)
     request_cli("--resume", "--seeds", "5,6,7")
-    assert counted[-1] == (5, 6, 7)
+    assert (len(measured), len(judges)) == (2, 3) and measured[-1][0].seeds == (5, 6, 7)
+
+
+def doubled(run):
+    return measure(run) * 2
+
+
+def strict(data):
+    return Judgement("not shown here", f"mean {float(data.value.mean()):.2f} is not enough")
+
+
+def other_colors(data):
+    figure = draw(data)
+    figure.gca().set_title("other")
+    return figure
+
+
+def scaled(factor, around=lambda function: function):
+    return around(lambda run: measure(run) * factor)
+
+
+EDITS = {  # (experiment before, after) or (judge before, after); does it have to be measured again?
+    "experiment": ("experiment", measure, doubled, True),
+    "closure of the experiment": ("experiment", scaled(1), scaled(3), True),
+    "experiment that is run once": ("experiment", scaled(1, once), scaled(3, once), True),
+    "judge": ("judge", judge, strict, False),
+    "figure": ("figure", draw, other_colors, False),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_resume_knows_the_code_of_a_row(request_cli, edit):
+    part, before, after, again = EDITS[edit]
+    measured, claim = Calls(), other(**{part: before})
+    if not again:
+        claim = dataclasses.replace(claim, experiment=counting(measured, measure))
+    request_cli.claims[:] = [claim]
+    out = request_cli()[2]
+    first, picture = finished_rows(out)[0], (out / "figures" / "A-good.svg").read_text()
+    request_cli("--resume")
+    assert finished_rows(out)[0] == first
+    request_cli.claims[:] = [dataclasses.replace(claim, **{part: after})]
+    request_cli("--resume")
+    row, fresh = finished_rows(out)[0], judged(request_cli.claims[0], request_cli.claims[0].experiment(Run()))
+    assert (row["verdict"], row["measured"]) == (fresh.verdict, fresh.measured)
+    assert (row["measured"] != first["measured"]) == (part != "figure")
+    assert ((out / "figures" / "A-good.svg").read_text() != picture) == (part == "figure" or again)
+    if not again:
+        assert len(measured) == 2  # once by the first run, once by this test
+        assert (row["seconds"], row["provenance"]) == (first["seconds"], first["provenance"])
+
+
+def test_running_an_experiment_does_not_change_its_identity():
+    experiment = once(measure)
+    before = identity(experiment)
+    experiment(Run())
+    assert identity(experiment) == before != identity(once(doubled))
+
+
+@pytest.mark.parametrize("part", ["rows", "data", "figures"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "another's"])
+def test_a_damaged_ledger_heals_by_resuming(tmp_path, part, damage):
+    measured = Calls()
+    claims = [other(experiment=counting(measured, measure)), other(id="A-next", experiment=doubled)]
+    run = Run(progress=False)
+    before = reproduce(claims, run, tmp_path)
+    path, next_path = (next((tmp_path / part).glob(f"{id}.*")) for id in ("A-good", "A-next"))
+    content = path.read_bytes()
+    at = content.index(b"mean 1.00") if part == "rows" else len(content) // 2
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+        (path / "inside").write_text("")
+    elif damage != "gone":
+        flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        short = {"empty": b"", "cut": content[: len(content) // 2], "text": b"no such thing", "list": b"[1]"}
+        other_file = {"flip": flipped, "binary": bytes(range(256)), "another's": next_path.read_bytes()}
+        path.write_bytes((short | other_file)[damage])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        after = reproduce(claims, run, tmp_path, resume=True)
+    assert [row["measured"] for row in after] == [row["measured"] for row in before]
+    assert len(measured) == (1 if part == "figures" else 2)
+    assert (tmp_path / part / path.name).is_file() and all(not row["error"] for row in after)
+    assert (part, damage) == ("rows", "gone") or any("A-good" in str(warning.message) for warning in caught)
+    assert [row["id"] for row in json.loads((tmp_path / "claims.json").read_text())] == ["A-good", "A-next"]
+
+
+WRITER = """
+import sys, time
+sys.path.insert(0, {tests!r})
+import test_claims
+from vit_theory import cli
+
+def wait(run):
+    print("waiting", flush=True)
+    time.sleep(120)
+
+cli.load_claims = lambda: [test_claims.GOOD, test_claims.other(id="A-slow", experiment=wait)]
+cli.main()
+"""
+
+
+def test_a_second_writer_is_refused_and_a_dead_one_leaves_no_lock(tmp_path):
+    program = [sys.executable, "-c", WRITER.format(tests=os.path.dirname(__file__)), "reproduce", "--out", str(tmp_path)]
+    first = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert first.stdout.readline() == "waiting\n"
+    second = subprocess.run([*program, "--seeds", "5,6,7"], capture_output=True, text=True, timeout=120)
+    assert second.returncode == 2 and "another run" in second.stderr and tmp_path.name in second.stderr
+    assert [row["seeds"] for row in finished_rows(tmp_path)] == [[0, 1, 2]] and not (tmp_path / "earlier").exists()
+    first.kill()
+    first.communicate(timeout=30)
+    assert len(reproduce([GOOD, other(id="A-more")], Run(progress=False), tmp_path, resume=True)) == 2
 
 
 def test_resume_runs_a_crashed_claim_again(request_cli):
@@ -129,6 +253,11 @@ def test_a_second_run_sets_the_first_aside(request_cli):
         (["A-good", "--paper", "B"], "leave one of the two out"),
         (["--scale", "huge"], "quick"),
         (["--seeds", "1,two"], "whole numbers"),
+        (["--seeds", "1,,2"], "whole numbers"),
+        (["--seeds", ""], "whole numbers"),
+        (["--seeds", "1,1"], "1 comes twice"),
+        (["--seeds", "0,-1"], "-1 is no seed"),
+        (["--seeds", "0,2147483648"], "2147483648 is no seed"),
         (["--jobs", "0"], "x>=1"),
         (["--images", "no/such/folder"], "no/such/folder"),
     ],
@@ -145,6 +274,13 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(request_cli,
     status, output, _ = request_cli(out=tmp_path / "file" / "ledger")
     assert status == 2 and "cannot be written" in output
     assert (tmp_path / "file").read_text() == ""
+
+
+def test_an_unnamed_folder_is_refused(request_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, output, _ = request_cli(out="")
+    assert status == 2 and "names no folder" in output
+    assert not list(tmp_path.iterdir())
 
 
 def test_ctrl_c_keeps_finished_rows_and_resume_goes_on(tmp_path):
@@ -197,6 +333,9 @@ def test_the_fingerprint_sees_what_makes_another_run():
     assert fingerprint(row) == fingerprint(row | {"measured": "other"})
     for name in ("id", "scale", "images", "statement", "criterion"):
         assert fingerprint(row) != fingerprint(row | {name: "other"})
+    code = {"experiment": "a", "judge": "b", "figure": "c"}
+    for name in code:
+        assert fingerprint(row | {"code": code}) != fingerprint(row | {"code": code | {name: "other"}})
 
 
 def test_every_claim_of_the_chapters_is_well_formed():

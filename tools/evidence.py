@@ -66,7 +66,8 @@ def add(ledger, run):
     for row in rows:
         data = (ledger / "data" / f"{row['id']}.nc").read_bytes()
         write_file(folder(run) / f"{row['id']}.nc.gz", gzip.compress(data, compresslevel=9, mtime=0))
-        row.pop("place", None)
+        for name in ("place", "code", "files"):  # of a ledger on one machine
+            row.pop(name, None)
         old[row["id"]] = row
     store(run, old.values())
     click.echo(f"{len(rows)} rows into the run {run!r}; now: python tools/evidence.py judge")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import vit_theory
+from .identity import Cache
 from .sweeps import sweep
 
 # %% auto #0
@@ -63,6 +64,15 @@ class Run:
             raise ValueError(f"scale={self.scale!r}: use 'quick' or 'full'")
         if not self.seeds:
             raise ValueError("seeds=(): name at least one seed, for instance seeds=(0, 1, 2)")
+        if wrong := [seed for seed in self.seeds if type(seed) is not int or not 0 <= seed < 2**31]:
+            raise ValueError(f"seeds={self.seeds}: {wrong[0]!r} is no seed; a seed is a whole number from 0 to 2147483647")
+        if double := [seed for seed, count in Counter(self.seeds).items() if count > 1]:
+            raise ValueError(f"seeds={self.seeds}: {double[0]} comes twice; the same seed again is no new evidence")
+
+    @property
+    def __identity__(self) -> tuple:
+        "What of a run decides numbers: where they are kept, how many processes and which bars do not."
+        return self.scale, self.images, self.seeds
 
     def folder(self, name: str) -> Path | None:
         "Folder in the store for one sweep of an experiment that has several; None without a store."
@@ -188,7 +198,7 @@ def once(
     experiment: Callable[[Run], xarray.Dataset],  # of more than one row
 ) -> Callable[[Run], xarray.Dataset]:
     "The experiment, run once for all rows that ask for the same scale, images and seeds."
-    kept: dict = {}
+    kept = Cache()
 
     @functools.wraps(experiment)
     def remembered(run: Run) -> xarray.Dataset:

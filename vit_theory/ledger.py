@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import hashlib
 import json
 import shutil
 import time
 import traceback
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .claims import VERDICTS, Claim, Run, judged
 from .files import provenance, write_file
+from .identity import digest, identity
 
 # %% auto #0
-__all__ = ['PARTS', 'CSS', 'ARTICLE', 'PAGE', 'PAPERS', 'blank_row', 'run_claim', 'fingerprint', 'open_ledger', 'finished_rows',
-           'add_row', 'set_aside', 'origins', 'report', 'write_report', 'reproduce']
+__all__ = ['PARTS', 'NEEDED', 'CSS', 'ARTICLE', 'PAGE', 'PAPERS', 'blank_row', 'run_claim', 'code_of', 'measurement',
+           'fingerprint', 'open_ledger', 'held', 'place_of', 'add_row', 'finished_rows', 'intact', 'set_aside',
+           'origins', 'report', 'write_report', 'reproduce', 'complete', 'read_data']
 
 # %% ../nbs/06_ledger.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
@@ -45,12 +48,13 @@ def blank_row(
 def run_claim(
     claim: Claim,  # to be run
     run: Run,  # on what
+    data: xarray.Dataset | None = None,  # a measurement that is at hand; None: it is made
 ) -> tuple[dict, xarray.Dataset | None, matplotlib.figure.Figure | None]:
     "One claim measured, judged and drawn -> (row, data, figure); a crash gives a row with `error` and no verdict."
-    row, data, figure = blank_row(claim, run), None, None
+    row, figure = blank_row(claim, run), None
     start = time.perf_counter()
     try:
-        data = claim.experiment(run)
+        data = claim.experiment(run) if data is None else data
         row |= dataclasses.asdict(judged(claim, data))
         figure = claim.figure(data)
     except Exception as error:
@@ -60,12 +64,26 @@ def run_claim(
     return row, data, figure
 
 # %% ../nbs/06_ledger.ipynb #b8f34197
-def fingerprint(
-    row: dict,  # of the ledger
+def code_of(
+    claim: Claim,  # to be run
+) -> dict[str, str]:
+    "What a claim's three functions do, by identity; ValueError when one of them cannot be told from others."
+    return {part: identity(getattr(claim, part)) for part in ("experiment", "judge", "figure")}
+
+
+def measurement(
+    row: dict,  # of the ledger, with its `code`
 ) -> str:
-    "What must agree for a finished row to stand for a new run."
-    names = ("id", "scale", "images", "seeds", "statement", "criterion")
-    return hashlib.sha256(json.dumps([row[name] for name in names]).encode()).hexdigest()[:16]
+    "What must agree for the measurement of a finished row to stand for a new run."
+    experiment = row.get("code", {}).get("experiment")
+    return digest(json.dumps([*(row[name] for name in ("id", "scale", "images", "seeds")), experiment]))
+
+
+def fingerprint(
+    row: dict,  # of the ledger, with its `code`
+) -> str:
+    "What must agree for a finished row to stand for a new run as it is."
+    return digest(json.dumps([measurement(row), row["statement"], row["criterion"], row.get("kind"), row.get("code")]))
 
 # %% ../nbs/06_ledger.ipynb #c1ca4ed0
 PARTS = ("claims.json", "index.html", "rows", "figures", "data", "cells")
@@ -74,7 +92,9 @@ PARTS = ("claims.json", "index.html", "rows", "figures", "data", "cells")
 def open_ledger(
     out: str | Path,  # folder of the ledger, made if missing
 ) -> Path:
-    "The folder as a path, after a trial write; ValueError when nothing can be written there."
+    "The folder as a path, after a trial write; ValueError when nothing can be written there, or none is named."
+    if not str(out).strip():
+        raise ValueError(f"out={str(out)!r} names no folder; name one, for instance 'claims'")
     folder = Path(out)
     trial = folder / "rows" / "trial"
     try:
@@ -84,15 +104,36 @@ def open_ledger(
         raise ValueError(f"out={str(out)!r} cannot be written ({error.strerror}); name a folder that can") from error
     return folder
 
-# %% ../nbs/06_ledger.ipynb #2649af6f
-def finished_rows(
+# %% ../nbs/06_ledger.ipynb #cfd4e8b8
+@contextmanager
+def held(
     folder: Path,  # of the ledger
-) -> list[dict]:
-    "The rows that are finished, in the order of the ledger."
-    found = [json.loads(path.read_text()) for path in (folder / "rows").glob("*.json")]
-    return sorted(found, key=lambda row: (row["place"], row["id"]))
+) -> Iterator[None]:
+    "Within the block no other process writes into this ledger; ValueError when one is already at it."
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise ValueError(
+            f"out={str(folder)!r} is being written by another run: wait until it has ended, or name another folder"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 # %% ../nbs/06_ledger.ipynb #a7e23eba
+def place_of(
+    folder: Path,  # of the ledger
+    part: str,  # "data", "figures" or "rows"
+    id: str,  # of the claim
+) -> Path:
+    "Where a part of a row lies."
+    return folder / part / f"{id}.{ {'data': 'nc', 'figures': 'svg', 'rows': 'json'}[part]}"
+
+
 def add_row(
     folder: Path,  # of the ledger
     row: dict,  # as `run_claim` returns it, with its `place` in the ledger
@@ -102,15 +143,53 @@ def add_row(
     "Make one finished claim durable: data, figure, then the row itself."
     from vit_theory.figures import to_svg
 
+    paths = {part: place_of(folder, part, row["id"]) for part in ("data", "figures", "rows")}
+    for path in paths.values():
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
     if data is not None:
-        (folder / "data").mkdir(exist_ok=True)
-        scratch = folder / "data" / f".{row['id']}.nc"
-        data.to_netcdf(scratch, engine="scipy")
-        scratch.replace(folder / "data" / f"{row['id']}.nc")
+        write_file(paths["data"], bytes(data.to_netcdf(engine="scipy")))
     if figure is not None:
-        write_file(folder / "figures" / f"{row['id']}.svg", to_svg(figure))
-    write_file(folder / "rows" / f"{row['id']}.json", json.dumps(row, indent=1, ensure_ascii=False))
+        write_file(paths["figures"], to_svg(figure))
+    row = row | {"files": {part: digest(path.read_bytes()) for part, path in paths.items() if path.exists()}}
+    row["checksum"] = digest(json.dumps(row))
+    write_file(paths["rows"], json.dumps(row, indent=1, ensure_ascii=False))
     shutil.rmtree(folder / "cells" / row["id"], ignore_errors=True)
+
+# %% ../nbs/06_ledger.ipynb #2649af6f
+NEEDED = {"id", "place", "paper", "source", "statement", "criterion", "measured", "verdict", "note", "error", "scale", "images",
+          "seeds", "seconds", "provenance"}  # fmt: skip
+
+
+def finished_rows(
+    folder: Path,  # of the ledger
+) -> list[dict]:
+    "The rows that are finished, in the order of the ledger; a damaged one counts as missing, with a warning."
+    found = []
+    for path in (folder / "rows").glob("*.json"):
+        try:
+            row = json.loads(path.read_bytes())
+            made = row.pop("checksum", None)
+            if row["id"] != path.stem or not row.keys() >= NEEDED or made not in (None, digest(json.dumps(row))):
+                raise ValueError("it is not as it was written")
+            found.append(row)
+        except Exception as error:  # damage has many faces
+            warnings.warn(f"the row {path.name} is damaged and counts as missing: {type(error).__name__}: {error}", stacklevel=2)
+    return sorted(found, key=lambda row: (row["place"], row["id"]))
+
+
+def intact(
+    folder: Path,  # of the ledger
+    row: dict,  # finished
+    part: str,  # "data" or "figures"
+) -> bool:
+    "Whether a file of a finished row is as it was written; a warning where it is not."
+    made, path = row.get("files", {}).get(part), place_of(folder, part, row["id"])
+    whole = path.is_file() and digest(path.read_bytes()) == made
+    if made and not whole:
+        warnings.warn(f"{path.name} in {part} is damaged or gone: it is made again", stacklevel=2)
+    return whole
 
 # %% ../nbs/06_ledger.ipynb #6866a871
 def set_aside(
@@ -247,8 +326,9 @@ def write_report(
 ) -> list[dict]:
     "Write claims.json and index.html from the finished rows -> the rows."
     rows = finished_rows(folder)
-    files = {row["id"]: folder / "figures" / f"{row['id']}.svg" for row in rows if not row["error"]}
-    write_file(folder / "index.html", report(rows, {id: path.read_text() for id, path in files.items() if path.exists()}))
+    files = {row["id"]: place_of(folder, "figures", row["id"]) for row in rows if not row["error"]}
+    pictures = {id: path.read_text(errors="replace") for id, path in files.items() if path.is_file()}
+    write_file(folder / "index.html", report(rows, pictures))
     write_file(folder / "claims.json", json.dumps(rows, indent=1, ensure_ascii=False))
     return rows
 
@@ -263,16 +343,48 @@ def reproduce(
     "Run claims into a ledger -> all its rows; Ctrl-C keeps what is finished, and `resume` goes on from there."
     from tqdm.auto import tqdm
 
-    folder = open_ledger(out)
-    if not resume:
-        set_aside(folder)
+    folder, code = open_ledger(out), {claim.id: code_of(claim) for claim in claims}
     places = {id: place for place, id in enumerate(order or [claim.id for claim in claims])}
-    done = {row["id"]: fingerprint(row) for row in finished_rows(folder) if not row["error"]}
-    bar = tqdm(claims, unit="claim", disable=None if run.progress else True)
-    for claim in bar:
-        bar.set_postfix_str(claim.id)
-        if done.get(claim.id) != fingerprint(blank_row(claim, run)):
-            row, data, figure = run_claim(claim, dataclasses.replace(run, store=folder / "cells" / claim.id))
-            add_row(folder, row | {"place": places[claim.id]}, data, figure)
-            write_report(folder)
-    return write_report(folder)
+    with held(folder):
+        if not resume:
+            set_aside(folder)
+        done = {row["id"]: row for row in finished_rows(folder)}
+        bar = tqdm(claims, unit="claim", disable=None if run.progress else True)
+        for claim in bar:
+            bar.set_postfix_str(claim.id)
+            more = {"code": code[claim.id], "place": places[claim.id]}
+            if complete(folder, claim, run, more, done.get(claim.id)):
+                write_report(folder)
+        return write_report(folder)
+
+
+def complete(
+    folder: Path,  # of the ledger
+    claim: Claim,  # whose row is wanted
+    run: Run,  # on what
+    more: dict,  # what the row says beside what `run_claim` finds: `code`, `place`
+    old: dict | None,  # the row that is there
+) -> bool:
+    "Do what is missing of a row: nothing, judge and draw what was measured, or all of it -> whether there was anything to do."
+    wanted, data = blank_row(claim, run) | more, None
+    if old and measurement(old) == measurement(wanted) and intact(folder, old, "data"):
+        if fingerprint(old) == fingerprint(wanted) and not old["error"] and intact(folder, old, "figures"):
+            return False
+        more = more | {name: old[name] for name in ("seconds", "provenance")}
+        data = read_data(place_of(folder, "data", claim.id))
+    cells, kept = folder / "cells" / claim.id, measurement(wanted)
+    for other in cells.glob("*"):
+        if other.name != kept:  # cells of other code
+            shutil.rmtree(other, ignore_errors=True)
+    row, data, figure = run_claim(claim, dataclasses.replace(run, store=cells / kept), data)
+    add_row(folder, row | more, data, figure)
+    return True
+
+
+def read_data(
+    path: Path,  # of a measurement
+) -> xarray.Dataset:
+    "A measurement as its experiment returned it."
+    import xarray
+
+    return xarray.load_dataset(path, engine="scipy")
