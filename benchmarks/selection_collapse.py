@@ -22,7 +22,7 @@ from vit_theory.files import provenance
 from vit_theory.selection.collapse import collapse, draw_weights, fit_collapsed, sample_kinds
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.model import initial_model
-from vit_theory.selection.scaling import ARMS, HEAT_ALPHA, HEAT_SAMPLES, SCALE, heat_map
+from vit_theory.selection.scaling import ARMS, BASE, HEAT_SAMPLES, heat_map
 from vit_theory.selection.training import fit
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -52,11 +52,11 @@ def measure(name, merged_queries=True):
     of_tokens = rates(arm) if merged_queries else rates(arm) | {"attention": "frozen"}
     data = TokenData(tokens=TOKENS, relevant=RELEVANT, confusion=0, patterns=6, noise=0.0, background="neutral", mass=32)
     sample = data.sample(SAMPLES, trials=1, generator=torch.Generator().manual_seed(0))
-    start = initial_model(sample.mu, scale=SCALE if merged_queries else 0.0, xi=0.2, paired=True)
+    start = initial_model(sample.mu, scale=BASE["scale"] if merged_queries else 0.0, xi=0.2, paired=True)
     tokens = speed(lambda: fit(start, sample.x, sample.y, steps=TOKEN_STEPS, batch=SAMPLES, **of_tokens), TOKEN_STEPS + 1, 1)
 
     kinds, mu = sample_kinds(RELEVANT / TOKENS), torch.eye(10)[None, :6].repeat(COLLAPSED_TRIALS, 1, 1)
-    many = collapse(initial_model(mu, scale=SCALE, xi=0.2, paired=True), mu)
+    many = collapse(initial_model(mu, scale=BASE["scale"], xi=0.2, paired=True), mu)
     w = draw_weights(kinds, SAMPLES, COLLAPSED_TRIALS, seed=0)
     work = (COLLAPSED_STEPS + 1, COLLAPSED_TRIALS)
     merged = speed(lambda: fit_collapsed(many, kinds, w, steps=COLLAPSED_STEPS, **rates(arm)), *work)
@@ -71,7 +71,7 @@ def main():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     heat_map(run)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    cells = 2 * len(HEAT_ALPHA) * len(HEAT_SAMPLES)
+    cells = 2 * 5 * len(HEAT_SAMPLES)
     click.echo(f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, {before:.0f} MiB before it")
     table = [measure(name) for name in ("trained", "frozen", "uniform")] + [measure("uniform", merged_queries=False)]
     click.echo("trial-steps a second of processor time")

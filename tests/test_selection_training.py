@@ -325,11 +325,12 @@ def test_shapes_that_disagree():
 def test_rows_that_share_an_experiment_run_it_once(monkeypatch, tmp_path):
     import xarray
 
-    import vit_theory.selection.claims as claims
+    import vit_theory.selection.dynamics as dynamics
     from vit_theory.claims import Run
 
     ran = []
-    monkeypatch.setattr(claims.robustness, "initial_error", lambda seeds, trials: ran.append(trials) or xarray.Dataset())
-    for row in claims.INITIAL:
+    train = lambda seeds, trials, every: ran.append(trials) or xarray.Dataset()  # noqa: E731
+    monkeypatch.setattr(dynamics, "attention_during_training", train)
+    for row in dynamics.ATTENTION_CLAIMS:
         row.experiment(Run(seeds=(97, 98, 99), store=tmp_path / row.id))
-    assert ran == [40]
+    assert ran == [4]

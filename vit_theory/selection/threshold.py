@@ -133,6 +133,16 @@ class Slope:
     def __str__(self):
         return f"{self.value:.2f} ± {self.error:.2f}"
 
+    def misses(
+        self,
+        exponent: float,  # that was predicted
+        width: float,  # largest half width of the interval that still decides
+    ) -> str:
+        "Why this slope does not show the exponent; empty when its 95 % interval contains it and is narrow."
+        if not self.error <= width:
+            return f"the interval {self} is wider than ± {width:g}"
+        return "" if abs(self.value - exponent) <= self.error else f"the interval {self} excludes {exponent:g}"
+
 # %% ../../nbs/selection/06_threshold.ipynb #ecaef45a
 def fit_slope(
     alpha: np.ndarray,  # [point]
