@@ -164,18 +164,12 @@ def check_request(ids, paper, out, run: Run) -> list:
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes (one thread each) for a claim.")
 def reproduce_claims(claim, paper, scale, images, out, resume, seeds, jobs):
     "Run the claims (all, or those named) and write OUT/claims.json and OUT/index.html."
+    start = time.monotonic()
     try:
         run = Run(scale=scale, images=images, seeds=seeds, n_jobs=jobs)
         chosen = check_request(claim, paper, out, run)
-<<<<<<< HEAD
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    start = time.monotonic()
-    if roughly := expected([each.id for each in chosen], scale, jobs):
-        click.echo(f"{len(chosen)} claims at {scale} scale, {roughly}")
-    try:
-=======
->>>>>>> survival
+        if roughly := expected([each.id for each in chosen], scale, jobs):
+            click.echo(f"{len(chosen)} claims at {scale} scale, {roughly}")
         with one_thread():
             rows = reproduce(chosen, run, out, resume, order=[each.id for each in load_claims()])
     except ValueError as error:
