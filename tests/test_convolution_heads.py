@@ -13,7 +13,6 @@ from torch import nn
 
 from vit_theory.attention import patchify
 from vit_theory.convolution.blocks import block_norms, conv_padding, paper_heads, tap_table, transfer_blocks
-from vit_theory.convolution.data import KERNELS, known_conv, random_conv, real_images, train_conv
 from vit_theory.convolution.finite_logits import astray, enough, error_bound, extra_head, soft_attention, worst_image
 from vit_theory.convolution.heads import (
     best_patterns,
@@ -26,6 +25,7 @@ from vit_theory.convolution.heads import (
     minimum_heads,
     pattern_error,
 )
+from vit_theory.convolution.kernels import KERNELS, known_conv, random_conv, real_images, train_conv
 from vit_theory.real_images import load_images
 
 

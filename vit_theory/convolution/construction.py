@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['hard_scale', 'border_bound', 'offset_table', 'Geometry', 'output_size', 'queries', 'check_geometry', 'check_weights',
-           'logit_gap', 'four_sides', 'ConvAttention', 'conv2d_to_attention', 'conv_to_attention', 'without_sink']
+           'logit_gap', 'four_sides', 'ConvAttention', 'conv2d_to_attention', 'conv_to_attention', 'without_sink',
+           'narrow_heads']
 
 # %% ../../nbs/convolution/03_construction.ipynb #4d2b0755
 import math
@@ -17,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..attention import MultiHeadAttention, pair, patchify, unpatchify
-from .blocks import conv_padding, output_patch, transfer_blocks
+from .blocks import conv_padding, live_rows, output_patch, transfer_blocks
 
 # %% ../../nbs/convolution/03_construction.ipynb #e52a4dfd
 def hard_scale(
@@ -256,3 +257,22 @@ def without_sink(
     literal.table = nn.Parameter(table.clamp(min=0).to(layer.W_O))
     literal.sink = False
     return literal
+
+# %% ../../nbs/convolution/03_construction.ipynb #a2405af6
+def narrow_heads(
+    layer: ConvAttention,  # as built: values are the patches themselves
+    width: int,  # features of a head
+) -> MultiHeadAttention:
+    "The same function with heads of that width, each carrying some of the entries that its offset reads (C, A.2)."
+    if isinstance(width, bool) or not isinstance(width, int) or width < 1:
+        raise ValueError(f"width={width!r} must be an integer of at least 1")
+    assert layer.table is not None
+    T, table = layer.W_O.detach(), layer.table.detach()
+    parts = [(h, rows) for h, live in enumerate(live_rows(T)) for rows in live.nonzero()[:, 0].split(width)]
+    W_V, W_O = T.new_zeros(len(parts), T.shape[1], width), T.new_zeros(len(parts), width, T.shape[2])
+    for n, (h, rows) in enumerate(parts):
+        # V = the entries that matter, W_O = what they contribute
+        W_V[n, rows, torch.arange(len(rows))], W_O[n, : len(rows)] = 1, T[h, rows]
+    b_O = None if layer.b_O is None else layer.b_O.detach()
+    tables = table[[h for h, _ in parts]]
+    return MultiHeadAttention(torch.zeros_like(W_V), W_V.clone(), W_V, W_O, b_O, tables, layer.grid, layer.sink, layer.queries)
