@@ -1,8 +1,10 @@
 """Sweeps: interruption, resumption, damaged files, numbers that do not depend on the number of processes, bad input."""
 
+import errno
 import functools
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -16,12 +18,14 @@ import pytest
 import torch
 import tqdm
 import xarray as xr
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
+from vit_theory import cli
 from vit_theory.identity import digest, identity
-from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, save_cell, signature, sweep
+from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, open_store, save_cell, signature, status, sweep
 
 quiet = functools.partial(sweep, progress=False)
 
@@ -214,21 +218,115 @@ def test_a_damaged_cell_is_computed_again(tmp_path, damage):
     assert path.read_bytes() == content
 
 
-def test_a_failing_cell_names_its_point_and_keeps_the_others(tmp_path):
-    fail = Calls([True])
+def test_failing_cells_are_all_named_and_do_not_stop_the_others(tmp_path):
+    fail, calls = Calls([True]), Calls()
 
     def cell(x, label):
-        if x == 3 and fail:
+        calls.append(x)
+        if x in (2, 5) and fail:
             raise ZeroDivisionError("nothing left")
-        return {"y": x}
+        return {"y": x, "name": f"n{x}", "path": ("t", [x, x])}
 
-    grid = {"x": [1, 2, 3, 4], "label": ["a"]}
-    with pytest.raises(RuntimeError, match="the cell x=3, label='a' failed: ZeroDivisionError: nothing left") as caught:
+    grid = {"x": [1, 2, 3, 4, 5, 6], "label": ["a"]}
+    words = "2 of 6 cells failed: the cell x=2, label='a' failed: ZeroDivisionError: nothing left; the cell x=5"
+    with pytest.raises(RuntimeError, match=words) as caught:
         quiet(cell, grid, store=tmp_path)
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    assert len(list((tmp_path / "cells").glob("*.npz"))) == 2
+    assert "raise ZeroDivisionError" in caught.value.__notes__[0]
+    assert len(list((tmp_path / "cells").glob("*.npz"))) == 4
+    assert list(status(tmp_path)["failed"]) == ["000001", "000004"] and status(tmp_path)["done"] == 4
+    # another call tries those again that failed, and no others
+    del calls[:]
+    kept = quiet(cell, grid, store=tmp_path, on_error="keep")
+    assert calls == [2, 5]
+    assert kept.failed.values.ravel().tolist() == [False, True, False, False, True, False]
+    np.testing.assert_array_equal(kept.y.values.ravel(), [1, np.nan, 3, 4, np.nan, 6])
+    assert kept.name.values.ravel().tolist() == ["n1", "", "n3", "n4", "", "n6"] and kept.path.shape == (6, 1, 2)
     fail.clear()
-    assert quiet(cell, grid, store=tmp_path).y.values.ravel().tolist() == [1, 2, 3, 4]
+    assert quiet(cell, grid, store=tmp_path).y.values.ravel().tolist() == [1, 2, 3, 4, 5, 6]
+    assert status(tmp_path)["failed"] == {} and status(tmp_path)["done"] == 6
+    with pytest.raises(ValueError, match="on_error="):
+        quiet(cell, grid, on_error="ignore")
+
+
+def logarithm(x):
+    return {"y": math.log(x)}
+
+
+def test_failures_in_other_processes_and_of_all_cells(tmp_path):
+    with pytest.raises(RuntimeError, match="2 of 3 cells failed: the cell x=0.*; the cell x=-1"):
+        quiet(logarithm, {"x": [1, 0, -1]}, n_jobs=2, store=tmp_path)
+    assert quiet(logarithm, {"x": [1, 0, -1]}, n_jobs=2, store=tmp_path, on_error="keep").failed.sum() == 2
+    with pytest.raises(RuntimeError, match="the cell x=0 failed"):
+        quiet(logarithm, {"x": [0]}, on_error="keep")
+
+
+DRIVER = """
+import sys, time
+from vit_theory.sweeps import sweep
+def cell(i):
+    with open(sys.argv[2], "a") as log:
+        log.write(f"{i}\\n")
+    time.sleep(0.1)
+    return {"square": i * i}
+print(sweep(cell, {"i": list(range(24))}, store=sys.argv[1], n_jobs=int(sys.argv[3])).square.sum().item())
+"""
+
+
+@pytest.mark.parametrize("jobs", [("1", "1"), ("2", "1")])
+def test_two_drivers_share_the_cells_of_one_store(tmp_path, jobs):
+    script, log = tmp_path / "study.py", tmp_path / "log"
+    script.write_text(DRIVER)
+    start = functools.partial(subprocess.Popen, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    drivers = [start([sys.executable, script, tmp_path / "store", log, n]) for n in jobs]
+    said = [driver.communicate(timeout=120)[0].strip() for driver in drivers]
+    assert said == ["4324", "4324"]
+    assert sorted(map(int, log.read_text().split())) == list(range(24))  # none twice
+    assert not list((tmp_path / "store").rglob("*.lock"))
+
+
+def test_the_cell_of_a_driver_that_was_killed_is_done_by_the_other(tmp_path):
+    script, log, store = tmp_path / "study.py", tmp_path / "log", tmp_path / "store"
+    hang = "time.sleep(600 * (i == 3 and open(sys.argv[2]).read().split()[-2:] == ['2', '3']))"  # the first time
+    script.write_text(DRIVER.replace("time.sleep(0.1)", hang))
+    command = [sys.executable, script, store, log, "1"]
+    hanging = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while (not log.exists() or "3" not in log.read_text()) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert status(store)["working"] == 1
+    other = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    while len(list(store.rglob("*.npz"))) < 23 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert other.poll() is None  # it waits for the cell that the first one is at
+    hanging.kill()
+    hanging.wait(timeout=30)
+    assert other.communicate(timeout=60)[0].strip() == "4324"
+    done = list(map(int, log.read_text().split()))
+    assert sorted(set(done)) == list(range(24)) and len(done) == 25  # the one in flight is the only one begun twice
+
+
+def test_the_status_of_a_store(tmp_path):
+    with pytest.raises(ValueError, match="holds no sweep"):
+        status(tmp_path)
+    quiet(half, {"x": [1, 2, 3]}, store=tmp_path)
+    seen = status(tmp_path)
+    assert (seen["cells"], seen["done"], seen["failed"], seen["working"]) == (3, 3, {}, 0)
+    assert seen["function"] == "test_sweeps.half" and seen["bytes"] > 0 and seen["origin"]["versions"]["torch"]
+    said = CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path)])
+    assert said.exit_code == 0 and "3 of 3 cells done" in said.output and "test_sweeps.half" in said.output
+    assert CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path / "none")]).exit_code == 2
+
+
+def test_a_store_that_cannot_take_a_cell_stops_the_sweep_with_a_remedy(tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    quiet(half, {"x": [1, 2]}, store=tmp_path / "kept")
+    open_store(tmp_path / "new", signature(half, {"x": [1, 2]}, tmp_path / "new"))
+    monkeypatch.setattr("vit_theory.sweeps.write_file", full)
+    with pytest.raises(RuntimeError, match="x=1 cannot be written to .*No space left.*make room"):
+        quiet(half, {"x": [1, 2]}, store=tmp_path / "new")
+    assert quiet(half, {"x": [1, 2]}, store=tmp_path / "kept").y.values.tolist() == [0.5, 1.0]
 
 
 def half(x, power=1.0):
@@ -459,7 +557,7 @@ def test_a_damaged_label_is_written_anew_and_cells_know_their_sweep(tmp_path, da
     (tmp_path / "sweep.json").write_bytes(damage)
     with pytest.warns(UserWarning) as caught:  # another function finds cells that are not its own
         assert quiet(product_of_one, {"x": [1, 2]}, store=tmp_path).y.values.tolist() == [1, 2]
-    assert sum("is computed again" in str(warning.message) for warning in caught) == 2
+    assert all(any(f"{name}.npz is computed again" in str(w.message) for w in caught) for name in ("000000", "000001"))
 
 
 def test_an_edited_function_is_another_function(tmp_path):

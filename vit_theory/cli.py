@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['COLORS', 'main', 'width', 'wrapped', 'list_claims', 'show_claim', 'summary', 'minutes', 'expected',
-           'verdicts_by_paper', 'parse_seeds', 'check_request', 'reproduce_claims']
+           'verdicts_by_paper', 'parse_seeds', 'check_request', 'reproduce_claims', 'sweeps', 'sweep_status']
 
 # %% ../nbs/09_cli.ipynb #bec2de9d
 import shutil
@@ -22,7 +22,7 @@ from .claims import RUNS, VERDICTS, Card, Run, committed, load_claims, measured,
 from .figures import to_svg
 from .files import write_file
 from .ledger import open_ledger, reproduce
-from .sweeps import one_thread
+from .sweeps import one_thread, status
 
 # %% ../nbs/09_cli.ipynb #9e35b960
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -181,3 +181,27 @@ def reproduce_claims(claim, paper, scale, images, out, resume, seeds, jobs):
     click.echo(f"\n{verdicts_by_paper(rows)}\n{minutes(time.monotonic() - start)} on this machine")
     click.echo(f"open {click.format_filename(out)}/index.html in a browser")
     sys.exit(int(any(row["error"] for row in rows)))
+
+# %% ../nbs/09_cli.ipynb #de144ced
+@main.group("sweep")
+def sweeps():
+    "Look at sweeps."
+
+
+@sweeps.command("status")
+@click.argument("store", type=click.Path())
+def sweep_status(store):
+    "Say how far the sweep in the folder STORE is: done, failed, rate, time left, size, origin."
+    try:
+        seen = status(store)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    count = f"{seen['done']} of {seen['cells']} cells done, {len(seen['failed'])} failed, {seen['working']} in work"
+    click.echo(f"{seen['function']}: {count}, {seen['bytes']:,} bytes")
+    if seen["minutes left"] is not None:
+        click.echo(f"{seen['cells a minute']:.3g} cells a minute, {seen['minutes left']:.0f} minutes left")
+    for cell, why in seen["failed"].items():
+        click.echo(f"failed: {cell}: {why}")
+    if seen["origin"]:
+        origin = ", ".join(f"{name}: {seen['origin'].get(name)}" for name in ("vit_theory", "commit", "processor"))
+        click.echo(f"computed with {origin}")
