@@ -225,6 +225,11 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
 article { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: 1rem 1.2rem; margin: 1.2rem 0; }
 article h3 { margin: 0 0 .6rem; } dt { color: var(--soft); font-size: .8rem; } dd { margin: 0 0 .6rem; }
+.wide { overflow-x: auto; } table.rows td:first-child { width: 45%; }
+@media (max-width: 40rem) {
+  table.rows :is(thead, tbody, tr, td) { display: block; width: auto !important; } table.rows th { display: none; }
+  table.rows td { border: 0; padding: .2rem 0; } table.rows tr { border-bottom: 1px solid var(--line); padding: .6rem 0; }
+}
 .soft { color: var(--soft); font-size: .85rem; font-weight: normal; }
 figure { margin: .6rem 0 0; } figure img { max-width: 100%; background: #fff; padding: .5rem; border-radius: .3rem; }
 pre { overflow-x: auto; font-size: .8rem; }
@@ -242,12 +247,19 @@ ARTICLE = """
 <article id="{{ row.id }}">
 <h3>{{ row.source }} <span class="soft">{{ row.id }}</span> {{ badge(row) }}</h3>
 <dl>
-<dt>Statement</dt><dd>{{ row.statement }}</dd>
+<dt>Statement, {{ row.kind }}</dt><dd>{{ row.statement }}</dd>
 <dt>Criterion, fixed beforehand</dt><dd>{{ row.criterion }}</dd>
+{% for change in row.history %}
+<dt>Until {{ change.since }}</dt><dd>{{ change.was }} <span class="soft">({{ change.why }})</span></dd>
+{% endfor %}
 {% if row.error %}<dt>Error</dt><dd><pre>{{ row.traceback }}</pre></dd>
 {% else %}<dt>Measured</dt><dd>{{ row.measured }}</dd>{% endif %}
 {% if row.note %}<dt>Note</dt><dd>{{ row.note }}</dd>{% endif %}
 </dl>
+{% if row.quantities %}
+<div class="wide"><table><thead><tr><th>Quantity</th><th>Value</th><th>Spread</th><th>Asked</th></tr></thead><tbody>
+{% for q in row.quantities %}<tr><td>{{ q.name }}</td><td>{{ q.value }}</td><td>{{ q.spread }}</td><td>{{ q.threshold }}</td></tr>
+{% endfor %}</tbody></table></div>{% endif %}
 {% if row.picture %}
 <figure><img alt="Measurement of {{ row.id }}: {{ row.measured }}" src="{{ row.picture }}"></figure>
 {% endif %}
@@ -266,9 +278,9 @@ PAGE = """<!doctype html>
 {% for verdict, count in counts %}{{ count }} {{ verdict }}{{ ", " if not loop.last else "." }}{% endfor %}
 Each criterion was fixed in the code before the run; the verdict follows from it.</p>
 {% for paper in papers %}<h2>Paper {{ paper.name }}: {{ paper.title }}</h2>
-<table><thead><tr><th>Source</th><th>Measured</th><th>Verdict</th><th>s</th></tr></thead><tbody>
-{% for row in paper.rows %}<tr><td><a href="#{{ row.id }}">{{ row.source }}</a></td>
-<td>{{ row.error or row.measured }}</td><td>{{ badge(row) }}</td><td>{{ row.seconds | round(1) }}</td></tr>
+<table class="rows"><thead><tr><th>Claim</th><th>Measured</th><th>Verdict</th></tr></thead><tbody>
+{% for row in paper.rows %}<tr><td><a href="#{{ row.id }}">{{ row.id }}</a><br>
+<span class="soft">{{ row.source }}, {{ row.kind }}</span><br>{{ row.statement }}</td><td>{{ row.error or row.measured }}</td><td>{{ badge(row) }}</td></tr>
 {% endfor %}</tbody></table>{% endfor %}
 {% for paper in papers %}<h2>Paper {{ paper.name }}, claim by claim</h2>{% for row in paper.rows %}ARTICLE{% endfor %}{% endfor %}
 <h2>What it ran on</h2>
