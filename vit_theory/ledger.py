@@ -104,7 +104,7 @@ def open_ledger(
         raise ValueError(f"out={str(out)!r} cannot be written ({error.strerror}); name a folder that can") from error
     return folder
 
-# %% ../nbs/06_ledger.ipynb #cfd4e8b8
+# %% ../nbs/06_ledger.ipynb #ad8f4fa0
 @contextmanager
 def held(
     folder: Path,  # of the ledger
