@@ -17,7 +17,8 @@ import torch
 
 from vit_theory.claims import Run
 from vit_theory.files import provenance
-from vit_theory.selection.scaling import ARMS, POINTS, TRIALS, sample_complexity, slope_of
+from vit_theory.selection.collapse import ARMS
+from vit_theory.selection.sample_complexity import POINTS, TRIALS, sample_complexity, slope_of
 from vit_theory.selection.threshold import fit_slope, local_slopes
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
