@@ -74,7 +74,7 @@ def main(store):
         slopes[arm] = summary(arm, data)
         click.echo(f"{arm}: {json.dumps(slopes[arm], indent=1)}")
     about = {
-        "command": "python benchmarks/selection_scaling.py", "seeds": list(run.seeds), "trials_per_point": TRIALS["full"],
+        "command": "python benchmarks/selection_scaling.py", "seeds": list(run.seeds), "trials_per_point": TRIALS["trained"][1],
         "points_per_fit": POINTS, "cpu_seconds_of_the_last_call": round(time.process_time() - start), "slopes": slopes,
         "provenance": provenance(),
     }
