@@ -19,10 +19,10 @@ import torch
 
 from vit_theory.claims import Run
 from vit_theory.files import provenance
-from vit_theory.selection.collapse import collapse, draw_weights, fit_collapsed, sample_kinds
+from vit_theory.selection.collapse import ARMS, BASE, collapse, draw_weights, fit_collapsed, sample_kinds
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.model import initial_model
-from vit_theory.selection.scaling import ARMS, BASE, HEAT_SAMPLES, heat_map
+from vit_theory.selection.sample_complexity import HEAT_SAMPLES, heat_map
 from vit_theory.selection.training import fit
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"

@@ -17,7 +17,8 @@ import torch
 
 from vit_theory.claims import Run
 from vit_theory.files import provenance
-from vit_theory.selection.scaling import ARMS, POINTS, TRIALS, sample_complexity, slope_of
+from vit_theory.selection.collapse import ARMS
+from vit_theory.selection.sample_complexity import POINTS, TRIALS, sample_complexity, slope_of
 from vit_theory.selection.threshold import fit_slope, local_slopes
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -73,7 +74,7 @@ def main(store):
         slopes[arm] = summary(arm, data)
         click.echo(f"{arm}: {json.dumps(slopes[arm], indent=1)}")
     about = {
-        "command": "python benchmarks/selection_scaling.py", "seeds": list(run.seeds), "trials_per_point": TRIALS["full"],
+        "command": "python benchmarks/selection_scaling.py", "seeds": list(run.seeds), "trials_per_point": TRIALS["trained"][1],
         "points_per_fit": POINTS, "cpu_seconds_of_the_last_call": round(time.process_time() - start), "slopes": slopes,
         "provenance": provenance(),
     }

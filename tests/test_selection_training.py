@@ -18,7 +18,7 @@ from vit_theory.selection import (
     keep_oracle,
     keep_random,
 )
-from vit_theory.selection.sparsification import keep_count, keep_honest, received_attention
+from vit_theory.selection.token_removal import keep_count, keep_honest, received_attention
 
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
 # The import hook of the tests may notice a wrong shape first; without it the ValueError is raised.
@@ -111,12 +111,12 @@ def test_huge_logits_stay_finite():
 
 @pytest.mark.parametrize("removal", [False, True])
 def test_samples_in_pieces_give_the_same_gradient(monkeypatch, removal):
-    import vit_theory.selection.training as training
+    import vit_theory.selection.fast_gradient as engine
 
     model, (x, y, keep) = random_model(positions=7), random_samples()
     options = {"keep": keep} if removal else {}
     loss, slopes = hinge_gradient(model, x, y, **options)
-    monkeypatch.setattr(training, "CACHE", 4000)
+    monkeypatch.setattr(engine, "CACHE", 4000)
     in_pieces, same = hinge_gradient(model, x, y, **options)
     torch.testing.assert_close(in_pieces, loss, rtol=0, atol=1e-12)
     for name in NAMES:
@@ -217,12 +217,14 @@ def test_attention_lr_is_lr_by_default_and_rates_are_per_trial():
 
 
 def test_chunks_do_not_matter(monkeypatch):
+    import vit_theory.selection.fast_gradient as engine
     import vit_theory.selection.training as training
 
     learn, _, start = setting(trials=5)
     options = {"steps": 12, "batch": 8, "lr": 0.3, "stop": lambda now: now["margin"] > 0.2}
     whole, history = fit(start, learn.x, learn.y, **options)
-    monkeypatch.setattr(training, "_cost", lambda *_: training.CACHE // 4)  # one trial and four of its eight samples at a time
+    for module in (engine, training):  # one trial and four of its eight samples at a time
+        monkeypatch.setattr(module, "_cost", lambda *_: engine.CACHE // 4)
     pieces, own = fit(start, learn.x, learn.y, **options)
     assert torch.allclose(whole.W_O, pieces.W_O, atol=1e-6) and history.steps.tolist() == own.steps.tolist()
 
@@ -325,7 +327,7 @@ def test_shapes_that_disagree():
 def test_rows_that_share_an_experiment_run_it_once(monkeypatch, tmp_path):
     import xarray
 
-    import vit_theory.selection.dynamics as dynamics
+    import vit_theory.selection.attention_map as dynamics
     from vit_theory.claims import Run
 
     ran = []

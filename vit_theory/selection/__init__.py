@@ -9,7 +9,7 @@ __all__ = ['ShallowViT', 'TokenData', 'TokenSample', 'attention_mass', 'evaluate
 # %% ../../nbs/selection/index.ipynb #d8f667b1
 from .data import TokenData, TokenSample
 from .model import ShallowViT, initial_model
-from .sparsification import keep_by_attention, keep_honest, keep_oracle, keep_random
+from .token_removal import keep_by_attention, keep_honest, keep_oracle, keep_random
 from .training import attention_mass, evaluate, fit, hinge_gradient
 
 # %% ../../nbs/selection/index.ipynb #01d7742b

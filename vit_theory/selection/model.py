@@ -53,28 +53,6 @@ def attention_weights(
         logits = logits.masked_fill(~rearrange(valid, "g b k -> g b 1 k"), -torch.inf)
     return logits.softmax(-1)
 
-# %% ../../nbs/selection/02_model.ipynb #97f6acdf
-def _check_shapes(model: "ShallowViT") -> None:
-    "Five stacked tensors that belong together."
-    shapes = {field.name: tuple(getattr(model, field.name).shape) for field in fields(model)}
-    wrong = [name for name, shape in shapes.items() if len(shape) != 3]
-    if wrong:
-        raise ValueError(f"{wrong[0]} has shape {shapes[wrong[0]]}: three dimensions, the first for the trial")
-    (g, m_b, d), (m_a, m) = shapes["W_Q"], (shapes["W_V"][1], shapes["W_O"][1])
-    right = {"W_Q": (g, m_b, d), "W_K": (g, m_b, d), "W_V": (g, m_a, d), "W_O": (g, m, m_a), "a": (g, shapes["a"][1], m)}
-    for name, shape in shapes.items():
-        if shape != right[name]:
-            raise ValueError(f"{name} has shape {shape}: {right[name]} goes with the other weights")
-
-# %% ../../nbs/selection/02_model.ipynb #c231ced9
-def _check_tokens(model: "ShallowViT", x: Tensor) -> None:
-    "Tokens that the model can take."
-    g, _, d = model.W_Q.shape
-    if x.ndim != 4 or x.shape[0] != g or x.shape[3] != d:
-        raise ValueError(f"x has shape {tuple(x.shape)}: [trial, sample, token, dim] with {g} trials and dim {d}")
-    if model.a.shape[1] not in (1, x.shape[2]):
-        raise ValueError(f"x has {x.shape[2]} tokens, the model has signs a for {model.a.shape[1]} positions: they must agree")
-
 # %% ../../nbs/selection/02_model.ipynb #91bd9385
 @dataclass(eq=False)
 class ShallowViT:
@@ -96,7 +74,22 @@ class ShallowViT:
         attention: str = "trained",  # "trained" or "uniform" (no attention)
     ) -> Float[Tensor, "g b"]:
         "The output F(X), whose sign is the predicted label (A, eq. 1)."
-        return _forward(self, x, keep, attention)
+        _check_tokens(self, x)
+        a, valid = rearrange(self.a, "g p m -> g 1 p m"), None
+        if keep is not None:
+            x, valid, index = kept_tokens(x, keep)
+            if self.a.shape[1] > 1:
+                a = a.expand(-1, x.shape[1], -1, -1).gather(2, index[..., None].expand(-1, -1, -1, a.shape[-1]))
+        # softmax(X_S^T W_K^T W_Q x_l)
+        P = attention_weights(self.W_Q, self.W_K, x, valid, attention)
+        # W_V X_S softmax(...)
+        Z = torch.einsum("gad,gbqd->gbqa", self.W_V, torch.einsum("gbqk,gbkd->gbqd", P, x))
+        # ReLU(W_O ...)
+        R = torch.einsum("gma,gbqa->gbqm", self.W_O, Z).relu()
+        # a_(l)^T ReLU(...)
+        votes = (a * R).sum(-1)
+        # 1/|S| sum_{l in S}
+        return votes.mean(-1) if valid is None else (votes * valid).sum(-1) / valid.sum(-1)
 
     def attention_map(
         self,
@@ -104,40 +97,37 @@ class ShallowViT:
         keep: Bool[Tensor, "g b L"] | None = None,  # tokens that stay; rows and columns of the others are 0
     ) -> Float[Tensor, "g b L L"]:
         "Attention weights, query by key: each kept query's row sums to 1."
-        return _attention_map(self, x, keep)
+        _check_tokens(self, x)
+        if keep is None:
+            return attention_weights(self.W_Q, self.W_K, x)
+        kept, valid, index = kept_tokens(x, keep)
+        P = attention_weights(self.W_Q, self.W_K, kept, valid) * valid[..., None]
+        # scatter the columns, then the rows
+        L = x.shape[2]
+        wide = P.new_zeros(*P.shape[:3], L).scatter(3, rearrange(index, "g b k -> g b 1 k").expand_as(P), P)
+        return P.new_zeros(*P.shape[:2], L, L).scatter(2, index[..., None].expand_as(wide), wide)
 
-# %% ../../nbs/selection/02_model.ipynb #d13a836d
-def _forward(model: ShallowViT, x: Tensor, keep: Tensor | None, attention: str) -> Tensor:
-    "F(X) of equation 1."
-    _check_tokens(model, x)
-    a, valid = rearrange(model.a, "g p m -> g 1 p m"), None
-    if keep is not None:
-        x, valid, index = kept_tokens(x, keep)
-        if model.a.shape[1] > 1:
-            a = a.expand(-1, x.shape[1], -1, -1).gather(2, index[..., None].expand(-1, -1, -1, a.shape[-1]))
-    # softmax(X_S^T W_K^T W_Q x_l)
-    P = attention_weights(model.W_Q, model.W_K, x, valid, attention)
-    # W_V X_S softmax(...)
-    Z = torch.einsum("gad,gbqd->gbqa", model.W_V, torch.einsum("gbqk,gbkd->gbqd", P, x))
-    # ReLU(W_O ...)
-    R = torch.einsum("gma,gbqa->gbqm", model.W_O, Z).relu()
-    # a_(l)^T ReLU(...)
-    votes = (a * R).sum(-1)
-    # 1/|S| sum_{l in S}
-    return votes.mean(-1) if valid is None else (votes * valid).sum(-1) / valid.sum(-1)
+# %% ../../nbs/selection/02_model.ipynb #97f6acdf
+def _check_shapes(model: "ShallowViT") -> None:
+    "Five stacked tensors that belong together."
+    shapes = {field.name: tuple(getattr(model, field.name).shape) for field in fields(model)}
+    wrong = [name for name, shape in shapes.items() if len(shape) != 3]
+    if wrong:
+        raise ValueError(f"{wrong[0]} has shape {shapes[wrong[0]]}: three dimensions, the first for the trial")
+    (g, m_b, d), (m_a, m) = shapes["W_Q"], (shapes["W_V"][1], shapes["W_O"][1])
+    right = {"W_Q": (g, m_b, d), "W_K": (g, m_b, d), "W_V": (g, m_a, d), "W_O": (g, m, m_a), "a": (g, shapes["a"][1], m)}
+    for name, shape in shapes.items():
+        if shape != right[name]:
+            raise ValueError(f"{name} has shape {shape}: {right[name]} goes with the other weights")
 
-# %% ../../nbs/selection/02_model.ipynb #d89d3269
-def _attention_map(model: ShallowViT, x: Tensor, keep: Tensor | None) -> Tensor:
-    "The attention of equation 1, put back to the tokens' old places."
-    _check_tokens(model, x)
-    if keep is None:
-        return attention_weights(model.W_Q, model.W_K, x)
-    kept, valid, index = kept_tokens(x, keep)
-    P = attention_weights(model.W_Q, model.W_K, kept, valid) * valid[..., None]
-    # scatter the columns, then the rows
-    L = x.shape[2]
-    wide = P.new_zeros(*P.shape[:3], L).scatter(3, rearrange(index, "g b k -> g b 1 k").expand_as(P), P)
-    return P.new_zeros(*P.shape[:2], L, L).scatter(2, index[..., None].expand_as(wide), wide)
+# %% ../../nbs/selection/02_model.ipynb #c231ced9
+def _check_tokens(model: "ShallowViT", x: Tensor) -> None:
+    "Tokens that the model can take."
+    g, _, d = model.W_Q.shape
+    if x.ndim != 4 or x.shape[0] != g or x.shape[3] != d:
+        raise ValueError(f"x has shape {tuple(x.shape)}: [trial, sample, token, dim] with {g} trials and dim {d}")
+    if model.a.shape[1] not in (1, x.shape[2]):
+        raise ValueError(f"x has {x.shape[2]} tokens, the model has signs a for {model.a.shape[1]} positions: they must agree")
 
 # %% ../../nbs/selection/02_model.ipynb #9f6afc3c
 def _unit_errors(mu: Float[Tensor, "M d"], rows: int, generator: torch.Generator) -> Float[Tensor, "r d"]:
@@ -196,7 +186,6 @@ def _one_model(
     W_O = xi * torch.randn(neurons // 2 if paired else neurons, d, generator=g, device=g.device, dtype=mu.dtype)
     W_O = torch.cat([W_O, W_O]) if paired else W_O
     return W_Q, W_K, W_V, W_O, _signs(positions, neurons, paired, g).to(mu)
-
 
 # %% ../../nbs/selection/02_model.ipynb #717d6c44
 def _check_initial(mu, neurons, sigma, delta, scale, xi, paired, positions) -> None:
