@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vit_theory.association.atoms import MOST_ATOMS, enumerate_atoms, population
 from vit_theory.association.data import Partition, SpatialData, label_error
-from vit_theory.association.dynamics import MOST_ATOMS, full_descent, path_gap, population, reduced_descent
+from vit_theory.association.dynamics import full_descent, path_gap, reduced_descent
 from vit_theory.association.model import PatchAttention
 from vit_theory.association.symmetry import (
     all_images,
     atom_count,
     direct_output,
-    enumerate_atoms,
     full_gradient,
     mixing,
     polynomial_output,

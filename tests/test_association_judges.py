@@ -152,6 +152,15 @@ def test_a_measured_sentence_is_short_and_the_numbers_are_in_the_table(run):
         assert judgement.quantities
 
 
+@pytest.mark.parametrize("id", CLAIM)
+def test_the_figure_of_a_row_is_drawn_from_its_committed_measurement(id):
+    import matplotlib.pyplot as plt
+
+    figure = CLAIM[id].figure(measured(id, "quick"))
+    assert figure.axes
+    plt.close(figure)
+
+
 # Broken on purpose: what the rows are there to notice, at a small size
 
 SMALL = dict(side=6, block=2, q=0.25, dim=8, samples=3000, tests=2000, steps=120, every=20)
@@ -159,7 +168,7 @@ SMALL = dict(side=6, block=2, q=0.25, dim=8, samples=3000, tests=2000, steps=120
 
 def trained(id="B-theorem-4.1-sample", **options):
     "The verdict of a row of training runs at a small size."
-    from vit_theory.association.experiments import floors, learn
+    from vit_theory.association.learning import floors, learn
 
     size = SMALL | {"start": "idealized", "lr_A": 30.0} | options
     ds = Run(seeds=(0, 1), progress=False).sweep(partial(learn, **size), {"seed": [0, 1]})
@@ -199,7 +208,7 @@ def test_a_transposed_partition_is_noticed(monkeypatch):
 
 
 def test_a_wrong_preconditioner_is_noticed(monkeypatch):
-    from vit_theory.association import dynamics, dynamics_experiments
+    from vit_theory.association import dynamics
 
     honest = dynamics.preconditioned
 
@@ -209,15 +218,15 @@ def test_a_wrong_preconditioner_is_noticed(monkeypatch):
 
     monkeypatch.setattr(dynamics, "preconditioned", wrong)
     with pytest.raises(Broken):
-        judged(CLAIM["B-reduced-dynamics"], dynamics_experiments.equality(steps=20, cases=(0, 1)))
+        judged(CLAIM["B-reduced-dynamics"], dynamics.equality(steps=20, cases=(0, 1)))
 
 
 def test_a_learning_rate_of_0_is_noticed_in_the_population(monkeypatch):
-    from vit_theory.association import dynamics_experiments as ex
+    from vit_theory.association import learning as ex
 
-    options = {patches: values | {"lr_v": 0.0, "lr_A": 0.0} for patches, values in ex.SETTINGS.items()}
-    monkeypatch.setattr(ex, "SETTINGS", options)
-    ds = Run(progress=False).sweep(partial(ex.idealised, steps=5, draws=2000), {"patches": [16], "seed": [0]})
+    options = {patches: values | {"lr_v": 0.0, "lr_A": 0.0} for patches, values in ex.POPULATIONS.items()}
+    monkeypatch.setattr(ex, "POPULATIONS", options)
+    ds = Run(progress=False).sweep(partial(ex.population_run, steps=5, draws=2000), {"patches": [16], "seed": [0]})
     assert judged(CLAIM["B-theorem-4.1"], ds).verdict == NOT_SHOWN
 
 

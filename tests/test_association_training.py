@@ -25,8 +25,8 @@ from vit_theory.association import (
 )
 from vit_theory.association.claims import CLAIMS
 from vit_theory.association.data import GaussianData
-from vit_theory.association.experiments import learn
-from vit_theory.association.limits import bold_run, last_seen
+from vit_theory.association.learning import learn
+from vit_theory.association.starts_and_steps import bold_run, last_seen
 from vit_theory.association.transfer import images_needed
 from vit_theory.claims import Judgement
 

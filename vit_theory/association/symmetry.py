@@ -4,23 +4,22 @@
 
 # %% auto #0
 __all__ = ['all_images', 'full_risk', 'full_gradient', 'symmetric_logits', 'split_pairs', 'mixing', 'set_types', 'type_law',
-           'atom_count', 'enumerate_atoms', 'direct_output', 'with_signal', 'expansion', 'polynomial_output']
+           'atom_count', 'direct_output', 'with_signal', 'expansion', 'polynomial_output']
 
-# %% ../../nbs/association/06_symmetry.ipynb #e7d97508
+# %% ../../nbs/association/06_symmetry.ipynb #e8fe05f3
 from collections.abc import Callable
 from math import comb, factorial
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import softplus
 
-# %% ../../nbs/association/06_symmetry.ipynb #b5f84811
+# %% ../../nbs/association/06_symmetry.ipynb #5fe17cdf
 from .data import Partition
 from .model import activation
 
-# %% ../../nbs/association/06_symmetry.ipynb #f80bfda8
+# %% ../../nbs/association/06_symmetry.ipynb #8ae079d0
 def all_images(
     partition: Partition,  # the sets; L * 3^(D-C) images must fit into memory
     q: float,  # probability of a mark, in [0, 1]
@@ -38,7 +37,7 @@ def all_images(
     p = (q / 2) ** marked * (1 - q) ** (random - marked) / partition.L
     return c.flatten(0, 1), p.repeat(partition.L)
 
-# %% ../../nbs/association/06_symmetry.ipynb #69876461
+# %% ../../nbs/association/06_symmetry.ipynb #7778ba5b
 def full_risk(
     A: Float[Tensor, "D D"],  # attention logits
     v: Float[Tensor, "d"],  # value vector
@@ -55,7 +54,7 @@ def full_risk(
     # R = E log(1 + exp(-F))
     return weight @ softplus(-F)
 
-# %% ../../nbs/association/06_symmetry.ipynb #700d2d42
+# %% ../../nbs/association/06_symmetry.ipynb #5d0f9d07
 def full_gradient(
     A: Float[Tensor, "D D"],  # attention logits
     v: Float[Tensor, "d"],  # value vector
@@ -70,7 +69,7 @@ def full_gradient(
     grad_A, grad_v = torch.autograd.grad(risk, (A, v))
     return risk.detach(), grad_A, grad_v
 
-# %% ../../nbs/association/06_symmetry.ipynb #765eea08
+# %% ../../nbs/association/06_symmetry.ipynb #46631ffd
 def symmetric_logits(
     partition: Partition,  # the sets
     kappa: float,  # on the diagonal
@@ -82,7 +81,7 @@ def symmetric_logits(
     A = torch.where(same, torch.tensor(gamma, dtype=torch.float64), torch.tensor(rho, dtype=torch.float64))
     return A.fill_diagonal_(kappa)
 
-# %% ../../nbs/association/06_symmetry.ipynb #ac9567a4
+# %% ../../nbs/association/06_symmetry.ipynb #07b606b0
 def split_pairs(
     matrix: Float[Tensor, "D D"],  # any matrix over pairs of patches
     partition: Partition,  # the sets
@@ -92,7 +91,7 @@ def split_pairs(
     same = partition.label[:, None] == partition.label[None, :]
     return matrix[own], matrix[same & ~own], matrix[~same]
 
-# %% ../../nbs/association/06_symmetry.ipynb #38df662d
+# %% ../../nbs/association/06_symmetry.ipynb #b226ea53
 def mixing(
     alpha: Float[Tensor, "*g"],  # v = alpha w*; one number, or one for each of g trials
     kappa: Float[Tensor, "*g"],  # logit of a patch with itself
@@ -111,14 +110,14 @@ def mixing(
     unit = (patches if scale is None else scale) * alpha / Z
     return unit * (own - same), unit * (same - other), unit * other
 
-# %% ../../nbs/association/06_symmetry.ipynb #5eab650f
+# %% ../../nbs/association/06_symmetry.ipynb #de5394b7
 def set_types(
     size: int,  # C
 ) -> Int[Tensor, "K 2"]:
     "(n_plus, n_minus) of every type of set of C patches; K = (C+1)(C+2)/2."
     return torch.tensor([(plus, minus) for plus in range(size + 1) for minus in range(size + 1 - plus)])
 
-# %% ../../nbs/association/06_symmetry.ipynb #c7625a23
+# %% ../../nbs/association/06_symmetry.ipynb #ff6a5964
 def type_law(
     size: int,  # C
     q: float,  # probability of a mark, in [0, 1]
@@ -129,7 +128,7 @@ def type_law(
     marked = set_types(size).sum(1).double()
     return torch.tensor(ways, dtype=torch.float64) * (q / 2) ** marked * (1 - q) ** (size - marked)
 
-# %% ../../nbs/association/06_symmetry.ipynb #eeb30dc1
+# %% ../../nbs/association/06_symmetry.ipynb #ef827d23
 def atom_count(
     patches: int,  # D
     size: int,  # C
@@ -138,34 +137,7 @@ def atom_count(
     L, K = patches // size, (size + 1) * (size + 2) // 2
     return comb(L + K - 2, K - 1)
 
-# %% ../../nbs/association/06_symmetry.ipynb #72e9712a
-def enumerate_atoms(
-    sets: int,  # number of random sets, L - 1
-    law: Float[Tensor, "K"],  # probability of each type
-    prune: float = 0.0,  # drop atoms less probable than this
-    limit: int = 4_000_000,  # most partial lists held at once
-) -> tuple[Int[Tensor, "n K"], Float[Tensor, "n"]]:
-    "The atoms (counts of each type) with their multinomial probabilities; ValueError when more than `limit` are alive."
-    from scipy.stats import binom
-
-    order = law.argsort(descending=True, stable=True).tolist()  # frequent types first: pruning bites early
-    tail = law[order].flip(0).cumsum(0).flip(0)  # pi_k + pi_{k+1} + ..., small terms first
-    share = (law[order] / tail.clamp(min=torch.finfo(law.dtype).tiny)).tolist()
-    counts, left, weight = np.zeros((1, 0), dtype=np.int16), np.array([sets]), np.ones(1)
-    for k in range(len(law)):
-        last = k == len(law) - 1  # the last type takes all sets that are left
-        choices = np.ones_like(left) if last else left + 1
-        row = np.repeat(np.arange(len(left)), choices)
-        n = left[row] if last else np.arange(len(row)) - np.repeat(choices.cumsum() - choices, choices)
-        weight = weight[row] * binom.pmf(n, left[row], share[k])
-        keep = np.flatnonzero(weight >= prune)
-        if len(keep) > limit:
-            raise ValueError(f"prune={prune} leaves more than {limit} atoms; use a larger prune, or method='monte_carlo'")
-        counts, left, weight = np.column_stack([counts[row[keep]], n[keep]]).astype(np.int16), (left[row] - n)[keep], weight[keep]
-    unsorted = np.argsort(order)
-    return torch.from_numpy(counts[:, unsorted].astype(np.int64)), torch.from_numpy(weight)
-
-# %% ../../nbs/association/06_symmetry.ipynb #2af321d2
+# %% ../../nbs/association/06_symmetry.ipynb #227ec0d9
 def direct_output(
     a: Float[Tensor, ""],  # weight of the patch itself
     b: Float[Tensor, ""],  # weight of its set
@@ -186,7 +158,7 @@ def direct_output(
         f = f + number * activation(O, power, nu)
     return (counts * f).sum(1)
 
-# %% ../../nbs/association/06_symmetry.ipynb #e052ab43
+# %% ../../nbs/association/06_symmetry.ipynb #3dd5a58d
 def with_signal(
     counts: Int[Tensor, "n K"],  # random sets of each type
     size: int,  # C
@@ -195,7 +167,7 @@ def with_signal(
     signal = (set_types(size) == torch.tensor([size, 0])).all(1)
     return counts + signal.long()
 
-# %% ../../nbs/association/06_symmetry.ipynb #8cc807d6
+# %% ../../nbs/association/06_symmetry.ipynb #4a5945a5
 def expansion(
     patches: int,  # D
     size: int,  # C
@@ -212,7 +184,7 @@ def expansion(
             terms.append((feature, outer * comb(j, r), (r, j - r, i)))
     return [(feature, float(number), exponents) for feature, number, exponents in terms if number]
 
-# %% ../../nbs/association/06_symmetry.ipynb #cfe3740c
+# %% ../../nbs/association/06_symmetry.ipynb #1a72cff4
 def polynomial_output(
     counts: Int[Tensor, "n K"],  # sets of each type, the signal set among them
     patches: int,  # D
