@@ -1,5 +1,6 @@
 """Training of image models: several processes, resuming, files that are refused. The notebook has the rest."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from vit_theory.images.data import Images, generator, load_images
+from vit_theory.images.data import Images, augment, generator, load_images
 from vit_theory.images.model import ViT
 from vit_theory.images.training import evaluate, load_vit, rate, train
 
@@ -68,18 +69,16 @@ def test_a_compiled_training_is_the_same_training(tmp_path):
 @pytest.mark.parametrize(("mixer", "name"), [("content", "deit"), ("conv_attention", "light")])
 def test_resume_is_exact(digits, tmp_path, mixer, name):
     def stop_in(step):
-        calls = []
+        class Recipe:
+            __identity__, calls = name, 0
 
-        def recipe(images, labels, classes, g):
-            from vit_theory.images.data import augment
+            def __call__(self, images, labels, classes, g):
+                self.calls += 1
+                if self.calls > step:
+                    raise KeyboardInterrupt
+                return augment(images, labels, classes, name, g)
 
-            calls.append(1)
-            if len(calls) > step:
-                raise KeyboardInterrupt
-            return augment(images, labels, classes, name, g)
-
-        recipe.__qualname__ = name
-        return recipe
+        return Recipe()
 
     settings = dict(epochs=3, batch=25, **QUIET)
     whole = ViT(**SMALL | {"width": 16}, mixer=mixer)
@@ -88,11 +87,77 @@ def test_resume_is_exact(digits, tmp_path, mixer, name):
         folder = tmp_path / str(step)
         with pytest.raises(KeyboardInterrupt):
             train(ViT(**SMALL | {"width": 16}, mixer=mixer), digits, recipe=stop_in(step), folder=folder, **settings)
-        resumed = ViT(**SMALL | {"width": 16}, mixer=mixer, seed=9)
+        resumed = ViT(**SMALL | {"width": 16}, mixer=mixer)
         assert losses(train(resumed, digits, recipe=name, folder=folder, **settings)) == losses(expected)
         assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), resumed.parameters(), strict=True))
         stored = load_vit(folder / "checkpoint.safetensors")
         assert all(torch.equal(p, q) for p, q in zip(stored.parameters(), resumed.parameters(), strict=True))
+
+
+def loaded(seed):
+    vit = ViT(**SMALL)
+    vit.load_state_dict(ViT(**SMALL, seed=seed).state_dict())
+    return vit
+
+
+OTHERS = {  # what `train` is asked for in the folder of another training -> what it says
+    "seed of the start": (lambda digits: (ViT(**SMALL, seed=1), digits, {}), "start was"),
+    "loaded weights": (lambda digits: (loaded(3), digits, {}), "start was"),
+    "other images": (lambda digits: (ViT(**SMALL), dataclasses.replace(digits, images=digits.images.flip(3)), {}), "data was"),
+    "other labels": (lambda digits: (ViT(**SMALL), dataclasses.replace(digits, labels=digits.labels.roll(1)), {}), "data was"),
+    "other order": (lambda digits: (ViT(**SMALL), digits, {"seed": 1}), "seed was 0, now 1"),
+    "recipe's code": (lambda digits: (ViT(**SMALL), digits, {"recipe": brightened(0.5)}), "recipe was"),
+    "validation": (lambda digits: (ViT(**SMALL), digits, {"validation": digits}), "validation was"),
+}
+
+
+def brightened(factor):
+    def recipe(images, labels, classes, g):
+        x, y = augment(images, labels, classes, "none", g)
+        return factor * x, y
+
+    return recipe
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_folder_does_not_answer_for_another_training(digits, tmp_path, case):
+    settings = dict(epochs=1, batch=50, folder=tmp_path, recipe=brightened(0.9), **QUIET)
+    first = ViT(**SMALL)
+    train(first, digits, **settings)
+    before = (tmp_path / "checkpoint.safetensors").read_bytes()
+    make, words = OTHERS[case]
+    vit, data, other = make(digits)
+    weights = [p.clone() for p in vit.parameters()]
+    with pytest.raises(ValueError, match=f"another training: {words}.*Use another folder"):
+        train(vit, data, **settings | other)
+    assert all(torch.equal(p, q) for p, q in zip(vit.parameters(), weights, strict=True))
+    assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
+    # what the folder does hold is handed out
+    same = ViT(**SMALL)
+    train(same, digits, **settings)
+    assert all(torch.equal(p, q) for p, q in zip(same.parameters(), first.parameters(), strict=True))
+
+
+def test_a_folder_does_not_answer_for_other_code(digits, tmp_path, monkeypatch):
+    settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
+    train(ViT(**SMALL), digits, **settings)
+    monkeypatch.setattr("vit_theory.images.training.rate", lambda step, steps, warm, lr: lr)
+    with pytest.raises(ValueError, match="another training: code was"):
+        train(ViT(**SMALL), digits, **settings)
+
+
+def test_a_flipped_bit_is_noticed_wherever_it_is(digits, tmp_path):
+    settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
+    train(ViT(**SMALL), digits, **settings)
+    path = tmp_path / "checkpoint.safetensors"
+    content = path.read_bytes()
+    for place in [8, 40, *np.random.default_rng(0).integers(0, len(content), 60)]:
+        for bit in (0, 7):
+            path.write_bytes(content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :])
+            with pytest.raises(ValueError, match="no complete checkpoint"):
+                load_vit(path)
+    with pytest.raises(ValueError, match="no complete checkpoint"):
+        train(ViT(**SMALL), digits, **settings)
 
 
 @pytest.mark.parametrize("kept", [0, 7, 100, -1])
@@ -126,8 +191,6 @@ def test_another_training_in_the_folder_is_refused(digits, tmp_path):
         train(ViT(**SMALL, mixer="uniform"), digits, **settings)
     with pytest.raises(ValueError, match="epochs was 1, now 2"):
         train(ViT(**SMALL), digits, **settings | {"epochs": 2})
-    with pytest.raises(ValueError, match="data was"):
-        train(ViT(**SMALL), load_images("digits", per_class=11), **settings)
     assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
 
 
@@ -146,8 +209,6 @@ def test_non_finite_loss_keeps_sound_weights(digits, tmp_path):
     vit = ViT(**SMALL)
 
     def poison(images, labels, classes, g):
-        from vit_theory.images.data import augment
-
         x, y = augment(images, labels, classes, "none", g)
         calls.append(1)
         return (x * float("nan") if len(calls) == 4 else x), y
@@ -182,8 +243,6 @@ def test_bfloat16_where_asked(digits):
 
 def test_training_on_chosen_tokens(digits):
     def half(images, labels, classes, g):
-        from vit_theory.images.data import augment
-
         x, y = augment(images, labels, classes, "none", g)
         return x, y, torch.arange(2).expand(len(x), -1)
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "vit_theory"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-SHARED = {"files", "attention", "trials", "sweeps", "claims", "ledger", "figures", "real_images"}
+SHARED = {"files", "identity", "attention", "trials", "sweeps", "claims", "ledger", "figures", "real_images"}
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn"]
 
 
