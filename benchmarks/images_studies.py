@@ -20,10 +20,10 @@ import xarray as xr
 from side_by_side import report, save
 
 from vit_theory.claims import Run, judged
-from vit_theory.images.canvases import ALL_CHOICES, CURVES, canvas_study, curve_study
-from vit_theory.images.claims import ACCELERATION, ASSOCIATION, FIGURE_2_CLAIM, MASS, POSITIONAL, SPARSIFICATION, TABLE_1_CLAIM
-from vit_theory.images.experiments import TABLE_1, two_phase_study
-from vit_theory.images.positions import positions_study
+from vit_theory.images.canvases import ALL_CHOICES, MASS, SPARSIFICATION, canvas_study
+from vit_theory.images.photographs import CURVES, curve_study
+from vit_theory.images.positions import ASSOCIATION, POSITIONAL, positions_study
+from vit_theory.images.two_phase import ACCELERATION, FIGURE_2_CLAIM, TABLE_1, TABLE_1_CLAIM, two_phase_study
 
 STUDIES = {
     "two-phase": (two_phase_study, (TABLE_1_CLAIM, ACCELERATION, FIGURE_2_CLAIM)),

@@ -9,26 +9,16 @@ import pytest
 import torch
 
 from vit_theory.claims import Run
-from vit_theory.images import canvases, experiments, positions, training
-from vit_theory.images.canvases import Dealer, canvas_study, curve_study, layout_of
+from vit_theory.images import canvases, experiments, positions, runs, two_phase
+from vit_theory.images.canvases import Dealer, canvas_study, layout_of
 from vit_theory.images.data import generator, load_images
-from vit_theory.images.experiments import (
-    ARMS,
-    CHOOSING,
-    SIZES,
-    Size,
-    judged,
-    losses_by_rate,
-    lowest,
-    pictures,
-    resize,
-    two_phase_cell,
-    two_phase_study,
-)
+from vit_theory.images.experiments import CHOOSING, SIZES, Size, judged, losses_by_rate, lowest, pictures, resize
 from vit_theory.images.model import ViT
+from vit_theory.images.photographs import curve_study
 from vit_theory.images.positions import positions_study
 from vit_theory.images.probes import choose_tokens
-from vit_theory.images.training import train
+from vit_theory.images.runs import train
+from vit_theory.images.two_phase import ARMS, two_phase_cell, two_phase_study
 
 QUIET = Run(seeds=(10,), progress=False)
 
@@ -41,12 +31,6 @@ def tiny(monkeypatch):
 
 
 SEEN = []
-
-
-class Calls(list):
-    """What was called: it has no influence on results, so it is no part of a function."""
-
-    __identity__ = "calls"
 
 
 def prefer(arm, seed, rate):
@@ -62,15 +46,18 @@ def files(folder):
 @pytest.mark.parametrize("stop", [1, 4, 7])
 def test_a_study_that_was_stopped_gives_the_same_numbers(tmp_path, monkeypatch, stop):
     whole = two_phase_study(QUIET, "tiny", ("two-phase", "continued", "attention"))
-    run, calls, one_epoch = replace(QUIET, store=tmp_path), Calls(), training.one_epoch
+    run, calls, one_epoch = replace(QUIET, store=tmp_path), [], runs.one_epoch
 
-    def stopping(*arguments):
-        calls.append(1)
-        if len(calls) == stop:
-            raise KeyboardInterrupt
-        return one_epoch(*arguments)
+    class Stopping:
+        __identity__ = "one epoch"  # it stands for the same code whether it stops or not
 
-    monkeypatch.setattr(training, "one_epoch", stopping)
+        def __call__(self, *arguments):
+            calls.append(1)
+            if len(calls) == stop:
+                raise KeyboardInterrupt
+            return one_epoch(*arguments)
+
+    monkeypatch.setattr(runs, "one_epoch", Stopping())
     with pytest.raises(KeyboardInterrupt):
         two_phase_study(run, "tiny", ("two-phase", "continued", "attention"))
     before = len(calls)
@@ -100,7 +87,7 @@ def test_rates_are_chosen_without_test_images_or_judged_seeds():
 
 @pytest.mark.parametrize(("best", "tried"), [(0.8, [0.1, 0.2, 0.4, 0.8, 1.6]), (0.05, [0.025, 0.05, 0.1, 0.2, 0.4])])
 def test_a_rate_at_the_end_of_the_list_is_not_the_last_word(tmp_path, best, tried):
-    calls = Calls()
+    calls = []
 
     def cell(arm, seed, rate):
         calls.append(rate)
@@ -142,7 +129,7 @@ def test_a_convolution_tries_the_rates_once(tmp_path, monkeypatch):
 def test_equal_time_goes_on_where_the_machine_has_another_speed(tmp_path, monkeypatch):
     run, epochs = replace(QUIET, store=tmp_path), []
     for found in (3, 4):
-        monkeypatch.setattr(experiments, "epochs_of_equal_time", lambda *_, found=found, **__: found)
+        monkeypatch.setattr(two_phase, "epochs_of_equal_time", lambda *_, found=found, **__: found)
         # the sweep knows its finished cells: forget them, but not the trainings
         shutil.rmtree(tmp_path / "seeds", ignore_errors=True)
         epochs.append(int(two_phase_study(run, "tiny", ("attention, equal time",)).epochs[0, 0]))
@@ -155,7 +142,7 @@ def test_the_studies_run_in_the_precision_that_a_gpu_gets(monkeypatch):
                "canvases": (canvas_study, ("attention", "relevant"))}  # fmt: skip
     expected = {name: study(QUIET, "tiny", arms) for name, (study, arms) in studies.items()}
     canvases.pilot_of.cache_clear()
-    for module in (experiments, positions, canvases):
+    for module in (two_phase, positions, canvases):
         monkeypatch.setattr(module, "hardware", lambda: {"device": "cpu", "precision": "bf16-mixed"})
     for name, (study, arms) in studies.items():
         found = study(QUIET, "tiny", arms)
@@ -192,12 +179,11 @@ def test_attention_chooses_as_the_pilot_does():
 def test_the_diary_takes_what_a_function_says(tmp_path):
     digits, settings = load_images("digits", per_class=10), dict(epochs=2, batch=50, device="cpu", progress=False)
     norm = lambda vit: {"norm": float(vit.head.weight.detach().norm())}  # noqa: E731
-    vit = ViT(8, 4, 1, 10, depth=1, heads=2, width=8)
+    vit, again = (ViT(8, 4, 1, 10, depth=1, heads=2, width=8) for _ in range(2))
     history = train(vit, digits, validation=norm, folder=tmp_path, **settings)
     assert history[-1]["norm"] == norm(vit)["norm"] and history[0]["norm"] != history[1]["norm"]
     assert "norm" in (tmp_path / "history.csv").read_text().splitlines()[0]
     # a training that is finished is read, not done again
-    again = ViT(8, 4, 1, 10, depth=1, heads=2, width=8)
     assert train(again, digits, validation=norm, folder=tmp_path, **settings) == history
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from vit_theory.claims import VERDICTS, Run, judged, load_claims, measured
-from vit_theory.images import canvases, experiments, positions
-from vit_theory.images.experiments import FIGURE_2, SIZES, TABLE_1
+from vit_theory.images import ViT, canvases, experiments, positions, two_phase
+from vit_theory.images.experiments import SIZES
+from vit_theory.images.two_phase import FIGURE_2, TABLE_1
 
 CLAIMS = {claim.id: claim for claim in load_claims(["images"])}
 HOLDS, CAVEAT, NOT_SHOWN, REFUTED = VERDICTS
@@ -171,8 +172,8 @@ def test_rows_notice_models_that_cannot_learn(tiny, monkeypatch, breakage):
             return train(vit, data, **options | {"lr": 1e-12})
         return train(vit, replace(data, labels=data.labels.roll(7)), **options)
 
-    train = experiments.train
-    for module in (experiments, positions, canvases):
+    train = two_phase.train
+    for module in (two_phase, positions, canvases):
         monkeypatch.setattr(module, "train", broken)
     seed = 11 if breakage == "learning rate 0" else 12  # the experiments are remembered by seed
     for claim in CLAIMS.values():
@@ -193,8 +194,6 @@ def test_rows_notice_swapped_arms():
 
 def test_rows_notice_attention_that_cannot_choose(tiny, monkeypatch):
     monkeypatch.setattr(canvases, "ViT", lambda **shape: ViT(**shape, mixer="uniform"))
-    from vit_theory.images.model import ViT
-
     data = CLAIMS["A-images-mass"].experiment(replace(tiny, seeds=(13,)))
     np.testing.assert_allclose(data.mass.sel(arm="all"), 0.25, atol=1e-6)
     data["accuracy"].loc[{"arm": "all"}] = 0.9  # even if it had learnt

@@ -10,7 +10,8 @@ import torch
 
 from vit_theory.images.data import Images, augment, generator, load_images
 from vit_theory.images.model import ViT
-from vit_theory.images.training import evaluate, load_vit, rate, train
+from vit_theory.images.runs import load_vit, train
+from vit_theory.images.training import evaluate, rate
 
 SMALL = dict(image_size=8, patch=4, channels=1, classes=10, depth=1, heads=2, width=8)
 QUIET = dict(device="cpu", progress=False)
@@ -141,7 +142,7 @@ def test_a_folder_does_not_answer_for_another_training(digits, tmp_path, case):
 def test_a_folder_does_not_answer_for_other_code(digits, tmp_path, monkeypatch):
     settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
     train(ViT(**SMALL), digits, **settings)
-    monkeypatch.setattr("vit_theory.images.training.rate", lambda step, steps, warm, lr: lr)
+    monkeypatch.setattr("vit_theory.images.runs.rate", lambda step, steps, warm, lr: lr)
     with pytest.raises(ValueError, match="another training: code was"):
         train(ViT(**SMALL), digits, **settings)
 
