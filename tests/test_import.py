@@ -11,15 +11,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "vit_theory"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-<<<<<<< HEAD
 SHARED = {"files", "identity", "attention", "trials", "sweeps", "claims", "ledger", "figures", "real_images"}
-HEAVY = ["torchvision", "timm", "matplotlib", "sklearn"]
-=======
-SHARED = {"files", "attention", "trials", "sweeps", "claims", "ledger", "figures", "real_images"}
 # Rooms above the three theories, and what they may use.
 ABOVE = {"images": set(CHAPTERS) - {"explore"}, "explore": set(CHAPTERS)}
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]
->>>>>>> explore
 
 
 def python(code):
