@@ -75,6 +75,6 @@ def test_what_a_module_imports(path):
             allowed = SHARED | {place[0]} | ABOVE.get(place[0], set())
             assert inner[0] in allowed, f"the chapter {place[0]} imports {name}; it may import {sorted(allowed)}"
             if place[0] == "explore" and inner[0] in CHAPTERS and inner[0] != "explore":
-                assert len(inner) == 1, f"the explorers use what a chapter offers to everybody: import from vit_theory.{inner[0]}"
+                assert len(inner) == 1, f"explorers use what a chapter offers to all: import from vit_theory.{inner[0]}, not {name}"
         elif place[0] in SHARED:
             assert inner[0] in SHARED, f"{place[0]} is shared by all chapters and cannot import {name}"
