@@ -60,7 +60,7 @@ def test_ci_runs_the_readme():
     assert "README.md" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["index", "10_verdicts"])
+@pytest.mark.parametrize("name", ["index", "11_verdicts"])
 def test_generated_text_is_what_the_evidence_says(name):
     """The tables and numbers that the front pages show are those of the committed measurements."""
     names, checked = {}, 0

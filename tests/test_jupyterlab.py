@@ -13,7 +13,7 @@ from pathlib import Path
 
 from browser import chromium, needs_chromium
 
-NOTEBOOK = Path(__file__).resolve().parent.parent / "nbs" / "07_figures.ipynb"
+NOTEBOOK = Path(__file__).resolve().parent.parent / "nbs" / "08_figures.ipynb"
 TOKEN = "test"
 
 
