@@ -231,17 +231,19 @@ def judge_initial(data: xr.Dataset, name: str) -> Judgement:
     quantities = []
     for which, (ratio, low, high) in found.items():
         s, part = STARTS[which], data.sel(which=which)
+        sizes = part["size"].values
         rate = f"attention rate × {s['multiplier']:g}, start of scale {s['scale']:g}"
         asked = "interval above 1 in one arm"
         quantities.append(
-            Quantity(f"N50 at {s['sizes'][-1]:g} over N50 at 0, {rate}", f"{ratio:.2f}", f"{low:.2f} to {high:.2f} (95%)", asked)
+            Quantity(f"N50 at {sizes[-1]:g} over N50 at 0, {rate}", f"{ratio:.2f}", f"{low:.2f} to {high:.2f} (95%)", asked)
         )
         n50 = ", ".join(f"{v:.0f}" for v in np.exp(np.log(part.n50).mean("seed")).values)
-        quantities.append(Quantity(f"N50 at {', '.join(f'{v:g}' for v in s['sizes'])}, {rate}", n50))
+        quantities.append(Quantity(f"N50 at {', '.join(f'{v:g}' for v in sizes)}, {rate}", n50))
     best = max(arms, key=lambda which: np.nan_to_num(found[which][1]))
     _, low, high = found[best]
     symbol = "σ" if name == "sigma" else "δ"
-    text = f"N50 grows by a factor of {low:.1f} to {high:.1f} (95%) from {symbol} = 0 to {STARTS[best]['sizes'][-1]:g}."
+    last = float(data["size"].sel(which=best)[-1])
+    text = f"N50 grows by a factor of {low:.1f} to {high:.1f} (95%) from {symbol} = 0 to {last:g}."
     note = "Early stop, lazy start, neutral background, no noise."
     if np.isnan(low):
         return Judgement("not shown here", "No threshold was found to compare.", note, tuple(quantities))

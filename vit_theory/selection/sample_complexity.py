@@ -55,7 +55,7 @@ ALPHAS = {
     ("frozen", "quick"): [8.0, 4.0, 2.0],
     ("trained", "full"): [8.0, 4.0, 3.0, 2.0, 1.5, 1.0, 0.5, 0.25],
     ("uniform", "full"): [16.0, 12.0, 8.0, 6.0, 4.0, 3.0, 2.0, 1.0, 0.5],
-    ("frozen", "full"): [16.0, 8.0, 4.0, 2.0, 1.0],
+    ("frozen", "full"): [16.0, 8.0, 4.0, 2.0],
 }
 TRIALS = {"trained": (40, 200), "uniform": (64, 200), "frozen": (64, 200)}  # a point and base seed: quick, full
 POINTS = 5  # of a fit, factors of 2 in N
@@ -236,17 +236,14 @@ WITH = Claim(
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #32c93ffe
 NO_CRITERION = (
-    "slope of ln N50 against ln 1/alpha over the smallest factor of 4 in alpha that the arm reaches (quick scale: uniform 4/80 "
-    "to 1/80, "
-    "frozen 8/80 to 2/80; full scale: uniform 2/80 to 0.5/80, frozen 4/80 to 1/80), 3 seeds pooled: the 95% intervals of both "
-    "arms "
-    f"contain 4 and are at most ± {WIDTH}"
+    "slope of ln N50 against ln 1/alpha over the smallest factor of 4 in alpha that the arm reaches (uniform: quick scale 4/80 "
+    "to 1/80, full scale 2/80 to 0.5/80; frozen: 8/80 to 2/80), 3 seeds pooled: the 95% intervals of both arms contain 4 and "
+    f"are at most ± {WIDTH}"
 )
 NO_HISTORY = (
     Change(
         "0.2",
-        "slopes over all alpha down from 16/80: quick scale in [3.6, 4.7] pooled, full scale in [3.9, 4.4] for each seed; "
-        "frozen attention down to 2/80",
+        "slopes over all alpha down from 16/80: quick scale in [3.6, 4.7] pooled, full scale in [3.9, 4.4] for each seed",
         "intervals in place of ranges, on the smallest alpha as for trained attention; results had been seen: 4.10 ± 0.04 over "
         "all alpha, "
         "a number that excludes 4 by a little",
