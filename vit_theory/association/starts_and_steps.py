@@ -163,7 +163,7 @@ def judge_diagonal_start(data: xr.Dataset) -> Judgement:
             Quantity("error at the end over the linear rule's, starts kappa < 0", f"at least {float(below.min()):.2f}",
                      f"at most {float(below.max()):.2f}"))  # fmt: skip
     note = (f"Exact population at D = 16, C = 4, {data.sizes['step'] - 1} steps; nothing is random. With the diagonal frozen "
-            "below 0 a patch is kept out of its own top C, so for kappa < 0 the table says how far gamma and the error get.")  # fmt: skip
+            "below 0 a patch is kept out of its own top C, so for kappa < 0 the table says how far gamma and the error get.")
     return Judgement("holds" if good else "not shown here", measured, note, rows)
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #e0300cce
