@@ -2,6 +2,7 @@
 #   make reproduce   environment, install, then every claim of the papers at quick scale -> claims/index.html
 #   make test        environment, install, then every check
 #   make lab         JupyterLab on the notebooks
+#   make app         the explorers as pages without code, in a browser on this machine
 PYTHON ?= python3
 # Processes for one claim, each with one thread: make reproduce JOBS=8
 JOBS ?= 2
@@ -9,10 +10,10 @@ BIN := .venv/bin
 # The environment's programs first, also for programs that call others by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: reproduce test lab docs notebooks readme export check evidence first-hour wheel clean help
+.PHONY: reproduce test lab app docs notebooks readme export check evidence first-hour wheel clean help
 
 help:
-	@sed -n '2,4p' Makefile
+	@sed -n '2,5p' Makefile
 
 .venv/run: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv .venv
@@ -38,6 +39,10 @@ check: .venv/dev
 
 lab: .venv/dev
 	jupyter lab nbs
+
+# On this machine only; stop it with Ctrl-C.
+app: .venv/dev
+	voila nbs/explore --Voila.ip=127.0.0.1
 
 docs: .venv/dev
 	python docs/build.py

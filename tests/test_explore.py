@@ -1,4 +1,4 @@
-"""The explorers without a browser: controls moved from Python, errors in words, code that gives the same picture, work that stops."""
+"""Explorers without a browser: controls moved from Python, errors in words, code that gives the same picture, work that stops."""
 
 import asyncio
 import subprocess

@@ -11,15 +11,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "vit_theory"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-<<<<<<< HEAD
 SHARED = {"files", "identity", "attention", "trials", "sweeps", "claims", "ledger", "figures", "real_images"}
-HEAVY = ["torchvision", "timm", "matplotlib", "sklearn"]
-=======
-SHARED = {"files", "attention", "trials", "sweeps", "claims", "ledger", "figures", "real_images"}
 # Rooms above the three theories, and what they may use.
 ABOVE = {"images": set(CHAPTERS) - {"explore"}, "explore": set(CHAPTERS)}
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]
->>>>>>> explore
 
 
 def python(code):
@@ -73,13 +68,14 @@ def test_what_a_module_imports(path):
     for name, top in imports(path):
         library, *inner = name.split(".")
         assert library not in ("torchvision", "timm", "fastai", "fastprogress", "albumentations"), f"{name} is never to be used"
-        assert not (top and library in ("matplotlib", "sklearn", "ipywidgets", "transformers")), f"import {name} inside the function that uses it"
+        late = library in ("matplotlib", "sklearn", "ipywidgets", "transformers")
+        assert not (top and late), f"import {name} inside the function that uses it"
         if library != "vit_theory" or not inner or inner[0].startswith("_"):
             continue
         if place[0] in CHAPTERS:
             allowed = SHARED | {place[0]} | ABOVE.get(place[0], set())
             assert inner[0] in allowed, f"the chapter {place[0]} imports {name}; it may import {sorted(allowed)}"
             if place[0] == "explore" and inner[0] in CHAPTERS and inner[0] != "explore":
-                assert len(inner) == 1, f"the explorers use what a chapter offers to everybody: import from vit_theory.{inner[0]}"
+                assert len(inner) == 1, f"explorers use what a chapter offers to all: vit_theory.{inner[0]}, not {name}"
         elif place[0] in SHARED:
             assert inner[0] in SHARED, f"{place[0]} is shared by all chapters and cannot import {name}"

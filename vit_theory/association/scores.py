@@ -85,7 +85,7 @@ def sort_by_set(
     scores: Float[Tensor, "D D"],  # any matrix over patches
     partition: Partition,  # the sets
 ) -> Float[Tensor, "D D"]:
-    "Rows and columns reordered so that the patches of a set are neighbours."
+    "Rows and columns reordered so that the patches of a set are neighbors."
     order = partition.sets.flatten()
     return scores[order][:, order]
 
@@ -93,7 +93,7 @@ def sort_by_set(
 def plot_scores(
     panels: dict[str, Float[Tensor, "D D"]],  # title -> scores
 ):
-    "Matrices of scores side by side, each on its own colour scale -> matplotlib Figure."
+    "Matrices of scores side by side, each on its own color scale -> matplotlib Figure."
     figure, axes = subplots(1, len(panels), width=2.4, height=2.4, squeeze=False)
     for axis, (title, scores) in zip(axes[0], panels.items(), strict=True):
         axis.imshow(scores.numpy(), interpolation="nearest")
