@@ -148,6 +148,9 @@ class AssociationPicture:
         self.axes[1, 0].set_ylim(low - 0.1 * (high - low), high + 0.45 * (high - low))
         self.errors.set_data(steps, [each["error"] for each in frames])
         self.linear.set_ydata([linear_error(partition.D, partition.C, one["data"].q).half] * 2)
+        levels = [self.linear.get_ydata()[0], *self.errors.get_ydata()]
+        self.axes[1, 1].set_ylim(0, 1.6 * max([0.01, *levels]))
+        self.axes[1, 2].set_ylim(0, 1.6 * max([0.01, *(error for point in points for error in point[1:])]))
         for line in self.now:
             line.set_xdata([EVERY * frame] * 2)
         for number, line in enumerate(self.transfer, 1):

@@ -92,6 +92,7 @@ class SelectionPicture:
             titled(phase, "place in the phase diagram", xlabel="1 / share of relevant tokens, squared", ylabel="training samples")
             phase.set_xticks([10, 100, 1000], ["10", "100", "1000"])  # plain text is quick to draw, powers are not
             phase.set_yticks([100, 1000, 10_000], ["100", "1000", "10000"])
+            phase.yaxis.set_label_coords(-0.2, 0.5)
 
     def update(self, frames: list[dict[str, Any]], frame: int, keep: float, relevant: int, confusion: int, samples: int) -> str:
         "Show another state -> what it shows, in words."
