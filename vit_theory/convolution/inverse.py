@@ -227,12 +227,7 @@ def attention_to_conv(
     kernel, bias, distance = project(layer)
     return make_conv(kernel, bias, layer.geometry), distance
 
-# %% ../../nbs/convolution/07_inverse.ipynb #ad092d52
-RECOVERED = 1e-9  # relative error of a kernel read back through random invertible matrices
-NOT_ONE = 0.9  # relative distance from which on a layer counts as no convolution at all
-NOISE = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-
-
+# %% ../../nbs/convolution/07_inverse.ipynb #90f12b92
 def hide(
     layer: ConvAttention,
     generator: torch.Generator,
@@ -242,6 +237,11 @@ def hide(
     layer.W_V.data = layer.W_V.data @ G
     layer.W_O.data = torch.linalg.solve(G, layer.W_O.data)
     return layer
+
+# %% ../../nbs/convolution/07_inverse.ipynb #ad092d52
+RECOVERED = 1e-9  # relative error of a kernel read back through random invertible matrices
+NOT_ONE = 0.9  # relative distance from which on a layer counts as no convolution at all
+NOISE = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 # %% ../../nbs/convolution/07_inverse.ipynb #858a43ce
 def inverse(
