@@ -16,7 +16,7 @@ from vit_theory.claims import EVIDENCE, RUNS, Run, committed, judged, load_claim
 from vit_theory.files import write_file
 from vit_theory.ledger import blank_row, finished_rows
 
-OWN = ("scale", "images", "seeds", "seconds", "provenance")  # of a row, what its run decided and no judge changes
+OWN = ("scale", "images", "seeds", "seconds", "shared", "provenance")  # of a row, what its run decided and no judge changes
 
 
 def folder(run):
@@ -46,7 +46,7 @@ def judge_again(run):
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             raise click.ClickException(f"{run}: {claim.id} cannot be judged ({why}): run it again, and add it") from error
-        yield {**blank_row(claim, Run()), **{name: row[name] for name in OWN}, **said}
+        yield {**blank_row(claim, Run()), **{name: row[name] for name in OWN if name in row}, **said}
 
 
 @click.group(help=__doc__)
