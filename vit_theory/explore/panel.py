@@ -125,7 +125,8 @@ def control(
     "A control with its label, as wide as its column."
     library = widgets_library()
     layout = {"width": "100%", "margin": "1px 0"}
-    return getattr(library, kind)(description=label, style={"description_width": "9.5em"}, layout=layout, **options)
+    style = {} if kind in ("Button", "ToggleButton") else {"description_width": "9.5em"}  # a button is its own label
+    return getattr(library, kind)(description=label, style=style, layout=layout, **options)
 
 # %% ../../nbs/explore/01_panel.ipynb #bbf650a9
 def preset(

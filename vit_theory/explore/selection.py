@@ -62,10 +62,11 @@ def selection_view(
 
 # %% ../../nbs/explore/02_selection.ipynb #e222e8bf
 @cache
-def phase_diagram() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    "1/alpha^2, samples, and the share of successes of trained attention."
-    data = measured("A-phase-diagram").sel(attention="trained")
-    return (80 / data.alpha.values) ** 2, data.samples.values.astype(float), data.rate.transpose("samples", "alpha").values
+def borders() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    "1/alpha^2 and N50, the samples at which half of the trainings succeed, with trained and with uniform attention."
+    rows = {"trained attention": "A-sample-complexity", "uniform attention": "A-no-attention"}
+    found = {arm: measured(id) for arm, id in rows.items()}
+    return {arm: ((80 / data.alpha.values) ** 2, np.exp(np.log(data.n50).mean("seed")).values) for arm, data in found.items()}
 
 
 class SelectionPicture:
@@ -85,10 +86,11 @@ class SelectionPicture:
             self.now = path.axvline(0, color=COLORS["black"], linewidth=1)
             titled(path, "training", xlabel="step", xlim=(0, EVERY * LAST), ylim=(-0.02, 1.02))
             path.legend(loc="center right")
-            phase.pcolormesh(*phase_diagram(), vmin=0, vmax=1, shading="nearest")
+            for (arm, border), color in zip(borders().items(), ("blue", "orange"), strict=True):
+                phase.plot(*border, color=COLORS[color], label=arm)
+            phase.legend(loc="lower right")
             self.star = phase.plot([1], [1], "*", markersize=14, color=COLORS["red"], markeredgecolor="white")[0]
             phase.set(xscale="log", yscale="log", xlim=(4, 2000), ylim=(12, 8e4))
-            phase.grid(False)
             titled(phase, "place in the phase diagram", xlabel="1 / share of relevant tokens, squared", ylabel="training samples")
             phase.set_xticks([10, 100, 1000], ["10", "100", "1000"])  # plain text is quick to draw, powers are not
             phase.set_yticks([100, 1000, 10_000], ["100", "1000", "10000"])
