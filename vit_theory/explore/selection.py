@@ -88,7 +88,7 @@ class SelectionPicture:
             path.legend(loc="center right")
             for (arm, border), color in zip(borders().items(), ("blue", "orange"), strict=True):
                 phase.plot(*border, color=COLORS[color], label=arm)
-            phase.legend(loc="lower right")
+            phase.legend(loc="upper left")
             self.star = phase.plot([1], [1], "*", markersize=14, color=COLORS["red"], markeredgecolor="white")[0]
             phase.set(xscale="log", yscale="log", xlim=(4, 2000), ylim=(12, 8e4))
             titled(phase, "place in the phase diagram", xlabel="1 / share of relevant tokens, squared", ylabel="training samples")
