@@ -4,6 +4,7 @@ Notebooks go through nbdev's processors (directives, hidden cells), become MyST 
 results, and Sphinx makes HTML of them. All of it happens in a temporary folder: no notebook runs and only the site is left.
 """
 
+import ast
 import json
 import re
 import shutil
@@ -21,10 +22,10 @@ from sphinx.cmd.build import build_main
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {
     "": "Foundations",
-    "selection": "A Token selection",
-    "association": "B Patch association",
+    "selection": "A Selection",
+    "association": "B Association",
     "convolution": "C Convolution",
-    "images": "Real images",
+    "images": "Images",
     "explore": "Explore",
 }
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
@@ -53,6 +54,27 @@ def shown(path):
         yield result, "exports" in cell.directives_
 
 
+def dull(source):
+    """Whether a reader skips this code at first: imports, checks, and what draws, judges or words a criterion."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # a magic command
+        return False
+
+    def skipped(node):
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Assert):
+            return True
+        if isinstance(node, ast.FunctionDef):
+            return re.match(r"_|plot_|draw_|judge_", node.name) is not None
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return getattr(node.value.func, "id", "").startswith("test_")
+        parts = [part for target in getattr(node, "targets", []) for part in getattr(target, "elts", [target])]
+        names = [getattr(part, "id", "") for part in parts]
+        return bool(names) and all(name.isupper() for name in names)
+
+    return bool(body) and all(map(skipped, body))
+
+
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
     module = package.by_notebook.get(docname)
@@ -70,6 +92,8 @@ def convert(path, docname, package):
             options = re.findall(r"^#\|\s*(.*?)\s*$", cell.source, flags=re.M)
             cell.metadata["tags"] = [TAGS[option] for option in options if option in TAGS]
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
+            if not cell.metadata["tags"] and dull(cell.source):
+                cell.metadata["tags"] = ["hide-input"]
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
             if exported and module:

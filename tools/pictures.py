@@ -29,7 +29,7 @@ def samples():
 
 def sets():
     """B: attention logits between patches before and after training, patches ordered by the sets they belong to."""
-    data = measured("B-theorem-4.2", "quick")
+    data = measured("B-theorem-4.2")
     figure, axes = subplots(1, 2, width=SIZE["width"] / 2, height=SIZE["height"], sharey=True)
     shown = 24  # patches of the first six sets, stored set by set
     for ax, step, title in ((axes[0], 0, "before"), (axes[1], -1, "after training")):
