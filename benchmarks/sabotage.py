@@ -3,7 +3,8 @@
     python benchmarks/sabotage.py --store DIR [--only NAME ...] [--room selection ...]
 
 Each breakage runs in a process of its own, against the rows that should notice it, at quick scale with seeds 0 to 2. A row
-notices when its verdict is another than the committed one, or when it ends as an error. DIR keeps what is finished, so that an
+notices when its verdict is another than the committed one, or when it ends in `Broken`; any other error only says that the
+breakage does not run, and does not count. DIR keeps what is finished, so that an
 interrupted run goes on. Writes results/sabotage.csv (breakage x row: verdict before and after), and results/sabotage.json.
 `--only NAME --here` breaks the code in this process and prints the rows: for a look at one breakage.
 """
@@ -591,7 +592,8 @@ def offsets_transposed():
 
     def make(original):
         def blocks(*args, **options):
-            return {offset[::-1]: block for offset, block in original(*args, **options).items()}
+            offsets, T = original(*args, **options)
+            return [offset[::-1] for offset in offsets], T
 
         return blocks
 
@@ -621,8 +623,8 @@ def one_head_less():
 
     def make(original):
         def blocks(*args, **options):
-            found = original(*args, **options)
-            return dict(list(found.items())[:-1]) if len(found) > 1 else found
+            offsets, T = original(*args, **options)
+            return (offsets[:-1], T[:-1]) if len(offsets) > 1 else (offsets, T)
 
         return blocks
 
@@ -632,7 +634,7 @@ def one_head_less():
 @breaks("convolution", "C-theorem-1 C-stride C-dilation")
 def padding_ignored():
     """The construction takes every padding for 0."""
-    swap("convolution", "conv_padding", lambda original: lambda *args, **options: ((0, 0), (0, 0)))
+    swap("convolution", "conv_padding", lambda original: lambda *args, **options: (0, 0, 0, 0))
 
 
 @breaks("convolution", "C-finite-logits")
@@ -774,7 +776,8 @@ def verdicts(name: str) -> list[dict]:
             row, *_ = run_claim(claim, Run(progress=False))
         after = row["verdict"] or f"error: {row['error']}"
         row = {"breakage": name, "what": broken.says, "row": claim.id, "before": before[claim.id], "after": after[:200]}
-        found.append({**row, "noticed": after != before[claim.id]})
+        broke = after.startswith("error: Broken")
+        found.append({**row, "noticed": broke or (row["after"] != before[claim.id] and not after.startswith("error"))})
     return found
 
 
