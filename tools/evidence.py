@@ -12,23 +12,19 @@ from pathlib import Path
 
 import click
 
-from vit_theory.claims import EVIDENCE, RUNS, Run, committed, judged, load_claims, measured
+from vit_theory.claims import RUNS, Run, committed, judged, load_claims, measured, run_folder
 from vit_theory.files import write_file
 from vit_theory.ledger import blank_row, finished_rows
 
 OWN = ("scale", "images", "seeds", "seconds", "shared", "provenance")  # of a row, what its run decided and no judge changes
 
 
-def folder(run):
-    return EVIDENCE / run.replace(" ", "_")
-
-
 def store(run, rows):
     """Write the rows in ledger order; those of claims that are gone are dropped, with their data."""
     order = {claim.id: place for place, claim in enumerate(load_claims())}
     kept = sorted((row for row in rows if row["id"] in order), key=lambda row: order[row["id"]])
-    write_file(folder(run) / "claims.json", json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-    for path in folder(run).glob("*.nc.gz"):
+    write_file(run_folder(run) / "claims.json", json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    for path in run_folder(run).glob("*.nc.gz"):
         if path.name.removesuffix(".nc.gz") not in order:
             path.unlink()
 
@@ -38,7 +34,7 @@ def judge_again(run):
     claims = {claim.id: claim for claim in load_claims()}
     for row in committed(run):
         claim = claims[row["id"]]
-        if not (folder(run) / f"{claim.id}.nc.gz").exists():
+        if not (run_folder(run) / f"{claim.id}.nc.gz").exists():
             yield row
             continue
         try:
@@ -62,10 +58,10 @@ def add(ledger, run):
     rows = finished_rows(ledger)
     if crashed := [row["id"] for row in rows if row["error"]]:
         raise click.ClickException(f"{', '.join(crashed)} crashed: run them again")
-    old = {row["id"]: row for row in committed(run)} if (folder(run) / "claims.json").exists() else {}
+    old = {row["id"]: row for row in committed(run)} if (run_folder(run) / "claims.json").exists() else {}
     for row in rows:
         data = (ledger / "data" / f"{row['id']}.nc").read_bytes()
-        write_file(folder(run) / f"{row['id']}.nc.gz", gzip.compress(data, compresslevel=9, mtime=0))
+        write_file(run_folder(run) / f"{row['id']}.nc.gz", gzip.compress(data, compresslevel=9, mtime=0))
         for name in ("place", "code", "files"):  # of a ledger on one machine
             row.pop(name, None)
         old[row["id"]] = row
@@ -79,7 +75,7 @@ def judge(check):
     """Judge the committed measurements."""
     stale = []
     for run in RUNS:
-        if not (folder(run) / "claims.json").exists():
+        if not (run_folder(run) / "claims.json").exists():
             continue
         rows = [json.loads(json.dumps(row)) for row in judge_again(run)]
         stale += [f"{run}: {new['id']}" for old, new in zip(committed(run), rows, strict=True) if old != new]

@@ -25,7 +25,7 @@ from .sweeps import sweep
 
 # %% auto #0
 __all__ = ['VERDICTS', 'KINDS', 'CHAPTERS', 'RUNS', 'EVIDENCE', 'Broken', 'Run', 'Quantity', 'Judgement', 'Change', 'Claim',
-           'judged', 'load_claims', 'select_claims', 'once', 'committed', 'measured', 'Card']
+           'judged', 'load_claims', 'near', 'select_claims', 'once', 'run_folder', 'committed', 'measured', 'Card']
 
 # %% ../nbs/06_claims.ipynb #46b18ea8
 if TYPE_CHECKING:  # names in annotations only: importing claims stays light
@@ -174,6 +174,14 @@ def load_claims(
     return claims
 
 # %% ../nbs/06_claims.ipynb #c105915a
+def near(
+    id: str,  # that does not exist
+    known: Iterable[str],  # ids that do
+) -> str:
+    "The ids that look like it, or all of them where none does, as words of an error."
+    return ", ".join(difflib.get_close_matches(str(id), known := list(known), n=3, cutoff=0.4) or known)
+
+
 def select_claims(
     claims: Sequence[Claim],  # to choose from
     ids: Sequence[str] = (),  # ids wanted; empty means all
@@ -183,8 +191,7 @@ def select_claims(
     known = {claim.id: claim for claim in claims}
     for id in ids:
         if id not in known:
-            near = difflib.get_close_matches(id, known, n=3, cutoff=0.4) or list(known)
-            raise ValueError(f"claim {id!r} does not exist; did you mean {', '.join(near)}? `vit-theory claims` lists all")
+            raise ValueError(f"claim {id!r} does not exist; did you mean {near(id, known)}? `vit-theory claims` lists all")
     papers = sorted({claim.paper for claim in claims})
     if paper is not None and paper not in papers:
         raise ValueError(f"paper {paper!r} has no claims; use one of {', '.join(papers)}")
@@ -220,12 +227,19 @@ RUNS = {
 }
 EVIDENCE = Path(vit_theory.__file__).parent / "evidence"
 
+
+def run_folder(
+    run: str,  # one of `RUNS`
+) -> Path:
+    "Where a committed run lies: its rows in `claims.json`, a measurement in `ID.nc.gz`."
+    return EVIDENCE / run.replace(" ", "_")
+
 # %% ../nbs/06_claims.ipynb #382629ea
 @functools.cache
 def _rows(run: str) -> str:
     if run not in RUNS:
         raise ValueError(f"run={run!r}: the committed runs are {', '.join(map(repr, RUNS))}")
-    return (EVIDENCE / run.replace(" ", "_") / "claims.json").read_text(encoding="utf-8")
+    return (run_folder(run) / "claims.json").read_text(encoding="utf-8")
 
 
 def committed(
@@ -243,10 +257,9 @@ def measured(
     import xarray
 
     known = [row["id"] for row in committed(run)]
-    path = EVIDENCE / run.replace(" ", "_") / f"{id}.nc.gz"
+    path = run_folder(run) / f"{id}.nc.gz"
     if id not in known or not path.exists():
-        near = difflib.get_close_matches(str(id), known, n=3, cutoff=0.4) or known
-        raise ValueError(f"id={id!r} has no measurement in the run {run!r}; did you mean {', '.join(near)}?")
+        raise ValueError(f"id={id!r} has no measurement in the run {run!r}; did you mean {near(id, known)}?")
     return xarray.load_dataset(io.BytesIO(gzip.decompress(path.read_bytes())), engine="scipy")
 
 # %% ../nbs/06_claims.ipynb #8b2fc289
@@ -259,9 +272,7 @@ class Card:
     ):
         rows = {run: row for run in RUNS for row in committed(run) if row["id"] == id}
         if not rows:
-            known = [row["id"] for row in committed("quick")]
-            near = difflib.get_close_matches(str(id), known, n=3, cutoff=0.4) or known
-            raise ValueError(f"claim {id!r} does not exist; did you mean {', '.join(near)}?")
+            raise ValueError(f"claim {id!r} does not exist; did you mean {near(id, [row['id'] for row in committed('quick')])}?")
         self.id, self.rows, self.row = id, rows, next(iter(rows.values()))
 
     def _lines(self, bold: str) -> list[str]:

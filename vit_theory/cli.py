@@ -110,16 +110,11 @@ def minutes(
 def expected(
     ids: Sequence[str],  # claims to be run
     scale: str,  # "quick" or "full"
-    jobs: int = 1,  # processes for one claim
 ) -> str:
     "Roughly how long the claims take, by what they took in the committed run of that scale; empty under ten seconds."
     rows = [row for row in committed(scale) if row["id"] in ids and not row.get("shared")]
     took = sum(row["seconds"] for row in rows)
-    if took < 10:
-        return ""
-    gain = min(jobs, 2) ** 0.7  # not every row has cells to share
-    on = rows[0]["provenance"]["processor"]
-    return f"about {minutes(took / gain)} (the committed run: {minutes(took)}, one process, {on})"
+    return f"about {minutes(took)} (as the committed run took on {rows[0]['provenance']['processor']})" if took >= 10 else ""
 
 
 def verdicts_by_paper(
@@ -168,7 +163,7 @@ def reproduce_claims(claim, paper, scale, images, out, resume, seeds, jobs):
     try:
         run = Run(scale=scale, images=images, seeds=seeds, n_jobs=jobs)
         chosen = check_request(claim, paper, out, run)
-        if roughly := expected([each.id for each in chosen], scale, jobs):
+        if roughly := expected([each.id for each in chosen], scale):
             click.echo(f"{len(chosen)} claims at {scale} scale, {roughly}")
         with one_thread():
             rows = reproduce(chosen, run, out, resume, order=[each.id for each in load_claims()])
