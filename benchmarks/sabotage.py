@@ -84,6 +84,14 @@ def with_arguments(**forced):
     return lambda original: lambda *args, **options: original(*args, **{**options, **forced})
 
 
+def half_turned(y):
+    """Labels of which two in four are turned, along the last dimension."""
+    y = y.clone()
+    y[..., ::4] *= -1
+    y[..., 1::4] *= -1
+    return y
+
+
 # Paper A ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -146,13 +154,7 @@ def _sampled(change):
 def labels_shuffled():
     """Half of the labels are turned, whatever the tokens say."""
 
-    def change(sample):
-        y = sample.y.clone()
-        y[:, ::4] *= -1
-        y[:, 1::4] *= -1
-        return dataclasses.replace(sample, y=y)
-
-    _sampled(change)
+    _sampled(lambda sample: dataclasses.replace(sample, y=half_turned(sample.y)))
 
 
 def _with_noise(factor):
@@ -317,20 +319,21 @@ def imbalance_too_small():
 # Paper B ---------------------------------------------------------------------------------------------------------------------
 
 
+def _coefficients(change):
+    """Change the labels, signal sets and coefficients that are drawn: change(partition, y, signal, c) -> (y, signal, c)."""
+    swap("association", "draw_coefficients", lambda original: lambda p, q, n, g=None: change(p, *original(p, q, n, g)))
+
+
 @breaks("association", "B-theorem-4.2 B-theorem-3.1 B-contiguity")
 def marks_shared_within_a_set():
     """The random marks are drawn once a set, not once a patch."""
     import torch
 
-    def make(original):
-        def draw(partition, q, n, generator=None):
-            y, signal, c = original(partition, q, n, generator)
-            first = c[:, partition.sets[:, 0]][:, partition.label]
-            return y, signal, torch.where(partition.label == signal[:, None], y[:, None], first)
+    def change(partition, y, signal, c):
+        first = c[:, partition.sets[:, 0]][:, partition.label]
+        return y, signal, torch.where(partition.label == signal[:, None], y[:, None], first)
 
-        return draw
-
-    swap("association", "draw_coefficients", make)
+    _coefficients(change)
 
 
 @breaks("association", "B-theorem-4.2 B-finite-sample-early B-theorem-4.1-sample")
@@ -369,16 +372,7 @@ def noise_on_the_feature():
 def patches_labels_shuffled():
     """Half of the labels are turned."""
 
-    def make(original):
-        def draw(partition, q, n, generator=None):
-            y, signal, c = original(partition, q, n, generator)
-            y[::4] *= -1
-            y[1::4] *= -1
-            return y, signal, c
-
-        return draw
-
-    swap("association", "draw_coefficients", make)
+    _coefficients(lambda partition, y, signal, c: (half_turned(y), signal, c))
 
 
 @breaks("association", "B-reduced-dynamics B-finite-sample-early")
@@ -518,7 +512,8 @@ def error_always_zero():
 @breaks("association", "B-theorem-5.1")
 def pretraining_learns_nothing():
     """The attention that is transferred was not trained."""
-    swap("association", "pretrain", lambda original: lambda *args, **options: original(*args, **{**options, "steps": 1}))
+    swap("association", "pretrain", lambda original: lambda data, generator, samples, steps, lr_A, *rest, **options: original(
+        data, generator, samples, 1, lr_A, *rest, **options))  # fmt: skip
 
 
 @breaks("association", "B-theorem-5.1")
@@ -554,9 +549,7 @@ def gaussian_labels_shuffled():
     def make(original):
         def sample(self, *args, **options):
             found = original(self, *args, **options)
-            found.y[::4] *= -1
-            found.y[1::4] *= -1
-            return found
+            return dataclasses.replace(found, y=half_turned(found.y))
 
         return sample
 
