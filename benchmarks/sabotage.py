@@ -559,7 +559,7 @@ def gaussian_labels_shuffled():
 # Paper C ---------------------------------------------------------------------------------------------------------------------
 
 
-@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3")
+@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3 C-border")
 def sink_missing():
     """Zero padding without the zero key: border queries look at every patch."""
 
@@ -579,7 +579,7 @@ def _without_sink(layer):
     return layer
 
 
-@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3")
+@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3 C-absolute")
 def offsets_transposed():
     """Rows and columns of the offsets are exchanged."""
 
@@ -598,13 +598,13 @@ def _kernel(change):
     swap("convolution", "dense_kernel", lambda original: lambda *args, **options: change(original(*args, **options)))
 
 
-@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3 C-dilation")
+@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3 C-dilation C-stride C-border C-extra-head")
 def kernel_flipped():
     """Convolution in the sense of signal processing: the kernel is turned around."""
     _kernel(lambda kernel: kernel.flip(-1).flip(-2))
 
 
-@breaks("convolution", "C-theorem-1 C-corollary-4 C-stride")
+@breaks("convolution", "C-theorem-1 C-corollary-4 C-stride C-absolute")
 def kernel_transposed():
     """Rows and columns of the kernel are exchanged."""
     _kernel(lambda kernel: kernel.transpose(-1, -2))
@@ -624,13 +624,21 @@ def one_head_less():
     swap("convolution", "transfer_blocks", make)
 
 
-@breaks("convolution", "C-theorem-1 C-stride C-dilation")
-def padding_ignored():
-    """The construction takes every padding for 0."""
-    swap("convolution", "conv_padding", lambda original: lambda *args, **options: (0, 0, 0, 0))
+@breaks("convolution", "C-theorem-1 C-stride C-dilation C-absolute")
+def padding_moved():
+    """The construction pads one pixel less above and on the left, one more below and on the right."""
+
+    def make(original):
+        def conv_padding(conv):
+            top, bottom, left, right = original(conv)
+            return (top - 1, bottom + 1, left - 1, right + 1) if top and left else (top, bottom, left, right)
+
+        return conv_padding
+
+    swap("convolution", "conv_padding", make)
 
 
-@breaks("convolution", "C-finite-logits")
+@breaks("convolution", "C-finite-logits C-lemma-2")
 def half_the_gap():
     """A finite logit gap M is built as M / 2."""
     swap("convolution", "conv_to_attention", lambda original: lambda conv, image_size, patch, scale=None: original(
@@ -707,7 +715,7 @@ def inverse_turns_the_kernel():
     swap("convolution", "attention_to_conv", make)
 
 
-@breaks("convolution", "C-dilation C-stride")
+@breaks("convolution", "C-dilation")
 def taps_without_dilation():
     """Taps stand side by side, whatever the dilation."""
 
@@ -726,10 +734,107 @@ def taps_without_dilation():
     swap("convolution", "tap_table", make)
 
 
-@breaks("convolution", "C-lemma-2 C-finite-logits")
+@breaks("convolution", "C-finite-logits")
 def weight_off_target_forgotten():
     """The formula for the weight off the target forgets the number of other patches."""
     swap("convolution", "astray", lambda original: lambda *args, **options: original(*args, **options) / 2)
+
+
+@breaks("convolution", "C-lemma-2 C-theorem-1")
+def offset_read_from_the_key():
+    """Relative positions are query minus key."""
+
+    def make(original):
+        class ConvAttention(original):
+            def attention_map(self, x):
+                return super().attention_map(x).transpose(-1, -2)
+
+        return ConvAttention
+
+    swap("convolution", "ConvAttention", make)
+
+
+@breaks("convolution", "C-encodings")
+def buckets_without_direction():
+    """Distances before and after share their bucket."""
+    swap("convolution", "bucket", lambda original: lambda distance, *args, **options: original(-distance.abs(), *args, **options))
+
+
+@breaks("convolution", "C-encodings")
+def table_one_row_off():
+    """The table of relative positions is read one row too low."""
+    import vit_theory.convolution.encodings as page
+
+    name = "table (Swin)"
+    page.ENCODINGS[name] = lambda grid, D, original=page.ENCODINGS[name]: original(grid, (D[0] + 1, D[1]))
+
+
+@breaks("convolution", "C-head-width")
+def narrow_heads_share_values():
+    """Narrow heads all read the first features of their wide head."""
+
+    def make(original):
+        def narrow_heads(layer, width):
+            import torch
+
+            narrow = original(layer, width)
+            with torch.no_grad():
+                narrow.W_V.copy_(narrow.W_V[:1].expand_as(narrow.W_V))
+            return narrow
+
+        return narrow_heads
+
+    swap("convolution", "narrow_heads", make)
+
+
+@breaks("convolution", "C-head-width")
+def last_narrow_head_silent():
+    """The last narrow head does nothing, and taking it away shows nothing."""
+
+    def make(original):
+        def narrow_heads(layer, width):
+            import torch
+
+            narrow = original(layer, width)
+            with torch.no_grad():
+                narrow.W_O[-1] = 0
+            return narrow
+
+        return narrow_heads
+
+    swap("convolution", "narrow_heads", make)
+
+
+@breaks("convolution", "C-trained-heads")
+def heads_not_trained():
+    """Queries, keys and positions take no step."""
+    swap("convolution", "fit_heads", with_arguments(steps=0))
+
+
+@breaks("convolution", "C-trained-heads")
+def one_trained_head_less():
+    """Training asked for nine heads gets eight, for eight seven."""
+    swap("convolution", "fit_heads", lambda original: lambda conv, patch, grid, heads, **options: original(
+        conv, patch, grid, heads - 1, **options))  # fmt: skip
+
+
+@breaks("convolution", "C-extra-head")
+def extra_head_takes_one_key_less():
+    """The extra head averages all patches but the first."""
+
+    def make(original):
+        def soft_attention(*args, **options):
+            layer = original(*args, **options)
+            import torch
+
+            if options.get("extra", True):
+                with torch.no_grad():
+                    layer.attend.table[-1, ..., 0] = -30.0
+            return layer
+
+        return soft_attention
+
+    swap("convolution", "soft_attention", make)
 
 
 # Images ----------------------------------------------------------------------------------------------------------------------
@@ -747,10 +852,102 @@ def canvases_learning_rate_zero():
     swap("images", "train", with_arguments(lr=0.0))
 
 
-@breaks("images", "C-table-1 C-figure-2")
+@breaks("images", "C-table-1 C-figure-2 C-acceleration")
 def two_phases_learning_rate_zero():
     """Neither phase moves."""
     swap("images", "train", with_arguments(lr=0.0))
+
+
+@breaks("images", "B-images-positional B-images-association A-images-mass A-images-sparsification")
+def image_labels_shuffled():
+    """Models are trained on labels that belong to other images."""
+
+    def make(original):
+        def train(vit, data, *args, **options):
+            import torch
+
+            order = torch.randperm(len(data.labels), generator=torch.Generator().manual_seed(0))
+            return original(vit, dataclasses.replace(data, labels=data.labels[order]), *args, **options)
+
+        return train
+
+    swap("images", "train", make)
+
+
+@breaks("images", "B-images-positional B-images-association")
+def positions_not_seen():
+    """Attention by position sees the same position everywhere."""
+
+    def make(original):
+        return lambda self, x, P, need_map=False: original(self, x, P * 0, need_map)
+
+    swap_method("images", "PositionalAttention", "forward", make)
+
+
+@breaks("images", "A-images-mass A-images-sparsification")
+def relevant_patches_elsewhere():
+    """The places that are said to be the picture's are other places of the canvas."""
+
+    def make(original):
+        def mass_by_layer(vit, canvases, places):
+            import torch
+
+            return original(vit, canvases, torch.arange(len(places)))
+
+        return mass_by_layer
+
+    swap("images", "mass_by_layer", make)
+
+
+@breaks("images", "A-images-sparsification")
+def tokens_chosen_at_random():
+    """The relevant tokens are named at random, for the oracle too."""
+
+    def make(original):
+        def tokens(self, canvases, g):
+            import torch
+
+            n = self.canvas.canvas[0] * self.canvas.canvas[1]
+            return torch.rand(len(canvases), n, generator=g).topk(self.number).indices.to(canvases.device)
+
+        return tokens
+
+    swap_method("images", "Dealer", "tokens", make)
+
+
+@breaks("images", "C-table-1 C-figure-2 C-acceleration")
+def kernel_lost_at_the_transfer():
+    """Phase 2 starts from kernels other than those that phase 1 has learnt."""
+
+    def make(original):
+        def to_attention(vit, *args, **options):
+            import copy
+
+            import torch
+
+            other, g = copy.deepcopy(vit), torch.Generator().manual_seed(0)
+            for name, weight in other.named_parameters():
+                if "mixer" in name and weight.dim() == 4:
+                    with torch.no_grad():
+                        weight.copy_(weight.std() * torch.randn(weight.shape, generator=g))
+            return original(other, *args, **options)
+
+        return to_attention
+
+    swap("images", "to_attention", make)
+
+
+@breaks("images", "C-figure-2 C-table-1 C-acceleration")
+def no_phase_one():
+    """The convolutional phase takes no step."""
+
+    def make(original):
+        def train(vit, *args, **options):
+            return original(vit, *args, **({**options, "lr": 0.0} if vit.config["mixer"] == "convolution" else options))
+
+        return train
+
+    swap("images", "train", make)
 
 
 def verdicts(name: str) -> list[dict]:
