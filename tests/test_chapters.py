@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from vit_theory.claims import load_claims
+from vit_theory.claims import KINDS, load_claims
 
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 CHAPTERS = ("selection", "association", "convolution", "images")
@@ -17,7 +17,7 @@ NOTEBOOKS = {p.relative_to(NBS).as_posix(): nbformat.read(p, as_version=4) for p
              if not any(part[0] in "._" for part in p.relative_to(NBS).parts)}  # fmt: skip
 MARK = re.compile(r"^> \*\*(Quoted|Paraphrased|Recalled|Derived here)\b", re.MULTILINE)
 # A page that quotes the paper shows the words that a paraphrase shortens.
-SERVES = {"quoted": {"Quoted"}, "paraphrased": {"Quoted", "Paraphrased"}, "recalled": {"Recalled"}, "derived here": {"Derived here"}}
+SERVES = {kind: {kind.capitalize()} for kind in KINDS} | {"paraphrased": {"Quoted", "Paraphrased"}}
 
 
 def text(name, kind):
@@ -113,5 +113,6 @@ def test_exercises_have_tested_answers():
             if cell.cell_type == "markdown" and (asked := cell.source.count("**Exercise")):
                 found += asked
                 answers = [c for c in cells[number + 1 : number + 1 + 2 * asked] if c.cell_type == "code"]
-                assert answers and "code-fold" in answers[0].source and re.search(r"\bassert\b|\btest_\w+\(|ExpectedException|ExceptionExpected", answers[0].source), f"{name}: {cell.source[:80]}"
+                tested = answers and re.search(r"\bassert\b|\btest_\w+\(|ExceptionExpected", answers[0].source)
+                assert tested and "code-fold" in answers[0].source, f"{name}: {cell.source[:80]}"
     assert found >= 40, found

@@ -1254,6 +1254,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'vit_theory/images/model.py'),
                                          'vit_theory.images.model.check_keep': ( 'images/model.html#check_keep',
                                                                                  'vit_theory/images/model.py'),
+                                         'vit_theory.images.model.check_pixels': ( 'images/model.html#check_pixels',
+                                                                                   'vit_theory/images/model.py'),
                                          'vit_theory.images.model.check_tokens': ( 'images/model.html#check_tokens',
                                                                                    'vit_theory/images/model.py'),
                                          'vit_theory.images.model.check_width': ( 'images/model.html#check_width',
