@@ -256,7 +256,11 @@ def test_pre_training_that_learns_nothing_is_noticed(monkeypatch, transfer_size)
     monkeypatch.setattr(transfer, "fit", lambda start, *given, **more: (replace(start), None))
     size = transfer_size | {"counts": (1, 10)}
     cell = partial(transfer.transfer_cell, **size)
-    monkeypatch.setattr(transfer, "from_scratch", lambda start, train, lr_A: start)
+
+    def unmoved(starts, *rest):
+        return {name: torch.stack([getattr(start, name) for start in starts]) for name in "Av"}
+
+    monkeypatch.setattr(transfer, "from_scratch", unmoved)
     assert judged(CLAIM["B-theorem-5.1"], Run(progress=False).sweep(cell, {"seed": [0]})).verdict == NOT_SHOWN
 
 

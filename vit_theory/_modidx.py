@@ -418,6 +418,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'vit_theory/association/training.py')},
             'vit_theory.association.transfer': { 'vit_theory.association.transfer.attentions': ( 'association/transfer.html#attentions',
                                                                                                  'vit_theory/association/transfer.py'),
+                                                 'vit_theory.association.transfer.best_rate': ( 'association/transfer.html#best_rate',
+                                                                                                'vit_theory/association/transfer.py'),
                                                  'vit_theory.association.transfer.fit_values': ( 'association/transfer.html#fit_values',
                                                                                                  'vit_theory/association/transfer.py'),
                                                  'vit_theory.association.transfer.from_scratch': ( 'association/transfer.html#from_scratch',
