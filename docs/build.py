@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import claims
 import click
 import nbformat
 from api import Package
@@ -28,6 +29,7 @@ CHAPTERS = {
     "images": "Images",
     "explore": "Explore",
 }
+RESULTS = ("11_verdicts", "12_coverage")  # notebooks that stand under Results: the list of all rows, and the map
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
 # Quarto's options of a cell (`#| echo: false`) as MyST-NB has them.
 TAGS = {
@@ -78,9 +80,10 @@ def dull(source):
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
     module = package.by_notebook.get(docname)
-    cells, title, lead = [], docname, ""
+    cells, title, lead, section = [], docname, "", ""
     for cell, exported in shown(path):
         if cell.cell_type == "markdown":
+            section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
             if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
                 download = f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`"
@@ -92,10 +95,17 @@ def convert(path, docname, package):
             options = re.findall(r"^#\|\s*(.*?)\s*$", cell.source, flags=re.M)
             cell.metadata["tags"] = [TAGS[option] for option in options if option in TAGS]
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
+            if "/" in docname and (card := re.search(r'^Card\("([\w.-]+)"\)$', cell.source, flags=re.M)):
+                label = f"card-{card[1]}"
+                package.claims.setdefault(card[1], (label, title, section))
+                cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
             if not cell.metadata["tags"] and dull(cell.source):
                 cell.metadata["tags"] = ["hide-input"]
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+                if text := output.get("data", {}).get("text/markdown"):
+                    text = re.sub(r"^> \*\*([\w.-]+)\*\* ·", r"> [**\1**](/claims/\1.md) ·", text)
+                    output["data"]["text/markdown"] = package.linkify(text, docname)
             if exported and module:
                 names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
                 targets = [f"({module.label(name)})=" for name in map("".join, names) if name in module.public]
@@ -120,19 +130,19 @@ def listing(pages):
     return "\n".join(f"- [{title}](/{name}) — {lead}" for name, title, lead in pages) + "\n"
 
 
-def results(folder):
-    """The tables of long runs with what made them; nothing when there is none."""
-    for path in sorted(folder.glob("*.csv")):
-        heading = path.stem.replace("_", " ").capitalize()
-        yield f"\n## {heading}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
-        if (source := path.with_suffix(".json")).exists():
-            yield f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
+def long_run(path):
+    """The table of a run that takes longer than a notebook may, with what made it -> (title, page)."""
+    title = path.stem.replace("_", " ").capitalize()
+    text = f"# {title}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
+    if (source := path.with_suffix(".json")).exists():
+        text += f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
+    return title, text
 
 
 def write_source(source):
     """All pages of the site, in `source`."""
     package = Package(ROOT, "vit_theory")
-    chapters, front = {}, None
+    chapters, front, results = {}, None, {}
 
     def write(name, text):
         path = source / name
@@ -150,6 +160,8 @@ def write_source(source):
         chapter, _, name = docname.rpartition("/")
         if docname == "index":
             front = page
+        elif docname in RESULTS:
+            results[docname] = page
         else:
             pages = chapters.setdefault(chapter, {"index": None, "pages": []})
             if name == "index":
@@ -172,9 +184,22 @@ def write_source(source):
     for name in ("CITATION.cff", "LICENSE"):  # the front page links to them, and to how to contribute
         shutil.copy(ROOT / name, source / name)
     write("CONTRIBUTING.md", "---\norphan: true\n---\n" + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    if tables := "".join(results(ROOT / "results")):
-        write("results.md", f"# Results\n\n{{.lead}}\nTables of runs that take longer than a notebook may.\n\n{tables}")
-        top.append("Results <results>")
+    # Results: the notebook that lists the rows is the front page of their pages, of the map and of the long tables.
+    (source / "claims").mkdir()
+    for id in claims.IDS:
+        write(f"claims/{id}.md", "\n".join(claims.page(id, package.claims[id])))
+    claims.pictures(source / "claims")
+    tables = {f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))}
+    for name, (_, text) in tables.items():
+        write(f"{name}.md", text)
+    first = results[RESULTS[0]]
+    listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
+    listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
+    below = [f"/{name}" for name in (*RESULTS[1:], *(f"claims/{id}" for id in claims.IDS), *tables)]
+    first["cells"] += notebook(listed, toctree(below, hidden=""))["cells"]
+    for name, page in results.items():
+        write(f"{name}.ipynb", json.dumps(page))
+    top.append(f"Results <{RESULTS[0]}>")
     modules = [module for module in package.modules.values() if module.public or module.forwarded]
     order = list(CHAPTERS)
     modules.sort(key=lambda module: order.index(chapter) if (chapter := module.chapter) in order else len(order))

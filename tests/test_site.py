@@ -10,6 +10,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 import pytest
 from browser import chromium, needs_chromium, served
 
+from vit_theory.claims import committed
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -67,6 +69,24 @@ def test_links_and_anchors(site):
     assert not broken, "\n".join(sorted(set(broken)))
 
 
+def test_every_claim_has_its_page(site):
+    """A row has a page that the list of all rows and its notebook link to, and that leads back; no page is of no row."""
+    ids = [row["id"] for row in committed("quick")]
+    assert {path.stem for path in (site / "claims").glob("*.html")} == set(ids)
+    text = {path: Page(path.read_text(encoding="utf-8")) for path in pages(site)}
+    listed = {target for _, target in text[site / "11_verdicts.html"].targets}
+    for id in ids:
+        own = site / "claims" / f"{id}.html"
+        assert f"claims/{id}.html" in listed, id
+        back = [target for _, target in text[own].targets if target.endswith(f"#card-{id.lower().replace('.', '-')}")]
+        assert back, f"{id}: its page does not say where it is explained"
+        notebook = (own.parent / back[0].partition("#")[0]).resolve()
+        assert f"../claims/{id}.html" in {target for _, target in text[notebook].targets}, (
+            f"{notebook.name} does not link to {id}"
+        )
+        assert any(target.startswith("https://arxiv.org/abs/") for _, target in text[own].targets), id
+
+
 # What a reader must not see: a formula left as text, or one that MathJax could not read.
 LOOK = r"""() => {
     const article = document.querySelector("article") || document.body;
@@ -117,10 +137,37 @@ def test_every_page_in_a_browser(site):
 
 @needs_chromium
 def test_search_and_dark_mode(site):
-    """The search finds a name of the package, and the theme follows the reader's system."""
+    """The search finds a name of the package, and first of all the page of a row; the theme follows the reader's system."""
     with served(site) as address, chromium() as browser:
         page = browser.new_page(color_scheme="dark")
-        page.goto(f"{address}/search.html?q=subplots")
-        page.wait_for_selector("#search-results li a")
-        assert "vit_theory.figures" in page.inner_text("#search-results")
+        for sought, found in (("subplots", "vit_theory.figures"), ("C-theorem-1", "C-theorem-1"), ("a-noise", "A-noise")):
+            page.goto(f"{address}/search.html?q={sought}")
+            page.wait_for_selector("#search-results li a")
+            page.wait_for_function("document.querySelector('#search-results p, .search-summary')?.textContent.includes('found')")
+            assert found in page.inner_text("#search-results"), sought
+            if "-" in sought:
+                assert page.inner_text("#search-results li a") == found
         assert page.get_attribute("html", "data-theme") == "dark"
+
+
+@needs_chromium
+def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
+    rows = committed("quick")
+    with served(site) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        page.goto(f"{address}/11_verdicts.html")
+        shown = page.locator("article tbody tr:visible")
+        assert shown.count() == len(rows)
+        page.select_option("[name=paper]", "C")
+        page.select_option("[name=kind]", "quoted")
+        page.fill("[name=text]", "theorem")
+        expected = [row["id"] for row in rows if row["paper"] == "C" and row["kind"] == "quoted"]
+        seen = [text.splitlines()[0] for text in shown.all_inner_texts()]
+        assert 0 < len(seen) < len(expected) and set(seen) <= set(expected)
+        page.goto(page.url)
+        assert [text.splitlines()[0] for text in shown.all_inner_texts()] == seen
+        page.fill("[name=text]", "no such words")
+        assert shown.count() == 0 and page.inner_text(".claims-filter output").startswith("0 of")
+        bare = browser.new_page(java_script_enabled=False)
+        bare.goto(f"{address}/11_verdicts.html?paper=C")
+        assert bare.locator("article tbody tr").count() == len(rows)
