@@ -106,6 +106,8 @@ def convert(path, docname, package):
                 if text := output.get("data", {}).get("text/markdown"):
                     text = re.sub(r"^> \*\*([\w.-]+)\*\* ·", r"> [**\1**](/claims/\1.md) ·", text)
                     output["data"]["text/markdown"] = package.linkify(text, docname)
+                if text := output.get("data", {}).get("text/html"):
+                    output["data"]["text/html"] = re.sub(r'(href="[\w/]+)\.ipynb"', r'\1.html"', text)
             if exported and module:
                 names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
                 targets = [f"({module.label(name)})=" for name in map("".join, names) if name in module.public]
@@ -187,7 +189,7 @@ def write_source(source):
     # Results: the notebook that lists the rows is the front page of their pages, of the map and of the long tables.
     (source / "claims").mkdir()
     for id in claims.IDS:
-        write(f"claims/{id}.md", "\n".join(claims.page(id, package.claims[id])))
+        write(f"claims/{id}.md", package.linkify("\n".join(claims.page(id, package.claims[id])), ""))
     claims.pictures(source / "claims")
     tables = {f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))}
     for name, (_, text) in tables.items():

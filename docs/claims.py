@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from vit_theory.claims import RUNS, VERDICTS, Card, committed, load_claims, measured
+from vit_theory.coverage import foundations
 from vit_theory.figures import to_svg
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,6 +72,9 @@ def page(id, place):
         yield "It cannot come out as " + "; nor as ".join(f"*{v}*: {plain(why)}" for v, why in row["cannot"].items()) + ".\n"
     yield f"## Figure\n\n```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
     yield f"**Figure.** {plain(row['measured'])} ({RUNS[run]})\n"
+    if below := foundations(id):
+        yield f"## Rests on\n\nAs [the map](/12_coverage.ipynb) of paper {row['paper']} has it:\n"
+        yield "".join(f"- {name}{': ' * bool(rows)}{', '.join(f'`{each}`' for each in rows)}\n" for name, rows in below.items())
     yield f"## Explained in\n\n- {{ref}}`{title}: {section} <{label}>`\n"
     commands = "\n".join(f"vit-theory {what}" for what in (f"reproduce {id}", f"reproduce {id} --scale full", f"show {id}"))
     yield f"## Run it yourself\n\n```bash\n{commands}\n```\n"

@@ -7,12 +7,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
+import nbformat
 import pytest
 from browser import chromium, needs_chromium, served
 
 from vit_theory.claims import committed
+from vit_theory.coverage import PLACES, draw_map
 
 ROOT = Path(__file__).resolve().parent.parent
+NBS = ROOT / "nbs"
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +47,8 @@ class Page(HTMLParser):
 
 
 def test_has_a_page_for_every_notebook_and_module(site):
-    for path in (ROOT / "nbs").rglob("*.ipynb"):
-        name = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
+    for path in NBS.rglob("*.ipynb"):
+        name = path.relative_toNBS.with_suffix("").as_posix()
         assert re.search(r"(^|/)[._]", name) or (site / f"{name}.html").exists(), name
     api = (site / "api" / "vit_theory.figures.html").read_text(encoding="utf-8")
     assert 'id="vit_theory.figures.subplots"' in api and "width of a panel, inches" in api
@@ -85,6 +88,15 @@ def test_every_claim_has_its_page(site):
             f"{notebook.name} does not link to {id}"
         )
         assert any(target.startswith("https://arxiv.org/abs/") for _, target in text[own].targets), id
+
+
+def test_the_maps_show_every_row_with_its_committed_verdict():
+    """The maps that the notebook has stored are those of today's evidence, and every row is on one of them."""
+    outputs = [output for cell in nbformat.read(NBS / "12_coverage.ipynb", 4).cells for output in cell.get("outputs", [])]
+    stored = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    assert stored == [draw_map(paper) for paper in PLACES], "stale: python tools/notebooks.py run nbs/12_coverage.ipynb"
+    for row in committed("full"):
+        assert f'aria-label="{row["id"]}: {row["verdict"]}"' in "".join(stored)
 
 
 # What a reader must not see: a formula left as text, or one that MathJax could not read.
