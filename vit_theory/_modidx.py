@@ -1053,6 +1053,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'vit_theory.explore.vit.vit_explorer': ( 'explore/vit.html#vit_explorer',
                                                                                  'vit_theory/explore/vit.py')},
             'vit_theory.figures': { 'vit_theory.figures.style': ('figures.html#style', 'vit_theory/figures.py'),
+                                    'vit_theory.figures.styled_classes': ('figures.html#styled_classes', 'vit_theory/figures.py'),
                                     'vit_theory.figures.subplots': ('figures.html#subplots', 'vit_theory/figures.py'),
                                     'vit_theory.figures.to_svg': ('figures.html#to_svg', 'vit_theory/figures.py')},
             'vit_theory.files': { 'vit_theory.files.commit': ('files.html#commit', 'vit_theory/files.py'),
