@@ -77,11 +77,23 @@ def dull(source):
     return bool(body) and all(map(skipped, body))
 
 
+def finding(cell, after, package, otherwise):
+    """What a picture shows, in words for those who do not see it: the first sentence of its caption, or what draws it says."""
+    if caption := re.match(r"\*\*Figure\.\*\*\s+(.+?\.)(?=\s|$)", after, flags=re.S):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", caption[1])  # links, emphasis, formulas: only their words
+        return " ".join(re.sub(r"[`${}\\]|\*\*|(?<!\w)\*(?=\w)", "", text).split())
+    for name in reversed(re.findall(r"\b((?:plot|draw|show)_\w+)\(", cell.source)):
+        for module in package.found.get(name, []):
+            return ast.get_docstring(package.modules[module].defined[name]).partition("\n")[0].partition(" ->")[0]
+    return otherwise
+
+
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
     module = package.by_notebook.get(docname)
     cells, title, lead, section = [], docname, "", ""
-    for cell, exported in shown(path):
+    every = list(shown(path))
+    for place, (cell, exported) in enumerate(every):
         if cell.cell_type == "markdown":
             section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
             if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
@@ -101,6 +113,9 @@ def convert(path, docname, package):
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
             if not cell.metadata["tags"] and dull(cell.source):
                 cell.metadata["tags"] = ["hide-input"]
+            after = every[place + 1][0].source if place + 1 < len(every) else ""
+            alt = finding(cell, after, package, f"Picture for {section or title}")
+            cell.metadata["mystnb"] = {"image": {"alt": alt}}
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
                 if text := output.get("data", {}).get("text/markdown"):
@@ -202,6 +217,8 @@ def write_source(source):
     for name, page in results.items():
         write(f"{name}.ipynb", json.dumps(page))
     top.append(f"Results <{RESULTS[0]}>")
+    shutil.make_archive(str(source / "notebooks"), "zip", source / "_notebooks")
+    write("about.md", "\n".join(claims.about()))
     modules = [module for module in package.modules.values() if module.public or module.forwarded]
     order = list(CHAPTERS)
     modules.sort(key=lambda module: order.index(chapter) if (chapter := module.chapter) in order else len(order))
@@ -209,7 +226,7 @@ def write_source(source):
         write(f"api/{module.name}.md", package.linkify("\n".join(module.page()), module.notebook or ""))
     entries = listing((f"api/{module.name}", module.name, module.doc.partition("\n")[0]) for module in modules)
     write("api/index.md", "# API\n\n" + entries + "\n" + toctree([f"/api/{module.name}" for module in modules], hidden=""))
-    top.append("API <api/index>")
+    top += ["API <api/index>", "About <about>"]
     front = front or notebook("# vit_theory")
     front["cells"] += notebook(toctree(top, hidden=""))["cells"]
     write("index.ipynb", json.dumps(front))

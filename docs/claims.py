@@ -87,3 +87,22 @@ def pictures(folder):
     for claim in load_claims():
         run, _ = study(Card(claim.id))
         (folder / f"{claim.id}.svg").write_text(to_svg(claim.figure(measured(claim.id, run))), encoding="utf-8")
+
+
+def people(authors):
+    return " and ".join(each.get("name") or f"{each['given-names']} {each['family-names']}" for each in authors)
+
+
+def about():
+    """How to cite the project and the papers, from CITATION.cff, and what can be downloaded."""
+    own = CITATION
+    yield f"# About\n\n{{.lead}}\n{own['abstract']}\n\n## Cite this\n\n{own['message']} ({{download}}`CITATION.cff`)\n"
+    entry = {"title": own["title"], "author": people(own["authors"]), "version": own["version"]}
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items())
+    yield f"```bibtex\n@software{{vit_theory,\n{lines}\n}}\n```\n"
+    yield "## Papers\n\n[Notation](/00_notation.ipynb) says what their letters and words mean, and where the papers clash.\n"
+    for letter, paper in PAPERS.items():
+        by, place = people(paper["authors"]).replace(" and ", ", "), paper["notes"].partition(", ")[2] or "preprint"
+        yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {place}\n"
+    yield "Their [claims](/11_verdicts.ipynb) and [maps](/12_coverage.ipynb) are on pages of their own.\n"
+    yield "## Downloads\n\n- {download}`All notebooks <notebooks.zip>`\n- {download}`License <LICENSE>`\n"

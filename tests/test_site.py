@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
@@ -35,10 +36,12 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.targets = set(), []
+        self.ids, self.targets, self.alts = set(), [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
+        if tag == "img":
+            self.alts.append(dict(attributes).get("alt", ""))
         for name, value in attributes:
             if name == "id" or (name == "name" and tag == "a"):
                 self.ids.add(value)
@@ -70,6 +73,20 @@ def test_links_and_anchors(site):
                 elif anchor and file.suffix == ".html" and unquote(anchor) not in found[file].ids:
                     broken.append(f"{path.name}: no such anchor: {target}")
     assert not broken, "\n".join(sorted(set(broken)))
+
+
+def test_pictures_say_what_they_show_and_formulas_load_only_where_they_are(site):
+    for path in pages(site):
+        text = path.read_text(encoding="utf-8")
+        for alt in Page(text).alts:
+            assert " " in alt and not re.search(r"_images|\.(png|svg)\b|[0-9a-f]{32}", alt), f"{path.name}: {alt!r}"
+        assert ("tex-svg-full.js" in text) == ('class="math' in text), path.name
+
+
+def test_all_notebooks_are_in_the_archive(site):
+    (archive,) = site.rglob("notebooks.zip")
+    held = {name for name in zipfile.ZipFile(archive).namelist() if name.endswith(".ipynb")}
+    assert held == {path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb") if not re.search(r"/[._]", path.as_posix())}
 
 
 def test_every_claim_has_its_page(site):
