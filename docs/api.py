@@ -9,6 +9,8 @@ import tokenize
 from collections import defaultdict
 from pathlib import Path
 
+from claims import IDS
+
 
 class Module:
     """One module: its public names, where they come from, and the comments beside their parameters."""
@@ -99,6 +101,7 @@ class Package:
         paths = sorted(path for path in (root / name).rglob("*.py") if path.name != "_modidx.py")
         self.modules = {module.name: module for module in (Module(path, root) for path in paths)}
         self.by_notebook = {module.notebook: module for module in self.modules.values() if module.notebook}
+        self.claims = {}  # id of a row -> where a notebook shows its card: (label, title of the page, title of the section)
         self.found = defaultdict(list)
         for module in self.modules.values():
             for public in module.public:
@@ -106,6 +109,8 @@ class Package:
 
     def link(self, name, notebook):
         """A name as a link to its entry: of this notebook first, then of its chapter, of a shared module, or the only one."""
+        if name in IDS:
+            return f"[`{name}`](/claims/{name}.md)"
         chapter = f"vit_theory.{notebook.split('/')[0]}."
 
         def distance(module):
@@ -120,5 +125,5 @@ class Package:
     def linkify(self, text, notebook):
         """Names in backticks become links; code blocks, headings, formulas and links stay as they are."""
         parts = re.split(r"(^```.*?^```|^#[^\n]*$|\$\$.*?\$\$|\[[^\]]*\]\([^)]*\))", text, flags=re.S | re.M)
-        code = re.compile(r"(?<![`}\w])`(\w+)(\(\))?`(?!`)")
+        code = re.compile(r"(?<![`}\w])`([\w.-]+)(\(\))?`(?!`)")
         return "".join(part if i % 2 else code.sub(lambda m: self.link(m[1], notebook), part) for i, part in enumerate(parts))

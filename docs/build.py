@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import claims
 import click
 import nbformat
 from api import Package
@@ -28,6 +29,7 @@ CHAPTERS = {
     "images": "Images",
     "explore": "Explore",
 }
+RESULTS = ("11_verdicts", "12_coverage")  # notebooks that stand under Results: the list of all rows, and the map
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
 # Quarto's options of a cell (`#| echo: false`) as MyST-NB has them.
 TAGS = {
@@ -75,12 +77,25 @@ def dull(source):
     return bool(body) and all(map(skipped, body))
 
 
+def finding(cell, after, package, otherwise):
+    """What a picture shows, in words for those who do not see it: the first sentence of its caption, or what draws it says."""
+    if caption := re.match(r"\*\*Figure\.\*\*\s+(.+?\.)(?=\s|$)", after, flags=re.S):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", caption[1])  # links, emphasis, formulas: only their words
+        return " ".join(re.sub(r"[`${}\\]|\*\*|(?<!\w)\*(?=\w)", "", text).split())
+    for name in reversed(re.findall(r"\b((?:plot|draw|show)_\w+)\(", cell.source)):
+        for module in package.found.get(name, []):
+            return ast.get_docstring(package.modules[module].defined[name]).partition("\n")[0].partition(" ->")[0]
+    return otherwise
+
+
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
     module = package.by_notebook.get(docname)
-    cells, title, lead = [], docname, ""
-    for cell, exported in shown(path):
+    cells, title, lead, section = [], docname, "", ""
+    every = list(shown(path))
+    for place, (cell, exported) in enumerate(every):
         if cell.cell_type == "markdown":
+            section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
             if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
                 download = f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`"
@@ -92,10 +107,22 @@ def convert(path, docname, package):
             options = re.findall(r"^#\|\s*(.*?)\s*$", cell.source, flags=re.M)
             cell.metadata["tags"] = [TAGS[option] for option in options if option in TAGS]
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
+            if "/" in docname and (card := re.search(r'^Card\("([\w.-]+)"\)$', cell.source, flags=re.M)):
+                label = f"card-{card[1]}"
+                package.claims.setdefault(card[1], (label, title, section))
+                cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
             if not cell.metadata["tags"] and dull(cell.source):
                 cell.metadata["tags"] = ["hide-input"]
+            after = every[place + 1][0].source if place + 1 < len(every) else ""
+            alt = finding(cell, after, package, f"Picture for {section or title}")
+            cell.metadata["mystnb"] = {"image": {"alt": alt}}
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+                if text := output.get("data", {}).get("text/markdown"):
+                    text = re.sub(r"^> \*\*([\w.-]+)\*\* ·", r"> [**\1**](/claims/\1.md) ·", text)
+                    output["data"]["text/markdown"] = package.linkify(text, docname)
+                if text := output.get("data", {}).get("text/html"):
+                    output["data"]["text/html"] = re.sub(r'(href="[\w/]+)\.ipynb"', r'\1.html"', text)
             if exported and module:
                 names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
                 targets = [f"({module.label(name)})=" for name in map("".join, names) if name in module.public]
@@ -120,19 +147,19 @@ def listing(pages):
     return "\n".join(f"- [{title}](/{name}) — {lead}" for name, title, lead in pages) + "\n"
 
 
-def results(folder):
-    """The tables of long runs with what made them; nothing when there is none."""
-    for path in sorted(folder.glob("*.csv")):
-        heading = path.stem.replace("_", " ").capitalize()
-        yield f"\n## {heading}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
-        if (source := path.with_suffix(".json")).exists():
-            yield f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
+def long_run(path):
+    """The table of a run that takes longer than a notebook may, with what made it -> (title, page)."""
+    title = path.stem.replace("_", " ").capitalize()
+    text = f"# {title}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
+    if (source := path.with_suffix(".json")).exists():
+        text += f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
+    return title, text
 
 
 def write_source(source):
     """All pages of the site, in `source`."""
     package = Package(ROOT, "vit_theory")
-    chapters, front = {}, None
+    chapters, front, results = {}, None, {}
 
     def write(name, text):
         path = source / name
@@ -150,6 +177,8 @@ def write_source(source):
         chapter, _, name = docname.rpartition("/")
         if docname == "index":
             front = page
+        elif docname in RESULTS:
+            results[docname] = page
         else:
             pages = chapters.setdefault(chapter, {"index": None, "pages": []})
             if name == "index":
@@ -172,9 +201,24 @@ def write_source(source):
     for name in ("CITATION.cff", "LICENSE"):  # the front page links to them, and to how to contribute
         shutil.copy(ROOT / name, source / name)
     write("CONTRIBUTING.md", "---\norphan: true\n---\n" + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    if tables := "".join(results(ROOT / "results")):
-        write("results.md", f"# Results\n\n{{.lead}}\nTables of runs that take longer than a notebook may.\n\n{tables}")
-        top.append("Results <results>")
+    # Results: the notebook that lists the rows is the front page of their pages, of the map and of the long tables.
+    (source / "claims").mkdir()
+    for id in claims.IDS:
+        write(f"claims/{id}.md", package.linkify("\n".join(claims.page(id, package.claims[id])), ""))
+    claims.pictures(source / "claims")
+    tables = {f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))}
+    for name, (_, text) in tables.items():
+        write(f"{name}.md", text)
+    first = results[RESULTS[0]]
+    listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
+    listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
+    below = [f"/{name}" for name in (*RESULTS[1:], *(f"claims/{id}" for id in claims.IDS), *tables)]
+    first["cells"] += notebook(listed, toctree(below, hidden=""))["cells"]
+    for name, page in results.items():
+        write(f"{name}.ipynb", json.dumps(page))
+    top.append(f"Results <{RESULTS[0]}>")
+    shutil.make_archive(str(source / "notebooks"), "zip", source / "_notebooks")
+    write("about.md", "\n".join(claims.about()))
     modules = [module for module in package.modules.values() if module.public or module.forwarded]
     order = list(CHAPTERS)
     modules.sort(key=lambda module: order.index(chapter) if (chapter := module.chapter) in order else len(order))
@@ -182,7 +226,7 @@ def write_source(source):
         write(f"api/{module.name}.md", package.linkify("\n".join(module.page()), module.notebook or ""))
     entries = listing((f"api/{module.name}", module.name, module.doc.partition("\n")[0]) for module in modules)
     write("api/index.md", "# API\n\n" + entries + "\n" + toctree([f"/api/{module.name}" for module in modules], hidden=""))
-    top.append("API <api/index>")
+    top += ["API <api/index>", "About <about>"]
     front = front or notebook("# vit_theory")
     front["cells"] += notebook(toctree(top, hidden=""))["cells"]
     write("index.ipynb", json.dumps(front))

@@ -16,7 +16,7 @@ version = release = settings["version"]
 
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.mathjax"]
 exclude_patterns = ["_notebooks"]
-myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "dollarmath", "fieldlist"]
+myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath", "fieldlist"]
 myst_dmath_double_inline = True
 myst_heading_anchors = 4
 # Notebooks may go from a title to a small heading.
@@ -36,6 +36,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["claims.js"]
 html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sphinx = False

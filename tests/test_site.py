@@ -3,14 +3,20 @@
 import re
 import subprocess
 import sys
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
+import nbformat
 import pytest
 from browser import chromium, needs_chromium, served
 
+from vit_theory.claims import committed
+from vit_theory.coverage import PLACES, draw_map
+
 ROOT = Path(__file__).resolve().parent.parent
+NBS = ROOT / "nbs"
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +36,12 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.targets = set(), []
+        self.ids, self.targets, self.alts = set(), [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
+        if tag == "img":
+            self.alts.append(dict(attributes).get("alt", ""))
         for name, value in attributes:
             if name == "id" or (name == "name" and tag == "a"):
                 self.ids.add(value)
@@ -42,8 +50,8 @@ class Page(HTMLParser):
 
 
 def test_has_a_page_for_every_notebook_and_module(site):
-    for path in (ROOT / "nbs").rglob("*.ipynb"):
-        name = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
+    for path in NBS.rglob("*.ipynb"):
+        name = path.relative_toNBS.with_suffix("").as_posix()
         assert re.search(r"(^|/)[._]", name) or (site / f"{name}.html").exists(), name
     api = (site / "api" / "vit_theory.figures.html").read_text(encoding="utf-8")
     assert 'id="vit_theory.figures.subplots"' in api and "width of a panel, inches" in api
@@ -65,6 +73,47 @@ def test_links_and_anchors(site):
                 elif anchor and file.suffix == ".html" and unquote(anchor) not in found[file].ids:
                     broken.append(f"{path.name}: no such anchor: {target}")
     assert not broken, "\n".join(sorted(set(broken)))
+
+
+def test_pictures_say_what_they_show_and_formulas_load_only_where_they_are(site):
+    for path in pages(site):
+        text = path.read_text(encoding="utf-8")
+        for alt in Page(text).alts:
+            assert " " in alt and not re.search(r"_images|\.(png|svg)\b|[0-9a-f]{32}", alt), f"{path.name}: {alt!r}"
+        assert ("tex-svg-full.js" in text) == ('class="math' in text), path.name
+
+
+def test_all_notebooks_are_in_the_archive(site):
+    (archive,) = site.rglob("notebooks.zip")
+    held = {name for name in zipfile.ZipFile(archive).namelist() if name.endswith(".ipynb")}
+    assert held == {path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb") if not re.search(r"/[._]", path.as_posix())}
+
+
+def test_every_claim_has_its_page(site):
+    """A row has a page that the list of all rows and its notebook link to, and that leads back; no page is of no row."""
+    ids = [row["id"] for row in committed("quick")]
+    assert {path.stem for path in (site / "claims").glob("*.html")} == set(ids)
+    text = {path: Page(path.read_text(encoding="utf-8")) for path in pages(site)}
+    listed = {target for _, target in text[site / "11_verdicts.html"].targets}
+    for id in ids:
+        own = site / "claims" / f"{id}.html"
+        assert f"claims/{id}.html" in listed, id
+        back = [target for _, target in text[own].targets if target.endswith(f"#card-{id.lower().replace('.', '-')}")]
+        assert back, f"{id}: its page does not say where it is explained"
+        notebook = (own.parent / back[0].partition("#")[0]).resolve()
+        assert f"../claims/{id}.html" in {target for _, target in text[notebook].targets}, (
+            f"{notebook.name} does not link to {id}"
+        )
+        assert any(target.startswith("https://arxiv.org/abs/") for _, target in text[own].targets), id
+
+
+def test_the_maps_show_every_row_with_its_committed_verdict():
+    """The maps that the notebook has stored are those of today's evidence, and every row is on one of them."""
+    outputs = [output for cell in nbformat.read(NBS / "12_coverage.ipynb", 4).cells for output in cell.get("outputs", [])]
+    stored = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    assert stored == [draw_map(paper) for paper in PLACES], "stale: python tools/notebooks.py run nbs/12_coverage.ipynb"
+    for row in committed("full"):
+        assert f'aria-label="{row["id"]}: {row["verdict"]}"' in "".join(stored)
 
 
 # What a reader must not see: a formula left as text, or one that MathJax could not read.
@@ -117,10 +166,37 @@ def test_every_page_in_a_browser(site):
 
 @needs_chromium
 def test_search_and_dark_mode(site):
-    """The search finds a name of the package, and the theme follows the reader's system."""
+    """The search finds a name of the package, and first of all the page of a row; the theme follows the reader's system."""
     with served(site) as address, chromium() as browser:
         page = browser.new_page(color_scheme="dark")
-        page.goto(f"{address}/search.html?q=subplots")
-        page.wait_for_selector("#search-results li a")
-        assert "vit_theory.figures" in page.inner_text("#search-results")
+        for sought, found in (("subplots", "vit_theory.figures"), ("C-theorem-1", "C-theorem-1"), ("a-noise", "A-noise")):
+            page.goto(f"{address}/search.html?q={sought}")
+            page.wait_for_selector("#search-results li a")
+            page.wait_for_function("document.querySelector('#search-results p, .search-summary')?.textContent.includes('found')")
+            assert found in page.inner_text("#search-results"), sought
+            if "-" in sought:
+                assert page.inner_text("#search-results li a") == found
         assert page.get_attribute("html", "data-theme") == "dark"
+
+
+@needs_chromium
+def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
+    rows = committed("quick")
+    with served(site) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        page.goto(f"{address}/11_verdicts.html")
+        shown = page.locator("article tbody tr:visible")
+        assert shown.count() == len(rows)
+        page.select_option("[name=paper]", "C")
+        page.select_option("[name=kind]", "quoted")
+        page.fill("[name=text]", "theorem")
+        expected = [row["id"] for row in rows if row["paper"] == "C" and row["kind"] == "quoted"]
+        seen = [text.splitlines()[0] for text in shown.all_inner_texts()]
+        assert 0 < len(seen) < len(expected) and set(seen) <= set(expected)
+        page.goto(page.url)
+        assert [text.splitlines()[0] for text in shown.all_inner_texts()] == seen
+        page.fill("[name=text]", "no such words")
+        assert shown.count() == 0 and page.inner_text(".claims-filter output").startswith("0 of")
+        bare = browser.new_page(java_script_enabled=False)
+        bare.goto(f"{address}/11_verdicts.html?paper=C")
+        assert bare.locator("article tbody tr").count() == len(rows)

@@ -67,6 +67,7 @@ def execute(path):
         resources={"metadata": {"path": str(path.parent)}},
         record_timing=False,
         coalesce_streams=True,  # how many pieces a text comes in depends on the machine's mood
+        extra_arguments=["--InlineBackend.figure_formats=retina"],  # twice the points, shown at the same size
     ).execute(env={**os.environ, **KERNEL})
     for cell in nb.cells:
         if cell.cell_type == "code":

@@ -6,16 +6,20 @@
 __all__ = ['STYLE', 'COLORS', 'style', 'subplots', 'to_svg']
 
 # %% ../nbs/08_figures.ipynb #73b23793
+import functools
 from contextlib import contextmanager
 from io import BytesIO
+from typing import Any
 
 # %% ../nbs/08_figures.ipynb #2ec359be
 STYLE = {
     "figure.dpi": 100,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
-    "font.size": 9,
+    "font.size": 8,
     "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "legend.fontsize": 7.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -48,6 +52,30 @@ def style():
     with mpl.rc_context(STYLE):
         yield
 
+# %% ../nbs/08_figures.ipynb #7525cdd3
+@functools.cache
+def styled_classes() -> tuple[type, type]:
+    "matplotlib's Figure and Axes, with methods that work in the project's style whenever they are called."
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    def styled(kind, names, **defaults):
+        def within(method, **given):
+            @functools.wraps(method)
+            def call(*args, **options):
+                with style():
+                    return method(*args, **given | options)
+
+            return call
+
+        methods = {name: within(getattr(kind, name)) for name in names.split()}
+        methods |= {name: within(getattr(kind, name), **given) for name, given in defaults.items()}
+        return type(kind.__name__, (kind,), methods)
+
+    axes = styled(Axes, "set_title legend text annotate imshow tick_params set_xticks set_yticks")
+    figure = styled(Figure, "draw legend text colorbar suptitle supxlabel supylabel", add_subplot={"axes_class": axes})
+    return figure, axes
+
 # %% ../nbs/08_figures.ipynb #2640116b
 def subplots(
     rows: int = 1,  # rows of panels
@@ -56,11 +84,12 @@ def subplots(
     height: float = 2.6,  # height of a panel, inches
     **options,  # passed on to `plt.subplots`
 ):
-    "A new figure in the project's style with `rows` by `columns` panels -> (figure, axes)."
+    "A new figure with `rows` by `columns` panels, in the project's style until it is drawn -> (figure, axes)."
     import matplotlib.pyplot as plt
 
+    size: dict[str, Any] = {"figsize": (width * columns, height * rows), "layout": "constrained"}
     with style():
-        figure, axes = plt.subplots(rows, columns, figsize=(width * columns, height * rows), layout="constrained", **options)
+        figure, axes = plt.subplots(rows, columns, FigureClass=styled_classes()[0], **size | options)
         plt.close(figure)
     return figure, axes
 

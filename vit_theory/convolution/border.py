@@ -72,12 +72,12 @@ def plot_border(
     look = {"border, as printed": ("red", 20.0), "inside, as printed": ("blue", 1e-8), "with zero sink": ("green", 1e-10)}
     for (part, (color, height)), shift in zip(look.items(), (-0.2, 0, 0.2), strict=True):
         ax.semilogy(x + shift, data.error.sel(part=part).max("seed") + 1e-18, "o", color=COLORS[color])
-        ax.text(3.4, height, part, color=COLORS[color], fontsize=7, ha="right")
+        ax.text(3.4, height, part, color=COLORS[color], ha="right")
     ax.semilogy(x - 0.2, data.bound.max("seed"), "_", color=COLORS["black"], ms=10)
-    ax.text(3.4, 1e4, "bars: least possible, repeated patch", fontsize=7, ha="right")
+    ax.text(3.4, 1e4, "bars: least possible, repeated patch", ha="right")
     threshold(ax, WRONG, "")
     threshold(ax, EXACT, "")
-    ax.set_xticks(x, data.kernel.values, rotation=20, ha="right", fontsize=7)
+    ax.set_xticks(x, data.kernel.values, rotation=20, ha="right")
     ax.set(ylabel="largest error", ylim=(1e-19, 1e6))
     return figure
 

@@ -124,8 +124,8 @@ def plot_relative_encodings(
     for e in range(data.sizes["scheme"]):
         for g in range(data.sizes["grid"]):
             value = float(data.off[e, g])
-            ax.text(g, e, "one-hot" if value <= EXACT else f"{value:.2f}", ha="center", va="center", fontsize=8)
-    ax.set_yticks(range(data.sizes["scheme"]), data.scheme.values, fontsize=8)
+            ax.text(g, e, "one-hot" if value <= EXACT else f"{value:.2f}", ha="center", va="center")
+    ax.set_yticks(range(data.sizes["scheme"]), data.scheme.values)
     ax.set_xticks(range(data.sizes["grid"]), [f"{G} x {G}" for G in data.grid.values])
     ax.set(xlabel="patches in the image", title="weight that misses the target")
     ax.grid(False)
@@ -253,7 +253,7 @@ def plot_absolute_encodings(
             ax.semilogy([x] * data.sizes["seed"], part[name] + 1e-18, "o", color=color, ms=3)
     for ax, title in zip(axes, ("weight that misses the target", "relative error of the layer"), strict=True):
         threshold(ax, EXACT)
-        ax.set_xticks(range(len(arms)), [f"{e[:4]}., {r}, {i}" for e, r, i in arms], rotation=60, ha="right", fontsize=7)
+        ax.set_xticks(range(len(arms)), [f"{e[:4]}., {r}, {i}" for e, r, i in arms], rotation=60, ha="right")
         ax.set(title=title, ylim=(1e-19, 1e3))
     return figure
 

@@ -127,8 +127,8 @@ def plot_lemma_2(
     finite = data.isel(gap=slice(0, -1))
     ax.semilogy(finite.gap, finite.missed, "o", color=COLORS["blue"])
     ax.axhline(1 - 1 / N, color=COLORS["red"], ls="--")
-    ax.text(33, 2, "no target: average of all patches", color=COLORS["red"], fontsize=8, ha="right")
-    ax.text(2, 1e-12, "target exists\nline: (N−1)/(e$^M$+N−1)", color=COLORS["blue"], fontsize=8)
+    ax.text(33, 2, "no target: average of all patches", color=COLORS["red"], ha="right")
+    ax.text(2, 1e-12, "target exists\nline: (N−1)/(e$^M$+N−1)", color=COLORS["blue"])
     ax.set(xlabel="logit gap M", ylabel="weight off the target", title=f"{N} patches, nine offsets", ylim=(1e-14, 20))
     return figure
 
@@ -240,7 +240,7 @@ def show(
     low, high = limits or (values.min(), values.max())
     shown = ax.imshow(np.clip((values - low) / max(high - low, 1e-300), 0, 1), cmap=cmap, vmin=0, vmax=1)
     ax.set(xticks=[], yticks=[])
-    ax.set_title(title, fontsize=8)
+    ax.set_title(title)
     ax.grid(False)
     return shown
 
@@ -258,7 +258,7 @@ def plot_errors(
         lines[0].set_label("zero padding" if border == "zeros" else "circular padding")
     threshold(ax, EXACT)
     ax.set(ylabel="largest error", ylim=(1e-19, 1), title="every seed (0 at 1e-18)")
-    ax.legend(fontsize=7, loc="upper right", ncols=2)
+    ax.legend(loc="upper right", ncols=2)
 
 
 def threshold(
@@ -268,7 +268,7 @@ def threshold(
 ):
     "A dashed line at what the criterion allows."
     ax.axhline(value, color=COLORS["red"], ls="--", lw=0.8)
-    ax.annotate(text, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=COLORS["red"], fontsize=7)
+    ax.annotate(text, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=COLORS["red"])
 
 # %% ../../nbs/convolution/04_exactness.ipynb #05da8600
 def plot_theorem_1(
@@ -296,7 +296,7 @@ def plot_theorem_1(
         worst.semilogy(data.kernel + shift, errors + 1e-18, "o", markersize=3, color=COLORS[color], label=words)
     threshold(worst, EXACT)
     worst.set(ylim=(1e-19, 1), xlabel="kernel K", ylabel="largest error", xticks=data.kernel.values)
-    worst.legend(fontsize=7, loc="upper left", ncols=2)
+    worst.legend(loc="upper left", ncols=2)
     return figure
 
 # %% ../../nbs/convolution/04_exactness.ipynb #0f127d9a
@@ -441,7 +441,7 @@ def plot_corollary_4(
         ax.plot(part.kernel[~odd], part.heads[~odd], "o", color=COLORS["blue"], mfc="white", label="even K")
         ax.set(title=f"P = {P}: shaded 2 to 2P+1", xlabel="kernel K", yticks=[1, 4, 9, 16, 25], ylim=(0, 27))
     axes[0].set_ylabel("heads")
-    axes[-1].legend(fontsize=7, loc="lower right")
+    axes[-1].legend(loc="lower right")
     return figure
 
 # %% ../../nbs/convolution/04_exactness.ipynb #b7a9b1f5

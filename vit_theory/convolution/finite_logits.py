@@ -160,13 +160,13 @@ def plot_finite(
     figure, axes = subplots(1, 2, width=3.3, height=2.6)
     for name, color, height in (("worst", "red", 1.04), ("natural", "blue", 0.5)):
         axes[0].plot(data.M, data[name], "o-", ms=3, color=COLORS[color])
-        axes[0].text(16, height, "worst image" if name == "worst" else "real images", color=COLORS[color], ha="right", fontsize=8)
+        axes[0].text(16, height, "worst image" if name == "worst" else "real images", color=COLORS[color], ha="right")
     axes[0].axhline(1, color="0.5", ls="--", lw=0.8, zorder=0)
     axes[0].set(xlabel="logit gap M", ylabel="error / bound", ylim=(0, 1.2), title="the bound (dashed) is attained")
     axes[1].semilogy(data.M, data.error, "o", ms=3, color=COLORS["blue"])
     tail = data.error.sel(M=16).mean()
     axes[1].semilogy(data.M, tail * np.exp(16 - data.M), color="0.6", zorder=0)
-    axes[1].text(1.2, float(tail) * 1e3, "line: e$^{-M}$", color="0.4", fontsize=8)
+    axes[1].text(1.2, float(tail) * 1e3, "line: e$^{-M}$", color="0.4")
     axes[1].set(xlabel="logit gap M", ylabel="largest error (pixels 0 to 1)", title="real images, every seed")
     return figure
 
@@ -244,7 +244,7 @@ def plot_one_head_more(
     for name, color, label, height in (("without", "red", "9 heads", 3.0), ("with_extra", "blue", "10 heads", 1e-13)):
         lines = np.maximum(data[name].stack(line=("padding", "seed")), 1e-17)
         axes[0].semilogy(data.M, lines, "o-", ms=3, color=COLORS[color])
-        axes[0].text(16, height, label, color=COLORS[color], ha="right", fontsize=8)
+        axes[0].text(16, height, label, color=COLORS[color], ha="right")
     for value in (SAME, APART):
         axes[0].axhline(value, color=COLORS["red"], ls="--", lw=0.8)
     axes[0].set(xlabel="logit gap M", ylabel="relative error", title="every seed and padding", ylim=(1e-17, 100))
@@ -253,7 +253,7 @@ def plot_one_head_more(
     for name, (color, label) in lines.items():
         axes[1].semilogy(data.M, data[name].mean("seed"), "o-", ms=3, color=COLORS[color], label=label)
     axes[1].set(xlabel="logit gap M", ylabel="largest gradient", title="what can still learn")
-    axes[1].legend(fontsize=7, loc="lower left")
+    axes[1].legend(loc="lower left")
     return figure
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #8f13542f

@@ -299,8 +299,8 @@ def plot_patch_heads(
     axes[0].imshow(minimum, cmap="viridis", vmin=0, vmax=10, aspect="auto")
     for (p, k), value in np.ndenumerate(minimum.values):
         if not math.isnan(value):
-            axes[0].text(k, p, f"{value:.0f}", ha="center", va="center", color="black", fontsize=7)
-    axes[0].set_xticks(range(data.sizes["kernel"]), data.kernel.values, fontsize=7)
+            axes[0].text(k, p, f"{value:.0f}", ha="center", va="center", color="black")
+    axes[0].set_xticks(range(data.sizes["kernel"]), data.kernel.values)
     axes[0].set_yticks(range(data.sizes["patch"]), data.patch.values)
     axes[0].set(title="exact minimum of heads (least of seeds)", xlabel="kernel K, up to 2P+1", ylabel="patch P")
     axes[0].grid(False)
@@ -394,15 +394,15 @@ def plot_head_count(
     axes[0].plot(data.paper, y, "o", mfc="none", color=COLORS["red"], label="paper's formula")
     axes[0].plot(data.offsets, y, "|", color=COLORS["black"], ms=9, label="offsets (construction)")
     axes[0].plot(data.minimum, y, "o", color=COLORS["blue"], ms=4, label="exact minimum")
-    axes[0].set_yticks(y, data.case.values, fontsize=7)
+    axes[0].set_yticks(y, data.case.values)
     axes[0].set(xlabel="heads", title="named cases", ylim=(len(y) - 0.5, -3))
-    axes[0].legend(fontsize=7, loc="upper right")
+    axes[0].legend(loc="upper right")
     for ax, channels in zip(axes[1:], data.channels.values, strict=True):
         most, paper = data.needed.sel(channels=channels).max("seed"), data.formula
         ax.imshow(most / paper, cmap="Blues_r", vmin=0, vmax=2, aspect="auto")
         for (k, p), value in np.ndenumerate(most.values):
             bold = "bold" if value != paper[k, p] else "normal"
-            ax.text(p, k, f"{value} / {int(paper[k, p])}", ha="center", va="center", fontsize=6.5, weight=bold)
+            ax.text(p, k, f"{value} / {int(paper[k, p])}", ha="center", va="center", fontsize="small", weight=bold)
         ax.set_xticks(range(data.sizes["patch"]), data.patch.values)
         ax.set_yticks(range(data.sizes["kernel"]), data.kernel.values)
         words = "one channel" if channels == "one" else "K channels"
@@ -497,7 +497,7 @@ def plot_head_width(
     for name, color, height in (("error", "blue", 1e-12), ("without", "red", 8.0)):
         axes[1].loglog(data.width, data[name] + 1e-18, "o", color=COLORS[color], ms=3)
         words = "all heads" if name == "error" else "the last head missing"
-        axes[1].text(float(data.width.min()), height, words, color=COLORS[color], fontsize=8)
+        axes[1].text(float(data.width.min()), height, words, color=COLORS[color])
     for value in (SAME, APART):
         axes[1].axhline(value, color=COLORS["red"], ls="--", lw=0.8)
     axes[1].set(xlabel="width of a head", ylabel="relative error", ylim=(1e-19, 1e3), title="every seed")

@@ -147,10 +147,10 @@ def plot_trained_heads(
         floor = part["floor"].where(part["floor"] > 1e-12)
         ax.semilogy(x, floor, "_", color=COLORS["orange"], ms=12, label="least with positions only" if s == 0 else None)
     ax.axhline(REACHED, color=COLORS["red"], ls="--", lw=0.8)
-    ax.text(float(data.heads.max()) + 0.45, REACHED * 1.1, "reached", color=COLORS["red"], fontsize=7, ha="right")
+    ax.text(float(data.heads.max()) + 0.45, REACHED * 1.1, "reached", color=COLORS["red"], ha="right")
     ax.set(xlabel="heads", ylabel="relative error on new images", xticks=data.heads.values, ylim=(1e-5, 30))
     ax.set(xlim=(float(data.heads.min()) - 0.5, float(data.heads.max()) + 0.5))
-    ax.legend(fontsize=7, loc="upper center", ncols=3)
+    ax.legend(loc="upper center", ncols=3)
     return figure
 
 # %% ../../nbs/convolution/10_trained_heads.ipynb #0fab6dba

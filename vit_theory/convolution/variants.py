@@ -127,7 +127,7 @@ def plot_stride(
     for (p, s), step in np.ndenumerate(data.step.values):
         least, most = int(data.least[p, s]), int(data.most[p, s])
         text = "exact" if step == 1 else f"{least} or {most}\n×{step**2}"
-        ax.text(s, p, text, ha="center", va="center", fontsize=7)
+        ax.text(s, p, text, ha="center", va="center")
     ax.set_xticks(range(data.sizes["stride"]), data.stride.values)
     ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
     ax.set(xlabel="stride s", ylabel="patch P", title="red: without surplus outputs a layer must err")
@@ -207,7 +207,7 @@ def plot_dilation(
     axes[0].plot(data.dilation, data.paper, "--", color=COLORS["red"], label="formula with K")
     axes[0].plot(data.dilation, data.heads.max(("border", "seed")), "o", color=COLORS["blue"], label="construction")
     axes[0].set(xlabel="dilation t", ylabel="heads", title="K = 3, P = 4", ylim=(0, 46))
-    axes[0].legend(fontsize=7, loc="upper left")
+    axes[0].legend(loc="upper left")
     plot_errors(axes[1], data, "dilation")
     axes[1].set(xlabel="dilation t")
     return figure

@@ -109,7 +109,7 @@ def plot_positional(
     axes[1].axhline(float(study.chance.mean()), color="0.4", linestyle=":", label="chance")
     axes[0].set(ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
     axes[1].set(ylabel="association score", ylim=(0, 1.1 * float(max(study.after.max(), study.before.max(), study.chance.max()))))
-    axes[1].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=3, fontsize="small", frameon=False, columnspacing=1)
+    axes[1].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=3, frameon=False, columnspacing=1)
     for ax in axes:
         ax.set_xticks(range(study.sizes["arm"]), list(study.arm.values), rotation=30, ha="right")
     return figure

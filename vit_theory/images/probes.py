@@ -231,7 +231,7 @@ def plot_positions(
     bars = {"neighbors": seen.association, "shuffled": seen.association_shuffled, "chance": seen.chance}
     axes[3].bar(list(bars), [float(value) for value in bars.values()], color=[COLORS[c] for c in ("blue", "orange", "black")])
     axes[3].set(ylim=(0, 1), title="association score")
-    axes[3].tick_params(axis="x", labelsize=7)
+    axes[3].tick_params(axis="x", labelsize="small")
     return figure
 
 # %% ../../nbs/images/06_probes.ipynb #74336a36

@@ -325,7 +325,7 @@ def plot_acceleration(
     study: xr.Dataset,  # of `two_phase_study`, with the arms two-phase, convolution and attention
 ):
     "Validation loss against seconds: attention alone, and two phases, whose curve begins after the seconds of phase 1."
-    figure, ax = subplots()
+    figure, ax = subplots(width=4.6)
     time, alone, two = time_to_reach(study), study.sel(arm="attention"), study.sel(arm="two-phase")
     for seed in range(study.sizes["seed"]):
         row, epochs = time.isel(seed=seed), np.arange(1, study.sizes["epoch"] + 1)

@@ -1,0 +1,108 @@
+"""A page for each row of the ledger, drawn from the committed evidence; the id of the row is the page's name."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from vit_theory.claims import RUNS, VERDICTS, Card, committed, load_claims, measured
+from vit_theory.coverage import foundations
+from vit_theory.figures import to_svg
+
+ROOT = Path(__file__).resolve().parent.parent
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+PAPERS = dict(zip("ABC", CITATION["references"], strict=True))
+IDS = [row["id"] for row in committed("quick")]
+
+
+def plain(text):
+    """Text of a row for a cell of a table: no sign in it means anything to Markdown."""
+    return re.sub(r"([\\*_|<>$`\[\]^~])", r"\\\1", " ".join(str(text).split()))
+
+
+def table(head, rows, name):
+    """A Markdown table in a container of its own, which the style sheet knows by name."""
+    lines = [head, ["---"] * len(head), *rows]
+    return f":::{{container}} {name}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n:::\n"
+
+
+def badge(verdict):
+    return f"[{verdict}]{{.verdict .v{VERDICTS.index(verdict)}}}"
+
+
+def verdicts(card, study):
+    """The committed runs one below the other; a verdict that is not the one of the study says so."""
+    for run, row in card.rows.items():
+        differs = "" if row["verdict"] == study["verdict"] else "<br>differs"
+        seeds = ", ".join(map(str, row["seeds"]))
+        said = f"{row['measured']} {row['note']}".strip()
+        yield [f"**{run}**<br>seeds {seeds}", badge(row["verdict"]) + differs, plain(said)]
+
+
+def quantities(card):
+    """What was measured, each quantity with what is asked of it, run beside run."""
+    runs = {run: {value["name"]: value for value in row["quantities"]} for run, row in card.rows.items()}
+    for name in dict.fromkeys(name for values in runs.values() for name in values):
+        found = [values.get(name) for values in runs.values()]
+        asked = list(dict.fromkeys(value["threshold"] for value in found if value and value["threshold"]))
+        shown = [
+            "<br>".join(plain(value[part]) for part in ("value", "spread") if value[part]) if value else "" for value in found
+        ]
+        yield [plain(name), "<br>".join(map(plain, asked)), *shown]
+
+
+def study(card):
+    """The run that a page speaks of first, and its row."""
+    return next((run, card.rows[run]) for run in ("full", *RUNS) if run in card.rows)
+
+
+def page(id, place):
+    """The page of a row; `place` is where it is explained: (label, title of the page, title of the section)."""
+    card = Card(id)
+    run, row = study(card)
+    label, title, section = place
+    head = card._lines("**")[: -len(card.rows)]  # without the verdicts: they have a table here
+    yield f"# {id}\n\n```{{index}} {id}\n```\n\n{{.lead}}\n{plain(row['measured'])}\n"
+    yield f"{badge(row['verdict'])} [The paper]({PAPERS[row['paper']]['url']})\n"
+    yield "\n>\n".join(f"> {line}" for line in head) + "\n"
+    yield "## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card, row), "runs")
+    if rows := list(quantities(card)):
+        yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
+    if row["cannot"]:
+        yield "It cannot come out as " + "; nor as ".join(f"*{v}*: {plain(why)}" for v, why in row["cannot"].items()) + ".\n"
+    yield f"## Figure\n\n```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
+    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run]})\n"
+    if below := foundations(id):
+        yield f"## Rests on\n\nAs [the map](/12_coverage.ipynb) of paper {row['paper']} has it:\n"
+        yield "".join(f"- {name}{': ' * bool(rows)}{', '.join(f'`{each}`' for each in rows)}\n" for name, rows in below.items())
+    yield f"## Explained in\n\n- {{ref}}`{title}: {section} <{label}>`\n"
+    commands = "\n".join(f"vit-theory {what}" for what in (f"reproduce {id}", f"reproduce {id} --scale full", f"show {id}"))
+    yield f"## Run it yourself\n\n```bash\n{commands}\n```\n"
+    took = ", ".join(f"{row['seconds']:.0f} s ({run})" for run, row in card.rows.items())
+    yield f"The committed runs took {took}. The last line runs nothing: it prints the row and draws its figure.\n"
+
+
+def pictures(folder):
+    """The figure of every row, as SVG."""
+    for claim in load_claims():
+        run, _ = study(Card(claim.id))
+        (folder / f"{claim.id}.svg").write_text(to_svg(claim.figure(measured(claim.id, run))), encoding="utf-8")
+
+
+def people(authors):
+    return " and ".join(each.get("name") or f"{each['given-names']} {each['family-names']}" for each in authors)
+
+
+def about():
+    """How to cite the project and the papers, from CITATION.cff, and what can be downloaded."""
+    own = CITATION
+    yield f"# About\n\n{{.lead}}\n{own['abstract']}\n\n## Cite this\n\n{own['message']} ({{download}}`CITATION.cff`)\n"
+    entry = {"title": own["title"], "author": people(own["authors"]), "version": own["version"]}
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items())
+    yield f"```bibtex\n@software{{vit_theory,\n{lines}\n}}\n```\n"
+    yield "## Papers\n\n[Notation](/00_notation.ipynb) says what their letters and words mean, and where the papers clash.\n"
+    for letter, paper in PAPERS.items():
+        by, place = people(paper["authors"]).replace(" and ", ", "), paper["notes"].partition(", ")[2] or "preprint"
+        yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {place}\n"
+    yield "Their [claims](/11_verdicts.ipynb) and [maps](/12_coverage.ipynb) are on pages of their own.\n"
+    yield "## Downloads\n\n- {download}`All notebooks <notebooks.zip>`\n- {download}`License <LICENSE>`\n"
