@@ -3,12 +3,10 @@
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -36,7 +34,7 @@ def slow(seed, size):
 
 @pytest.fixture(scope="module")
 def client():
-    options = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": None}
+    options = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
         yield client
 
@@ -73,26 +71,7 @@ def test_functions_that_are_nowhere_but_here_travel_with_the_call(client, tmp_pa
     assert set(map(int, log.read_text().split())) <= set(client.run(os.getpid).values())
 
 
-def kill_one(client, after):
-    """Kill a worker after so many seconds -> the thread that does it."""
-    pids = list(client.run(os.getpid).values())
-    killer = threading.Timer(after, lambda: os.kill(random.choice(pids), signal.SIGKILL))
-    killer.start()
-    return killer
-
-
-def test_workers_killed_at_ten_random_moments(client, tmp_path):
-    alone = sweep(drawn, GRID, progress=False)
-    for moment in range(10):
-        client.wait_for_workers(1, timeout=60)
-        killer = kill_one(client, random.random() * 0.4)
-        assert there(slow, GRID, store=tmp_path / str(moment)).equals(alone)
-        killer.join()
-
-
 def test_a_cell_that_kills_its_workers_has_failed_and_the_others_are_done(client, tmp_path):
-    client.wait_for_workers(2, timeout=60)
-
     def deadly(x):
         if x == 1:
             os._exit(1)
@@ -102,11 +81,11 @@ def test_a_cell_that_kills_its_workers_has_failed_and_the_others_are_done(client
     with pytest.raises(RuntimeError, match="1 of 3 cells failed|the cell x=1 failed: .*workers died"):
         there(deadly, {"x": [0, 1, 2]}, store=tmp_path)
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
+    client.wait_for_workers(2, timeout=60)
     assert status(tmp_path)["done"] == 2 and "died" in status(tmp_path)["failed"]["000001"]
 
 
 def test_a_worker_of_another_version_is_refused(client, tmp_path):
-    client.wait_for_workers(2, timeout=60)
     address = next(iter(client.nthreads()))
 
     def pretend(version):
@@ -123,8 +102,6 @@ def test_a_worker_of_another_version_is_refused(client, tmp_path):
 
 
 def test_a_worker_with_another_function_is_refused(client, tmp_path):
-    client.wait_for_workers(2, timeout=60)
-
     def change(value):
         import test_clusters
 
@@ -138,7 +115,7 @@ def test_a_worker_with_another_function_is_refused(client, tmp_path):
 
 
 def test_no_worker_is_an_error_after_a_stated_wait():
-    options = {"host": "127.0.0.1", "dashboard_address": None}
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(n_workers=0, **options) as cluster, distributed.Client(cluster, set_as_default=False) as empty:
         start = time.monotonic()
         with (
@@ -149,33 +126,81 @@ def test_no_worker_is_an_error_after_a_stated_wait():
         assert time.monotonic() - start < 20
 
 
-def started(*command, folder):
-    program = [sys.executable, "-m", "dask", *map(str, command), "--no-dashboard", "--host", "127.0.0.1"]
-    return subprocess.Popen(program, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+class Cluster:
+    """A scheduler and workers as processes of their own, without anything that starts them again."""
 
+    def __init__(self, folder):
+        self.file, self.processes = folder / "scheduler.json", []
+        self.scheduler = self.start("scheduler", "--port", "0")
+        self.workers = [self.worker(), self.worker()]
 
-def test_what_has_arrived_stays_when_the_scheduler_is_killed(tmp_path):
-    file, alone = tmp_path / "scheduler.json", sweep(drawn, GRID, progress=False)
-    scheduler = started("scheduler", "--port", "0", "--scheduler-file", file, folder=tmp_path)
-    worker = started("worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny", folder=tmp_path)
-    try:
-        with distributed.Client(scheduler_file=str(file), set_as_default=False, timeout=60) as client:
-            client.wait_for_workers(1, timeout=60)
-            client.run(sys.path.append, str(Path(__file__).parent))
-            store = tmp_path / "store"
+    def start(self, *command):
+        program = [sys.executable, "-m", "dask", *command, "--no-dashboard"]
+        program += ["--scheduler-file", str(self.file), "--host", "127.0.0.1"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        self.processes.append(subprocess.Popen(program, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        return self.processes[-1]
 
-            def kill():
-                while len(list(store.glob("cells/*.npz"))) < 3:
-                    time.sleep(0.02)
-                scheduler.kill()
+    def worker(self):
+        return self.start("worker", "--nthreads", "1", "--no-nanny")
 
-            threading.Thread(target=kill).start()
-            with joblib.parallel_config(backend="dask", client=client), pytest.raises(Lost, match="the same call goes on"):
-                sweep(slow, GRID, store=store, progress=False)
-    finally:
-        for process in (scheduler, worker):
+    def replace_all(self):
+        for worker in self.workers:
+            worker.kill()
+        time.sleep(2)
+        self.worker()
+
+    def __enter__(self):
+        self.client = distributed.Client(scheduler_file=str(self.file), set_as_default=False, timeout=60)
+        self.client.wait_for_workers(2, timeout=60)
+        return self
+
+    def __exit__(self, *_):
+        self.client.close(timeout=1)
+        for process in self.processes:
             process.kill()
             process.wait(timeout=30)
+
+
+def has_cells(store):
+    return lambda: len(list(store.glob("cells/*.npz"))) >= 3
+
+
+def at_moment(ready, act):
+    """Act as soon as something is so, while the test goes on."""
+
+    def wait():
+        until = time.monotonic() + 60
+        while not ready() and time.monotonic() < until:
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_whatever_dies_nothing_is_lost(tmp_path):
+    alone = sweep(drawn, GRID, progress=False)
+    with Cluster(tmp_path) as cluster, joblib.parallel_config(backend="dask", client=cluster.client, wait_for_workers_timeout=60):
+        for moment in range(10):  # one of two workers is killed, and another started in its place
+            victim = random.randrange(2)
+            thread = threading.Timer(0.5 * random.random(), cluster.workers[victim].kill)
+            thread.start()
+            assert sweep(slow, GRID, store=tmp_path / str(moment), progress=False).equals(alone)
+            thread.join()
+            cluster.workers[victim].wait(timeout=30)
+            cluster.workers[victim] = cluster.worker()
+        cluster.client.wait_for_workers(2, timeout=60)
+        thread = at_moment(has_cells(tmp_path / "alone"), cluster.replace_all)
+        with pytest.warns(UserWarning, match="no worker any more: waiting for one"):
+            assert sweep(slow, GRID, store=tmp_path / "alone", progress=False).equals(alone)
+        thread.join()
+        store = tmp_path / "store"
+        thread = at_moment(has_cells(store), cluster.scheduler.kill)
+        with pytest.raises(Lost, match="the same call goes on"):
+            sweep(slow, GRID, store=store, progress=False)
+        thread.join()
     seen = status(store)
     assert 3 <= seen["done"] < 16 and seen["failed"] == {} and not list(store.rglob("*.lock"))
     assert sweep(slow, GRID, store=store, progress=False).equals(alone)

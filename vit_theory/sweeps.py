@@ -18,6 +18,7 @@ import pkgutil
 import threading
 import time
 import traceback
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -346,7 +347,7 @@ def run_cell(
     except OSError as error:  # the lock cannot be written
         raise unwritable(path, point, error) from error
 
-# %% ../nbs/05_sweeps.ipynb #2f453b1d
+# %% ../nbs/05_sweeps.ipynb #c2c0f11d
 class Lost(RuntimeError):
     "The cluster that computes the cells cannot be reached any more; what has arrived is kept."
 
@@ -372,9 +373,9 @@ def check_workers(
             f"the workers do not have vit_theory {__version__}, as it is here: {'; '.join(wrong[:3])}: install the same version"
         )
 
-# %% ../nbs/05_sweeps.ipynb #6b4c3ac2
-Task = dict[str, Any]  # what all cells of a sweep share: `function`, `label` (its signature) and `store`
-_known: dict[str, tuple[list[str], str]] = Cache()  # on a worker: sweep -> (how the function differs here, origin of the cells)
+# %% ../nbs/05_sweeps.ipynb #5ab4090d
+Task = dict[str, Any]  # what all cells of a call share: `function`, `label` (the sweep's signature), `store`, and a name, `call`
+_known: dict[str, tuple[list[str], str]] = Cache()  # on a worker: call -> (how the function differs here, origin of the cells)
 
 
 def there(
@@ -382,18 +383,17 @@ def there(
     point: dict[str, Any],  # the arguments of the cell
 ) -> tuple[tuple[Arrays, Arrays] | str, str]:
     "One cell on a worker -> (the cell or what was said, its origin); ValueError where the function does something else here."
-    label = task["label"]
-    made = digest(json.dumps(label, sort_keys=True))
-    if made not in _known:
+    label, call = task["label"], task["call"]
+    if call not in _known:
         lines = differences(label, signature(task["function"], label["grid"], task["store"])) if label else []
-        _known[made] = lines, json.dumps(provenance(), sort_keys=True)
-    lines, origin = _known[made]
+        _known[call] = lines, json.dumps(provenance(), sort_keys=True)
+    lines, origin = _known[call]
     if lines:
         words = "; ".join(lines[:3]).replace("in the store", "at the driver").replace("here", "at the worker")
         raise ValueError(f"a worker has another function than the driver ({words}): install the same code on all workers")
     return compute(task["function"], point), origin
 
-# %% ../nbs/05_sweeps.ipynb #d733b551
+# %% ../nbs/05_sweeps.ipynb #c83ba8dd
 def on_cluster(
     client: "distributed.Client",  # of a running scheduler
     task: Task,  # of the sweep
@@ -407,11 +407,13 @@ def on_cluster(
     from filelock import Timeout
 
     function: distributed.Future = client.submit(dict, **task, pure=False)
-    ready, flying = as_completed(with_results=True, raise_errors=False), dict[Any, tuple]()
-    todo, room, looked = list(cells)[::-1], 0, -1.0
+    ready = as_completed(loop=client.loop, with_results=True, raise_errors=False)
+    todo, flying, room, looked = list(cells)[::-1], dict[Any, tuple](), 0, -1.0
     while todo or flying:
         if time.monotonic() > looked + 1:
             room, looked = min(2 * sum(client.nthreads().values()), getrlimit(RLIMIT_NOFILE)[0] // 2), time.monotonic()
+            if not room:
+                warnings.warn("the cluster has no worker any more: waiting for one; finished cells are kept", stacklevel=3)
         while todo and len(flying) < room:
             number, point, path = todo.pop()
             with ExitStack() as block:
@@ -433,7 +435,7 @@ def on_cluster(
         number, point, path, block = flying.pop(future)
         with block:
             if isinstance(result, CancelledError):
-                raise Lost("the scheduler is gone; finished cells are kept, and the same call goes on from there")
+                raise Lost(f"the scheduler is gone ({result}): finished cells are in the store, and the same call goes on")
             if future.status == "error" and not isinstance(result[1], KilledWorker):
                 raise result[1]
             cell, origin = result if future.status != "error" else (f"the cell {at_point(point)} failed: {result[1]}", "")
@@ -540,7 +542,7 @@ def sweep(
 
     def run(numbers: list[int]) -> Iterator[tuple[int, Any, str]]:
         if client:
-            task = {"function": function, "label": label, "store": store}
+            task = {"function": function, "label": label, "store": store, "call": uuid.uuid4().hex}
             return on_cluster(client, task, [(i, points[i], paths[i]) for i in numbers], made)
         parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
         return parallel(joblib.delayed(run_cell)(i, function, points[i], paths[i], here, made) for i in numbers)
