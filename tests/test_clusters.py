@@ -12,8 +12,12 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 import vit_theory
+from vit_theory.claims import Run, load_claims, select_claims
+from vit_theory.cli import main
+from vit_theory.ledger import read_data
 from vit_theory.sweeps import Lost, check_workers, status, sweep
 
 distributed = pytest.importorskip("distributed")
@@ -124,6 +128,23 @@ def test_no_worker_is_an_error_after_a_stated_wait():
         ):
             sweep(drawn, GRID)
         assert time.monotonic() - start < 20
+
+
+def test_reproduce_sends_the_cells_of_claims_to_a_cluster(client, tmp_path):
+    address, out = client.scheduler.address, tmp_path / "ledger"
+    program = [sys.executable, "-c", "from vit_theory.cli import main; main()"]
+    request = ["reproduce", "B-theorem-3.2", "--out", str(out), "--cluster", address]
+    done = subprocess.run([*program, *request], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (claim,) = select_claims(load_claims(), ["B-theorem-3.2"])
+    data = claim.experiment(Run(progress=False))
+    assert read_data(out / "data" / "B-theorem-3.2.nc").drop_attrs().equals(data.drop_attrs())
+    assert all(client.run(lambda: len(__import__("vit_theory.sweeps").sweeps._known)).values())  # the workers had cells of it
+
+
+def test_a_cluster_that_is_none_is_refused_before_anything_is_written(client, tmp_path):
+    answer = CliRunner().invoke(main, ["reproduce", "C-lemma-2", "--out", str(tmp_path / "new"), "--cluster", "nonsense://x"])
+    assert answer.exit_code == 2 and "no scheduler answers there" in answer.output and not (tmp_path / "new").exists()
 
 
 class Cluster:

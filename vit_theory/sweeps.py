@@ -347,7 +347,7 @@ def run_cell(
     except OSError as error:  # the lock cannot be written
         raise unwritable(path, point, error) from error
 
-# %% ../nbs/05_sweeps.ipynb #c2c0f11d
+# %% ../nbs/05_sweeps.ipynb #be01c487
 class Lost(RuntimeError):
     "The cluster that computes the cells cannot be reached any more; what has arrived is kept."
 
@@ -373,7 +373,7 @@ def check_workers(
             f"the workers do not have vit_theory {__version__}, as it is here: {'; '.join(wrong[:3])}: install the same version"
         )
 
-# %% ../nbs/05_sweeps.ipynb #5ab4090d
+# %% ../nbs/05_sweeps.ipynb #9ace6e1b
 Task = dict[str, Any]  # what all cells of a call share: `function`, `label` (the sweep's signature), `store`, and a name, `call`
 _known: dict[str, tuple[list[str], str]] = Cache()  # on a worker: call -> (how the function differs here, origin of the cells)
 
@@ -393,7 +393,7 @@ def there(
         raise ValueError(f"a worker has another function than the driver ({words}): install the same code on all workers")
     return compute(task["function"], point), origin
 
-# %% ../nbs/05_sweeps.ipynb #c83ba8dd
+# %% ../nbs/05_sweeps.ipynb #42e0ced0
 def on_cluster(
     client: "distributed.Client",  # of a running scheduler
     task: Task,  # of the sweep
@@ -547,7 +547,7 @@ def sweep(
         parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
         return parallel(joblib.delayed(run_cell)(i, function, points[i], paths[i], here, made) for i in numbers)
 
-    with tqdm(total=len(points), initial=len(found), unit="cell", disable=None if progress else True) as bar:
+    with tqdm(total=len(points), initial=len(found), unit="cell", disable=None if progress else True, leave=None) as bar:
         while missing:
             for i, cell, origin in run(missing):
                 if not (isinstance(cell, str) and cell == BUSY):
