@@ -219,7 +219,7 @@ def test_running_an_experiment_does_not_change_its_identity():
 
 
 @pytest.mark.parametrize("part", ["rows", "data", "figures"])
-@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "another's"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "null", "forged", "another's"])
 def test_a_damaged_ledger_heals_by_resuming(tmp_path, part, damage):
     measured = Calls()
     claims = [other(experiment=counting(measured, measure)), other(id="A-next", experiment=doubled)]
@@ -235,6 +235,7 @@ def test_a_damaged_ledger_heals_by_resuming(tmp_path, part, damage):
     elif damage != "gone":
         flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
         short = {"empty": b"", "cut": content[: len(content) // 2], "text": b"no such thing", "list": b"[1]"}
+        short |= {"null": b"null", "forged": content.replace(b'"holds"', b'"not shown here"') + b" "}
         other_file = {"flip": flipped, "binary": bytes(range(256)), "another's": next_path.read_bytes()}
         path.write_bytes((short | other_file)[damage])
     with warnings.catch_warnings(record=True) as caught:

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Arrays', 'PARTS', 'FORMAT', 'BUSY', 'Task', 'grid_points', 'axes_of', 'as_arrays', 'one_thread', 'save_cell',
-           'load_cell', 'unfolded', 'name_of', 'signature', 'differences', 'open_store', 'read_label', 'at_point',
-           'compute', 'taken', 'keep_cell', 'unwritable', 'run_cell', 'Lost', 'check_workers', 'there', 'on_cluster',
-           'check_call', 'nothing_like', 'gather', 'check_failures', 'sweep', 'status', 'origin_of']
+           'checksum', 'load_cell', 'unfolded', 'name_of', 'signature', 'differences', 'open_store', 'read_label',
+           'at_point', 'compute', 'taken', 'keep_cell', 'unwritable', 'run_cell', 'Lost', 'check_workers', 'there',
+           'on_cluster', 'check_call', 'nothing_like', 'gather', 'check_failures', 'sweep', 'status', 'origin_of']
 
 # %% ../nbs/05_sweeps.ipynb #5c3cf893
 import functools
@@ -15,13 +15,14 @@ import io
 import itertools
 import json
 import pkgutil
+import shutil
 import threading
 import time
 import traceback
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,10 +132,22 @@ def save_cell(
 ) -> None:
     "Write one finished cell, complete or not at all."
     entries = [(part, name, dims) for part, arrays in zip(PARTS, cell, strict=True) for name, (dims, _) in arrays.items()]
-    about = json.dumps({"sweep": sweep, "point": point, "entries": entries, "origin": origin})
+    arrays = [array for arrays in cell for _, array in arrays.values()]
+    about = {"sweep": sweep, "point": point, "entries": entries, "origin": origin}
     buffer = io.BytesIO()
-    np.savez(buffer, about, *[array for arrays in cell for _, array in arrays.values()])
+    np.savez(buffer, json.dumps(about | {"checksum": checksum(about, arrays)}), *arrays)
+    if path.is_dir():
+        shutil.rmtree(path)
     write_file(path, buffer.getvalue())
+
+
+def checksum(
+    about: dict[str, Any],  # what a cell says of itself
+    arrays: Iterable[np.ndarray],  # its numbers
+) -> str:
+    "A digest of a cell."
+    forms = [(array.dtype.str, array.shape, digest(np.ascontiguousarray(array).tobytes())) for array in arrays]
+    return digest(json.dumps([about, forms], sort_keys=True))
 
 # %% ../nbs/05_sweeps.ipynb #4d36b68f
 def load_cell(
@@ -147,6 +160,9 @@ def load_cell(
         with np.load(path, allow_pickle=False) as file:
             about = json.loads(str(file["arr_0"]))
             arrays = [(*entry, file[f"arr_{i}"]) for i, entry in enumerate(about["entries"], 1)]
+        made = about.pop("checksum", None)  # cells of version 0.2.0 and before have none
+        if made not in (None, checksum(about, [array for *_, array in arrays])):
+            raise ValueError("it is not as it was written")
         if about["sweep"] != sweep or about["point"] != point:
             raise ValueError(f"it holds the cell {about['point']} of the sweep {about['sweep']}")
         variables, coordinates = ({name: (tuple(dims), array) for p, name, dims, array in arrays if p == part} for part in PARTS)
@@ -503,6 +519,18 @@ def check_failures(
         error.add_note("The first of them:\n" + failed[0].partition("\n")[2])
         raise error
 
+# %% ../nbs/05_sweeps.ipynb #4cb1b123
+def tidy(
+    folder: Path,  # of the cells of a store
+) -> None:
+    "Remove locks and half-written files of cells that are finished."
+    names = {path.name for path in folder.iterdir()}
+    for name in names:
+        cell = name.removeprefix(".").partition(".")[0] + ".npz"
+        if cell in names and name != cell:
+            with suppress(OSError):  # another driver was faster, or the store is read-only
+                (folder / name).unlink()
+
 # %% ../nbs/05_sweeps.ipynb #865d2ea4
 def sweep(
     function: Callable[..., Mapping],  # function(**point) -> dict of numbers, arrays, (dims, array) or DataArrays
@@ -540,11 +568,12 @@ def sweep(
     origins, missing = {origin for _, origin in found.values()}, [i for i in range(len(points)) if i not in cells]
     here = json.dumps(provenance(), sort_keys=True) if missing else ""
 
-    def run(numbers: list[int]) -> Iterator[tuple[int, Any, str]]:
+    def run(numbers: list[int]) -> Iterable[tuple[int, Any, str]]:
         if client:
             task = {"function": function, "label": label, "store": store, "call": uuid.uuid4().hex}
             return on_cluster(client, task, [(i, points[i], paths[i]) for i in numbers], made)
-        parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
+        way = "generator_unordered" if backend.supports_return_generator else "list"
+        parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as=way)
         return parallel(joblib.delayed(run_cell)(i, function, points[i], paths[i], here, made) for i in numbers)
 
     with tqdm(total=len(points), initial=len(found), unit="cell", disable=None if progress else True, leave=None) as bar:
@@ -556,6 +585,8 @@ def sweep(
                     bar.update()
             if missing := [i for i in missing if i not in cells]:
                 time.sleep(0.2)
+    if folder:
+        tidy(folder)
     every = [cells[i] for i in range(len(points))]
     check_failures(every, on_error)
     axes = axes_of(points)
