@@ -219,7 +219,9 @@ def test_running_an_experiment_does_not_change_its_identity():
 
 
 @pytest.mark.parametrize("part", ["rows", "data", "figures"])
-@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "null", "forged", "another's"])
+@pytest.mark.parametrize(
+    "damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "null", "forged", "another's"]
+)
 def test_a_damaged_ledger_heals_by_resuming(tmp_path, part, damage):
     measured = Calls()
     claims = [other(experiment=counting(measured, measure)), other(id="A-next", experiment=doubled)]
