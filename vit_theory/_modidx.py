@@ -510,6 +510,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'vit_theory.claims.Run.sweep': ('claims.html#run.sweep', 'vit_theory/claims.py'),
                                    'vit_theory.claims._rows': ('claims.html#_rows', 'vit_theory/claims.py'),
                                    'vit_theory.claims.committed': ('claims.html#committed', 'vit_theory/claims.py'),
+                                   'vit_theory.claims.fresh_seeds': ('claims.html#fresh_seeds', 'vit_theory/claims.py'),
                                    'vit_theory.claims.judged': ('claims.html#judged', 'vit_theory/claims.py'),
                                    'vit_theory.claims.load_claims': ('claims.html#load_claims', 'vit_theory/claims.py'),
                                    'vit_theory.claims.measured': ('claims.html#measured', 'vit_theory/claims.py'),
