@@ -2,10 +2,11 @@
 
     python benchmarks/sabotage.py --store DIR [--only NAME ...] [--room selection ...]
 
-Each breakage runs in a process of its own, against the rows that should notice it, at quick scale with seeds 0 to 2. A row
-notices when its verdict is another than the committed one, or when it ends in `Broken`; any other error only says that the
-breakage does not run, and does not count. DIR keeps what is finished, so that an
-interrupted run goes on. Writes results/sabotage.csv (breakage x row: verdict before and after), and results/sabotage.json.
+Each breakage runs in a process of its own, against the rows and tests that should notice it, rows at quick scale with seeds 0
+to 2. A row notices when its verdict is another than the committed one, or when it ends in `Broken`; any other error only says
+that the breakage does not run, and does not count. A test notices when it fails. DIR keeps what is finished, so that an
+interrupted run goes on, and what is added to a breakage is run alone. Writes results/sabotage.csv (breakage x row: verdict
+before and after), and results/sabotage.json.
 `--only NAME --here` breaks the code in this process and prints the rows: for a look at one breakage.
 """
 
@@ -31,19 +32,19 @@ class Breakage:
     name: str
     room: str
     says: str  # what is wrong, in a sentence
-    rows: list[str]
+    watchers: list[str]  # ids of rows, and tests as pytest names them: what should notice
     apply: Callable[[], None]
 
 
 BREAKAGES: dict[str, Breakage] = {}
 
 
-def breaks(room: str, rows: str):
-    """Register a function that breaks something in a room; its docstring says what."""
+def breaks(room: str, rows: str, tests: str = ""):
+    """Register a function that breaks something in a room; its docstring says what. Tests: "tests/test_x.py::test_y ..."."""
 
     def register(function):
         name = f"{room}/{function.__name__.strip('_').replace('_', '-')}"
-        BREAKAGES[name] = Breakage(name, room, " ".join(function.__doc__.split()), rows.split(), function)
+        BREAKAGES[name] = Breakage(name, room, " ".join(function.__doc__.split()), rows.split() + tests.split(), function)
         return function
 
     return register
@@ -753,24 +754,42 @@ def two_phases_learning_rate_zero():
     swap("images", "train", with_arguments(lr=0.0))
 
 
-def verdicts(name: str) -> list[dict]:
-    """Break the code in this process and run the rows."""
-    from vit_theory.claims import Run, committed, load_claims, select_claims
+def verdict_of(id: str) -> str:
+    """The verdict of a row, run here and now."""
+    from vit_theory.claims import Run, load_claims, select_claims
     from vit_theory.ledger import run_claim
     from vit_theory.sweeps import one_thread
 
+    (claim,) = select_claims(load_claims(), [id])
+    with one_thread():
+        row, *_ = run_claim(claim, Run(progress=False))
+    return row["verdict"] or f"error: {row['error']}"
+
+
+def outcome_of(test: str) -> str:
+    """What a test says, run here and now."""
+    import pytest
+
+    code = pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", f"--rootdir={RESULTS.parent}", str(RESULTS.parent / test)])
+    return {0: "passes", 1: "fails"}.get(code, f"error: pytest ends with {code}")
+
+
+def outcomes(name: str, watchers: list[str]) -> list[dict]:
+    """Break the code in this process, and ask the rows and tests."""
+    from vit_theory.claims import committed
+
     broken = BREAKAGES[name]
-    before = {row["id"]: row["verdict"] for row in committed("quick")}
-    claims = select_claims(load_claims(), [id for id in broken.rows if id in before])
+    verdicts = {row["id"]: row["verdict"] for row in committed("quick")}
+    if unknown := [watcher for watcher in watchers if watcher not in verdicts and "::" not in watcher]:
+        raise LookupError(f"{name} names rows that are not committed: {', '.join(unknown)}")
     broken.apply()
     found = []
-    for claim in claims:
-        with one_thread():
-            row, *_ = run_claim(claim, Run(progress=False))
-        after = row["verdict"] or f"error: {row['error']}"
-        row = {"breakage": name, "what": broken.says, "row": claim.id, "before": before[claim.id], "after": after[:200]}
-        broke = after.startswith("error: Broken")
-        found.append({**row, "noticed": broke or (row["after"] != before[claim.id] and not after.startswith("error"))})
+    for watcher in watchers:
+        test = "::" in watcher
+        before, after = ("passes", outcome_of(watcher)) if test else (verdicts[watcher], verdict_of(watcher))
+        noticed = after.startswith("error: Broken") or (after != before and not after.startswith("error"))
+        row = {"breakage": name, "what": broken.says, "row": watcher, "before": before, "after": after[:200]}
+        found.append({**row, "noticed": noticed})
     return found
 
 
@@ -779,10 +798,11 @@ def verdicts(name: str) -> list[dict]:
 @click.option("--only", multiple=True, help="names of breakages")
 @click.option("--room", multiple=True, help="only the breakages of these rooms")
 @click.option("--here", is_flag=True, help="break the code in this process and print the rows as JSON")
-def main(store, only, room, here):
+@click.option("--watcher", multiple=True, help="with --here: these rows and tests alone")
+def main(store, only, room, here, watcher):
     chosen = [name for name in BREAKAGES if (not only or name in only) and (not room or BREAKAGES[name].room in room)]
     if here:
-        print(json.dumps(verdicts(chosen[0])))
+        print(json.dumps(outcomes(chosen[0], list(watcher) or BREAKAGES[chosen[0]].watchers)))
         return
     if store is None:
         raise click.UsageError("--store is missing: name a folder that keeps what is finished")
@@ -790,13 +810,17 @@ def main(store, only, room, here):
     table = []
     for name in chosen:
         path = store / f"{name.replace('/', '.')}.json"
-        if not path.exists():
-            done = subprocess.run([sys.executable, __file__, "--only", name, "--here"], capture_output=True, text=True)
+        kept = {row["row"]: row for row in json.loads(path.read_text(encoding="utf-8"))} if path.exists() else {}
+        if missing := [watcher for watcher in BREAKAGES[name].watchers if watcher not in kept]:
+            asked = [option for watcher in missing for option in ("--watcher", watcher)]
+            command = [sys.executable, __file__, "--only", name, "--here", *asked]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
-                click.echo(f"{name}: {done.stderr.strip().splitlines()[-1]}", err=True)
+                click.echo(f"{name}: {(done.stderr.strip() or 'ended').splitlines()[-1]}", err=True)
                 continue
-            path.write_text(done.stdout.strip().splitlines()[-1], encoding="utf-8")
-        rows = json.loads(path.read_text(encoding="utf-8"))
+            kept |= {row["row"]: row for row in json.loads(done.stdout.strip().splitlines()[-1])}
+            path.write_text(json.dumps(list(kept.values())), encoding="utf-8")
+        rows = [kept[watcher] for watcher in BREAKAGES[name].watchers]
         table += rows
         seen = [row["row"] for row in rows if row["noticed"]]
         click.echo(f"{name:50} noticed by {', '.join(seen) or 'NO ROW'}", color=False)
