@@ -183,7 +183,7 @@ def noise_per_coordinate():
     _with_noise(10**0.5)
 
 
-@breaks("selection", "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse A-attention-eta")
+@breaks("selection", "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse A-attention-eta A-attention-confusion")
 def learning_rate_zero():
     """The token trainer does not move."""
     swap("selection", "fit", with_arguments(lr=0.0, attention_lr=0.0))
@@ -308,10 +308,20 @@ def hinge_without_dead_zone():
     swap("selection", "_backward", make)
 
 
-@breaks("selection", "A-mechanism")
+@breaks("selection", "A-mechanism", "tests/test_selection_collapse.py::test_imbalances_are_those_of_drawn_training_sets")
 def imbalance_too_small():
     """The imbalance of backgrounds is a quarter of what it is."""
     swap("selection", "imbalances", lambda original: lambda *args, **options: original(*args, **options) / 4)
+
+
+@breaks("selection", "A-attention-confusion")
+def confusion_left_out():
+    """No confusion tokens are drawn."""
+
+    def make(original):
+        return lambda self, *args, **options: original(dataclasses.replace(self, confusion=0), *args, **options)
+
+    swap_method("selection", "TokenData", "sample", make)
 
 
 @breaks("selection", "A-mechanism")

@@ -166,6 +166,15 @@ def test_weights_have_the_distribution_of_drawn_tokens():
     np.testing.assert_allclose(weights.var(0).mean(), 15 * 2 / 9, atol=0.6)
 
 
+def test_imbalances_are_those_of_drawn_training_sets():
+    from vit_theory.selection import theory  # looked up here, so that a breakage of it is seen
+
+    w = draw_weights(sample_kinds(0.1), 3000, 4000, seed=0)
+    drawn = 3000**0.5 * (w[:, :3] - w[:, 3:]).abs().amax(1)
+    imagined = abs(theory.imbalances(3, 4000)).max(1)
+    assert np.median(drawn) == pytest.approx(np.median(imagined), rel=0.05)
+
+
 def test_a_trial_does_not_depend_on_its_neighbours():
     torch.set_default_dtype(torch.float32)
     kinds, mu = sample_kinds(0.1), torch.eye(10)[None, :6].repeat(240, 1, 1)  # more than fit into one chunk
