@@ -10,7 +10,7 @@ parser = ConfigParser(delimiters=["="], interpolation=None)
 parser.read(HERE / "settings.ini", encoding="utf-8")
 settings = parser["DEFAULT"]
 
-extras = {name: settings[f"{name}_requirements"].split() for name in ("images", "hub", "notebooks")}
+extras = {name: settings[f"{name}_requirements"].split() for name in ("images", "hub", "cluster", "notebooks")}
 extras["dev"] = settings["dev_requirements"].split() + [line for extra in extras.values() for line in extra]
 
 setup(

@@ -56,20 +56,41 @@ def all_starts(ds):
 # id -> list of (verdict, what to change in the committed quick measurement)
 CASES = {
     "B-figure-2": [(NOT_SHOWN, lambda ds: {}), (HOLDS, shown), (CAVEAT, one_start), (NOT_SHOWN, all_starts),
-                   (NOT_SHOWN, lambda ds: shown(ds) | {"test_error": 0 * ds.test_error + 0.09})],
+                   (NOT_SHOWN, lambda ds: shown(ds) | {"test_error": 0 * ds.test_error + 0.09}),
+                   (Broken, lambda ds: {"linear": 0 * ds.linear + 0.5})],
     "B-contiguity": [(HOLDS, lambda ds: {}), (CAVEAT, lambda ds: {"test_error": ds.test_error.where(ds.kind != "blocks", 0.035)}),
                      (NOT_SHOWN, lambda ds: last(ds, "drop", 0.9, first_seed)),
                      (NOT_SHOWN, lambda ds: {"test_error": 0 * ds.test_error + 0.06}),
+                     (NOT_SHOWN, lambda ds: {"neighbors": 0 * ds.neighbors + 0.5}),
                      (Broken, lambda ds: {"difference": ds.difference + 1e-6})],
     "B-theorem-3.1": [(REFUTED, lambda ds: {}),
                       (HOLDS, lambda ds: fifth(ds, "half", "counted", "regression", "family_half", "family_counted")),
                       (CAVEAT, lambda ds: fifth(ds, "family_half", "family_counted")),
                       (NOT_SHOWN, lambda ds: {"regression": ds.regression - 0.03})],
+    "B-equal-weights": [(CAVEAT, lambda ds: {}),
+                        (HOLDS, lambda ds: {"broken": ds.equal, "best": ds.equal.where(ds.best.notnull()), "bound": ds.equal}),
+                        (NOT_SHOWN, lambda ds: {"bound": ds.bound - 0.01}),
+                        (NOT_SHOWN, lambda ds: {"best": ds.best - 0.01, "bound": ds.bound - 0.01}),
+                        (NOT_SHOWN, lambda ds: {"broken": ds.broken - 0.03 * ds.best.isnull()})],
     "B-theorem-3.2": [(REFUTED, lambda ds: {}), (HOLDS, lambda ds: {"gram_empty": ds.gram_empty + 1}),
                       (NOT_SHOWN, lambda ds: {"next_error": ds.next_error + 0.01}),
-                      (NOT_SHOWN, lambda ds: {"next_members": ds.next_members + 0.1})],
+                      (NOT_SHOWN, lambda ds: {"next_members": ds.next_members + 0.1}),
+                      (Broken, lambda ds: {"next_error": 0 * ds.next_error})],
     "B-theorem-4.1": [(HOLDS, lambda ds: {}), (NOT_SHOWN, lambda ds: last(ds, "gamma", 0.0, first_seed)),
                       (NOT_SHOWN, lambda ds: last(ds, "error", 0.02, first_seed))],
+    "B-growing-sets": [(HOLDS, lambda ds: {}), (CAVEAT, lambda ds: {"trained_margin": ds.trained_margin - 10 * first_seed(ds)}),
+                       (NOT_SHOWN, lambda ds: last(ds, "error", 0.02, first_seed)),
+                       (NOT_SHOWN, lambda ds: last(ds, "gamma", 0.0, first_seed)),
+                       (NOT_SHOWN, lambda ds: {"trained_test_error": 0.05 + 0 * ds.trained_test_error}),
+                       (NOT_SHOWN, lambda ds: {"trained_drop": ds.trained_drop - 0.1})],
+    "B-diagonal-response": [(HOLDS, lambda ds: {}), (NOT_SHOWN, lambda ds: {"trained": abs(ds.trained)}),
+                            (NOT_SHOWN, lambda ds: {"trained": 1.2 * ds.trained}),
+                            (NOT_SHOWN, lambda ds: {"trained": 0 * ds.trained}),
+                            (Broken, lambda ds: {"population": abs(ds.population)}),
+                            (Broken, lambda ds: {"response": 1.1 * ds.response})],
+    "B-scatter-response": [(HOLDS, lambda ds: {}), (NOT_SHOWN, lambda ds: {"scatter": 1.4 * ds.scatter}),
+                           (NOT_SHOWN, lambda ds: {"predicted": ds.noise_alone}),
+                           (NOT_SHOWN, lambda ds: {"gamma": ds.scatter})],
     "B-reduced-dynamics": [(HOLDS, lambda ds: {}), (NOT_SHOWN, lambda ds: {"gamma": 0 * ds.gamma, "rho": 0 * ds.rho}),
                            (Broken, lambda ds: {"gap": ds.gap + 1e-6}), (Broken, lambda ds: {"gap": np.nan * ds.gap})],
     "B-diagonal-start": [(HOLDS, lambda ds: {}), (NOT_SHOWN, lambda ds: {"gamma": ds.rho.where(ds.kappa_0 > 0, ds.gamma)}),
@@ -95,7 +116,8 @@ CASES = {
                              (NOT_SHOWN, lambda ds: last(ds, "test_error", 0.05))],
     "B-theorem-4.2": [(HOLDS, lambda ds: {}), (CAVEAT, lambda ds: last(ds, "margin", -0.1, first_seed)),
                       (NOT_SHOWN, lambda ds: {"margin": 0 * ds.margin}),
-                      (NOT_SHOWN, lambda ds: last(ds, "test_error", 0.05, first_seed))],
+                      (NOT_SHOWN, lambda ds: last(ds, "test_error", 0.05, first_seed)),
+                      (Broken, lambda ds: {"margin": abs(ds.margin)}), (Broken, lambda ds: {"test_error": 0 * ds.test_error})],
     "B-sample-size": [(HOLDS, lambda ds: {}), (CAVEAT, lambda ds: {"test_error": ds.test_error.where(ds.samples != 1000, 0.03)}),
                       (NOT_SHOWN, lambda ds: {"margin": -1 + 0 * ds.margin}),
                       (NOT_SHOWN, lambda ds: {"drop": 1 + 0 * ds["drop"]}),
@@ -256,7 +278,11 @@ def test_pre_training_that_learns_nothing_is_noticed(monkeypatch, transfer_size)
     monkeypatch.setattr(transfer, "fit", lambda start, *given, **more: (replace(start), None))
     size = transfer_size | {"counts": (1, 10)}
     cell = partial(transfer.transfer_cell, **size)
-    monkeypatch.setattr(transfer, "from_scratch", lambda start, train, lr_A: start)
+
+    def unmoved(starts, *rest):
+        return {name: torch.stack([getattr(start, name) for start in starts]) for name in "Av"}
+
+    monkeypatch.setattr(transfer, "from_scratch", unmoved)
     assert judged(CLAIM["B-theorem-5.1"], Run(progress=False).sweep(cell, {"seed": [0]})).verdict == NOT_SHOWN
 
 

@@ -19,6 +19,7 @@ from vit_theory.claims import CHAPTERS, VERDICTS, Claim, Judgement, Run, judged,
 from vit_theory.figures import subplots
 from vit_theory.identity import identity
 from vit_theory.ledger import fingerprint, finished_rows, open_ledger, reproduce
+from vit_theory.sweeps import Lost
 
 
 def measure(run):
@@ -88,6 +89,51 @@ def test_a_crash_is_a_row_and_the_others_run(request_cli, part):
     assert rows[0]["verdict"] is None and "the reactor is empty" in rows[0]["error"]
     assert rows[1]["verdict"] == "holds"
     assert "crashed" in (out / "index.html").read_text()
+
+
+def test_each_verdict_is_printed_as_it_is_reached(request_cli, monkeypatch):
+    """In a pipe, at 60 columns: nothing but lines that fit, in the order in which the claims ran."""
+    monkeypatch.setenv("COLUMNS", "60")
+    seen = []
+    long = Judgement("holds here with a caveat", "One sentence of many words, which is longer than a line of sixty columns.")
+    request_cli.claims[1] = other(id="B-second", paper="B", judge=lambda data: seen.append(len(seen)) or long)
+    output = request_cli()[1]
+    lines = output.splitlines()
+    assert lines[0].startswith("holds                     A-good (")
+    assert any(line.startswith("holds here with a caveat  B-second (") for line in lines)
+    assert all(len(line) <= 60 for line in lines[:-1]) and "\r" not in output and "\x1b" not in output
+    rows = []
+    reproduce(request_cli.claims, Run(progress=False), request_cli()[2], resume=True, reached=rows.append)
+    assert [row["id"] for row in rows] == ["A-good", "B-second"]  # those that were there are told too
+
+
+def test_a_lost_cluster_stops_the_run_and_is_no_row(request_cli):
+    def lose(run):
+        (run.store / "cells").mkdir(parents=True)
+        (run.store / "cells" / "000000.npz").write_text("finished")
+        raise Lost("the scheduler is gone")
+
+    request_cli.claims[1] = other(id="B-second", paper="B", experiment=lose)
+    status, output, out = request_cli()
+    assert status == 1 and "the scheduler is gone; 1 of 2 claims are finished: A-good" in output and "--resume" in output
+    assert [row["id"] for row in finished_rows(out)] == ["A-good"] and len(list(out.rglob("*.npz"))) == 1
+
+
+def test_the_cells_of_a_crashed_claim_stay_until_it_is_done(request_cli):
+    broken, calls = Calls([True]), Calls()
+
+    def cell(seed):
+        calls.append(seed)
+        if seed == 2 and broken:
+            raise RuntimeError("no power")
+        return {"value": float(seed)}
+
+    request_cli.claims[:] = [other(experiment=lambda run: run.sweep(cell, {"seed": [1, 2, 3]}))]
+    assert "RuntimeError: no power" in request_cli()[1] and calls == [1, 2, 3]
+    broken.clear()
+    status, output, out = request_cli("--resume")
+    assert status == 0, output
+    assert calls == [1, 2, 3, 2] and not list(out.rglob("*.npz"))
 
 
 def test_verdicts_do_not_change_the_exit_status(request_cli):
@@ -173,7 +219,9 @@ def test_running_an_experiment_does_not_change_its_identity():
 
 
 @pytest.mark.parametrize("part", ["rows", "data", "figures"])
-@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "another's"])
+@pytest.mark.parametrize(
+    "damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "null", "forged", "another's"]
+)
 def test_a_damaged_ledger_heals_by_resuming(tmp_path, part, damage):
     measured = Calls()
     claims = [other(experiment=counting(measured, measure)), other(id="A-next", experiment=doubled)]
@@ -189,6 +237,7 @@ def test_a_damaged_ledger_heals_by_resuming(tmp_path, part, damage):
     elif damage != "gone":
         flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
         short = {"empty": b"", "cut": content[: len(content) // 2], "text": b"no such thing", "list": b"[1]"}
+        short |= {"null": b"null", "forged": content.replace(b'"holds"', b'"not shown here"') + b" "}
         other_file = {"flip": flipped, "binary": bytes(range(256)), "another's": next_path.read_bytes()}
         path.write_bytes((short | other_file)[damage])
     with warnings.catch_warnings(record=True) as caught:
@@ -219,6 +268,7 @@ cli.main()
 def test_a_second_writer_is_refused_and_a_dead_one_leaves_no_lock(tmp_path):
     program = [sys.executable, "-c", WRITER.format(tests=os.path.dirname(__file__)), "reproduce", "--out", str(tmp_path)]
     first = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert "A-good" in first.stdout.readline() and "mean 1.00" in first.stdout.readline()
     assert first.stdout.readline() == "waiting\n"
     second = subprocess.run([*program, "--seeds", "5,6,7"], capture_output=True, text=True, timeout=120)
     assert second.returncode == 2 and "another run" in second.stderr and tmp_path.name in second.stderr
@@ -238,11 +288,12 @@ def test_resume_runs_a_crashed_claim_again(request_cli):
 def test_a_second_run_sets_the_first_aside(request_cli):
     out = request_cli()[2]
     (out / "notes.txt").write_text("mine")
-    request_cli("A-good")
+    said = request_cli("A-good")[1]
     assert [row["id"] for row in finished_rows(out)] == ["A-good"]
     old = list((out / "earlier").glob("*/claims.json"))
     assert len(old) == 1 and len(json.loads(old[0].read_text())) == 2
     assert (out / "notes.txt").read_text() == "mine"
+    assert f"is now in {old[0].parent}" in request_cli("A-good", "--resume")[1] + said
 
 
 @pytest.mark.parametrize(
@@ -302,11 +353,13 @@ def test_ctrl_c_keeps_finished_rows_and_resume_goes_on(tmp_path):
     )
     command = [sys.executable, "-c", program, "reproduce", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "A-good" in process.stdout.readline() and "mean 1.00" in process.stdout.readline()
     assert process.stdout.readline() == "waiting\n"
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in errors
+    assert "stopped; 1 of 2 claims are finished: A-good" in errors
     assert [row["id"] for row in finished_rows(tmp_path)] == ["A-good"]
     assert "A-good" in (tmp_path / "index.html").read_text()
     first = finished_rows(tmp_path)[0]

@@ -1,14 +1,20 @@
 """Image models, data and probes: oracles and bad input in bulk."""
 
+import re
+import subprocess
+import sys
+
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
 
 from vit_theory.images import (
+    Recipe,
     ViT,
     augment,
     conv_init,
+    evaluate,
     from_transformers,
     generator,
     load_images,
@@ -151,3 +157,43 @@ def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
     assert all(p.grad is None or p.grad.device.type == "meta" for p in vit.parameters()) and loss.device.type == "meta"
     if mixer != "convolution":
         assert {A.device.type for A in vit.attention_maps(images)} == {"meta"}
+
+
+@pytest.mark.parametrize(
+    ("call", "contains"),
+    [
+        (lambda vit: vit(torch.randint(256, (2, 1, 8, 8))), "images has dtype torch.int64"),
+        (lambda vit: vit(255 * torch.rand(2, 1, 8, 8, generator=generator(0))), "standard deviations from the mean"),
+        (lambda vit: vit(torch.full((2, 1, 8, 8), float("nan"))), "images are nan"),
+        (lambda vit: probe(vit, 255 * torch.rand(2, 1, 8, 8, generator=generator(0))), "standard deviations from the mean"),
+        (lambda vit: evaluate(vit, load_images("digits", per_class=1), batch=-1), "batch=-1"),
+        (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, std=0.0), "std=0.0"),
+        (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, mean=float("nan")), "mean=nan"),
+        (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, eps=-1.0), "eps=-1.0"),
+        (lambda _: Recipe(mixup=float("nan")), "mixup=nan"),
+        (lambda _: augment(torch.rand(2, 1, 8, 8), torch.tensor([1, 10]), 10, "none", generator(0)), "0 to 9"),
+    ],
+)
+def test_input_that_was_taken_once(call, contains):
+    """Images of another range, sizes and numbers that make no sense, sources that are none: refused before any work."""
+    with pytest.raises(ValueError, match=re.escape(contains)):
+        call(ViT((8, 8), 4, 1, 10, 1, 2, width=16))
+
+
+def test_input_of_another_kind():
+    """What the checks of types refuse in these tests is refused with words where there are none, as users run it."""
+    calls = {
+        "images has shape ()": "patchify(None, 4)",
+        "labels of shape (2,) for 4 images": "augment(torch.rand(4, 1, 8, 8), torch.tensor([1, 2]), 10, 'none', generator(0))",
+        "mixer='Conv2d'": "to_attention(torch.nn.Conv2d(1, 1, 3))",
+        "source=None": "load_images(None)",
+        "source=3": "load_images(3)",
+    }
+    lines = ["import torch", "from vit_theory.attention import patchify", "from vit_theory.images import *"]
+    lines.append("from vit_theory.images.data import augment, generator")
+    for call in calls.values():
+        lines += ["try:", f"    {call}", "    print('accepted')", "except ValueError as error:", "    print(error)"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for said, wanted in zip(done.stdout.splitlines(), calls, strict=True):
+        assert wanted in said, said

@@ -187,6 +187,8 @@ def test_columns_that_are_not_there(tmp_path):
     with pytest.raises(ValueError, match="no column 'label' or 'labels' or 'fine_label'"):
         load_images(write(tmp_path / "e", pixels(1), {"kind": [0]}))
     with pytest.raises(ValueError, match="1 of 2 images have no label"):
+        load_images(write(tmp_path / "g", pixels(2), {"label": ["cat", None]}))
+    with pytest.raises(ValueError, match="1 of 2 images have no label"):
         load_images(write(tmp_path / "f", pixels(2), {"label": [0, -1]}))
 
 

@@ -1,6 +1,5 @@
 """Sweeps: interruption, resumption, damaged files, numbers that do not depend on the number of processes, bad input."""
 
-import errno
 import functools
 import io
 import json
@@ -25,7 +24,7 @@ from jaxtyping import TypeCheckError
 
 from vit_theory import cli
 from vit_theory.identity import digest, identity
-from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, open_store, save_cell, signature, status, sweep
+from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, save_cell, signature, status, sweep
 
 quiet = functools.partial(sweep, progress=False)
 
@@ -192,32 +191,6 @@ def test_ctrl_c_reaches_parallel_sweeps(tmp_path):
     assert 2 <= len(kept) < 40 and all(load_cell(path, {"i": int(path.stem)}, made) for path in kept)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "flip", "other", "garbage"])
-def test_a_damaged_cell_is_computed_again(tmp_path, damage):
-    calls = Calls()
-
-    def cell(x):
-        calls.append(x)
-        return {"path": ("t", np.arange(50) * float(x))}
-
-    before = quiet(cell, {"x": [1, 2, 3]}, store=tmp_path)
-    path, other = tmp_path / "cells" / "000001.npz", tmp_path / "cells" / "000002.npz"
-    content = path.read_bytes()
-    at = content.index(np.float64(2 * 25).tobytes())
-    damaged = {
-        "cut": content[: len(content) // 2],
-        "empty": b"",
-        "flip": content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :],
-        "other": other.read_bytes(),
-        "garbage": b"not an archive",
-    }
-    path.write_bytes(damaged[damage])
-    with pytest.warns(UserWarning, match="000001.npz is computed again"):
-        after = quiet(cell, {"x": [1, 2, 3]}, store=tmp_path)
-    assert calls == [1, 2, 3, 2] and after.identical(before)
-    assert path.read_bytes() == content
-
-
 def test_failing_cells_are_all_named_and_do_not_stop_the_others(tmp_path):
     fail, calls = Calls([True]), Calls()
 
@@ -315,18 +288,6 @@ def test_the_status_of_a_store(tmp_path):
     said = CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path)])
     assert said.exit_code == 0 and "3 of 3 cells done" in said.output and "test_sweeps.half" in said.output
     assert CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path / "none")]).exit_code == 2
-
-
-def test_a_store_that_cannot_take_a_cell_stops_the_sweep_with_a_remedy(tmp_path, monkeypatch):
-    def full(path, content):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    quiet(half, {"x": [1, 2]}, store=tmp_path / "kept")
-    open_store(tmp_path / "new", signature(half, {"x": [1, 2]}, tmp_path / "new"))
-    monkeypatch.setattr("vit_theory.sweeps.write_file", full)
-    with pytest.raises(RuntimeError, match="x=1 cannot be written to .*No space left.*make room"):
-        quiet(half, {"x": [1, 2]}, store=tmp_path / "new")
-    assert quiet(half, {"x": [1, 2]}, store=tmp_path / "kept").y.values.tolist() == [0.5, 1.0]
 
 
 def half(x, power=1.0):

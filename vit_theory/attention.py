@@ -34,8 +34,9 @@ def patchify(
 ) -> Shaped[Tensor, "b n d"]:  # tokens: row by row; inside a token row, column, channel fastest
     "Cut images into patches, each flattened to a token; ValueError where the patch does not divide the image (C, section 2.2)."
     ph, pw = pair(patch, "patch")
-    if images.ndim != 4:
-        raise ValueError(f"images has shape {tuple(images.shape)}: four axes are needed, [batch, channel, height, width]")
+    shape = tuple(getattr(images, "shape", ()))
+    if len(shape) != 4:
+        raise ValueError(f"images has shape {shape}: four axes are needed, [batch, channel, height, width]")
     h, w = images.shape[2:]
     if h % ph or w % pw:
         raise ValueError(f"patch={(ph, pw)} does not divide the image of {h} x {w} pixels: crop or pad it to a multiple")
@@ -50,8 +51,9 @@ def unpatchify(
 ) -> Shaped[Tensor, "b c h w"]:  # the images
     "Put tokens back into images, the inverse of `patchify`; ValueError where the sizes do not fit."
     (ph, pw), (gh, gw) = pair(patch, "patch"), pair(grid, "grid")
-    if tokens.ndim != 3:
-        raise ValueError(f"tokens has shape {tuple(tokens.shape)}: three axes [batch, token, feature] are needed")
+    shape = tuple(getattr(tokens, "shape", ()))
+    if len(shape) != 3:
+        raise ValueError(f"tokens has shape {shape}: three axes [batch, token, feature] are needed")
     if tokens.shape[1] != gh * gw:
         raise ValueError(f"grid={(gh, gw)} holds {gh * gw} patches but there are {tokens.shape[1]} tokens: give (rows, columns)")
     if tokens.shape[2] != ph * pw * channels:

@@ -13,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from .claims import VERDICTS, Claim, Run, judged
 from .files import provenance, write_file
 from .identity import digest, identity
+from .sweeps import Lost
 
 # %% auto #0
 __all__ = ['PARTS', 'NEEDED', 'CSS', 'ARTICLE', 'PAGE', 'PAPERS', 'blank_row', 'run_claim', 'code_of', 'measurement',
@@ -57,6 +58,8 @@ def run_claim(
         data = claim.experiment(run) if data is None else data
         row |= dataclasses.asdict(judged(claim, data))
         figure = claim.figure(data)
+    except Lost:
+        raise  # not the claim's fault, and the next one's fate
     except Exception as error:
         row |= {"verdict": None, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
     here = time.perf_counter() - start
@@ -157,7 +160,8 @@ def add_row(
     row = row | {"files": {part: digest(path.read_bytes()) for part, path in paths.items() if path.exists()}}
     row["checksum"] = digest(json.dumps(row))
     write_file(paths["rows"], json.dumps(row, indent=1, ensure_ascii=False))
-    shutil.rmtree(folder / "cells" / row["id"], ignore_errors=True)
+    if not row["error"]:
+        shutil.rmtree(folder / "cells" / row["id"], ignore_errors=True)
 
 # %% ../nbs/07_ledger.ipynb #2649af6f
 NEEDED = {"id", "place", "paper", "source", "statement", "criterion", "measured", "verdict", "note", "error", "scale", "images",
@@ -354,6 +358,8 @@ def reproduce(
     out: str | Path,  # folder of the ledger
     resume: bool = False,  # keep finished rows of the same run and go on
     order: Sequence[str] = (),  # ids of the whole ledger in reading order; by default that of `claims`
+    reached: Callable[[dict], None] = lambda row: None,  # is told each row when it is there
+    moved: Callable[[Path], None] = lambda place: None,  # is told where the ledger went that was here before
 ) -> list[dict]:
     "Run claims into a ledger -> all its rows; Ctrl-C keeps what is finished, and `resume` goes on from there."
     from tqdm.auto import tqdm
@@ -361,15 +367,16 @@ def reproduce(
     folder, code = open_ledger(out), {claim.id: code_of(claim) for claim in claims}
     places = {id: place for place, id in enumerate(order or [claim.id for claim in claims])}
     with held(folder):
-        if not resume:
-            set_aside(folder)
+        if not resume and (place := set_aside(folder)):
+            moved(place)
         done = {row["id"]: row for row in finished_rows(folder)}
-        bar = tqdm(claims, unit="claim", disable=None if run.progress else True)
-        for claim in bar:
-            bar.set_postfix_str(claim.id)
-            more = {"code": code[claim.id], "place": places[claim.id]}
-            if complete(folder, claim, run, more, done.get(claim.id)):
-                write_report(folder)
+        with tqdm(claims, unit="claim", disable=None if run.progress else True, leave=False) as bar:
+            for claim in bar:
+                bar.set_postfix_str(claim.id)
+                more = {"code": code[claim.id], "place": places[claim.id]}
+                row = complete(folder, claim, run, more, done.get(claim.id))
+                with tqdm.external_write_mode():
+                    reached(row)
         return write_report(folder)
 
 
@@ -379,21 +386,22 @@ def complete(
     run: Run,  # on what
     more: dict,  # what the row says beside what `run_claim` finds: `code`, `place`
     old: dict | None,  # the row that is there
-) -> bool:
-    "Do what is missing of a row: nothing, judge and draw what was measured, or all of it -> whether there was anything to do."
+) -> dict:
+    "Do what is missing of a row: nothing, judge and draw what was measured, or all of it -> the row."
     wanted, data = blank_row(claim, run) | more, None
     if old and measurement(old) == measurement(wanted) and intact(folder, old, "data"):
         if fingerprint(old) == fingerprint(wanted) and not old["error"] and intact(folder, old, "figures"):
-            return False
+            return old
         more = more | {name: old[name] for name in ("seconds", "provenance")}
         data = read_data(place_of(folder, "data", claim.id))
     cells, kept = folder / "cells" / claim.id, measurement(wanted)
     for other in cells.glob("*"):
         if other.name != kept:  # cells of other code
             shutil.rmtree(other, ignore_errors=True)
-    row, data, figure = run_claim(claim, dataclasses.replace(run, store=cells / kept), data)
+    row, data, figure = run_claim(claim, dataclasses.replace(run, store=(cells / kept).absolute()), data)
     add_row(folder, row | more, data, figure)
-    return True
+    write_report(folder)
+    return row | more
 
 
 def read_data(

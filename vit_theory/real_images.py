@@ -142,12 +142,14 @@ def _labels(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     "Class index of every row, and the names of the classes."
     feature, values = data.features[name], np.asarray(data.select_columns([name]).with_format("numpy")[:][name])
-    if values.dtype.kind not in "iu":
+    known = values.dtype.kind in "iu"
+    unlabelled = int((values < 0).sum()) if known else sum(value is None or value != value for value in values.tolist())
+    if unlabelled:
+        missing = f"{unlabelled} of {len(values)} images have no label"
+        raise ValueError(f"{missing} (null or negative) in column {name!r}; choose another split")
+    if not known:
         names, index = np.unique(values.astype(str), return_inverse=True)
         return index.astype(np.int64), tuple(names.tolist())
-    if (values < 0).any():
-        missing = f"{(values < 0).sum()} of {len(values)} images have no label"
-        raise ValueError(f"{missing} (a negative one) in column {name!r}; choose another split")
     return values.astype(np.int64), tuple(getattr(feature, "names", None) or [str(k) for k in range(values.max() + 1)])
 
 # %% ../nbs/09_real_images.ipynb #c75f22e0
@@ -202,6 +204,8 @@ def load_images(
 
     ValueError for an unknown source, split or column, for corrupt images (numbered and counted), and for more images per class
     than there are; ImportError when the `images` extra is not installed."""
+    if not isinstance(source, str | os.PathLike):
+        raise ValueError(f"source={source!r} must be 'digits', a folder on this machine, or the name of a data set on the hub")
     source = str(source)
     if source == "digits" and size is None and label is None:
         pixels, labels, classes = read_digits(split)

@@ -6,7 +6,6 @@
 __all__ = ['pretrain', 'transfer', 'images_needed', 'plot_transfer']
 
 # %% ../../nbs/association/14_transfer.ipynb #3763f804
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ import torch
 import xarray as xr
 from einops import einsum
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, vmap
 from torch.nn.functional import logsigmoid
 
 # %% ../../nbs/association/14_transfer.ipynb #d39714cd
@@ -26,10 +25,10 @@ from .learning import count_axis, draw_band, floors, seeded
 from .model import PatchAttention, error_rate, set_attention
 from .not_associating import shift_attention
 from .scores import association, ranged
-from .training import fit, realistic
+from .training import fit, logistic_gradient, realistic
 from ..claims import Change, Claim, Judgement, Quantity, Run
 from ..figures import subplots
-from ..trials import descend, trial_generators
+from ..trials import History, descend, trial_generators
 
 # %% ../../nbs/association/14_transfer.ipynb #69da679f
 if TYPE_CHECKING:
@@ -52,45 +51,62 @@ def attentions(
                 set_attention(wrong.label, 4.0), 1.5 * torch.eye(partition.D)]  # fmt: skip
     return dict(zip([arm for arm in ARMS if arm != "scratch"], matrices, strict=True))
 
-# %% ../../nbs/association/14_transfer.ipynb #9b523e05
-def fit_values(
-    A: Float[Tensor, "a D D"],  # frozen attention logits, one matrix for each arm
-    start: PatchAttention,  # gives v and the activation; its A is not used
-    x: Float[Tensor, "n D d"],  # patches
-    y: Float[Tensor, "n"],  # labels, -1 or +1
-    rates: Sequence[float],  # learning rates of v to try
-    steps: int,  # of gradient descent
-) -> tuple[Float[Tensor, "a r d"], Float[Tensor, "a r"]]:
-    "Train v alone for every attention and every rate at once -> (v, training loss; inf where a run broke off)."
-    arms, tries, (n, D, d) = len(A), len(rates), x.shape
-    # Z_ani = scale sum_j S_aij X_nj
-    Z = einsum(A.softmax(-1), x, "a i j, n j d -> a d n i").flatten(2) * start.scale  # type: ignore[operator]
-
-    def gradient(theta, step):
-        O = (theta["v"].view(arms, tries, d) @ Z).view(arms, tries, n, D)
-        Q = O.square().pow(start.power // 2)
-        m = y * (O * (Q + start.nu)).sum(-1)
-        # dR/dv = sum_n g_n sum_i sigma'(O_ni) Z_ni
-        G = (torch.sigmoid(-m) * -y / n)[..., None] * (start.power * Q + start.nu)
-        dv = G.flatten(2) @ Z.transpose(1, 2)
-        return {"loss": -logsigmoid(m).mean(-1).flatten()}, {"v": dv.flatten(0, 1)}
-
-    v = start.v.repeat(arms * tries, 1)
-    theta, history = descend({"v": v}, gradient, steps=steps, lr=torch.tensor(rates).repeat(arms))
-    loss = history.last("loss").where(history.finite, torch.inf)
-    return theta["v"].view(arms, tries, d), loss.view(arms, tries)
-
 # %% ../../nbs/association/14_transfer.ipynb #da5a6c85
 LR_V = (1e-3, 3e-3)
 
 
-def from_scratch(start: PatchAttention, train, lr_A: float) -> PatchAttention:
-    "Train A and v with each learning rate of v and keep the model with the lowest training loss."
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a rate that is too large loses the comparison, no more
-        runs = [fit(start, train.x, train.y, steps=200, lr_v=lr_v, lr_A=lr_A) for lr_v in LR_V]
-    losses = [float(h.last("loss")) if bool(h.finite) else float("inf") for _, h in runs]
-    return runs[int(np.argmin(losses))][0]
+def best_rate(
+    theta: dict[str, Tensor],  # of `descend`, the learning rates of LR_V one after the other for each trial
+    history: History,  # of `descend`
+) -> dict[str, Tensor]:
+    "The parameters of the rate with the lowest training loss, one for each trial; a run that broke off loses."
+    loss = history.last("loss").where(history.finite, torch.inf).unflatten(0, (-1, len(LR_V)))
+    return {name: value.unflatten(0, loss.shape)[range(len(loss)), loss.argmin(1)] for name, value in theta.items()}
+
+# %% ../../nbs/association/14_transfer.ipynb #9b523e05
+def fit_values(
+    A: Float[Tensor, "a D D"],  # frozen attention logits, one matrix for each arm
+    starts: Sequence[PatchAttention],  # one for each draw: v and the activation; their A is not used
+    x: Float[Tensor, "k n D d"],  # patches of each draw
+    y: Float[Tensor, "k n"],  # labels, -1 or +1
+    steps: int,  # of gradient descent
+) -> Float[Tensor, "k a d"]:
+    "Train v alone for every draw and attention."
+    model, trials, (n, D) = starts[0], (len(x), len(A), len(LR_V)), x.shape[1:3]
+    # Z_kani = scale sum_j S_aij X_knj
+    Z = einsum(A.softmax(-1), x, "a i j, k n j d -> k a d n i").flatten(3) * model.scale  # type: ignore[operator]
+
+    def gradient(theta, step):
+        O = (theta["v"].unflatten(0, trials) @ Z).unflatten(-1, (n, D))
+        Q = O.square().pow(model.power // 2)
+        m = y[:, None, None] * (O * (Q + model.nu)).sum(-1)
+        # dR/dv = sum_n g_n sum_i sigma'(O_ni) Z_ni
+        G = (torch.sigmoid(-m) * -y[:, None, None] / n)[..., None] * (model.power * Q + model.nu)
+        return {"loss": -logsigmoid(m).mean(-1).flatten()}, {"v": (G.flatten(3) @ Z.transpose(2, 3)).flatten(0, 2)}
+
+    v = torch.stack([start.v for start in starts]).repeat_interleave(len(A) * len(LR_V), 0)
+    descent = descend({"v": v}, gradient, steps=steps, lr=torch.tensor(LR_V).repeat(len(x) * len(A)))
+    return best_rate(*descent)["v"].unflatten(0, trials[:2])
+
+# %% ../../nbs/association/14_transfer.ipynb #ba1f1fa3
+def from_scratch(
+    starts: Sequence[PatchAttention],  # one for each draw
+    x: Float[Tensor, "k n D d"],  # patches of each draw
+    y: Float[Tensor, "k n"],  # labels, -1 or +1
+    lr_A: float,  # learning rate of A
+    steps: int = 200,  # of gradient descent
+) -> dict[str, Tensor]:
+    "Train A and v for every draw -> {A: [k, D, D], v: [k, d]}."
+    trials, off = (len(x), len(LR_V)), 1 - torch.eye(x.shape[2])
+    mapped = vmap(lambda A, v, x, y: logistic_gradient(replace(starts[0], A=A, v=v), x, y), (0, 0, None, None))
+
+    def gradient(theta, step):
+        slopes = vmap(mapped)(theta["A"].unflatten(0, trials), theta["v"].unflatten(0, trials), x, y)
+        R, dA, dv = (slope.flatten(0, 1) for slope in slopes)
+        return {"loss": R}, {"A": dA * off, "v": dv}
+
+    first = {name: torch.stack([getattr(start, name) for start in starts]).repeat_interleave(len(LR_V), 0) for name in "Av"}
+    return best_rate(*descend(first, gradient, steps=steps, lr={"A": lr_A, "v": torch.tensor(LR_V).repeat(len(x))}))
 
 # %% ../../nbs/association/14_transfer.ipynb #f4e62f7c
 def pretrain(
@@ -108,12 +124,20 @@ def pretrain(
     return fit(start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=lr_A)[0]
 
 # %% ../../nbs/association/14_transfer.ipynb #eb115019
-def new_task_errors(frozen: dict[str, Tensor], start, train, test, lr_A: float, steps: int) -> list[float]:
-    "Test error of each arm after training on the new task: v only with A frozen, or A and v from scratch."
-    v, loss = fit_values(torch.stack(list(frozen.values())), start, train.x, train.y, LR_V, steps)
-    best = v[torch.arange(len(v)), loss.argmin(1)]
-    models = [replace(start, A=A, v=v) for A, v in zip(frozen.values(), best, strict=True)]
-    return [error_rate(model(test.x), test.y) for model in (*models, from_scratch(start, train, lr_A))]
+DRAWS, IMAGES = 8, 300  # most draws of a number of images, and most images in all of them where there is more than one
+
+
+def new_task_errors(frozen: Float[Tensor, "a D D"], target, count, test, lr_A, steps, generator) -> list[float]:
+    "Test error of each arm, averaged over draws of `count` training images: v only with A frozen, or A and v from scratch."
+    draws = max(1, min(DRAWS, IMAGES // count))
+    train = target.sample(draws * count, generator)
+    x, y = train.x.unflatten(0, (draws, count)), train.y.unflatten(0, (draws, count))
+    starts = [realistic(target.partition.D, target.dim, generator=generator) for _ in range(draws)]
+    v, scratch = fit_values(frozen, starts, x, y, steps), from_scratch(starts, x, y, lr_A)
+    A, v = torch.cat([frozen.expand(draws, *frozen.shape), scratch["A"][:, None]], 1), torch.cat([v, scratch["v"][:, None]], 1)
+    errors = [[error_rate(replace(starts[0], A=A, v=v)(test.x), test.y) for A, v in zip(*draw, strict=True)]
+              for draw in zip(A, v, strict=True)]  # fmt: skip
+    return np.mean(errors, 0).tolist()
 
 # %% ../../nbs/association/14_transfer.ipynb #12e766bf
 def transfer_cell(
@@ -135,10 +159,8 @@ def transfer_cell(
     other = pretrain(source, generator, pretraining, 200, lr_A, sigma_A=0.0, noise=0.3)
     frozen = attentions(partition, learned.A, other.A, seed)
     target = SpatialData(partition, dim, q, feature=torch.eye(dim)[1])
-    test, errors = target.sample(tests, generator), []
-    for count in counts:
-        train, start = target.sample(count, generator), realistic(side**2, dim, generator=generator)
-        errors.append(new_task_errors(frozen, start, train, test, lr_A, steps))
+    test, matrices = target.sample(tests, generator), torch.stack(list(frozen.values()))
+    errors = [new_task_errors(matrices, target, count, test, lr_A, steps, generator) for count in counts]
     drop = [association(A, partition).drop for A in frozen.values()]
     error = xr.DataArray(errors, {"count": list(counts), "arm": list(ARMS)}, ("count", "arm"))
     drops = xr.DataArray(drop, {"attention": list(frozen)}, ("attention",))
@@ -235,15 +257,17 @@ THEOREM_5_1 = Claim(
     "B-theorem-5.1", "B", "Section 1 (contributions), on Theorem 5.1",
     "After pre-training, the model can be sample-efficiently fine-tuned to a downstream dataset that shares the structure and "
     "may differ in the features: patch association helps.",
-    f"in every seed the frozen learned attention reaches a test error of {TRANSFER_ERROR} with at most 1/{TRANSFER_RATIO} of "
-    f"the images that "
-    "training from scratch needs, a wrong partition never reaches it, and without any image the pretrained model errs in at "
-    f"least {NEW_TASK} "
-    "on the new task; a caveat when, in some seed, attention that does not associate needs no more images than the learned",
+    f"in every seed, with the test error averaged over up to {DRAWS} draws of the new task's training images (as many as make "
+    f"at most {IMAGES} images in all), the frozen learned attention reaches a test error of {TRANSFER_ERROR} with at most "
+    f"1/{TRANSFER_RATIO} of the images that training from scratch needs, a wrong partition never reaches it, and without any "
+    f"image the pretrained model errs in at least {NEW_TASK} on the new task; a caveat when, in some seed, attention that does "
+    "not associate needs no more images than the learned",
     transfer, judge_transfer, plot_transfer, kind="paraphrased",
     history=(Change("0.2", "counts from 10 images on, no control without images",
                     "all attentions that know the sets reached the error at the smallest count, and nothing noticed when both "
-                    "tasks were the "
-                    "same; results had been seen"),),
+                    "tasks were the same; results had been seen"),
+             Change("0.2", "one draw of the training images for each number of them; now the mean over up to 8",
+                    "at a fresh seed, 42, one draw of 30 images made the learned attention need 100; results had been seen, the "
+                    "thresholds stayed, and the mean was chosen before the run")),
     cannot={"refuted as stated": "the theorem's setting is not at hand; with our protocol it can fail to show, not be refuted"},
 )  # fmt: skip

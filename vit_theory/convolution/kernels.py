@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from ..attention import pair
 from ..figures import subplots
 from ..real_images import Images, load_images
 
@@ -60,7 +61,8 @@ def random_conv(
     **options,  # of nn.Conv2d
 ) -> nn.Conv2d:
     "A convolution with independent standard normal weights and biases."
-    conv, generator = empty_conv(channels, channels_out, kernel, dtype=dtype, **options), torch.Generator().manual_seed(seed)
+    conv = empty_conv(channels, channels_out, pair(kernel, "kernel"), dtype=dtype, **options)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in conv.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=dtype))

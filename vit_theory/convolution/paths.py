@@ -58,6 +58,8 @@ def fold(
     tolerance: float = 1e-5,  # largest relative distance to a convolution that is taken for rounding
 ) -> nn.Conv2d:
     "The convolution that a layer computes; ValueError with the distance where it computes none."
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance={tolerance} must be a number of at least 0")
     conv, distance = attention_to_conv(layer)
     if distance > tolerance:
         raise ValueError(f"layer is at relative distance {distance:.2g} from the nearest convolution: use the plain path")

@@ -84,8 +84,8 @@ class Recipe:
                 raise ValueError(f"{name}={getattr(self, name)} must lie between 0 and 1")
         if not 0 <= self.randaugment <= 14 or not 1 <= self.magnitude <= 29:
             raise ValueError(f"randaugment={self.randaugment}, magnitude={self.magnitude}: use 0 to 14 operations of 1 to 29")
-        if self.mixup < 0 or self.cutmix < 0:
-            raise ValueError(f"mixup={self.mixup}, cutmix={self.cutmix} must not be negative")
+        if not (0 <= self.mixup < math.inf and 0 <= self.cutmix < math.inf):
+            raise ValueError(f"mixup={self.mixup}, cutmix={self.cutmix} must be finite and not negative")
 
 # %% ../../nbs/images/01_data.ipynb #76c237bd
 RECIPES = {
@@ -198,8 +198,10 @@ def augment(
     recipe: str | Recipe,  # a name of `RECIPES`, or a recipe
     g: torch.Generator,  # source of chance, see `generator`
 ) -> tuple[Float[Tensor, "b c h w"], Float[Tensor, "b classes"]]:  # images 0..1, probabilities of the classes
-    "A batch varied by a recipe, with soft labels; ValueError for a recipe that is not there."
+    "A batch varied by a recipe, with soft labels; ValueError for a recipe that is not there, and labels that do not fit."
     recipe = find_recipe(recipe)
+    if labels.shape != (len(images),) or not 0 <= labels.min() <= labels.max() < classes:
+        raise ValueError(f"labels of shape {tuple(labels.shape)} for {len(images)} images: one each, 0 to {classes - 1}")
     x = vary(images / 255 if images.dtype == torch.uint8 else images, recipe, g)
     y = F.one_hot(labels, classes).to(x.dtype)
     kinds = [(f, a) for f, a in ((mixup, recipe.mixup), (cutmix, recipe.cutmix)) if a]
@@ -240,8 +242,8 @@ class Canvas:
             raise ValueError(f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}: the canvas must be larger")
         if self.filling not in ("others", "noise"):
             raise ValueError(f'filling={self.filling!r} is unknown: use "others" or "noise"')
-        if self.noise < 0:
-            raise ValueError(f"noise={self.noise} must not be negative")
+        if not 0 <= self.noise < math.inf:
+            raise ValueError(f"noise={self.noise} must be finite and not negative")
 
     @property
     def places(self) -> Int[Tensor, "m"]:

@@ -104,6 +104,9 @@ def check_config(
     for name, known in CHOICES.items():
         if c[name] not in known:
             raise ValueError(f"{name}={c[name]!r} is unknown: use one of {', '.join(known)}")
+    for name, above in (("std", 0.0), ("eps", 0.0), ("hidden", 0.0), ("mean", -math.inf)):
+        if not above < c[name] < math.inf:
+            raise ValueError(f"{name}={c[name]} must be a finite number{' above 0' if above == 0 else ''}")
     c["image_size"], c["patch"] = pair(c["image_size"], "image_size"), pair(c["patch"], "patch")
     size = c["image_size"]
     if any(side % p for side, p in zip(size, c["patch"], strict=True)):
@@ -142,6 +145,23 @@ def check_tokens(
         raise ValueError(f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
     if len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
         raise ValueError(f"tokens of shape {tuple(tokens.shape)}: give [{batch}, m] numbers of patches from 0 to {patches - 1}")
+
+# %% ../../nbs/images/03_model.ipynb #ed3ef6e3
+FAR = 16  # standard deviations from the mean that no pixel between 0 and 1, and no normalized image, is away
+
+
+def check_pixels(
+    x: Float[Tensor, "b c h w"],  # pixels, mean and standard deviation taken away
+    dtype: torch.dtype,  # of the images
+):
+    "ValueError for whole numbers other than uint8, and for floats that run to 255 or are not finite."
+    if dtype != torch.uint8 and not dtype.is_floating_point:
+        raise ValueError(f"images has dtype {dtype}: give uint8 from 0 to 255, or floats from 0 to 1")
+    if torch.compiler.is_compiling() or x.device.type == "meta" or not x.numel():
+        return
+    if not (largest := float(x.detach().abs().max())) <= FAR:
+        far = f"images are {largest:.3g} standard deviations from the mean"
+        raise ValueError(f"{far}: give uint8 from 0 to 255, or floats from 0 to 1")
 
 # %% ../../nbs/images/03_model.ipynb #b1f84e3e
 def make_mixer(
@@ -227,8 +247,9 @@ class ViT(nn.Module):
         need = (c["channels"], *c["image_size"])
         if images.ndim != 4 or tuple(images.shape[1:]) != need:
             raise ValueError(f"images has shape {tuple(images.shape)}: this model needs [batch, {need[0]}, {need[1]}, {need[2]}]")
-        x = images.to(self.head.weight.dtype) / (255 if images.dtype == torch.uint8 else 1)
-        x = self.project(patchify((x - c["mean"]) / c["std"], self.patch))
+        x = (images.to(self.head.weight.dtype) / (255 if images.dtype == torch.uint8 else 1) - c["mean"]) / c["std"]
+        check_pixels(x, images.dtype)
+        x = self.project(patchify(x, self.patch))
         if self.cls is not None:
             x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1)
         # positional attention reads P beside the tokens, all others find it in them

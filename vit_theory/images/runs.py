@@ -377,11 +377,8 @@ def make_fabric(device: torch.device, processes: int, precision: Any):
     "A lightning Fabric for one process, or for several that average their gradients."
     import logging
 
-    try:
-        from lightning_fabric import Fabric
-        from lightning_fabric.strategies import DDPStrategy
-    except ImportError as error:
-        raise ImportError(f"training on images needs {error.name!r}: pip install 'vit_theory[images]'") from error
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     accelerator = "cpu" if device.type == "cpu" else device.type

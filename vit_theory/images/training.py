@@ -63,6 +63,8 @@ def evaluate(
     **options: Any,  # passed to the model, for instance keep={1: 0.5}
 ) -> dict[str, float]:
     "Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation mode."
+    if batch < 1:
+        raise ValueError(f"batch={batch} must be at least 1")
     device, training, loss, right = next(vit.parameters()).device, vit.training, 0.0, 0
     vit.eval()
     for i in range(0, len(data.labels), batch):

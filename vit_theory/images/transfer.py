@@ -29,8 +29,9 @@ def to_attention(
     seed: int = 0,  # of the key matrices
 ) -> ViT:
     "The same function with attention mixers: phase 2 of two-phase training (C, section 4); ValueError for another mixer."
-    if vit.config["mixer"] != "convolution":
-        raise ValueError(f'vit has mixer={vit.config["mixer"]!r}: only a ViT with mixer="convolution" can be converted')
+    mixer = vit.config["mixer"] if isinstance(vit, ViT) else type(vit).__name__
+    if mixer != "convolution":
+        raise ValueError(f'vit has mixer={mixer!r}: only a ViT with mixer="convolution" can be converted')
     if construction not in ("full", "small", "extra"):
         raise ValueError(f"construction={construction!r} is unknown: use full, small or extra")
     if construction == "extra" and scale is None:
@@ -127,14 +128,15 @@ def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[in
 
 # %% ../../nbs/images/05_transfer.ipynb #86933e49
 def conv_init(
-    model: Any,  # a ViT or DeiT of the transformers library, changed in place
+    model: Any,  # a ViT or DeiT of the transformers library, left as it is
     convs: Sequence[nn.Conv2d] | None = None,  # one for each layer, keeping the image's size; None: random ones
     *,
     kernel: int = 3,  # taps of the random convolutions, odd
     scale: float | int = 8.0,  # logit gap M
     seed: int = 0,  # of random convolutions and keys
 ) -> Any:
-    "Replace the attention layers of a model by attention that starts as convolutions; ValueError where they do not fit."
+    "A copy of a model whose attention layers start as convolutions; ValueError where they do not fit."
+    model = copy.deepcopy(model)
     layers, c = hub_attention(model), model.config
     size, patch = ((v, v) if isinstance(v, int) else tuple(v) for v in (c.image_size, c.patch_size))
     grid, width, any_weight = (size[0] // patch[0], size[1] // patch[1]), c.hidden_size, next(model.parameters())

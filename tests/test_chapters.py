@@ -1,0 +1,118 @@
+"""What every chapter promises: marks on statements, a figure only once, no name, claim or page that nobody meets."""
+
+import ast
+import hashlib
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from vit_theory.claims import KINDS, load_claims
+
+NBS = Path(__file__).resolve().parent.parent / "nbs"
+CHAPTERS = ("selection", "association", "convolution", "images")
+NOTEBOOKS = {p.relative_to(NBS).as_posix(): nbformat.read(p, as_version=4) for p in sorted(NBS.rglob("*.ipynb"))
+             if not any(part[0] in "._" for part in p.relative_to(NBS).parts)}  # fmt: skip
+MARK = re.compile(r"^> \*\*(Quoted|Paraphrased|Recalled|Derived here)\b", re.MULTILINE)
+# A page that quotes the paper shows the words that a paraphrase shortens.
+SERVES = {kind: {kind.capitalize()} for kind in KINDS} | {"paraphrased": {"Quoted", "Paraphrased"}}
+
+
+def text(name, kind):
+    return [cell.source for cell in NOTEBOOKS[name].cells if cell.cell_type == kind]
+
+
+def marks(name):
+    return Counter(MARK.findall("\n".join(text(name, "markdown"))))
+
+
+def pages_of(id):
+    """The notebooks of chapters that show the verdict of a claim."""
+    shown = [name for name in NOTEBOOKS if any(f'Card("{id}")' in source for source in text(name, "code"))]
+    return [name for name in shown if name.split("/")[0] in CHAPTERS]
+
+
+@pytest.mark.parametrize("claim", load_claims(), ids=lambda claim: claim.id)
+def test_a_claim_stands_on_one_page_beside_its_statement(claim):
+    (page,) = pages_of(claim.id)
+    assert SERVES[claim.kind] & set(marks(page)), f"{page} shows {claim.id}, {claim.kind}, but marks {dict(marks(page))}"
+
+
+def test_marks():
+    """Four marks, all in use; every heading that names a statement of a paper is followed by one before the next such heading."""
+    total = sum((marks(name) for name in NOTEBOOKS), Counter())
+    assert set(total) == {"Quoted", "Paraphrased", "Recalled", "Derived here"} and sum(total.values()) >= 100, total
+    bare = []
+    for name in NOTEBOOKS:
+        if name.split("/")[0] not in CHAPTERS:
+            continue
+        statement = re.compile(r"^#+ .*\b(Theorem|Lemma|Proposition|Corollary|Definition) [A-Z0-9.]+", re.MULTILINE)
+        whole = "\n".join(text(name, "markdown"))
+        if statement.search(whole) and not MARK.search(whole):
+            bare.append(name)
+    assert not bare, bare
+
+
+def test_no_figure_is_drawn_twice():
+    drawn = defaultdict(list)
+    for name, nb in NOTEBOOKS.items():
+        for cell in nb.cells:
+            for output in cell.get("outputs", []):
+                for kind in ("image/png", "image/svg+xml"):
+                    if kind in (data := output.get("data", {})):
+                        drawn[hashlib.sha256("".join(data[kind]).encode()).hexdigest()].append(name)
+    assert not [pages for pages in drawn.values() if len(pages) > 1]
+
+
+def test_a_figure_has_a_caption():
+    """After a cell that draws from the committed measurement stands a finding, with scale and seeds."""
+    bare = []
+    for name in NOTEBOOKS:
+        if name.split("/")[0] not in CHAPTERS:
+            continue
+        cells = NOTEBOOKS[name].cells
+        for number, cell in enumerate(cells):
+            drawn = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+            if drawn and "measured(" in cell.source:
+                following = "\n".join(c.source for c in cells[number + 1 : number + 4] if c.cell_type == "markdown")
+                if "**Figure.**" not in following:
+                    bare.append(f"{name}: {cell.source[:60]}")
+    assert not bare, "\n".join(bare)
+
+
+def exported(source):
+    """Names that a cell defines at its top level and exports."""
+    if not re.search(r"^#\| *export\b(?!i)", source, re.MULTILINE):
+        return set()
+    plain = "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
+    found = set()
+    for node in ast.parse(plain).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return {name for name in found if not name.startswith("_") and not name.isupper()}
+
+
+def test_every_public_name_is_met():
+    """What a module exports is used outside of its own cell: on its page, where a reader sees it run, or on a later one."""
+    cells = [(name, source) for name in NOTEBOOKS for source in text(name, "code")]
+    words = [set(re.findall(r"\w+", source)) for _, source in cells]
+    met = Counter(word for found in words for word in found)
+    assert not [f"{name}: {public}" for name, source in cells for public in exported(source) if met[public] < 2]
+
+
+def test_exercises_have_tested_answers():
+    """At least forty exercises, each followed by a folded cell with an assertion."""
+    found = 0
+    for name in NOTEBOOKS:
+        cells = NOTEBOOKS[name].cells
+        for number, cell in enumerate(cells):
+            if cell.cell_type == "markdown" and (asked := cell.source.count("**Exercise")):
+                found += asked
+                answers = [c for c in cells[number + 1 : number + 1 + 2 * asked] if c.cell_type == "code"]
+                tested = answers and re.search(r"\bassert\b|\btest_\w+\(|ExceptionExpected", answers[0].source)
+                assert tested and "code-fold" in answers[0].source, f"{name}: {cell.source[:80]}"
+    assert found >= 40, found

@@ -1,0 +1,227 @@
+"""Sweeps on a cluster of two workers on this machine: the same bits, whatever dies on the way."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import vit_theory
+from vit_theory.claims import Run, load_claims, select_claims
+from vit_theory.cli import main
+from vit_theory.ledger import read_data
+from vit_theory.sweeps import Lost, check_workers, status, sweep
+
+distributed = pytest.importorskip("distributed")
+SCALE = 1.0
+GRID = {"seed": list(range(8)), "size": [5, 60]}
+
+
+def drawn(seed, size, pause=0.0):
+    g = torch.Generator().manual_seed(seed)
+    a = torch.randn(size, size, generator=g)
+    time.sleep(pause)
+    return {"norm": SCALE * torch.linalg.matrix_norm(a @ a.T @ a).item(), "rows": (a @ a).sum(1)[:2]}
+
+
+def slow(seed, size):
+    return drawn(seed, size, pause=0.05)
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def there(function, grid, **options):
+    with joblib.parallel_config(backend="dask"):
+        return sweep(function, grid, progress=False, **options)
+
+
+def test_the_same_bits_in_the_drivers_folder(client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    alone = sweep(drawn, GRID, progress=False)
+    assert there(drawn, GRID).equals(alone)
+    kept = there(drawn, GRID, store="study")
+    assert kept.equals(alone) and json.loads(kept.provenance)[0]["threads"] == 1
+    assert status("study")["done"] == 16 and not list(tmp_path.rglob("*.lock"))
+    # the driver goes on without a cluster, the cluster with what the driver did
+    assert sweep(drawn, GRID, store="study", progress=False).equals(alone)
+    (tmp_path / "study/cells/000003.npz").unlink()
+    assert there(drawn, GRID, store="study").equals(alone)
+
+
+def test_functions_that_are_nowhere_but_here_travel_with_the_call(client, tmp_path):
+    table, log = np.arange(50_000.0), tmp_path / "log"
+
+    def cell(x):
+        with open(log, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        return {"y": 1 / x + table[x]}
+
+    with pytest.raises(RuntimeError, match="the cell x=0 failed: ZeroDivisionError"):
+        there(cell, {"x": [2, 0, 1]}, store=tmp_path / "s")
+    assert there(cell, {"x": [2, 0, 1]}, store=tmp_path / "s", on_error="keep").failed.values.tolist() == [False, True, False]
+    assert set(map(int, log.read_text().split())) <= set(client.run(os.getpid).values())
+
+
+def test_a_cell_that_kills_its_workers_has_failed_and_the_others_are_done(client, tmp_path):
+    def deadly(x):
+        if x == 1:
+            os._exit(1)
+        return {"y": x}
+
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    with pytest.raises(RuntimeError, match="1 of 3 cells failed|the cell x=1 failed: .*workers died"):
+        there(deadly, {"x": [0, 1, 2]}, store=tmp_path)
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
+    client.wait_for_workers(2, timeout=60)
+    assert status(tmp_path)["done"] == 2 and "died" in status(tmp_path)["failed"]["000001"]
+
+
+def test_a_worker_of_another_version_is_refused(client, tmp_path):
+    address = next(iter(client.nthreads()))
+
+    def pretend(version):
+        import vit_theory
+
+        vit_theory.__version__ = version
+
+    client.run(pretend, "0.0.1", workers=[address])
+    with pytest.raises(ValueError, match=f"do not have vit_theory {vit_theory.__version__}.*{address} has 0.0.1"):
+        there(drawn, GRID, store=tmp_path / "new")
+    client.run(pretend, vit_theory.__version__, workers=[address])
+    check_workers(client)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_worker_with_another_function_is_refused(client, tmp_path):
+    def change(value):
+        import test_clusters
+
+        test_clusters.SCALE = value
+
+    client.run(change, 5.0)
+    with pytest.raises(ValueError, match="SCALE': 1.0 at the driver, 5.0 at the worker"):
+        there(drawn, GRID, store=tmp_path)
+    client.run(change, 1.0)
+    assert status(tmp_path)["done"] == 0
+
+
+def test_no_worker_is_an_error_after_a_stated_wait():
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(n_workers=0, **options) as cluster, distributed.Client(cluster, set_as_default=False) as empty:
+        start = time.monotonic()
+        with (
+            joblib.parallel_config(backend="dask", client=empty, wait_for_workers_timeout=1),
+            pytest.raises(ValueError, match="no worker for 1 seconds: start some .`dask worker tcp://127"),
+        ):
+            sweep(drawn, GRID)
+        assert time.monotonic() - start < 20
+
+
+def test_reproduce_sends_the_cells_of_claims_to_a_cluster(client, tmp_path):
+    address, out = client.scheduler.address, tmp_path / "ledger"
+    program = [sys.executable, "-c", "from vit_theory.cli import main; main()"]
+    request = ["reproduce", "B-theorem-3.2", "--out", str(out), "--cluster", address]
+    done = subprocess.run([*program, *request], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (claim,) = select_claims(load_claims(), ["B-theorem-3.2"])
+    data = claim.experiment(Run(progress=False))
+    assert read_data(out / "data" / "B-theorem-3.2.nc").drop_attrs().equals(data.drop_attrs())
+    assert all(client.run(lambda: len(__import__("vit_theory.sweeps").sweeps._known)).values())  # the workers had cells of it
+
+
+def test_a_cluster_that_is_none_is_refused_before_anything_is_written(client, tmp_path):
+    answer = CliRunner().invoke(main, ["reproduce", "C-lemma-2", "--out", str(tmp_path / "new"), "--cluster", "nonsense://x"])
+    assert answer.exit_code == 2 and "no scheduler answers there" in answer.output and not (tmp_path / "new").exists()
+
+
+class Cluster:
+    """A scheduler and workers as processes of their own, without anything that starts them again."""
+
+    def __init__(self, folder):
+        self.file, self.processes = folder / "scheduler.json", []
+        self.scheduler = self.start("scheduler", "--port", "0")
+        self.workers = [self.worker(), self.worker()]
+
+    def start(self, *command):
+        program = [sys.executable, "-m", "dask", *command, "--no-dashboard"]
+        program += ["--scheduler-file", str(self.file), "--host", "127.0.0.1"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        self.processes.append(subprocess.Popen(program, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        return self.processes[-1]
+
+    def worker(self):
+        return self.start("worker", "--nthreads", "1", "--no-nanny")
+
+    def replace_all(self):
+        for worker in self.workers:
+            worker.kill()
+        time.sleep(2)
+        self.worker()
+
+    def __enter__(self):
+        self.client = distributed.Client(scheduler_file=str(self.file), set_as_default=False, timeout=60)
+        self.client.wait_for_workers(2, timeout=60)
+        return self
+
+    def __exit__(self, *_):
+        self.client.close(timeout=1)
+        for process in self.processes:
+            process.kill()
+            process.wait(timeout=30)
+
+
+def has_cells(store):
+    return lambda: len(list(store.glob("cells/*.npz"))) >= 3
+
+
+def at_moment(ready, act):
+    """Act as soon as something is so, while the test goes on."""
+
+    def wait():
+        until = time.monotonic() + 60
+        while not ready() and time.monotonic() < until:
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_whatever_dies_nothing_is_lost(tmp_path):
+    alone = sweep(drawn, GRID, progress=False)
+    with Cluster(tmp_path) as cluster, joblib.parallel_config(backend="dask", client=cluster.client, wait_for_workers_timeout=60):
+        for moment in range(10):  # one of two workers is killed, and another started in its place
+            victim = random.randrange(2)
+            thread = threading.Timer(0.5 * random.random(), cluster.workers[victim].kill)
+            thread.start()
+            assert sweep(slow, GRID, store=tmp_path / str(moment), progress=False).equals(alone)
+            thread.join()
+            cluster.workers[victim].wait(timeout=30)
+            cluster.workers[victim] = cluster.worker()
+        cluster.client.wait_for_workers(2, timeout=60)
+        thread = at_moment(has_cells(tmp_path / "alone"), cluster.replace_all)
+        with pytest.warns(UserWarning, match="no worker any more: waiting for one"):
+            assert sweep(slow, GRID, store=tmp_path / "alone", progress=False).equals(alone)
+        thread.join()
+        store = tmp_path / "store"
+        thread = at_moment(has_cells(store), cluster.scheduler.kill)
+        with pytest.raises(Lost, match="the same call goes on"):
+            sweep(slow, GRID, store=store, progress=False)
+        thread.join()
+    seen = status(store)
+    assert 3 <= seen["done"] < 16 and seen["failed"] == {} and not list(store.rglob("*.lock"))
+    assert sweep(slow, GRID, store=store, progress=False).equals(alone)

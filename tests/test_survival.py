@@ -1,0 +1,263 @@
+"""Stores of sweeps survive: kills at random moments, full and read-only disks, damage of every kind that we could think of."""
+
+import errno
+import functools
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+import zipfile
+
+import joblib
+import numpy as np
+import pytest
+
+from vit_theory.sweeps import status, sweep
+
+quiet = functools.partial(sweep, progress=False)
+
+
+class Calls(list):
+    """What was called: it has no influence on results, so it is no part of a function."""
+
+    __identity__ = "calls"
+
+
+DRIVERS = """
+import os, random, signal, sys, time
+import joblib, numpy as np, torch
+from vit_theory.sweeps import sweep
+
+def cell(seed):
+    time.sleep(0.002)
+    return {"path": ("t", np.random.default_rng(seed).random(200).cumsum())}
+
+grid, store = {"seed": range(600)}, sys.argv[1]
+
+def run():
+    with joblib.parallel_config(backend="multiprocessing"):  # processes that start in no time
+        return sweep(cell, grid, store=store, n_jobs=2, progress=False)
+
+def cells():
+    folder = store + "/cells"
+    return sum(name.endswith(".npz") for name in os.listdir(folder)) if os.path.isdir(folder) else 0
+
+counts = [0]
+for moment in range(20):
+    driver = os.fork()
+    if not driver:
+        os.setsid()
+        run()
+        os._exit(0)
+    goal, until = counts[-1] + random.randrange(1, 28), time.monotonic() + 10
+    while cells() < goal and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(0.005 * random.random())
+    os.killpg(driver, signal.SIGKILL)
+    os.waitpid(driver, 0)
+    counts.append(cells())
+assert counts == sorted(counts), counts
+assert run().equals(sweep(cell, grid, progress=False))
+print(*counts)
+"""
+
+
+def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
+    command = [sys.executable, "-c", DRIVERS, tmp_path / "store"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    counts = list(map(int, done.stdout.split()))
+    assert len(set(counts)) == 21 and counts[-1] < 600, counts
+    seen = status(tmp_path / "store")
+    assert (seen["done"], seen["failed"], seen["working"]) == (600, {}, 0)
+    left = [path.name for path in (tmp_path / "store").rglob("*") if path.name[0] == "." or path.suffix == ".lock"]
+    assert not left, left
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of a megabyte of our own -> (its folder, a function that makes it read-only); skipped where none may be mounted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = functools.partial(subprocess.run, capture_output=True, check=True)
+    try:
+        mount(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder])
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no disk may be mounted here: {error}")
+    yield folder, lambda: mount(["mount", "-o", "remount,ro", folder])
+    mount(["umount", folder])
+
+
+def large(x):
+    return {"y": np.full(10_000, float(x))}  # 80 kB
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_full_disk(disk, n_jobs):
+    folder, _ = disk
+    ballast = folder / "ballast"
+    ballast.write_bytes(bytes(600_000))
+    grid = {"x": list(range(10))}
+    with joblib.parallel_config(backend="multiprocessing"):
+        with pytest.raises(RuntimeError, match="cannot be written to .*No space left.*make room or name another folder"):
+            quiet(large, grid, store=folder / "store", n_jobs=n_jobs)
+        assert 2 <= status(folder / "store")["done"] < 10
+        assert not [path for path in folder.rglob("*") if path.name[0] == "." or path.suffix == ".lock"]
+        ballast.unlink()
+        assert quiet(large, grid, store=folder / "store", n_jobs=n_jobs).equals(quiet(large, grid))
+
+
+def test_a_read_only_disk(disk):
+    folder, read_only = disk
+    done = quiet(large, {"x": [1, 2]}, store=folder / "store")
+    quiet(large, {"x": [1, 2]}, store=folder / "half")
+    (folder / "half/cells/000001.npz").unlink()
+    read_only()
+    assert quiet(large, {"x": [1, 2]}, store=folder / "store").identical(done)  # what is finished can be read
+    with pytest.raises(RuntimeError, match="x=2 cannot be written to .*Read-only.*name another folder"):
+        quiet(large, {"x": [1, 2]}, store=folder / "half")
+    with pytest.raises(ValueError, match="cannot be used .Read-only.*name a folder that can be written"):
+        quiet(large, {"x": [1, 2]}, store=folder / "new")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT])
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch, code):
+    quiet(large, {"x": [1, 2]}, store=tmp_path)
+    (tmp_path / "cells/000001.npz").unlink()
+
+    def fails(self, content):
+        with open(self, "wb") as file:
+            file.write(content[:10])
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", fails)
+    with pytest.raises(RuntimeError, match=f"x=2 cannot be written to .*{os.strerror(code)}.*finished cells are kept"):
+        quiet(large, {"x": [1, 2]}, store=tmp_path)
+    monkeypatch.undo()
+    assert sorted(path.name for path in (tmp_path / "cells").iterdir()) == ["000000.npz"]
+
+
+def written(change):
+    """Damage that leaves a sound archive: its arrays are changed, and written as numpy would."""
+
+    def damage(path):
+        with np.load(path) as file:
+            arrays = dict(file)
+        change(arrays)
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)
+
+    return damage
+
+
+def said(change):
+    """Damage of what a cell says of itself."""
+
+    def changed(arrays):
+        about = json.loads(str(arrays["arr_0"]))
+        arrays["arr_0"] = np.array(json.dumps(change(about) or about))
+
+    return written(changed)
+
+
+def bit(find):
+    def damage(path):
+        content = bytearray(path.read_bytes())
+        content[find(content)] ^= 1
+        path.write_bytes(content)
+
+    return damage
+
+
+def replaced(make):
+    return lambda path: path.write_bytes(make(path.read_bytes()))
+
+
+def archive(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("letter.txt", "dear reader")
+
+
+def folder(path):
+    path.unlink()
+    path.mkdir()
+    (path / "inside").write_text("")
+
+
+class Program:
+    def __reduce__(self):
+        return (os.mkdir, ("executed",))
+
+
+DAMAGE = {
+    "gone": lambda path: path.unlink(),
+    "empty": replaced(lambda content: b""),
+    "cut in half": replaced(lambda content: content[: len(content) // 2]),
+    "last byte": replaced(lambda content: content[:-1]),
+    "first byte": replaced(lambda content: content[1:]),
+    "zeros": replaced(lambda content: bytes(len(content))),
+    "text": replaced(lambda content: b"no such thing"),
+    "noise": replaced(lambda content: np.random.default_rng(0).bytes(len(content))),
+    "bit of a number": bit(lambda content: content.index(np.float64(50).tobytes())),
+    "bit of a name": bit(lambda content: content.rindex(b"arr_1")),
+    "bit of what it says": bit(lambda content: content.index("sweep".encode("utf-32-le"))),
+    "another cell": lambda path: shutil.copy(path.with_name("000002.npz"), path),
+    "another sweep": said(lambda about: about.update(sweep="0" * 16)),
+    "no archive": lambda path: path.write_bytes(npy(np.arange(3))),
+    "another archive": archive,
+    "folder": folder,
+    "link to nowhere": lambda path: (path.unlink(), path.symlink_to("nowhere")),
+    "program": written(lambda arrays: arrays.update(arr_1=np.array([Program()], dtype=object))),
+    "says a list": said(lambda about: [1]),
+    "says a number": written(lambda arrays: arrays.update(arr_0=np.array(3.0))),
+    "says nothing of its point": said(lambda about: about.pop("point") and None),
+    "too few entries": said(lambda about: about["entries"].pop() and None),
+    "too many entries": said(lambda about: about["entries"].append(["variable", "z", []])),
+    "unknown entry": said(lambda about: about["entries"][0].__setitem__(0, "nonsense")),
+    "other dimensions": said(lambda about: about["entries"][0].__setitem__(2, ["t", "u"])),
+    "damaged origin": said(lambda about: about.update(origin="{")),
+    "shorter array": written(lambda arrays: arrays.update(arr_1=arrays["arr_1"][:3])),
+    "another number": written(lambda arrays: arrays["arr_1"].__setitem__(7, 7.0)),
+    "another type": written(lambda arrays: arrays.update(arr_1=arrays["arr_1"].astype(str))),
+}
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    calls = Calls()
+
+    def cell(x):
+        calls.append(x)
+        return {"path": ("t", np.arange(50) * float(x)), "n": x}
+
+    before = quiet(cell, {"x": [1, 2, 3]}, store="store")
+    path = tmp_path / "store/cells/000001.npz"
+    content = path.read_bytes()
+    DAMAGE[kind](path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        after = quiet(cell, {"x": [1, 2, 3]}, store="store")
+    assert calls == [1, 2, 3, 2] and after.identical(before) and path.read_bytes() == content
+    words = [str(warning.message) for warning in caught]
+    assert kind in ("gone", "link to nowhere") or any("000001.npz is computed again" in text for text in words), words
+    assert sorted(path.name for path in (tmp_path / "store/cells").iterdir()) == ["000000.npz", "000001.npz", "000002.npz"]
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_cells_without_a_checksum_are_taken_as_they_are(tmp_path):
+    """Those of version 0.2.0 and before."""
+    before = quiet(large, {"x": [1, 2]}, store=tmp_path)
+    said(lambda about: about.pop("checksum") and None)(tmp_path / "cells/000001.npz")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert quiet(large, {"x": [1, 2]}, store=tmp_path).identical(before)
