@@ -102,7 +102,7 @@ def about():
     yield f"```bibtex\n@software{{vit_theory,\n{lines}\n}}\n```\n"
     yield "## Papers\n\n[Notation](/00_notation.ipynb) says what their letters and words mean, and where the papers clash.\n"
     for letter, paper in PAPERS.items():
-        by, place = people(paper["authors"]).replace(" and ", ", "), paper["notes"].partition(", ")[2] or "preprint"
+        by, place = people(paper["authors"]).replace(" and ", ", "), paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}"
         yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {place}\n"
     yield "Their [claims](/11_verdicts.ipynb) and [maps](/12_coverage.ipynb) are on pages of their own.\n"
     yield "## Downloads\n\n- {download}`All notebooks <notebooks.zip>`\n- {download}`License <LICENSE>`\n"

@@ -39,6 +39,7 @@ html_css_files = ["site.css"]
 html_js_files = ["claims.js"]
 html_context = {"default_mode": "auto"}
 html_copy_source = False
+html_domain_indices = False
 html_show_sphinx = False
 html_theme_options = {
     "logo": {"text": project},

@@ -6,7 +6,7 @@
 __all__ = ['ID', 'PLACES', 'BEYOND', 'SIGNS', 'LOOK', 'WIDTH', 'GAP', 'LINE', 'Place', 'places', 'foundations', 'columns',
            'draw_box', 'draw_map']
 
-# %% ../nbs/12_coverage.ipynb #9d51b923
+# %% ../nbs/12_coverage.ipynb #67e78b44
 import html
 import re
 import textwrap
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .claims import VERDICTS, committed
 
-# %% ../nbs/12_coverage.ipynb #54db6638
+# %% ../nbs/12_coverage.ipynb #0171a0fd
 ID = r"\b[ABC]-[\w.-]*\w"
 
 
@@ -117,7 +117,7 @@ PLACES = {
     ),
 }  # fmt: skip
 
-# %% ../nbs/12_coverage.ipynb #1de4e5f9
+# %% ../nbs/12_coverage.ipynb #5aa40225
 BEYOND = {
     "A-two-engines": "Section 2",
     "A-mechanism": "Theorem 1; Theorem 2",
@@ -131,6 +131,10 @@ BEYOND = {
     "B-million-patches": "Theorem 4.1",
     "B-theorem-4.1-sample": "Theorem 4.1",
     "B-finite-sample-early": "Theorem 4.1",
+    "B-diagonal-response": "Theorem 4.1",
+    "B-scatter-response": "Section 1, on the proof",
+    "B-equal-weights": "Theorem 3.1",
+    "B-growing-sets": "Theorem 4.1; Theorem 4.2",
     "B-sample-size": "Theorem 4.2",
     "B-sigma-A-ablation": "Theorem 4.2",
     "B-q-trained": "Theorem 4.2",
@@ -144,7 +148,7 @@ BEYOND = {
     "C-finite-logits": "Lemma 2",
 }
 
-# %% ../nbs/12_coverage.ipynb #fe617ab2
+# %% ../nbs/12_coverage.ipynb #91c8822d
 def places(
     paper: str,  # "A", "B" or "C"
 ) -> dict[str, Place]:
@@ -162,7 +166,7 @@ def foundations(
     names = dict.fromkeys(name for place in found.values() if id in place.rows for name in place.on)
     return {name: [row for row in found[name].rows if row != id] for name in names}
 
-# %% ../nbs/12_coverage.ipynb #3f985216
+# %% ../nbs/12_coverage.ipynb #318ec849
 def columns(
     found: Mapping[str, Place],  # places by name
 ) -> list[list[Place]]:
@@ -182,7 +186,7 @@ def columns(
         result.append(column)
     return result
 
-# %% ../nbs/12_coverage.ipynb #3385139a
+# %% ../nbs/12_coverage.ipynb #66fa4440
 SIGNS = dict(zip(VERDICTS, "✓◐?✗", strict=True))
 LOOK = """<style>
 .theorems { overflow-x: auto; } .theorems svg { display: block; font: 11px system-ui, sans-serif; }
@@ -222,7 +226,7 @@ def draw_box(
         parts.append(f'<text x="{x + 9}" y="{top + 13}">{SIGNS.get(verdict, "→")} {name}</text></a>')
     return "".join(parts) + "</g>", height
 
-# %% ../nbs/12_coverage.ipynb #dad86c10
+# %% ../nbs/12_coverage.ipynb #6bdbb35e
 def draw_map(
     paper: str,  # "A", "B" or "C"
 ) -> str:
