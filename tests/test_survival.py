@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import warnings
 import zipfile
 
@@ -75,6 +76,22 @@ def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
     assert (seen["done"], seen["failed"], seen["working"]) == (600, {}, 0)
     left = [path.name for path in (tmp_path / "store").rglob("*") if path.name[0] == "." or path.suffix == ".lock"]
     assert not left, left
+
+
+def test_a_process_that_is_killed_at_its_cell(tmp_path):
+    once = tmp_path / "once"
+
+    def cell(x):
+        if x == 3 and not once.exists():
+            once.write_text("")
+            time.sleep(0.5)  # the other process goes on
+            os._exit(9)
+        return {"y": float(x)}
+
+    with pytest.raises(RuntimeError, match="killed, perhaps for want of memory: .* the same call goes on"):
+        quiet(cell, {"x": list(range(8))}, store=tmp_path / "store", n_jobs=2)
+    assert status(tmp_path / "store")["done"] >= 3
+    assert quiet(cell, {"x": list(range(8))}, store=tmp_path / "store").y.values.tolist() == list(range(8))
 
 
 @pytest.fixture

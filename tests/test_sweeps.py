@@ -24,7 +24,7 @@ from jaxtyping import TypeCheckError
 
 from vit_theory import cli
 from vit_theory.identity import digest, identity
-from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, save_cell, signature, status, sweep
+from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, save_cell, signature, status, sweep, watch
 
 quiet = functools.partial(sweep, progress=False)
 
@@ -288,6 +288,22 @@ def test_the_status_of_a_store(tmp_path):
     said = CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path)])
     assert said.exit_code == 0 and "3 of 3 cells done" in said.output and "test_sweeps.half" in said.output
     assert CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path / "none")]).exit_code == 2
+
+
+def test_a_bar_follows_a_sweep_that_runs_elsewhere(tmp_path):
+    def cell(x):
+        time.sleep(0.05)
+        return {"y": x}
+
+    quiet(cell, {"x": list(range(20))}, store=tmp_path)
+    for path in sorted((tmp_path / "cells").iterdir())[1:]:
+        path.unlink()
+    runner = threading.Thread(target=lambda: quiet(cell, {"x": list(range(20))}, store=tmp_path))
+    runner.start()
+    assert watch(tmp_path, every=0.2)["done"] == 20
+    runner.join()
+    (tmp_path / "cells/000003.npz").unlink()
+    assert watch(tmp_path, every=0.01)["done"] == 19  # nobody is at it
 
 
 def half(x, power=1.0):

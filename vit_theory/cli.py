@@ -24,7 +24,7 @@ from .claims import RUNS, VERDICTS, Card, Run, committed, load_claims, measured,
 from .figures import to_svg
 from .files import write_file
 from .ledger import open_ledger, reproduce
-from .sweeps import Lost, check_workers, one_thread, status
+from .sweeps import Lost, check_workers, one_thread, status, watch
 
 # %% ../nbs/10_cli.ipynb #9e35b960
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -221,10 +221,11 @@ def sweeps():
 
 @sweeps.command("status")
 @click.argument("store", type=click.Path())
-def sweep_status(store):
+@click.option("--watch", "follow", is_flag=True, help="A bar first, until it is finished or nobody is at it any more.")
+def sweep_status(store, follow):
     "Say how far the sweep in the folder STORE is: done, failed, rate, time left, size, origin."
     try:
-        seen = status(store)
+        seen = watch(store) if follow else status(store)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     count = f"{seen['done']} of {seen['cells']} cells done, {len(seen['failed'])} failed, {seen['working']} in work"

@@ -7,7 +7,7 @@ __all__ = ['Arrays', 'PARTS', 'FORMAT', 'BUSY', 'Task', 'grid_points', 'axes_of'
            'save_cell', 'checksum', 'load_cell', 'unfolded', 'name_of', 'signature', 'differences', 'open_store',
            'read_label', 'at_point', 'compute', 'taken', 'keep_cell', 'unwritable', 'run_cell', 'Lost', 'check_workers',
            'there', 'on_cluster', 'check_call', 'nothing_like', 'gather', 'check_failures', 'sweep', 'status',
-           'origin_of']
+           'origin_of', 'watch']
 
 # %% ../nbs/05_sweeps.ipynb #5c3cf893
 import functools
@@ -23,6 +23,7 @@ import traceback
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -396,7 +397,7 @@ def check_workers(
         ) from error
     said = client.run(pkgutil.resolve_name, "vit_theory:__version__", on_error="return")
     wrong = [f"{worker} has {found if isinstance(found, str) else f'none ({found})'}" for worker, found in said.items()
-             if found != __version__]
+             if found != __version__ and not isinstance(found, OSError)]  # one that is gone meanwhile does no harm
     if wrong:
         raise ValueError(
             f"the workers do not have vit_theory {__version__}, as it is here: {'; '.join(wrong[:3])}: install the same version"
@@ -591,11 +592,15 @@ def sweep(
 
     with tqdm(total=len(points), initial=len(found), unit="cell", disable=None if progress else True, leave=None) as bar:
         while missing:
-            for i, cell, origin in run(missing):
-                if not (isinstance(cell, str) and cell == BUSY):
-                    cells[i] = cell
-                    origins |= {origin} - {""}
-                    bar.update()
+            try:
+                for i, cell, origin in run(missing):
+                    if not (isinstance(cell, str) and cell == BUSY):
+                        cells[i] = cell
+                        origins |= {origin} - {""}
+                        bar.update()
+            except BrokenExecutor as error:
+                remedy = "what is in the store stays, and the same call goes on; fewer n_jobs need less memory"
+                raise RuntimeError(f"a process that computes cells was killed, perhaps for want of memory: {remedy}") from error
             if missing := [i for i in missing if i not in cells]:
                 time.sleep(0.2)
     if folder:
@@ -651,3 +656,21 @@ def origin_of(
             return json.loads(json.loads(str(file["arr_0"]))["origin"])
     except Exception:
         return None
+
+# %% ../nbs/05_sweeps.ipynb #695e10bc
+def watch(
+    store: str | Path,  # of a sweep that another process runs
+    every: float = 2.0,  # seconds between two looks
+) -> dict[str, Any]:
+    "A bar that follows a sweep until it is finished, or nobody has been at it for three looks -> its `status`."
+    from tqdm.auto import tqdm
+
+    seen, idle = status(store), 0
+    with tqdm(total=seen["cells"], initial=seen["done"], unit="cell") as bar:
+        while seen["done"] + len(seen["failed"]) < seen["cells"] and idle < 3:
+            time.sleep(every)
+            seen = status(store)
+            idle = 0 if seen["working"] or seen["done"] > bar.n else idle + 1
+            bar.update(seen["done"] - bar.n)
+            bar.set_postfix(failed=len(seen["failed"]), at_work=seen["working"])
+    return seen
