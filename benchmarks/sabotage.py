@@ -153,7 +153,7 @@ def _sampled(change):
     swap_method("selection", "TokenData", "sample", make)
 
 
-@breaks("selection", "A-noise A-iterations-alpha A-attention-sparse A-sparsification A-spurious A-noisy-tokens")
+@breaks("selection", "A-noise A-iterations-alpha A-iterations-rate A-attention-sparse A-sparsification A-spurious A-noisy-tokens")
 def labels_shuffled():
     """Half of the labels are turned, whatever the tokens say."""
 
@@ -189,7 +189,7 @@ def learning_rate_zero():
     swap("selection", "fit", with_arguments(lr=0.0, attention_lr=0.0))
 
 
-@breaks("selection", "A-sample-complexity A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches")
+@breaks("selection", "A-no-attention A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches")
 def learning_rate_zero_collapsed():
     """The collapsed trainer does not move (for twenty steps: nothing would ever stop it)."""
     swap("selection", "fit_collapsed", with_arguments(lr=0.0, attention_lr=0.0, steps=20))
@@ -347,21 +347,7 @@ def same_minibatch_again():
     swap_method("selection", "Minibatches", "next", make)
 
 
-@breaks("selection", "A-iterations-rate")
-def rate_to_a_power():
-    """The token trainer takes the learning rate to the power 3/5."""
-
-    def make(original):
-        def fit(*args, lr, attention_lr=None, **options):
-            faster = 1.0 if attention_lr is None else attention_lr / lr
-            return original(*args, lr=lr**0.6, attention_lr=faster * lr**0.6, **options)
-
-        return fit
-
-    swap("selection", "fit", make)
-
-
-@breaks("selection", "A-no-attention")
+@breaks("selection", "A-no-attention", "tests/test_selection_collapse.py::test_trained_weights_agree_after_many_steps")
 def frozen_is_uniform():
     """Attention that is frozen at its start is taken for uniform."""
 
