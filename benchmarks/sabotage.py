@@ -130,7 +130,7 @@ def scale_in_the_token_engine():
     swap("selection", "_products", make)
 
 
-@breaks("selection", "A-two-engines A-sample-complexity A-mechanism")
+@breaks("selection", "A-two-engines A-sample-complexity")
 def scale_in_the_collapsed_engine():
     """The collapsed engine divides the logits by sqrt(d)."""
 
@@ -153,7 +153,7 @@ def _sampled(change):
     swap_method("selection", "TokenData", "sample", make)
 
 
-@breaks("selection", "A-noise A-iterations-alpha A-attention-sparse A-sparsification A-spurious A-noisy-tokens")
+@breaks("selection", "A-noise A-iterations-alpha A-iterations-rate A-attention-sparse A-sparsification A-spurious A-noisy-tokens")
 def labels_shuffled():
     """Half of the labels are turned, whatever the tokens say."""
 
@@ -189,16 +189,10 @@ def learning_rate_zero():
     swap("selection", "fit", with_arguments(lr=0.0, attention_lr=0.0))
 
 
-@breaks("selection", "A-sample-complexity A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches")
+@breaks("selection", "A-no-attention A-phase-diagram A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches")
 def learning_rate_zero_collapsed():
     """The collapsed trainer does not move (for twenty steps: nothing would ever stop it)."""
     swap("selection", "fit_collapsed", with_arguments(lr=0.0, attention_lr=0.0, steps=20))
-
-
-@breaks("selection", "A-phase-diagram A-mechanism")
-def one_rate_for_all():
-    """Attention has the learning rate of the other weights."""
-    swap("selection", "fit_collapsed", with_arguments(attention_lr=None))
 
 
 @breaks("selection", "A-sparsification")
@@ -275,7 +269,7 @@ def spurious_at_random():
     swap_method("selection", "TokenData", "sample", make)
 
 
-@breaks("selection", "A-attention-confusion A-attention-ceiling")
+@breaks("selection", "A-attention-ceiling")
 def mass_counts_confusion():
     """The attention on tokens of the other class counts as relevant."""
     swap_method("selection", "TokenSample", "relevant", lambda original: property(lambda self: self.pattern <= 1))
@@ -347,21 +341,7 @@ def same_minibatch_again():
     swap_method("selection", "Minibatches", "next", make)
 
 
-@breaks("selection", "A-iterations-rate")
-def rate_to_a_power():
-    """The token trainer takes the learning rate to the power 3/5."""
-
-    def make(original):
-        def fit(*args, lr, attention_lr=None, **options):
-            faster = 1.0 if attention_lr is None else attention_lr / lr
-            return original(*args, lr=lr**0.6, attention_lr=faster * lr**0.6, **options)
-
-        return fit
-
-    swap("selection", "fit", make)
-
-
-@breaks("selection", "A-no-attention")
+@breaks("selection", "A-no-attention", "tests/test_selection_collapse.py::test_trained_weights_agree_after_many_steps")
 def frozen_is_uniform():
     """Attention that is frozen at its start is taken for uniform."""
 

@@ -113,7 +113,7 @@ BATCH_CRITERION = (
 
 def batch_ratio(data: xr.Dataset, arm: str, alpha: float | None = None) -> tuple[float, float, float]:
     "N50 of an arm over that of the full batch and its 95% interval, at one alpha or their geometric mean; NaN where it has none."
-    there = data.n50.sel(arm=OWN).notnull().any("seed").values
+    there = data.steps.sel(arm=OWN).notnull().any("seed").values
     some = data.sel(alpha=data.alpha.values[there] if alpha is None else [alpha])
     return growth(some.sel(arm=OWN), some.sel(arm=arm))
 

@@ -239,7 +239,7 @@ def judge_initial(data: xr.Dataset, name: str) -> Judgement:
     )
     return Judgement("holds here with a caveat", text, where + note, tuple(quantities))
 
-# %% ../../nbs/selection/10_robustness.ipynb #a369e18f
+# %% ../../nbs/selection/10_robustness.ipynb #e3a56951
 INITIAL_HISTORY = (
     Change(
         "0.2",
