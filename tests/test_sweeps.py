@@ -1,5 +1,6 @@
 """Sweeps: interruption, resumption, damaged files, numbers that do not depend on the number of processes, bad input."""
 
+import copy
 import functools
 import io
 import json
@@ -12,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
 import torch
@@ -489,6 +491,20 @@ def test_an_identity_does_not_depend_on_docstrings_lines_and_caches():
     before = identity(remembering)
     remembering(3)
     assert identity(remembering) == before
+
+
+def test_an_identity_does_not_depend_on_what_was_pickled_before():
+    class Cell:
+        def __init__(self):
+            self.scale = 2
+
+        def __call__(self, x):
+            return {"y": self.scale * x}
+
+    cell, before = Cell(), identity(Cell)
+    assert identity(cell) == identity(cell)
+    cloudpickle.loads(cloudpickle.dumps(cell)), copy.copy(cell)
+    assert identity(Cell) == before
 
 
 def test_recursion_cycles_and_shared_parts_are_told():

@@ -108,6 +108,7 @@ NO_CODE = {  # entries of a class that say nothing about what it does
     "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__", "__abstractmethods__", "_abc_impl",
     "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__parameters__", "__orig_bases__", "__type_params__",
     "__firstlineno__", "__static_attributes__", "__annotate__", "__annotate_func__", "__annotations_cache__",
+    "__slotnames__",  # a note of `copyreg`, made when an instance is pickled for the first time
 }  # fmt: skip
 
 

@@ -369,6 +369,8 @@ def reproduce(
     with held(folder):
         if not resume and (place := set_aside(folder)):
             moved(place)
+        for left in (path for place in (folder, *map(folder.joinpath, PARTS)) for path in place.glob(".*.*")):
+            left.unlink()  # half-written, of a run that was killed
         done = {row["id"]: row for row in finished_rows(folder)}
         with tqdm(claims, unit="claim", disable=None if run.progress else True, leave=False) as bar:
             for claim in bar:

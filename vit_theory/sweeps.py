@@ -439,39 +439,50 @@ def on_cluster(
     function: distributed.Future = client.submit(dict, **task, pure=False)
     ready = as_completed(loop=client.loop, with_results=True, raise_errors=False)
     todo, flying, room, looked = list(cells)[::-1], dict[Any, tuple](), 0, -1.0
-    while todo or flying:
-        if time.monotonic() > looked + 1:
-            room, looked = min(2 * sum(client.nthreads().values()), getrlimit(RLIMIT_NOFILE)[0] // 2), time.monotonic()
-            if not room:
-                warnings.warn("the cluster has no worker any more: waiting for one; finished cells are kept", stacklevel=3)
-        while todo and len(flying) < room:
-            number, point, path = todo.pop()
-            with ExitStack() as block:
+    gone = "the scheduler cannot be reached any more: finished cells are in the store, and the same call goes on"
+    try:
+        while todo or flying:
+            if time.monotonic() > looked + 1:
                 try:
-                    found = block.enter_context(taken(path, point, sweep)) if path else None
-                except Timeout:
-                    yield number, BUSY, ""
-                    continue
-                if found:
-                    yield number, *found
-                    continue
-                future = client.submit(there, function, point, pure=False)
-                flying[future] = number, point, path, block.pop_all()
-                ready.add(future)
-        if not ready.has_ready():
-            time.sleep(0.01)
-            continue
-        future, result = next(ready)
-        number, point, path, block = flying.pop(future)
-        with block:
-            if isinstance(result, CancelledError):
-                raise Lost(f"the scheduler is gone ({result}): finished cells are in the store, and the same call goes on")
-            if future.status == "error" and not isinstance(result[1], KilledWorker):
-                raise result[1]
-            cell, origin = result if future.status != "error" else (f"the cell {at_point(point)} failed: {result[1]}", "")
-            if path:
-                keep_cell(path, point, cell, origin, sweep)
-        yield number, cell, origin
+                    threads, looked = sum(client.nthreads().values()), time.monotonic()
+                except OSError as error:
+                    raise Lost(gone) from error
+                room = min(2 * threads, getrlimit(RLIMIT_NOFILE)[0] // 2)
+                if not room:
+                    warnings.warn("the cluster has no worker any more: waiting for one; finished cells are kept", stacklevel=3)
+            while todo and len(flying) < room:
+                number, point, path = todo.pop()
+                with ExitStack() as block:
+                    if path:
+                        try:
+                            found: Any = block.enter_context(taken(path, point, sweep))
+                        except Timeout:
+                            found = BUSY, ""
+                        except OSError as error:
+                            raise unwritable(path, point, error) from error
+                        if found:
+                            yield number, *found
+                            continue
+                    future = client.submit(there, function, point, pure=False)
+                    flying[future] = number, point, path, block.pop_all()
+                    ready.add(future)
+            if not ready.has_ready():
+                time.sleep(0.01)
+                continue
+            future, result = next(ready)
+            number, point, path, block = flying.pop(future)
+            with block:
+                if isinstance(result, CancelledError):
+                    raise Lost(gone) from result
+                if future.status == "error" and not isinstance(result[1], KilledWorker):
+                    raise result[1]
+                cell, origin = result if future.status != "error" else (f"the cell {at_point(point)} failed: {result[1]}", "")
+                if path:
+                    keep_cell(path, point, cell, origin, sweep)
+            yield number, cell, origin
+    finally:  # Ctrl-C, or the scheduler is gone
+        for *_, block in flying.values():
+            block.close()
 
 # %% ../nbs/05_sweeps.ipynb #0d6fbd70
 def check_call(
@@ -657,7 +668,7 @@ def origin_of(
     except Exception:
         return None
 
-# %% ../nbs/05_sweeps.ipynb #695e10bc
+# %% ../nbs/05_sweeps.ipynb #6c9e2642
 def watch(
     store: str | Path,  # of a sweep that another process runs
     every: float = 2.0,  # seconds between two looks
