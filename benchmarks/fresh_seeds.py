@@ -22,6 +22,7 @@ from vit_theory.files import provenance
 from vit_theory.ledger import reproduce
 from vit_theory.sweeps import one_thread
 
+
 def triple(number: int, version: str = vit_theory.__version__) -> tuple[int, ...]:
     """Seeds of a triple, by the rule."""
     digest = hashlib.sha256(f"vit_theory {version} fresh {number}".encode()).digest()

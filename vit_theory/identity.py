@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 # %% auto #0
-__all__ = ['Chain', 'OUTSIDE', 'own', 'version', 'chains', 'digest', 'Cache', 'Reader', 'parts_of', 'identity']
+__all__ = ['OUTSIDE', 'own', 'version', 'chains', 'digest', 'Cache', 'Reader', 'parts_of', 'identity']
 
 # %% ../nbs/02_identity.ipynb #84294507
 @functools.cache
@@ -55,6 +55,8 @@ def version(
 
 # %% ../nbs/02_identity.ipynb #dfdced8e
 Chain = tuple[str, ...]  # ("np", "random", "default_rng"); an import begins with its dots and a colon: (":json", "dumps")
+
+# %% ../nbs/02_identity.ipynb #85239412
 OUTSIDE = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 

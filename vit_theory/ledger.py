@@ -27,7 +27,7 @@ from .sweeps import Lost
 # %% auto #0
 __all__ = ['PARTS', 'NEEDED', 'CSS', 'ARTICLE', 'PAGE', 'PAPERS', 'blank_row', 'run_claim', 'code_of', 'measurement',
            'fingerprint', 'open_ledger', 'held', 'place_of', 'add_row', 'finished_rows', 'intact', 'set_aside',
-           'origins', 'report', 'write_report', 'reproduce', 'complete', 'read_data']
+           'origins', 'report', 'write_report', 'reproduce', 'complete']
 
 # %% ../nbs/07_ledger.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
@@ -405,7 +405,7 @@ def complete(
     write_report(folder)
     return row | more
 
-
+# %% ../nbs/07_ledger.ipynb #5bc4d169
 def read_data(
     path: Path,  # of a measurement
 ) -> xarray.Dataset:
