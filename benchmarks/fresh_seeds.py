@@ -1,12 +1,13 @@
 """The ledger at seeds that no run has used, by a rule that was stated before the run.
 
-    python benchmarks/fresh_seeds.py --store DIR [--triples 8] [--claim ID ...] [--jobs 1]
+    python benchmarks/fresh_seeds.py --store DIR [--first 0] [--triples 8] [--claim ID ...] [--jobs 1]
 
 The rule: triple k (0, 1, ...) of version V is the first three 24-bit numbers of sha256("vit_theory V fresh k"). Each triple is
-used once, as it comes; what it says stays in the table. A row that does not get its verdict in at least seven of eight gets a
-larger experiment, never a wider criterion, and is run again with the triples of the next version. DIR keeps the finished rows,
-so that an interrupted study goes on. Writes vit_theory/evidence/fresh_seeds.json: by version, the seeds and how often each row
-got each verdict; rows that were not asked for keep what stands there.
+used once for a row, as it comes; what it says stays in the table. A row that does not get its verdict in at least seven of the
+first eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`); both tables stay.
+DIR keeps the finished rows,
+so that an interrupted study goes on. Writes vit_theory/evidence/fresh_seeds.json: by version and first triple, the seeds and
+how often each row got each verdict; rows that were not asked for keep what stands there.
 """
 
 import hashlib
@@ -31,13 +32,14 @@ def triple(number: int, version: str = vit_theory.__version__) -> tuple[int, ...
 
 @click.command(help=__doc__)
 @click.option("--store", type=click.Path(path_type=Path), required=True, help="folder that keeps the finished rows")
+@click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="number of the first triple")
 @click.option("--triples", default=8, show_default=True, type=click.IntRange(1))
 @click.option("--claim", "ids", multiple=True, help="only these claims (default: all)")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
-def main(store, triples, ids, jobs):
+def main(store, first, triples, ids, jobs):
     claims = select_claims(load_claims(), ids)
     found = {claim.id: Counter() for claim in claims}
-    for number in range(triples):
+    for number in range(first, first + triples):
         seeds = triple(number)
         print(f"triple {number}: seeds {seeds}", flush=True)
         with one_thread():
@@ -47,12 +49,13 @@ def main(store, triples, ids, jobs):
                 found[row["id"]][row["verdict"] or "crashed"] += 1
     path = EVIDENCE / "fresh_seeds.json"
     versions = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    seeds, before = [list(triple(number)) for number in range(triples)], versions.get(vit_theory.__version__, {})
+    name = f"{vit_theory.__version__}, triples {first} to {first + triples - 1}"
+    seeds, before = [list(triple(number)) for number in range(first, first + triples)], versions.get(name, {})
     kept = before["counts"] if before.get("seeds") == seeds else {}
     counts = kept | {id: dict(verdicts) for id, verdicts in found.items()}
     known = [claim.id for claim in load_claims() if claim.id in counts]
     about = {"seeds": seeds, "counts": {id: counts[id] for id in known}, **provenance()}
-    path.write_text(json.dumps(versions | {vit_theory.__version__: about}, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(versions | {name: about}, indent=1) + "\n", encoding="utf-8")
     for id in found:
         print(f"{id:28} {', '.join(f'{verdict} {number}' for verdict, number in counts[id].items())}")
 
