@@ -266,7 +266,7 @@ def measured(
 
 @functools.cache
 def fresh_seeds() -> dict[str, dict]:
-    "By version, the triples of `seeds` that no run had used before, and in `counts` how often each row got each verdict at them."
+    "By version and triples: `seeds` that no run had used before, and in `counts` how often each row got each verdict at them."
     return json.loads((EVIDENCE / "fresh_seeds.json").read_text(encoding="utf-8"))
 
 # %% ../nbs/06_claims.ipynb #8b2fc289
