@@ -3,6 +3,7 @@
 #   make test        environment, install, then every check
 #   make lab         JupyterLab on the notebooks
 #   make app         the explorers as pages without code, in a browser on this machine
+#   make bench       every benchmark of speed, peers in turn -> results/ (QUICK=1: one round each -> build/bench)
 PYTHON ?= python3
 # Processes for one claim, each with one thread: make reproduce JOBS=8
 JOBS ?= 2
@@ -10,10 +11,10 @@ BIN := .venv/bin
 # The environment's programs first, also for programs that call others by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: reproduce test lab app docs notebooks readme export check evidence first-hour wheel clean help
+.PHONY: reproduce test lab app bench docs notebooks readme export check evidence first-hour wheel clean help
 
 help:
-	@sed -n '2,5p' Makefile
+	@sed -n '2,6p' Makefile
 
 .venv/run: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv .venv
@@ -43,6 +44,18 @@ lab: .venv/dev
 # On this machine only; stop it with Ctrl-C.
 app: .venv/dev
 	voila nbs/explore --Voila.ip=127.0.0.1
+
+# One after the other, as they would disturb each other; each on one thread, its programs in turn.
+bench: OUT := $(if $(QUICK),build/bench,results)
+bench: export BENCH_QUICK := $(QUICK)
+bench: .venv/dev
+	mkdir -p $(OUT)
+	python benchmarks/selection_training.py --out $(OUT) $(if $(QUICK),--repeats 1)
+	python benchmarks/selection_collapse.py
+	python benchmarks/association_training.py
+	python benchmarks/association_dynamics.py
+	python benchmarks/convolution_paths.py --out $(OUT)/convolution_paths.csv $(if $(QUICK),--rounds 1)
+	python benchmarks/images_training.py $(if $(QUICK),,$(if $(shell command -v c++),--compiled))
 
 docs: .venv/dev
 	python docs/build.py

@@ -1,11 +1,12 @@
 """The ledger at seeds that no run has used, by a rule that was stated before the run.
 
-    python benchmarks/fresh_seeds.py --store DIR [--triples 8] [--claim ID ...] [--jobs 1]
+    python benchmarks/fresh_seeds.py --store DIR [--first 0] [--triples 8] [--claim ID ...] [--jobs 1]
 
 The rule: triple k (0, 1, ...) of version V is the first three 24-bit numbers of sha256("vit_theory V fresh k"). Each triple is
-used once, as it comes; what it says stays in the table. A row that does not get its verdict in at least seven of eight gets a
-larger experiment, never a wider criterion, and is run again with the triples of the next version. DIR keeps the finished rows,
-so that an interrupted study goes on. Writes results/fresh_seeds.csv (row x verdict, counted) and results/fresh_seeds.json.
+used once for a row, as it comes; what it says stays in the table. A row that does not get its verdict in at least seven of the
+first eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`); both tables
+stay. DIR keeps the finished rows, so that an interrupted study goes on. Writes vit_theory/evidence/fresh_seeds.json: by version
+and triples, the seeds and how often each row got each verdict; rows that were not asked for keep what stands there.
 """
 
 import hashlib
@@ -14,15 +15,12 @@ from collections import Counter
 from pathlib import Path
 
 import click
-import pandas as pd
 
 import vit_theory
-from vit_theory.claims import VERDICTS, Run, load_claims, select_claims
+from vit_theory.claims import EVIDENCE, Run, load_claims, select_claims
 from vit_theory.files import provenance
 from vit_theory.ledger import reproduce
 from vit_theory.sweeps import one_thread
-
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
 def triple(number: int, version: str = vit_theory.__version__) -> tuple[int, ...]:
@@ -33,13 +31,14 @@ def triple(number: int, version: str = vit_theory.__version__) -> tuple[int, ...
 
 @click.command(help=__doc__)
 @click.option("--store", type=click.Path(path_type=Path), required=True, help="folder that keeps the finished rows")
+@click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="number of the first triple")
 @click.option("--triples", default=8, show_default=True, type=click.IntRange(1))
 @click.option("--claim", "ids", multiple=True, help="only these claims (default: all)")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
-def main(store, triples, ids, jobs):
+def main(store, first, triples, ids, jobs):
     claims = select_claims(load_claims(), ids)
     found = {claim.id: Counter() for claim in claims}
-    for number in range(triples):
+    for number in range(first, first + triples):
         seeds = triple(number)
         print(f"triple {number}: seeds {seeds}", flush=True)
         with one_thread():
@@ -47,13 +46,17 @@ def main(store, triples, ids, jobs):
         for row in rows:
             if row["id"] in found:
                 found[row["id"]][row["verdict"] or "crashed"] += 1
-    names = (*VERDICTS, "crashed")
-    table = pd.DataFrame([{"claim": id, **{name: counts[name] for name in names}} for id, counts in found.items()])
-    table.to_csv(RESULTS / "fresh_seeds.csv", index=False)
-    seeds = [triple(number) for number in range(triples)]
-    about = {"command": "python benchmarks/fresh_seeds.py", "seeds": seeds, **provenance()}
-    (RESULTS / "fresh_seeds.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    print(table.to_string(index=False))
+    path = EVIDENCE / "fresh_seeds.json"
+    versions = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    name = f"{vit_theory.__version__}, triples {first} to {first + triples - 1}"
+    seeds, before = [list(triple(number)) for number in range(first, first + triples)], versions.get(name, {})
+    kept = before["counts"] if before.get("seeds") == seeds else {}
+    counts = kept | {id: dict(verdicts) for id, verdicts in found.items()}
+    known = [claim.id for claim in load_claims() if claim.id in counts]
+    about = {"seeds": seeds, "counts": {id: counts[id] for id in known}, **provenance()}
+    path.write_text(json.dumps(versions | {name: about}, indent=1) + "\n", encoding="utf-8")
+    for id in found:
+        print(f"{id:28} {', '.join(f'{verdict} {number}' for verdict, number in counts[id].items())}")
 
 
 if __name__ == "__main__":

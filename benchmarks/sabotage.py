@@ -3,9 +3,9 @@
     python benchmarks/sabotage.py --store DIR [--only NAME ...] [--room selection ...]
 
 Each breakage runs in a process of its own, against the rows and tests that should notice it, rows at quick scale with seeds 0
-to 2. A row notices when its verdict is another than the committed one, when it shows nothing for another reason than before
-(its note, numbers aside), or when it ends in `Broken`; any other error only says that the breakage does not run, and does not
-count. A test notices when it fails. DIR keeps what is finished, so that an
+to 2. A row notices when its verdict is another than the committed one, or when it ends in `Broken`; any other error only says
+that the breakage does not run, and does not count. A row that is not shown with and without the breakage notices when it gives
+another reason: its sentence and note, numbers aside. A test notices when it fails. DIR keeps what is finished, so that an
 interrupted run goes on, and what is added to a breakage is run alone. Writes results/sabotage.csv (breakage x row: verdict
 before and after), and results/sabotage.json.
 `--only NAME --here` breaks the code in this process and prints the rows: for a look at one breakage.
@@ -98,7 +98,7 @@ def half_turned(y):
 # Paper A ---------------------------------------------------------------------------------------------------------------------
 
 
-@breaks("selection", "A-sample-complexity A-attention-sparse A-two-engines A-phase-diagram")
+@breaks("selection", "A-sample-complexity A-attention-sparse A-phase-diagram A-attention-rate A-minibatches")
 def uniform_for_trained():
     """Both trainers ignore attention where it is to be trained."""
 
@@ -109,7 +109,7 @@ def uniform_for_trained():
     swap("selection", "fit_collapsed", make)
 
 
-@breaks("selection", "A-sample-complexity A-attention-sparse A-attention-dead-zone A-attention-confusion")
+@breaks("selection", "A-sample-complexity A-attention-sparse A-attention-dead-zone A-attention-confusion A-attention-eta")
 def attention_frozen():
     """Queries and keys have the learning rate 0."""
     swap("selection", "fit", with_arguments(attention_lr=0.0))
@@ -153,7 +153,7 @@ def _sampled(change):
     swap_method("selection", "TokenData", "sample", make)
 
 
-@breaks("selection", "A-noise A-iterations-alpha A-attention-sparse A-sparsification A-spurious")
+@breaks("selection", "A-noise A-iterations-alpha A-iterations-rate A-attention-sparse A-sparsification A-spurious A-noisy-tokens")
 def labels_shuffled():
     """Half of the labels are turned, whatever the tokens say."""
 
@@ -177,28 +177,22 @@ def noise_off():
     _with_noise(0.0)
 
 
-@breaks("selection", "A-noise A-noisy-tokens")
+@breaks("selection", "A-noise")
 def noise_per_coordinate():
     """The noise level counts per coordinate, sqrt(d) too large."""
     _with_noise(10**0.5)
 
 
-@breaks("selection", "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse")
+@breaks("selection", "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse A-attention-eta A-attention-confusion")
 def learning_rate_zero():
     """The token trainer does not move."""
     swap("selection", "fit", with_arguments(lr=0.0, attention_lr=0.0))
 
 
-@breaks("selection", "A-sample-complexity A-phase-diagram A-two-engines")
+@breaks("selection", "A-no-attention A-phase-diagram A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches")
 def learning_rate_zero_collapsed():
-    """The collapsed trainer does not move."""
-    swap("selection", "fit_collapsed", with_arguments(lr=0.0, attention_lr=0.0))
-
-
-@breaks("selection", "A-sample-complexity A-phase-diagram")
-def one_rate_for_all():
-    """Attention has the learning rate of the other weights."""
-    swap("selection", "fit_collapsed", with_arguments(attention_lr=None))
+    """The collapsed trainer does not move (for twenty steps: nothing would ever stop it)."""
+    swap("selection", "fit_collapsed", with_arguments(lr=0.0, attention_lr=0.0, steps=20))
 
 
 @breaks("selection", "A-sparsification")
@@ -213,20 +207,15 @@ def received_by_row():
     swap("selection", "received_attention", lambda original: lambda *args, **options: 0 * original(*args, **options) + 1)
 
 
-@breaks("selection", "A-sparsification")
+@breaks("selection", "A-sparsification A-noisy-tokens")
 def oracle_at_random():
-    """The oracle keeps the tokens that are not relevant first."""
+    """The oracle keeps tokens at random."""
+    from vit_theory.selection import keep_random
 
-    def make(original):
-        def keep_oracle(data, count):
-            return original(dataclasses.replace(data, y=-data.y), count)
-
-        return keep_oracle
-
-    swap("selection", "keep_oracle", make)
+    swap("selection", "keep_oracle", lambda original: keep_random)
 
 
-@breaks("selection", "A-attention-sparse A-two-engines A-iterations-alpha")
+@breaks("selection", "A-two-engines", "tests/test_selection_collapse.py::test_trained_weights_agree_after_many_steps")
 def queries_for_keys():
     """The slopes of W_Q and W_K are exchanged."""
 
@@ -252,7 +241,7 @@ def delta_ignored():
     swap("selection", "initial_model", with_arguments(delta=0.0))
 
 
-@breaks("selection", "A-no-attention A-sample-complexity A-mechanism")
+@breaks("selection", "A-no-attention A-initial-sigma A-mechanism A-regime")
 def backgrounds_balanced():
     """Every kind of sample is drawn equally often: no chance imbalance of backgrounds."""
 
@@ -280,13 +269,13 @@ def spurious_at_random():
     swap_method("selection", "TokenData", "sample", make)
 
 
-@breaks("selection", "A-attention-confusion A-attention-sparse")
+@breaks("selection", "A-attention-ceiling")
 def mass_counts_confusion():
     """The attention on tokens of the other class counts as relevant."""
     swap_method("selection", "TokenSample", "relevant", lambda original: property(lambda self: self.pattern <= 1))
 
 
-@breaks("selection", "A-attention-confusion")
+@breaks("selection", "A-attention-ceiling")
 def ceiling_without_confusion():
     """The ceiling of the attention mass is 1."""
     swap("selection", "mass_ceiling", lambda original: lambda *args, **options: 0 * original(*args, **options) + 1)
@@ -313,10 +302,56 @@ def hinge_without_dead_zone():
     swap("selection", "_backward", make)
 
 
-@breaks("selection", "A-mechanism")
+@breaks("selection", "A-mechanism", "tests/test_selection_collapse.py::test_imbalances_are_those_of_drawn_training_sets")
 def imbalance_too_small():
     """The imbalance of backgrounds is a quarter of what it is."""
     swap("selection", "imbalances", lambda original: lambda *args, **options: original(*args, **options) / 4)
+
+
+@breaks("selection", "A-attention-confusion")
+def confusion_left_out():
+    """No confusion tokens are drawn."""
+
+    def make(original):
+        return lambda self, *args, **options: original(dataclasses.replace(self, confusion=0), *args, **options)
+
+    swap_method("selection", "TokenData", "sample", make)
+
+
+@breaks("selection", "A-mechanism")
+def slower_attention():
+    """Attention learns 12 times faster than the rest, not 50 times."""
+    from vit_theory.selection.collapse import ARMS
+
+    ARMS["trained"]["multiplier"] = 12.0
+
+
+@breaks("selection", "A-minibatches", "tests/test_selection_collapse.py::test_minibatches_are_the_training_set")
+def same_minibatch_again():
+    """Every step takes the first minibatch."""
+
+    def make(original):
+        def again(self):
+            if "first" not in vars(self):
+                self.first = original(self)
+            return self.first
+
+        return again
+
+    swap_method("selection", "Minibatches", "next", make)
+
+
+@breaks("selection", "A-no-attention", "tests/test_selection_collapse.py::test_trained_weights_agree_after_many_steps")
+def frozen_is_uniform():
+    """Attention that is frozen at its start is taken for uniform."""
+
+    def make(original):
+        def fit_collapsed(*args, attention="trained", **options):
+            return original(*args, attention="uniform" if attention == "frozen" else attention, **options)
+
+        return fit_collapsed
+
+    swap("selection", "fit_collapsed", make)
 
 
 # Paper B ---------------------------------------------------------------------------------------------------------------------
@@ -981,11 +1016,13 @@ def no_phase_one():
     swap("images", "train", make)
 
 
+NOT_SHOWN = "not shown here"
+
+
 def said(row: dict) -> str:
-    """The verdict of a row, with the reason where nothing is shown, numbers aside."""
-    if row["verdict"] == "not shown here":
-        return f"not shown here: {re.sub(r'[0-9.]+', '#', row['note'])}"[:200]
-    return row["verdict"] or f"error: {row['error']}"[:200]
+    """The verdict of a row; where nothing is shown with the reason, numbers aside."""
+    reason = re.sub(r"[-−+±×/%]*\d[\d.,/%]*", "#", f"{row['measured']} {row['note']}").strip()
+    return f"{row['verdict']}: {reason}" if row["verdict"] == NOT_SHOWN else row["verdict"]
 
 
 def verdict_of(id: str) -> str:
@@ -997,7 +1034,7 @@ def verdict_of(id: str) -> str:
     (claim,) = select_claims(load_claims(), [id])
     with one_thread():
         row, *_ = run_claim(claim, Run(progress=False))
-    return said(row)
+    return said(row) if row["verdict"] else f"error: {row['error']}"
 
 
 def outcome_of(test: str) -> str:
@@ -1022,7 +1059,9 @@ def outcomes(name: str, watchers: list[str]) -> list[dict]:
         test = "::" in watcher
         before, after = ("passes", outcome_of(watcher)) if test else (verdicts[watcher], verdict_of(watcher))
         noticed = after.startswith("error: Broken") or (after != before and not after.startswith("error"))
-        row = {"breakage": name, "what": broken.says, "row": watcher, "before": before, "after": after}
+        if not (before.startswith(NOT_SHOWN) and after.startswith(NOT_SHOWN)):  # the reason only where both have one
+            before, after = (NOT_SHOWN if text.startswith(NOT_SHOWN) else text for text in (before, after))
+        row = {"breakage": name, "what": broken.says, "row": watcher, "before": before[:200], "after": after[:200]}
         found.append({**row, "noticed": noticed})
     return found
 

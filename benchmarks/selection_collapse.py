@@ -12,10 +12,10 @@ import csv
 import json
 import resource
 import time
-from pathlib import Path
 
 import click
 import torch
+from side_by_side import QUICK, RESULTS
 
 from vit_theory.claims import Run
 from vit_theory.files import provenance
@@ -25,7 +25,6 @@ from vit_theory.selection.model import initial_model
 from vit_theory.selection.sample_complexity import HEAT_SAMPLES, heat_map
 from vit_theory.selection.training import fit
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 TOKENS, SAMPLES, RELEVANT = 80, 1000, 4
 COLLAPSED_TRIALS, COLLAPSED_STEPS, TOKEN_STEPS = 200, 100, 10
 
@@ -67,11 +66,11 @@ def measure(name, merged_queries=True):
 @click.command(help=__doc__)
 def main():
     torch.set_num_threads(1)
-    run = Run(scale="full", seeds=(0,), progress=False)
+    run = Run(scale="quick" if QUICK else "full", seeds=(0,), progress=False)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     heat_map(run)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    cells = 2 * 5 * len(HEAT_SAMPLES)
+    cells = 2 * run.by_scale(3, 5) * len(HEAT_SAMPLES)
     click.echo(f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, {before:.0f} MiB before it")
     table = [measure(name) for name in ("trained", "frozen", "uniform")] + [measure("uniform", merged_queries=False)]
     click.echo("trial-steps a second of processor time")

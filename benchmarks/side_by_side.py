@@ -20,7 +20,8 @@ from vit_theory.files import provenance  # noqa: E402
 
 torch.set_num_threads(1)
 SHORTEST = 0.05  # seconds that one measurement takes at least
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+QUICK = bool(os.environ.get("BENCH_QUICK"))  # `make bench QUICK=1`: one round of everything, and no committed table is touched
+RESULTS = Path(__file__).resolve().parent.parent / ("build/bench" if QUICK else "results")
 
 
 def seconds_of(call: Callable[[], object], clock: Callable[[], float], repeats: int = 1) -> float:
@@ -43,6 +44,7 @@ def compare(
     noise of the machine. CPU time of one thread, so that other work on the machine counts little; calls shorter than
     SHORTEST are repeated.
     """
+    rounds = 1 if QUICK else rounds
     for _ in range(warmup):
         for call in peers.values():
             call()
@@ -72,7 +74,7 @@ def report(table: list[dict]) -> None:
 
 def save(name: str, table: list[dict], **circumstances) -> None:
     """Write results/NAME.csv, and results/NAME.json with the command, versions and hardware that made it."""
-    RESULTS.mkdir(exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     with open(RESULTS / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()
@@ -82,4 +84,4 @@ def save(name: str, table: list[dict], **circumstances) -> None:
     command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     about = {"command": command, **circumstances, "provenance": provenance()}
     (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    print(f"\nwritten: results/{name}.csv and results/{name}.json")
+    print(f"\nwritten: {RESULTS.name}/{name}.csv and {RESULTS.name}/{name}.json")

@@ -190,7 +190,7 @@ SMALL = dict(side=6, block=2, q=0.25, dim=8, samples=3000, tests=2000, steps=120
 
 def trained(id="B-theorem-4.1-sample", **options):
     "The verdict of a row of training runs at a small size."
-    from vit_theory.association.learning import floors, learn
+    from vit_theory.association.runs import floors, learn
 
     size = SMALL | {"start": "idealized", "lr_A": 30.0} | options
     ds = Run(seeds=(0, 1), progress=False).sweep(partial(learn, **size), {"seed": [0, 1]})

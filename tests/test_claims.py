@@ -369,6 +369,16 @@ def test_ctrl_c_keeps_finished_rows_and_resume_goes_on(tmp_path):
     assert [row["id"] for row in rows] == ["A-good", "A-slow"] and rows[0] == first
 
 
+def test_half_written_files_of_a_killed_run_go(tmp_path):
+    reproduce([GOOD], Run(progress=False), tmp_path)
+    names = (".claims.json.77", "rows/.A-good.json.77", "data/.A-good.nc.77", "figures/.A-good.svg.77")
+    left = [tmp_path / name for name in names]
+    for path in left:
+        path.write_text("half a fi")
+    reproduce([GOOD], Run(progress=False), tmp_path, resume=True)
+    assert not any(path.exists() for path in left) and len(finished_rows(tmp_path)) == 1
+
+
 def test_a_half_written_file_is_never_seen(tmp_path, monkeypatch):
     folder = open_ledger(tmp_path)
     reproduce([GOOD], Run(progress=False), folder)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -87,6 +88,16 @@ def test_a_cell_that_kills_its_workers_has_failed_and_the_others_are_done(client
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
     client.wait_for_workers(2, timeout=60)
     assert status(tmp_path)["done"] == 2 and "died" in status(tmp_path)["failed"]["000001"]
+
+
+def test_ctrl_c_keeps_what_has_arrived_and_frees_the_workers(client, tmp_path):
+    client.wait_for_workers(2, timeout=60)
+    pressed = at_moment(has_cells(tmp_path), lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        there(slow, GRID, store=tmp_path)
+    pressed.join()
+    assert 3 <= status(tmp_path)["done"] < 16 and not list(tmp_path.rglob("*.lock"))
+    assert there(slow, GRID, store=tmp_path).equals(sweep(drawn, GRID, progress=False))
 
 
 def test_a_worker_of_another_version_is_refused(client, tmp_path):

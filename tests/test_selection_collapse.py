@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from vit_theory.selection.collapse import (
     Kinds,
+    Minibatches,
     collapse,
     collapsed_gradient,
     collapsed_mass,
@@ -165,6 +166,15 @@ def test_weights_have_the_distribution_of_drawn_tokens():
     np.testing.assert_allclose(weights.var(0).mean(), 15 * 2 / 9, atol=0.6)
 
 
+def test_imbalances_are_those_of_drawn_training_sets():
+    from vit_theory.selection import theory  # looked up here, so that a breakage of it is seen
+
+    w = draw_weights(sample_kinds(0.1), 3000, 4000, seed=0)
+    drawn = 3000**0.5 * (w[:, :3] - w[:, 3:]).abs().amax(1)
+    imagined = abs(theory.imbalances(3, 4000)).max(1)
+    assert np.median(drawn) == pytest.approx(np.median(imagined), rel=0.05)
+
+
 def test_a_trial_does_not_depend_on_its_neighbours():
     torch.set_default_dtype(torch.float32)
     kinds, mu = sample_kinds(0.1), torch.eye(10)[None, :6].repeat(240, 1, 1)  # more than fit into one chunk
@@ -176,6 +186,38 @@ def test_a_trial_does_not_depend_on_its_neighbours():
         _, alone = fit_collapsed(one, kinds, w[i : i + 1], **options)
         assert every.steps[i] == alone.steps[0] and every.stopped[i] and every.last("margin")[i] >= 0.1
         assert abs(every.last("worst")[i] - alone.last("worst")[0]) < 1e-4
+
+
+def test_minibatches_are_the_training_set():
+    kinds = sample_kinds(0.1)
+    w = draw_weights(kinds, 24, trials=3, seed=0)
+    batches = Minibatches(w, 24, 6, [np.random.default_rng(i) for i in range(3)])
+    epoch = torch.stack([batches.next() for _ in range(4)])
+    torch.testing.assert_close(epoch.mean(0), w)
+    torch.testing.assert_close(epoch * 6, (epoch * 6).round())
+    assert (epoch[0] != epoch[1]).any()
+    uneven = Minibatches(w, 24, 10, [np.random.default_rng(i) for i in range(3)])
+    five = torch.stack([uneven.next() for _ in range(12)])  # 120 samples, five epochs
+    torch.testing.assert_close(five.mean(0), w)
+
+
+def test_training_on_minibatches():
+    kinds, mu = sample_kinds(0.1), torch.eye(10)[None, :6].repeat(3, 1, 1)
+    model, w = collapse(initial_model(mu, seed=0, paired=True), mu), draw_weights(kinds, 24, trials=3, seed=0)
+
+    def train(size, rows=slice(None), steps=30):
+        some = ShallowViT(*(W[rows] for W in vars(model).values()))
+        batches = size and Minibatches(w[rows], 24, size, [np.random.default_rng(i) for i in range(3)][rows])
+        return fit_collapsed(some, kinds, w[rows], steps=steps, lr=0.2, batches=batches)
+
+    whole, _ = train(None)
+    assert largest_gap(vars(whole), vars(train(24)[0])) < 1e-12  # one batch is the training set
+    few, history = train(6)
+    assert largest_gap(vars(whole), vars(few)) > 1e-3
+    alone, _ = train(6, slice(1, 2))
+    assert (alone.W_V - few.W_V[1:2]).abs().max() < 1e-12  # a trial does not depend on its company
+    at_start = (w * kinds.y * collapsed_output(model, kinds)).sum(1)
+    torch.testing.assert_close(history["margin"][:, 0], at_start)  # of the whole training set, not of the minibatch
 
 
 def test_descent_that_diverges_is_frozen_and_marked():

@@ -108,6 +108,35 @@ def test_regime():
     assert verdict("A-regime", thresholds([2, 4], [8.0, 2.0], 2.0, arms=names).assign(end)) == NOT_SHOWN
 
 
+@pytest.mark.parametrize(
+    "slow, quarter, factor, rate, batches",
+    [
+        (2, 2, 1, HOLDS, HOLDS),
+        (3, 2, 1, NOT_SHOWN, HOLDS),
+        (2, 3, 1, HOLDS, NOT_SHOWN),
+        (2, 2, 2, HOLDS, NOT_SHOWN),
+        (2, 2, 0.5, HOLDS, NOT_SHOWN),
+    ],
+)
+def test_relaxed(slow, quarter, factor, rate, batches):
+    arms = ["rate x 50", "rate x 25", "rate x 1", "quarter", "64 samples"]
+    data = thresholds([2, slow, 3.5, quarter, 2], [1.0, 0.25], arms=arms)
+    data = data.assign(n50=data.n50.copy(), draws=data.draws.copy(), steps=0 * data.n50)
+    data.n50.loc[{"arm": "quarter"}] *= factor
+    data.draws.loc[{"arm": "quarter"}] += np.log(factor)
+    data.n50.loc[{"arm": "64 samples", "alpha": 0.25}] = np.nan
+    assert (verdict("A-attention-rate", data), verdict("A-minibatches", data)) == (rate, batches)
+    told = {q.name: q.value for q in judged(CLAIMS["A-minibatches"], data).quantities}
+    assert told["the same with 64 samples, alpha 0.25/80"].startswith("no threshold")
+    if rate == HOLDS:
+        assert "down to 25 times" in judged(CLAIMS["A-attention-rate"], data).measured
+    wide = data.assign(draws=data.draws + np.random.default_rng(0).standard_normal(data.draws.shape))
+    assert (verdict("A-attention-rate", wide), verdict("A-minibatches", wide)) == (NOT_SHOWN, NOT_SHOWN)
+    quick = data.where((data.alpha == 1) | (data.arm == "rate x 25")).isel(arm=[0, 1, 3])
+    said = (verdict("A-attention-rate", quick), verdict("A-minibatches", quick))
+    assert said == (rate, HOLDS if factor == 1 and quarter == 2 else NOT_SHOWN)
+
+
 @pytest.mark.parametrize("exponent, expected", [(1, HOLDS), (0.6, NOT_SHOWN), (1.3, NOT_SHOWN)])
 def test_iterations_against_alpha(exponent, expected):
     data = measured("A-iterations-alpha", "quick")
@@ -140,6 +169,25 @@ def test_attention():
         assert verdict(id, still) == NOT_SHOWN and "Nothing was learnt" in judged(CLAIMS[id], still).note
         assert verdict(id, ignorant) == NOT_SHOWN
     assert verdict("A-attention-dead-zone", restless) == NOT_SHOWN
+
+
+@pytest.mark.parametrize(
+    "C, error, scatter, expected",
+    [
+        ((0.5, 0.5), 0.0, 0.02, HOLDS),
+        ((0.5, 0.0), 0.0, 0.02, CAVEAT),
+        ((0.0, 0.0), 0.0, 0.02, NOT_SHOWN),
+        ((-0.3, -0.1), 0.0, 0.02, NOT_SHOWN),
+        ((0.5, 0.5), 0.3, 0.02, NOT_SHOWN),
+        ((0.5, 0.5), 0.0, 0.9, NOT_SHOWN),
+    ],
+)
+def test_mass_against_the_learning_rate(C, error, scatter, expected):
+    data = measured("A-attention-eta", "quick")
+    noise = data.mass.copy(data=np.random.default_rng(0).lognormal(0, scatter, data.mass.shape))
+    gap = 0.02 * (data.rate / 0.2) ** xr.DataArray(list(C), dims="speed") * noise
+    made = data.assign(mass=xr.where(data.time > 0, 1 - gap, 0.3), error=0 * data.error + error)
+    assert verdict("A-attention-eta", made) == expected
 
 
 def test_noise():
@@ -194,6 +242,7 @@ def test_removal():
         ((0.12, 0.2, 0.1, 0), CAVEAT),
         ((0.12, 0.01, 0.1, 0), NOT_SHOWN),
         ((0.5, 0.5, 0.5, 0.1), NOT_SHOWN),
+        ((0.0, 0.2, 0.0, 0), NOT_SHOWN),
     ],
 )
 def test_noisy_tokens(errors, expected):

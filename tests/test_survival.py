@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import warnings
 import zipfile
 
@@ -77,6 +78,23 @@ def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
     assert not left, left
 
 
+def test_a_process_that_is_killed_at_its_cell(tmp_path):
+    once, cells = tmp_path / "once", tmp_path / "store/cells"
+
+    def cell(x):
+        if x == 3 and not once.exists():
+            once.write_text("")
+            while len(list(cells.glob("*.npz"))) < 5:  # the other process goes on
+                time.sleep(0.05)
+            os._exit(9)
+        return {"y": float(x)}
+
+    with pytest.raises(RuntimeError, match="killed, perhaps for want of memory: .* the same call goes on"):
+        quiet(cell, {"x": list(range(8))}, store=tmp_path / "store", n_jobs=2)
+    assert status(tmp_path / "store")["done"] >= 5
+    assert quiet(cell, {"x": list(range(8))}, store=tmp_path / "store").y.values.tolist() == list(range(8))
+
+
 @pytest.fixture
 def disk(tmp_path):
     """A disk of a megabyte of our own -> (its folder, a function that makes it read-only); skipped where none may be mounted."""
@@ -118,6 +136,14 @@ def test_a_read_only_disk(disk):
     read_only()
     assert quiet(large, {"x": [1, 2]}, store=folder / "store").identical(done)  # what is finished can be read
     with pytest.raises(RuntimeError, match="x=2 cannot be written to .*Read-only.*name another folder"):
+        quiet(large, {"x": [1, 2]}, store=folder / "half")
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+        pytest.raises(RuntimeError, match="x=2 cannot be written to .*Read-only.*name another folder"),
+    ):
         quiet(large, {"x": [1, 2]}, store=folder / "half")
     with pytest.raises(ValueError, match="cannot be used .Read-only.*name a folder that can be written"):
         quiet(large, {"x": [1, 2]}, store=folder / "new")

@@ -1,5 +1,6 @@
 """Sweeps: interruption, resumption, damaged files, numbers that do not depend on the number of processes, bad input."""
 
+import copy
 import functools
 import io
 import json
@@ -12,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
 import torch
@@ -24,7 +26,7 @@ from jaxtyping import TypeCheckError
 
 from vit_theory import cli
 from vit_theory.identity import digest, identity
-from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, save_cell, signature, status, sweep
+from vit_theory.sweeps import as_arrays, grid_points, load_cell, one_thread, save_cell, signature, status, sweep, watch
 
 quiet = functools.partial(sweep, progress=False)
 
@@ -290,6 +292,22 @@ def test_the_status_of_a_store(tmp_path):
     assert CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path / "none")]).exit_code == 2
 
 
+def test_a_bar_follows_a_sweep_that_runs_elsewhere(tmp_path):
+    def cell(x):
+        time.sleep(0.05)
+        return {"y": x}
+
+    quiet(cell, {"x": list(range(20))}, store=tmp_path)
+    for path in sorted((tmp_path / "cells").iterdir())[1:]:
+        path.unlink()
+    runner = threading.Thread(target=lambda: quiet(cell, {"x": list(range(20))}, store=tmp_path))
+    runner.start()
+    assert watch(tmp_path, every=0.2)["done"] == 20
+    runner.join()
+    (tmp_path / "cells/000003.npz").unlink()
+    assert watch(tmp_path, every=0.01)["done"] == 19  # nobody is at it
+
+
 def half(x, power=1.0):
     return {"y": (x / 2) ** power}
 
@@ -473,6 +491,20 @@ def test_an_identity_does_not_depend_on_docstrings_lines_and_caches():
     before = identity(remembering)
     remembering(3)
     assert identity(remembering) == before
+
+
+def test_an_identity_does_not_depend_on_what_was_pickled_before():
+    class Cell:
+        def __init__(self):
+            self.scale = 2
+
+        def __call__(self, x):
+            return {"y": self.scale * x}
+
+    cell, before = Cell(), identity(Cell)
+    assert identity(cell) == identity(cell)
+    cloudpickle.loads(cloudpickle.dumps(cell)), copy.copy(cell)
+    assert identity(Cell) == before
 
 
 def test_recursion_cycles_and_shared_parts_are_told():

@@ -19,8 +19,10 @@ from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
+# All warnings are shown, but for one that the inline backend gives about itself when it is asked for twice the points.
+WARNINGS = "default,ignore:InlineBackend._figure_formats_changed:DeprecationWarning"
 # One thread and no progress bars: the same numbers and the same text every time.
-KERNEL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONHASHSEED": "0", "PYTHONWARNINGS": "default"}
+KERNEL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONHASHSEED": "0", "PYTHONWARNINGS": WARNINGS}
 
 
 def notebooks(paths=()):

@@ -25,7 +25,8 @@ from .sweeps import sweep
 
 # %% auto #0
 __all__ = ['VERDICTS', 'KINDS', 'CHAPTERS', 'RUNS', 'EVIDENCE', 'Broken', 'Run', 'Quantity', 'Judgement', 'Change', 'Claim',
-           'judged', 'load_claims', 'near', 'select_claims', 'once', 'run_folder', 'committed', 'measured', 'Card']
+           'judged', 'load_claims', 'near', 'select_claims', 'once', 'run_folder', 'committed', 'measured',
+           'fresh_seeds', 'Card']
 
 # %% ../nbs/06_claims.ipynb #46b18ea8
 if TYPE_CHECKING:  # names in annotations only: importing claims stays light
@@ -262,6 +263,12 @@ def measured(
         raise ValueError(f"id={id!r} has no measurement in the run {run!r}; did you mean {near(id, known)}?")
     return xarray.load_dataset(io.BytesIO(gzip.decompress(path.read_bytes())), engine="scipy")
 
+
+@functools.cache
+def fresh_seeds() -> dict[str, dict]:
+    "By version and triples: `seeds` that no run had used before, and in `counts` how often each row got each verdict at them."
+    return json.loads((EVIDENCE / "fresh_seeds.json").read_text(encoding="utf-8"))
+
 # %% ../nbs/06_claims.ipynb #8b2fc289
 class Card:
     "What the committed runs say of one claim, for a notebook (as Markdown) or a terminal (as text)."
@@ -285,6 +292,10 @@ class Card:
             seeds = ", ".join(map(str, row["seeds"]))
             verdict = f"{bold}{row['verdict'].capitalize()}{bold} ({run}: {row['scale']} scale, seeds {seeds})."
             lines.append(f"{verdict} {row['measured']} {row['note']}".strip())
+        for version, study in fresh_seeds().items():
+            if verdicts := study["counts"].get(self.id):
+                found = ", ".join(f"{verdict} {number} of {sum(verdicts.values())}" for verdict, number in verdicts.items())
+                lines.append(f"{bold}Fresh seeds{bold} ({version}): {found}.")
         return lines
 
     def __repr__(self) -> str:

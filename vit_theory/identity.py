@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 # %% auto #0
-__all__ = ['Chain', 'OUTSIDE', 'own', 'version', 'chains', 'digest', 'Cache', 'Reader', 'parts_of', 'identity']
+__all__ = ['OUTSIDE', 'own', 'version', 'chains', 'digest', 'Cache', 'Reader', 'parts_of', 'identity']
 
 # %% ../nbs/02_identity.ipynb #84294507
 @functools.cache
@@ -55,6 +55,8 @@ def version(
 
 # %% ../nbs/02_identity.ipynb #dfdced8e
 Chain = tuple[str, ...]  # ("np", "random", "default_rng"); an import begins with its dots and a colon: (":json", "dumps")
+
+# %% ../nbs/02_identity.ipynb #85239412
 OUTSIDE = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 
@@ -108,6 +110,7 @@ NO_CODE = {  # entries of a class that say nothing about what it does
     "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__", "__abstractmethods__", "_abc_impl",
     "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__parameters__", "__orig_bases__", "__type_params__",
     "__firstlineno__", "__static_attributes__", "__annotate__", "__annotate_func__", "__annotations_cache__",
+    "__slotnames__",  # a note of `copyreg`, made when an instance is pickled for the first time
 }  # fmt: skip
 
 

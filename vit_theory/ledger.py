@@ -27,7 +27,7 @@ from .sweeps import Lost
 # %% auto #0
 __all__ = ['PARTS', 'NEEDED', 'CSS', 'ARTICLE', 'PAGE', 'PAPERS', 'blank_row', 'run_claim', 'code_of', 'measurement',
            'fingerprint', 'open_ledger', 'held', 'place_of', 'add_row', 'finished_rows', 'intact', 'set_aside',
-           'origins', 'report', 'write_report', 'reproduce', 'complete', 'read_data']
+           'origins', 'report', 'write_report', 'reproduce', 'complete']
 
 # %% ../nbs/07_ledger.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
@@ -369,6 +369,8 @@ def reproduce(
     with held(folder):
         if not resume and (place := set_aside(folder)):
             moved(place)
+        for left in (path for place in (folder, *map(folder.joinpath, PARTS)) for path in place.glob(".*.*")):
+            left.unlink()  # half-written, of a run that was killed
         done = {row["id"]: row for row in finished_rows(folder)}
         with tqdm(claims, unit="claim", disable=None if run.progress else True, leave=False) as bar:
             for claim in bar:
@@ -403,7 +405,7 @@ def complete(
     write_report(folder)
     return row | more
 
-
+# %% ../nbs/07_ledger.ipynb #5bc4d169
 def read_data(
     path: Path,  # of a measurement
 ) -> xarray.Dataset:

@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['GaussianData', 'Partition', 'PatchAttention', 'SpatialData', 'association', 'chance', 'error_rate', 'fit',
-           'idealized', 'label_error', 'linear_error', 'logistic_gradient', 'plot_linear_error', 'plot_partitions',
-           'plot_sample', 'plot_scores', 'position_logits', 'realistic', 'reduced_descent', 'regression_error',
-           'self_attention', 'set_attention', 'set_mass', 'shift_attention', 'sort_by_set']
+           'idealized', 'label_error', 'linear_error', 'logistic_gradient', 'plot_partitions', 'plot_sample',
+           'plot_scores', 'position_logits', 'realistic', 'reduced_descent', 'regression_error', 'self_attention',
+           'set_attention', 'set_mass', 'shift_attention', 'sort_by_set']
 
 # %% ../../nbs/association/index.ipynb #a53fb248
 from .data import GaussianData, Partition, SpatialData, label_error, plot_partitions, plot_sample
 from .dynamics import reduced_descent
-from .linear import linear_error, plot_linear_error, regression_error
+from .linear import linear_error, regression_error
 from .model import PatchAttention, error_rate, position_logits, self_attention, set_attention
 from .not_associating import shift_attention
 from .scores import association, chance, plot_scores, set_mass, sort_by_set
@@ -20,7 +20,7 @@ from .training import fit, idealized, logistic_gradient, realistic
 # %% ../../nbs/association/index.ipynb #36c17ccf
 _all_ = [
     "GaussianData", "Partition", "PatchAttention", "SpatialData", "association", "chance", "error_rate", "fit", "idealized",
-    "label_error", "linear_error", "logistic_gradient", "plot_linear_error", "plot_partitions", "plot_sample", "plot_scores",
+    "label_error", "linear_error", "logistic_gradient", "plot_partitions", "plot_sample", "plot_scores",
     "position_logits", "realistic", "reduced_descent", "regression_error", "self_attention", "set_attention", "set_mass",
     "shift_attention", "sort_by_set",
 ]  # fmt: skip

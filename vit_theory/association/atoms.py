@@ -6,6 +6,8 @@
 __all__ = ['enumerate_atoms', 'population']
 
 # %% ../../nbs/association/16_atoms.ipynb #3783203c
+import math
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -69,6 +71,26 @@ def draw_atoms(
 
 # %% ../../nbs/association/16_atoms.ipynb #8263dd6e
 METHODS = ("exact", "pruned", "monte_carlo")
+
+# %% ../../nbs/association/16_atoms.ipynb #9b5af6d2
+def check_descent(patches, size, q, numbers, steps, power, nu, method, seed, draws, prune):
+    "ValueError with name, value and remedy for whatever `reduced_descent` cannot use."
+    L = check_sizes(patches, size, q)
+    if size < 2 or L < 2:
+        raise ValueError(f"patches={patches}, size={size}: gamma and rho need at least 2 sets of at least 2 patches")
+    if power % 2 == 0 or power < 3:
+        raise ValueError(f"power={power} must be odd and at least 3: an even activation gives y and -y the same score")
+    for name, value in numbers.items():
+        if not math.isfinite(value) or (name.startswith("lr_") and value < 0):
+            raise ValueError(f"{name}={value} must be a finite number{', 0 or larger' if name.startswith('lr_') else ''}")
+    if not 0 <= nu < math.inf:
+        raise ValueError(f"nu={nu} must not be negative: the linear part would work against the power")
+    if steps < 0 or seed < 0 or draws < 1 or not prune >= 0:
+        raise ValueError(f"steps={steps}, seed={seed} and prune={prune} must be 0 or larger, draws={draws} at least 1")
+    if method not in METHODS:
+        raise ValueError(f"method={method!r}: use one of {METHODS}")
+    if method == "exact":
+        check_atoms(patches, size)
 
 # %% ../../nbs/association/16_atoms.ipynb #c6816de4
 def population(

@@ -17,7 +17,7 @@ from torch.nn.functional import logsigmoid
 
 # %% ../../nbs/association/15_gaussian.ipynb #b52dcb4a
 from .data import GaussianData, Partition
-from .learning import draw_curves, labeled, seeded
+from .runs import draw_curves, labeled, seeded
 from .model import error_rate, position_logits, self_attention
 from .scores import association, chance, ranged
 from .training import fit, realistic

@@ -12,9 +12,9 @@ import numpy as np
 import xarray as xr
 
 # %% ../../nbs/association/12_million_patches.ipynb #dbf41e8c
-from .dynamics import legend_above, reduced_descent
-from .learning import (CLOSED, KEPT_DROP, MEDIUM, PATH, SAMPLE_SHARE, learn, plot_population,
-    population_run, progress_made, seeded)  # fmt: skip
+from .dynamics import reduced_descent
+from .learning import CLOSED, KEPT_DROP, PATH, SAMPLE_SHARE, plot_population, population_run, progress_made
+from .runs import MEDIUM, learn, legend_above, seeded
 from .linear import linear_error
 from .scores import OURS, PLAIN, amount, ranged
 from ..claims import Change, Claim, Judgement, Quantity, Run

@@ -16,7 +16,8 @@ from torch import Tensor
 
 # %% ../../nbs/association/13_not_associating.ipynb #676d62a2
 from .data import Partition, SpatialData, label_error
-from .learning import SAMPLE_SHARE, draw_band, make_partition
+from .learning import SAMPLE_SHARE
+from .runs import draw_band, make_partition
 from .linear import linear_error
 from .model import PatchAttention, error_rate, set_attention
 from .scores import OURS, ranged
@@ -93,10 +94,8 @@ def judge_theorem_3_2(ds: xr.Dataset) -> Judgement:
             Quantity("Gram matrices with all rows empty of their own set", f"{grams} of {tried}", "",
                 ">= 1 for 'holds'"))  # fmt: skip
     note = {"refuted as stated": "For the Gram matrix that the theorem names it is impossible, for all data: the longest "
-                                 "encoding is "
-            "in its own top C (Cauchy-Schwarz), unless C others equal it and ties are broken against it. For the attention "
-            "logits "
-            "A = (P W_Q)(P W_K)^T the statement is true: the shifted attention is a witness.",
+            "encoding is in its own top C (Cauchy-Schwarz), unless C others equal it and ties are broken against it. For the "
+            "attention logits A = (P W_Q)(P W_K)^T the statement is true: the shifted attention is a witness.",
             "not shown here": "The witness does not generalize here."}  # fmt: skip
     return Judgement(verdict, measured, note.get(verdict, ""), rows)
 
@@ -127,8 +126,7 @@ THEOREM_3_2 = Claim(
     "code is broken:) on average the witness errs at least half as often as f*",
     measure_theorem_3_2, judge_theorem_3_2, plot_theorem_3_2, kind="quoted",
     history=(Change("0.2", "a caveat when this holds for the logits only", "one standard for counterexamples: the proof that no "
-                                                                           "Gram "
-                    "matrix does it was known, and the verdict 'caveat' with it"),),
+                    "Gram matrix does it was known, and the verdict 'caveat' with it"),),
     cannot={"holds here with a caveat": "a Gram matrix with disjoint sets exists or it does not, whatever the data"},
 )  # fmt: skip
 
@@ -181,7 +179,6 @@ NON_ASSOCIATING = Claim(
     "B-non-associating", "B", "Theorem 3.2 (by gradient descent)",
     "Gradient descent from a zero diagonal with larger noise generalizes without association.",
     f"from A = 0.3 times noise, in every seed: test error <= {GENERALIZES} and at most {SAMPLE_SHARE} of the linear rule's, and "
-    "drop score within "
-    f"{NEAR_CHANCE} of chance at the end; a caveat when in some seeds only",
+    f"drop score within {NEAR_CHANCE} of chance at the end; a caveat when in some seeds only",
     non_associating, judge_non_associating, plot_non_associating, kind="derived here", cannot=OURS,
 )  # fmt: skip

@@ -19,9 +19,10 @@ from torch.nn.functional import softplus
 
 # %% ../../nbs/association/10_samples.ipynb #e3ec25eb
 from .data import Partition, SpatialData
-from .dynamics import legend_above, reduced_descent
-from .learning import (LEARNED_SHARE, MEDIUM, SAMPLE_SHARE, count_axis, draw_band, floors, learn,
-    make_partition, measure, seeded)  # fmt: skip
+from .dynamics import reduced_descent
+from .learning import LEARNED_SHARE, SAMPLE_SHARE
+from vit_theory.association.runs import (MEDIUM, count_axis, draw_band, floors, learn, legend_above, make_partition, measure,
+    seeded)  # fmt: skip
 from .scores import OURS, PLAIN, amount, association, ranged
 from .starts_and_steps import LOSS_OF_DROP
 from .symmetry import all_images, split_pairs, symmetric_logits
@@ -92,10 +93,9 @@ def judge_sample_size(ds: xr.Dataset) -> Judgement:
 SAMPLE_SIZE = Claim(
     "B-sample-size", "B", "Theorem 4.2 (number of samples)",
     "Association and generalization need enough images, and come together with their number.",
-    f"with the most images association is exact on the way in every seed and the mean error at most {SAMPLE_SHARE} of the "
-    "linear rule's; the "
-    f"mean drop score at the end rises by at least {SAMPLE_RISE} "
-    "from the fewest to the most images; the mean test error falls at every increase (else a caveat)",
+    f"with the most images association is exact on the way in every seed and the mean error at most {SAMPLE_SHARE} of the linear "
+    f"rule's; the mean drop score at the end rises by at least {SAMPLE_RISE} from the fewest to the most images; the mean test "
+    "error falls at every increase (else a caveat)",
     sample_size, judge_sample_size, plot_sample_size, kind="derived here", cannot=OURS,
     history=(Change("0.2", "no demand on the error with the most images", "a guard that something is learnt at all; results had "
                                                                           "been seen"),),
@@ -201,16 +201,14 @@ def judge_early(data: xr.Dataset) -> Judgement:
 # %% ../../nbs/association/10_samples.ipynb #53d6ce58
 EARLY = Claim(
     "B-finite-sample-early", "B", "Section 4 (from the idealized to the realistic setting)",
-    "Early in training, gradient descent on N images follows the population path, with entries of A that "
-    "scatter like 1/sqrt(N).",
+    "Early in training, gradient descent on N images follows the population path, with entries of A that scatter like 1/sqrt(N).",
     f"up to step 30 the mean over the seeds of the mean entry inside sets is within {NEAR:.0%} of the "
     "population's gamma at the largest N; at step 20 the 95% interval of the exponent of the scatter against N contains -1/2 and "
     f"is at most {NARROW:g} wide to either side",
     measure_early, judge_early, plot_finite_samples, kind="derived here", cannot=OURS | PLAIN,
     history=(Change("0.1", "quick scale: N = 1000, 4000, 16,000", "larger N, after the runs at seeds 20 to 22 had been seen"),
              Change("0.2", "the exponent of every seed within 0.15 of -1/2, from three N", "an interval takes the place of a "
-                                                                                           "band, "
-                    "five N (full scale: six) the place of three; results of the old criterion had been seen (it held)"),
+                    "band, five N (full scale: six) the place of three; results of the old criterion had been seen (it held)"),
              Change("0.2", "quick scale: N = 1000 to 32,000", "at seeds 20 to 22 the exponent was -0.42 ± 0.06: at N = 1000 the "
                     "scatter is no longer small; larger N, the criterion unchanged, results seen")),
 )  # fmt: skip
@@ -239,8 +237,7 @@ def judge_late(data: xr.Dataset) -> Judgement:
     note = f"D = 36, C = 4, N = {int(data.samples[-1])}, step {int(data.step[-1])}. "
     if verdict == "holds here with a caveat":
         note += ("The symmetry is exact for the population (B-reduced-dynamics) and early in training (B-finite-sample-early) "
-                 "only: "
-                 "later the rows of a set come to prefer different members of it, while patch association stays exact.")
+                 "only: later the rows of a set come to prefer different members of it, while patch association stays exact.")
     if verdict == "not shown here":
         note += "The rows of a set differ and association is not exact at the end in every seed: this size does not decide."
     return Judgement(verdict, measured, note.strip(), rows)
@@ -248,8 +245,7 @@ def judge_late(data: xr.Dataset) -> Judgement:
 # %% ../../nbs/association/10_samples.ipynb #7fbc42bd
 LATE = Claim(
     "B-symmetry-late", "B", "Section 1, on the idea of the proof in Section 4",
-    "Symmetries of the coefficients in the attention matrix hold throughout the learning process, also when "
-    "training on samples.",
+    "Symmetries of the coefficients in the attention matrix hold throughout the learning process, also when training on samples.",
     "holds: late in training on N images the scatter of the entries of A inside sets is at most "
     f"{ALIKE:.0%} of their mean for every seed, and association was exact; with a caveat: it is larger, yet patch association "
     "(Definition 2.2 on A) is exact at the end for every seed; otherwise not shown",

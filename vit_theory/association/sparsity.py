@@ -14,8 +14,9 @@ import xarray as xr
 
 # %% ../../nbs/association/11_sparsity.ipynb #9115bdcd
 from .data import label_error
-from .dynamics import legend_above, reduced_descent
-from .learning import KEPT_DROP, draw_band, seeded
+from .dynamics import reduced_descent
+from .learning import KEPT_DROP
+from .runs import draw_band, legend_above, seeded
 from .linear import linear_error
 from .scores import OURS, PLAIN, ranged
 from .starts_and_steps import vary
@@ -85,9 +86,8 @@ MARKS_POPULATION = Claim(
     "B-q-ablation", "B", "Assumption 2 (q << 1)",
     "Patch association needs rare spurious marks: population descent finds it for small q and loses it when most patches are "
     "marked.",
-    f"for every q <= {RARE:g} and seed the descent ends with gamma > 0 > rho and an error below {HALF:g} of "
-    "the best linear rule's; at "
-    f"q = {MANY:g} for no seed",
+    f"for every q <= {RARE:g} and seed the descent ends with gamma > 0 > rho and an error below {HALF:g} of the best linear "
+    f"rule's; at q = {MANY:g} for no seed",
     measure_marks, judge_marks_population, plot_marks_population, kind="derived here", cannot=OURS | PLAIN,
 )  # fmt: skip
 

@@ -21,7 +21,7 @@ from torch.nn.functional import logsigmoid
 
 # %% ../../nbs/association/14_transfer.ipynb #d39714cd
 from .data import Partition, SpatialData
-from .learning import count_axis, draw_band, floors, seeded
+from .runs import count_axis, draw_band, floors, seeded
 from .model import PatchAttention, error_rate, set_attention
 from .not_associating import shift_attention
 from .scores import association, ranged
@@ -244,8 +244,7 @@ def judge_transfer(ds: xr.Dataset) -> Judgement:
     note = ""
     if as_well:
         note = ("In some seed no more images are needed by attention that knows the sets without associating "
-                f"({', '.join(as_well)}): the gain "
-                "is the structure's, not patch association's.")  # fmt: skip
+                f"({', '.join(as_well)}): the gain is the structure's, not patch association's.")  # fmt: skip
     if not new:
         note = "Zero shot: the pretrained model solves the new task as it is, so this is not another task."
     elif verdict == "not shown here":

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
+
+from ..claims import Quantity
 
 # %% ../../nbs/selection/05_threshold.ipynb #bb0cf1f6
 def fit_logistic(
@@ -70,6 +73,16 @@ def threshold(
     low, high = np.quantile(redone, [0.025, 0.975])
     return Threshold(float(np.exp(place)), float(np.exp(low)), float(np.exp(high)), float(steep), redone)
 
+# %% ../../nbs/selection/05_threshold.ipynb #be61b800
+def growth(
+    one: xr.Dataset,  # with `n50` and `draws`, one or more cells
+    other: xr.Dataset,  # the same cells under another condition
+) -> tuple[float, float, float]:
+    "Geometric mean over the cells of the other's N50 over the one's -> (ratio, low, high), 95 %; NaN where one is missing."
+    change = float((np.log(other.n50) - np.log(one.n50)).mean(skipna=False))
+    error = 1.96 * float((one.draws.var("draw") + other.draws.var("draw")).sum(skipna=False)) ** 0.5 / one.n50.size
+    return float(np.exp(change)), float(np.exp(change - error)), float(np.exp(change + error))
+
 # %% ../../nbs/selection/05_threshold.ipynb #0463375a
 SMALLEST, LARGEST = 4, 10**11  # sizes the search stays within
 
@@ -116,7 +129,7 @@ def local_slopes(
     alpha: np.ndarray,  # falling or rising, [point]
     n50: np.ndarray,  # N50 at each, [..., point]
 ) -> np.ndarray:
-    "Slopes of ln N50 against ln 1/alpha between neighbours, [..., point - 1]."
+    "Slopes of ln N50 against ln 1/alpha between neighbors, [..., point - 1]."
     return np.diff(np.log(n50), axis=-1) / np.diff(-np.log(np.asarray(alpha, dtype=float)))
 
 # %% ../../nbs/selection/05_threshold.ipynb #6f507c0f
@@ -131,7 +144,7 @@ class Slope:
     high: float
 
     def __str__(self):
-        return f"{self.value:.2f} ± {self.error:.2f}"
+        return f"{round(self.value, 2) + 0:.2f} ± {self.error:.2f}"  # + 0: no minus before 0.00
 
     def misses(
         self,
@@ -139,6 +152,8 @@ class Slope:
         width: float,  # largest half width of the interval that still decides
     ) -> str:
         "Why this slope does not show the exponent; empty when its 95 % interval contains it and is narrow."
+        if np.isnan(self.value):
+            return "there are not two thresholds to fit a slope to"
         if not self.error <= width:
             return f"the interval {self} is wider than ± {width:g}"
         return "" if abs(self.value - exponent) <= self.error else f"the interval {self} excludes {exponent:g}"
@@ -149,10 +164,10 @@ def fit_slope(
     draws: np.ndarray,  # bootstrap draws of ln N50, [point, draw]
     n50: np.ndarray,  # N50, [point]
 ) -> Slope:
-    "Slope of ln N50 against ln 1/alpha, weighted by the bootstrap's scatter; points without N50 are left out."
+    "Slope of ln N50 against ln 1/alpha, weighted by the bootstrap's scatter; points without N50 are left out, NaN without two."
     keep = np.isfinite(n50)
-    if keep.sum() < 2:
-        raise ValueError(f"only {keep.sum()} of {len(keep)} points have an N50: a slope needs two")
+    if len(set(np.asarray(alpha)[keep])) < 2:
+        return Slope(*[float("nan")] * 5)
     x, y, d = -np.log(np.asarray(alpha, dtype=float))[keep], np.log(n50[keep]), draws[keep]
     weight = 1 / np.maximum(d.var(1), 1e-6)
     centred = x - np.average(x, weights=weight)
@@ -166,3 +181,23 @@ def fit_slope(
     chi2 = (weight * residual**2).sum() / (len(x) - 2) if len(x) > 2 else 1.0
     low, high = np.quantile(slope(d), [0.025, 0.975])
     return Slope(float(value), float(1.96 * max(1, chi2) ** 0.5 / spread**0.5), float(chi2), float(low), float(high))
+
+# %% ../../nbs/selection/05_threshold.ipynb #ce786937
+def slope_quantity(
+    name: str,  # what was measured
+    slope: Slope,
+    exponent: float | None = None,  # that the criterion asks for; None: shown for comparison only
+    width: float = np.inf,  # largest half width of the interval that the criterion allows
+) -> Quantity:
+    "A fitted exponent as a line of a row's table."
+    asked = "" if exponent is None else f"contains {exponent:g}, at most ± {width:g}"
+    return Quantity(name, f"{slope.value:.2f}", f"± {slope.error:.2f} (95%)", asked)
+
+
+def spread_quantity(
+    name: str,  # what was measured
+    values: xr.DataArray,  # for each seed
+    asked: str = "",  # by the criterion
+) -> Quantity:
+    "Mean and range of a measurement as a line of a row's table."
+    return Quantity(name, f"{float(values.mean()):.3f}", f"from {float(values.min()):.3f} to {float(values.max()):.3f}", asked)
