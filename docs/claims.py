@@ -61,11 +61,13 @@ def page(id, place):
     card = Card(id)
     run, row = study(card)
     label, title, section = place
-    head = card._lines("**")[: -len(card.rows)]  # without the verdicts: they have a table here
+    lines, stated = card._lines("**"), 3 + len(card.row["history"])  # then a line for each run, then what fresh seeds said
+    head, fresh = lines[:stated], lines[stated + len(card.rows) :]
     yield f"# {id}\n\n```{{index}} {id}\n```\n\n{{.lead}}\n{plain(row['measured'])}\n"
     yield f"{badge(row['verdict'])} [The paper]({PAPERS[row['paper']]['url']})\n"
     yield "\n>\n".join(f"> {line}" for line in head) + "\n"
     yield "## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card, row), "runs")
+    yield "\n\n".join(fresh) + "\n"
     if rows := list(quantities(card)):
         yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
     if row["cannot"]:
