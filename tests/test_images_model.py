@@ -171,7 +171,6 @@ def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
         (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, mean=float("nan")), "mean=nan"),
         (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, eps=-1.0), "eps=-1.0"),
         (lambda _: Recipe(mixup=float("nan")), "mixup=nan"),
-        (lambda _: augment(torch.rand(2, 1, 8, 8), torch.tensor([1, 10]), 10, "none", generator(0)), "0 to 9"),
     ],
 )
 def test_input_that_was_taken_once(call, contains):
