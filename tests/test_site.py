@@ -51,7 +51,7 @@ class Page(HTMLParser):
 
 def test_has_a_page_for_every_notebook_and_module(site):
     for path in NBS.rglob("*.ipynb"):
-        name = path.relative_toNBS.with_suffix("").as_posix()
+        name = path.relative_to(NBS).with_suffix("").as_posix()
         assert re.search(r"(^|/)[._]", name) or (site / f"{name}.html").exists(), name
     api = (site / "api" / "vit_theory.figures.html").read_text(encoding="utf-8")
     assert 'id="vit_theory.figures.subplots"' in api and "width of a panel, inches" in api
