@@ -21,7 +21,7 @@ from vit_theory.convolution import trained_heads
 from vit_theory.identity import digest
 from vit_theory.images import canvases, positions, two_phase
 from vit_theory.images.experiments import Size
-from vit_theory.selection import collapse, robustness, sample_complexity
+from vit_theory.selection import collapse, regime, robustness, sample_complexity
 from vit_theory.sweeps import as_arrays, sweep
 
 SMALL = Size(per_class=6, test=4, side=16, epochs=1, batch=10, patches=4, depth=1, width=None, rates=(4e-3,))
@@ -30,7 +30,7 @@ CELLS = {  # the function of a sweep, with all of its arguments except the seed
     "selection, N50": partial(
         sample_complexity.n50_cell, "trained", 4.0, trials=4, points=2, arms={"trained": sample_complexity.ARMS["trained"]}
     ),
-    "selection, converged": partial(sample_complexity.converged_cell, "trained", 16.0, 4, trials=2),
+    "selection, converged": partial(regime.converged_cell, "trained", 16.0, 4, trials=2),
     "selection, noise": partial(robustness.noise_cell, 4, trials=2),
     "selection, engines": partial(collapse.engine_cell, "trained", 0, trials=2),
     "association, trained": partial(learning.learn, **TRAINED),
