@@ -7,6 +7,7 @@ __all__ = ['generator', 'split', 'Recipe', 'augment', 'permute', 'Canvas', 'stra
 
 # %% ../../nbs/images/01_data.ipynb #931aed85
 import math
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,12 +36,24 @@ def generator(
     return torch.Generator().manual_seed(int(state >> np.uint64(1)))
 
 # %% ../../nbs/images/01_data.ipynb #d48ba624
+class Turns:
+    "Who has PyTorch's own generator on loan; it says nothing about what a function computes."
+
+    __identity__ = "turns"
+
+    def __init__(self):
+        self.lock = threading.RLock()  # a block may stand inside another
+
+
+_turns = Turns()
+
+
 @contextmanager
 def seeded(
     seed: int,  # what the block draws is a function of this alone
 ):
     "PyTorch's own CPU generator, set to `seed` inside the block and put back afterwards."
-    with torch.random.fork_rng(devices=[]):
+    with _turns.lock, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 

@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -340,6 +341,8 @@ def check_job(job: Job, processes: int):
         raise ValueError(f"batch={batch} must lie between 1 and the {len(job.data.labels)} images there are")
     if processes < 1 or batch % processes:
         raise ValueError(f"processes={processes} must be at least 1 and divide batch={batch}")
+    if processes > 1 and hasattr(sys, "ps1"):
+        raise ValueError(f"processes={processes} cannot be started from a notebook or a prompt: run these lines as a script")
 
 # %% ../../nbs/images/12_runs.ipynb #07d07ace
 def name_of_function(
