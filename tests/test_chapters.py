@@ -55,6 +55,20 @@ def test_marks():
     assert not bare, bare
 
 
+def test_glossary():
+    """Every link into the glossary meets a term of one sentence, and every term is linked from a chapter; indexes link to it."""
+    cell = next(source for source in text("00_notation.ipynb", "markdown") if source.startswith("## Glossary"))
+    terms = {name.replace(" ", "-"): words for name, words in re.findall(r"^#### (.+)\n\n(.+)", cell, re.MULTILINE)}
+    # The same anchor in JupyterLab, which keeps the words as they are, and on the site, which makes them small and plain.
+    assert len(terms) >= 40 and all(re.fullmatch("[a-z-]+", term) for term in terms), list(terms)
+    assert len(terms) == cell.count("\n#### ") and all(words.endswith(".") for words in terms.values())
+    linked = {name: re.findall(r"00_notation\.ipynb#([^)]*)\)", "\n".join(text(name, "markdown"))) for name in NOTEBOOKS}
+    twice = {name: found for name, found in linked.items() if len(set(found)) < len(found)}
+    assert not twice, f"linked at the first use only: {twice}"
+    assert set().union(*linked.values()) == set(terms), set().union(*linked.values()) ^ set(terms)
+    assert all(len(linked[f"{chapter}/index.ipynb"]) >= 5 for chapter in CHAPTERS)
+
+
 def test_no_figure_is_drawn_twice():
     drawn = defaultdict(list)
     for name, nb in NOTEBOOKS.items():
