@@ -4,6 +4,7 @@ import ast
 import hashlib
 import re
 from collections import Counter, defaultdict
+from itertools import takewhile
 from pathlib import Path
 
 import nbformat
@@ -40,19 +41,25 @@ def test_a_claim_stands_on_one_page_beside_its_statement(claim):
     assert SERVES[claim.kind] & set(marks(page)), f"{page} shows {claim.id}, {claim.kind}, but marks {dict(marks(page))}"
 
 
+def sections(name):
+    """The headings of a notebook, each with what stands under it, up to the next heading of its level or above."""
+    pieces = re.split(r"^(#+ .*)$", "\n".join(text(name, "markdown")), flags=re.MULTILINE)
+    found = [(heading, len(heading.split()[0]), body) for heading, body in zip(pieces[1::2], pieces[2::2], strict=True)]
+    for number, (heading, level, body) in enumerate(found):
+        below = takewhile(lambda section, level=level: section[1] > level, found[number + 1 :])
+        yield heading, "\n".join([body, *(part for _, _, part in below)])
+
+
 def test_marks():
-    """Four marks, all in use; every heading that names a statement of a paper is followed by one before the next such heading."""
+    """Four marks, all in use; what a heading names, such as Theorem 4.1, is stated in its section, in a mark with that name."""
     total = sum((marks(name) for name in NOTEBOOKS), Counter())
     assert set(total) == {"Quoted", "Paraphrased", "Recalled", "Derived here"} and sum(total.values()) >= 100, total
-    bare = []
-    for name in NOTEBOOKS:
-        if name.split("/")[0] not in CHAPTERS:
-            continue
-        statement = re.compile(r"^#+ .*\b(Theorem|Lemma|Proposition|Corollary|Definition) [A-Z0-9.]+", re.MULTILINE)
-        whole = "\n".join(text(name, "markdown"))
-        if statement.search(whole) and not MARK.search(whole):
-            bare.append(name)
-    assert not bare, bare
+    statement = re.compile(r"\b(?:Theorems?|Lemma|Proposition|Corollary|Definition|Assumption) ([A-Z\d.]+)(?: and ([\d.]+))?")
+    named = [(name, *section, number) for name in NOTEBOOKS if name.split("/")[0] in CHAPTERS for section in sections(name)
+             for numbers in statement.findall(section[0]) for number in filter(None, numbers)]  # fmt: skip
+    bare = [f"{name}: {heading}: {number}" for name, heading, body, number in named
+            if not re.search(MARK.pattern + rf"\S* \([^)]*\b{re.escape(number)}[,)]", body, re.MULTILINE)]  # fmt: skip
+    assert len(named) >= 10 and not bare, bare
 
 
 def test_glossary():
