@@ -1909,6 +1909,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'vit_theory.sweeps.checksum': ('sweeps.html#checksum', 'vit_theory/sweeps.py'),
                                    'vit_theory.sweeps.compute': ('sweeps.html#compute', 'vit_theory/sweeps.py'),
                                    'vit_theory.sweeps.differences': ('sweeps.html#differences', 'vit_theory/sweeps.py'),
+                                   'vit_theory.sweeps.finished': ('sweeps.html#finished', 'vit_theory/sweeps.py'),
                                    'vit_theory.sweeps.gather': ('sweeps.html#gather', 'vit_theory/sweeps.py'),
                                    'vit_theory.sweeps.grid_points': ('sweeps.html#grid_points', 'vit_theory/sweeps.py'),
                                    'vit_theory.sweeps.keep_cell': ('sweeps.html#keep_cell', 'vit_theory/sweeps.py'),
