@@ -146,7 +146,7 @@ def measure_weights(run: Run) -> xr.Dataset:
     names = ("D", "C", "q", "ratio", "below", "equal", "broken", "best", "bound")
     return xr.Dataset({name: ("setting", column) for name, column in zip(names, np.array(rows).T, strict=True)})
 
-
+# %% ../../nbs/association/05_linear.ipynb #c9cab296
 def judge_weights(ds: xr.Dataset) -> Judgement:
     "Is anything better than equal weights, and by more than their ties?"
     listed = ds.where(ds["best"].notnull(), drop=True)
