@@ -67,9 +67,13 @@ def population_run(
 def plot_population(
     data: xr.Dataset,  # a sweep of `population_run`
 ):
-    "Error with landmarks above, scalars below, one column a size, one line a seed -> matplotlib Figure (B, Theorem 4.1)."
-    figure, axes = subplots(2, data.sizes["patches"], width=2.7, height=2.9, squeeze=False)
-    for (error, scalars), patches in zip(axes.T, data.patches.values.tolist(), strict=True):
+    "Error with landmarks above, scalars below, up to four sizes side by side, one line a seed -> Figure (B, Theorem 4.1)."
+    number, across = data.sizes["patches"], min(data.sizes["patches"], 4)
+    figure, axes = subplots(2 * math.ceil(number / across), across, width=2.7, height=2.9, squeeze=False)
+    above, below = axes[::2].flatten(), axes[1::2].flatten()
+    for axis in (*above[number:], *below[number:]):
+        axis.remove()
+    for error, scalars, patches in zip(above, below, data.patches.values.tolist(), strict=False):
         here = data.sel(patches=patches)
         for seed in range(here.sizes["seed"]):
             path = here.isel(seed=seed)
