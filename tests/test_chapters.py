@@ -4,6 +4,7 @@ import ast
 import hashlib
 import re
 from collections import Counter, defaultdict
+from itertools import takewhile
 from pathlib import Path
 
 import nbformat
@@ -40,19 +41,42 @@ def test_a_claim_stands_on_one_page_beside_its_statement(claim):
     assert SERVES[claim.kind] & set(marks(page)), f"{page} shows {claim.id}, {claim.kind}, but marks {dict(marks(page))}"
 
 
+def sections(name):
+    """The headings of a notebook, each with what stands under it, up to the next heading of its level or above."""
+    pieces = re.split(r"^(#+ .*)$", "\n".join(text(name, "markdown")), flags=re.MULTILINE)
+    found = [(heading, len(heading.split()[0]), body) for heading, body in zip(pieces[1::2], pieces[2::2], strict=True)]
+    for number, (heading, level, body) in enumerate(found):
+        below = takewhile(lambda section, level=level: section[1] > level, found[number + 1 :])
+        yield heading, "\n".join([body, *(part for _, _, part in below)])
+
+
 def test_marks():
-    """Four marks, all in use; every heading that names a statement of a paper is followed by one before the next such heading."""
+    """Four marks, all in use; what a heading names, such as Theorem 4.1, is stated in its section, in a mark with that name."""
     total = sum((marks(name) for name in NOTEBOOKS), Counter())
     assert set(total) == {"Quoted", "Paraphrased", "Recalled", "Derived here"} and sum(total.values()) >= 100, total
-    bare = []
-    for name in NOTEBOOKS:
-        if name.split("/")[0] not in CHAPTERS:
-            continue
-        statement = re.compile(r"^#+ .*\b(Theorem|Lemma|Proposition|Corollary|Definition) [A-Z0-9.]+", re.MULTILINE)
-        whole = "\n".join(text(name, "markdown"))
-        if statement.search(whole) and not MARK.search(whole):
-            bare.append(name)
-    assert not bare, bare
+    statement = re.compile(r"\b(?:Theorems?|Lemma|Proposition|Corollary|Definition|Assumption) ([A-Z\d.]+)(?: and ([\d.]+))?")
+    named = [(name, *section, number) for name in NOTEBOOKS if name.split("/")[0] in CHAPTERS for section in sections(name)
+             for numbers in statement.findall(section[0]) for number in filter(None, numbers)]  # fmt: skip
+    bare = [f"{name}: {heading}: {number}" for name, heading, body, number in named
+            if not re.search(MARK.pattern + rf"\S* \([^)]*\b{re.escape(number)}[,)]", body, re.MULTILINE)]  # fmt: skip
+    assert len(named) >= 10 and not bare, bare
+
+
+def test_glossary():
+    """Every link into the glossary meets a term, every term is linked from a chapter, and an index links all terms it uses."""
+    cell = next(source for source in text("00_notation.ipynb", "markdown") if source.startswith("## Glossary"))
+    terms = {name.replace(" ", "-"): words for name, words in re.findall(r"^#### (.+)\n\n(.+)", cell, re.MULTILINE)}
+    # The same anchor in JupyterLab, which keeps the words as they are, and on the site, which makes them small and plain.
+    assert len(terms) >= 40 and all(re.fullmatch("[a-z-]+", term) for term in terms), list(terms)
+    assert len(terms) == cell.count("\n#### ") and all(words.endswith(".") for words in terms.values())
+    linked = {name: re.findall(r"00_notation\.ipynb#([^)]*)\)", "\n".join(text(name, "markdown"))) for name in NOTEBOOKS}
+    twice = {name: found for name, found in linked.items() if len(set(found)) < len(found)}
+    assert not twice, f"linked at the first use only: {twice}"
+    assert set().union(*linked.values()) == set(terms), set().union(*linked.values()) ^ set(terms)
+    for page in (f"{chapter}/index.ipynb" for chapter in CHAPTERS):
+        words = re.sub(r"\[[^\]]*\]\([^)]*\)", "", "\n".join(text(page, "markdown")))  # without its links
+        used = {term for term in terms if re.search(rf"\b{term.replace('-', ' ')}s?\b", words, re.IGNORECASE)}
+        assert used <= set(linked[page]), f"{page} uses but does not link {used - set(linked[page])}"
 
 
 def test_no_figure_is_drawn_twice():
@@ -77,7 +101,8 @@ def test_a_figure_has_a_caption():
             drawn = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
             if drawn and "measured(" in cell.source:
                 following = "\n".join(c.source for c in cells[number + 1 : number + 4] if c.cell_type == "markdown")
-                if "**Figure.**" not in following:
+                caption = re.search(r"\*\*Figure\.\*\*.*?(?=\n\n|\Z)", following, re.DOTALL)
+                if not caption or "scale" not in caption[0].lower() or not re.search("seed|random", caption[0]):
                     bare.append(f"{name}: {cell.source[:60]}")
     assert not bare, "\n".join(bare)
 

@@ -113,13 +113,12 @@ NO_CODE = {  # entries of a class that say nothing about what it does
     "__slotnames__",  # a note of `copyreg`, made when an instance is pickled for the first time
 }  # fmt: skip
 
-
 REMEDY = (
     "Make it inside the function, or pass what it is made from (a path, a seed) with functools.partial; "
     "if it has no influence on the result, give it an attribute __identity__ that says what counts in its stead"
 )
 
-
+# %% ../nbs/02_identity.ipynb #03ed177d
 def content(cell: types.CellType) -> Any:
     "What a closure holds under a name; nothing yet while the function around it still runs."
     try:
@@ -170,7 +169,7 @@ class Reader:
         if name not in self.titles:
             self.titles[name] = value
             try:
-                text = self.text(value)
+                text = looks(self, value)
             except (TypeError, RecursionError) as error:
                 raise ValueError(f"{name} cannot be told from others by its content: {error}. {REMEDY}") from error
             self.parts[name] = text if len(text) <= 80 else f"{type(value).__name__} {digest(text)}"
@@ -187,7 +186,7 @@ class Reader:
             self.names[id(thing)] = name
             self.kept.append(thing)
             self.parts[name] = ""
-            self.parts[name] = digest(read(thing, name))
+            self.parts[name] = digest(read(self, thing, name))
         return self.names[id(thing)]
 
     def named(self, module: str | None, name: str) -> str:
@@ -197,142 +196,151 @@ class Reader:
             self.parts[top] = version(top)
         return f"{module}.{name}"
 
-    def text(self, value: Any) -> str:
-        "How a value looks."
-        if isinstance(value, PLAIN) and type(value).__module__ == "builtins":
-            return repr(value)
-        if isinstance(value, types.ModuleType):
-            return self.module(value)
-        if isinstance(value, types.FunctionType):
-            value = unchecked(value)
-        if isinstance(value, type) and own(value.__module__):
-            return self.node(value, self.of_class)
-        if isinstance(value, types.FunctionType) and not by_name(value, value.__module__):
-            return self.node(value, self.of_function)
-        if isinstance(value, (type, types.FunctionType)):
-            return self.named(value.__module__, value.__qualname__)
-        if isinstance(value, types.CodeType):
-            return self.code(value)
-        if id(value) in self.inside:
-            return f"^{len(self.inside) - self.inside.index(id(value))}"  # a circle: so many steps out
-        self.inside.append(id(value))
-        try:
-            return self.nested(value)
-        finally:
-            self.inside.pop()
+# %% ../nbs/02_identity.ipynb #328a6126
+def looks(reader: Reader, value: Any) -> str:
+    "How a value looks."
+    if isinstance(value, PLAIN) and type(value).__module__ == "builtins":
+        return repr(value)
+    if isinstance(value, types.ModuleType):
+        return module_looks(reader, value)
+    if isinstance(value, types.FunctionType):
+        value = unchecked(value)
+    if isinstance(value, type) and own(value.__module__):
+        return reader.node(value, class_looks)
+    if isinstance(value, types.FunctionType) and not by_name(value, value.__module__):
+        return reader.node(value, function_looks)
+    if isinstance(value, (type, types.FunctionType)):
+        return reader.named(value.__module__, value.__qualname__)
+    if isinstance(value, types.CodeType):
+        return code_looks(reader, value)
+    if id(value) in reader.inside:
+        return f"^{len(reader.inside) - reader.inside.index(id(value))}"
+    reader.inside.append(id(value))
+    try:
+        return nested_looks(reader, value)
+    finally:
+        reader.inside.pop()
 
-    def nested(self, value: Any) -> str:
-        "How a value looks that is made of others."
-        kind = type(value)
-        if (stated := getattr(value, "__identity__", self)) is not self:
-            return self.text(stated)
-        if kind in (list, tuple):
-            return f"{kind.__name__}({', '.join(map(self.text, value))})"
-        if kind in (set, frozenset):
-            return f"{kind.__name__}({', '.join(sorted(map(self.text, value)))})"
-        if kind in (dict, types.MappingProxyType):
-            return "{" + ", ".join(f"{self.text(key)}: {self.text(inner)}" for key, inner in value.items()) + "}"
-        if isinstance(value, Path):
-            inside = self.base and self.base.absolute().is_relative_to(value.absolute())
-            return f"Path({os.path.relpath(value, self.base) if inside else str(value)!r})"
-        if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
-            return f"array({value.dtype.str}, {value.shape}, {digest(np.ascontiguousarray(value).tobytes())})"
-        if (torch := sys.modules.get("torch")) and isinstance(value, torch.Tensor) and value.layout is torch.strided:
-            flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-            return f"tensor({value.dtype}, {tuple(value.shape)}, {digest(flat.numpy().tobytes())})"
-        if kind.__module__.startswith("xarray.") and hasattr(value, "to_dict"):  # its state has caches in it
-            return f"{kind.__name__}({self.text(value.to_dict(data='array'))})"
-        if isinstance(value, functools.partial):
-            return f"partial({self.text(value.func)}, {self.text(value.args)}, {self.text(value.keywords)})"
-        if isinstance(value, BUILT_IN):
-            owner = getattr(value, "__self__", None)
-            bound = "" if owner is None or isinstance(owner, types.ModuleType) else f" of {self.text(owner)}"
-            return self.named(getattr(value, "__module__", None), value.__qualname__) + bound
-        if isinstance(value, types.MethodType):
-            return f"method({self.text(value.__func__)}, {self.text(value.__self__)})"
-        if kind is types.UnionType:
-            return " | ".join(map(self.text, value.__args__))
-        if kind is weakref.ref:
-            return f"weak({self.text(value())})"
-        if isinstance(value, AROUND):
-            return f"{kind.__name__}({', '.join(self.text(getattr(value, name, None)) for name in INSIDE)})"
-        return self.state(value)
+# %% ../nbs/02_identity.ipynb #721f209a
+def nested_looks(reader: Reader, value: Any) -> str:
+    "How a value looks that is made of others."
+    kind, look = type(value), functools.partial(looks, reader)
+    if (stated := getattr(value, "__identity__", reader)) is not reader:
+        return look(stated)
+    if kind in (list, tuple):
+        return f"{kind.__name__}({', '.join(map(look, value))})"
+    if kind in (set, frozenset):
+        return f"{kind.__name__}({', '.join(sorted(map(look, value)))})"
+    if kind in (dict, types.MappingProxyType):
+        return "{" + ", ".join(f"{look(key)}: {look(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, Path):
+        inside = reader.base and reader.base.absolute().is_relative_to(value.absolute())
+        return f"Path({os.path.relpath(value, reader.base) if inside else str(value)!r})"
+    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        return f"array({value.dtype.str}, {value.shape}, {digest(np.ascontiguousarray(value).tobytes())})"
+    if (torch := sys.modules.get("torch")) and isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        return f"tensor({value.dtype}, {tuple(value.shape)}, {digest(flat.numpy().tobytes())})"
+    if kind.__module__.startswith("xarray.") and hasattr(value, "to_dict"):  # its state has caches in it
+        return f"{kind.__name__}({look(value.to_dict(data='array'))})"
+    if isinstance(value, functools.partial):
+        return f"partial({look(value.func)}, {look(value.args)}, {look(value.keywords)})"
+    if isinstance(value, BUILT_IN):
+        owner = getattr(value, "__self__", None)
+        bound = "" if owner is None or isinstance(owner, types.ModuleType) else f" of {look(owner)}"
+        return reader.named(getattr(value, "__module__", None), value.__qualname__) + bound
+    if isinstance(value, types.MethodType):
+        return f"method({look(value.__func__)}, {look(value.__self__)})"
+    if kind is types.UnionType:
+        return " | ".join(map(look, value.__args__))
+    if kind is weakref.ref:
+        return f"weak({look(value())})"
+    if isinstance(value, AROUND):
+        return f"{kind.__name__}({', '.join(look(getattr(value, name, None)) for name in INSIDE)})"
+    return object_looks(reader, value)
 
-    def state(self, value: Any) -> str:
-        "An object as `pickle` would see it: its class and its state."
-        try:
-            reduced = value.__reduce_ex__(4)
-        except Exception as error:
-            raise TypeError(f"there is a {type(value).__name__} in it ({error})") from error
-        if isinstance(reduced, str):
-            return self.named(getattr(value, "__module__", None) or type(value).__module__, reduced)
-        make, arguments, state, *items = (*reduced, *[None] * (5 - len(reduced)))[:5]
-        parts = [make, arguments, state, *(list(part) if part is not None else None for part in items)]
-        return f"object({', '.join(map(self.text, parts))})"
+# %% ../nbs/02_identity.ipynb #e798405f
+def object_looks(reader: Reader, value: Any) -> str:
+    "An object as `pickle` would see it: its class and its state."
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception as error:
+        raise TypeError(f"there is a {type(value).__name__} in it ({error})") from error
+    if isinstance(reduced, str):
+        return reader.named(getattr(value, "__module__", None) or type(value).__module__, reduced)
+    make, arguments, state, *items = (*reduced, *[None] * (5 - len(reduced)))[:5]
+    parts = [make, arguments, state, *(list(part) if part is not None else None for part in items)]
+    return f"object({', '.join(looks(reader, part) for part in parts)})"
 
-    def module(self, module: types.ModuleType) -> str:
-        "A module as a whole: the text of its file, if it is own."
-        if not own(module.__name__):
-            return self.named(module.__name__, "")
-        place = getattr(module, "__file__", None)
-        self.parts[f"module {module.__name__}"] = digest(Path(place).read_bytes()) if place else "without a file"
-        return f"module {module.__name__}"
 
-    def code(self, code: types.CodeType, skip: str | None = None) -> str:
-        "Compiled code: instructions, constants, names; a docstring, file and line do nothing."
-        constants = [None if skip is not None and value is skip else value for value in code.co_consts]
-        form = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_names, code.co_varnames)
-        extra = (code.co_freevars, code.co_cellvars, code.co_exceptiontable)
-        return f"code({digest(code.co_code)}, {form}, {extra}, {self.text(constants)})"
+def module_looks(reader: Reader, module: types.ModuleType) -> str:
+    "A module as a whole: the text of its file, if it is own."
+    if not own(module.__name__):
+        return reader.named(module.__name__, "")
+    place = getattr(module, "__file__", None)
+    reader.parts[f"module {module.__name__}"] = digest(Path(place).read_bytes()) if place else "without a file"
+    return f"module {module.__name__}"
 
-    def of_function(self, function: types.FunctionType, name: str) -> str:
-        "A function: its code, and as parts of their own what it carries and takes from outside."
-        lines = [str(function.__globals__.get("__name__"))]
-        for inner, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            lines.append(self.side(f"closure {inner} of {name}", content(cell)))
-        taking = function.__code__.co_varnames[: function.__code__.co_argcount]
-        defaults = dict(zip(taking[::-1], (function.__defaults__ or ())[::-1], strict=False)) | (function.__kwdefaults__ or {})
-        lines += [self.side(f"default {inner} of {name}", value) for inner, value in defaults.items()]
-        lines += [self.side(f"attribute {inner} of {name}", value) for inner, value in vars(function).items()]
-        if own(function.__globals__.get("__name__")):
-            lines.append(self.code(function.__code__, function.__doc__))
-            lines += [self.side(title, value) for title, value in self.outside(function)]
-        return "\n".join(lines)
+# %% ../nbs/02_identity.ipynb #6e768ae2
+def outside(function: types.FunctionType, reader: Reader) -> Iterator[tuple[str, Any]]:
+    "What a function takes from outside: (a name for it, its value)."
+    scope: dict[str, Any] = function.__globals__
+    value: Any
+    for first, *rest in chains(function.__code__):
+        dots, colon, target = first.partition(":")
+        if colon and not dots and not own(target):
+            yield target, reader.named(target, "")
+            continue
+        if colon:
+            value, title = importlib.import_module(dots + target, scope.get("__package__")), target
+        elif first in scope:
+            value, title = scope[first], f"global {scope.get('__name__', '')}.{first}"
+        elif hasattr(builtins, first):
+            continue
+        else:
+            value, title = "nothing yet", f"global {first}"
+        for name in rest:
+            if not isinstance(value, types.ModuleType) or not hasattr(value, name) or not own(value.__name__):
+                break
+            value, title = getattr(value, name), f"global {value.__name__}.{name}"
+        yield title, value
 
-    def side(self, title: str, value: Any) -> str:
-        "A value beside code: functions, classes and modules by their names, others as parts of their own."
-        if isinstance(value, (types.FunctionType, types.ModuleType, type, *BUILT_IN)):
-            return f"{title}: {self.text(value)}"
-        return self.part(title, value)
+# %% ../nbs/02_identity.ipynb #23fd63ba
+def side(reader: Reader, title: str, value: Any) -> str:
+    "A value beside code: functions, classes and modules by their names, others as parts of their own."
+    if isinstance(value, (types.FunctionType, types.ModuleType, type, *BUILT_IN)):
+        return f"{title}: {looks(reader, value)}"
+    return reader.part(title, value)
 
-    def outside(self, function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-        "What a function takes from outside: (a name for it, its value)."
-        scope: dict[str, Any] = function.__globals__
-        value: Any
-        for first, *rest in chains(function.__code__):
-            dots, colon, target = first.partition(":")
-            if colon and not dots and not own(target):
-                yield target, self.named(target, "")
-                continue
-            if colon:
-                value, title = importlib.import_module(dots + target, scope.get("__package__")), target
-            elif first in scope:
-                value, title = scope[first], f"global {scope.get('__name__', '')}.{first}"
-            elif hasattr(builtins, first):
-                continue
-            else:
-                value, title = "nothing yet", f"global {first}"
-            for name in rest:
-                if not isinstance(value, types.ModuleType) or not hasattr(value, name) or not own(value.__name__):
-                    break
-                value, title = getattr(value, name), f"global {value.__name__}.{name}"
-            yield title, value
 
-    def of_class(self, kind: type, name: str) -> str:
-        "A class: what it inherits, its methods and values."
-        lines = [self.text(type(kind)), *map(self.text, kind.__bases__)]
-        lines += [self.side(f"value {key} of {name}", value) for key, value in vars(kind).items() if key not in NO_CODE]
-        return "\n".join(lines)
+def code_looks(reader: Reader, code: types.CodeType, skip: str | None = None) -> str:
+    "Compiled code: instructions, constants, names; a docstring, file and line do nothing."
+    constants = [None if skip is not None and value is skip else value for value in code.co_consts]
+    form = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_names, code.co_varnames)
+    extra = (code.co_freevars, code.co_cellvars, code.co_exceptiontable)
+    return f"code({digest(code.co_code)}, {form}, {extra}, {looks(reader, constants)})"
+
+
+def function_looks(reader: Reader, function: types.FunctionType, name: str) -> str:
+    "A function: its code, and as parts of their own what it carries and takes from outside."
+    code, module = function.__code__, function.__globals__.get("__name__")
+    taking = code.co_varnames[: code.co_argcount]
+    defaults = dict(zip(taking[::-1], (function.__defaults__ or ())[::-1], strict=False)) | (function.__kwdefaults__ or {})
+    closure = {inner: content(cell) for inner, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+    lines = [str(module)]
+    for what, values in (("closure", closure), ("default", defaults), ("attribute", vars(function))):
+        lines += [side(reader, f"{what} {inner} of {name}", value) for inner, value in values.items()]
+    if own(module):
+        lines.append(code_looks(reader, code, function.__doc__))
+        lines += [side(reader, title, value) for title, value in outside(function, reader)]
+    return "\n".join(lines)
+
+
+def class_looks(reader: Reader, kind: type, name: str) -> str:
+    "A class: what it inherits, its methods and values."
+    lines = [looks(reader, type(kind)), *(looks(reader, base) for base in kind.__bases__)]
+    lines += [side(reader, f"value {key} of {name}", value) for key, value in vars(kind).items() if key not in NO_CODE]
+    return "\n".join(lines)
 
 # %% ../nbs/02_identity.ipynb #bc8ea0b9
 def parts_of(

@@ -381,7 +381,7 @@ def reproduce(
                     reached(row)
         return write_report(folder)
 
-
+# %% ../nbs/07_ledger.ipynb #81a2d334
 def complete(
     folder: Path,  # of the ledger
     claim: Claim,  # whose row is wanted

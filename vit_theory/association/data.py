@@ -127,7 +127,7 @@ def draw_partition(
     for r, c in np.argwhere(label[1:] != label[:-1]):
         axis.plot([c - 0.5, c + 0.5], [r + 0.5] * 2, color="black", linewidth=1)
     for j, text in enumerate([] if values is None else values):
-        axis.text(j % columns, j // columns, text, ha="center", va="center", fontsize=8)
+        axis.text(j % columns, j // columns, text, ha="center", va="center")
     axis.set(xticks=[], yticks=[], title=title)
     axis.grid(False)
 

@@ -150,8 +150,8 @@ def plot_gaussian(ds: xr.Dataset) -> "Figure":
     for axis in axes[1]:
         axis.axhline(ds.attrs["chance_drop"], color="0.4", linestyle=":", label="chance, drop")
         axis.set(ylim=(-0.03, 1.03))
-    for axis in axes.flat:
-        axis.legend(fontsize=7)
+    for axis in (axes[0, 0], axes[1, 0], axes[1, 2]):  # one legend for all panels that share it
+        axis.legend()
     axes[0, 0].set_ylabel("test error")
     axes[1, 0].set_ylabel("association score")
     return figure

@@ -67,9 +67,13 @@ def population_run(
 def plot_population(
     data: xr.Dataset,  # a sweep of `population_run`
 ):
-    "Error with landmarks above, scalars below, one column a size, one line a seed -> matplotlib Figure (B, Theorem 4.1)."
-    figure, axes = subplots(2, data.sizes["patches"], width=2.7, height=2.9, squeeze=False)
-    for (error, scalars), patches in zip(axes.T, data.patches.values.tolist(), strict=True):
+    "Error with landmarks above, scalars below, up to four sizes side by side, one line a seed -> Figure (B, Theorem 4.1)."
+    number, across = data.sizes["patches"], min(data.sizes["patches"], 4)
+    figure, axes = subplots(2 * math.ceil(number / across), across, width=2.7, height=2.9, squeeze=False)
+    above, below = axes[::2].flatten(), axes[1::2].flatten()
+    for axis in (*above[number:], *below[number:]):
+        axis.remove()
+    for error, scalars, patches in zip(above, below, data.patches.values.tolist(), strict=False):
         here = data.sel(patches=patches)
         for seed in range(here.sizes["seed"]):
             path = here.isel(seed=seed)
@@ -162,8 +166,8 @@ def plot_runs(ds: xr.Dataset) -> "Figure":
     for name in ("gamma", "rho"):
         axes[2].plot(ds["step"], ds[f"{name}_population"], "k--", linewidth=1, label="population" if name == "gamma" else None)
     axes[2].set_ylabel("logits of A")
-    axes[0].legend(fontsize=7)
-    axes[2].legend(fontsize=7)
+    axes[0].legend()
+    axes[2].legend()
     return figure
 
 # %% ../../nbs/association/08_learning.ipynb #938edf86
@@ -214,10 +218,10 @@ def plot_learning(ds: xr.Dataset) -> "Figure":
     with style():
         above, below = figure.subfigures(2, 1)
         panels, matrices = above.subplots(1, 3), below.subplots(1, 6)
-    draw_run(panels[0], panels[1], ds)
-    draw_curves(panels[2], ds, {"gamma": "blue", "rho": "red", "margin": "pink"})
-    panels[2].set_ylabel("logits of A")
-    panels[2].legend(fontsize=7)
+        draw_run(panels[0], panels[1], ds)
+        draw_curves(panels[2], ds, {"gamma": "blue", "rho": "red", "margin": "pink"})
+        panels[2].set_ylabel("logits of A")
+        panels[2].legend()
     for axis, k in zip(matrices, shown, strict=True):
         axis.imshow(ds["A"].isel(step=k), interpolation="nearest", vmin=-0.5, vmax=2.5)
         axis.set(title=f"A at step {int(ds['step'][k])}", xticks=[], yticks=[])
@@ -317,7 +321,7 @@ def plot_contiguity(ds: xr.Dataset) -> "Figure":
             axis.set(xlabel="step", ylabel=name.replace("_", " "))
     axes[0].set_yscale("log")
     axes[0].axhline(ds.attrs["linear"], color="0.4", linestyle=":", label="best linear rule")
-    axes[0].legend(fontsize=7)
+    axes[0].legend()
     return figure
 
 # %% ../../nbs/association/08_learning.ipynb #b38801d4

@@ -146,7 +146,7 @@ def measure_weights(run: Run) -> xr.Dataset:
     names = ("D", "C", "q", "ratio", "below", "equal", "broken", "best", "bound")
     return xr.Dataset({name: ("setting", column) for name, column in zip(names, np.array(rows).T, strict=True)})
 
-
+# %% ../../nbs/association/05_linear.ipynb #c9cab296
 def judge_weights(ds: xr.Dataset) -> Judgement:
     "Is anything better than equal weights, and by more than their ties?"
     listed = ds.where(ds["best"].notnull(), drop=True)
@@ -185,9 +185,9 @@ def plot_weights(ds: xr.Dataset) -> "Figure":
     axis.plot(at, ds["broken"], "_", color=COLORS["orange"], markersize=10, label="ties broken by some sets")
     axis.plot(at, ds["bound"], "x", color=COLORS["green"], markersize=5, label="certified best of all weights")
     axis.axhline(EIGHTH, color="0.4", linestyle=":", label="1/8")
-    axis.set_xticks(at, [f"{int(D)}, {int(C)}\n{q:.2g}" for D, C, q in sizes], fontsize=7)
+    axis.set_xticks(at, [f"{int(D)}, {int(C)}\n{q:.2g}" for D, C, q in sizes])
     axis.set(xlabel="D, C and q", ylabel="error of a linear rule")
-    axis.legend(fontsize=7)
+    axis.legend()
     return figure
 
 
@@ -262,7 +262,7 @@ def plot_theorem_3_1(ds: xr.Dataset) -> "Figure":
     "Error of linear rules against r = q(D-C)/C^2, exact and fitted; and along the family q = 2C/D."
     figure, (axis, family) = subplots(1, 2, width=4.2, height=3.0)
     for row in np.flatnonzero(ds["ratio"] < 0.9):  # further right they would cover each other
-        axis.annotate(f"{int(ds['D'][row])}, {int(ds['C'][row])}", (ds["ratio"][row], ds["half"][row]), fontsize=7,
+        axis.annotate(f"{int(ds['D'][row])}, {int(ds['C'][row])}", (ds["ratio"][row], ds["half"][row]),
                       xytext=(4, -9), textcoords="offset points")  # fmt: skip
     for D, C in sorted(set(zip(ds["D"].values.astype(int).tolist(), ds["C"].values.astype(int).tolist(), strict=True))):
         q = np.linspace(0, min(1, 1.2 * C**2 / (D - C)), 40)
@@ -279,7 +279,7 @@ def plot_theorem_3_1(ds: xr.Dataset) -> "Figure":
     family.set(xlabel="$C = \\log_2 D$, $q = 2C/D$", ylabel="error of a linear rule")
     for panel in (axis, family):
         panel.axhline(EIGHTH, color="0.4", linestyle=":", label="1/8")
-        panel.legend(fontsize=7)
+        panel.legend()
     return figure
 
 # %% ../../nbs/association/05_linear.ipynb #aac0279f

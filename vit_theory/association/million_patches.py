@@ -54,7 +54,7 @@ def plot_scaled(
     axes[0].set(xlabel="step", ylabel="test error", ylim=(1e-4, 0.5))
     axes[1].set(xlabel="step", ylabel="gamma", ylim=(-0.2, 10))
     axes[2].set(xlabel="step", ylabel=r"alpha $\cdot\; D^{1/3}$")
-    legend_above(axes[0], ncols=2, fontsize=8)
+    legend_above(axes[0], ncols=2)
     return figure
 
 # %% ../../nbs/association/12_million_patches.ipynb #d64eca9b

@@ -113,7 +113,7 @@ def plot_theorem_3_2(ds: xr.Dataset) -> "Figure":
     axis.axhline(ds.attrs["linear"], color=COLORS["red"], linestyle=":", label="best linear rule")
     axis.set(yscale="log", ylabel="error", xlim=(-0.5, ds.sizes["kind"] - 0.5))
     axis.set_xticks(range(ds.sizes["kind"]), ds["kind"].values)
-    axis.legend(fontsize=7)
+    axis.legend()
     return figure
 
 # %% ../../nbs/association/13_not_associating.ipynb #a6ac217e
@@ -150,7 +150,7 @@ def plot_non_associating(ds: xr.Dataset) -> "Figure":
     axes[0].set_yscale("log")
     axes[1].set_ylim(0, 1.03)
     for axis in axes:
-        axis.legend(fontsize=7)
+        axis.legend()
     return figure
 
 # %% ../../nbs/association/13_not_associating.ipynb #775a749a

@@ -60,7 +60,7 @@ def plot_sample_size(ds: xr.Dataset) -> "Figure":
     score.set(ylabel="association score", ylim=(0, 1.03))
     for axis in (error, score):
         count_axis(axis, ds["samples"].values)
-        axis.legend(fontsize=7)
+        axis.legend()
     return figure
 
 # %% ../../nbs/association/10_samples.ipynb #e70b1d29
@@ -340,7 +340,7 @@ def plot_scatter(ds: xr.Dataset) -> "Figure":
     share.plot(later.step, later.predicted / later.gamma_predicted, "k--")
     scatter.set(yscale="log", xlabel="step", ylabel="scatter inside sets $\\cdot\\,\\sqrt{N}$")
     share.set(xlabel="step", ylabel="scatter / mean $\\cdot\\,\\sqrt{N}$", ylim=(0, None))
-    scatter.legend(fontsize=7)
+    scatter.legend()
     return figure
 
 # %% ../../nbs/association/10_samples.ipynb #7a2598b1
@@ -422,7 +422,7 @@ def plot_long_training(ds: xr.Dataset) -> "Figure":
         axis.set(xlabel="step", ylabel=name.replace("_", " "))
     axes[1].set_yscale("log")
     axes[0].set_ylim(0, 1.03)
-    axes[0].legend(fontsize=7)
+    axes[0].legend()
     return figure
 
 # %% ../../nbs/association/10_samples.ipynb #3b9b7d23

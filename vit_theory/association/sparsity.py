@@ -110,8 +110,8 @@ def plot_marks_trained(ds: xr.Dataset) -> "Figure":
     draw_band(score, ds["q"], ds["drop"].max("step"), "green", "drop, best step")
     score.axhline(ds.attrs["chance_drop"], color="0.4", linestyle=":", label="chance")
     score.set(ylabel="association score", ylim=(0, 1.03), xlabel="q")
-    error.legend(fontsize=7)
-    score.legend(fontsize=7)
+    error.legend()
+    score.legend()
     return figure
 
 # %% ../../nbs/association/11_sparsity.ipynb #6832ba2c
@@ -160,6 +160,6 @@ def plot_sparsity(
     error.axhline(1, color=COLORS["red"], linestyle=":", label="best linear rule")
     pull.set(xlabel="q", ylabel="gamma - rho at the end")
     error.set(xlabel="q", ylabel="error / that of the best linear rule", ylim=(0, 2))
-    pull.legend(fontsize=7)
-    error.legend(fontsize=7)
+    pull.legend()
+    error.legend()
     return figure

@@ -120,7 +120,7 @@ def plot_response(data: xr.Dataset) -> "Figure":
                   label=f"population, kappa = {kappa:g}")  # fmt: skip
     axis.plot(data["step"][1:], data["response"][1:], "k--", label="predicted")
     axis.set(xlabel="step", ylabel="(gamma - rho) / kappa", yscale="log")
-    axis.legend(fontsize=7)
+    axis.legend()
     return figure
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #48af67cb
@@ -282,7 +282,7 @@ def plot_varied(ds: xr.Dataset, axis: str, label: str) -> "Figure":
     for panel in (error, score):
         panel.set_xticks(at, [f"{v:g}" for v in ds[axis].values])
         panel.set_xlabel(label)
-        panel.legend(fontsize=7)
+        panel.legend()
     return figure
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #b25113ce
@@ -330,8 +330,8 @@ def plot_starts(
     error.axhline(1, color=COLORS["red"], linestyle=":", label="best linear rule")
     pull.set(xlabel="diagonal at the start", ylabel="gamma - rho at the end")
     error.set(xlabel="diagonal at the start", ylabel="error / that of the best linear rule")
-    pull.legend(fontsize=7)
-    error.legend(fontsize=7)
+    pull.legend()
+    error.legend()
     return figure
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #be2b208a
@@ -357,7 +357,7 @@ def plot_bold_steps(
     end = (data.gamma - data.rho).isel(step=-1)
     image = axes[0].pcolormesh(data.lr_A, data.lr_v, end, cmap="RdBu", vmin=-3, vmax=3)
     figure.colorbar(image, ax=axes[0], label="gamma - rho at the end")
-    axes[0].set(title="grey: not finite", xscale="log", yscale="log", xlabel="rate of A", ylabel="rate of v", facecolor="0.8")
+    axes[0].set(title="gray: not finite", xscale="log", yscale="log", xlabel="rate of A", ylabel="rate of v", facecolor="0.8")
     axes[0].grid(False)
     low = data.error.isel(step=-1) < data.linear
     kinds = (("associates", low & (end > 0), "blue"), ("reversed, yet better than linear", low & (end < 0), "red"))
@@ -441,7 +441,7 @@ def plot_bold(ds: xr.Dataset) -> "Figure":
                 label = name.replace("_", " ") if seed == ds["seed"][0] else None
                 axis.plot(ds["step"], one[name], ".-", color=COLORS[color], label=label)
         axis.set(title=f"{factor} x $\\eta_A$", xlabel="step", xlim=(0, ds["step"][-1]), ylim=(0, 1.03))
-    axes[0].legend(fontsize=7)
+    axes[0].legend()
     return figure
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #e6c42d84

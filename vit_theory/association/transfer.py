@@ -201,7 +201,7 @@ def plot_transfer(ds: xr.Dataset) -> "Figure":
     error.set(yscale="log", ylabel="test error on the new task")
     count_axis(error, ds["count"].values)
     error.set_xticks([n for n in ds["count"].values if str(n)[0] == "1"])
-    error.legend(fontsize=6, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    error.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     targets = np.geomspace(0.01, 0.1, 12)
     needed = xr.concat([images_needed(ds["error"], t) for t in targets], "target")
     for arm in ("scratch", "learned"):
@@ -213,7 +213,7 @@ def plot_transfer(ds: xr.Dataset) -> "Figure":
         axis.set(xscale="log", yscale="log", xlabel="test error to reach")
         axis.set_xticks([0.01, 0.02, 0.05, 0.1], ["1%", "2%", "5%", "10%"])
         axis.minorticks_off()
-    need.legend(fontsize=7)
+    need.legend()
     return figure
 
 # %% ../../nbs/association/14_transfer.ipynb #bf1108ec

@@ -11,13 +11,8 @@ __all__ = ['ConvAttention', 'GatherAttention', 'Geometry', 'MinimumHeads', 'Toru
 # %% ../../nbs/convolution/index.ipynb #b7e86114
 from .blocks import paper_heads, transfer_blocks
 from vit_theory.convolution.construction import (
-    ConvAttention,
-    Geometry,
-    conv2d_to_attention,
-    conv_to_attention,
-    narrow_heads,
-    without_sink,
-)
+    ConvAttention, Geometry, conv2d_to_attention, conv_to_attention, narrow_heads, without_sink,
+)  # fmt: skip
 from .finite_logits import astray, astray_with_sink, error_bound, extra_head, soft_attention
 from .heads import MinimumHeads, TorusAttention, minimal_attention, minimum_heads
 from .inverse import attention_to_conv
@@ -27,28 +22,8 @@ from .trained_heads import fit_heads
 from .variants import stride_layer
 
 _all_ = [
-    "ConvAttention",
-    "GatherAttention",
-    "Geometry",
-    "MinimumHeads",
-    "TorusAttention",
-    "astray",
-    "astray_with_sink",
-    "attention_to_conv",
-    "conv2d_to_attention",
-    "conv_to_attention",
-    "error_bound",
-    "extra_head",
-    "fit_heads",
-    "fold",
-    "known_conv",
-    "minimal_attention",
-    "minimum_heads",
-    "narrow_heads",
-    "paper_heads",
-    "random_conv",
-    "soft_attention",
-    "stride_layer",
-    "transfer_blocks",
-    "without_sink",
-]
+    "ConvAttention", "GatherAttention", "Geometry", "MinimumHeads", "TorusAttention", "astray", "astray_with_sink",
+    "attention_to_conv", "conv2d_to_attention", "conv_to_attention", "error_bound", "extra_head", "fit_heads",
+    "fold", "known_conv", "minimal_attention", "minimum_heads", "narrow_heads", "paper_heads", "random_conv",
+    "soft_attention", "stride_layer", "transfer_blocks", "without_sink",
+]  # fmt: skip

@@ -106,16 +106,11 @@ def judge_border(data: xr.Dataset) -> Judgement:
 
 
 BORDER = Claim(
-    "C-border",
-    "C",
-    "Theorem 1 at the border of the image (the paper does not treat it)",
+    "C-border", "C", "Theorem 1 at the border of the image (the paper does not treat it)",
     "No softmax layer without a key of value zero computes a zero-padded convolution; the construction with such a key does.",
     f"As printed: exact to {EXACT:.0e} inside, off by more than {WRONG} at the border for every kernel, never below the least "
     f"possible error, which is itself above {WRONG}; with the key: exact to {EXACT:.0e} at all pixels (else the code is broken).",
-    border,
-    judge_border,
-    plot_border,
-    kind="derived here",
+    border, judge_border, plot_border, kind="derived here",
     history=(
         Change(
             "0.2",

@@ -154,17 +154,12 @@ def judge_encodings(data: xr.Dataset) -> Judgement:
 
 
 ENCODING = Claim(
-    "C-encodings",
-    "C",
-    "Section 3.1, Remark on the positional encoding",
+    "C-encodings", "C", "Section 3.1, Remark on the positional encoding",
     "“It's easy to check that a wide range of positional encoding have such property (Dai et al., 2019; Raffel et al., 2020; Ke "
     "et al., 2020; Liu et al., 2021)”.",
     f"For each of the four encodings, as recalled, the weight that misses the target is at most {EXACT:.0e} in the limit, for "
     "nine relative positions on all grids: holds; for some of the four or with a change to one: a caveat.",
-    relative_encodings,
-    judge_encodings,
-    plot_relative_encodings,
-    kind="quoted",
+    relative_encodings, judge_encodings, plot_relative_encodings, kind="quoted",
     cannot={
         "refuted as stated": "the encodings are recalled: their definitions are not in the text at hand",
         "not shown here": "the scores of each encoding are written down: nothing is left undecided",
@@ -286,18 +281,13 @@ def judge_absolute(data: xr.Dataset) -> Judgement:
 
 
 ABSOLUTE = Claim(
-    "C-absolute",
-    "C",
-    "Section 3.1, Remark on the positional encoding",
+    "C-absolute", "C", "Section 3.1, Remark on the positional encoding",
     "“absolute positional encoding, which is typically added to the input representation, cannot be separated from "
     "context-dependent information and generate the desired attention pattern in Lemma 2.”",
     f"Added to tokens as wide as the patch, sinusoidal and learned positions lose more than {LOST} of the weight on white "
     f"noise and all structure on x = −p; written beside the content they give the pattern and the convolution to {EXACT:.0e} "
     "(else the code is broken): a caveat.",
-    absolute_encodings,
-    judge_absolute,
-    plot_absolute_encodings,
-    kind="quoted",
+    absolute_encodings, judge_absolute, plot_absolute_encodings, kind="quoted",
     history=(
         Change(
             "0.2",

@@ -151,17 +151,12 @@ def judge_lemma_2(data: xr.Dataset) -> Judgement:
 
 
 LEMMA_2 = Claim(
-    "C-lemma-2",
-    "C",
-    "Lemma 2",
+    "C-lemma-2", "C", "Lemma 2",
     "“For any relative position between two patches, there exists a relative positional encoding scheme such that” each query "
     "attends to the patch at that position only.",
     f"The weight off the target equals (N−1)/(e^M+N−1) to {EXACT:.0e} and is 0 at the largest M (else the code is broken), for "
     "every query and offset: holds; for those queries only that have a target: a caveat.",
-    lemma_2,
-    judge_lemma_2,
-    plot_lemma_2,
-    kind="quoted",
+    lemma_2, judge_lemma_2, plot_lemma_2, kind="quoted",
     history=(BROKEN,),
     cannot=EXISTS,
 )
@@ -317,17 +312,12 @@ def judge_theorem_1(data: xr.Dataset) -> Judgement:
 
 
 THEOREM_1 = Claim(
-    "C-theorem-1",
-    "C",
-    "Theorem 1",
+    "C-theorem-1", "C", "Theorem 1",
     "A multi-head self-attention layer with (2⌈(K−1)/(2P)⌉+1)² heads “and relative positional encoding can express any "
     "convolutional layer of kernel size” K on patches.",
     f"Largest difference to conv2d at most {EXACT:.0e} over all pixels, border included, and exactly that many heads, for odd K, "
     "zero and circular padding (else the code is broken); without any addition to the layer: holds, with a zero key: a caveat.",
-    theorem_1,
-    judge_theorem_1,
-    plot_theorem_1,
-    kind="quoted",
+    theorem_1, judge_theorem_1, plot_theorem_1, kind="quoted",
     history=(BROKEN,),
     cannot=EXISTS,
 )
@@ -383,17 +373,12 @@ def judge_corollary_3(data: xr.Dataset) -> Judgement:
 
 
 COROLLARY_3 = Claim(
-    "C-corollary-3",
-    "C",
-    "Corollary 3",
+    "C-corollary-3", "C", "Corollary 3",
     "“In the pixel-input setting”, K² heads of dimension C with output dimension C_out “and relative positional encodings can "
     "express any convolutional layer of kernel size” K.",
     f"Largest difference to conv2d at most {EXACT:.0e}, with exactly K² heads of those sizes, for every odd K tried, zero and "
     "circular padding (else the code is broken); without any addition to the layer: holds, with a zero key: a caveat.",
-    corollary_3,
-    judge_corollary_3,
-    plot_corollary_3,
-    kind="quoted",
+    corollary_3, judge_corollary_3, plot_corollary_3, kind="quoted",
     history=(BROKEN, EVEN),
     cannot=EXISTS,
 )
@@ -464,17 +449,12 @@ def judge_corollary_4(data: xr.Dataset) -> Judgement:
 
 
 COROLLARY_4 = Claim(
-    "C-corollary-4",
-    "C",
-    "Corollary 4 (its condition read as 2 ≤ K ≤ 2P+1)",
+    "C-corollary-4", "C", "Corollary 4 (its condition read as 2 ≤ K ≤ 2P+1)",
     "On patches “a multi-head self-attention layer with 9 heads and relative positional encoding can express any convolutional "
     "layer of kernel size” K, 2 ≤ K ≤ 2P+1.",
     f"At most nine heads for every such K and P, and largest difference to conv2d at most {EXACT:.0e}, zero and circular padding "
     "(else the code is broken); without any addition to the layer: holds, with a zero key: a caveat.",
-    corollary_4,
-    judge_corollary_4,
-    plot_corollary_4,
-    kind="quoted",
+    corollary_4, judge_corollary_4, plot_corollary_4, kind="quoted",
     history=(BROKEN, EVEN),
     cannot=EXISTS,
 )

@@ -193,16 +193,11 @@ def judge_finite(data: xr.Dataset) -> Judgement:
 
 
 FINITE = Claim(
-    "C-finite-logits",
-    "C",
-    "Lemma 2 at finite M",
+    "C-finite-logits", "C", "Lemma 2 at finite M",
     "With logit gap M attention is off by at most ε(max x − min x)·max‖T‖₁, ε = (N−1)/(e^M+N−1).",
     f"The worst image attains the bound to {ATTAINED:.0e} at every M and the log of the error falls by 1 ± 0.05 per unit of M "
     "from M = 8 on, for every seed; no image exceeds the bound (else the code is broken).",
-    finite,
-    judge_finite,
-    plot_finite,
-    kind="derived here",
+    finite, judge_finite, plot_finite, kind="derived here",
     cannot={
         "refuted as stated": "the statement is ours",
         "holds here with a caveat": "circular padding is part of the bound",
@@ -276,16 +271,11 @@ def judge_extra(data: xr.Dataset) -> Judgement:
 
 
 EXTRA_HEAD = Claim(
-    "C-extra-head",
-    "C",
-    "Theorem 1 at finite logits",
+    "C-extra-head", "C", "Theorem 1 at finite logits",
     "One extra head with constant logits makes the construction exact for every finite M.",
     f"Ten heads have a relative error below {SAME:.0e} at every M, padding and seed (else the code is broken); nine are above "
     f"{APART:.0e} for M ≤ 4.",
-    one_head_more,
-    judge_extra,
-    plot_one_head_more,
-    kind="derived here",
+    one_head_more, judge_extra, plot_one_head_more, kind="derived here",
     history=(
         Change(
             "0.2",

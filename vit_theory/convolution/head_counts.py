@@ -19,15 +19,8 @@ from ..claims import Broken, Change, Claim, Judgement, Quantity, Run, once
 from .blocks import live_rows, paper_heads
 from .construction import conv_to_attention, narrow_heads
 from vit_theory.convolution.heads import (
-    APART,
-    SAME,
-    compressed_blocks,
-    fit_patterns,
-    head_floor,
-    minimal_attention,
-    minimum_heads,
-    relative_error,
-)
+    APART, SAME, compressed_blocks, fit_patterns, head_floor, minimal_attention, minimum_heads, relative_error,
+)  # fmt: skip
 from .kernels import known_conv, random_conv, train_conv
 from ..figures import COLORS, subplots
 from ..real_images import load_images
@@ -204,18 +197,13 @@ def judge_any_channels(data: xr.Dataset) -> Judgement:
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #4fd03118
 THEOREM_5 = Claim(
-    "C-theorem-5",
-    "C",
-    "Theorem 5 (its condition read as K² ≤ C)",
+    "C-theorem-5", "C", "Theorem 5 (its condition read as K² ≤ C)",
     "On pixels with K² ≤ C “there exists a convolutional kernel weight such that any MHSA layer with” fewer than K² “heads and "
     "relative positional encoding cannot express” it.",
     f"Every drawn kernel with K² ≤ C has exact minimum K²; with 8 heads the floor for 3 x 3 is above {APART:.0e} of the norm, "
     f"and the same fit with 9 leaves less than {CONTROL} of it; some case tells the minimum from the number of offsets. Layers "
     f"with the minimum equal conv2d to {SAME:.0e} and no fit undercuts the floor (else the code is broken).",
-    pixel_heads,
-    judge_theorem_5,
-    plot_pixel_heads,
-    kind="quoted",
+    pixel_heads, judge_theorem_5, plot_pixel_heads, kind="quoted",
     history=(
         Change(
             "0.2",
@@ -230,17 +218,12 @@ THEOREM_5 = Claim(
 )
 
 HEADS_PIXELS = Claim(
-    "C-heads-pixels",
-    "C",
-    "Introduction, second contribution",
+    "C-heads-pixels", "C", "Introduction, second contribution",
     "“while a self-attention layer with pixel input must need” K² “heads to do so”, that is to express convolution with a K x K "
     "kernel, whatever the channels.",
     f"No kernel of any number of channels is computed to a relative error below {SAME:.0e} with fewer than K² heads: holds; "
     "a layer that does it: refuted. Without a case of C·C_out + 1 < K² nothing is shown.",
-    pixel_heads,
-    judge_any_channels,
-    plot_pixel_heads,
-    kind="quoted",
+    pixel_heads, judge_any_channels, plot_pixel_heads, kind="quoted",
     cannot={"holds here with a caveat": "the sentence has no condition: a layer with fewer heads refutes it, or none is found"},
 )
 
@@ -350,18 +333,13 @@ def judge_theorem_6(data: xr.Dataset) -> Judgement:
 
 
 THEOREM_6 = Claim(
-    "C-theorem-6",
-    "C",
-    "Theorem 6 (its conditions read as P ≥ 2, 3 ≤ K ≤ 2P+1)",
+    "C-theorem-6", "C", "Theorem 6 (its conditions read as P ≥ 2, 3 ≤ K ≤ 2P+1)",
     "On patches “there exists a convolutional kernel weight, such that any MHSA layer with” fewer than nine “heads and relative "
     "positional encoding cannot express” it, for odd 3 ≤ K ≤ 2P+1, P ≥ 2.",
     f"Every drawn one-channel kernel has exact minimum 9; with 8 heads at K=3, P=4 the floor is above {APART:.0e} of the norm, "
     f"and the same fit with 9 leaves less than {CONTROL} of it; some named case tells the minimum from the number of offsets. "
     f"Named layers with the minimum equal conv2d to {SAME:.0e} and no fit undercuts the floor (else the code is broken).",
-    patch_heads,
-    judge_theorem_6,
-    plot_patch_heads,
-    kind="quoted",
+    patch_heads, judge_theorem_6, plot_patch_heads, kind="quoted",
     history=(
         Change(
             "0.2",
@@ -447,17 +425,12 @@ def judge_head_count(data: xr.Dataset) -> Judgement:
 
 
 HEAD_COUNT = Claim(
-    "C-head-count",
-    "C",
-    "Introduction, second contribution",
+    "C-head-count", "C", "Introduction, second contribution",
     "“This result shows that the construction in the above-mentioned constructive proof is optimal in terms of the number of "
     "heads.”",
     "For every odd K and every P of the table some drawn kernel has exact minimum (2⌈(K−1)/(2P)⌉+1)²: with one channel holds, "
     f"only with more channels a caveat. Named layers with the minimum equal conv2d to {SAME:.0e} (else the code is broken).",
-    head_count,
-    judge_head_count,
-    plot_head_count,
-    kind="quoted",
+    head_count, judge_head_count, plot_head_count, kind="quoted",
     history=(
         Change(
             "0.2",
@@ -530,16 +503,11 @@ def judge_head_width(data: xr.Dataset) -> Judgement:
 
 
 HEAD_WIDTH = Claim(
-    "C-head-width",
-    "C",
-    "Theorem 1's assumption on the head size",
+    "C-head-width", "C", "Theorem 1's assumption on the head size",
     "Heads need not be as wide as a patch: with width d_H, Σ_D ⌈ℓ_D/d_H⌉ heads are enough, ℓ_D the entries that block T_D reads.",
     f"Layers with exactly that many heads equal the construction to {SAME:.0e} (else the code is broken), and lose more than "
     f"{APART:.0e} when the last head is taken away.",
-    head_width,
-    judge_head_width,
-    plot_head_width,
-    kind="derived here",
+    head_width, judge_head_width, plot_head_width, kind="derived here",
     cannot={
         "refuted as stated": "the statement is ours",
         "holds here with a caveat": "it has no condition besides those of Theorem 1",

@@ -310,17 +310,12 @@ def judge_inverse(data: xr.Dataset) -> Judgement:
 
 
 INVERSE = Claim(
-    "C-inverse",
-    "C",
-    "Theorem 1, the other way round",
+    "C-inverse", "C", "Theorem 1, the other way round",
     "The kernel can be read back from the layer, whatever basis its heads use; a layer that is no convolution is told from one.",
     f"Relative error of the kernel and distance at most {RECOVERED:.0e} after random invertible changes of every head's basis; "
     f"distance at least {NOT_ONE} for noise ten times as large as the weights. A layer as built has distance 0 (else the code is "
     "broken).",
-    inverse,
-    judge_inverse,
-    plot_inverse,
-    kind="derived here",
+    inverse, judge_inverse, plot_inverse, kind="derived here",
     cannot={
         "refuted as stated": "the statement is ours",
         "holds here with a caveat": "it has no condition to name",

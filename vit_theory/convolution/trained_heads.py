@@ -180,17 +180,12 @@ def judge_trained_heads(data: xr.Dataset) -> Judgement:
 
 
 TRAINED_HEADS = Claim(
-    "C-trained-heads",
-    "C",
-    "Theorem 6, for attention that sees the image",
+    "C-trained-heads", "C", "Theorem 6, for attention that sees the image",
     "“Any MHSA layer with” fewer than nine “heads and relative positional encoding cannot express” some kernel: also when "
     "queries and keys are trained.",
     f"With nine heads training goes from above to below {REACHED} relative error on new images, for every seed (positive "
     f"control); with eight it leaves at least {FACTOR} times as much.",
-    trained_heads,
-    judge_trained_heads,
-    plot_trained_heads,
-    kind="quoted",
+    trained_heads, judge_trained_heads, plot_trained_heads, kind="quoted",
     cannot={
         "refuted as stated": "the sentence is about some kernel: drawn kernels that eight heads reach would not contradict it",
         "holds here with a caveat": "the control and the comparison decide; there is no condition to name",

@@ -18,17 +18,8 @@ from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention
 from vit_theory.convolution.exactness import (
-    BORDERS,
-    BROKEN,
-    EVEN,
-    EXACT,
-    EXISTS,
-    check_exact,
-    largest_error,
-    photos,
-    plot_errors,
-    with_key,
-)
+    BORDERS, BROKEN, EVEN, EXACT, EXISTS, check_exact, largest_error, photos, plot_errors, with_key,
+)  # fmt: skip
 from .kernels import random_conv
 from ..figures import COLORS, subplots
 
@@ -155,17 +146,12 @@ def judge_stride(data: xr.Dataset) -> Judgement:
 
 
 STRIDE = Claim(
-    "C-stride",
-    "C",
-    "Section 3.1, after Corollary 4: stride",
+    "C-stride", "C", "Section 3.1, after Corollary 4: stride",
     "“For example, people sometimes use convolution with stride greater than 1 [...] This theorem can be easily generalized to "
     "these cases.”",
     f"For every stride from 1 to 12 and every patch size a layer has largest difference to conv2d at most {EXACT:.0e} (else the "
     "code is broken); its tokens hold the outputs and nothing else: holds; only with surplus outputs or a zero key: a caveat.",
-    stride,
-    judge_stride,
-    plot_stride,
-    kind="quoted",
+    stride, judge_stride, plot_stride, kind="quoted",
     history=(
         Change(
             "0.2",
@@ -230,18 +216,13 @@ def judge_dilation(data: xr.Dataset) -> Judgement:
 
 
 DILATION = Claim(
-    "C-dilation",
-    "C",
-    "Section 3.1, after Corollary 4: dilation",
+    "C-dilation", "C", "Section 3.1, after Corollary 4: dilation",
     "“For example, people sometimes use [...] dilated convolution (Yu & Koltun, 2015) in practice. This theorem can be easily "
     "generalized to these cases.”",
     f"Largest difference to conv2d at most {EXACT:.0e} for every dilation, with at most the paper's number of heads for a kernel "
     "of the same extent, zero and circular padding (else the code is broken); without any addition: holds, with a zero key: a "
     "caveat.",
-    dilation,
-    judge_dilation,
-    plot_dilation,
-    kind="quoted",
+    dilation, judge_dilation, plot_dilation, kind="quoted",
     history=(BROKEN, EVEN),
     cannot=EXISTS,
 )

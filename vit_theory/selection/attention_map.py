@@ -101,7 +101,7 @@ def plot_attention_during_training(data: xr.Dataset, arms: tuple[str, ...] = tup
         axis.axhline(float(one["ceiling"]), color=COLORS["red"], linestyle="--", linewidth=1, label="ceiling, all queries")
         axis.set(title=arm, xlabel="step", ylim=(0, 1.05))
     axes[0, 0].set_ylabel("attention on relevant tokens")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 # %% ../../nbs/selection/09_attention_map.ipynb #1840c40c
@@ -291,7 +291,7 @@ def plot_attention_against_rate(data: xr.Dataset):
             axis.semilogy(data.time, gap, color=COLORS[color], label=f"η = {rate:g}")
         axis.set(xlabel="time ηt", title=speed.replace(" x ", " × "), ylim=(0.01, 1))
     axes[0].set_ylabel("1 − mass on relevant tokens")
-    axes[0].legend(fontsize=7)
+    axes[0].legend()
     for speed, color in zip(data.speed.values, ("sky", "black"), strict=True):
         end = (1 - data.mass.sel(speed=speed).isel(time=-1)).mean("trial").transpose("rate", "seed")
         axes[2].loglog(data.rate, end, "o", color=COLORS[color], ms=3)
@@ -299,7 +299,9 @@ def plot_attention_against_rate(data: xr.Dataset):
     x = data.rate.values
     axes[2].loglog(x, 0.3 * (x / x[0]) ** 0.5, "--", color="0.5", lw=1, label="C = 1/2")
     axes[2].set(xlabel="η", title="at the end", ylim=(0.01, 1))
-    axes[2].legend(fontsize=7)
+    axes[2].set_xticks(x, [f"{rate:g}" for rate in x])
+    axes[2].set_xticks([], minor=True)
+    axes[2].legend()
     return figure
 
 # %% ../../nbs/selection/09_attention_map.ipynb #d221ca4d
