@@ -30,7 +30,7 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["vit_theory", "vit_theory.*"]),
-    package_data={"vit_theory": ["evidence/*.json", "evidence/*/*.json", "evidence/*/*.nc.gz"]},
+    package_data={"vit_theory": ["evidence/*.json", "evidence/*/*.json", "evidence/*/*.nc.gz", "template/*", "template/*/*"]},
     python_requires=f">={settings['min_python']}",
     install_requires=settings["requirements"].split(),
     extras_require=extras,

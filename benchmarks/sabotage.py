@@ -924,7 +924,9 @@ def two_phases_learning_rate_zero():
     swap("images", "train", with_arguments(lr=1e-12))  # 0 is refused
 
 
-@breaks("images", "B-images-positional B-images-association A-images-mass A-images-sparsification")
+@breaks(
+    "images", "B-images-positional B-images-association A-images-mass A-images-sparsification C-table-1 C-figure-2 C-acceleration"
+)
 def image_labels_shuffled():
     """Models are trained on labels that belong to other images."""
 
@@ -1014,6 +1016,12 @@ def no_phase_one():
         return train
 
     swap("images", "train", make)
+
+
+@breaks("images", "C-figure-2")
+def warm_up_for_all():
+    """The arms without warm-up have one."""
+    swap("images", "train", with_arguments(warmup=1.0))
 
 
 NOT_SHOWN = "not shown here"

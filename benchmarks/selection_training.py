@@ -1,6 +1,7 @@
 """Training many shallow transformers: ours beside what one would otherwise write.
 
     python benchmarks/selection_training.py [--repeats 9] [--out results]
+    python benchmarks/selection_training.py --profile      only which operations our step spends its time in
 
 The same trainings (tokens L, neurons m, batch B; token dimension 10) by four programs, in turn, in one run, warm, on one
 thread: ours; a plain nn.Module with a DataLoader, model by model; torch.func's vmap(grad); JAX's jit(vmap(...)) with lax.scan.
@@ -199,6 +200,35 @@ def compare(repeats):
     return peak, rows
 
 
+def profile():
+    """Share of the operations of our step in its time, by PyTorch's profiler -> rows; those below 2 % together."""
+    rows = []
+    for L, m, B in SIZES:
+        run = ours(*setting(L, m, B, TRIALS[L]), B, STEPS[L])
+        run()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+            run()
+        operations = seen.key_averages()
+        total, rest = sum(event.self_cpu_time_total for event in operations), 1.0
+        for event in sorted(operations, key=lambda event: -event.self_cpu_time_total):
+            share = event.self_cpu_time_total / total
+            if share >= 0.02:
+                rest -= share
+                name, calls = event.key.removeprefix("aten::"), round(event.count / STEPS[L], 1)
+                rows.append({"L": L, "m": m, "B": B, "operation": name, "calls_a_step": calls, "share": round(share, 3)})
+        rows.append({"L": L, "m": m, "B": B, "operation": "all others", "share": round(rest, 3)})
+    return rows
+
+
+def write(path, fields, rows):
+    """A table as CSV."""
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def against_trials():
     """Throughput of ours against the number of models at once."""
     rows = []
@@ -255,21 +285,22 @@ def versions():
 @click.command()
 @click.option("--repeats", default=9, show_default=True, help="Timings of each program, in turn.")
 @click.option("--out", default="results", show_default=True, type=click.Path(path_type=Path), help="Folder of the table.")
+@click.option("--profile", "profiled", is_flag=True, help="Only write selection_profile.csv.")
 @click.option("--memory", "cells", default=0, hidden=True, help="Run one phase diagram and print its peak memory.")
-def main(repeats, out, cells):
+def main(repeats, out, profiled, cells):
     """Compare training throughput and write selection_training.csv and .json."""
     torch.set_num_threads(1)
     if cells:
         return phase_diagram(cells)
+    shares = profile()
+    write(out / "selection_profile.csv", list(shares[0]), shares)
+    if profiled:
+        return None
     peak, rows = compare(repeats)
     rows += against_trials() + memory()
     fields = ["L", "m", "B", "program", "models", "steps_per_second"]
     fields += ["ours_is_faster_by", "by_median", "share_of_gemm_peak", "spread", "note"]
-    out.mkdir(exist_ok=True)
-    with open(out / "selection_training.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        writer.writerows(rows)
+    write(out / "selection_training.csv", fields, rows)
     about = {
         "command": f"python benchmarks/selection_training.py --repeats {repeats}",
         "seed": SEED, "threads": 1, "clock": "CPU time",

@@ -1,5 +1,6 @@
 """The distributions build, and the wheel works in an environment of its own, away from the checkout."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -42,29 +43,56 @@ def test_wheel_holds_the_package_and_nothing_else(dist):
     (wheel,) = dist.glob("vit_theory-*.whl")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     files = [path for path in (ROOT / "vit_theory").rglob("*") if path.suffix in (".py", ".json", ".gz")]
+    files += [path for path in (ROOT / "vit_theory" / "template").rglob("*") if path.is_file()]
     assert sorted(names) == sorted(path.relative_to(ROOT).as_posix() for path in files)
     assert len(list(dist.glob("vit_theory-*.tar.gz"))) == 1
 
 
-def test_wheel_runs_in_an_empty_environment(dist, tmp_path):
-    """Installed away from the checkout, `vit-theory claims` lists every claim.
+@pytest.fixture(scope="module")
+def programs(dist, tmp_path_factory):
+    """The programs of an environment with the wheel, away from the checkout.
 
     The libraries are those of the present environment, by their path; its `.pth` files, the checkout's among them, are not read.
     """
     (wheel,) = dist.glob("*.whl")
-    venv.create(tmp_path / "env", with_pip=False)
-    scripts = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")
-    pip = [sys.executable, "-m", "pip", "--python", scripts / "python", "--disable-pip-version-check"]
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "env", with_pip=False)
+    scripts = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
+    install(scripts, wheel, folder)
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = Path(run(scripts / "python", "-c", where, cwd=tmp_path).strip())
+    packages = Path(run(scripts / "python", "-c", where, cwd=folder).strip())
     libraries = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
     (packages / "libraries.pth").write_text("\n".join(libraries), encoding="utf-8")
-    file = run(scripts / "python", "-c", "import vit_theory; print(vit_theory.__file__)", cwd=tmp_path).strip()
+    file = run(scripts / "python", "-c", "import vit_theory; print(vit_theory.__file__)", cwd=folder).strip()
     assert Path(file).is_relative_to(packages)
-    listed = run(scripts / "vit-theory", "claims", cwd=tmp_path)
+    return scripts
+
+
+def install(scripts, what, cwd):
+    pip = [sys.executable, "-m", "pip", "--python", scripts / "python", "--disable-pip-version-check"]
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", what, cwd=cwd)
+
+
+def test_wheel_runs_in_an_empty_environment(programs, tmp_path):
+    """`vit-theory claims` lists every claim."""
+    listed = run(programs / "vit-theory", "claims", cwd=tmp_path)
     from vit_theory.claims import load_claims
 
     claims = load_claims()
     missing = [claim.id for claim in claims if claim.id not in listed]
     assert claims and not missing
+
+
+def test_wheel_begins_a_paper(programs, tmp_path):
+    """From an empty folder: a new project passes its test and is reproduced; installed, its claims belong to the ledger."""
+    run(programs / "vit-theory", "new", "means", cwd=tmp_path)
+    project = tmp_path / "means"
+    assert "means-theorem-1" in run(programs / "vit-theory", "claims", "--from", "means", cwd=project)
+    run(programs / "vit-theory", "reproduce", "--from", "means", cwd=project)
+    (row,) = json.loads((project / "claims" / "claims.json").read_text(encoding="utf-8"))
+    assert (row["paper"], row["verdict"]) == ("means", "holds")
+    install(programs, project, tmp_path)
+    listed = run(programs / "vit-theory", "claims", cwd=tmp_path)
+    assert "means-theorem-1" in listed and "C-theorem-1" in listed
+    run(programs / "vit-theory", "reproduce", "means-theorem-1", "--out", "both", cwd=tmp_path)
+    assert "Paper means: the mean of many numbers" in (tmp_path / "both" / "index.html").read_text(encoding="utf-8")

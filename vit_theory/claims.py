@@ -5,13 +5,17 @@
 # %% ../nbs/06_claims.ipynb #691ae710
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import gzip
 import importlib
+import importlib.metadata
 import importlib.util
 import io
 import json
+import linecache
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +28,9 @@ from .identity import Cache
 from .sweeps import sweep
 
 # %% auto #0
-__all__ = ['VERDICTS', 'KINDS', 'CHAPTERS', 'RUNS', 'EVIDENCE', 'Broken', 'Run', 'Quantity', 'Judgement', 'Change', 'Claim',
-           'judged', 'load_claims', 'near', 'select_claims', 'once', 'run_folder', 'committed', 'measured',
-           'fresh_seeds', 'Card']
+__all__ = ['VERDICTS', 'KINDS', 'CHAPTERS', 'GROUP', 'RUNS', 'EVIDENCE', 'Broken', 'Run', 'Quantity', 'Judgement', 'Change',
+           'Claim', 'judged', 'distinct', 'load_claims', 'run_notebook', 'claims_from', 'installed_claims', 'near',
+           'select_claims', 'once', 'run_folder', 'committed', 'measured', 'fresh_seeds', 'Card']
 
 # %% ../nbs/06_claims.ipynb #46b18ea8
 if TYPE_CHECKING:  # names in annotations only: importing claims stays light
@@ -126,7 +130,7 @@ class Claim:
     "One row of the ledger before it is run."
 
     id: str  # "C-theorem-1": paper, then what it is
-    paper: str  # "A", "B" or "C"
+    paper: str  # "A", "B", "C", or the name of your own
     source: str  # where in the paper: "Theorem 1", "Figure 2"
     statement: str  # what the paper says, in a sentence
     criterion: str  # what must be measured for "holds", with its numbers, written before the run
@@ -136,8 +140,11 @@ class Claim:
     kind: str = "paraphrased"  # one of `KINDS`: what sort of sentence the statement is
     history: tuple[Change, ...] = ()  # earlier criteria and sizes, oldest first
     cannot: Mapping[str, str] = field(default_factory=dict)  # verdict that the judge never gives -> why not
+    title: str = ""  # of a paper that is not A, B or C: its heading in the report
 
     def __post_init__(self):
+        if not re.fullmatch(r"\w[\w.-]*", self.id):
+            raise ValueError(f"id={self.id!r}: it names files; use letters, digits, '-', '_' and '.', such as 'C-theorem-1'")
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r} of claim {self.id} is none of {tuple(KINDS)}")
         if unknown := set(self.cannot) - set(VERDICTS):
@@ -159,6 +166,16 @@ def judged(
 # %% ../nbs/06_claims.ipynb #119a36ab
 CHAPTERS = ("selection", "association", "convolution", "images")
 
+
+def distinct(
+    claims: list[Claim],  # in reading order
+) -> list[Claim]:
+    "The same claims; ValueError when two share an id."
+    double = [id for id, count in Counter(claim.id for claim in claims).items() if count > 1]
+    if double:
+        raise ValueError(f"claim ids {double} are used twice: an id is the name of one claim, so rename the other")
+    return claims
+
 # %% ../nbs/06_claims.ipynb #d0a0eff1
 def load_claims(
     chapters: Sequence[str] = CHAPTERS,  # subpackages of vit_theory that have a module `claims`
@@ -169,9 +186,69 @@ def load_claims(
         name = f"vit_theory.{chapter}"
         if importlib.util.find_spec(name) and importlib.util.find_spec(f"{name}.claims"):
             claims += importlib.import_module(f"{name}.claims").CLAIMS
-    double = [id for id, count in Counter(claim.id for claim in claims).items() if count > 1]
-    if double:
-        raise ValueError(f"claim ids {double} are used twice: an id is the name of one claim")
+    return distinct(claims)
+
+# %% ../nbs/06_claims.ipynb #8fbcf13a
+def run_notebook(
+    path: Path,  # of a notebook
+) -> dict[str, Any]:
+    "The names that its code cells define; ValueError names the cell that fails. What it prints is not shown."
+    try:
+        cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    except OSError as error:
+        raise ValueError(f"source={str(path)!r} cannot be read ({error.strerror}); give the path of a notebook") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"source={str(path)!r} is no notebook; save it in JupyterLab, as .ipynb") from error
+    names: dict[str, Any] = {"__name__": "__main__", "display": lambda *things, **options: None}
+    with contextlib.chdir(path.parent), contextlib.redirect_stdout(io.StringIO()):
+        for number, (kind, text) in enumerate(cells, 1):
+            if kind == "code":
+                code, place = re.sub(r"^[%!].*", "", text, flags=re.MULTILINE), f"{path}, cell {number}"
+                linecache.cache[place] = (len(code), None, code.splitlines(keepends=True), place)  # a traceback shows its lines
+                try:
+                    exec(compile(code, place, "exec", dont_inherit=True), names)
+                except (Exception, SystemExit) as error:
+                    why = f"{type(error).__name__}: {error}".strip(": ")
+                    start = text.strip().partition("\n")[0]
+                    raise ValueError(
+                        f"source={str(path)!r}: cell {number} ({start!r}) fails with {why}; "
+                        "mend the notebook until it runs from top to bottom"
+                    ) from error
+    return names
+
+
+def claims_from(
+    source: str | Path,  # a module as Python imports it, or a notebook: "my_paper" or "my_paper/my_paper.ipynb"
+) -> list[Claim]:
+    "The claims in the list `CLAIMS` of a module or notebook, which is run for it; ValueError says what is missing or fails."
+    if Path(source).suffix == ".ipynb":
+        names = run_notebook(Path(source))
+    else:
+        try:
+            names = vars(importlib.import_module(str(source)))
+        except (Exception, SystemExit) as error:
+            raise ValueError(
+                f"source={str(source)!r} cannot be imported ({type(error).__name__}: {error}); "
+                "give a module that Python can import, such as my_paper, or the path of a notebook"
+            ) from error
+    claims = names.get("CLAIMS")
+    if not (isinstance(claims, list) and claims and all(isinstance(claim, Claim) for claim in claims)):
+        raise ValueError(f"source={str(source)!r} has no claims: it is to define a list of them, CLAIMS = [Claim(...)]")
+    return distinct(claims)
+
+# %% ../nbs/06_claims.ipynb #9ebb4197
+GROUP = "vit_theory.claims"
+
+
+def installed_claims() -> list[Claim]:
+    "The claims of installed packages, by their entry points in `GROUP`; ValueError names the package that fails."
+    claims = []
+    for point in sorted(importlib.metadata.entry_points(group=GROUP)):
+        try:
+            claims += claims_from(point.module)
+        except ValueError as error:
+            package = point.dist.name if point.dist else point.name
+            raise ValueError(f"the installed package {package} offers no claims: {error}; or pip uninstall {package}") from error
     return claims
 
 # %% ../nbs/06_claims.ipynb #c105915a

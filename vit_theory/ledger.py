@@ -43,6 +43,7 @@ def blank_row(
     row = {name: getattr(claim, name) for name in ("id", "paper", "source", "kind", "statement", "criterion")}
     row |= {"history": [dataclasses.asdict(change) for change in claim.history], "cannot": dict(claim.cannot)}
     row |= {"measured": None, "verdict": None, "note": "", "quantities": [], "error": None}
+    row |= {"title": claim.title} if claim.title else {}
     return row | {"scale": run.scale, "images": run.images, "seeds": list(run.seeds)}
 
 # %% ../nbs/07_ledger.ipynb #51792163
@@ -283,7 +284,7 @@ PAGE = """<!doctype html>
 <p>{{ rows | length }} claims:
 {% for verdict, count in counts %}{{ count }} {{ verdict }}{{ ", " if not loop.last else "." }}{% endfor %}
 Each criterion was fixed in the code before the run; the verdict follows from it.</p>
-{% for paper in papers %}<h2>Paper {{ paper.name }}: {{ paper.title }}</h2>
+{% for paper in papers %}<h2>Paper {{ paper.name }}{{ ": " + paper.title if paper.title }}</h2>
 <table class="rows"><thead><tr><th>Claim</th><th>Measured</th><th>Verdict</th></tr></thead><tbody>
 {% for row in paper.rows %}<tr><td><a href="#{{ row.id }}">{{ row.id }}</a><br>
 <span class="soft">{{ row.source }}, {{ row.kind }}</span><br>{{ row.statement }}</td>
@@ -335,7 +336,8 @@ def report(
     ordered = [(verdict, counts[verdict]) for verdict in (*VERDICTS, "crashed") if counts[verdict]]
     papers = []
     for name in dict.fromkeys(row["paper"] for row in rows):
-        papers.append({"name": name, "title": PAPERS.get(name, ""), "rows": [row for row in shown if row["paper"] == name]})
+        own = [row for row in shown if row["paper"] == name]
+        papers.append({"name": name, "title": own[0].get("title") or PAPERS.get(name), "rows": own})
     template = jinja2.Environment(autoescape=True).from_string(PAGE)
     return template.render(rows=rows, papers=papers, counts=ordered, origins=origins(rows), css=Markup(CSS))
 

@@ -126,7 +126,9 @@ THEOREM_3_2 = Claim(
     "code is broken:) on average the witness errs at least half as often as f*",
     measure_theorem_3_2, judge_theorem_3_2, plot_theorem_3_2, kind="quoted",
     history=(Change("0.2", "a caveat when this holds for the logits only", "one standard for counterexamples: the proof that no "
-                    "Gram matrix does it was known, and the verdict 'caveat' with it"),),
+                    "Gram matrix does it was known, and the verdict 'caveat' with it"),
+             Change("0.2", "no look at where the witness errs", "a guard of the code, after results: a witness that is exact is "
+                                                                "not the witness; no verdict changed")),
     cannot={"holds here with a caveat": "a Gram matrix with disjoint sets exists or it does not, whatever the data"},
 )  # fmt: skip
 
