@@ -20,6 +20,8 @@ from nbdev import processors
 from nbdev.process import NBProcessor
 from sphinx.cmd.build import build_main
 
+from vit_theory.ledger import SCRIPT
+
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {
     "": "Foundations",
@@ -213,7 +215,8 @@ def write_source(source):
     listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
     listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
     below = [f"/{name}" for name in (*RESULTS[1:], *(f"claims/{id}" for id in claims.IDS), *tables)]
-    first["cells"] += notebook(listed, toctree(below, hidden=""))["cells"]
+    script = f"```{{raw}} html\n<script>{SCRIPT}</script>\n```\n"
+    first["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
     for name, page in results.items():
         write(f"{name}.ipynb", json.dumps(page))
     top.append(f"Results <{RESULTS[0]}>")

@@ -36,7 +36,6 @@ html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["claims.js"]
 html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_domain_indices = False

@@ -8,7 +8,11 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import os
+import re
+import shlex
 import shutil
+import sys
 import time
 import traceback
 import warnings
@@ -17,22 +21,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .claims import VERDICTS, Claim, Run, judged
+import vit_theory
+from .claims import RUNS, VERDICTS, Claim, Run, committed, judged
 from .files import provenance, write_file
 from .identity import digest, identity
 from .sweeps import Lost
 
 # %% auto #0
-__all__ = ['PARTS', 'NEEDED', 'CSS', 'ARTICLE', 'PAGE', 'PAPERS', 'blank_row', 'run_claim', 'code_of', 'measurement',
-           'fingerprint', 'open_ledger', 'held', 'place_of', 'add_row', 'finished_rows', 'intact', 'set_aside',
-           'origins', 'report', 'write_report', 'reproduce', 'complete']
+__all__ = ['PARTS', 'NEEDED', 'CSS', 'SCRIPT', 'ARTICLE', 'PAGE', 'PAPERS', 'LINKS', 'blank_row', 'run_claim', 'code_of',
+           'measurement', 'fingerprint', 'open_ledger', 'held', 'place_of', 'add_row', 'finished_rows', 'intact',
+           'set_aside', 'formulas', 'beside', 'compared', 'commands', 'notebook_of', 'site_of', 'origins', 'took',
+           'report', 'write_report', 'reproduce', 'complete']
 
 # %% ../nbs/07_ledger.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
     import matplotlib.figure
     import xarray
+    from markupsafe import Markup
 
 # %% ../nbs/07_ledger.ipynb #5c07d529
 def blank_row(
@@ -220,77 +227,170 @@ def set_aside(
 
 # %% ../nbs/07_ledger.ipynb #c1a48e0a
 CSS = """
-:root { color-scheme: light dark; --ink: #1c1e21; --soft: #5b6169; --page: #fff; --card: #f6f7f9; --line: #d9dce1; }
+:root { color-scheme: light dark; --ink: #1c1e21; --soft: #5b6169; --page: #fff; --card: #f6f7f9; --line: #d9dce1;
+  --mark: #ffe9b0; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e7e9; --soft: #a2a8b0; --page: #16181c; --card: #1f2227; --line: #363b43; }
+  :root { --ink: #e6e7e9; --soft: #a2a8b0; --page: #16181c; --card: #1f2227; --line: #363b43; --mark: #5c4500; }
+  figure img { filter: brightness(.9); }
 }
-* { box-sizing: border-box; }
+* { box-sizing: border-box; } [hidden], section:not(:has(article:not([hidden]))) { display: none !important; }
 body { margin: 0 auto; max-width: 62rem; padding: 2rem 1.2rem; background: var(--page); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; }
+  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { margin: 0 0 .3rem; } h2 { margin-top: 2.5rem; } a { color: inherit; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
+th { overflow-wrap: normal; }
+.cell th:first-child { width: 17%; } .cell th:nth-child(2) { width: 38%; } .cell th:nth-child(3) { width: 11%; }
 article { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: 1rem 1.2rem; margin: 1.2rem 0; }
-article h3 { margin: 0 0 .6rem; } dt { color: var(--soft); font-size: .8rem; } dd { margin: 0 0 .6rem; }
-.wide { overflow-x: auto; } table.rows td:first-child { width: 45%; }
-@media (max-width: 40rem) {
-  table.rows :is(thead, tbody, tr, td) { display: block; width: auto !important; } table.rows th { display: none; }
-  table.rows td { border: 0; padding: .2rem 0; } table.rows tr { border-bottom: 1px solid var(--line); padding: .6rem 0; }
-}
+article h3 { margin: 0 0 .6rem; } dl { margin: 0; } dt { color: var(--soft); font-size: .8rem; } dd { margin: 0 0 .6rem; }
 .soft { color: var(--soft); font-size: .85rem; font-weight: normal; }
+mark { background: var(--mark); color: inherit; padding: 0 .2rem; }
 figure { margin: .6rem 0 0; } figure img { max-width: 100%; background: #fff; padding: .5rem; border-radius: .3rem; }
-pre { overflow-x: auto; font-size: .8rem; }
+pre, code { font-size: .8rem; } pre { white-space: pre-wrap; }
 .verdict { border-radius: 1rem; padding: .1rem .6rem; font-size: .85rem; font-weight: normal; white-space: nowrap; color: #fff; }
 .v0 { background: #00664b; } .v1 { background: #7a5600; } .v2 { background: #4d5560; } .v3 { background: #8c3503; }
 .crashed { background: #8c1d3f; }
-@media print {
-  :root { --ink: #000; --soft: #444; --page: #fff; --card: #fff; --line: #bbb; }
-  body { max-width: none; padding: 0; font-size: 11pt; } article { break-inside: avoid; } .verdict { print-color-adjust: exact; }
+.claims-filter { display: flex; flex-wrap: wrap; gap: .6rem 1rem; align-items: end; margin: 1rem 0; }
+.claims-filter label { display: grid; font-size: .85rem; }
+.claims-filter :is(select, input) { font: inherit; padding: .2rem .4rem; }
+@media screen and (max-width: 40rem) {
+  .cell :is(table, tbody, tr, td) { display: block; } .cell thead { display: none; }
+  .cell td { border: 0; padding: .2rem 0; } .cell tr { border-bottom: 1px solid var(--line); padding: .6rem 0; }
+  article { padding: .8rem; } article :is(th, td) { padding: .3rem; }
 }
+@media print {
+  @page { size: A4; margin: 12mm; }
+  :root { --ink: #000; --soft: #444; --page: #fff; --card: #fff; --line: #bbb; --mark: #eee; font-size: 7.5pt; }
+  body { max-width: none; padding: 0; line-height: 1.3; } .claims-filter { display: none; }
+  article { break-inside: avoid; margin: .3rem 0; padding: .4rem .6rem; } tr { break-inside: avoid; } h2 { break-after: avoid; }
+  article:has(figure) { display: grid; grid-template-columns: 3fr 2fr; column-gap: .8rem; }
+  article > :is(h3, p, table) { grid-column: 1 / -1; }
+  article :is(h3, p) { margin: 0 0 .2rem; }
+  :is(dt, dd) { display: inline; margin: 0; } dt { margin-right: .4em; } dd::after { content: "\\A"; white-space: pre; }
+  th, td { padding: .1rem .4rem; } figure { margin: 0; }
+  .verdict { print-color-adjust: exact; } figure img { max-height: 6cm; padding: 0; filter: none; }
+}
+"""
+
+# %% ../nbs/07_ledger.ipynb #33011a6f
+SCRIPT = r"""
+// Filters for a list of claims: by paper, verdict, kind and text. The address keeps what was chosen.
+// Without this script the page is the whole list.
+document.addEventListener("DOMContentLoaded", () => {
+  const tables = [...document.querySelectorAll("table")].filter((table) => table.tHead?.textContent.includes("statement"));
+  if (!tables.length) return;
+  const words = (cell) => cell.textContent.trim();
+  const heads = [...tables[0].tHead.rows[0].cells].map(words);
+  const rows = tables.flatMap((table) =>
+    [...table.tBodies[0].rows].map((row) => {
+      const cells = [...row.cells];
+      cells.forEach((cell, place) => (cell.dataset.head = heads[place])); // the style sheet shows it on phones
+      const [id, , kind, ...verdicts] = cells.map((cell) => words(cell.querySelector(".verdict") ?? cell));
+      const values = { paper: [id[0]], verdict: verdicts, kind: [kind] };
+      return { row, table, values, text: words(row).toLowerCase(), article: document.getElementById(id) };
+    }),
+  );
+  const form = document.createElement("form");
+  form.className = "claims-filter";
+  form.setAttribute("role", "search");
+  const labelled = (name, field) => {
+    const label = document.createElement("label");
+    field.name = name;
+    label.append(name, field);
+    form.append(label);
+    return field;
+  };
+  for (const name of ["paper", "verdict", "kind"]) {
+    const select = labelled(name, document.createElement("select"));
+    select.add(new Option("all", ""));
+    [...new Set(rows.flatMap((each) => each.values[name]))].sort().forEach((value) => select.add(new Option(value, value)));
+  }
+  labelled("text", document.createElement("input")).type = "search";
+  const count = document.createElement("output");
+  form.append(count);
+  (tables[0].closest(".cell") ?? tables[0]).before(form);
+
+  const show = () => {
+    const chosen = Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim()));
+    const { text = "", ...facets } = chosen;
+    const left = rows.filter((each) => {
+      const fits = Object.entries(facets).every(([name, value]) => each.values[name].includes(value));
+      each.row.hidden = !(fits && text.toLowerCase().split(/\s+/).every((word) => each.text.includes(word)));
+      if (each.article) each.article.hidden = each.row.hidden;
+      return !each.row.hidden;
+    });
+    for (const table of tables) {
+      const block = table.parentElement.matches(".pst-scrollable-table-container") ? table.parentElement : table;
+      block.hidden = block.previousElementSibling.hidden = !left.some((each) => each.table === table);
+    }
+    count.textContent = `${left.length} of ${rows.length} claims`;
+    const query = new URLSearchParams(chosen).toString();
+    history.replaceState(null, "", (query ? `?${query}` : location.pathname) + location.hash);
+  };
+  new URLSearchParams(location.search).forEach((value, name) => form.elements[name] && (form.elements[name].value = value));
+  form.addEventListener("input", show);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  show();
+});
 """
 
 # %% ../nbs/07_ledger.ipynb #f36390ed
 ARTICLE = """
 <article id="{{ row.id }}">
-<h3>{{ row.source }} <span class="soft">{{ row.id }}</span> {{ badge(row) }}</h3>
+<h3>{{ row.id }} <span class="soft">{{ row.source | formulas }}</span> {{ badge(row) }}</h3>
 <dl>
-<dt>Statement, {{ row.kind }}</dt><dd>{{ row.statement }}</dd>
-<dt>Criterion, fixed beforehand</dt><dd>{{ row.criterion }}</dd>
+<dt>Statement, {{ row.kind }}</dt><dd>{{ row.statement | formulas }}</dd>
+<dt>Criterion, fixed beforehand</dt><dd>{{ row.criterion | formulas }}</dd>
 {% for change in row.history %}
-<dt>Until {{ change.since }}</dt><dd>{{ change.was }} <span class="soft">({{ change.why }})</span></dd>
+<dt>Until {{ change.since }}</dt><dd>{{ change.was | formulas }} <span class="soft">({{ change.why }})</span></dd>
 {% endfor %}
 {% if row.error %}<dt>Error</dt><dd><pre>{{ row.traceback }}</pre></dd>
-{% else %}<dt>Measured</dt><dd>{{ row.measured }}</dd>{% endif %}
-{% if row.note %}<dt>Note</dt><dd>{{ row.note }}</dd>{% endif %}
+{% else %}<dt>Measured</dt><dd>{{ row.measured | formulas }}</dd>{% endif %}
+{% if row.note %}<dt>Note</dt><dd>{{ row.note | formulas }}</dd>{% endif %}
+{% if row.beside %}<dt>Committed run: {{ row.run }}</dt>
+<dd>{{ badge(row.beside) }}{{ differs(row) }}
+{{ row.beside.measured | formulas if row.beside.measured != row.measured }}</dd>{% endif %}
 </dl>
-{% if row.quantities %}
-<div class="wide"><table><thead><tr><th>Quantity</th><th>Value</th><th>Spread</th><th>Asked</th></tr></thead><tbody>
-{% for q in row.quantities %}<tr><td>{{ q.name }}</td><td>{{ q.value }}</td><td>{{ q.spread }}</td><td>{{ q.threshold }}</td></tr>
-{% endfor %}</tbody></table></div>{% endif %}
-{% if row.picture %}
-<figure><img alt="Measurement of {{ row.id }}: {{ row.measured }}" src="{{ row.picture }}"></figure>
-{% endif %}
-<p class="soft">{{ row.scale }} scale, images: {{ row.images }}, seeds {{ row.seeds | join(", ") }}, {{ row.seconds | round(1) }}
-seconds</p>
+{% if row.picture %}<figure><img alt="{{ row.measured }}" src="{{ row.picture }}"></figure>{% endif %}
+{% if row.compared %}
+<table><thead><tr><th>Quantity</th><th>Asked</th><th>Here</th><th>Committed</th></tr></thead><tbody>
+{% for name, asked, here, there in row.compared %}<tr><td>{{ name | formulas }}</td><td>{{ asked | formulas }}</td>
+<td>{{ here | formulas }}</td>
+<td>{% if not row.beside %}none{% elif here == there %}same{% else %}<mark>{{ there | formulas }}</mark>{% endif %}</td></tr>
+{% endfor %}</tbody></table>{% endif %}
+<p class="soft">{{ row.scale }} scale, images: {{ row.images }}, seeds {{ row.seeds | join(", ") }}; {{ row.took }}.
+<code>{{ row.command }}</code><br>
+{% if row.paper in links %}<a href="{{ links[row.paper] }}">Paper {{ row.paper }}</a> · {% endif %}
+{% if site and row.beside %}<a href="{{ site }}/claims/{{ row.id | urlencode }}.html">Claim page</a> · {% endif %}
+{% if row.notebook %}Notebook {% if site %}<a href="{{ site }}/{{ row.notebook }}.html">{{ row.notebook }}</a>{% else -%}
+{{ row.notebook }}{% endif %} · {% endif %}<a href="#top">To the list</a></p>
 </article>
 """
 
 # %% ../nbs/07_ledger.ipynb #cc547838
 PAGE = """<!doctype html>
-{% macro badge(row) %}<span class="verdict {{ row.style }}">{{ row.verdict or "crashed" }}</span>{% endmacro %}
+{% macro badge(row) %}<span class="verdict {{ style(row) }}">{{ row.verdict or "crashed" }}</span>{% endmacro %}
+{% macro differs(row) %}{% if row.beside.verdict != row.verdict %} <mark>differs</mark>{% endif %}{% endmacro %}
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>vit_theory: claims ledger</title><style>{{ css }}</style></head><body>
+<title>vit_theory: claims ledger</title><style>{{ css }}</style><script>{{ script }}</script></head><body id="top">
 <h1>The claims ledger</h1>
 <p>{{ rows | length }} claims:
 {% for verdict, count in counts %}{{ count }} {{ verdict }}{{ ", " if not loop.last else "." }}{% endfor %}
-Each criterion was fixed in the code before the run; the verdict follows from it.</p>
+Each criterion was fixed in the code before the run; the verdict follows from it. Where the committed run says something else,
+the row says that it <mark>differs</mark>.</p>
+<p>Made by {% for line in commands %}<code>{{ line }}</code>{{ ", " if not loop.last }}{% endfor %}</p>
+<div class="cell">
 {% for paper in papers %}<h2>Paper {{ paper.name }}{{ ": " + paper.title if paper.title }}</h2>
-<table class="rows"><thead><tr><th>Claim</th><th>Measured</th><th>Verdict</th></tr></thead><tbody>
-{% for row in paper.rows %}<tr><td><a href="#{{ row.id }}">{{ row.id }}</a><br>
-<span class="soft">{{ row.source }}, {{ row.kind }}</span><br>{{ row.statement }}</td>
-<td>{{ row.error or row.measured }}</td><td>{{ badge(row) }}</td></tr>
+<table><thead><tr><th>claim</th><th>statement</th><th>kind</th><th>verdict</th></tr></thead><tbody>
+{% for row in paper.rows %}<tr><td><a href="#{{ row.id }}">{{ row.id }}</a></td>
+<td>{{ row.statement | formulas }} <span class="soft">{{ row.source | formulas }}</span></td><td>{{ row.kind }}</td>
+<td>{{ badge(row) }} {{ row.error or row.measured | formulas }}
+{% if row.beside and row.beside.verdict != row.verdict %}<br>Committed: {{ badge(row.beside) }}{{ differs(row) }}{% endif %}
+</td></tr>
 {% endfor %}</tbody></table>{% endfor %}
-{% for paper in papers %}<h2>Paper {{ paper.name }}, claim by claim</h2>{% for row in paper.rows %}ARTICLE{% endfor %}{% endfor %}
+</div>
+{% for paper in papers %}<section><h2>Paper {{ paper.name }}, claim by claim</h2>
+{% for row in paper.rows %}ARTICLE{% endfor %}</section>{% endfor %}
 <h2>What it ran on</h2>
 {% for origin, ids in origins %}<p class="soft">{{ ids | join(", ") }}</p><table><tbody>
 {% for name, value in origin.items() %}<tr><th>{{ name }}</th><td>{{ value }}</td></tr>{% endfor %}</tbody></table>{% endfor %}
@@ -303,6 +403,83 @@ PAPERS = {
     "B": "Vision Transformers provably learn spatial structure (Jelassi, Sander, Li, 2022)",
     "C": "Can Vision Transformers Perform Convolution? (Li, Chen, He, Hsieh, 2021)",
 }
+LINKS = {
+    "A": "https://arxiv.org/abs/2302.06015",
+    "B": "https://arxiv.org/abs/2210.09221",
+    "C": "https://arxiv.org/abs/2111.01353",
+}
+
+# %% ../nbs/07_ledger.ipynb #11dfcd92
+def formulas(
+    text: str,  # of a row: plain, with formulas such as alpha_*^-2
+) -> Markup:
+    "The text as HTML in which nothing of it is markup, with its exponents raised and its indices lowered."
+    from markupsafe import Markup, escape
+
+    raised = re.sub(r"\^(\([^()]*\)|-?[\w/.]*\w)", r"<sup>\1</sup>", str(escape(text)))
+    return Markup(re.sub(r"(?<=[A-Za-z])_(\*|[A-Z0-9])(?![A-Za-z0-9])", r"<sub>\1</sub>", raised))
+
+# %% ../nbs/07_ledger.ipynb #96910dec
+def beside(
+    row: dict,  # of the ledger
+) -> tuple[str, dict]:
+    "The committed row that comes nearest to this one, and its run in words; an empty row for a claim that has none."
+    found = [(words, old) for run, words in RUNS.items() for old in committed(run) if old["id"] == row["id"]]
+    alike = [[old[name] == row[name] for name in ("scale", "seeds", "images")] for _, old in found]
+    return found[alike.index(max(alike))] if found else ("", {})
+
+
+def compared(
+    row: dict,  # of the ledger
+    old: dict,  # committed
+) -> list[tuple[str, str, str, str]]:
+    "The quantities of both rows -> [(name, what is asked, value here, value there)]."
+    def text(quantity):
+        return f"{quantity['value']} {quantity['spread']}".strip()
+
+    here, there = ({each["name"]: each for each in one.get("quantities", ())} for one in (row, old))
+    return [
+        (name, (here.get(name) or there[name])["threshold"], *(text(one[name]) if name in one else "" for one in (here, there)))
+        for name in here | there
+    ]
+
+# %% ../nbs/07_ledger.ipynb #69e7e9d4
+def commands(
+    rows: Iterable[dict],  # of the ledger
+) -> list[str]:
+    "The lines for a terminal that measure these rows again: one for each scale, images and seeds."
+    plain = {"scale": "quick", "images": "digits", "seeds": "0,1,2"}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        asked = {"scale": row["scale"], "images": row["images"], "seeds": ",".join(map(str, row["seeds"]))}.items()
+        options = [word for name, value in asked if value != plain[name] for word in (f"--{name}", value)]
+        groups.setdefault(tuple(options), []).append(row["id"])
+    everything = [old["id"] for old in committed("quick")]
+    return [
+        shlex.join(["vit-theory", "reproduce", *(ids if ids != everything else ()), *options]) for options, ids in groups.items()
+    ]
+
+
+def notebook_of(
+    claim: Claim,  # of a chapter
+) -> str | None:
+    "The notebook in which the claim is judged, as a path below nbs without its ending; None for a claim made elsewhere."
+    module = sys.modules[getattr(claim.judge, "func", claim.judge).__module__]
+    code = Path(getattr(module, "__file__", None) or os.devnull).read_text(encoding="utf-8")
+    named = re.search(r"^# AUTOGENERATED! .* \S*nbs/(\S+)\.ipynb", code, flags=re.M)
+    return named and named[1]
+
+
+def site_of(
+    folder: Path,  # of the ledger
+) -> str | None:
+    "Address of the site: where `settings.ini` says that it is published, or else the one built in this checkout; None without."
+    from vit_theory._modidx import d
+
+    settings: Any = d["settings"]
+    built = Path(vit_theory.__file__).parent.parent / "_docs"
+    local = Path(os.path.relpath(built, folder)).as_posix() if (built / "index.html").is_file() else None
+    return (settings["doc_host"] + settings["doc_baseurl"]).strip("/") or local
 
 # %% ../nbs/07_ledger.ipynb #154fef44
 def origins(
@@ -317,10 +494,23 @@ def origins(
         groups.setdefault(json.dumps(origin, sort_keys=True), (origin, []))[1].append(row["id"])
     return list(groups.values())
 
+
+def took(
+    row: dict,  # of the ledger
+    rows: Iterable[dict],  # all of them
+) -> str:
+    "How long the measurement took, and with which rows it is shared."
+    seconds = f"{row['seconds']:.1f} seconds" if row["seconds"] >= 0.05 else "less than 0.1 seconds"
+    if not row.get("shared"):
+        return seconds
+    same = [each["id"] for each in rows if each.get("code", {}).get("experiment") == row.get("code", {}).get("experiment", "")]
+    return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another row'}"
+
 # %% ../nbs/07_ledger.ipynb #014e93b4
 def report(
     rows: Sequence[dict],  # finished rows in ledger order
     pictures: dict[str, str],  # SVG text by claim id
+    site: str | None = None,  # address of the site
 ) -> str:
     "The ledger as one self-contained HTML page."
     import jinja2
@@ -328,18 +518,22 @@ def report(
 
     shown = []
     for row in rows:
-        style = f"v{VERDICTS.index(row['verdict'])}" if row["verdict"] else "crashed"
+        run, old = beside(row)
         svg = pictures.get(row["id"])
         picture = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode() if svg else None
-        shown.append({**row, "style": style, "picture": picture})
+        more = {"run": run, "beside": old, "compared": compared(row, old), "took": took(row, rows)}
+        shown.append({**row, **more, "picture": picture, "command": commands([row])[0]})
     counts = Counter(row["verdict"] or "crashed" for row in rows)
     ordered = [(verdict, counts[verdict]) for verdict in (*VERDICTS, "crashed") if counts[verdict]]
     papers = []
     for name in dict.fromkeys(row["paper"] for row in rows):
         own = [row for row in shown if row["paper"] == name]
         papers.append({"name": name, "title": own[0].get("title") or PAPERS.get(name), "rows": own})
-    template = jinja2.Environment(autoescape=True).from_string(PAGE)
-    return template.render(rows=rows, papers=papers, counts=ordered, origins=origins(rows), css=Markup(CSS))
+    environment = jinja2.Environment(autoescape=True)
+    environment.filters["formulas"] = formulas
+    environment.globals["style"] = lambda row: f"v{VERDICTS.index(row['verdict'])}" if row["verdict"] else "crashed"
+    whole = {"rows": rows, "papers": papers, "counts": ordered, "origins": origins(rows), "commands": commands(rows)}
+    return environment.from_string(PAGE).render(whole, links=LINKS, site=site, css=Markup(CSS), script=Markup(SCRIPT))
 
 # %% ../nbs/07_ledger.ipynb #79186977
 def write_report(
@@ -349,7 +543,7 @@ def write_report(
     rows = finished_rows(folder)
     files = {row["id"]: place_of(folder, "figures", row["id"]) for row in rows if not row["error"]}
     pictures = {id: path.read_text(errors="replace") for id, path in files.items() if path.is_file()}
-    write_file(folder / "index.html", report(rows, pictures))
+    write_file(folder / "index.html", report(rows, pictures, site_of(folder)))
     write_file(folder / "claims.json", json.dumps(rows, indent=1, ensure_ascii=False))
     return rows
 
@@ -377,7 +571,7 @@ def reproduce(
         with tqdm(claims, unit="claim", disable=None if run.progress else True, leave=False) as bar:
             for claim in bar:
                 bar.set_postfix_str(claim.id)
-                more = {"code": code[claim.id], "place": places[claim.id]}
+                more = {"code": code[claim.id], "place": places[claim.id], "notebook": notebook_of(claim)}
                 row = complete(folder, claim, run, more, done.get(claim.id))
                 with tqdm.external_write_mode():
                     reached(row)
@@ -388,7 +582,7 @@ def complete(
     folder: Path,  # of the ledger
     claim: Claim,  # whose row is wanted
     run: Run,  # on what
-    more: dict,  # what the row says beside what `run_claim` finds: `code`, `place`
+    more: dict,  # what the row says beside what `run_claim` finds: `code`, `place`, `notebook`
     old: dict | None,  # the row that is there
 ) -> dict:
     "Do what is missing of a row: nothing, judge and draw what was measured, or all of it -> the row."
@@ -396,7 +590,7 @@ def complete(
     if old and measurement(old) == measurement(wanted) and intact(folder, old, "data"):
         if fingerprint(old) == fingerprint(wanted) and not old["error"] and intact(folder, old, "figures"):
             return old
-        more = more | {name: old[name] for name in ("seconds", "provenance")}
+        more = more | {name: old[name] for name in ("seconds", "shared", "provenance") if name in old}
         data = read_data(place_of(folder, "data", claim.id))
     cells, kept = folder / "cells" / claim.id, measurement(wanted)
     for other in cells.glob("*"):

@@ -171,8 +171,8 @@ WITH_HISTORY = (
     ),
     Change(
         "0.2", "quick scale: 40 trainings a point",
-        "64, a larger experiment after 6 of 8 fresh triples. Tried with them at seeds 0 to 2, and not kept: half the alpha, where "
-        "the slope was 2.13 ± 0.12; it does not settle at 2 but passes through it, slowly, at one ratio of rates",
+        "64, a larger experiment after 6 of 8 fresh triples. Tried with them at seeds 0 to 2, and not kept: half the alpha, "
+        "where the slope was 2.13 ± 0.12; it does not settle at 2 but passes through it, slowly, at one ratio of rates",
     ),
 )
 

@@ -1,0 +1,71 @@
+"""Moving pictures: a page of their own plays, pauses, answers the keyboard, and those of the chapters are small."""
+
+import json
+from pathlib import Path
+
+import pytest
+from browser import chromium, needs_chromium
+
+from vit_theory.figures import Moving, subplots
+
+NBS = Path(__file__).resolve().parent.parent / "nbs"
+
+
+def frame(place):
+    figure, ax = subplots(width=2, height=1.5)
+    ax.plot([0, 1], [0, place])
+    return figure, f"step {place} </script>"
+
+
+@pytest.mark.parametrize("chapter", ["selection", "association", "convolution", "images"])
+def test_each_chapter_has_one_of_at_most_a_megabyte(chapter):
+    cells = json.loads((NBS / chapter / "index.ipynb").read_text(encoding="utf-8"))["cells"]
+    found = [
+        output["data"]["text/html"]
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if "text/html" in output.get("data", {})
+    ]
+    moving = [text for text in map("".join, found) if '<figure class="moving"' in text]
+    assert len(moving) == 1 and len(moving[0]) <= 1_000_000
+
+
+@needs_chromium
+def test_plays_and_pauses_and_answers_the_keyboard(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(
+        "<!doctype html>" + Moving(map(frame, range(9)), "A line turns & <b>turns</b>.")._repr_html_(), encoding="utf-8"
+    )
+    with chromium() as browser:
+        tab, errors = browser.new_page(viewport={"width": 390, "height": 600}), []
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.goto(page.as_uri())
+        place = lambda: int(tab.locator("input").input_value())  # noqa: E731
+        assert place() == 8 and tab.inner_text("output") == "step 8 </script>" and tab.inner_text("button") == "Play"
+        assert tab.get_attribute("img", "alt") == "A line turns & <b>turns</b>."
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        tab.focus("button")
+        tab.keyboard.press("Space")
+        first = tab.get_attribute("img", "src")
+        tab.wait_for_function("document.querySelector('output').value.startsWith('step 2')")
+        assert tab.inner_text("button") == "Pause" and tab.get_attribute("img", "src") != first
+        tab.keyboard.press("Space")
+        stopped = place()
+        tab.wait_for_timeout(500)
+        assert place() == stopped and tab.inner_text("button") == "Play"
+        tab.focus("input")
+        tab.keyboard.press("ArrowRight")
+        assert place() == stopped + 1 and tab.get_attribute("input", "aria-valuetext") == f"step {stopped + 1} </script>"
+        tab.keyboard.press("Home")
+        assert place() == 0
+        tab.click("button")
+        tab.wait_for_function("document.querySelector('button').textContent === 'Play'")  # it ends by itself
+        assert place() == 8 and not errors
+        calm = browser.new_page(reduced_motion="reduce")
+        calm.goto(page.as_uri())
+        calm.click("text=Next")
+        calm.wait_for_timeout(500)
+        assert calm.locator("input").input_value() == "0"
+        bare = browser.new_page(java_script_enabled=False)
+        bare.goto(page.as_uri())
+        assert bare.locator("img").is_visible() and not bare.locator("button").is_visible()

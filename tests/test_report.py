@@ -1,0 +1,119 @@
+"""The report: rows beside the committed ones, filters without a server, nothing of a row is markup, and it prints."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import yaml
+from browser import chromium, needs_chromium
+
+from vit_theory.claims import committed, load_claims, measured
+from vit_theory.figures import to_svg
+from vit_theory.ledger import LINKS, PAPERS, commands, notebook_of, report, took
+
+ROOT = Path(__file__).resolve().parent.parent
+HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\"> {{ 7 * 7 }} a & b"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """The committed rows as a run of this machine; one says something else, one is full of markup."""
+    found = committed("quick")
+    other = next(row for row in found if row["verdict"] == "holds" and row["quantities"])
+    other["verdict"] = "refuted as stated"
+    other["quantities"] = [{**each, "value": "9.99"} for each in other["quantities"]]
+    hostile = {name: HOSTILE for name in ("source", "statement", "criterion", "measured", "note", "images")}
+    hostile |= {"history": [{"since": HOSTILE, "was": HOSTILE, "why": HOSTILE}], "id": "A-hostile", "notebook": HOSTILE}
+    hostile["quantities"] = [dict.fromkeys(("name", "value", "spread", "threshold"), HOSTILE)]
+    crashed = {"id": "A-crashed", "verdict": None, "error": HOSTILE, "traceback": HOSTILE}
+    return [*found, found[0] | hostile, found[0] | crashed]
+
+
+@pytest.fixture(scope="module")
+def page(rows, tmp_path_factory):
+    """The report with one picture for all rows -> its path."""
+    claim = next(claim for claim in load_claims() if claim.id == "A-phase-diagram")
+    picture = to_svg(claim.figure(measured(claim.id, "quick")))
+    path = tmp_path_factory.mktemp("report") / "index.html"
+    path.write_text(report(rows, {row["id"]: picture for row in rows if not row["error"]}, site="../site"), encoding="utf-8")
+    return path
+
+
+def test_it_stands_alone_and_no_label_is_used_twice(page, rows):
+    text, loaded = page.read_text(encoding="utf-8"), []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, given: loaded.extend(
+        value for name, value in given if name == "src" or (tag, name) == ("link", "href")
+    )
+    parser.feed(text)
+    assert len(loaded) == len(rows) - 1 and all(address.startswith("data:image/svg+xml;base64,") for address in loaded)
+    labels = re.findall(r"<article id=\"(.+?)\">\s*<h3>(\S+)", text)
+    assert [id for id, _ in labels] == [label for _, label in labels]
+    assert sorted(id for id, _ in labels) == sorted({row["id"] for row in rows})
+
+
+def test_what_differs_from_the_committed_run_is_marked(page, rows):
+    articles = re.findall(r"<article id=\"(.+?)\">(.+?)</article>", page.read_text(encoding="utf-8"), flags=re.S)
+    ids = {id for id, article in articles if "<mark>differs</mark>" in article}
+    old = {row["id"]: row["verdict"] for row in committed("quick")}
+    assert ids == {row["id"] for row in rows if row["verdict"] != old.get(row["id"], row["verdict"])} and len(ids) == 1
+    changed = next(article for id, article in articles if id in ids)
+    assert changed.count("9.99") == changed.count("<mark>") - 1 > 0
+    assert sum("<mark>" in article for _, article in articles) == 1
+
+
+def test_links_lead_to_paper_claim_page_and_notebook(page):
+    references = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
+    assert list(LINKS.values()) == [each["url"] for each in references] and LINKS.keys() == PAPERS.keys()
+    text = page.read_text(encoding="utf-8")
+    assert 'href="../site/claims/C-theorem-1.html"' in text and 'href="../site/claims/A-hostile.html"' not in text
+    for claim in load_claims():
+        assert f'Card(\\"{claim.id}\\")' in (ROOT / "nbs" / f"{notebook_of(claim)}.ipynb").read_text(encoding="utf-8"), claim.id
+
+
+def test_commands_and_seconds():
+    row = committed("full")[0] | {"images": "my images", "seeds": [5, 6, 7]}
+    assert commands([row]) == [f"vit-theory reproduce {row['id']} --scale full --images 'my images' --seeds 5,6,7"]
+    assert commands(committed("quick")) == ["vit-theory reproduce"]
+    first = {"id": "one", "seconds": 61.04, "shared": False, "code": {"experiment": "a"}}
+    second, fast = first | {"id": "two", "shared": True}, {"id": "three", "seconds": 0.01, "code": {"experiment": "b"}}
+    assert [took(row, [first, second, fast]) for row in (first, second, fast)] == [
+        "61.0 seconds", "61.0 seconds, shared with one", "less than 0.1 seconds",
+    ]  # fmt: skip
+    assert took({"id": "old", "seconds": 2.0, "shared": True}, [first, fast]) == "2.0 seconds, shared with another row"
+
+
+@needs_chromium
+def test_in_a_browser(page, rows):
+    """From the file: markup is text, filters hide rows and their articles, the address keeps them, nothing scrolls sideways."""
+    with chromium() as browser:
+        for width, scheme in ((1400, "dark"), (390, "light")):
+            tab, errors = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme), []
+            tab.on("pageerror", lambda error, seen=errors: seen.append(str(error)))
+            tab.on("console", lambda message, seen=errors: seen.append(message.text) if message.type == "error" else None)
+            tab.goto(page.as_uri())
+            assert tab.title() == "vit_theory: claims ledger" and not errors
+            assert HOSTILE in tab.inner_text("#A-hostile") and HOSTILE in tab.inner_text("#A-crashed pre")
+            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            tab.select_option("[name=verdict]", "refuted as stated")
+            tab.select_option("[name=paper]", "C")
+            tab.fill("[name=text]", "convolution")
+            kept, articles = tab.url, tab.locator("article:visible")
+            ids = [article.get_attribute("id") for article in articles.all()]
+            expected = {row["id"] for row in rows if row["paper"] == "C" and row["verdict"] == "refuted as stated"}
+            assert set(ids) <= expected and tab.locator("tbody tr:visible a").all_inner_texts()[: len(ids)] == ids
+            tab.goto("about:blank")
+            tab.goto(kept)
+            assert [article.get_attribute("id") for article in articles.all()] == ids
+            tab.select_option("[name=verdict]", "crashed")
+            assert articles.count() == 0 and tab.inner_text(".claims-filter output") == f"0 of {len(rows)} claims"
+
+
+@needs_chromium
+def test_it_prints_on_at_most_35_pages(page):
+    with chromium() as browser:
+        tab = browser.new_page()
+        tab.goto(page.as_uri())
+        printed = tab.pdf(prefer_css_page_size=True)
+    assert 20 < len(re.findall(rb"/Type\s*/Page\b", printed)) <= 35
