@@ -90,7 +90,7 @@ def plot_rates(
         n50 = [np.exp(np.log(data.n50.sel(arm=f"rate x {rate:g}", alpha=alpha)).mean()) for rate in rates]
         right.loglog(rates, n50, "o-", color=COLORS[color], ms=4, label=rf"$\alpha_*$ = {alpha:g}/80")
     right.set(xlabel="attention's learning rate over the others'", ylabel=r"$N_{50}$")
-    right.legend(fontsize=7)
+    right.legend()
     return figure
 
 # %% ../../nbs/selection/07_regime.ipynb #7fbfda21
@@ -155,7 +155,7 @@ def plot_batches(
     x, base = 80 / data.alpha.values, float(data.n50.sel(arm=OWN).isel(alpha=0).mean())
     ax.loglog(x, base * (x / x[0]) ** 2, "--", color="0.5", lw=1, label="slope 2")
     ax.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}$")
-    ax.legend(fontsize=7)
+    ax.legend()
     return figure
 
 # %% ../../nbs/selection/07_regime.ipynb #5626d88b
@@ -222,7 +222,7 @@ def plot_limits(
         x = 80 / data.alpha.values
         ax.loglog(x, 20 * (x / x[0]) ** exponent, color="0.5", lw=1, ls="--", label=f"slope {exponent}")
         ax.set(xlabel=r"$1/\alpha_*$", title="trained attention" if which == "attention" else "uniform attention")
-        ax.legend(fontsize=6.5)
+        ax.legend()
         ax.xaxis.set_minor_formatter("")
     axes[0].set_ylabel(r"$N_{50}$")
     return figure

@@ -113,7 +113,7 @@ def plot_noise_level(data: xr.Dataset):
         axis.errorbar(place.noise + shift, middle, error, fmt="o-", color=COLORS[color], markersize=4, capsize=2, label=label)
     axis.axvline(2**0.5 / 4, color="0.5", linestyle=":", label="theory's limit for τ")
     axis.set(xlabel="noise level τ", ylabel=r"$N_{50}$", yscale="log")
-    axis.legend(fontsize=7)
+    axis.legend()
     return figure
 
 # %% ../../nbs/selection/10_robustness.ipynb #533cde83
@@ -194,7 +194,7 @@ def plot_initial_error(data: xr.Dataset, arms: tuple[str, ...] = tuple(STARTS)):
         for seed in part.seed.values:
             axis.plot(part["size"], part.n50.sel(seed=seed), ".", color=COLORS[color], alpha=0.5)
     axis.set(xlabel="initial error", ylabel=r"$N_{50}$", yscale="log")
-    axis.legend(fontsize=7)
+    axis.legend()
     return figure
 
 # %% ../../nbs/selection/10_robustness.ipynb #c8314738

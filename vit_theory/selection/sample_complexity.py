@@ -145,8 +145,8 @@ def plot_n50(
     right.set(xlabel=r"$1/\alpha_*$", ylabel="local slope", ylim=(0, 5.5))
     for ax in (left, right):
         ax.xaxis.set_minor_formatter("")
-    figure.legend(*left.get_legend_handles_labels(), fontsize=6.5, loc="outside right upper")
-    right.legend(fontsize=7)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside right upper")
+    right.legend()
     return figure
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #f867e447
@@ -480,7 +480,7 @@ def plot_mechanism(data: xr.Dataset):
             ax.loglog(x, part.network.sel(seed=seed) / part.predicted, "o", color=color, ms=4, label=label)
     ax.axhline(1, color="0.5", lw=1)
     ax.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}$ over the closed form", ylim=(0.1, 4))
-    ax.legend(fontsize=7)
+    ax.legend()
     return figure
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #afbc5127

@@ -168,7 +168,7 @@ def plot_removal(measured: xr.Dataset):
     "Test error and steps against the number of training samples, one color a choice, one line a seed."
     figure, axes = subplots(1, 2)
     colors = dict(zip(CHOICES, ("black", "red", "blue", "green"), strict=True))
-    for axis, name, label in zip(axes, ("error", "steps"), ("test error", "steps until the mean margin is 0.5"), strict=True):
+    for axis, name, label in zip(axes, ("error", "steps"), ("test error", "steps to a mean margin of 0.5"), strict=True):
         for choice in CHOICES:
             for seed in measured.seed.values:
                 line = measured[name].sel(choice=choice, seed=seed).mean("trial")
