@@ -60,17 +60,8 @@ def faults(figure):
                     yield f"the legend's {entry.get_text()!r} lies on {hit} points"
 
 
-# Found and not yet mended; whoever mends one takes it out here.
-KNOWN = {
-    "A-sparsification": "the label of the right panel is longer than the panel is high",
-    "B-figure-2": "the legend of the last panel lies on curves",
-}
-
-
 @pytest.mark.parametrize("id", [row["id"] for row in committed("full")])
-def test_figure(id, request):
-    if id in KNOWN:
-        request.applymarker(pytest.mark.xfail(reason=KNOWN[id], strict=False))
+def test_figure(id):
     found = list(faults(CLAIMS[id].figure(measured(id, "full"))))
     assert not found, "\n".join(found)
 

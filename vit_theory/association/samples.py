@@ -28,7 +28,7 @@ from .starts_and_steps import LOSS_OF_DROP
 from .symmetry import all_images, split_pairs, symmetric_logits
 from .training import fit, idealized, realistic
 from ..claims import Change, Claim, Judgement, Quantity, Run
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 from ..trials import trial_generators
 
 # %% ../../nbs/association/10_samples.ipynb #4fa8ed42
@@ -53,6 +53,7 @@ def plot_sample_size(ds: xr.Dataset) -> "Figure":
     draw_band(error, ds["samples"], last["test_error"], "blue", "test error")
     error.axhline(ds.attrs["linear"], color=COLORS["red"], linestyle=":", label="best linear rule")
     error.axhline(ds.attrs["floor"], color="0.4", linestyle=":", label="labeling function")
+    draw_threshold(error, SAMPLE_SHARE * ds.attrs["linear"], "criterion, most images", color="black")
     error.set(yscale="log", ylabel="error at the last step")
     draw_band(score, ds["samples"], last["drop"], "orange", "drop, last step")
     draw_band(score, ds["samples"], ds["drop"].max("step"), "green", "drop, best step")
@@ -60,7 +61,7 @@ def plot_sample_size(ds: xr.Dataset) -> "Figure":
     score.set(ylabel="association score", ylim=(0, 1.03))
     for axis in (error, score):
         count_axis(axis, ds["samples"].values)
-        axis.legend(fontsize=7)
+        axis.legend()
     return figure
 
 # %% ../../nbs/association/10_samples.ipynb #e70b1d29
@@ -340,7 +341,7 @@ def plot_scatter(ds: xr.Dataset) -> "Figure":
     share.plot(later.step, later.predicted / later.gamma_predicted, "k--")
     scatter.set(yscale="log", xlabel="step", ylabel="scatter inside sets $\\cdot\\,\\sqrt{N}$")
     share.set(xlabel="step", ylabel="scatter / mean $\\cdot\\,\\sqrt{N}$", ylim=(0, None))
-    scatter.legend(fontsize=7)
+    scatter.legend()
     return figure
 
 # %% ../../nbs/association/10_samples.ipynb #7a2598b1
@@ -420,7 +421,7 @@ def plot_long_training(ds: xr.Dataset) -> "Figure":
         axis.set(xlabel="step", ylabel=name.replace("_", " "))
     axes[1].set_yscale("log")
     axes[0].set_ylim(0, 1.03)
-    axes[0].legend(fontsize=7)
+    axes[0].legend()
     return figure
 
 # %% ../../nbs/association/10_samples.ipynb #3b9b7d23

@@ -28,7 +28,7 @@ from .scores import OURS, PLAIN, amount, ranged
 from .symmetry import all_images, direct_output, full_gradient, mixing, polynomial_output, split_pairs
 from .training import fit, idealized
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #780783f2
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def plot_response(data: xr.Dataset) -> "Figure":
                   label=f"population, kappa = {kappa:g}")  # fmt: skip
     axis.plot(data["step"][1:], data["response"][1:], "k--", label="predicted")
     axis.set(xlabel="step", ylabel="(gamma - rho) / kappa", yscale="log")
-    axis.legend(fontsize=7)
+    axis.legend()
     return figure
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #48af67cb
@@ -278,11 +278,12 @@ def plot_varied(ds: xr.Dataset, axis: str, label: str) -> "Figure":
     draw_band(score, at, last["drop"], "orange", "drop, last step")
     draw_band(score, at, ds["drop"].max("step"), "green", "drop, best step")
     score.axhline(ds.attrs["chance_drop"], color="0.4", linestyle=":", label="chance")
+    draw_threshold(score, UNLEARNED_DROP, "at 0: below")
     score.set(ylabel="association score", ylim=(0, 1.03))
     for panel in (error, score):
         panel.set_xticks(at, [f"{v:g}" for v in ds[axis].values])
         panel.set_xlabel(label)
-        panel.legend(fontsize=7)
+        panel.legend()
     return figure
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #b25113ce
@@ -330,8 +331,8 @@ def plot_starts(
     error.axhline(1, color=COLORS["red"], linestyle=":", label="best linear rule")
     pull.set(xlabel="diagonal at the start", ylabel="gamma - rho at the end")
     error.set(xlabel="diagonal at the start", ylabel="error / that of the best linear rule")
-    pull.legend(fontsize=7)
-    error.legend(fontsize=7)
+    pull.legend()
+    error.legend()
     return figure
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #be2b208a
@@ -441,7 +442,7 @@ def plot_bold(ds: xr.Dataset) -> "Figure":
                 label = name.replace("_", " ") if seed == ds["seed"][0] else None
                 axis.plot(ds["step"], one[name], ".-", color=COLORS[color], label=label)
         axis.set(title=f"{factor} x $\\eta_A$", xlabel="step", xlim=(0, ds["step"][-1]), ylim=(0, 1.03))
-    axes[0].legend(fontsize=7)
+    axes[0].legend()
     return figure
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #e6c42d84
