@@ -1,18 +1,22 @@
 """Explorers without a browser: controls moved from Python, errors in words, code that gives the same picture, work that stops."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from vit_theory import explore
 from vit_theory.explore.panel import to_png
+from vit_theory.explore.vit import fitting_images, load_model
+from vit_theory.images import choose_tokens, evaluate, load_images
 
 ROOT = Path(__file__).resolve().parent.parent
 LAST = 6
-EXPLORERS = ["selection", "association", "convolution"]
+EXPLORERS = ["selection", "association", "convolution", "vit"]
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +50,7 @@ MOVES = {
         "scale": 3.0,
         "dropped": 1,
     },
+    "vit": {"image": 3, "layer": 1, "head": 2, "query": 9, "measure": "mass", "keep": 0.5},
 }
 
 
@@ -121,6 +126,71 @@ def test_transfer():
     assert panel.image.value == executed(panel.code.value)
 
 
+def share(panel):
+    """What the words of the panel say of the answers, in percent."""
+    return float(re.search(r"With \d+% of the patches (\d+)% right answers", panel.words.value)[1])
+
+
+def test_your_vit_says_how_many_answers_are_right_with_fewer_patches():
+    """The words are the accuracy on the patches that attention chooses; the untrained model guesses, the trained one does not."""
+    model = load_model()
+    panel = panel_of("vit", model=model)
+    assert share(panel) < 30
+    panel.start("Train ours")
+    digits = load_images("digits", split="test", per_class=8)
+    trained = {}
+    for keep in (1.0, 0.5, 0.15):
+        panel.controls["keep"].value = keep
+        trained[keep] = share(panel)
+        tokens = choose_tokens(model, fitting_images(model, digits), round(16 * keep))
+        assert abs(trained[keep] - 100 * evaluate(model, digits, tokens=tokens)["accuracy"]) <= 0.5
+    assert trained[1.0] > 70 and trained[0.15] < trained[1.0]
+    assert "model=model" in panel.code.value  # trained here: no code makes it again, so it is named
+
+
+def test_stop_while_your_vit_learns():
+    async def press():
+        panel = panel_of("vit")
+        panel.go["Train ours"].click()
+        await asyncio.sleep(0)
+        panel.halt.click()
+        await panel.task
+        return panel
+
+    panel = asyncio.run(press())
+    assert not panel.running and panel.halt.disabled and "Not possible" not in panel.words.value
+    panel.controls["head"].value = 1
+    assert "head 1" in panel.words.value
+
+
+def test_your_vit_from_a_folder(tmp_path):
+    """A model that transformers wrote is read by name or by the Load button; a folder without one is refused in words."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 64}
+    config = transformers.ViTConfig(**sizes, image_size=16, patch_size=4, num_labels=5)
+    transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "mine")
+    panel = panel_of("vit", model=str(tmp_path / "mine"), layer=2, head=1)
+    assert "answers that stay as with all patches" in panel.words.value  # five classes are not ten digits
+    assert panel.image.value == executed(panel.code.value)
+    assert panel.controls["layer"].max == 2 and panel.controls["head"].max == 1 and panel.controls["query"].max == 15
+    other = panel_of("vit")
+    column = other.widget.children[0].children
+    text, load = next(box for box in column if type(box).__name__ == "VBox").children
+    text.value = str(tmp_path / "none")
+    before = other.image.value
+    load.click()
+    assert "no folder with a config.json" in other.words.value and other.image.value == before
+    text.value = str(tmp_path / "mine")
+    load.click()
+    assert other.controls["layer"].max == 2 and "Not possible" not in other.words.value and other.image.value != before
+    assert other.image.value == executed(other.code.value)
+    other.start("Train ours")
+    assert "only our own model on digits is trained here" in other.words.value
+    with pytest.raises(ValueError, match="no folder with a config.json"):
+        panel_of("vit", model=str(tmp_path))
+
+
 def test_painting_a_partition():
     """Clicks paint; while the sets are unequal the panel says so and keeps its picture."""
     panel = panel_of("association")
@@ -172,6 +242,8 @@ def test_starting_states():
         ("selection", {"frames": 2, "frame": 3}, "frame=3"),
         ("association", {"partition": [[0, 1], [1, 2]]}, "overlap"),
         ("convolution", {"kernel": "Sobol"}, "Sobol"),
+        ("vit", {"layer": 9}, "layer"),
+        ("vit", {"keep": 0.0}, "keep"),
     ],
 )
 def test_a_start_that_is_not_possible(name, start, words):

@@ -17,12 +17,12 @@ from torch.nn.functional import logsigmoid
 
 # %% ../../nbs/association/15_gaussian.ipynb #b52dcb4a
 from .data import GaussianData, Partition
-from .runs import draw_curves, labeled, seeded
+from .runs import draw_curves, labeled, legend_above, seeded
 from .model import error_rate, position_logits, self_attention
 from .scores import association, chance, ranged
 from .training import fit, realistic
 from ..claims import Broken, Change, Claim, Judgement, Run
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 from ..trials import trial_generators
 
 # %% ../../nbs/association/15_gaussian.ipynb #1ff0db65
@@ -147,11 +147,13 @@ def plot_gaussian(ds: xr.Dataset) -> "Figure":
     for axis, title in zip(axes[0], ["simplified model, logits A", *(f"ViT, {s}" for s in ds["start"].values)], strict=True):
         axis.axhline(float(ds["linear"].mean()), color=COLORS["red"], linestyle=":", label="sum over all patches")
         axis.set(ylim=(0, 0.2), title=title)
+        draw_threshold(axis, GAUSSIAN_ERROR, color="black")
     for axis in axes[1]:
         axis.axhline(ds.attrs["chance_drop"], color="0.4", linestyle=":", label="chance, drop")
+        draw_threshold(axis, GAUSSIAN_DROP, "", color="black")
         axis.set(ylim=(-0.03, 1.03))
-    for axis in (axes[0, 0], axes[1, 0], axes[1, 2]):  # one legend for all panels that share it
-        axis.legend()
+        legend_above(axis, ncols=2)
+    axes[0, 0].legend()
     axes[0, 0].set_ylabel("test error")
     axes[1, 0].set_ylabel("association score")
     return figure

@@ -25,7 +25,7 @@ from .scores import OURS, PLAIN, amount, ranged
 from .symmetry import atom_count
 from .training import fit, realistic
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
-from ..figures import COLORS, style, subplots
+from ..figures import COLORS, draw_threshold, style, subplots
 from ..trials import trial_generators
 
 # %% ../../nbs/association/08_learning.ipynb #509cc948
@@ -81,6 +81,7 @@ def plot_population(
             for name, color in (("gamma", "blue"), ("rho", "red")):
                 scalars.plot(path.step, path[name], color=COLORS[color], label=name)
             scalars.plot(path.step, path.alpha / path.alpha.max(), color=COLORS["pink"], label="alpha / its maximum")
+        draw_threshold(error, float(path.linear - CLOSED * (path.linear - path.floor)))
         for name, value, color in (("best linear rule", path.linear, "orange"), ("f*", path.floor, "green")):
             error.axhline(float(value), color=COLORS[color], linestyle="--", label=f"{name}: {float(value):.2g}")
         legend_above(error, title=f"D = {patches}, C = {int(path['size'])}, q = {float(path.q):.2g}")
@@ -166,6 +167,8 @@ def plot_runs(ds: xr.Dataset) -> "Figure":
     for name in ("gamma", "rho"):
         axes[2].plot(ds["step"], ds[f"{name}_population"], "k--", linewidth=1, label="population" if name == "gamma" else None)
     axes[2].set_ylabel("logits of A")
+    draw_threshold(axes[0], SAMPLE_SHARE * ds.attrs["linear"], color="black")
+    draw_threshold(axes[1], KEPT_DROP, "criterion, drop", place="below right", color="black")
     axes[0].legend()
     axes[2].legend()
     return figure
@@ -221,6 +224,7 @@ def plot_learning(ds: xr.Dataset) -> "Figure":
         draw_run(panels[0], panels[1], ds)
         draw_curves(panels[2], ds, {"gamma": "blue", "rho": "red", "margin": "pink"})
         panels[2].set_ylabel("logits of A")
+        draw_threshold(panels[0], LEARNED_ERROR, color="black")
         panels[2].legend()
     for axis, k in zip(matrices, shown, strict=True):
         axis.imshow(ds["A"].isel(step=k), interpolation="nearest", vmin=-0.5, vmax=2.5)
@@ -321,6 +325,8 @@ def plot_contiguity(ds: xr.Dataset) -> "Figure":
             axis.set(xlabel="step", ylabel=name.replace("_", " "))
     axes[0].set_yscale("log")
     axes[0].axhline(ds.attrs["linear"], color="0.4", linestyle=":", label="best linear rule")
+    draw_threshold(axes[0], LEARNED_SHARE * ds.attrs["linear"])
+    draw_threshold(axes[1], KEPT_DROP, place="below right")
     axes[0].legend()
     return figure
 

@@ -23,7 +23,7 @@ from .model import PatchAttention, error_rate, set_attention
 from .scores import OURS, ranged
 from .starts_and_steps import vary
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 from ..trials import trial_generators
 
 # %% ../../nbs/association/13_not_associating.ipynb #e919e8ca
@@ -111,6 +111,7 @@ def plot_theorem_3_2(ds: xr.Dataset) -> "Figure":
             axis.plot(at, values, "o", color=COLORS[color], label=label if k == 0 else None)
     axis.axhline(ds.attrs["floor"], color="0.4", linestyle=":", label="labeling function")
     axis.axhline(ds.attrs["linear"], color=COLORS["red"], linestyle=":", label="best linear rule")
+    draw_threshold(axis, WITNESS_ERROR, "criterion, next set", color="black")
     axis.set(yscale="log", ylabel="error", xlim=(-0.5, ds.sizes["kind"] - 0.5))
     axis.set_xticks(range(ds.sizes["kind"]), ds["kind"].values)
     axis.legend()
@@ -147,6 +148,8 @@ def plot_non_associating(ds: xr.Dataset) -> "Figure":
             axis.set(xlabel="step", ylabel=name.replace("_", " "))
     axes[0].axhline(ds.attrs["linear"], color=COLORS["red"], linestyle=":", label="best linear rule")
     axes[1].axhline(ds.attrs["chance_drop"], color="0.4", linestyle=":", label="chance")
+    draw_threshold(axes[0], GENERALIZES)
+    draw_threshold(axes[1], ds.attrs["chance_drop"] + NEAR_CHANCE)
     axes[0].set_yscale("log")
     axes[1].set_ylim(0, 1.03)
     for axis in axes:

@@ -28,7 +28,7 @@ from .starts_and_steps import LOSS_OF_DROP
 from .symmetry import all_images, split_pairs, symmetric_logits
 from .training import fit, idealized, realistic
 from ..claims import Change, Claim, Judgement, Quantity, Run
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 from ..trials import trial_generators
 
 # %% ../../nbs/association/10_samples.ipynb #4fa8ed42
@@ -53,6 +53,7 @@ def plot_sample_size(ds: xr.Dataset) -> "Figure":
     draw_band(error, ds["samples"], last["test_error"], "blue", "test error")
     error.axhline(ds.attrs["linear"], color=COLORS["red"], linestyle=":", label="best linear rule")
     error.axhline(ds.attrs["floor"], color="0.4", linestyle=":", label="labeling function")
+    draw_threshold(error, SAMPLE_SHARE * ds.attrs["linear"], "criterion, most images", color="black")
     error.set(yscale="log", ylabel="error at the last step")
     draw_band(score, ds["samples"], last["drop"], "orange", "drop, last step")
     draw_band(score, ds["samples"], ds["drop"].max("step"), "green", "drop, best step")

@@ -21,7 +21,7 @@ from .linear import linear_error
 from .scores import OURS, PLAIN, ranged
 from .starts_and_steps import vary
 from ..claims import Claim, Judgement, Quantity, Run
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 
 # %% ../../nbs/association/11_sparsity.ipynb #12e7e32b
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def plot_marks_population(
     figure, axes = subplots(1, 2, height=3)
     for name, label, color in (("linear", "best linear rule", "orange"), ("floor", "f*", "green")):
         axes[0].semilogy(data.q, data[name].isel(seed=0), "--", color=COLORS[color], label=label)
+    axes[0].semilogy(data.q, HALF * data.linear.isel(seed=0), "--", color=COLORS["red"], linewidth=0.8, label="criterion")
     axes[0].semilogy(data.q, data.error.clip(min=1e-5), "o", color=COLORS["black"], markersize=3)
     axes[0].semilogy(data.q, data.error.mean("seed").clip(min=1e-5), color=COLORS["black"], label="model")
     axes[0].set(xlabel="q", ylabel="test error at the end", ylim=(1e-5, 0.5))
@@ -109,6 +110,8 @@ def plot_marks_trained(ds: xr.Dataset) -> "Figure":
     draw_band(score, ds["q"], last["drop"], "orange", "drop, last step")
     draw_band(score, ds["q"], ds["drop"].max("step"), "green", "drop, best step")
     score.axhline(ds.attrs["chance_drop"], color="0.4", linestyle=":", label="chance")
+    draw_threshold(score, KEPT_DROP, f"q up to {LEARNABLE:g}: above", place="below left")
+    draw_threshold(score, LOST_DROP, f"q = {TOO_MANY:g}: below", place="below left")
     score.set(ylabel="association score", ylim=(0, 1.03), xlabel="q")
     error.legend()
     score.legend()

@@ -28,7 +28,7 @@ from .scores import OURS, PLAIN, amount, ranged
 from .symmetry import all_images, direct_output, full_gradient, mixing, polynomial_output, split_pairs
 from .training import fit, idealized
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 
 # %% ../../nbs/association/09_starts_and_steps.ipynb #780783f2
 if TYPE_CHECKING:
@@ -278,6 +278,7 @@ def plot_varied(ds: xr.Dataset, axis: str, label: str) -> "Figure":
     draw_band(score, at, last["drop"], "orange", "drop, last step")
     draw_band(score, at, ds["drop"].max("step"), "green", "drop, best step")
     score.axhline(ds.attrs["chance_drop"], color="0.4", linestyle=":", label="chance")
+    draw_threshold(score, UNLEARNED_DROP, "at 0: below")
     score.set(ylabel="association score", ylim=(0, 1.03))
     for panel in (error, score):
         panel.set_xticks(at, [f"{v:g}" for v in ds[axis].values])

@@ -14,9 +14,9 @@ import xarray as xr
 from ..attention import patchify
 from ..claims import Broken, Claim, Change, Judgement, Quantity, Run
 from .construction import border_bound, conv_to_attention, without_sink
-from .exactness import EXACT, check_exact, largest_error, photos, show, threshold
+from .exactness import EXACT, check_exact, largest_error, photos, show
 from .kernels import known_conv, random_conv, real_images
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 
 # %% ../../nbs/convolution/05_border.ipynb #b382a2d3
 WRONG = 1e-2  # largest difference from which on an output counts as wrong: one hundredth of the range of a pixel
@@ -75,8 +75,8 @@ def plot_border(
         ax.text(3.4, height, part, color=COLORS[color], ha="right")
     ax.semilogy(x - 0.2, data.bound.max("seed"), "_", color=COLORS["black"], ms=10)
     ax.text(3.4, 1e4, "bars: least possible, repeated patch", ha="right")
-    threshold(ax, WRONG, "")
-    threshold(ax, EXACT, "")
+    draw_threshold(ax, WRONG, "")
+    draw_threshold(ax, EXACT, "")
     ax.set_xticks(x, data.kernel.values, rotation=20, ha="right")
     ax.set(ylabel="largest error", ylim=(1e-19, 1e6))
     return figure

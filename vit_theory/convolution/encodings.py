@@ -21,9 +21,9 @@ from ..attention import MultiHeadAttention, patchify, relative_offsets, unpatchi
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
 from .blocks import conv_padding, transfer_blocks
 from .construction import hard_scale
-from .exactness import EXACT, photos, threshold
+from .exactness import EXACT, photos
 from .kernels import random_conv
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 
 # %% ../../nbs/convolution/12_encodings.ipynb #285386ce
 def waves(
@@ -247,7 +247,7 @@ def plot_absolute_encodings(
         for ax, name in zip(axes, ("off", "error"), strict=True):
             ax.semilogy([x] * data.sizes["seed"], part[name] + 1e-18, "o", color=color, ms=3)
     for ax, title in zip(axes, ("weight that misses the target", "relative error of the layer"), strict=True):
-        threshold(ax, EXACT)
+        draw_threshold(ax, EXACT)
         ax.set_xticks(range(len(arms)), [f"{e[:4]}., {r}, {i}" for e, r, i in arms], rotation=60, ha="right")
         ax.set(title=title, ylim=(1e-19, 1e3))
     return figure

@@ -20,7 +20,7 @@ from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention, hard_scale, without_sink
 from .kernels import KERNELS, known_conv, random_conv, real_images, train_conv
-from ..figures import COLORS, style, subplots
+from ..figures import COLORS, draw_threshold, style, subplots
 from ..real_images import load_images
 
 # %% ../../nbs/convolution/04_exactness.ipynb #969bafb3
@@ -251,19 +251,9 @@ def plot_errors(
         errors = data.error.sel(border=border).transpose(x, ...).values.reshape(data.sizes[x], -1)
         lines = ax.semilogy(data[x] + shift, errors + 1e-18, "o", ms=3, color=COLORS[color])
         lines[0].set_label("zero padding" if border == "zeros" else "circular padding")
-    threshold(ax, EXACT)
+    draw_threshold(ax, EXACT)
     ax.set(ylabel="largest error", ylim=(1e-19, 1), title="every seed (0 at 1e-18)")
     ax.legend(loc="upper right", ncols=2)
-
-
-def threshold(
-    ax,
-    value: float,
-    text: str = "threshold",
-):
-    "A dashed line at what the criterion allows."
-    ax.axhline(value, color=COLORS["red"], ls="--", lw=0.8)
-    ax.annotate(text, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=COLORS["red"])
 
 # %% ../../nbs/convolution/04_exactness.ipynb #05da8600
 def plot_theorem_1(
@@ -289,7 +279,7 @@ def plot_theorem_1(
         errors = data.error.sel(border=mode).max(("patch", "seed"))
         words = "zero padding" if mode == "zeros" else "circular padding"
         worst.semilogy(data.kernel + shift, errors + 1e-18, "o", markersize=3, color=COLORS[color], label=words)
-    threshold(worst, EXACT)
+    draw_threshold(worst, EXACT)
     worst.set(ylim=(1e-19, 1), xlabel="kernel K", ylabel="largest error", xticks=data.kernel.values)
     worst.legend(loc="upper left", ncols=2)
     return figure

@@ -249,11 +249,12 @@ def vit_explorer(
         if not isinstance(subject.model, ViT) or subject.model.config["channels"] != 1:
             raise ValueError("only our own model on digits is trained here; load yours from a folder, trained")
         digits, subject.source = load_images("digits"), Named(subject.model)  # no longer the one that a call makes
-        for epoch in range(6):
-            train(subject.model, digits, epochs=1, warmup=0.2 if epoch == 0 else 0.0, seed=epoch, device="cpu", progress=False)
+        for epoch in range(10):
+            warm = 0.2 if epoch == 0 else 0.0
+            train(subject.model, digits, epochs=1, warmup=warm, batch=32, lr=4e-3, seed=epoch, device="cpu", progress=False)
             subject.model.eval()
             subject.forget()
-            yield (epoch + 1) / 6
+            yield (epoch + 1) / 10
 
     def read(_):
         nonlocal subject

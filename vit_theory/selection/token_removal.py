@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..claims import Change, Claim, Judgement, Quantity
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 from .data import TokenData, TokenSample
 from .iterations import TOKENS, draw_setting
 from .model import ShallowViT, initial_model
@@ -122,6 +122,7 @@ SIZES = (8, 16, 32, 64, 128)  # training samples
 MORE = 256  # without removal, where the others have long arrived
 CHOICES = ("none", "random", "attention", "oracle")
 KEPT = 8  # tokens that stay, of TOKENS
+REACHED = 0.02  # test error that counts as learnt
 
 
 def _choose(choice: str, pilot: ShallowViT, data: TokenSample, count: int, g: torch.Generator) -> Tensor | None:
@@ -168,7 +169,7 @@ def plot_removal(measured: xr.Dataset):
     "Test error and steps against the number of training samples, one color a choice, one line a seed."
     figure, axes = subplots(1, 2)
     colors = dict(zip(CHOICES, ("black", "red", "blue", "green"), strict=True))
-    for axis, name, label in zip(axes, ("error", "steps"), ("test error", "steps to a mean margin of 0.5"), strict=True):
+    for axis, name, label in zip(axes, ("error", "steps"), ("test error", "steps until margin 0.5"), strict=True):
         for choice in CHOICES:
             for seed in measured.seed.values:
                 line = measured[name].sel(choice=choice, seed=seed).mean("trial")
@@ -176,12 +177,12 @@ def plot_removal(measured: xr.Dataset):
         axis.set(xscale="log", xlabel="training samples N", ylabel=label, ylim=(-0.01 if name == "error" else 0, None))
         axis.set_xticks(measured.samples.values, [str(n) for n in measured.samples.values])
         axis.minorticks_off()
+    draw_threshold(axes[0], REACHED, color="pink")
     handles = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
     axes[0].legend(handles.values(), handles.keys(), title="kept by")
     return figure
 
 # %% ../../nbs/selection/11_token_removal.ipynb #475acfb4
-REACHED = 0.02  # test error that counts as learnt
 SAVED = 0.5  # share of the steps that removal must save at least
 HARMED = 0.05  # test error that noisy tokens must cause at least
 
@@ -230,14 +231,16 @@ def noisy_tokens(
 # %% ../../nbs/selection/11_token_removal.ipynb #ab1da927
 def plot_noisy_tokens(data: xr.Dataset):
     "Test error of every choice, one point a seed."
-    figure, axis = subplots()
+    figure, axis = subplots(width=4)
     for k, choice in enumerate(CHOICES):
         values = data["error"].sel(choice=choice).mean("trial")
         axis.bar(k, float(values.mean()), color="0.85")
         x = k + np.linspace(-0.15, 0.15, len(values))
         axis.plot(x, values, "o", color=COLORS["blue"], markersize=4)
+    draw_threshold(axis, HARMED, "none: above")
+    draw_threshold(axis, REACHED, "oracle: below")
     axis.set_xticks(range(len(CHOICES)), CHOICES)
-    axis.set(ylabel="test error", xlabel="kept by")
+    axis.set(ylabel="test error", xlabel="kept by", xlim=(-0.5, 5.2))
     return figure
 
 # %% ../../nbs/selection/11_token_removal.ipynb #18c4ad73
@@ -284,6 +287,8 @@ def plot_spurious_patterns(measured: xr.Dataset):
             axis.bar(x, values.mean(), 0.34, color=COLORS[("sky", "orange")[k]], label=label)
             axis.plot(x + np.linspace(-0.1, 0.1, len(values)), values, "k.", markersize=3)
     axis.set_xticks(range(3), REMOVALS)
+    draw_threshold(axis, 0.5, "none, random: above")
+    draw_threshold(axis, REACHED, "spurious: below")
     axis.set(xlabel="tokens removed", ylabel="test error", ylim=(0, 1.05))
     axis.legend(loc="upper right")
     return figure
