@@ -8,6 +8,8 @@ from functools import partial
 import pytest
 import torch
 import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn.functional import logsigmoid
 
 from vit_theory.association import (
@@ -49,6 +51,24 @@ def test_hand_gradient(power, nu, scale, seed):
     x, y = normal(30, 7, 5, seed=seed + 20), normal(30, seed=seed + 30).sign()
     for hand, auto in zip(logistic_gradient(model, x, y), autograd(model, x, y), strict=True):
         assert (hand - auto).abs().max() <= 1e-12 * max(1.0, float(auto.abs().max()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 4), st.sampled_from([3, 5]), st.sampled_from([None, 1.0, 2.5]), st.integers(0, 10**6))
+def test_the_logistic_gradient_has_its_laws(patches, dim, power, scale, seed):
+    """Rows of the gradient by A sum to zero; renamed patches rename it; v grows as the power says (Euler)."""
+    A, v = normal(patches, patches, seed=seed), 0.3 * normal(dim, seed=seed + 1)
+    x, y = normal(6, patches, dim, seed=seed + 2), normal(6, seed=seed + 3).sign()
+    model = PatchAttention(A, v, power, scale=scale)
+    loss, dA, dv = logistic_gradient(model, x, y)
+    size = 1 + float(dA.abs().max())
+    assert dA.sum(1).abs().max() <= 1e-11 * size
+    order = torch.randperm(patches, generator=torch.Generator().manual_seed(seed))
+    renamed = logistic_gradient(PatchAttention(A[order][:, order], v, power, scale=scale), x[:, order], y)
+    assert abs(loss - renamed[0]) <= 1e-12 * (1 + loss) and (renamed[1] - dA[order][:, order]).abs().max() <= 1e-11 * size
+    F = model(x)
+    euler = float((-y * torch.sigmoid(-y * F) * power * F).mean())
+    assert abs(float(v @ dv) - euler) <= 1e-11 * (1 + abs(euler))
 
 
 def test_model_is_differentiable_by_autograd_too():

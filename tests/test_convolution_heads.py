@@ -167,6 +167,22 @@ def test_half_space_against_brute_force(D, r):
         assert abs((multipliers @ u).abs().sum() - max(margin, 0)) < 1e-7
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 2), st.integers(0, 3), st.integers(1, 2), st.integers(0, 10**6))
+def test_the_fewest_heads_by_brute_force(kernel, patch, padding, dilation, seed):
+    """As many heads as the blocks have dimensions, and one more where they balance each other."""
+    conv = random_conv(1, 1, kernel, seed, padding=padding, dilation=dilation, bias=False)
+    pair = ((patch, patch), (1, 1), (padding, padding), (dilation, dilation))
+    _, blocks = transfer_blocks(conv.weight.detach().double(), *pair)
+    rows = blocks.flatten(1).numpy()
+    U, S, _ = np.linalg.svd(rows, full_matrices=False)
+    rank = int((S > 1e-9 * S[0]).sum())
+    found = minimum_heads(conv, patch)
+    assert (found.offsets, found.rank) == (len(rows), rank)
+    balance = zero_in_hull(U[:, :rank] * S[:rank])
+    assert found.minimum == rank + balance <= found.offsets
+
+
 @pytest.mark.parametrize("K, P, C", [(3, 1, 1), (3, 1, 2), (5, 1, 2), (7, 2, 1), (3, 2, 1), (3, 4, 3), (6, 2, 1)])
 def test_certificates_prove_both_sides(K, P, C):
     for seed in range(3):

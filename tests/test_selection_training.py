@@ -5,6 +5,8 @@ from dataclasses import replace
 import jaxtyping
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from vit_theory.selection import (
     ShallowViT,
@@ -281,6 +283,17 @@ def test_choices_of_tokens():
     scores = start.attention_map(judge.x).mean(2)  # the column: attention received
     torch.testing.assert_close(received_attention(start, judge.x), scores)
     assert (scores.masked_fill(~top, 9).amin(-1) >= scores.masked_fill(top, -1).amax(-1)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(3, 6), st.integers(1, 4), st.sampled_from([0, 1]), st.integers(0, 10**6))
+def test_the_gradient_is_balanced(m_a, m_b, L, d, shared, seed):
+    """What one matrix gains the next one gains: the output depends on W_Q^T W_K, and on W_O and W_V as on one after the other."""
+    model = random_model(2, d, m_b, m_a, 4, 1 if shared else L, seed)
+    x, y, _ = random_samples(2, 6, L, d, seed + 1)
+    _, g = hinge_gradient(model, x, y)
+    for left, right in ((g.W_Q @ model.W_Q.mT, model.W_K @ g.W_K.mT), (model.W_O.mT @ g.W_O, g.W_V @ model.W_V.mT)):
+        assert (left - right).abs().max() <= 1e-11 * (1 + float(left.abs().max()))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ __all__ = ['pair', 'patchify', 'unpatchify', 'softmax_weights', 'attention', 're
 # %% ../nbs/03_attention.ipynb #2007429a
 import math
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
 from einops import einsum, rearrange
@@ -26,6 +27,19 @@ def pair(
     if len(both) != 2 or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in both):
         raise ValueError(f"{name}={value!r} is not a size: give an integer >= {least}, or two as (rows, columns)")
     return both[0], both[1]
+
+# %% ../nbs/03_attention.ipynb #320c1502
+def need_tensors(**named) -> None:
+    "ValueError for the first of the arguments that is no tensor."
+    for name, value in named.items():
+        if not isinstance(value, Tensor):
+            short, kind = repr(value)[:60], type(value).__name__
+            raise ValueError(f"{name}={short} is a {kind}; give a tensor, as torch.tensor(...) makes it")
+
+
+def number(value) -> float:
+    "What is a number, as a float; NaN, which no check of a range lets pass, for anything else."
+    return float(value) if isinstance(value, Real) or getattr(value, "shape", None) == () else math.nan
 
 # %% ../nbs/03_attention.ipynb #fab90a1b
 def patchify(

@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['GaussianData', 'Partition', 'PatchAttention', 'SpatialData', 'association', 'chance', 'error_rate', 'fit',
            'idealized', 'label_error', 'linear_error', 'logistic_gradient', 'plot_partitions', 'plot_sample',
-           'plot_scores', 'position_logits', 'realistic', 'reduced_descent', 'regression_error', 'self_attention',
-           'set_attention', 'set_mass', 'shift_attention', 'sort_by_set']
+           'plot_scores', 'position_logits', 'realistic', 'reduced_descent', 'regression_error', 'scaled_rates',
+           'self_attention', 'set_attention', 'set_mass', 'shift_attention', 'sort_by_set']
 
 # %% ../../nbs/association/index.ipynb #a53fb248
 from .data import GaussianData, Partition, SpatialData, label_error, plot_partitions, plot_sample
 from .dynamics import reduced_descent
 from .linear import linear_error, regression_error
+from .million_patches import scaled_rates
 from .model import PatchAttention, error_rate, position_logits, self_attention, set_attention
 from .not_associating import shift_attention
 from .scores import association, chance, plot_scores, set_mass, sort_by_set
@@ -21,6 +22,6 @@ from .training import fit, idealized, logistic_gradient, realistic
 _all_ = [
     "GaussianData", "Partition", "PatchAttention", "SpatialData", "association", "chance", "error_rate", "fit", "idealized",
     "label_error", "linear_error", "logistic_gradient", "plot_partitions", "plot_sample", "plot_scores",
-    "position_logits", "realistic", "reduced_descent", "regression_error", "self_attention", "set_attention", "set_mass",
-    "shift_attention", "sort_by_set",
+    "position_logits", "realistic", "reduced_descent", "regression_error", "scaled_rates", "self_attention", "set_attention",
+    "set_mass", "shift_attention", "sort_by_set",
 ]  # fmt: skip

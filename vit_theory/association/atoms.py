@@ -15,6 +15,7 @@ from torch import Tensor
 
 # %% ../../nbs/association/16_atoms.ipynb #b2cf3570
 from .data import check_sizes
+from ..attention import number
 from .symmetry import atom_count, type_law, with_signal
 
 # %% ../../nbs/association/16_atoms.ipynb #0c9e3336
@@ -81,8 +82,8 @@ def check_descent(patches, size, q, numbers, steps, power, nu, method, seed, dra
     if power % 2 == 0 or power < 3:
         raise ValueError(f"power={power} must be odd and at least 3: an even activation gives y and -y the same score")
     for name, value in numbers.items():
-        if not math.isfinite(value) or (name.startswith("lr_") and value < 0):
-            raise ValueError(f"{name}={value} must be a finite number{', 0 or larger' if name.startswith('lr_') else ''}")
+        if not math.isfinite(number(value)) or (name.startswith("lr_") and value < 0):
+            raise ValueError(f"{name}={value!r} must be a finite number{', 0 or larger' if name.startswith('lr_') else ''}")
     if not 0 <= nu < math.inf:
         raise ValueError(f"nu={nu} must not be negative: the linear part would work against the power")
     if steps < 0 or seed < 0 or draws < 1 or not prune >= 0:

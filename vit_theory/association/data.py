@@ -8,7 +8,9 @@ __all__ = ['Partition', 'plot_partitions', 'SpatialSample', 'SpatialData', 'plot
 
 # %% ../../nbs/association/01_data.ipynb #f0e7fff0
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 # %% ../../nbs/association/01_data.ipynb #0717d0eb
+from ..attention import need_tensors, number
 from ..figures import subplots
 
 # %% ../../nbs/association/01_data.ipynb #1a473088
@@ -104,6 +107,11 @@ class Partition:
         return Partition(random_sets(patches, sets, seed))
 
 # %% ../../nbs/association/01_data.ipynb #a90cb65c
+def _check_partition(partition):
+    if not isinstance(partition, Partition):
+        raise ValueError(f"partition={partition!r} is none: give Partition.blocks(side, block), or Partition(sets) with your own")
+
+
 def patch_grid(
     patches: int,  # D
 ) -> tuple[int, int]:
@@ -133,11 +141,18 @@ def draw_partition(
 
 # %% ../../nbs/association/01_data.ipynb #eed41530
 def plot_partitions(
-    partitions: dict[str, Partition],  # name -> partition
+    partitions: dict[str, Partition] | Sequence[Partition],  # name -> partition, or partitions without names
 ):
     "The partitions side by side on their patch grids (B, Figure 1b) -> matplotlib Figure."
-    figure, axes = subplots(1, len(partitions), width=2.2, height=2.3, squeeze=False)
-    for axis, (name, partition) in zip(axes[0], partitions.items(), strict=True):
+    if not isinstance(partitions, dict | Sequence):
+        raise ValueError(f"partitions={partitions!r} must be several: give [partition] or {{name: partition}}")
+    named = list(partitions.items() if isinstance(partitions, dict) else (("", each) for each in partitions))
+    for _, partition in named:
+        _check_partition(partition)
+    if not named:
+        raise ValueError(f"partitions={partitions!r} is empty: give at least one, as [partition] or {{name: partition}}")
+    figure, axes = subplots(1, len(named), width=2.2, height=2.3, squeeze=False)
+    for axis, (name, partition) in zip(axes[0], named, strict=True):
         draw_partition(axis, partition, title=name)
     return figure
 
@@ -199,13 +214,13 @@ def threshold_sum(
 
 # %% ../../nbs/association/01_data.ipynb #cd65ba6c
 def _check_q(q):
-    if not 0 <= q <= 1:
+    if not 0 <= number(q) <= 1:
         raise ValueError(f"q={q} must lie in [0, 1]: it is the probability that a patch of a random set carries the feature")
 
 
 def _checked_feature(feature, dim):
-    if dim < 1:
-        raise ValueError(f"dim={dim} must be at least 1")
+    if not isinstance(dim, Integral) or isinstance(dim, bool) or dim < 1:
+        raise ValueError(f"dim={dim!r} must be a whole number, at least 1")
     if feature is None:
         return torch.eye(1, dim)[0]
     feature = torch.as_tensor(feature, dtype=torch.get_default_dtype())
@@ -215,6 +230,29 @@ def _checked_feature(feature, dim):
     if not abs(length - 1) < 1e-5:
         raise ValueError(f"feature has length {length:.6g}; it must be 1: divide it by its length")
     return feature
+
+
+def _check_images(x, partition, dim):
+    need_tensors(x=x)
+    if x.ndim != 3 or x.shape[1:] != (partition.D, dim):
+        raise ValueError(f"x has shape {tuple(x.shape)}; these images are [n, D={partition.D}, d={dim}]")
+    if bool(x.isnan().any()):
+        raise ValueError(f"x has NaN in {int(x.isnan().flatten(1).any(1).sum())} of {len(x)} images: leave them out")
+
+
+def _check_labels(y, n):
+    need_tensors(y=y)
+    if y.shape != (n,):
+        raise ValueError(f"y must hold one label, -1 or +1, for each of the {n} images; it has shape {tuple(y.shape)}")
+    if not bool((y.abs() == 1).all()):
+        raise ValueError(f"y must hold labels -1 or +1, not {y[y.abs() != 1][0]:g}; of 0 and 1, 2 * y - 1 makes them")
+
+
+def _check_draw(n, generator):
+    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        raise ValueError(f"n={n!r} must be a whole number of images, at least 1")
+    if not isinstance(generator, torch.Generator | None):
+        raise ValueError(f"generator={generator!r} is none: give torch.Generator().manual_seed(0), for instance")
 
 # %% ../../nbs/association/01_data.ipynb #0356383c
 class SpatialData:
@@ -229,14 +267,16 @@ class SpatialData:
         feature=None,  # [d] w*, of length 1; None: the first unit vector
     ):
         "Raises ValueError for q outside [0, 1], a feature that is not of unit length, or a dim or sigma out of range."
+        _check_partition(partition)
         _check_q(q)
         self.partition, self.dim, self.q, self.feature = partition, dim, q, _checked_feature(feature, dim)
         self.sigma = 1 / math.sqrt(dim) if sigma is None else sigma
-        if not 0 <= self.sigma < math.inf:
+        if not 0 <= number(self.sigma) < math.inf:
             raise ValueError(f"sigma={sigma} must be a finite number >= 0; None means 1/sqrt(dim)")
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> SpatialSample:
         "Draw n independent images with their labels (B, Assumption 1)."
+        _check_draw(n, generator)
         y, signal, c = draw_coefficients(self.partition, self.q, n, generator)
         xi = draw_noise(n, self.partition.D, self.sigma, self.feature, generator)
         # X_j = c_j w* + xi_j
@@ -244,6 +284,7 @@ class SpatialData:
 
     def label_function(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n"]:
         "f*(X) = sum_l Thr_{0.9 C}(s_l) with s_l = sum_{i in S_l} <w*, X_i> (B, section 3)."
+        _check_images(x, self.partition, self.dim)
         return threshold_sum((x @ self.feature.to(x))[:, self.partition.sets].sum(-1), self.partition.C)
 
 # %% ../../nbs/association/01_data.ipynb #96e00f64
@@ -253,6 +294,7 @@ def plot_sample(
     count: int = 3,  # how many of its images to draw
 ):
     "Coefficients of the first images on the patch grid, the signal set named in the title (B, Figure 3) -> matplotlib Figure."
+    count = min(count, len(sample.y))
     figure, axes = subplots(1, count, width=2.2, height=2.4, squeeze=False)
     for n, axis in enumerate(axes[0]):
         text = ["0" if c == 0 else f"{c:+d}" for c in sample.coefficient[n].tolist()]
@@ -346,6 +388,7 @@ class GaussianData:
         feature=None,  # [d] the filter, of length 1; None: the first unit vector
     ):
         "Raises ValueError for a feature that is not of unit length."
+        _check_partition(partition)
         self.partition, self.dim = partition, dim
         self.feature = _checked_feature(feature, dim)
 
@@ -354,6 +397,7 @@ class GaussianData:
         x: Float[Tensor, "n D d"],  # patches
     ) -> Float[Tensor, "n"]:
         "f*(X) = sum over the sets of (the sum of <w, X_i> over the set) cubed."
+        _check_images(x, self.partition, self.dim)
         # f* = sum_l (sum_{i in S_l} <w, X_i>)^3
         return (x @ self.feature.to(x))[:, self.partition.sets].sum(-1).pow(3).sum(-1)
 
@@ -363,5 +407,6 @@ class GaussianData:
         generator: torch.Generator | None = None,  # source of randomness; None: torch's own
     ) -> LabelledPatches:
         "Draw n images and label them by the sign of f*."
+        _check_draw(n, generator)
         x = torch.randn(n, self.partition.D, self.dim, generator=generator, dtype=torch.get_default_dtype())
         return LabelledPatches(x=x, y=self.label_function(x).sign())

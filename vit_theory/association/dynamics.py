@@ -119,7 +119,8 @@ def reduced_descent(
                            draws if method == "monte_carlo" else 0)  # fmt: skip
     stopped = int(path["loss"][0].isfinite().sum())
     if stopped <= steps:
-        warnings.warn(f"descent stopped at step {stopped}: numbers are no longer finite; lower lr_v={lr_v} or lr_A={lr_A}",
+        warnings.warn(f"descent stopped at step {stopped}: numbers are no longer finite; lower lr_v={lr_v} or lr_A={lr_A}; "
+                      f"what fits an image of this size: scaled_rates({patches})",
                       RuntimeWarning, stacklevel=2)  # fmt: skip
     about = {"patches": patches, "size": size, "q": q, "power": power, "nu": nu, "method": method}
     about |= {"atoms": len(weight), "lost": lost}

@@ -7,6 +7,7 @@ __all__ = ['linear_error', 'two_level_error', 'best_weights', 'regression_error'
 
 # %% ../../nbs/association/05_linear.ipynb #c0fbf185
 import math
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,6 +99,9 @@ def regression_error(
     from sklearn.linear_model import LogisticRegression
 
     sets = check_sizes(patches, size, q)
+    for name, value, least in (("train", train, 2), ("test", test, 1), ("seed", seed, 0)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name}={value!r} must be a whole number, at least {least}")
     generator = torch.Generator().manual_seed(seed)
     y, _, c = draw_coefficients(Partition.strided(patches, sets), q, train + test, generator)
     rule = LogisticRegression().fit(c[:train].numpy(), y[:train].numpy())

@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 # %% ../../nbs/association/02_model.ipynb #dd3cca59
-from ..attention import attention, positional_attention
+from .data import _check_labels
+from ..attention import attention, need_tensors, number, positional_attention
 
 # %% ../../nbs/association/02_model.ipynb #d1bf4f99
 def self_attention(
@@ -60,16 +61,18 @@ class PatchAttention:
     scale: float | None = None  # factor in front of the attention; None: D
 
     def __post_init__(self):
+        need_tensors(A=self.A, v=self.v)
         if self.power % 2 == 0 or self.power < 3:
             raise ValueError(f"power={self.power} must be odd and at least 3: an even activation gives y and -y the same score")
         if self.A.ndim != 2 or self.A.shape[0] != self.A.shape[1] or self.v.ndim != 1:
             raise ValueError(f"A {tuple(self.A.shape)} must be [D, D], v {tuple(self.v.shape)} must be [d]")
-        if not self.nu >= 0:
+        if not number(self.nu) >= 0:
             raise ValueError(f"nu={self.nu} must not be negative: the linear part would work against the power")
         self.scale = float(len(self.A)) if self.scale is None else self.scale
 
     def outputs(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n D"]:
         "What each patch says, O_i = scale sum_j S_ij <v, X_j>."
+        need_tensors(x=x)
         if x.shape[-2:] != (len(self.A), len(self.v)):
             raise ValueError(f"x has shape {tuple(x.shape)}; this model takes [n, D={len(self.A)}, d={len(self.v)}]")
         # O_i = scale sum_j S_ij <v, X_j>,  S = softmax(A)
@@ -85,6 +88,10 @@ def error_rate(
     y: Float[Tensor, "n"],  # labels, -1 or +1
 ) -> float:
     "Share of images whose score has the wrong sign, a score of exactly 0 counted half."
+    need_tensors(score=score)
+    if score.ndim != 1 or not len(score):
+        raise ValueError(f"score has shape {tuple(score.shape)}; give one number for each image, [n], for instance score[:, 0]")
+    _check_labels(y, len(score))
     # P(y F < 0) + P(y F = 0)/2
     return float((0.5 - 0.5 * (score * y).sign().double()).mean())
 
@@ -94,4 +101,5 @@ def set_attention(
     beta: float,  # logit of the patches in one's own set; the others have 0
 ) -> Float[Tensor, "D D"]:
     "The logits that spell the partition out: beta within a set, 0 between sets."
+    need_tensors(label=label)
     return beta * (label[:, None] == label[None, :]).to(torch.get_default_dtype())

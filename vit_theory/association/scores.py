@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 # %% ../../nbs/association/03_scores.ipynb #774b3617
-from .data import Partition
+from .data import Partition, _check_partition
+from ..attention import need_tensors
 from ..claims import Quantity
 from ..figures import subplots
 
@@ -52,7 +53,8 @@ def association(
     partition: Partition,  # the sets to be found
 ) -> Association:
     "Patch association, exactly and by degrees, ties against it; ValueError for a wrong size or NaN (B, Definition 2.2)."
-    scores = torch.as_tensor(scores)
+    _check_partition(partition)
+    scores = torch.as_tensor(torch.nan if scores is None else scores)
     D = partition.D
     if tuple(scores.shape) != (D, D) or scores.isnan().any():
         raise ValueError(f"scores {tuple(scores.shape)} must be a [{D}, {D}] matrix without NaN, one row and one column a patch")
@@ -67,16 +69,25 @@ def chance(
     partition: Partition,  # the sets
 ) -> tuple[float, float]:
     "Expected (keep, drop) of a matrix with a dominant diagonal and otherwise random scores."
+    _check_partition(partition)
     C, D = partition.C, partition.D
     drop = (C - 1) / (D - 1)
     return (1 + (C - 1) * drop) / C, drop
 
 # %% ../../nbs/association/03_scores.ipynb #207828d8
+def _check_matrix(name, matrix, partition):
+    _check_partition(partition)
+    need_tensors(**{name: matrix})
+    if matrix.shape != (partition.D, partition.D):
+        raise ValueError(f"{name} has shape {tuple(matrix.shape)}; the partition has D={partition.D} patches: [D, D]")
+
+
 def set_mass(
     A: Float[Tensor, "D D"],  # attention logits
     partition: Partition,  # the sets
 ) -> Float[Tensor, "D L"]:
     "Attention of each patch on each set, rows sum to 1."
+    _check_matrix("A", A, partition)
     # mass_il = sum_{j in S_l} softmax(A)_ij
     return A.softmax(-1)[:, partition.sets].sum(-1)
 
@@ -86,6 +97,7 @@ def sort_by_set(
     partition: Partition,  # the sets
 ) -> Float[Tensor, "D D"]:
     "Rows and columns reordered so that the patches of a set are neighbors."
+    _check_matrix("scores", scores, partition)
     order = partition.sets.flatten()
     return scores[order][:, order]
 
@@ -94,6 +106,9 @@ def plot_scores(
     panels: dict[str, Float[Tensor, "D D"]],  # title -> scores
 ):
     "Matrices of scores side by side, each on its own color scale -> matplotlib Figure."
+    if not isinstance(panels, dict) or not panels:
+        raise ValueError("panels must be matrices by their titles, for instance plot_scores({'A': model.A})")
+    need_tensors(**panels)
     figure, axes = subplots(1, len(panels), width=2.4, height=2.4, squeeze=False)
     for axis, (title, scores) in zip(axes[0], panels.items(), strict=True):
         axis.imshow(scores.numpy(), interpolation="nearest")

@@ -9,6 +9,7 @@ __all__ = ['logistic_gradient', 'idealized', 'realistic', 'fit']
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Integral
 
 import torch
 from jaxtyping import Float
@@ -16,7 +17,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 # %% ../../nbs/association/04_training.ipynb #48cadca0
+from .data import _check_labels
 from .model import PatchAttention
+from ..attention import need_tensors, number
 from ..trials import History, descend
 
 # %% ../../nbs/association/04_training.ipynb #7860ddcd
@@ -43,12 +46,22 @@ def _gradient(features, y, model):
     return -logsigmoid(m).mean(), dA, features @ (G @ S).flatten()
 
 # %% ../../nbs/association/04_training.ipynb #7b2b1f0a
+def _check_samples(model, x, y):
+    if not isinstance(model, PatchAttention):
+        raise ValueError(f"model={repr(model)[:60]} must be a PatchAttention, as idealized(...) and realistic(...) make one")
+    need_tensors(x=x)
+    if x.ndim != 3 or x.shape[1:] != (len(model.A), len(model.v)):
+        raise ValueError(f"x has shape {tuple(x.shape)}; this model takes [n, D={len(model.A)}, d={len(model.v)}]")
+    _check_labels(y, len(x))
+
+
 def logistic_gradient(
     model: PatchAttention,  # where
     x: Float[Tensor, "n D d"],  # patches
     y: Float[Tensor, "n"],  # labels, -1 or +1
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "D D"], Float[Tensor, "d"]]:
     "The mean logistic loss and its gradient by A and v, exact, by hand."
+    _check_samples(model, x, y)
     return _gradient(_features_first(x), y, model)
 
 # %% ../../nbs/association/04_training.ipynb #b09e71d7
@@ -60,6 +73,7 @@ def idealized(
     **options,  # power, nu and scale of `PatchAttention`
 ) -> PatchAttention:
     "The start of idealized training: v on the feature, each patch leans towards itself (B, Theorem 4.1)."
+    need_tensors(feature=feature)
     return PatchAttention(sigma_A * torch.eye(patches, dtype=feature.dtype), alpha * feature, **options)
 
 # %% ../../nbs/association/04_training.ipynb #fb641250
@@ -75,6 +89,12 @@ def realistic(
     generator: torch.Generator | None = None,  # source of randomness; None: torch's own
 ) -> PatchAttention:
     "The start of realistic training: everything small and random but the diagonal of A (B, Theorem 4.2)."
+    for name, size in (("patches", patches), ("dim", dim)):
+        if not isinstance(size, Integral) or size < 1:
+            raise ValueError(f"{name}={size!r} must be a whole number, at least 1")
+    for name, deviation in (("omega", omega), ("noise", noise)):
+        if not 0 <= number(deviation) < float("inf"):
+            raise ValueError(f"{name}={deviation} must be a finite number >= 0: it is a standard deviation")
     v = omega * torch.randn(dim, generator=generator)
     A = sigma_A * torch.eye(patches) + noise * torch.randn(patches, patches, generator=generator)
     return PatchAttention(A, v, power, nu)
@@ -104,12 +124,9 @@ class _Watch:
 
 # %% ../../nbs/association/04_training.ipynb #edd410e7
 def _check_training(model, x, y, lr_v, lr_A):
-    if x.ndim != 3 or x.shape[1:] != (len(model.A), len(model.v)):
-        raise ValueError(f"x has shape {tuple(x.shape)}; this model takes [n, D={len(model.A)}, d={len(model.v)}]")
-    if y.shape != x.shape[:1] or not bool((y.abs() == 1).all()):
-        raise ValueError(f"y must hold one label, -1 or +1, for each of the {len(x)} images; it has shape {tuple(y.shape)}")
+    _check_samples(model, x, y)
     for name, rate in (("lr_v", lr_v), ("lr_A", lr_A)):
-        if not 0 <= rate < float("inf"):
+        if not 0 <= number(rate) < float("inf"):
             raise ValueError(f"{name}={rate} must be a finite number >= 0 (0 freezes that parameter)")
 
 # %% ../../nbs/association/04_training.ipynb #5bb770b6

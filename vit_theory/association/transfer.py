@@ -25,7 +25,7 @@ from .runs import count_axis, draw_band, floors, seeded
 from .model import PatchAttention, error_rate, set_attention
 from .not_associating import shift_attention
 from .scores import association, ranged
-from .training import fit, logistic_gradient, realistic
+from .training import _features_first, _gradient, fit, realistic
 from ..claims import Change, Claim, Judgement, Quantity, Run
 from ..figures import subplots
 from ..trials import History, descend, trial_generators
@@ -98,7 +98,7 @@ def from_scratch(
 ) -> dict[str, Tensor]:
     "Train A and v for every draw -> {A: [k, D, D], v: [k, d]}."
     trials, off = (len(x), len(LR_V)), 1 - torch.eye(x.shape[2])
-    mapped = vmap(lambda A, v, x, y: logistic_gradient(replace(starts[0], A=A, v=v), x, y), (0, 0, None, None))
+    mapped = vmap(lambda A, v, x, y: _gradient(_features_first(x), y, replace(starts[0], A=A, v=v)), (0, 0, None, None))
 
     def gradient(theta, step):
         slopes = vmap(mapped)(theta["A"].unflatten(0, trials), theta["v"].unflatten(0, trials), x, y)

@@ -15,6 +15,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ..attention import number
 from ..trials import trial_generators
 
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
@@ -161,9 +162,9 @@ def _check_laws(data: "TokenData") -> None:
     if data.dim < data.patterns:
         raise ValueError(f"dim={data.dim} must be at least patterns={data.patterns}: the patterns are orthonormal")
     for name in ("noise", "noisy_noise"):
-        if not 0 <= getattr(data, name) < float("inf"):
+        if not 0 <= number(getattr(data, name)) < float("inf"):
             raise ValueError(f"{name}={getattr(data, name)} must be finite and 0 or larger")
-    if not 0 <= data.spurious_rate <= 1:
+    if not 0 <= number(data.spurious_rate) <= 1:
         raise ValueError(f"spurious_rate={data.spurious_rate} must lie between 0 and 1: it is a probability")
 
 # %% ../../nbs/selection/01_data.ipynb #4592f1e6

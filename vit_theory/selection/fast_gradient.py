@@ -15,6 +15,7 @@ from einops import rearrange
 from jaxtyping import Int
 from torch import Tensor
 
+from ..attention import need_tensors
 from .model import ShallowViT, _check_tokens, kept_tokens
 from ..trials import CACHE, Batches, History, Rate, descend, trial_generators
 
@@ -77,6 +78,7 @@ ATTENTION = ("trained", "frozen", "uniform")
 def _check_samples(model: ShallowViT, x: Tensor, y: Tensor, attention: str) -> None:
     "Tokens and labels that go with the model and with each other."
     _check_tokens(model, x)
+    need_tensors(y=y)
     if y.shape != x.shape[:2]:
         raise ValueError(f"y has shape {tuple(y.shape)}: one label for each of the samples of x, {tuple(x.shape[:2])}")
     if not bool((y.abs() == 1).all()):

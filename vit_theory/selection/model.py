@@ -14,6 +14,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ..attention import need_tensors, number
 from .data import orthonormal_rows
 from ..trials import trial_generators
 
@@ -110,6 +111,7 @@ class ShallowViT:
 # %% ../../nbs/selection/02_model.ipynb #97f6acdf
 def _check_shapes(model: "ShallowViT") -> None:
     "Five stacked tensors that belong together."
+    need_tensors(**{field.name: getattr(model, field.name) for field in fields(model)})
     shapes = {field.name: tuple(getattr(model, field.name).shape) for field in fields(model)}
     wrong = [name for name, shape in shapes.items() if len(shape) != 3]
     if wrong:
@@ -123,6 +125,7 @@ def _check_shapes(model: "ShallowViT") -> None:
 # %% ../../nbs/selection/02_model.ipynb #c231ced9
 def _check_tokens(model: "ShallowViT", x: Tensor) -> None:
     "Tokens that the model can take."
+    need_tensors(x=x)
     g, _, d = model.W_Q.shape
     if x.ndim != 4 or x.shape[0] != g or x.shape[3] != d:
         raise ValueError(f"x has shape {tuple(x.shape)}: [trial, sample, token, dim] with {g} trials and dim {d}")
@@ -193,7 +196,7 @@ def _check_initial(mu, neurons, sigma, delta, scale, xi, paired, positions) -> N
     if mu.ndim != 3:
         raise ValueError(f"mu has shape {tuple(mu.shape)}: [trial, pattern, dim], as `TokenSample.mu` holds it")
     for name, value in {"sigma": sigma, "delta": delta, "scale": scale, "xi": xi}.items():
-        if not 0 <= value < float("inf"):
+        if not 0 <= number(value) < float("inf"):
             raise ValueError(f"{name}={value} must be finite and 0 or larger")
     if neurons < 1 or positions < 1 or (paired and neurons % 2):
         raise ValueError(f"neurons={neurons}, positions={positions} must be at least 1, and neurons even when paired={paired}")

@@ -72,6 +72,7 @@ def evaluate(
     attention: str = "trained",  # "frozen" is evaluated like "trained"
 ) -> dict[str, Float[Tensor, "g"]]:
     "Of every trial: `error` (share of samples with y F <= 0), `hinge` (mean loss), `success` (1 where no sample is wrong)."
+    _check_pair(model, data)
     samples = _prepare(model, data.x, data.y, keep, attention)
     margin = []
     m = model.W_O.shape[1]
@@ -87,6 +88,13 @@ def evaluate(
     }
 
 # %% ../../nbs/selection/03_training.ipynb #336da958
+def _check_pair(model, data):
+    if not isinstance(model, ShallowViT):
+        raise ValueError(f"model={repr(model)[:60]} must be a ShallowViT, as `initial_model` makes it")
+    if not isinstance(data, TokenSample):
+        raise ValueError(f"data={repr(data)[:60]} must be a TokenSample, as `TokenData.sample` draws it")
+
+
 def attention_mass(
     model: ShallowViT,
     data: TokenSample,  # as `TokenData.sample` returns it
@@ -94,6 +102,7 @@ def attention_mass(
     keep: Bool[Tensor, "g b L"] | None = None,  # tokens that stay
 ) -> Float[Tensor, "g"]:
     "Softmax mass on label-relevant keys, mean over queries and samples, between 0 and 1 (A, section 1)."
+    _check_pair(model, data)
     if queries not in ("all", "relevant"):
         raise ValueError(f"queries={queries!r} is neither 'all' nor 'relevant'")
     relevant = data.relevant
