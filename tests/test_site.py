@@ -149,7 +149,8 @@ WIDTHS, THEMES = (1400, 390), ("light", "dark")
 def test_every_page_in_a_browser(site):
     """At both widths and in both themes: no console errors, no request to anywhere else, every formula drawn, every picture
     shown, nothing wider than the window, at most a third of the notebooks' height is code. A page is loaded once, wide and
-    light; then the same page is narrowed and turned dark, which is a fifth of the time of loading it four times. One page of each folder is also loaded narrow and dark."""
+    light; then the same page is narrowed and turned dark, which is a fifth of the time of loading it four times. One page
+    of each folder is also loaded narrow and dark."""
     problems, formulas, heights = [], 0, Counter()
     with served(site) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900}, color_scheme=THEMES[0])
