@@ -32,6 +32,7 @@ CHAPTERS = {
     "explore": "Explore",
 }
 RESULTS = ("11_verdicts", "12_coverage")  # notebooks that stand under Results: the list of all rows, and the map
+ABOUT_PANELS = "explore/"  # pages that are about what the code draws, not about the code
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
 # Quarto's options of a cell (`#| echo: false`) as MyST-NB has them.
 TAGS = {
@@ -43,19 +44,20 @@ TAGS = {
 
 
 def shown(path):
-    """The cells of a notebook that nbdev shows, exported ones among them, as (cell, was it exported)."""
+    """The cells of a notebook that nbdev shows, exported ones among them, as (cell, its directive of export or "")."""
     names = "populate_language strip_ansi hide_line filter_stream_ rm_header_dash rm_export clean_magics hide_".split()
     processor = NBProcessor(path, procs=[getattr(processors, name) for name in names])
     for place, cell in enumerate(processor.nb.cells):
         cell.place = place
-        for name in {"export", "exporti"} & cell.directives_.keys():  # the reader is to see the code where it is explained
-            cell.directives_["exports"] = cell.directives_.pop(name)
+        cell.exported = next((name for name in ("export", "exporti") if name in cell.directives_), "")
+        if cell.exported:  # the reader is to see the code where it is explained
+            cell.directives_["exports"] = cell.directives_.pop(cell.exported)
     processor.process()
     stored = nbformat.read(path, as_version=4).cells
     for cell in processor.nb.cells:
         result = stored[cell.place]
         result.source = cell.source
-        yield result, "exports" in cell.directives_
+        yield result, cell.exported
 
 
 def dull(source):
@@ -113,7 +115,8 @@ def convert(path, docname, package):
                 label = f"card-{card[1]}"
                 package.claims.setdefault(card[1], (label, title, section))
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
-            if not cell.metadata["tags"] and dull(cell.source):
+            skipped = exported == "exporti" or (exported and docname.startswith(ABOUT_PANELS))
+            if not cell.metadata["tags"] and (skipped or dull(cell.source)):
                 cell.metadata["tags"] = ["hide-input"]
             after = every[place + 1][0].source if place + 1 < len(every) else ""
             alt = finding(cell, after, package, f"Picture for {section or title}")

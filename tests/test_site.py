@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
@@ -124,6 +125,7 @@ LOOK = r"""async (theme) => {
     for (let wait = 0; wait < 40 && root.dataset.theme !== theme; wait++) await new Promise(requestAnimationFrame);
     const article = document.querySelector("article") || document.body;
     const formulas = [...document.querySelectorAll(".math")];
+    const code = [...article.querySelectorAll("div.cell_input")].filter(cell => !cell.closest("details:not([open])"));
     const inside = "pre, code, script, style, mjx-container, .math, .output";
     const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
     let prose = "";
@@ -134,6 +136,8 @@ LOOK = r"""async (theme) => {
         errors: [...document.querySelectorAll("[data-mml-node=merror]")].map(element => element.getAttribute("data-mjx-error")),
         raw: (prose.match(/.{0,30}(\$|\\\(|\\\[|\\begin\{).{0,30}/g) || []),
         pictures: [...document.images].filter(image => !image.naturalWidth).map(image => image.src.slice(0, 80)),
+        code: code.reduce((sum, cell) => sum + cell.offsetHeight, 0),
+        height: article.offsetHeight,
         theme: root.dataset.theme,
         wide: root.scrollWidth - root.clientWidth,
     };
@@ -144,9 +148,10 @@ WIDTHS, THEMES = (1400, 390), ("light", "dark")
 @needs_chromium
 def test_every_page_in_a_browser(site):
     """At both widths and in both themes: no console errors, no request to anywhere else, every formula drawn, every picture
-    shown, nothing wider than the window. A page is loaded once, wide and light; then the same page is narrowed and turned dark,
-    which is a fifth of the time of loading it four times. One page of each folder is also loaded narrow and dark."""
-    problems, formulas = [], 0
+    shown, nothing wider than the window, at most a third of the notebooks' height is code. A page is loaded once, wide and
+    light; then the same page is narrowed and turned dark, which is a fifth of the time of loading it four times. One page
+    of each folder is also loaded narrow and dark."""
+    problems, formulas, heights = [], 0, Counter()
     with served(site) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900}, color_scheme=THEMES[0])
         here = ""
@@ -174,6 +179,8 @@ def test_every_page_in_a_browser(site):
                 problems.append(f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} formulas are not drawn")
             for key in ("errors", "raw", "pictures"):
                 problems.extend(f"{here}: {key}: {item}" for item in seen[key])
+            if width == WIDTHS[0] and (NBS / here).with_suffix(".ipynb").exists():
+                heights.update(code=seen["code"], page=seen["height"])
             if seen["wide"] > 0:
                 problems.append(f"{here}: {seen['wide']} pixels wider than the window of {width}")
             if seen["theme"] != theme:
@@ -191,6 +198,7 @@ def test_every_page_in_a_browser(site):
             look(*narrow)
     assert not problems, "\n".join(problems)
     assert formulas > 0
+    assert 3 * heights["code"] <= heights["page"], f"of {heights['page']} pixels of notebooks {heights['code']} are visible code"
 
 
 @needs_chromium

@@ -123,7 +123,7 @@ def to_svg(
     return text[text.index("<svg") :]
 
 # %% ../nbs/08_figures.ipynb #119e1c01
-MOVING = """<figure class="moving" style="margin: 0">
+MOVING = """<figure class="moving" style="margin: 0; text-align: left">
 <img src="{last}" alt="{says}" width="{width}" style="max-width: 100%; height: auto; background: #fff">
 <figcaption hidden><div style="display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; max-width: {width}px">
 <button type="button" style="min-width: 4rem"></button>
