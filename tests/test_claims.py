@@ -410,3 +410,19 @@ def test_every_claim_of_the_chapters_is_well_formed():
             assert text.strip() and "\\" not in text, f"{claim.id}: {text!r} is to be plain text"
     assert select_claims(claims, paper=claims[0].paper)
     assert set(CHAPTERS) == {"selection", "association", "convolution", "images"} and len(VERDICTS) == 4
+
+
+def test_the_code_of_a_row_is_the_same_in_every_process():
+    # else --resume measures what is finished again
+    program = """if True:
+        from vit_theory.claims import load_claims
+        from vit_theory.ledger import code_of
+        for claim in load_claims():
+            print(claim.id, code_of(claim))
+    """
+    said = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": seed})
+        for seed in ("1", "2")
+    ]
+    assert said[0].returncode == 0, said[0].stderr
+    assert said[0].stdout.splitlines() == said[1].stdout.splitlines() and said[0].stdout.count("\n") > 60

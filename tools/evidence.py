@@ -62,7 +62,7 @@ def add(ledger, run):
     for row in rows:
         data = (ledger / "data" / f"{row['id']}.nc").read_bytes()
         write_file(run_folder(run) / f"{row['id']}.nc.gz", gzip.compress(data, compresslevel=9, mtime=0))
-        for name in ("place", "code", "files"):  # of a ledger on one machine
+        for name in ("place", "code", "files", "notebook"):  # of a ledger on one machine
             row.pop(name, None)
         old[row["id"]] = row
     store(run, old.values())

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from scipy.stats import linregress
-from scipy.stats import t as student
 from torch import Tensor
 
 from ..claims import Change, Claim, Judgement, Quantity, Run, once
@@ -316,6 +315,8 @@ FLOW = "At fixed data and start small rates follow the gradient flow, whose mass
 
 def _power(gap: xr.DataArray) -> Slope:
     "Exponent of the gap against the rate, every trial a point, with its 95 % interval by Student's t."
+    from scipy.stats import t as student  # an object, not a function: it would not be the same in the next process
+
     rate = (xr.zeros_like(gap) + gap.rate).values
     fit = linregress(np.log(rate.ravel()), np.log(gap.values.ravel()))
     error = float(student.ppf(0.975, gap.size - 2) * fit.stderr)
