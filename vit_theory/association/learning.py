@@ -169,8 +169,7 @@ def plot_runs(ds: xr.Dataset) -> "Figure":
     axes[2].set_ylabel("logits of A")
     draw_threshold(axes[0], SAMPLE_SHARE * ds.attrs["linear"], color="black")
     draw_threshold(axes[1], KEPT_DROP, "criterion, drop", place="below right", color="black")
-    axes[0].legend()
-    axes[2].legend()
+    legend_above(axes[2], ncols=2)
     return figure
 
 # %% ../../nbs/association/08_learning.ipynb #938edf86
@@ -225,11 +224,11 @@ def plot_learning(ds: xr.Dataset) -> "Figure":
         draw_curves(panels[2], ds, {"gamma": "blue", "rho": "red", "margin": "pink"})
         panels[2].set_ylabel("logits of A")
         draw_threshold(panels[0], LEARNED_ERROR, color="black")
-        panels[2].legend()
-    for axis, k in zip(matrices, shown, strict=True):
-        axis.imshow(ds["A"].isel(step=k), interpolation="nearest", vmin=-0.5, vmax=2.5)
-        axis.set(title=f"A at step {int(ds['step'][k])}", xticks=[], yticks=[])
-        axis.grid(False)
+        legend_above(panels[2], ncols=2)
+        for axis, k in zip(matrices, shown, strict=True):
+            axis.imshow(ds["A"].isel(step=k), interpolation="nearest", vmin=-0.5, vmax=2.5)
+            axis.set(title=f"A at step {int(ds['step'][k])}", xticks=[], yticks=[])
+            axis.grid(False)
     return figure
 
 # %% ../../nbs/association/08_learning.ipynb #39cd49c4

@@ -197,5 +197,5 @@ def draw_run(error, score, ds):
     score.axhline(ds.attrs["chance_keep"], color=COLORS["green"], linestyle=":", label="chance, keep")
     score.axhline(ds.attrs["chance_drop"], color=COLORS["orange"], linestyle=":", label="chance, drop")
     score.set(ylabel="association score", ylim=(0, 1.03))
-    error.legend()
-    score.legend()
+    legend_above(error, ncols=2)
+    legend_above(score, ncols=2)
