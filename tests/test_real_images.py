@@ -2,7 +2,9 @@
 
 import io
 import os
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +144,22 @@ def test_corrupt_images_are_named_and_counted(tmp_path):
     folder = write(tmp_path / "d", images, {"label": [0, 1, 2] * 10}, {"label": NAMES})
     with pytest.raises(ValueError, match=r"2 of 30 images cannot be read: number 7 \(\w+\), 20 \(\w+\); mend"):
         load_images(folder)
+
+
+def test_small_files_that_unfold_are_refused(tmp_path):
+    rows = zlib.compress(bytes(1501) * 100)  # the first of 12,000 or 100,000 rows: what is claimed is refused before it is read
+
+    def claims(side):
+        parts = [(b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)), (b"IDAT", rows), (b"IEND", b"")]
+        chunks = [struct.pack(">I", len(v)) + k + v + struct.pack(">I", zlib.crc32(k + v)) for k, v in parts]
+        return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+    for name, image in {"a/0": encoded(pixels(1, (8, 8, 3))[0]), "a/1": claims(12_000), "b/2": claims(100_000)}.items():
+        path = tmp_path / "train" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(image)
+    with pytest.raises(ValueError, match=r"2 of 3 images cannot be read: number 1, \S+1.png \(ValueError\), 2, \S+2.png \(Decompr"):
+        load_images(str(tmp_path))
 
 
 def test_sizes_and_modes(tmp_path):

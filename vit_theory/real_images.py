@@ -153,6 +153,9 @@ def _labels(
     return values.astype(np.int64), tuple(getattr(feature, "names", None) or [str(k) for k in range(values.max() + 1)])
 
 # %% ../nbs/09_real_images.ipynb #c75f22e0
+MOST_PIXELS = 50_000_000  # of one image: a small file can unfold into more than a machine's memory
+
+
 def _decode(
     cell: dict,  # {"bytes": ..., "path": ...} as the `datasets` library stores an image
     size: int | None,  # side to resize to, pixels
@@ -161,6 +164,8 @@ def _decode(
     from PIL import Image, ImageOps
 
     with Image.open(BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]) as stored:
+        if stored.width * stored.height > MOST_PIXELS:
+            raise ValueError(f"{stored.width} x {stored.height} pixels are more than {MOST_PIXELS}")
         if stored.mode.startswith(("I", "F")):
             raise ValueError(f"mode {stored.mode} has more than 8 bits a channel")
         image: Image.Image = stored if stored.mode == "L" else stored.convert("L" if stored.mode in ("1", "LA") else "RGB")
@@ -173,12 +178,14 @@ def _stack(
     size: int | None,
 ) -> UInt8[Tensor, "n c h w"]:
     "All images as one tensor, grey only when all of them are; ValueError that names the corrupt ones, or the several sizes."
+    from PIL.Image import DecompressionBombError
+
     arrays, bad = [], []
     for row, cell in zip(rows.tolist(), cells, strict=True):
         try:
             arrays.append(_decode(cell, size))
-        except (OSError, ValueError, SyntaxError, TypeError, AttributeError) as error:
-            bad.append(f"{row} ({type(error).__name__})")
+        except (OSError, ValueError, SyntaxError, TypeError, AttributeError, DecompressionBombError) as error:
+            bad.append(f"{row}{', ' + cell['path'] if cell['path'] else ''} ({type(error).__name__})")
     if bad:
         names = ", ".join(bad[:20]) + (", ..." if len(bad) > 20 else "")
         raise ValueError(f"{len(bad)} of {len(rows)} images cannot be read: number {names}; mend or remove them")
