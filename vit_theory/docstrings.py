@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib.abc
 import re
@@ -103,8 +104,9 @@ class Explained(importlib.abc.MetaPathFinder):
 
             def exec_module(module):
                 run(module)
-                if source := loader.get_source(fullname):
-                    explain(module, source)
+                with contextlib.suppress(ImportError):  # a package without its sources has no comments to show
+                    if source := loader.get_source(fullname):
+                        explain(module, source)
 
             loader.exec_module = exec_module
         return spec
