@@ -51,12 +51,13 @@ def answers(address):
 def move_a_slider(page):
     """Another patch size by the keyboard: the picture and the words change, the code follows."""
     page.wait_for_function("() => [...document.images].some(image => image.naturalWidth > 400)", timeout=120_000)
-    shown = "() => [...document.images].find(image => image.naturalWidth > 400).src"
+    # Between two pictures there is none for a moment: a new one has no width until it is decoded.
+    shown = "() => [...document.images].find(image => image.naturalWidth > 400)?.src"
     before = page.evaluate(shown)
     row = page.locator(".widget-inline-hbox", has_text="patch, pixels")
     row.locator(".noUi-handle").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function(f"before => ({shown})() !== before", arg=before, timeout=60_000)
+    page.wait_for_function(f"before => ![undefined, before].includes(({shown})())", arg=before, timeout=60_000)
     page.wait_for_function("() => [...document.querySelectorAll('textarea')].some(area => area.value.includes('patch=8'))")
     assert "Attention with 9 of 9 heads" in page.locator("[role=status]").inner_text()
 
