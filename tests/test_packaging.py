@@ -5,12 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 import zipfile
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import distribution as distribution_of
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,23 +51,46 @@ def test_wheel_holds_the_package_and_nothing_else(dist):
     assert len(list(dist.glob("vit_theory-*.tar.gz"))) == 1
 
 
+def needed(distribution, extras=()):
+    """A distribution and what it requires, by name: what `pip install` would bring."""
+    found, left = {}, [(distribution, tuple(extras))]
+    while left:
+        name, wanted = left.pop()
+        if (name := canonicalize_name(name)) in found and not wanted:
+            continue
+        try:
+            found[name] = distribution_of(name)
+        except PackageNotFoundError:  # a library built without one of its parts, as PyTorch is for processors alone
+            continue
+        for line in map(Requirement, found[name].requires or ()):
+            if line.marker is None or any(line.marker.evaluate({"extra": extra}) for extra in ("", *wanted)):
+                left.append((line.name, tuple(line.extras)))
+    return found
+
+
 @pytest.fixture(scope="module")
 def programs(dist, tmp_path_factory):
-    """The programs of an environment with the wheel, away from the checkout.
+    """The programs of an environment with the wheel, its extra `images` and what these require: nothing that tests bring along.
 
-    The libraries are those of the present environment, by their path; its `.pth` files, the checkout's among them, are not read.
+    The libraries are links to those of the present environment.
     """
     (wheel,) = dist.glob("*.whl")
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "env", with_pip=False)
     scripts = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
-    install(scripts, wheel, folder)
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(run(scripts / "python", "-c", where, cwd=folder).strip())
-    libraries = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
-    (packages / "libraries.pth").write_text("\n".join(libraries), encoding="utf-8")
+    required = needed("vit_theory", ["images"])
+    del required["vit-theory"]
+    for library in required.values():
+        for top in {file.parts[0] for file in library.files if file.parts[0] not in ("..", "__pycache__")}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(library.locate_file(top))
+    install(scripts, wheel, folder)
     file = run(scripts / "python", "-c", "import vit_theory; print(vit_theory.__file__)", cwd=folder).strip()
     assert Path(file).is_relative_to(packages)
+    absent = "import importlib.util as found; print(*filter(found.find_spec, ['dask', 'distributed', 'fastcore', 'pytest']))"
+    assert not run(scripts / "python", "-c", absent, cwd=folder).strip()
     return scripts
 
 
@@ -81,6 +107,16 @@ def test_wheel_runs_in_an_empty_environment(programs, tmp_path):
     claims = load_claims()
     missing = [claim.id for claim in claims if claim.id not in listed]
     assert claims and not missing
+
+
+def test_wheel_runs_claims_without_the_tools_of_the_project(programs, tmp_path):
+    """A claim of each chapter runs, and every claim's code is known, where only what the package requires is installed."""
+    some = ["C-theorem-1", "A-two-engines", "B-theorem-3.1"]
+    run(programs / "vit-theory", "reproduce", *some, "--out", "claims", cwd=tmp_path)
+    rows = json.loads((tmp_path / "claims" / "claims.json").read_text(encoding="utf-8"))
+    assert {row["id"] for row in rows} == set(some) and not any(row["error"] for row in rows)
+    known = "from vit_theory.claims import load_claims; from vit_theory.ledger import code_of; [*map(code_of, load_claims())]"
+    run(programs / "python", "-c", known, cwd=tmp_path)
 
 
 def test_wheel_begins_a_paper(programs, tmp_path):

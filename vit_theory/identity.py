@@ -288,11 +288,13 @@ def outside(function: types.FunctionType, reader: Reader) -> Iterator[tuple[str,
     value: Any
     for first, *rest in chains(function.__code__):
         dots, colon, target = first.partition(":")
-        if colon and not dots and not own(target):
-            yield target, reader.named(target, "")
-            continue
-        if colon:
-            value, title = importlib.import_module(dots + target, scope.get("__package__")), target
+        if colon and (dots or own(target)):
+            try:
+                value, title = importlib.import_module(dots + target, scope.get("__package__")), target
+            except ModuleNotFoundError:  # an import that only some calls reach, of a library that need not be there
+                value, title = reader.named(target, ""), f"import {target}"
+        elif colon:
+            value, title = reader.named(target, ""), f"import {target}"
         elif first in scope:
             value, title = scope[first], f"global {scope.get('__name__', '')}.{first}"
         elif hasattr(builtins, first):
