@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import claims
+import claim_pages
 import click
 import nbformat
 from api import Package
@@ -208,23 +208,23 @@ def write_source(source):
     write("CONTRIBUTING.md", "---\norphan: true\n---\n" + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     # Results: the notebook that lists the rows is the front page of their pages, of the map and of the long tables.
     (source / "claims").mkdir()
-    for id in claims.IDS:
-        write(f"claims/{id}.md", package.linkify("\n".join(claims.page(id, package.claims[id])), ""))
-    claims.pictures(source / "claims")
+    for id in claim_pages.IDS:
+        write(f"claims/{id}.md", package.linkify("\n".join(claim_pages.page(id, package.claims[id])), ""))
+    claim_pages.pictures(source / "claims")
     tables = {f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))}
     for name, (_, text) in tables.items():
         write(f"{name}.md", text)
     first = results[RESULTS[0]]
     listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
     listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
-    below = [f"/{name}" for name in (*RESULTS[1:], *(f"claims/{id}" for id in claims.IDS), *tables)]
+    below = [f"/{name}" for name in (*RESULTS[1:], *(f"claims/{id}" for id in claim_pages.IDS), *tables)]
     script = f"```{{raw}} html\n<script>{SCRIPT}</script>\n```\n"
     first["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
     for name, page in results.items():
         write(f"{name}.ipynb", json.dumps(page))
     top.append(f"Results <{RESULTS[0]}>")
     shutil.make_archive(str(source / "notebooks"), "zip", source / "_notebooks")
-    write("about.md", "\n".join(claims.about()))
+    write("about.md", "\n".join(claim_pages.about()))
     modules = [module for module in package.modules.values() if module.public or module.forwarded]
     order = list(CHAPTERS)
     modules.sort(key=lambda module: order.index(chapter) if (chapter := module.chapter) in order else len(order))
