@@ -9,7 +9,7 @@ import tokenize
 from collections import defaultdict
 from pathlib import Path
 
-from claims import IDS
+from claim_pages import IDS
 
 
 class Module:

@@ -61,6 +61,12 @@ SIZES = {
     ("positions", "hundred"): Size(75, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
     ("positions", "large"): Size(2000, 400, 32, 8, 50, 8, 3, 64, (2e-3,)),
     ("positions", "full"): Size(None, None, 64, 200, 128, 8, 6, 192, (5e-4, 1e-3, 2e-3, 4e-3)),
+    ("pixels", "quick"): Size(50, 50, 16, 12, 25, 8, 2, 32, (8e-3,)),
+    ("pixels", "digits"): Size(None, None, 16, 40, 50, 8, 2, 32, (2e-3, 4e-3, 8e-3)),
+    ("pixels", "middle"): Size(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
+    ("pixels", "hundred"): Size(75, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
+    ("pixels", "large"): Size(2000, 400, 32, 8, 50, 8, 3, 64, (2e-3,)),
+    ("pixels", "full"): Size(None, None, 64, 200, 128, 8, 6, 192, (5e-4, 1e-3, 2e-3, 4e-3)),
     ("canvases", "quick"): Size(50, 50, 8, 40, 25, 4, 2, 32, (5e-3,)),
     ("canvases", "digits"): Size(None, None, 8, 40, 50, 4, 2, 32, (2e-3, 4e-3, 8e-3)),
     ("canvases", "middle"): Size(400, 400, 16, 15, 50, 4, 2, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
@@ -79,7 +85,7 @@ def classes_of(
 
 
 def size_of(
-    experiment: str,  # "two-phase", "positions" or "canvases"
+    experiment: str,  # "two-phase", "positions", "pixels" or "canvases"
     run: Run,  # its scale and images
     size: str | None = None,  # a name in the table; None: as the run's scale and images want it
 ) -> Size:
