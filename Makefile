@@ -1,6 +1,7 @@
 # Everything a person needs, on a machine with only python3 (3.11 or later), git and make.
 #   make reproduce   environment, install, then every claim of the papers at quick scale -> claims/index.html
-#   make test        environment, install, then every check
+#   make test        environment, install, then every check but the slowest
+#   make slow        the slowest tests: workers killed, wheels installed, browsers at work
 #   make lab         JupyterLab on the notebooks
 #   make app         the explorers as pages without code, in a browser on this machine
 #   make bench       every benchmark of speed, peers in turn -> results/ (QUICK=1: one round each -> build/bench)
@@ -11,10 +12,10 @@ BIN := .venv/bin
 # The environment's programs first, also for programs that call others by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: reproduce test lab app bench docs notebooks readme export check evidence first-hour wheel clean help
+.PHONY: reproduce test slow lab app bench docs notebooks readme export check evidence first-hour wheel clean help
 
 help:
-	@sed -n '2,6p' Makefile
+	@sed -n '2,7p' Makefile
 
 .venv/run: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv .venv
@@ -30,6 +31,9 @@ reproduce: .venv/run
 
 test: .venv/dev check
 	pytest
+
+slow: .venv/dev
+	pytest -m slow
 
 # Style, types, and what the notebooks have stored. That package, README and notebooks are in step is tests/test_sync.py.
 check: .venv/dev

@@ -147,6 +147,7 @@ def test_no_worker_is_an_error_after_a_stated_wait():
         assert time.monotonic() - start < 20
 
 
+@pytest.mark.slow
 def test_reproduce_sends_the_cells_of_claims_to_a_cluster(client, tmp_path):
     address, out = client.scheduler.address, tmp_path / "ledger"
     program = [sys.executable, "-c", "from vit_theory.cli import main; main()"]
@@ -218,6 +219,7 @@ def at_moment(ready, act):
     return thread
 
 
+@pytest.mark.slow
 def test_whatever_dies_nothing_is_lost(tmp_path):
     alone = sweep(drawn, GRID, progress=False)
     with Cluster(tmp_path) as cluster, joblib.parallel_config(backend="dask", client=cluster.client, wait_for_workers_timeout=60):

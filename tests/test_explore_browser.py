@@ -6,6 +6,7 @@ import sys
 from contextlib import contextmanager
 
 import nbformat
+import pytest
 from browser import chromium, needs_chromium
 from test_jupyterlab import TOKEN, ask, jupyterlab, kernel_is_ready, until
 
@@ -62,6 +63,7 @@ def move_a_slider(page):
     assert "Attention with 9 of 9 heads" in page.locator("[role=status]").inner_text()
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_voila(tmp_path):
     notebook(tmp_path / "app")
@@ -79,6 +81,7 @@ def test_voila(tmp_path):
             raise
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_jupyterlab(tmp_path):
     notebook(tmp_path / "lab")

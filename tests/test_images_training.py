@@ -46,6 +46,7 @@ if __name__ == "__main__":  # every process reads this file
 """
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_losses_of_one(tmp_path):
     script = tmp_path / "together.py"
     script.write_text(TOGETHER)
@@ -78,6 +79,7 @@ print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 """
 
 
+@pytest.mark.slow
 def test_a_compiled_training_is_the_same_training(tmp_path):
     # in a process of its own: the run-time checks of shapes that tests have switched on cannot be compiled
     done = subprocess.run([sys.executable, "-c", COMPILED, str(tmp_path)], capture_output=True, text=True)

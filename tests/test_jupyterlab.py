@@ -11,6 +11,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from browser import chromium, needs_chromium
 
 NOTEBOOK = Path(__file__).resolve().parent.parent / "nbs" / "08_figures.ipynb"
@@ -110,6 +111,7 @@ STATE = r"""() => {
 }"""
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_run_all(tmp_path):
     folder, log = tmp_path / "lab", tmp_path / "server.log"

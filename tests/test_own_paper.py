@@ -51,6 +51,7 @@ def test_a_new_project_is_reproduced(project, source):
     assert "<h2>Paper means: the mean of many numbers</h2>" in Path("ledger/index.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_new_project_runs_in_processes_and_resumes(project):
     """A program of its own, as on a terminal: two processes, and a second run that finds everything done."""
     command = [sys.executable, "-c", "from vit_theory.cli import main; main()", "reproduce", "--from", "means/means.ipynb"]

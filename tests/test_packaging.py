@@ -109,6 +109,7 @@ def test_wheel_runs_in_an_empty_environment(programs, tmp_path):
     assert claims and not missing
 
 
+@pytest.mark.slow
 def test_wheel_runs_claims_without_the_tools_of_the_project(programs, tmp_path):
     """A claim of each chapter runs, and every claim's code is known, where only what the package requires is installed."""
     some = ["C-theorem-1", "A-two-engines", "B-theorem-3.1"]
@@ -119,6 +120,7 @@ def test_wheel_runs_claims_without_the_tools_of_the_project(programs, tmp_path):
     run(programs / "python", "-c", known, cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_wheel_begins_a_paper(programs, tmp_path):
     """From an empty folder: a new project passes its test and is reproduced; installed, its claims belong to the ledger."""
     run(programs / "vit-theory", "new", "means", cwd=tmp_path)

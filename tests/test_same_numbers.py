@@ -75,7 +75,7 @@ def test_seeds_make_a_difference():
     assert same <= {"association, population", "association, witness", "selection, noise"}
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize("backend", [pytest.param("loky", marks=pytest.mark.slow), "threading"])
 def test_processes_and_backends(backend):
     with joblib.parallel_config(backend=backend):
         assert digests(n_jobs=2) == one_after_the_other()

@@ -66,6 +66,7 @@ print(*counts)
 """
 
 
+@pytest.mark.slow
 def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
     command = [sys.executable, "-c", DRIVERS, tmp_path / "store"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
