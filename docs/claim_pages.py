@@ -78,7 +78,8 @@ def page(id, place):
         yield f"## Rests on\n\nAs [the map](/12_coverage.ipynb) of paper {row['paper']} has it:\n"
         yield "".join(f"- {name}{': ' * bool(rows)}{', '.join(f'`{each}`' for each in rows)}\n" for name, rows in below.items())
     yield f"## Explained in\n\n- {{ref}}`{title}: {section} <{label}>`\n"
-    commands = "\n".join(f"vit-theory {what}" for what in (f"reproduce {id}", f"reproduce {id} --scale full", f"show {id}"))
+    asked = ["", " --scale full", *([" --images FOLDER/cifar10"] if "photographs" in card.rows else [])]
+    commands = "\n".join(f"vit-theory {what}" for what in (*(f"reproduce {id}{how}" for how in asked), f"show {id}"))
     yield f"## Run it yourself\n\n```bash\n{commands}\n```\n"
     took = ", ".join(f"{row['seconds']:.0f} s ({run})" for run, row in card.rows.items())
     yield f"The committed runs took {took}. The last line runs nothing: it prints the row and draws its figure.\n"

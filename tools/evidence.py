@@ -54,8 +54,8 @@ def main():
 @click.argument("ledger", type=click.Path(path_type=Path, exists=True))
 @click.argument("run", type=click.Choice(list(RUNS)))
 def add(ledger, run):
-    """Take over finished rows; a row that crashed is refused."""
-    rows = finished_rows(ledger)
+    """Take over finished rows; a row that crashed is refused. Of images, the name of their folder is kept."""
+    rows = [row | {"images": Path(row["images"]).name} for row in finished_rows(ledger)]
     if crashed := [row["id"] for row in rows if row["error"]]:
         raise click.ClickException(f"{', '.join(crashed)} crashed: run them again")
     old = {row["id"]: row for row in committed(run)} if (run_folder(run) / "claims.json").exists() else {}

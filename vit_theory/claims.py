@@ -302,6 +302,7 @@ RUNS = {
     "quick": "quick scale, seeds 0 to 2",
     "full": "full scale, seeds 0 to 2",
     "other seeds": "quick scale, seeds 20 to 22",
+    "photographs": "3,200 photographs of CIFAR-10 (rows on images), seeds 0 to 2",
 }
 EVIDENCE = Path(vit_theory.__file__).parent / "evidence"
 
@@ -367,7 +368,8 @@ class Card:
         lines += [f"{bold}Until {change['since']}:{bold} {change['was']} ({change['why']})" for change in row["history"]]
         for run, row in self.rows.items():
             seeds = ", ".join(map(str, row["seeds"]))
-            verdict = f"{bold}{row['verdict'].capitalize()}{bold} ({run}: {row['scale']} scale, seeds {seeds})."
+            images = "" if row["images"] == "digits" else f"images {row['images']}, "
+            verdict = f"{bold}{row['verdict'].capitalize()}{bold} ({run}: {row['scale']} scale, {images}seeds {seeds})."
             lines.append(f"{verdict} {row['measured']} {row['note']}".strip())
         for version, study in fresh_seeds().items():
             if verdicts := study["counts"].get(self.id):

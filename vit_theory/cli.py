@@ -127,10 +127,14 @@ def minutes(
 
 def expected(
     ids: Sequence[str],  # claims to be run
-    scale: str,  # "quick" or "full"
+    run: Run,  # its scale and images
 ) -> str:
-    "Roughly how long the claims take, by what they took in the committed run of that scale; empty under ten seconds."
-    rows = [row for row in committed(scale) if row["id"] in ids and not row.get("shared")]
+    "Roughly how long the claims take, by what they took in the committed run most like it; empty if unknown, or under ten seconds."
+    like = {row["id"]: row for row in committed(run.scale)}
+    if run.images != "digits":  # what digits took says nothing of photographs
+        photographs = {row["id"]: row for row in committed("photographs")}
+        like = {**like, **photographs} if run.scale == "quick" else {id: like[id] for id in like if id not in photographs}
+    rows = [like[id] for id in ids if id in like and not like[id].get("shared")]
     took = sum(row["seconds"] for row in rows)
     return f"about {minutes(took)} (as the committed run took on {rows[0]['provenance']['processor']})" if took >= 10 else ""
 
@@ -220,7 +224,7 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
         with on_workers(cluster), one_thread():
             known = claims_from(source) if source is not None else distinct(load_claims() + installed_claims())
             chosen = check_request(known, claim, paper, out, run)
-            if roughly := expected([each.id for each in chosen], scale):
+            if roughly := expected([each.id for each in chosen], run):
                 click.echo(wrapped(f"{len(chosen)} claims at {scale} scale, {roughly}", 0))
             rows = reproduce(
                 chosen, run, out, resume, order=[each.id for each in known], reached=tell,

@@ -425,7 +425,10 @@ def beside(
 ) -> tuple[str, dict]:
     "The committed row that comes nearest to this one, and its run in words; an empty row for a claim that has none."
     found = [(words, old) for run, words in RUNS.items() for old in committed(run) if old["id"] == row["id"]]
-    alike = [[old[name] == row[name] for name in ("scale", "seeds", "images")] for _, old in found]
+    def asked(row):
+        return row["scale"], row["seeds"], Path(row["images"]).name  # wherever the images lie
+
+    alike = [[a == b for a, b in zip(asked(old), asked(row), strict=True)] for _, old in found]
     return found[alike.index(max(alike))] if found else ("", {})
 
 

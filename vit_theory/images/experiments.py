@@ -61,7 +61,7 @@ SIZES = {
     ("positions", "hundred"): Size(75, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
     ("positions", "large"): Size(2000, 400, 32, 8, 50, 8, 3, 64, (2e-3,)),
     ("positions", "full"): Size(None, None, 64, 200, 128, 8, 6, 192, (5e-4, 1e-3, 2e-3, 4e-3)),
-    ("pixels", "quick"): Size(100, 50, 16, 12, 25, 8, 1, 32, (8e-3,)),
+    ("pixels", "quick"): Size(None, 50, 16, 20, 50, 8, 1, 32, (8e-3,)),
     ("pixels", "digits"): Size(None, None, 16, 40, 50, 8, 2, 32, (2e-3, 4e-3, 8e-3)),
     ("pixels", "middle"): Size(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
     ("pixels", "hundred"): Size(75, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
