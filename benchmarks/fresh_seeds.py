@@ -4,10 +4,11 @@
 
 The rule: triple k (0, 1, ...) of version V is the first three 24-bit numbers of sha256("vit_theory V fresh k"). Each triple is
 used once for a row, as it comes; what it says stays in the table. A row that does not get its verdict in at least seven of the
-first eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`); both tables
-stay. At full scale every row runs once more, at triple 16 (`--scale full --first 16 --triples 1`, hours). DIR keeps the
-finished rows, so that an interrupted study goes on. Writes vit_theory/evidence/fresh_seeds.json: by version and triples, the
-seeds and how often each row got each verdict; rows that were not asked for keep what stands there.
+first eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be
+once more (`--first 17`); all tables stay. At full scale every row runs once more, at triple 16 (`--scale full --first 16
+--triples 1`, hours). DIR keeps the finished rows, so that an interrupted study goes on. Writes
+vit_theory/evidence/fresh_seeds.json: by version and triples, the seeds and how often each row got each verdict; rows that were
+not asked for keep what stands there.
 """
 
 import hashlib

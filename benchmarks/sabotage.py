@@ -906,7 +906,7 @@ def extra_head_takes_one_key_less():
 # Images ----------------------------------------------------------------------------------------------------------------------
 
 
-@breaks("images", "B-images-positional B-images-association")
+@breaks("images", "B-images-positional B-images-association B-images-pixels")
 def images_learning_rate_zero():
     """Training on images does not move."""
     swap("images", "train", with_arguments(lr=1e-12))  # 0 is refused
@@ -925,7 +925,9 @@ def two_phases_learning_rate_zero():
 
 
 @breaks(
-    "images", "B-images-positional B-images-association A-images-mass A-images-sparsification C-table-1 C-figure-2 C-acceleration"
+    "images",
+    "B-images-positional B-images-association B-images-pixels A-images-mass A-images-sparsification C-table-1 C-figure-2 "
+    "C-acceleration",
 )
 def image_labels_shuffled():
     """Models are trained on labels that belong to other images."""
@@ -942,7 +944,7 @@ def image_labels_shuffled():
     swap("images", "train", make)
 
 
-@breaks("images", "B-images-positional B-images-association")
+@breaks("images", "B-images-positional B-images-association B-images-pixels")
 def positions_not_seen():
     """Attention by position sees the same position everywhere."""
 
@@ -950,6 +952,19 @@ def positions_not_seen():
         return lambda self, x, P, need_map=False: original(self, x, P * 0, need_map)
 
     swap_method("images", "PositionalAttention", "forward", make)
+
+
+@breaks("images", "B-images-pixels")
+def neighbors_in_the_permuted_picture():
+    """Neighbors are counted where the permutation has put pixels and patches, not where they were."""
+
+    def make(original):
+        def association(vit, test, order, seed):
+            return original(vit, test, order.sort().values, seed)
+
+        return association
+
+    swap("images", "association", make)
 
 
 @breaks("images", "A-images-mass A-images-sparsification")

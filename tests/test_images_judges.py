@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from vit_theory.claims import VERDICTS, Run, judged, load_claims, measured
 from vit_theory.images import ViT, canvases, experiments, positions, two_phase
@@ -110,6 +111,39 @@ def test_association_needs_both_orders_and_a_model_that_learns():
     assert said("B-images-association", **known).verdict == NOT_SHOWN
     known["after"] |= {BOTH[1]: 0.3}
     assert "nothing was learnt" in said("B-images-association", **known, accuracy={"uniform": 0.9}).note
+
+
+@pytest.mark.parametrize(("before", "after", "uniform", "mixed", "verdict", "note"), [
+    (0.1, 0.3, 0.1, 0.1, HOLDS, ""),
+    (0.1, [0.17, 0.3, 0.3], 0.1, 0.1, CAVEAT, "not in every seed"),
+    (0.1, 0.3, 0.3, 0.1, CAVEAT, "takes no attention"),
+    (0.1, 0.3, 0.1, 0.3, CAVEAT, "something else than neighborhood"),
+    (0.1, 0.16, 0.1, 0.1, NOT_SHOWN, "not well above"),
+    (0.159, 0.3, 0.1, 0.1, NOT_SHOWN, "before training"),
+])  # fmt: skip
+def test_pixels(before, after, uniform, mixed, verdict, note):
+    scores = {"positional, pixels": after, "uniform, pixels": uniform, "positional, mixed": mixed}
+    found = said("B-images-pixels", before={"positional, pixels": before}, after=scores)
+    assert found.verdict == verdict and note in found.note
+    for accuracy in ({"positional, pixels": 0.15}, {"uniform, pixels": 0.99}):
+        assert "nothing was learnt" in said("B-images-pixels", before={"positional, pixels": before}, accuracy=accuracy).note
+
+
+def test_pixels_are_permuted_and_their_neighbors_are_not(monkeypatch):
+    """Tokens are pixels of the picture, or patches of pixels from everywhere; the same permutation for all images of a seed."""
+    seen = {}
+
+    def train(vit, data, **options):
+        seen[data.images.shape[-1]] = data.images
+        return [{"images_per_second": 1.0}]
+
+    monkeypatch.setattr(positions, "train", train)
+    size = replace(SIZES["pixels", "quick"], per_class=5)
+    plain = {side: experiments.pictures("digits", replace(size, side=side), 3)[0].images for side in (8, 16)}
+    for arm, side in (("positional, pixels", 8), ("positional, mixed", 16)):
+        positions.positions_cell(arm, 3, 1e-3, "digits", size)
+        order = torch.randperm(side**2, generator=positions.generator(3))
+        assert plain[side].flatten(2)[..., order].equal(seen[side].flatten(2))
 
 
 @pytest.mark.parametrize(("first", "second", "verdict"), [

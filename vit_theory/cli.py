@@ -129,7 +129,7 @@ def expected(
     ids: Sequence[str],  # claims to be run
     run: Run,  # its scale and images
 ) -> str:
-    "Roughly how long the claims take, by what they took in the committed run most like it; empty if unknown, or under ten seconds."
+    "Roughly how long the claims take, by what they took in the committed run most like it; empty if unknown or under 10 s."
     like = {row["id"]: row for row in committed(run.scale)}
     if run.images != "digits":  # what digits took says nothing of photographs
         photographs = {row["id"]: row for row in committed("photographs")}

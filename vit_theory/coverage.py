@@ -93,7 +93,7 @@ PLACES["B"] = (
           "Section 1, on the proof"),
     Place("Theorem 4.2", "realistic training does so from samples (recalled)", "B-theorem-4.2", "Theorem 4.1"),
     Place("Theorem 5.1", "association transfers with few samples (recalled)", "B-theorem-5.1", "Theorem 4.2"),
-    Place("Figure 5", "natural and permuted images (recalled)", "B-images-association", "Figure 1"),
+    Place("Figure 5", "natural and permuted images (recalled)", "B-images-association B-images-pixels", "Figure 1"),
     Place("Figures 6 and 7", "positional attention is about as good on CIFAR, SVHN, ImageNet",
           "B-images-positional; SVHN and ImageNet: no copy at hand, and the latter needs a GPU", "Definitions 3.1 and 3.2"),
 )  # fmt: skip

@@ -21,7 +21,7 @@ from .runs import MEDIUM, learn, legend_above, seeded
 from .linear import linear_error
 from .scores import OURS, PLAIN, amount, ranged
 from ..claims import Change, Claim, Judgement, Quantity, Run
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 
 # %% ../../nbs/association/12_million_patches.ipynb #48bb7a8a
 def scaled_rates(
@@ -64,6 +64,7 @@ def plot_scaled(
             axes[0].semilogy(path.step, path.error.clip(min=1e-6), color=COLORS[color], linewidth=0.9, label=label)
             axes[1].plot(path.step, path.gamma, color=COLORS[color], linewidth=0.9)
             axes[2].plot(path.step, path.alpha * patches ** (1 / 3), color=COLORS[color], linewidth=0.9)
+    draw_threshold(axes[0], LOW, place="above left")
     axes[0].set(xlabel="step", ylabel="test error", ylim=(1e-4, 0.5))
     axes[1].set(xlabel="step", ylabel="gamma", ylim=(-0.2, 10))
     axes[2].set(xlabel="step", ylabel=r"alpha $\cdot\; D^{1/3}$")

@@ -224,8 +224,10 @@ def plot_mass(
             label = f"layer {layer}" if seed == 0 else None
             ax.plot(study.mass.sel(arm="all")[seed, :, layer], color=COLORS[names[layer % len(names)]], label=label, alpha=0.8)
     ax.axhline(study.attrs["uniform"], color="0.4", linestyle=":", label="uniform")
+    asked = CONCENTRATED * study.attrs["uniform"]
+    ax.axhline(asked, color=COLORS["red"], linestyle="--", linewidth=0.8, label="criterion, mean of layers")
     ax.set(xlabel="epoch", ylabel="mass on relevant tokens", ylim=(0, 1), title=f"images: {study.attrs['images']}")
-    ax.legend()
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 # %% ../../nbs/images/10_canvases.ipynb #058f431f
@@ -323,6 +325,13 @@ WORTH = 0.03  # the oracle's gain that is needed for the question to make sense
 MOST = 0.5  # share of it
 
 
+def plot_gain(study: xr.Dataset):
+    "Test accuracy by choice of tokens, and what is asked: of the oracle, and of attention in the oracle's share."
+    mean = study.accuracy.mean("seed")
+    every, oracle = (float(mean.sel(arm=arm)) for arm in ("all", "relevant"))
+    return plot_arms(study, {"relevant": every + WORTH, "attention": every + MOST * max(oracle - every, WORTH)})
+
+
 def judge_sparsification(data: xr.Dataset) -> Judgement:
     "Holds when tokens chosen by attention bring most of the oracle's gain and random ones none."
     accuracy = {str(arm): data.accuracy.sel(arm=arm, drop=True) for arm in data.arm.values}
@@ -364,7 +373,7 @@ SPARSIFICATION = Claim(
     f"oracle's is less than {100 * LEARNT:.0f} points above chance.",
     canvases,
     judge_sparsification,
-    plot_arms,
+    plot_gain,
     history=(
         Change(
             "0.2",

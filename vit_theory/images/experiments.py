@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -234,15 +235,21 @@ def place(
 # %% ../../nbs/images/07_experiments.ipynb #9aaf0412
 def plot_arms(
     study: xr.Dataset,  # with accuracy[arm, seed]
+    asked: Mapping[str, float] = MappingProxyType({}),  # arm -> the mean accuracy that a criterion asks of it
 ):
-    "Test accuracy of each arm: a dot for each seed, a line for the mean."
+    "Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for what is asked."
     figure, ax = subplots(width=max(4.2, 0.75 * study.sizes["arm"]), height=3.2)
     for x, arm in enumerate(study.arm.values):
+        if arm in asked:
+            label = None if ax.get_legend_handles_labels()[1] else "criterion"
+            ax.plot([x - 0.4, x + 0.4], [100 * asked[arm]] * 2, "--", color=COLORS["black"], linewidth=0.8, label=label)
         values = 100 * study.accuracy.sel(arm=arm)
         ax.plot([x] * len(values), values, "o", color=COLORS["blue"], alpha=0.6)
         ax.plot([x - 0.25, x + 0.25], [float(values.mean())] * 2, color=COLORS["red"])
     ax.set(xticks=range(study.sizes["arm"]), ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
     ax.set_xticklabels(list(study.arm.values), rotation=30, ha="right")
+    if asked:
+        ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 # %% ../../nbs/images/07_experiments.ipynb #a87ec5eb

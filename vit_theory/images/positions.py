@@ -19,7 +19,7 @@ import xarray as xr
 from torch import Tensor
 
 from ..claims import Change, Claim, Judgement, Quantity, Run, once
-from ..figures import COLORS, subplots
+from ..figures import COLORS, draw_threshold, subplots
 from .data import Images, Recipe, generator, permute
 from vit_theory.images.experiments import (
     LEARNT,
@@ -116,6 +116,10 @@ def plot_positional(
             label = f"{name} training" if x == 0 else None
             axes[1].plot([x + shift] * study.sizes["seed"], row[name], "o", color=COLORS[color], alpha=0.7, label=label)
     axes[1].axhline(float(study.chance.mean()), color="0.4", linestyle=":", label="chance")
+    chance, scatter = random_scores(8, 8)
+    draw_threshold(axes[1], chance + ABOVE * scatter, "criterion, after")
+    uniform = next(str(arm) for arm in study.arm.values if arm.startswith("uniform"))
+    draw_threshold(axes[0], 100 * (float(study.accuracy.sel(arm=uniform).mean()) + SIMILAR), "learned: above")
     axes[0].set(ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
     axes[1].set(ylabel="association score", ylim=(0, 1.1 * float(max(study.after.max(), study.before.max(), study.chance.max()))))
     axes[1].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=3, frameon=False, columnspacing=1)
