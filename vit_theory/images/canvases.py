@@ -212,6 +212,10 @@ def canvas_study(
 # %% ../../nbs/images/10_canvases.ipynb #a0aaece5
 canvases = once(canvas_study)
 
+# %% ../../nbs/images/10_canvases.ipynb #a071cf88
+CONCENTRATED = 1.5  # times the uniform share that the mass must reach
+FLAT = 0.02  # how near to the uniform share it must start
+
 # %% ../../nbs/images/10_canvases.ipynb #3adc5f46
 def plot_mass(
     study: xr.Dataset,  # of `canvas_study`
@@ -231,10 +235,6 @@ def plot_mass(
     return figure
 
 # %% ../../nbs/images/10_canvases.ipynb #058f431f
-CONCENTRATED = 1.5  # times the uniform share that the mass must reach
-FLAT = 0.02  # how near to the uniform share it must start
-
-
 def judge_mass(data: xr.Dataset) -> Judgement:
     "Holds when the mass on relevant tokens, averaged over layers, grows from uniform to well above in every seed."
     share, mass = data.attrs["uniform"], data.mass.sel(arm="all", drop=True)
@@ -320,7 +320,7 @@ def plot_choices(
         column[0].set_title(name.replace(", ", ",\n"))
     return figure
 
-# %% ../../nbs/images/10_canvases.ipynb #b4a00dd0
+# %% ../../nbs/images/10_canvases.ipynb #b7683389
 WORTH = 0.03  # the oracle's gain that is needed for the question to make sense
 MOST = 0.5  # share of it
 
@@ -331,7 +331,7 @@ def plot_gain(study: xr.Dataset):
     every, oracle = (float(mean.sel(arm=arm)) for arm in ("all", "relevant"))
     return plot_arms(study, {"relevant": every + WORTH, "attention": every + MOST * max(oracle - every, WORTH)})
 
-
+# %% ../../nbs/images/10_canvases.ipynb #b4a00dd0
 def judge_sparsification(data: xr.Dataset) -> Judgement:
     "Holds when tokens chosen by attention bring most of the oracle's gain and random ones none."
     accuracy = {str(arm): data.accuracy.sel(arm=arm, drop=True) for arm in data.arm.values}

@@ -103,6 +103,19 @@ def positions_study(
     found = judged(cell, list(arms), run, chosen, like=like)
     return found.assign_attrs(chance=1 / classes_of(run.images))
 
+# %% ../../nbs/images/09_positions.ipynb #87f89772
+SIMILAR = 0.03  # difference of accuracies that counts as similar
+START = 2.0  # standard deviations of the score of random encodings, within which the mean must lie before training
+ABOVE = 4.0  # standard deviations above random encodings after training
+
+
+@lru_cache
+def random_scores(rows: int, columns: int, draws: int = 200) -> tuple[float, float]:
+    "Mean and standard deviation of the association score of random encodings."
+    near = neighbors((rows, columns))
+    scores = [association_score(cosines(torch.randn(len(near), 32, generator=generator(i))), near) for i in range(draws)]
+    return float(np.mean(scores)), float(np.std(scores))
+
 # %% ../../nbs/images/09_positions.ipynb #5edcc72f
 def plot_positional(
     study: xr.Dataset,  # of `positions_study`
@@ -134,9 +147,6 @@ def content_or_positions(run: Run) -> xr.Dataset:
     return positions_study(run, arms=("content", "positional", "positional, shuffled", "uniform"))
 
 # %% ../../nbs/images/09_positions.ipynb #10c66df0
-SIMILAR = 0.03  # difference of accuracies that counts as similar
-
-
 def no_better_than_uniform(data: xr.Dataset, arms: Sequence[str], uniform: str = "uniform") -> list[str]:
     "The arms that are not ahead of uniform attention by more than counts as similar, mean over seeds."
     least = float(data.accuracy.sel(arm=uniform).mean()) + SIMILAR
@@ -194,18 +204,6 @@ POSITIONAL = Claim(
 )
 
 # %% ../../nbs/images/09_positions.ipynb #9f43c899
-START = 2.0  # standard deviations of the score of random encodings, within which the mean must lie before training
-ABOVE = 4.0  # standard deviations above random encodings after training
-
-
-@lru_cache
-def random_scores(rows: int, columns: int, draws: int = 200) -> tuple[float, float]:
-    "Mean and standard deviation of the association score of random encodings."
-    near = neighbors((rows, columns))
-    scores = [association_score(cosines(torch.randn(len(near), 32, generator=generator(i))), near) for i in range(draws)]
-    return float(np.mean(scores)), float(np.std(scores))
-
-
 def rises(
     data: xr.Dataset,  # of `positions_study`
     arms: Sequence[str],  # whose score should rise
