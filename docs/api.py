@@ -37,8 +37,12 @@ class Module:
             elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
                 self.defined[target.id] = node
                 public = ast.literal_eval(node.value) if target.id == "__all__" else public
-        self.public = [name for name in public if name in self.defined]
+        self.public = [name for name in public if name in self.defined and self.explained(self.defined[name])]
         self.forwarded = {name: self.imported[name] for name in public if name in self.imported}
+
+    def explained(self, node):
+        """Whether a name says what it is: a constant does with a comment on its line."""
+        return not isinstance(node, ast.Assign) or self.comments.get(node.end_lineno, "fmt:").partition(":")[0] != "fmt"
 
     def label(self, name):
         """The place in the notebook where a name is defined; a number, since Sphinx's labels do not tell `Claim` from `claim`."""
@@ -66,8 +70,8 @@ class Module:
         fence = "::::" if parent else ":::::"
         methods = []
         if isinstance(node, ast.Assign):
-            value = ast.unparse(node.value)
-            kind, head, comments, doc = "data", name, {}, f"```python\n{value}\n```" if len(value) < 90 else ""
+            value, says = ast.unparse(node.value), self.comments[node.end_lineno]
+            kind, head, comments, doc = "data", name, {}, says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else "")
         else:
             kind = "class" if isinstance(node, ast.ClassDef) else "method" if parent else "function"
             text, comments = self.signature(node)
@@ -81,16 +85,16 @@ class Module:
         for method in methods:
             yield from self.entry(method.name, method, f"{name}.")
         if not parent:
-            yield f"{{ref}}`Where it is explained <{self.label(name)}>`\n"
+            yield f"{{ref}}`Source and explanation <{self.label(name)}>`\n"
         yield fence + "\n"
 
-    def page(self):
-        """The module's page."""
+    def page(self, front):
+        """The module's page: first what a chapter's front page exports (`front`), then the rest, constants last."""
         yield f"# {self.name.removeprefix('vit_theory.')}\n\n{{.lead}}\n{self.doc}\n\n```{{py:module}} {self.name}\n```\n"
         if self.forwarded:
             yield f"`from {self.name} import ...` offers:\n"
             yield "".join(f"- {{py:obj}}`{name} <{full}>`\n" for name, full in sorted(self.forwarded.items()))
-        for name in self.public:
+        for name in sorted(self.public, key=lambda n: (isinstance(self.defined[n], ast.Assign), f"{self.name}.{n}" not in front)):
             yield from self.entry(name, self.defined[name])
 
 
@@ -101,6 +105,7 @@ class Package:
         paths = sorted(path for path in (root / name).rglob("*.py") if path.name != "_modidx.py")
         self.modules = {module.name: module for module in (Module(path, root) for path in paths)}
         self.by_notebook = {module.notebook: module for module in self.modules.values() if module.notebook}
+        self.front = {full for module in self.modules.values() for full in module.forwarded.values()}
         self.claims = {}  # id of a row -> where a notebook shows its card: (label, title of the page, title of the section)
         self.found = defaultdict(list)
         for module in self.modules.values():

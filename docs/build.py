@@ -229,7 +229,7 @@ def write_source(source):
     order = list(CHAPTERS)
     modules.sort(key=lambda module: order.index(chapter) if (chapter := module.chapter) in order else len(order))
     for module in modules:
-        write(f"api/{module.name}.md", package.linkify("\n".join(module.page()), module.notebook or ""))
+        write(f"api/{module.name}.md", package.linkify("\n".join(module.page(package.front)), module.notebook or ""))
     entries = listing((f"api/{module.name}", module.name, module.doc.partition("\n")[0]) for module in modules)
     write("api/index.md", "# API\n\n" + entries + "\n" + toctree([f"/api/{module.name}" for module in modules], hidden=""))
     top += ["API <api/index>", "About <about>"]

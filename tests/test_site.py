@@ -13,6 +13,7 @@ import nbformat
 import pytest
 from browser import chromium, needs_chromium, served
 
+from vit_theory import selection
 from vit_theory.claims import committed
 from vit_theory.coverage import PLACES, draw_map
 
@@ -88,6 +89,17 @@ def test_all_notebooks_are_in_the_archive(site):
     (archive,) = site.rglob("notebooks.zip")
     held = {name for name in zipfile.ZipFile(archive).namelist() if name.endswith(".ipynb")}
     assert held == {path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb") if not re.search(r"/[._]", path.as_posix())}
+
+
+def test_a_module_begins_with_what_a_chapter_exports(site):
+    """Names of the chapter's front page come first, constants last, and every entry leads to the cell that is its source."""
+    text = (site / "api" / "vit_theory.selection.token_removal.html").read_text(encoding="utf-8")
+    names = re.findall(r'<dt class="sig [^"]*" id="vit_theory\.selection\.token_removal\.(\w+)"', text)
+    known = [name in selection.__all__ for name in names]
+    assert any(known) and not all(known) and known == sorted(known, reverse=True)
+    assert text.count("Source and explanation") == len(names)
+    listed = (site / "api" / "vit_theory.real_images.html").read_text(encoding="utf-8")
+    assert "digits set apart for testing" in listed and "real_images.LABELS" not in listed
 
 
 def test_every_claim_has_its_page(site):
