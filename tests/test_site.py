@@ -98,8 +98,8 @@ def test_a_module_begins_with_what_a_chapter_exports(site):
     known = [name in selection.__all__ for name in names]
     assert any(known) and not all(known) and known == sorted(known, reverse=True)
     assert text.count("Source and explanation") == len(names)
-    listed = (site / "api" / "vit_theory.real_images.html").read_text(encoding="utf-8")
-    assert "digits set apart for testing" in listed and "real_images.LABELS" not in listed
+    figures = (site / "api" / "vit_theory.figures.html").read_text(encoding="utf-8")
+    assert 'id="vit_theory.figures.subplots"' in figures and 'id="vit_theory.figures.COLORS"' not in figures
 
 
 def test_every_claim_has_its_page(site):

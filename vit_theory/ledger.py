@@ -30,10 +30,8 @@ from .identity import digest, identity
 from .sweeps import Lost
 
 # %% auto #0
-__all__ = ['PARTS', 'NEEDED', 'CSS', 'SCRIPT', 'ARTICLE', 'PAGE', 'PAPERS', 'LINKS', 'blank_row', 'run_claim', 'code_of',
-           'measurement', 'fingerprint', 'open_ledger', 'held', 'place_of', 'add_row', 'finished_rows', 'intact',
-           'set_aside', 'formulas', 'beside', 'compared', 'commands', 'notebook_of', 'site_of', 'origins', 'took',
-           'report', 'write_report', 'reproduce', 'complete']
+__all__ = ['PARTS', 'PAPERS', 'LINKS', 'code_of', 'measurement', 'fingerprint', 'open_ledger', 'held', 'formulas', 'beside',
+           'compared', 'commands', 'notebook_of', 'site_of', 'origins', 'took', 'report', 'reproduce', 'complete']
 
 # %% ../nbs/07_ledger.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
