@@ -2,7 +2,8 @@
 
 One valid call for each public callable, written once below; then the same call with one argument made wrong, in a process of its
 own that may take some seconds and some memory. results/fuzz.csv gets a row for each: callable, argument, kind, outcome, message.
---quick leaves out what is slow and the arguments of another type (None, a string, a list), and prints without writing.
+--quick leaves out what is slow and arguments of another type (None, a string, a list); --state looks at the valid calls alone:
+what do they change that all code of a process shares?
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import inspect
 import math
 import multiprocessing
 import os
+import random
 import re
 import resource
 import sys
@@ -20,7 +22,6 @@ import warnings
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import numpy as np
@@ -272,7 +273,7 @@ def tensors(x):
     """A tensor made wrong."""
     yield from {"rank + 1": x[None], "rank - 1": x[0] if x.ndim else x, "first - 1": x[:-1], "last - 1": x[..., :-1], "empty": x[:0]}.items()
     if x.is_floating_point():
-        for kind, value in {"NaN": math.nan, "inf": math.inf, "huge": 1e30}.items():
+        for kind, value in {"NaN": math.nan, "inf": math.inf, "1e30": 1e30}.items():
             wrong = x.detach().clone(memory_format=torch.contiguous_format)
             wrong.view(-1)[0] = value
             yield kind, wrong
@@ -282,7 +283,7 @@ def tensors(x):
     elif x.dtype == torch.uint8:
         yield from {"integers": x.long(), "255": x.float(), "NaN": x / 0.0 * 0}.items()
     else:
-        yield from {"floats": x.float() + 0.5, "negative": -1 - x, "huge": x + HUGE, "zeros": x * 0}.items()
+        yield from {"floats": x.float() + 0.5, "negative": -1 - x, "1e12": x + HUGE, "zeros": x * 0}.items()
 
 
 def wrongs(value):
@@ -292,14 +293,14 @@ def wrongs(value):
     elif isinstance(value, bool):
         return  # Python takes anything for a truth value
     elif isinstance(value, int):
-        yield from {"zero": 0, "negative": -1, "huge": HUGE, "fraction": 2.5, "NaN": math.nan, "inf": math.inf}.items()
+        yield from {"zero": 0, "negative": -1, "1e12": HUGE, "fraction": 2.5, "NaN": math.nan, "inf": math.inf}.items()
     elif isinstance(value, float):
-        yield from {"zero": 0.0, "negative": -1.0, "huge": 1e30, "NaN": math.nan, "inf": math.inf, "vector": torch.ones(2)}.items()
+        yield from {"zero": 0.0, "negative": -1.0, "1e30": 1e30, "NaN": math.nan, "inf": math.inf, "vector": torch.ones(2)}.items()
     elif isinstance(value, str):
         yield "empty", ""
     elif isinstance(value, tuple) and value and all(isinstance(v, int) for v in value):
         yield from {"empty": (), "longer": (*value, 1), "zero": (0, *value[1:]), "negative": (-1, *value[1:]), "fraction": (1.5, *value[1:]),
-                    "huge": (HUGE, *value[1:])}.items()  # fmt: skip
+                    "1e12": (HUGE, *value[1:])}.items()  # fmt: skip
     elif isinstance(value, dict | list | tuple):
         yield "empty", type(value)()
         if isinstance(value, tuple) and isinstance(value[0], torch.Tensor):
@@ -417,16 +418,63 @@ class Worker:
 
 
 def judge(name, argument, kind, outcome):
-    """`accepted` where the argument is wrong; `right` where it makes sense after all."""
+    """`accepted` where the argument is wrong; `right` where it makes sense after all, `argued` where it does not and stays."""
     if outcome in ("accepted", "NaN out"):
-        for (names, arguments, kinds), _ in RIGHT.items():
-            if re.fullmatch(names, name) and re.fullmatch(arguments, argument) and re.fullmatch(kinds, kind):
-                return "right"
+        for verdict, rules in (("right", RIGHT), ("argued", ARGUED)):
+            for pattern in rules:
+                if all(re.fullmatch(rule, text) for rule, text in zip(pattern, (name, argument, kind), strict=True)):
+                    return verdict
     return outcome
 
 
+LAYERS = (r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|convolution|images)\.\w+\(.*\)|.*\.label_function|"
+          r"attention\.(attention|softmax_weights|positional_attention)|association\.(position_logits|self_attention)")  # fmt: skip
+MOVES = r"attention\.(patchify|unpatchify|relative_bias)|images\.permute|association\.sort_by_set"
+WEIGHTS = r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|convolution\.TorusAttention"
 # (callable, argument, kind), as regular expressions: why the call makes sense
 RIGHT = {
+    (r".*", r".*", r"number"): "a whole number will do where a float, a size or something to add is asked for",
+    (r".*", r"seed|first", r"zero|negative|1e12"): "whole numbers are names of random streams",
+    (MOVES, r".*", r"NaN|inf|1e30|integers|complex|first - 1|empty"): "moves entries, whatever they are",
+    (LAYERS, r"[a-zA-Z_]+", r"NaN|inf|1e30|(first|last) - 1|empty|rank . 1"):
+        "layers and formulas compute with what they get, in batches of any shape, as those of torch do: a look at all values would be "
+        "one more pass at every step",
+    (WEIGHTS, r".*", r"NaN|inf|1e30"): "a descent that diverges has such weights; it marks the trial and keeps the others",
+    (r"(selection|association)\..*", r"model", r"\w+: NaN"): "a diverged trial: NaN where its weights are read, the others are kept",
+    (r"(selection|association)\.fit", r"lr|lr_v|attention_lr", r"1e30"): "a descent that diverges: its trial is marked, with a warning",
+    (r".*", r".*", r"zeros"): "zero is a number, the first class, the first patch",
+    (r".*", r".*", r"vector"): "one rate for each trial",
+    (r"association\.(association|error_rate)", r"scores?", r"inf"): "inf is larger than every number, and so it ranks",
+    (r".*", r"scores?|y", r"integers"): "the same numbers",
+    (r".*", r"feature", r"integers|complex"): "taken over into the default type, as lists are; the imaginary parts are 0",
+    (r"association\.set_attention", r"label", r"floats|negative|1e12"): "labels are compared and nothing else",
+    (r"association\.error_rate", r"score", r"NaN"): "documented: NaN where a score is",
+    (r"selection\.(keep|evaluate|attention_mass).*", r"data", r"mu: NaN|x: NaN"): "a part that the function does not read",
+    (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
+    (r".*", r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|data|order|weight)",
+     r"(images: )?(first|last) - 1"): "another number of images, trials, channels, features or tokens, with which nothing else disagrees",
+    (r".*", r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|prune|"
+            r"flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|tolerance|query|content", r"zero"):
+        "0 is the smallest that makes sense: none, off, or at the start",
+    (r".*", r"alpha|kappa|gamma|rho|beta|sigma_A|M|mean|content|scale", r"zero|negative"): "any real number",
+    (r".*", r"\w+", r"1e30"): "a finite number",
+    (r"trials\.trial_generators", r"trials", r"zero"): "no trials, no generators",
+    (r"sweeps\.sweep", r"n_jobs", r"negative"): "documented: -1 is all cores, as in joblib",
+    (r"selection\.keep_honest", r"patterns", r"empty|longer|zero"): "any set of patterns",
+    (r"association\.fit", r"validation", r"empty"): "none",
+    (r".*", r"keep", r"empty|None"): "no token is dropped",
+    (r"vit", r"tokens", r"None"): "all tokens",
+    (r".*", r"bias|scale", r"None"): "documented: no bias; one-hot",
+}
+# accepted though wrong, in the same words: why it stays
+ARGUED = {
+    (r"selection\.TokenSample", r"x|mu", r"NaN|inf"):
+        "samples are cut and joined in loops; what reads the tokens refuses them there, before any work",
+    (r"convolution\.MinimumHeads", r"rank|certificate", r"zero|.*: .*"):
+        "a record of results: nothing takes it as an argument, and what proves a minimum is looked at, not computed with",
+    (r"sweeps\.sweep", r"n_jobs", r"1e12"): "joblib starts no more processes than there are cells",
+    (r"association\.logistic_gradient", r"x", r"1e30"): "an overflow of float32 on the way; x in double precision has a gradient",
+    (r"images\.Images|images\.split|real_images\.plot_images", r".*", r".*last - 1"): "",
 }  # fmt: skip
 
 
@@ -445,28 +493,59 @@ def table(names, quick=False):
 
 def counts(rows):
     """How many rows have each outcome; obscure ones of wrong shapes and values, and of other types."""
-    found = dict.fromkeys(("clear", "right", "obscure", "obscure, another type", "accepted", "NaN out", "hang", "crash"), 0)
+    found = dict.fromkeys(("clear", "right", "argued", "obscure", "obscure, another type", "accepted", "NaN out", "hang", "crash"), 0)
     for row in rows:
         other = row["outcome"] == "obscure" and row["kind"] in TYPES
         found[row["outcome"] + (", another type" if other else "")] += 1
     return found
 
 
+def shared():
+    """What all code of a process shares, by name."""
+    import matplotlib as mpl
+
+    arrays = {"torch's random numbers": torch.get_rng_state().numpy(), "numpy's random numbers": np.random.get_state()[1]}
+    return {name: array.tobytes() for name, array in arrays.items()} | {
+        "Python's random numbers": random.getstate(), "threads": torch.get_num_threads(), "default dtype": torch.get_default_dtype(),
+        "gradients": torch.is_grad_enabled(), "determinism": torch.are_deterministic_algorithms_enabled(),
+        "rcParams": dict(mpl.rcParams), "open figures": mpl.pyplot.get_fignums() if "matplotlib.pyplot" in sys.modules else [],
+        "warnings": list(warnings.filters), "working directory": os.getcwd(), "environment": dict(os.environ),
+    }  # fmt: skip
+
+
+def touched(names):
+    """(callable, what it changed of what all share) of the valid calls; what an import changes is not theirs."""
+    found = []
+    for name in names:
+        given = arguments_of(name)
+        with contextlib.redirect_stdout(None):
+            place_of(name)(**given)  # the first call imports
+            given, before = arguments_of(name), shared()
+            place_of(name)(**given)
+        found += [(name, what) for what, value in shared().items() if value != before[what]]
+    return found
+
+
 @click.command(help=__doc__)
 @click.option("--only", default="", help="callables whose name holds this text")
-@click.option("--quick", is_flag=True, help="without slow callables and other types; writes nothing")
-@click.option("--out", default=str(RESULTS), help="where the table goes")
-def main(only, quick, out):
+@click.option("--quick", is_flag=True, help="without slow callables and arguments of another type")
+@click.option("--out", help="where the table goes; results/fuzz.csv for the whole table")
+@click.option("--state", is_flag=True, help="the valid calls alone: what do they change that all code shares?")
+def main(only, quick, out, state):
     start = time.time()
     names = [name for name in CALLS if only in name and not (quick and name in SLOW)]
+    if state:
+        for name, what in touched([name for name in names if name not in NOT_RUN]):
+            print(f"{name} changes {what}")
+        return
     rows = table(names, quick)
-    if not quick and not only:
-        with open(out, "w", newline="") as file:
+    if out or not (quick or only):
+        with open(out or RESULTS, "w", newline="") as file:
             writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
     for row in rows:
-        if row["outcome"] not in ("clear", "right"):
+        if row["outcome"] not in ("clear", "right", "argued"):
             print(f"{row['outcome']:9} {row['callable']}({row['argument']}: {row['kind']})  {row['message']}")
     print(", ".join(f"{name} {number}" for name, number in counts(rows).items()), f"of {len(rows)}, {time.time() - start:.0f} s")
 
