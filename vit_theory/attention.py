@@ -195,8 +195,8 @@ def check_shapes(W_Q, W_K, W_V, W_O, b_O=None, table=None, grid=None, queries=No
     f, o = W_O.shape[1:] if W_O.ndim == 3 else (-1, -1)
     if not W_Q.is_floating_point() or any(W is not None and W.dtype != W_Q.dtype for W in (W_K, W_V, W_O, b_O, table)):
         raise ValueError(f"W_Q has dtype {W_Q.dtype}: all matrices must be of one floating point type")
-    if queries is not None and not (queries.ndim == 1 and not queries.is_floating_point() and len(queries) and queries.min() >= 0):
-        raise ValueError(f"queries has shape {tuple(queries.shape)} and {queries.dtype}: give numbers of tokens, [q], 0 or larger")
+    if queries is not None and (queries.ndim != 1 or queries.is_floating_point() or not len(queries) or queries.min() < 0):
+        raise ValueError(f"queries has shape {tuple(queries.shape)} and {queries.dtype}: numbers of tokens, [q], are needed")
     if grid is not None and queries is not None and queries.max() >= math.prod(pair(grid, "grid")):
         raise ValueError(f"queries go up to {queries.max()}: a grid of {grid} patches has {math.prod(pair(grid, 'grid'))}")
     if h < 0:

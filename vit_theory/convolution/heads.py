@@ -113,8 +113,8 @@ class MinimumHeads:
     def __post_init__(self):
         check_arguments(MinimumHeads, vars(self))
         if not 0 <= self.rank <= self.minimum <= self.offsets or self.paper < 1 or len(self.singular_values) != self.offsets:
-            raise ValueError(f"0 <= rank={self.rank} <= minimum={self.minimum} <= offsets={self.offsets}, as many singular_values, "
-                             f"and paper={self.paper} of at least 1 are needed")  # fmt: skip
+            raise ValueError(f"0 <= rank={self.rank} <= minimum={self.minimum} <= offsets={self.offsets}, as many "
+                             f"singular_values, and paper={self.paper} of at least 1 are needed")  # fmt: skip
 
 # %% ../../nbs/convolution/08_heads.ipynb #94c11d04
 def certify(
