@@ -518,7 +518,8 @@ def shared():
     arrays = {"torch's random numbers": torch.get_rng_state().numpy(), "numpy's random numbers": np.random.get_state()[1]}
     return {name: array.tobytes() for name, array in arrays.items()} | {
         "Python's random numbers": random.getstate(), "threads": torch.get_num_threads(),
-        "default dtype": torch.get_default_dtype(), "gradients": torch.is_grad_enabled(), "determinism": torch.are_deterministic_algorithms_enabled(),
+        "default dtype": torch.get_default_dtype(), "gradients": torch.is_grad_enabled(),
+        "determinism": torch.are_deterministic_algorithms_enabled(),
         "rcParams": dict(mpl.rcParams), "open figures": mpl.pyplot.get_fignums() if "matplotlib.pyplot" in sys.modules else [],
         "warnings": list(warnings.filters), "working directory": os.getcwd(), "environment": dict(os.environ),
     }  # fmt: skip

@@ -260,6 +260,7 @@ def without_sink(
     layer: ConvAttention,
 ) -> ConvAttention:
     "The construction as the paper prints it: no zero key, bias M at the wanted offset and 0 elsewhere (C, Lemma 2)."
+    check_arguments(without_sink, locals())
     literal = deepcopy(layer)
     table = offset_table(layer.offsets, layer.geometry.grid, layer.scale)
     literal.table = nn.Parameter(table.clamp(min=0).to(layer.W_O))

@@ -13,7 +13,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import number
+from ..attention import check_arguments, number
 from .blocks import live_rows
 from .construction import ConvAttention
 from .inverse import attention_to_conv, head_products, positional_weights
@@ -31,6 +31,7 @@ class GatherAttention(nn.Module):
         layer: ConvAttention,  # scores from positions only (W_Q = 0), one-hot
     ):
         super().__init__()
+        check_arguments(GatherAttention.__init__, locals())
         A, T = positional_weights(layer), head_products(layer)
         if not ((A == 0) | (A == 1)).all():
             raise ValueError(f"layer.scale={layer.scale} makes soft attention, nothing to gather: build it with scale=None")

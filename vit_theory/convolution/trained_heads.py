@@ -72,9 +72,9 @@ def fit_heads(
     content: float = 0.3,  # size of queries and keys at the start
 ) -> tuple[MultiHeadAttention, float, float]:
     "Train a layer with queries and keys to be a convolution -> (layer, relative error on new images before, after)."
+    check_arguments(fit_heads, locals())
     if conv.padding_mode != "circular" or conv.bias is not None or conv.stride != (1, 1):
         raise ValueError(f"conv={conv} must have stride 1, circular padding and no bias: the floor is that of a torus")
-    check_arguments(fit_heads, locals())
     if min(patch, heads, images) < 1 or steps < 0:
         raise ValueError(f"patch={patch}, heads={heads}, images={images} must be at least 1, steps={steps} at least 0")
     grid = pair(grid, "grid")

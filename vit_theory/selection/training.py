@@ -76,6 +76,7 @@ def evaluate(
 ) -> dict[str, Float[Tensor, "g"]]:
     "Of every trial: `error` (share of samples with y F <= 0), `hinge` (mean loss), `success` (1 where no sample is wrong)."
     _check_pair(model, data)
+    check_arguments(evaluate, locals())
     samples = _prepare(model, data.x, data.y, keep, attention)
     margin = []
     m = model.W_O.shape[1]
@@ -106,6 +107,7 @@ def attention_mass(
 ) -> Float[Tensor, "g"]:
     "Softmax mass on label-relevant keys, mean over queries and samples, between 0 and 1 (A, section 1)."
     _check_pair(model, data)
+    check_arguments(attention_mass, locals())
     if queries not in ("all", "relevant"):
         raise ValueError(f"queries={queries!r} is neither 'all' nor 'relevant'")
     relevant = data.relevant
