@@ -31,7 +31,7 @@ REFUSED = {
     "d.sample(-1)": "n=-1 must be a whole number",
     "d.sample(2.5)": "n=2.5 must be a whole number",
     "d.sample(3, generator=0)": "generator=0 is none: give torch.Generator()",
-    "d.label_function(x * float('nan'))": "x has NaN in 20 of 20 images",
+    "d.label_function(x * float('nan'))": "x has NaN or inf in 20 of 20 images",
     "d.label_function(x[None])": "x has shape (1, 20, 16, 8); these images are [n, D=16, d=8]",
     "d.label_function(x[:, :5])": "x has shape (20, 5, 8)",
     "d.label_function(x.tolist())": "is a list; give a tensor",
@@ -74,7 +74,7 @@ REFUSED = {
     "A.hinge_gradient(v, (1,), t.y)": "x=(1,) is a tuple; give a tensor",
     "A.fit(v, t.x, (1,), steps=1, batch=2, lr=1.0)": "y=(1,) is a tuple; give a tensor",
     "A.ShallowViT((1,), v.W_K, v.W_V, v.W_O, v.a)": "W_Q=(1,) is a tuple; give a tensor",
-    "A.initial_model(t.mu, sigma=None)": "sigma=None must be finite",
+    "A.initial_model(t.mu, sigma=None)": "sigma=None must be a finite number",
 }
 
 

@@ -183,7 +183,7 @@ def test_input_of_another_kind():
     """What the checks of types refuse in these tests is refused with words where there are none, as users run it."""
     calls = {
         "images has shape ()": "patchify(None, 4)",
-        "labels of shape (2,) for 4 images": "augment(torch.rand(4, 1, 8, 8), torch.tensor([1, 2]), 10, 'none', generator(0))",
+        "labels has shape (2,): [b=4]": "augment(torch.rand(4, 1, 8, 8), torch.tensor([1, 2]), 10, 'none', generator(0))",
         "mixer='Conv2d'": "to_attention(torch.nn.Conv2d(1, 1, 3))",
         "source=None": "load_images(None)",
         "source=3": "load_images(3)",

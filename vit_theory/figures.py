@@ -91,6 +91,11 @@ def subplots(
     "A new figure with `rows` by `columns` panels, in the project's style until it is drawn -> (figure, axes)."
     import matplotlib.pyplot as plt
 
+    from vit_theory.attention import check_arguments
+
+    check_arguments(subplots, locals())
+    if min(rows, columns) < 1 or min(width, height) <= 0:
+        raise ValueError(f"rows={rows}, columns={columns} must be at least 1, width={width}, height={height} above 0")
     size: dict[str, Any] = {"figsize": (width * columns, height * rows), "layout": "constrained"}
     with style():
         figure, axes = plt.subplots(rows, columns, FigureClass=styled_classes()[0], **size | options)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
+from .attention import check_arguments
 from .figures import subplots
 
 # %% ../nbs/09_real_images.ipynb #dade0034
@@ -28,6 +29,11 @@ class Images:
     images: UInt8[Tensor, "n c h w"]  # 0 to 255, channel first
     labels: Int[Tensor, "n"]  # int64, index into `classes`
     classes: tuple[str, ...]  # names
+
+    def __post_init__(self):
+        check_arguments(Images, vars(self))
+        if not isinstance(self.classes, tuple) or self.labels.min() < 0 or self.labels.max() >= len(self.classes):
+            raise ValueError(f"labels must be indices into classes={repr(self.classes)[:60]}, a tuple of names")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -213,6 +219,9 @@ def load_images(
     than there are; ImportError when the `images` extra is not installed."""
     if not isinstance(source, str | os.PathLike):
         raise ValueError(f"source={source!r} must be 'digits', a folder on this machine, or the name of a data set on the hub")
+    check_arguments(load_images, locals())
+    if not str(source) or seed < 0:
+        raise ValueError(f"source={source!r} must not be empty, seed={seed} must be 0 or larger")
     source = str(source)
     if source == "digits" and size is None and label is None:
         pixels, labels, classes = read_digits(split)
@@ -235,6 +244,9 @@ def plot_images(
     rows: int = 5,  # classes at most
 ):
     "The first images of each class, one class a row."
+    check_arguments(plot_images, locals())
+    if min(rows, columns) < 1:
+        raise ValueError(f"rows={rows}, columns={columns} must be at least 1")
     rows = min(rows, len(data.classes))
     figure, axes = subplots(rows, columns, width=0.6, height=0.6, squeeze=False)
     for k, line in enumerate(axes):

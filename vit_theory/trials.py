@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from .attention import check_arguments
+
 # %% ../nbs/04_trials.ipynb #b3b05e48
 def trial_generators(
     seed: int,  # base seed, 0 or larger
@@ -22,8 +24,9 @@ def trial_generators(
     device: str | torch.device = "cpu",  # where the generators draw
 ) -> list[torch.Generator]:
     "One random generator a trial; that of trial `i` is a function of `(seed, i)` alone."
-    if seed < 0 or first < 0:
-        raise ValueError(f"seed={seed}, first={first}: both must be 0 or larger")
+    check_arguments(trial_generators, locals())
+    if seed < 0 or first < 0 or trials < 0:
+        raise ValueError(f"seed={seed}, first={first}, trials={trials}: all must be 0 or larger")
     states = [np.random.SeedSequence([seed, first + i]).generate_state(1, np.uint64)[0] for i in range(trials)]
     return [torch.Generator(device).manual_seed(int(state >> np.uint64(1))) for state in states]
 
@@ -37,6 +40,9 @@ class Batches:
         batch: int,  # samples in a minibatch, B; B = N is full batch
         generators: list[torch.Generator],  # one a trial, see `trial_generators`
     ):
+        check_arguments(Batches.__init__, locals())
+        if not generators:
+            raise ValueError("generators=[] is empty: give one for each trial, as `trial_generators` makes them")
         if not 1 <= batch <= samples:
             raise ValueError(f"batch={batch} must lie between 1 and the number of samples, {samples}")
         self.samples, self.batch, self.generators = samples, batch, generators
@@ -96,8 +102,9 @@ def _rates(parameters: dict[str, Tensor], lr: Rate | Mapping[str, Rate], steps: 
     rates = {}
     for name, value in parameters.items():
         rate = torch.as_tensor(by_name[name], dtype=value.dtype, device=value.device)
-        if rate.shape not in {(), (trials,)} or not bool((rate >= 0).all()):
-            raise ValueError(f"lr[{name!r}]={rate} must be 0 or larger: one number or one for each of the {trials} trials")
+        if rate.shape not in {(), (trials,)} or not bool(((rate >= 0) & rate.isfinite()).all()):
+            each = f"one number or one for each of the {trials} trials"
+            raise ValueError(f"lr[{name!r}]={rate} must be 0 or larger and finite: {each}")
         rates[name] = -rate.expand(trials).reshape(trials, *[1] * (value.ndim - 1))
     return rates
 
@@ -134,6 +141,9 @@ def descend(
     every: int = 1,  # observe at every so many steps, and at the last state
 ) -> tuple[dict[str, Tensor], History]:
     "Gradient descent on all trials at once, each with its own rate and its own end -> (parameters, history)."
+    check_arguments(descend, locals())
+    if not parameters:
+        raise ValueError("parameters={} is empty: give a tensor [trial, ...] for each name")
     theta = {name: value.clone() for name, value in parameters.items()}
     rates = _rates(theta, lr, steps, every)
     alive = torch.ones(len(next(iter(theta.values()))), dtype=torch.bool, device=next(iter(theta.values())).device)
@@ -168,6 +178,7 @@ def chunks(
     budget: int = CACHE,  # bytes that should be in use at a time
 ) -> Iterator[slice]:
     "Consecutive slices of the trials whose working set stays within `budget`, at least one trial each."
+    check_arguments(chunks, locals())
     if trials < 1 or cost < 1 or budget < 1:
         raise ValueError(f"trials={trials}, cost={cost}, budget={budget}: all must be at least 1")
     size = max(1, budget // cost)

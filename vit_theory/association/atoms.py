@@ -86,8 +86,8 @@ def check_descent(patches, size, q, numbers, steps, power, nu, method, seed, dra
             raise ValueError(f"{name}={value!r} must be a finite number{', 0 or larger' if name.startswith('lr_') else ''}")
     if not 0 <= nu < math.inf:
         raise ValueError(f"nu={nu} must not be negative: the linear part would work against the power")
-    if steps < 0 or seed < 0 or draws < 1 or not prune >= 0:
-        raise ValueError(f"steps={steps}, seed={seed} and prune={prune} must be 0 or larger, draws={draws} at least 1")
+    if steps < 0 or seed < 0 or draws < 1 or not 0 <= prune < 1:
+        raise ValueError(f"steps={steps}, seed={seed}, prune={prune} must be 0 or more (prune below 1), draws={draws} at least 1")
     if method not in METHODS:
         raise ValueError(f"method={method!r}: use one of {METHODS}")
     if method == "exact":

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 # %% ../../nbs/association/01_data.ipynb #0717d0eb
-from ..attention import need_tensors, number
+from ..attention import check_arguments, need_tensors, number
 from ..figures import subplots
 
 # %% ../../nbs/association/01_data.ipynb #1a473088
@@ -45,6 +45,7 @@ def block_sets(
     block: int,  # patches along a side of a block; must divide `side`
 ) -> Int[Tensor, "L C"]:
     "The patches of the square blocks of a square grid, blocks in reading order."
+    check_arguments(block_sets, locals())
     if not 1 <= block <= side or side % block:
         raise ValueError(f"block={block} must divide side={side}")
     l = torch.arange(side) // block  # which block a row or a column falls into
@@ -62,6 +63,7 @@ def strided_sets(
     sets: int,  # L; must divide `patches`
 ) -> Int[Tensor, "L C"]:
     "Patch j belongs to set j mod L: every set is spread over the whole image."
+    check_arguments(strided_sets, locals())
     _check_sets(patches, sets)
     return torch.arange(patches).reshape(-1, sets).T.contiguous()
 
@@ -72,6 +74,7 @@ def random_sets(
     seed: int,  # which random partition
 ) -> Int[Tensor, "L C"]:
     "A division drawn uniformly at random."
+    check_arguments(random_sets, locals())
     _check_sets(patches, sets)
     order = torch.randperm(patches, generator=torch.Generator().manual_seed(seed))
     return order.reshape(sets, -1).sort(dim=1).values
@@ -166,6 +169,10 @@ class SpatialSample:
     signal: Int[Tensor, "n"]  # number of the signal set, 0..L-1
     coefficient: Int[Tensor, "n D"]  # c_j = <w*, X_j>, in {-1, 0, 1}
 
+    def __post_init__(self):
+        check_arguments(SpatialSample, vars(self))
+        _check_labels(self.y, len(self.y))
+
 # %% ../../nbs/association/01_data.ipynb #491c02b1
 def draw_coefficients(
     partition: Partition,  # the sets
@@ -234,16 +241,20 @@ def _checked_feature(feature, dim):
 
 def _check_images(x, partition, dim):
     need_tensors(x=x)
+    if not x.is_floating_point():
+        raise ValueError(f"x has dtype {x.dtype}: patches are real numbers, x.float() for instance")
     if x.ndim != 3 or x.shape[1:] != (partition.D, dim):
         raise ValueError(f"x has shape {tuple(x.shape)}; these images are [n, D={partition.D}, d={dim}]")
-    if bool(x.isnan().any()):
-        raise ValueError(f"x has NaN in {int(x.isnan().flatten(1).any(1).sum())} of {len(x)} images: leave them out")
+    if not bool(x.isfinite().all()):
+        raise ValueError(f"x has NaN or inf in {int((~x.isfinite()).flatten(1).any(1).sum())} of {len(x)} images: leave them out")
 
 
 def _check_labels(y, n):
     need_tensors(y=y)
     if y.shape != (n,):
         raise ValueError(f"y must hold one label, -1 or +1, for each of the {n} images; it has shape {tuple(y.shape)}")
+    if y.is_complex():
+        raise ValueError(f"y has dtype {y.dtype}; it must hold labels -1 or +1")
     if not bool((y.abs() == 1).all()):
         raise ValueError(f"y must hold labels -1 or +1, not {y[y.abs() != 1][0]:g}; of 0 and 1, 2 * y - 1 makes them")
 
@@ -274,9 +285,14 @@ class SpatialData:
         if not 0 <= number(self.sigma) < math.inf:
             raise ValueError(f"sigma={sigma} must be a finite number >= 0; None means 1/sqrt(dim)")
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> SpatialSample:
+    def sample(
+        self,
+        n: int,  # images
+        generator: torch.Generator | None = None,  # source of randomness; None: torch's own
+    ) -> SpatialSample:
         "Draw n independent images with their labels (B, Assumption 1)."
         _check_draw(n, generator)
+        check_arguments(SpatialData.sample, locals())
         y, signal, c = draw_coefficients(self.partition, self.q, n, generator)
         xi = draw_noise(n, self.partition.D, self.sigma, self.feature, generator)
         # X_j = c_j w* + xi_j
@@ -294,6 +310,9 @@ def plot_sample(
     count: int = 3,  # how many of its images to draw
 ):
     "Coefficients of the first images on the patch grid, the signal set named in the title (B, Figure 3) -> matplotlib Figure."
+    check_arguments(plot_sample, locals())
+    if count < 1:
+        raise ValueError(f"count={count} must be at least 1")
     count = min(count, len(sample.y))
     figure, axes = subplots(1, count, width=2.2, height=2.4, squeeze=False)
     for n, axis in enumerate(axes[0]):
@@ -302,6 +321,9 @@ def plot_sample(
     return figure
 
 # %% ../../nbs/association/01_data.ipynb #659acc99
+MOST_VALUES = 10**8  # that a law may have: its convolutions take some gigabytes
+
+
 def convolve_power(
     law: np.ndarray,  # [2m+1] probabilities of the values -m..m
     n: int,  # number of independent copies, >= 0
@@ -309,6 +331,8 @@ def convolve_power(
     "Law of the sum of n independent copies, on -nm..nm."
     from scipy.signal import convolve
 
+    if n * (len(law) - 1) > MOST_VALUES:
+        raise ValueError(f"patches: a law with {n * (len(law) - 1):,} values is too long to be exact, at most {MOST_VALUES:,}")
     out = np.ones(1)
     while n:  # binary powers: as many convolutions as n has digits
         if n & 1:
@@ -351,6 +375,7 @@ def check_sizes(
 ) -> int:
     "The number of sets L, or a ValueError: the three numbers that the exact results of this chapter start from."
     _check_q(q)
+    check_arguments(check_sizes, locals())
     if not 1 <= size <= patches or patches % size:
         raise ValueError(f"size={size} must divide patches={patches}: the sets are equal and cover all patches")
     return patches // size
@@ -408,5 +433,6 @@ class GaussianData:
     ) -> LabelledPatches:
         "Draw n images and label them by the sign of f*."
         _check_draw(n, generator)
+        check_arguments(GaussianData.sample, locals())
         x = torch.randn(n, self.partition.D, self.dim, generator=generator, dtype=torch.get_default_dtype())
         return LabelledPatches(x=x, y=self.label_function(x).sign())

@@ -19,6 +19,7 @@ from torch.nn.functional import softplus
 # %% ../../nbs/association/07_dynamics.ipynb #3d044b2c
 from .atoms import check_descent, population
 from .data import Partition
+from ..attention import check_arguments
 from .runs import legend_above
 from .scores import OURS, PLAIN
 from .symmetry import all_images, full_gradient, mixing, polynomial_output, symmetric_logits
@@ -110,6 +111,7 @@ def reduced_descent(
     prune: float = 1e-10,  # drop atoms less probable than this (pruned)
 ) -> xr.Dataset:
     "Path of population gradient descent on (A, v) from v = alpha w* and symmetric A, index 0 the start (derived here)."
+    check_arguments(reduced_descent, locals())
     numbers = {"alpha": alpha, "kappa": kappa, "gamma": gamma, "rho": rho, "lr_v": lr_v, "lr_A": lr_A, "scale": scale or 0.0}
     check_descent(patches, size, q, numbers, steps, power, nu, method, seed, draws, prune)
     counts, weight, lost = population(patches, size, q, method, seed, draws, prune)

@@ -15,6 +15,7 @@ import torch
 import xarray as xr
 
 # %% ../../nbs/association/05_linear.ipynb #75798c10
+from ..attention import check_arguments
 from .data import ErrorRates, Partition, check_sizes, draw_coefficients, error_rates, label_error, mark_law
 from .model import error_rate
 from .scores import OURS
@@ -102,6 +103,7 @@ def regression_error(
     for name, value, least in (("train", train, 2), ("test", test, 1), ("seed", seed, 0)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name}={value!r} must be a whole number, at least {least}")
+    check_arguments(regression_error, locals())
     generator = torch.Generator().manual_seed(seed)
     y, _, c = draw_coefficients(Partition.strided(patches, sets), q, train + test, generator)
     rule = LogisticRegression().fit(c[:train].numpy(), y[:train].numpy())

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 # %% ../../nbs/association/12_million_patches.ipynb #dbf41e8c
-from ..attention import number
+from ..attention import check_arguments, number
 from .dynamics import reduced_descent
 from .learning import CLOSED, KEPT_DROP, PATH, SAMPLE_SHARE, plot_population, population_run, progress_made
 from .runs import MEDIUM, learn, legend_above, seeded
@@ -31,6 +31,7 @@ def scaled_rates(
     "Start and rates with which `reduced_descent(D, 4, 10 / D, **scaled_rates(D), ...)` learns at every size (derived here)."
     if not isinstance(patches, Integral) or patches < 4 or not 0 < number(rate) < float("inf"):
         raise ValueError(f"patches={patches!r} must be a whole number of sets of 4, rate={rate!r} a positive number")
+    check_arguments(scaled_rates, locals())
     growth = patches / 64
     # alpha ~ D^(-1/3), eta_v ~ D^(-2/3), eta_A ~ D^2
     return {"alpha": 0.06 * growth ** (-1 / 3), "kappa": 1.5, "lr_v": 1e-3 * growth ** (-2 / 3), "lr_A": rate * growth**2}

@@ -6,7 +6,9 @@
 __all__ = ['self_attention', 'position_logits', 'activation', 'PatchAttention', 'error_rate', 'set_attention']
 
 # %% ../../nbs/association/02_model.ipynb #e915e371
+import math
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from einops import einsum
@@ -15,7 +17,7 @@ from torch import Tensor
 
 # %% ../../nbs/association/02_model.ipynb #dd3cca59
 from .data import _check_labels
-from ..attention import attention, need_tensors, number, positional_attention
+from ..attention import attention, check_arguments, need_tensors, number, positional_attention
 
 # %% ../../nbs/association/02_model.ipynb #d1bf4f99
 def self_attention(
@@ -26,6 +28,7 @@ def self_attention(
     W_V: Float[Tensor, "d f"],  # value matrix
 ) -> Float[Tensor, "n D f"]:
     "Single-head self-attention on patches plus positional encodings (B, Definition 3.1)."
+    check_arguments(self_attention, locals())
     q, k, v = (einsum(x + P, W, "n D d, d e -> n D e") for W in (W_Q, W_K, W_V))
     # S = softmax(Q K^T / sqrt(e)), output S V
     return attention(q, k, v)
@@ -37,6 +40,7 @@ def position_logits(
     W_K: Float[Tensor, "p e"],  # key matrix
 ) -> Float[Tensor, "D D"]:
     "The attention matrix of positional attention, before division by sqrt(e) and softmax (B, Definition 3.2)."
+    check_arguments(position_logits, locals())
     # A = Q K^T,  Q = P W_Q,  K = P W_K
     return einsum(P @ W_Q, P @ W_K, "i e, j e -> i j")
 
@@ -62,19 +66,24 @@ class PatchAttention:
 
     def __post_init__(self):
         need_tensors(A=self.A, v=self.v)
-        if self.power % 2 == 0 or self.power < 3:
+        if not isinstance(self.power, Integral) or self.power % 2 == 0 or self.power < 3:
             raise ValueError(f"power={self.power} must be odd and at least 3: an even activation gives y and -y the same score")
-        if self.A.ndim != 2 or self.A.shape[0] != self.A.shape[1] or self.v.ndim != 1:
+        if self.A.ndim != 2 or self.A.shape[0] != self.A.shape[1] or self.v.ndim != 1 or not len(self.v):
             raise ValueError(f"A {tuple(self.A.shape)} must be [D, D], v {tuple(self.v.shape)} must be [d]")
-        if not number(self.nu) >= 0:
-            raise ValueError(f"nu={self.nu} must not be negative: the linear part would work against the power")
+        if not self.A.is_floating_point() or self.A.dtype != self.v.dtype:
+            raise ValueError(f"A has dtype {self.A.dtype}, v {self.v.dtype}: both must be of one floating point type")
+        if not 0 <= number(self.nu) < math.inf:
+            raise ValueError(f"nu={self.nu} must be finite and not negative: the linear part would work against the power")
         self.scale = float(len(self.A)) if self.scale is None else self.scale
+        if not math.isfinite(number(self.scale)):
+            raise ValueError(f"scale={self.scale} must be a finite number; None means D")
 
     def outputs(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n D"]:
         "What each patch says, O_i = scale sum_j S_ij <v, X_j>."
         need_tensors(x=x)
-        if x.shape[-2:] != (len(self.A), len(self.v)):
-            raise ValueError(f"x has shape {tuple(x.shape)}; this model takes [n, D={len(self.A)}, d={len(self.v)}]")
+        if x.ndim != 3 or x.shape[1:] != (len(self.A), len(self.v)) or x.dtype != self.A.dtype:
+            size = f"[n, D={len(self.A)}, d={len(self.v)}]"
+            raise ValueError(f"x has shape {tuple(x.shape)}, {x.dtype}; this model takes {size}, {self.A.dtype}")
         # O_i = scale sum_j S_ij <v, X_j>,  S = softmax(A)
         return (x @ self.v) @ self.A.softmax(-1).T * self.scale  # type: ignore[operator]  # None became D above
 
@@ -87,13 +96,15 @@ def error_rate(
     score: Float[Tensor, "n"],  # F(X), or any score whose sign predicts y
     y: Float[Tensor, "n"],  # labels, -1 or +1
 ) -> float:
-    "Share of images whose score has the wrong sign, a score of exactly 0 counted half."
+    "Share of images whose score has the wrong sign, a score of exactly 0 counted half; NaN where a score is NaN."
     need_tensors(score=score)
     if score.ndim != 1 or not len(score):
         raise ValueError(f"score has shape {tuple(score.shape)}; give one number for each image, [n], for instance score[:, 0]")
     _check_labels(y, len(score))
-    # P(y F < 0) + P(y F = 0)/2
-    return float((0.5 - 0.5 * (score * y).sign().double()).mean())
+    if score.is_complex():
+        raise ValueError(f"score has dtype {score.dtype}; give real numbers")
+    # P(y F < 0) + P(y F = 0)/2; torch takes the sign of NaN for 0
+    return float((0.5 - 0.5 * (score * y).sign().double()).where(~score.isnan(), torch.nan).mean())
 
 # %% ../../nbs/association/02_model.ipynb #165d7a99
 def set_attention(
@@ -102,4 +113,7 @@ def set_attention(
 ) -> Float[Tensor, "D D"]:
     "The logits that spell the partition out: beta within a set, 0 between sets."
     need_tensors(label=label)
+    check_arguments(set_attention, locals())
+    if label.ndim != 1 or not len(label):
+        raise ValueError(f"label has shape {tuple(label.shape)}; it must hold the set of each patch, [D]")
     return beta * (label[:, None] == label[None, :]).to(torch.get_default_dtype())

@@ -16,6 +16,7 @@ from torch import Tensor
 
 # %% ../../nbs/association/13_not_associating.ipynb #676d62a2
 from .data import Partition, SpatialData, _check_partition, label_error
+from ..attention import check_arguments
 from .learning import SAMPLE_SHARE
 from .runs import draw_band, make_partition
 from .linear import linear_error
@@ -37,6 +38,7 @@ def shift_attention(
 ) -> Float[Tensor, "D D"]:
     "Logits with which every patch attends the next set: a witness of Theorem 3.2. ValueError for a single set."
     _check_partition(partition)
+    check_arguments(shift_attention, locals())
     if partition.L < 2:
         raise ValueError(f"partition has L={partition.L} set: a patch can only attend the next set when there are two or more")
     # A_ij = beta 1{l(j) = l(i) + 1 mod L}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 # %% ../../nbs/association/03_scores.ipynb #774b3617
 from .data import Partition, _check_partition
-from ..attention import need_tensors
+from ..attention import check_arguments, need_tensors
 from ..claims import Quantity
 from ..figures import subplots
 
@@ -56,8 +56,8 @@ def association(
     _check_partition(partition)
     scores = torch.as_tensor(torch.nan if scores is None else scores)
     D = partition.D
-    if tuple(scores.shape) != (D, D) or scores.isnan().any():
-        raise ValueError(f"scores {tuple(scores.shape)} must be a [{D}, {D}] matrix without NaN, one row and one column a patch")
+    if tuple(scores.shape) != (D, D) or scores.is_complex() or scores.isnan().any():
+        raise ValueError(f"scores {tuple(scores.shape)} must be a real [{D}, {D}] matrix without NaN, a row and a column a patch")
     others, outsiders = _rows(scores, partition)
     members = torch.cat([scores.diagonal()[:, None], others], 1)
     gap = members.amin(1) - outsiders.amax(1) if outsiders.numel() else torch.full((D,), math.inf)
@@ -88,6 +88,9 @@ def set_mass(
 ) -> Float[Tensor, "D L"]:
     "Attention of each patch on each set, rows sum to 1."
     _check_matrix("A", A, partition)
+    check_arguments(set_mass, locals())
+    if not bool((A < math.inf).all()):
+        raise ValueError("A has NaN or +inf, of which softmax makes no weights; -inf is a patch that is not attended")
     # mass_il = sum_{j in S_l} softmax(A)_ij
     return A.softmax(-1)[:, partition.sets].sum(-1)
 

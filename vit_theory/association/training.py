@@ -19,7 +19,7 @@ from torch.nn.functional import logsigmoid
 # %% ../../nbs/association/04_training.ipynb #48cadca0
 from .data import _check_labels
 from .model import PatchAttention
-from ..attention import need_tensors, number
+from ..attention import check_arguments, need_finite, need_tensors, number
 from ..trials import History, descend
 
 # %% ../../nbs/association/04_training.ipynb #7860ddcd
@@ -52,6 +52,9 @@ def _check_samples(model, x, y):
     need_tensors(x=x)
     if x.ndim != 3 or x.shape[1:] != (len(model.A), len(model.v)):
         raise ValueError(f"x has shape {tuple(x.shape)}; this model takes [n, D={len(model.A)}, d={len(model.v)}]")
+    if x.dtype != model.A.dtype:
+        raise ValueError(f"x has dtype {x.dtype}, the model {model.A.dtype}: give x.to(model.A)")
+    need_finite(x=x)
     _check_labels(y, len(x))
 
 
@@ -73,7 +76,10 @@ def idealized(
     **options,  # power, nu and scale of `PatchAttention`
 ) -> PatchAttention:
     "The start of idealized training: v on the feature, each patch leans towards itself (B, Theorem 4.1)."
-    need_tensors(feature=feature)
+    check_arguments(idealized, locals())
+    if patches < 1:
+        raise ValueError(f"patches={patches} must be at least 1")
+    need_finite(feature=feature)
     return PatchAttention(sigma_A * torch.eye(patches, dtype=feature.dtype), alpha * feature, **options)
 
 # %% ../../nbs/association/04_training.ipynb #fb641250
@@ -95,6 +101,7 @@ def realistic(
     for name, deviation in (("omega", omega), ("noise", noise)):
         if not 0 <= number(deviation) < float("inf"):
             raise ValueError(f"{name}={deviation} must be a finite number >= 0: it is a standard deviation")
+    check_arguments(realistic, locals())
     v = omega * torch.randn(dim, generator=generator)
     A = sigma_A * torch.eye(patches) + noise * torch.randn(patches, patches, generator=generator)
     return PatchAttention(A, v, power, nu)
@@ -146,6 +153,11 @@ def fit(
 ) -> tuple[PatchAttention, History]:
     "Full-batch gradient descent on the logistic loss -> (model, history); warns with the step if numbers stop being finite."
     _check_training(model, x, y, lr_v, lr_A)
+    check_arguments(fit, locals())
+    if validation:
+        _check_samples(model, *validation)
+    if patience < 1:
+        raise ValueError(f"patience={patience} must be at least 1 validation")
     features, watch = _features_first(x), _Watch(model, observe, validation, patience)
 
     def gradient(theta, step):

@@ -11,7 +11,7 @@ import torch
 from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from ..attention import pair
+from ..attention import check_arguments, need_finite, pair
 from ..figures import subplots
 
 # %% ../../nbs/convolution/02_blocks.ipynb #3e898dc8
@@ -82,7 +82,7 @@ def dense_kernel(
     groups: int = 1,
 ) -> Float[Tensor, "o c u v"]:
     "The kernel with the zeros between its groups written out: c = groups * i."
-    if weight.shape[0] % groups:
+    if groups < 1 or weight.shape[0] % groups:
         raise ValueError(f"groups={groups} does not divide the {weight.shape[0]} output channels of the weight")
     o, i = weight.shape[0] // groups, weight.shape[1]
     dense = weight.new_zeros(groups * o, groups * i, *weight.shape[2:])
@@ -103,10 +103,10 @@ def transfer_blocks(
 
     ValueError for a weight that is not four-dimensional or not finite, and for a stride that does not fit the patch.
     C, eq. 13 and the remark after eq. 15, for every stride, dilation, padding and kernel."""
+    check_arguments(transfer_blocks, locals())
     if weight.ndim != 4:
         raise ValueError(f"weight has shape {tuple(weight.shape)}; expected four dimensions [o, i, rows, columns]")
-    if not torch.isfinite(weight).all():
-        raise ValueError(f"weight has {int((~torch.isfinite(weight)).sum())} values that are not finite; mend them first")
+    need_finite(weight=weight)
     (D_y, tap_y), (D_x, tap_x) = tap_tables(tuple(weight.shape[2:]), patch, stride, padding, dilation)
     # one more tap, of weight zero, for pixels that do not meet
     W = nn.functional.pad(dense_kernel(weight, groups), (0, 1, 0, 1))

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..attention import MultiHeadAttention, pair, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, need_finite, pair, patchify, unpatchify
 from .blocks import conv_padding, live_rows, output_patch, transfer_blocks
 
 # %% ../../nbs/convolution/03_construction.ipynb #e52a4dfd
@@ -112,6 +112,10 @@ def check_geometry(
 ):
     "ValueError unless one attention layer can compute the convolution on these patches."
     g, size, padding = geometry, geometry.image_size, geometry.padding
+    for name in ("image_size", "patch", "kernel", "stride", "dilation"):
+        pair(getattr(g, name), name)
+    for sides in (padding[:2], padding[2:]):
+        pair(sides, "padding", least=0)
     if size[0] % g.patch[0] or size[1] % g.patch[1]:
         raise ValueError(f"patch={g.patch} does not divide image_size={size}: crop or pad the image to a multiple of the patch")
     rows, columns = output_size(g)
@@ -142,9 +146,9 @@ def check_weights(
         raise ValueError(f"groups={groups} does not divide the {weight.shape[0]} output channels of weight")
     if bias is not None and tuple(bias.shape) != weight.shape[:1]:
         raise ValueError(f"bias has shape {tuple(bias.shape)}: [{weight.shape[0]}] is needed, a number for each output channel")
-    for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and not value.isfinite().all():
-            raise ValueError(f"{name} has {int((~value.isfinite()).sum())} values that are not finite: mend them first")
+    if bias is not None and bias.dtype != weight.dtype:
+        raise ValueError(f"bias has dtype {bias.dtype}, weight {weight.dtype}: they must be of one type")
+    need_finite(weight=weight, bias=bias)
 
 # %% ../../nbs/convolution/03_construction.ipynb #6c9815bc
 def logit_gap(
@@ -181,6 +185,10 @@ class ConvAttention(MultiHeadAttention):
         groups: int = 1,
         scale: float | int | None = None,  # logit gap M; None: one-hot attention
     ):
+        check_arguments(ConvAttention.__init__, locals())
+        need_finite(weight=weight, bias=bias)
+        if tuple(weight.shape[2:]) != geometry.kernel:
+            raise ValueError(f"weight has shape {tuple(weight.shape)}: the kernel of geometry is {geometry.kernel}")
         g, M = geometry, logit_gap(scale, weight.dtype)
         offsets, T = transfer_blocks(weight, g.patch, g.stride, g.padding[::2], g.dilation, groups)
         h, d, _ = T.shape
@@ -197,6 +205,7 @@ class ConvAttention(MultiHeadAttention):
         images: Float[Tensor, "b c h w"],
     ) -> Float[Tensor, "b o y x"]:
         "The layer on images: cut into patches, attend, put together, and keep what the convolution would return."
+        check_arguments(ConvAttention.convolve, locals())
         tokens, (rows, columns) = self(patchify(images, self.geometry.patch)), output_size(self.geometry)
         channels = tokens.shape[-1] // math.prod(self.patch_out)
         return unpatchify(tokens, self.patch_out, self.grid_out, channels)[:, :, :rows, :columns]
@@ -251,6 +260,7 @@ def without_sink(
     layer: ConvAttention,
 ) -> ConvAttention:
     "The construction as the paper prints it: no zero key, bias M at the wanted offset and 0 elsewhere (C, Lemma 2)."
+    check_arguments(without_sink, locals())
     literal = deepcopy(layer)
     table = offset_table(layer.offsets, layer.geometry.grid, layer.scale)
     literal.table = nn.Parameter(table.clamp(min=0).to(layer.W_O))
@@ -263,7 +273,8 @@ def narrow_heads(
     width: int,  # features of a head
 ) -> MultiHeadAttention:
     "The same function with heads of that width, each carrying some of the entries that its offset reads (C, A.2)."
-    if isinstance(width, bool) or not isinstance(width, int) or width < 1:
+    check_arguments(narrow_heads, locals())
+    if width < 1:
         raise ValueError(f"width={width!r} must be an integer of at least 1")
     assert layer.table is not None
     T, table = layer.W_O.detach(), layer.table.detach()

@@ -15,7 +15,7 @@ import xarray as xr
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import patchify
+from ..attention import check_arguments, need_finite, patchify
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
 from .blocks import transfer_blocks
 from .construction import check_weights, conv_to_attention, offset_table
@@ -29,6 +29,7 @@ def astray(
     keys: int,  # N
 ) -> float:
     "Weight that softmax gives to the keys that are not wanted: (N-1) / (e^M + N-1), without overflow (C, Lemma 2)."
+    check_arguments(astray, locals())
     if keys < 1:
         raise ValueError(f"keys={keys} must be at least 1")
     return (keys - 1) * math.exp(-M) / (1 + (keys - 1) * math.exp(-M))
@@ -41,6 +42,10 @@ def error_bound(
     spread: float = 1.0,  # max x - min x
 ) -> float:
     "Largest possible error of an output pixel on a torus, over all images with that spread (derived here)."
+    check_arguments(error_bound, locals())
+    need_finite(blocks=blocks)
+    if spread < 0:
+        raise ValueError(f"spread={spread} must not be negative: it is max x - min x")
     return astray(M, keys) * spread * blocks.abs().sum((0, 1)).max().item()
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #7bf6272f
@@ -49,6 +54,9 @@ def astray_with_sink(
     keys: int,  # N
 ) -> tuple[float, float]:
     "Worst change per unit of max |x| with the zero sink: (of a query that has its target, of one that has none)."
+    check_arguments(astray_with_sink, locals())
+    if keys < 1:
+        raise ValueError(f"keys={keys} must be at least 1")
     a = math.exp(-M)
     # (1 + 2 (N-1) e^-M) / (e^M + 1 + (N-1) e^-M)  and  N e^-M / (1 + N e^-M)
     return a * (1 + 2 * (keys - 1) * a) / (1 + a + (keys - 1) * a * a), keys * a / (1 + keys * a)
@@ -86,8 +94,10 @@ def extra_head(
     keys: int,  # N: patches of the torus
 ) -> Float[Tensor, "h d o"]:
     "Output matrices of Theorem B: those of the offsets, then that of the extra head with constant logits."
-    if not (M > 0 and math.isfinite(M)):
-        raise ValueError(f"M={M} must be positive and finite")
+    check_arguments(extra_head, locals())
+    need_finite(blocks=blocks)
+    if not 0 < M < 700 or keys < 1:
+        raise ValueError(f"M={M} must be positive and finite, below 700, where e^M overflows; keys={keys} at least 1")
     # W_h = T_h (e^M + N-1) / (e^M - 1),  W_extra = - sum_h T_h  N / (e^M - 1)
     gain = keys / math.expm1(M)
     return torch.cat([blocks * (1 + gain), -gain * blocks.sum(0, keepdim=True)])
@@ -101,7 +111,10 @@ def soft_attention(
     extra: bool = True,  # with the extra head; without it the error is that of Lemma 2
 ) -> TorusAttention:
     "The convolution as attention with logits M and 0 and one extra head: exact at every M > 0 (Theorem B)."
+    check_arguments(soft_attention, locals())
     check_weights(conv.weight, conv.bias, conv.groups, conv.padding_mode)
+    if not 0 < scale < 700:
+        raise ValueError(f"scale={scale} must be positive and finite, below 700, where e^M overflows")
     geometry = conv_geometry(conv, image_size, patch)
     offsets, T = transfer_blocks(conv.weight.detach(), patch, conv.stride, geometry.padding[::2], conv.dilation, conv.groups)
     torus = torus_size(offsets, geometry)

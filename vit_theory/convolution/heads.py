@@ -15,7 +15,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..attention import MultiHeadAttention, pair, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, pair, patchify, unpatchify
 from .blocks import conv_padding, dense_kernel, paper_heads, tap_tables, transfer_blocks
 from .construction import Geometry, check_weights, output_size, queries
 
@@ -110,6 +110,12 @@ class MinimumHeads:
     singular_values: tuple[float, ...]  # of T, one for each offset, descending
     certificate: Certificate
 
+    def __post_init__(self):
+        check_arguments(MinimumHeads, vars(self))
+        if not 0 <= self.rank <= self.minimum <= self.offsets or self.paper < 1 or len(self.singular_values) != self.offsets:
+            raise ValueError(f"0 <= rank={self.rank} <= minimum={self.minimum} <= offsets={self.offsets}, as many "
+                             f"singular_values, and paper={self.paper} of at least 1 are needed")  # fmt: skip
+
 # %% ../../nbs/convolution/08_heads.ipynb #94c11d04
 def certify(
     offsets: list[tuple[int, int]],
@@ -142,6 +148,9 @@ def minimum_heads(
     ValueError for a convolution that attention cannot do. Derived here; beside it the paper's count (C, Thm 1, 5, 6)."""
     if not isinstance(conv, nn.Conv2d):
         raise ValueError(f"conv={type(conv).__name__} is not a torch.nn.Conv2d")
+    check_arguments(minimum_heads, locals())
+    if rtol is not None and not 0 <= rtol < 1:
+        raise ValueError(f"rtol={rtol} must be at least 0 and below 1; None is the rounding unit")
     check_weights(conv.weight, conv.bias, conv.groups, conv.padding_mode)
     top, _, left, _ = conv_padding(conv)
     settings = patch, conv.stride, (top, left), conv.dilation, conv.groups
@@ -184,6 +193,10 @@ class TorusAttention(nn.Module):
         torus: tuple[int, int],  # patches of image and ring, (rows, columns)
     ):
         super().__init__()
+        check_arguments(TorusAttention.__init__, locals())
+        torus = pair(torus, "torus")
+        if bias is not None and len(bias) * math.prod(geometry.patch_out) != W.shape[2]:
+            raise ValueError(f"bias has shape {tuple(bias.shape)}: a token of W has {W.shape[2]} outputs on {geometry.patch_out}")
         I = torch.eye(W.shape[1], dtype=W.dtype, device=W.device).expand(len(W), -1, -1)
         b_O = None if bias is None else bias.repeat(math.prod(geometry.patch_out))
         self.geometry, self.torus, self.heads = geometry, torus, len(W)
@@ -195,6 +208,8 @@ class TorusAttention(nn.Module):
     ) -> Float[Tensor, "b q o"]:  # tokens of the convolution
         "Surround with zeros, attend, keep the patches that ask."
         (gh, gw), (rows, columns) = self.geometry.grid, self.torus
+        if x.ndim != 3 or x.shape[1] != gh * gw:
+            raise ValueError(f"x has shape {tuple(x.shape)}: [b, {gh * gw} tokens, d] is needed")
         x = F.pad(rearrange(x, "b (y x) d -> b y x d", y=gh), (0, 0, 0, columns - gw, 0, rows - gh))
         y = rearrange(self.attend(rearrange(x, "b y x d -> b (y x) d")), "b (y x) o -> b y x o", y=rows)
         return rearrange(y[:, :gh, :gw], "b y x o -> b (y x) o")[:, queries(self.geometry)]
@@ -218,6 +233,7 @@ def minimal_attention(
     patch: int | tuple[int, ...],  # P
 ) -> TorusAttention:
     "The convolution as an attention layer with the least number of heads; ValueError where there is none (Theorem A)."
+    check_arguments(minimal_attention, locals())
     found, geometry = minimum_heads(conv, patch), conv_geometry(conv, image_size, patch)
     offsets, T = transfer_blocks(conv.weight.detach(), patch, conv.stride, geometry.padding[::2], conv.dilation, conv.groups)
     # W = A^+ T

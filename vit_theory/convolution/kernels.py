@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..attention import pair
+from ..attention import check_arguments, pair
 from ..figures import subplots
 from ..real_images import Images, load_images
 
@@ -46,6 +46,9 @@ def known_conv(
     "A convolution that applies a kernel people know to every channel; ValueError for a name that is none."
     if name not in KERNELS:
         raise ValueError(f"name={name!r} is none of the kernels {', '.join(map(repr, KERNELS))}")
+    check_arguments(known_conv, locals())
+    if channels < 1:
+        raise ValueError(f"channels={channels} must be at least 1")
     conv = empty_conv(channels, channels, 3, bias=False, dtype=dtype, **{"padding": 1, **options})
     with torch.no_grad():
         conv.weight.copy_(torch.eye(channels, dtype=dtype)[:, :, None, None] * torch.tensor(KERNELS[name], dtype=dtype))
@@ -61,6 +64,9 @@ def random_conv(
     **options,  # of nn.Conv2d
 ) -> nn.Conv2d:
     "A convolution with independent standard normal weights and biases."
+    check_arguments(random_conv, locals())
+    if channels < 1 or channels_out < 1:
+        raise ValueError(f"channels={channels}, channels_out={channels_out} must be at least 1")
     conv = empty_conv(channels, channels_out, pair(kernel, "kernel"), dtype=dtype, **options)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

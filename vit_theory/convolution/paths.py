@@ -13,6 +13,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..attention import check_arguments, number
 from .blocks import live_rows
 from .construction import ConvAttention
 from .inverse import attention_to_conv, head_products, positional_weights
@@ -30,12 +31,14 @@ class GatherAttention(nn.Module):
         layer: ConvAttention,  # scores from positions only (W_Q = 0), one-hot
     ):
         super().__init__()
+        check_arguments(GatherAttention.__init__, locals())
         A, T = positional_weights(layer), head_products(layer)
         if not ((A == 0) | (A == 1)).all():
             raise ValueError(f"layer.scale={layer.scale} makes soft attention, nothing to gather: build it with scale=None")
         if layer.W_Q.any():
             raise ValueError("layer.W_Q is not zero: where the heads look depends on the image, nothing to gather beforehand")
         n, d = A.shape[2], T.shape[1]
+        self.entries = n * d  # of an image
         head, row = live_rows(T).nonzero().unbind(1)
         key = torch.where(A.sum(-1) > 0, A.argmax(-1), n)[head]  # [live row, query]; n: the sink
         # entry r of token k stands at k d + r; one zero behind all tokens is the sink's value
@@ -48,6 +51,8 @@ class GatherAttention(nn.Module):
         x: Float[Tensor, "b n d"],  # tokens
     ) -> Float[Tensor, "b q o"]:
         "The layer's output tokens."
+        if x.ndim != 3 or math.prod(x.shape[1:]) != self.entries or x.dtype != self.weight.dtype:
+            raise ValueError(f"x has shape {tuple(x.shape)} and {x.dtype}: [b, n, d] as the layer takes it is needed")
         entries = nn.functional.pad(x.flatten(1), (0, 1))
         gathered = entries.index_select(1, self.index.flatten()).reshape(len(x), *self.index.shape)
         return nn.functional.linear(gathered, self.weight.T, self.bias)
@@ -58,8 +63,8 @@ def fold(
     tolerance: float = 1e-5,  # largest relative distance to a convolution that is taken for rounding
 ) -> nn.Conv2d:
     "The convolution that a layer computes; ValueError with the distance where it computes none."
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance={tolerance} must be a number of at least 0")
+    if not 0 <= number(tolerance) < 1:
+        raise ValueError(f"tolerance={tolerance} must be from 0 to below 1, the distance of what is no convolution at all")
     conv, distance = attention_to_conv(layer)
     if distance > tolerance:
         raise ValueError(f"layer is at relative distance {distance:.2g} from the nearest convolution: use the plain path")

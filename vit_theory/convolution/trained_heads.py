@@ -12,7 +12,7 @@ from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import MultiHeadAttention, patchify
+from ..attention import MultiHeadAttention, check_arguments, pair, patchify
 from ..claims import Broken, Claim, Judgement, Quantity, Run
 from .blocks import conv_padding
 from .heads import best_patterns, compressed_blocks, head_floor, log_patterns
@@ -72,8 +72,12 @@ def fit_heads(
     content: float = 0.3,  # size of queries and keys at the start
 ) -> tuple[MultiHeadAttention, float, float]:
     "Train a layer with queries and keys to be a convolution -> (layer, relative error on new images before, after)."
+    check_arguments(fit_heads, locals())
     if conv.padding_mode != "circular" or conv.bias is not None or conv.stride != (1, 1):
         raise ValueError(f"conv={conv} must have stride 1, circular padding and no bias: the floor is that of a torus")
+    if min(patch, heads, images) < 1 or steps < 0:
+        raise ValueError(f"patch={patch}, heads={heads}, images={images} must be at least 1, steps={steps} at least 0")
+    grid = pair(grid, "grid")
     generator = torch.Generator().manual_seed(seed)
     size = (images + 256, conv.in_channels, patch * grid[0], patch * grid[1])
     noise = torch.randn(size, generator=generator, dtype=torch.float64)

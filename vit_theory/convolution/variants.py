@@ -15,6 +15,7 @@ import xarray as xr
 from torch import nn
 
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
+from ..attention import check_arguments
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention
 from vit_theory.convolution.exactness import (
@@ -47,6 +48,7 @@ def stride_layer(
     patch: int,  # P
 ) -> tuple[ConvAttention, int]:
     "The layer for any stride, and the step at which its outputs are to be read: 1 where the layer computes nothing else."
+    check_arguments(stride_layer, locals())
     s, g = conv.stride[0], math.gcd(conv.stride[0], patch)
     if g in (s, patch):
         return conv_to_attention(conv, image_size, patch), 1

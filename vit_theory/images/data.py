@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..attention import pair, patchify, unpatchify
+from ..attention import check_arguments, pair, patchify, unpatchify
 from ..real_images import Images, load_images
 
 # %% ../../nbs/images/01_data.ipynb #6a8b6241
@@ -31,6 +32,8 @@ def generator(
     *key: int,  # whole numbers, such as (seed, epoch, step)
 ) -> torch.Generator:
     "A random generator that is a function of its key alone; different keys, different numbers."
+    if any(not isinstance(part, Integral) or part < 0 for part in key):
+        raise ValueError(f"key={key}, of which a seed is part, must be whole numbers, 0 or larger")
     # the length keeps (1,) and (1, 0) apart
     state = np.random.SeedSequence([len(key), *key]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> np.uint64(1)))
@@ -53,6 +56,7 @@ def seeded(
     seed: int,  # what the block draws is a function of this alone
 ):
     "PyTorch's own CPU generator, set to `seed` inside the block and put back afterwards."
+    check_arguments(seeded, locals())
     with _turns.lock, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
@@ -64,6 +68,7 @@ def split(
     seed: int = 0,  # of the choice
 ) -> tuple[Images, Images]:
     "Training and validation images, the same share of each class; ValueError when a class is too small to be in both."
+    check_arguments(split, locals())
     if not 0 < share < 1:
         raise ValueError(f"share={share} must lie between 0 and 1, for instance 0.1")
     aside = torch.zeros(len(data.labels), dtype=torch.bool)
@@ -92,6 +97,7 @@ class Recipe:
     smoothing: float | int = 0.0  # share of the label that is spread over all classes
 
     def __post_init__(self):
+        check_arguments(Recipe, vars(self))
         for name in ("flip", "crop", "erasing", "smoothing"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must lie between 0 and 1")
@@ -213,8 +219,13 @@ def augment(
 ) -> tuple[Float[Tensor, "b c h w"], Float[Tensor, "b classes"]]:  # images 0..1, probabilities of the classes
     "A batch varied by a recipe, with soft labels; ValueError for a recipe that is not there, and labels that do not fit."
     recipe = find_recipe(recipe)
-    if labels.shape != (len(images),):
-        raise ValueError(f"labels of shape {tuple(labels.shape)} for {len(images)} images: one each is needed")
+    check_arguments(augment, locals())
+    if images.dtype != torch.uint8 and not images.is_floating_point():
+        raise ValueError(f"images has dtype {images.dtype}: give uint8 from 0 to 255, or floats from 0 to 1")
+    if images.is_floating_point() and images.device.type == "cpu" and not bool(((images >= 0) & (images <= 1)).all()):
+        raise ValueError(f"images from {images.min():g} to {images.max():g}: floats must lie between 0 and 1")
+    if labels.device.type == "cpu" and not (0 <= labels.min() and labels.max() < classes):
+        raise ValueError(f"labels from {labels.min()} to {labels.max()} must lie between 0 and classes={classes}, less one")
     x = vary(images / 255 if images.dtype == torch.uint8 else images, recipe, g)
     y = F.one_hot(labels, classes).to(x.dtype)
     kinds = [(f, a) for f, a in ((mixup, recipe.mixup), (cutmix, recipe.cutmix)) if a]
@@ -231,6 +242,7 @@ def permute(
     order: Int[Tensor, "n"],  # piece number i of the result is piece order[i] of the image
 ) -> Shaped[Tensor, "b c h w"]:
     "The same shuffle of the patches of every image; ValueError where `order` is none."
+    check_arguments(permute, locals())
     ph, pw = pair(patch, "patch")
     tokens = patchify(images, (ph, pw))
     if not torch.equal(order.sort().values.cpu(), torch.arange(tokens.shape[1])):
@@ -250,7 +262,9 @@ class Canvas:
     seed: int = 0  # of the places
 
     def __post_init__(self):
-        m, n = math.prod(self.picture), math.prod(self.canvas)
+        check_arguments(Canvas, vars(self))
+        pair(self.patch, "patch"), generator(self.seed)
+        m, n = math.prod(pair(self.picture, "picture")), math.prod(pair(self.canvas, "canvas"))
         if not 0 < m < n:
             raise ValueError(f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}: the canvas must be larger")
         if self.filling not in ("others", "noise"):
@@ -287,6 +301,7 @@ def scatter(
     g: torch.Generator,  # source of chance
 ) -> UInt8[Tensor, "b c H W"]:
     "Pictures on canvases among fresh distractors; ValueError for pictures of another size, or one alone."
+    check_arguments(scatter, locals())
     size = tuple(canvas.patch * side for side in canvas.picture)
     if tuple(images.shape[2:]) != size or len(images) < 2:
         raise ValueError(f"images of shape {tuple(images.shape)}: give two or more pictures of {size[0]} x {size[1]} pixels")

@@ -15,14 +15,26 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import MultiHeadAttention, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, pair, patchify, unpatchify
 from ..convolution.construction import conv_to_attention, offset_table
 from ..convolution.finite_logits import extra_head
 from .data import seeded
 
 # %% ../../nbs/images/02_mixers.ipynb #e63008c6
+def need_tokens(x: Tensor, width: int) -> None:
+    "ValueError unless these are tokens of a mixer's width."
+    if x.ndim != 3 or x.shape[2] != width or not x.is_floating_point():
+        raise ValueError(f"x has shape {tuple(x.shape)} and {x.dtype}: floating point tokens [b, n, {width}] are needed")
+
+
+def need_heads(width: int, heads: int) -> None:
+    "ValueError unless the features of a token can be divided among the heads."
+    if width < 1 or heads < 1 or width % heads:
+        raise ValueError(f"heads={heads} must divide width={width}, both at least 1: each head gets the same number of features")
+
+# %% ../../nbs/images/02_mixers.ipynb #55067d8f
 class ContentAttention(nn.Module):
-    "Multi-head attention whose scores come from the tokens (C, eq. 3 and 4 without the bias table)."
+    "Multi-head attention whose scores come from the tokens (C, eq. 3 and 4, no bias table); weights as `nn.Linear` draws them."
 
     def __init__(
         self,
@@ -31,12 +43,15 @@ class ContentAttention(nn.Module):
         bias: bool = True,  # queries, keys and values carry a bias
     ):
         super().__init__()
+        check_arguments(ContentAttention.__init__, locals())
+        need_heads(width, heads)
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width)
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> mixed tokens, and the weights [b, h, n, n] where asked for."
+        need_tokens(x, self.out.in_features)
         q, k, v = rearrange(self.qkv(x), "b n (t h e) -> t b h n e", t=3, h=self.heads)
         A = None
         if need_map:
@@ -47,7 +62,7 @@ class ContentAttention(nn.Module):
 
 # %% ../../nbs/images/02_mixers.ipynb #815145eb
 class PositionalAttention(nn.Module):
-    "Multi-head attention whose scores come from the positions alone (B, Definition 3.2, with a LayerNorm on the positions)."
+    "Multi-head attention, scores from normed positions alone (B, Definition 3.2); weights as `nn.Linear` draws them."
 
     def __init__(
         self,
@@ -57,6 +72,10 @@ class PositionalAttention(nn.Module):
         eps: float = 1e-6,  # of the LayerNorm
     ):
         super().__init__()
+        check_arguments(PositionalAttention.__init__, locals())
+        need_heads(width, heads)
+        if eps <= 0:
+            raise ValueError(f"eps={eps} must be above 0")
         self.heads = heads
         self.norm = nn.LayerNorm(width, eps=eps)
         self.qk = nn.Linear(width, 2 * width, bias=bias)
@@ -65,6 +84,9 @@ class PositionalAttention(nn.Module):
 
     def forward(self, x, P, need_map=False):
         "Tokens [b, n, d] and positions [n, d] or [b, n, d] -> mixed tokens, weights [b, h, n, n]."
+        need_tokens(x, self.out.in_features)
+        if P.shape[-2:] != x.shape[1:] or P.ndim not in (2, 3) or (P.ndim == 3 and len(P) != len(x)) or not P.is_floating_point():
+            raise ValueError(f"P has shape {tuple(P.shape)} and {P.dtype}: one row for each of the tokens, {tuple(x.shape[1:])}")
         q, k = rearrange(self.qk(self.norm(P)), "... n (t h e) -> t ... h n e", t=2, h=self.heads)
         # A = softmax(LN(P) W_Q (LN(P) W_K)^T / sqrt(e)), values from the tokens
         A = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
@@ -74,7 +96,7 @@ class PositionalAttention(nn.Module):
 
 # %% ../../nbs/images/02_mixers.ipynb #37b4597f
 class Convolution(nn.Module):
-    "A convolution on the image that the tokens make up (C, phase 1)."
+    "A convolution on the image that the tokens make up (C, phase 1); weights as `nn.Conv2d` draws them, see `seeded`."
 
     def __init__(
         self,
@@ -84,18 +106,22 @@ class Convolution(nn.Module):
         kernel: int = 3,  # taps along each axis, odd
     ):
         super().__init__()
-        self.patch, self.grid = patch, grid
+        check_arguments(Convolution.__init__, locals())
+        if channels < 1 or kernel < 1 or kernel % 2 == 0:
+            raise ValueError(f"channels={channels} must be at least 1, kernel={kernel} odd, so that the image keeps its size")
+        self.patch, self.grid = pair(patch, "patch"), pair(grid, "grid")
         self.conv = nn.Conv2d(channels, channels, kernel, padding=kernel // 2)
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> mixed tokens; there are no attention weights."
         if need_map:
             raise ValueError('mixer="convolution" has no attention weights: convert it with to_attention first')
+        need_tokens(x, math.prod(self.patch) * self.conv.in_channels)
         return patchify(self.conv(unpatchify(x, self.patch, self.grid, self.conv.in_channels)), self.patch), None
 
 # %% ../../nbs/images/02_mixers.ipynb #5126a980
 class UniformAttention(nn.Module):
-    "Attention that cannot choose: every query reads the mean of all values."
+    "Attention that cannot choose: every query reads the mean of all values; weights as `nn.Linear` draws them."
 
     def __init__(
         self,
@@ -104,12 +130,16 @@ class UniformAttention(nn.Module):
         bias: bool = True,  # the values carry a bias
     ):
         super().__init__()
+        check_arguments(UniformAttention.__init__, locals())
+        if width < 1 or heads < 1:
+            raise ValueError(f"width={width}, heads={heads} must be at least 1")
         self.heads = heads
         self.v = nn.Linear(width, width, bias=bias)
         self.out = nn.Linear(width, width)
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> the same mixed token n times, weights [b, h, n, n] all equal."
+        need_tokens(x, self.out.in_features)
         b, n, _ = x.shape
         # A = 1/n in every place
         y = self.out(self.v(x).mean(1, keepdim=True)).expand(b, n, -1)

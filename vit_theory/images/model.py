@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import pair, patchify
+from ..attention import LARGEST, check_arguments, number, pair, patchify
 from .data import seeded
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention, attention_of
 
@@ -105,7 +105,7 @@ def check_config(
         if c[name] not in known:
             raise ValueError(f"{name}={c[name]!r} is unknown: use one of {', '.join(known)}")
     for name, above in (("std", 0.0), ("eps", 0.0), ("hidden", 0.0), ("mean", -math.inf)):
-        if not above < c[name] < math.inf:
+        if not above < number(c[name]) < math.inf:
             raise ValueError(f"{name}={c[name]} must be a finite number{' above 0' if above == 0 else ''}")
     c["image_size"], c["patch"] = pair(c["image_size"], "image_size"), pair(c["patch"], "patch")
     size = c["image_size"]
@@ -113,6 +113,8 @@ def check_config(
         raise ValueError(f"patch={c['patch']} does not divide image_size={size}: choose a divisor, or crop or pad the images")
     if c["width"] is None:
         c["width"] = math.prod(c["patch"]) * c["channels"]
+    if c["hidden"] * c["width"] > LARGEST:
+        raise ValueError(f"hidden={c['hidden']} times width={c['width']} is more than {LARGEST} features")
     return check_width(c) | {"keep": check_keep(c["keep"], c["depth"], c["mixer"])}
 
 # %% ../../nbs/images/03_model.ipynb #8748ae61
@@ -121,6 +123,8 @@ def check_width(
 ) -> dict:
     "The arguments, unchanged; ValueError when the width of a token suits neither its patch, its heads nor its mixer."
     area, width, mixer = math.prod(c["patch"]), c["width"], c["mixer"]
+    if width < 1 or (c["scale"] is not None and not 0 < number(c["scale"]) < math.inf):
+        raise ValueError(f"width={width} must be at least 1, scale={c['scale']} a positive number or None")
     if c["projection"] == "identity" and width != area * c["channels"]:
         raise ValueError(f'width={width} with projection="identity": a patch has {area * c["channels"]} numbers, leave width out')
     if mixer in ("content", "positional") and width % c["heads"]:
@@ -143,7 +147,8 @@ def check_tokens(
     "ValueError unless `tokens` names patches for each image, and the mixer can do without the others."
     if mixer.startswith("conv"):
         raise ValueError(f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
-    if len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
+    whole = tokens.ndim == 2 and not tokens.is_floating_point()
+    if not whole or len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
         raise ValueError(f"tokens of shape {tuple(tokens.shape)}: give [{batch}, m] numbers of patches from 0 to {patches - 1}")
 
 # %% ../../nbs/images/03_model.ipynb #ed3ef6e3
@@ -226,6 +231,7 @@ class ViT(nn.Module):
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__", "seed")}
         super().__init__()
         c = self.config = check_config(arguments)
+        check_arguments(ViT.__init__, arguments | {"seed": seed})
         self.patch, self.keep, d = c["patch"], c["keep"], c["width"]
         self.grid = tuple(side // p for side, p in zip(c["image_size"], c["patch"], strict=True))
         has_cls, numbers = pool == "cls", math.prod(c["patch"]) * channels
@@ -305,6 +311,9 @@ def flops(
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
+    check_arguments(flops, locals())
+    if tokens is not None and not 1 <= tokens <= math.prod(vit.grid):
+        raise ValueError(f"tokens={tokens} must lie between 1 and the number of patches, {math.prod(vit.grid)}")
     # the counter sees matrix products, and fused attention hides its own: ask for the plain kind
     image = vit.head.weight.new_zeros(1, vit.config["channels"], *vit.config["image_size"])
     chosen = None if tokens is None else torch.arange(tokens, device=image.device)[None]

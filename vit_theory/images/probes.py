@@ -17,7 +17,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from ..attention import relative_offsets
+from ..attention import check_arguments, relative_offsets
 from ..figures import COLORS, subplots
 from .data import generator
 from .model import ViT, hub_attention
@@ -135,11 +135,17 @@ def probe(
     seed: int = 0,  # of the shuffle for comparison
 ):  # xarray.Dataset
     "Attention maps, entropy, distance, mass and association of a model, averaged over images; ValueError for other models."
+    check_arguments(probe, locals())
     training = model.training
     with torch.no_grad(), listening(model.eval()) as heard:
         model(images)
     model.train(training)
     grid, P = layout(model)
+    n = math.prod(grid)
+    if relevant is not None and not bool(((relevant >= 0) & (relevant < n)).all()):
+        raise ValueError(f"relevant={relevant.tolist()} must be numbers of patches, 0 to {n - 1}")
+    if order is not None and sorted(order.tolist()) != list(range(n)):
+        raise ValueError(f"order of length {len(order)} must name each of the {n} patches once")
     # the last tokens are the patches, whatever stands before them
     maps = [A[..., -math.prod(grid) :, -math.prod(grid) :] for A in heard]
     seen = assemble(heard, maps, grid, relevant)
@@ -189,7 +195,10 @@ def plot_maps(
     heads: int = 8,  # at most so many
 ):
     "Where one patch looks: its attention weights in each layer and head."
+    check_arguments(plot_maps, locals())
     rows, columns = seen.attrs["rows"], seen.attrs["columns"]
+    if heads < 1 or (query is not None and not 0 <= query < rows * columns):
+        raise ValueError(f"heads={heads} must be at least 1, query={query} one of the patches, 0 to {rows * columns - 1}")
     query = (rows // 2) * columns + columns // 2 if query is None else query
     heads = min(heads, seen.sizes["head"])
     figure, axes = subplots(seen.sizes["layer"], heads, width=1, height=1.05, squeeze=False)
@@ -245,6 +254,7 @@ def choose_tokens(
     layers: slice = slice(None),  # whose attention counts; all of them unless told
 ) -> Int[Tensor, "b m"]:
     "For each image the patches that receive most attention, averaged over queries, heads and layers, or random ones."
+    check_arguments(choose_tokens, locals())
     n = math.prod(model.grid)
     if not 1 <= number <= n or by not in ("attention", "random"):
         raise ValueError(f'number={number}, by={by!r}: keep 1 to {n} patches, by "attention" or "random"')
@@ -264,7 +274,8 @@ def keep_curve(
     "Accuracy and loss of a trained model against the share of patches it sees, chosen by attention or at random."
     import xarray
 
-    if any(not 0 < rate <= 1 for rate in rates):
+    check_arguments(keep_curve, locals())
+    if not rates or any(not 0 < rate <= 1 for rate in rates):
         raise ValueError(f"rates={tuple(rates)}: each share must lie in (0, 1]")
     n, found = math.prod(model.grid), []
     device = next(model.parameters()).device

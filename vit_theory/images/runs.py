@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..attention import check_arguments
 from ..files import write_file
 from ..identity import identity
 from .data import Recipe, augment, find_recipe, generator
@@ -413,6 +414,7 @@ def train(
     "Train a model by AdamW; ValueError before any work, FloatingPointError where a number is not finite any more."
     from safetensors.torch import load
 
+    check_arguments(train, locals())
     job = prepare(
         vit, data, validation, recipe, folder, progress, compiled, processes, epochs=epochs, batch=batch, lr=lr,
         weight_decay=weight_decay, warmup=warmup, clip=clip, seed=seed, precision=precision,

@@ -14,6 +14,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..attention import check_arguments
 from ..real_images import Images
 
 # %% ../../nbs/images/04_training.ipynb #dafef852
@@ -63,6 +64,7 @@ def evaluate(
     **options: Any,  # passed to the model, for instance keep={1: 0.5}
 ) -> dict[str, float]:
     "Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation mode."
+    check_arguments(evaluate, locals())
     if batch < 1:
         raise ValueError(f"batch={batch} must be at least 1")
     device, training, loss, right = next(vit.parameters()).device, vit.training, 0.0, 0

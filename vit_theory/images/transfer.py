@@ -16,7 +16,7 @@ from einops import einsum
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import MultiHeadAttention, relative_bias, softmax_weights
+from ..attention import MultiHeadAttention, check_arguments, number, relative_bias, softmax_weights
 from .data import seeded
 from .mixers import attention_of, small_heads
 from .model import ViT, hub_attention
@@ -32,11 +32,12 @@ def to_attention(
     mixer = vit.config["mixer"] if isinstance(vit, ViT) else type(vit).__name__
     if mixer != "convolution":
         raise ValueError(f'vit has mixer={mixer!r}: only a ViT with mixer="convolution" can be converted')
+    check_arguments(to_attention, locals())
     if construction not in ("full", "small", "extra"):
         raise ValueError(f"construction={construction!r} is unknown: use full, small or extra")
     if construction == "extra" and scale is None:
         raise ValueError('scale=None with construction="extra": it is exact at any finite scale, so name one, such as 3.0')
-    if scale is not None and not 0 < scale < math.inf:
+    if scale is not None and not 0 < number(scale) < math.inf:
         raise ValueError(f"scale={scale} must be a positive number, or None for one-hot attention")
     other = copy.deepcopy(vit)
     other.config = vit.config | {"mixer": "conv_attention", "scale": scale, "construction": construction}
@@ -136,6 +137,9 @@ def conv_init(
     seed: int = 0,  # of random convolutions and keys
 ) -> Any:
     "A copy of a model whose attention layers start as convolutions; ValueError where they do not fit."
+    check_arguments(conv_init, locals())
+    if kernel < 1 or kernel % 2 == 0 or scale <= 0:
+        raise ValueError(f"kernel={kernel} must be odd, so that the image keeps its size, and scale={scale} positive")
     model = copy.deepcopy(model)
     layers, c = hub_attention(model), model.config
     size, patch = ((v, v) if isinstance(v, int) else tuple(v) for v in (c.image_size, c.patch_size))

@@ -15,7 +15,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..attention import number
+from ..attention import check_arguments, number
 from ..trials import trial_generators
 
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
@@ -29,6 +29,12 @@ def orthonormal_rows(
     return (q * r.diagonal().sign()).T.to(torch.get_default_dtype())
 
 # %% ../../nbs/selection/01_data.ipynb #e8f32948
+def check_labels(y: Tensor) -> None:
+    "ValueError unless the labels are -1 and +1."
+    if not bool((y.abs() == 1).all()):
+        raise ValueError("y must hold labels -1 and +1 only; map classes 0 and 1 to them by 2 * y - 1")
+
+# %% ../../nbs/selection/01_data.ipynb #08970ec9
 @dataclass
 class TokenSample:
     "Samples of one or more trials, with the truth about every token."
@@ -38,6 +44,12 @@ class TokenSample:
     pattern: Int[Tensor, "g b L"]  # number of each token's pattern; 0: label +1, 1: label -1
     mu: Float[Tensor, "g M d"]  # the trials' patterns
     noisy: Bool[Tensor, "g b L"]  # tokens of the noisy kind
+
+    def __post_init__(self):
+        check_arguments(TokenSample, vars(self))
+        check_labels(self.y)
+        if self.pattern.min() < 0 or self.pattern.max() >= self.mu.shape[1]:
+            raise ValueError(f"pattern must be numbers of the patterns mu, 0 to {self.mu.shape[1] - 1}")
 
     @property
     def relevant(self) -> Bool[Tensor, "g b L"]:
@@ -54,6 +66,7 @@ class TokenSample:
 
     def split(self, first: int) -> tuple["TokenSample", "TokenSample"]:
         "The first samples of every trial (to train on) and the others (to test on), of the same patterns."
+        check_arguments(TokenSample.split, locals())
         if not 0 < first < self.y.shape[1]:
             raise ValueError(f"first={first} must leave something on both sides of {self.y.shape[1]} samples")
         return self.samples(slice(first)), self.samples(slice(first, None))
@@ -84,6 +97,7 @@ class TokenData:
     def __post_init__(self):
         _check_counts(self)
         _check_laws(self)
+        check_arguments(TokenData, vars(self))
 
     @property
     def irrelevant(self) -> int:
@@ -110,6 +124,7 @@ class TokenData:
         first: int = 0,  # number of the first trial
     ) -> TokenSample:
         "Draw samples -> `x` [trial, sample, token, dim], `y` [trial, sample], `pattern` [trial, sample, token] and more."
+        check_arguments(TokenData.sample, locals())
         if samples < 1 or trials < 1:
             raise ValueError(f"samples={samples} and trials={trials} must both be at least 1")
         rate = torch.as_tensor(self.spurious_rate if spurious_rate is None else spurious_rate, dtype=torch.float64)

@@ -16,6 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from ..attention import need_tensors
+from .data import check_labels
 from .model import ShallowViT, _check_tokens, kept_tokens
 from ..trials import CACHE, Batches, History, Rate, descend, trial_generators
 
@@ -69,7 +70,10 @@ def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, atten
         weight, valid = 1.0, None
     elif valid is not None and bool(valid.all()):
         weight, valid = 1 / x.shape[2], None
-    return _Prepared(x, y, a, weight, valid, x.square().sum(-1).amax((1, 2)))
+    reach = x.square().sum(-1).amax((1, 2))
+    if not bool(reach.isfinite().all()):
+        raise ValueError(f"x has values that are not finite, or too large for {x.dtype} to hold their squares: mend them first")
+    return _Prepared(x, y, a, weight, valid, reach)
 
 # %% ../../nbs/selection/12_fast_gradient.ipynb #16a05b3d
 ATTENTION = ("trained", "frozen", "uniform")
@@ -81,8 +85,7 @@ def _check_samples(model: ShallowViT, x: Tensor, y: Tensor, attention: str) -> N
     need_tensors(y=y)
     if y.shape != x.shape[:2]:
         raise ValueError(f"y has shape {tuple(y.shape)}: one label for each of the samples of x, {tuple(x.shape[:2])}")
-    if not bool((y.abs() == 1).all()):
-        raise ValueError("y must hold labels -1 and +1 only; map classes 0 and 1 to them by 2 * y - 1")
+    check_labels(y)
     if attention not in ATTENTION:
         raise ValueError(f"attention={attention!r} is none of {', '.join(map(repr, ATTENTION))}")
 

@@ -14,7 +14,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..attention import need_tensors, number
+from ..attention import check_arguments, need_finite, need_tensors, number
 from .data import orthonormal_rows
 from ..trials import trial_generators
 
@@ -116,6 +116,9 @@ def _check_shapes(model: "ShallowViT") -> None:
     wrong = [name for name, shape in shapes.items() if len(shape) != 3]
     if wrong:
         raise ValueError(f"{wrong[0]} has shape {shapes[wrong[0]]}: three dimensions, the first for the trial")
+    kind = model.W_Q.dtype
+    if not kind.is_floating_point or any(getattr(model, name).dtype != kind for name in shapes):
+        raise ValueError(f"W_Q has dtype {kind}: the five tensors must be of one floating point type")
     (g, m_b, d), (m_a, m) = shapes["W_Q"], (shapes["W_V"][1], shapes["W_O"][1])
     right = {"W_Q": (g, m_b, d), "W_K": (g, m_b, d), "W_V": (g, m_a, d), "W_O": (g, m, m_a), "a": (g, shapes["a"][1], m)}
     for name, shape in shapes.items():
@@ -126,6 +129,8 @@ def _check_shapes(model: "ShallowViT") -> None:
 def _check_tokens(model: "ShallowViT", x: Tensor) -> None:
     "Tokens that the model can take."
     need_tensors(x=x)
+    if x.dtype != model.W_Q.dtype:
+        raise ValueError(f"x has dtype {x.dtype}, the model {model.W_Q.dtype}: give x.to(model.W_Q)")
     g, _, d = model.W_Q.shape
     if x.ndim != 4 or x.shape[0] != g or x.shape[3] != d:
         raise ValueError(f"x has shape {tuple(x.shape)}: [trial, sample, token, dim] with {g} trials and dim {d}")
@@ -160,6 +165,8 @@ def initial_model(
     first: int = 0,  # number of the first trial
 ) -> ShallowViT:
     "Initial models of the trials, with errors sigma and delta exactly as the theory words them."
+    check_arguments(initial_model, locals())
+    need_finite(mu=mu)
     _check_initial(mu, neurons, sigma, delta, scale, xi, paired, positions)
     options: dict[str, Any] = {"neurons": neurons, "xi": xi, "paired": paired, "positions": positions}
     generators = trial_generators(seed, len(mu), first, mu.device)

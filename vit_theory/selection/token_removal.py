@@ -15,6 +15,7 @@ import xarray as xr
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ..attention import check_arguments, need_finite
 from ..claims import Change, Claim, Judgement, Quantity
 from ..figures import COLORS, draw_threshold, subplots
 from .data import TokenData, TokenSample
@@ -32,6 +33,7 @@ def keep_count(
     rate: float | None = None,  # or which share of them, above 0 and at most 1; rounded up
 ) -> int:
     "The number of tokens to keep, from a count or a rate."
+    check_arguments(keep_count, locals())
     if (count is None) == (rate is None):
         raise ValueError(f"count={count}, rate={rate}: give exactly one of the two")
     if rate is not None:
@@ -66,6 +68,7 @@ def keep_random(
     generator: torch.Generator,
 ) -> Bool[Tensor, "g b L"]:
     "A uniformly random set of tokens of every sample."
+    check_arguments(keep_random, locals())
     return keep_top(torch.zeros_like(data.pattern, dtype=data.x.dtype), count, rate, generator=generator)
 
 # %% ../../nbs/selection/11_token_removal.ipynb #5916884f
@@ -77,6 +80,7 @@ def keep_oracle(
     generator: torch.Generator,
 ) -> Bool[Tensor, "g b L"]:
     "The relevant tokens first, then confusion tokens, then background, then noisy tokens."
+    check_arguments(keep_oracle, locals())
     scores = data.relevant.to(data.x) + (data.pattern < 2) * 1.0 - data.noisy * 1.0
     return keep_top(scores, count, rate, generator=generator)
 
@@ -104,7 +108,10 @@ def keep_by_attention(
     generator: torch.Generator,
 ) -> Bool[Tensor, "g b L"]:
     "The tokens to which a pilot model attends most."
-    return keep_top(received_attention(model, data.x), count, rate, generator=generator)
+    check_arguments(keep_by_attention, locals())
+    received = received_attention(model, data.x)
+    need_finite(**{"the attention of model": received})
+    return keep_top(received, count, rate, generator=generator)
 
 # %% ../../nbs/selection/11_token_removal.ipynb #bea2a2aa
 def keep_honest(
@@ -112,6 +119,9 @@ def keep_honest(
     patterns: tuple[int, ...] = (2, 3),  # numbers of the patterns to remove; 2 and 3 are the spurious ones
 ) -> Bool[Tensor, "g b L"]:
     "All tokens but those of the given patterns; to remove every token of a sample is a ValueError."
+    check_arguments(keep_honest, locals())
+    if not set(patterns) <= set(range(data.mu.shape[1])):
+        raise ValueError(f"patterns={patterns} must be numbers of the {data.mu.shape[1]} patterns that there are")
     keep = ~torch.isin(data.pattern, torch.tensor(patterns, device=data.pattern.device))
     if not bool(keep.any(-1).all()):
         raise ValueError(f"patterns={patterns} would remove every token of a sample: keep at least one pattern of each")

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ..attention import check_arguments, need_finite
 from .data import TokenSample
 from vit_theory.selection.fast_gradient import (
     ATTENTION, _cost, _fit_chunk, _margins, _prepare, _step, _weights, _works,
@@ -30,6 +31,7 @@ def hinge_gradient(
     keep: Bool[Tensor, "g b L"] | None = None,  # tokens that stay
 ) -> tuple[Float[Tensor, "g"], ShallowViT]:
     "Mean hinge loss of every trial and its exact gradient, without automatic differentiation -> (loss [g], gradients)."
+    check_arguments(hinge_gradient, locals())
     samples = _prepare(model, x, y, keep, attention)
     works = _works(samples.columns(), model.W_O.shape[1], attention, {})
     metrics, slopes = _step(works, _weights(model))
@@ -55,6 +57,7 @@ def fit(
     first: int = 0,  # number of the first trial
 ) -> tuple[ShallowViT, History]:
     "Gradient descent on the hinge loss, all trials at once; the history has `loss` and `margin` of each step's minibatch."
+    check_arguments(fit, locals())
     samples = _prepare(model, x, y, keep, attention)
     options: dict[str, Any] = {"steps": steps, "stop": stop, "every": every}
     Batches(x.shape[1], batch, trial_generators(seed, 1))  # refuse a bad size before any work
@@ -73,6 +76,7 @@ def evaluate(
 ) -> dict[str, Float[Tensor, "g"]]:
     "Of every trial: `error` (share of samples with y F <= 0), `hinge` (mean loss), `success` (1 where no sample is wrong)."
     _check_pair(model, data)
+    check_arguments(evaluate, locals())
     samples = _prepare(model, data.x, data.y, keep, attention)
     margin = []
     m = model.W_O.shape[1]
@@ -103,11 +107,14 @@ def attention_mass(
 ) -> Float[Tensor, "g"]:
     "Softmax mass on label-relevant keys, mean over queries and samples, between 0 and 1 (A, section 1)."
     _check_pair(model, data)
+    check_arguments(attention_mass, locals())
     if queries not in ("all", "relevant"):
         raise ValueError(f"queries={queries!r} is neither 'all' nor 'relevant'")
     relevant = data.relevant
+    need_finite(x=data.x)
+    weights = model.attention_map(data.x, keep)
     asked = torch.ones_like(relevant) if queries == "all" else relevant
     asked = asked if keep is None else asked & keep
     # sum_k P_lk 1[k relevant]
-    mass = torch.einsum("gblk,gbk->gbl", model.attention_map(data.x, keep), relevant.to(data.x))
+    mass = torch.einsum("gblk,gbk->gbl", weights, relevant.to(data.x))
     return ((mass * asked).sum(-1) / asked.sum(-1)).mean(-1)

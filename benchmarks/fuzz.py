@@ -1,0 +1,566 @@
+"""Every public function by every kind of wrong argument:  python benchmarks/fuzz.py [--only selection] [--quick]
+
+One valid call for each public callable, written once below; then the same call with one argument made wrong, in a process of its
+own that may take some seconds and some memory. results/fuzz.csv gets a row for each: callable, argument, kind, outcome, message.
+--quick leaves out what is slow and arguments of another type (None, a string, a list); --state looks at the valid calls alone:
+what do they change that all code of a process shares?
+"""
+
+import contextlib
+import csv
+import importlib
+import inspect
+import math
+import multiprocessing
+import os
+import random
+import re
+import resource
+import sys
+import time
+import warnings
+from dataclasses import fields, is_dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import click
+import numpy as np
+import torch
+
+PACKAGES = ("attention", "trials", "sweeps", "figures", "real_images", "selection", "association", "convolution", "images")
+SECONDS = 5.0  # that a call may take
+MEMORY = 6 * 2**30  # bytes that a process may hold
+HUGE = 10**12
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "fuzz.csv"
+
+# callable: its arguments, in the names of `Known` below
+CALLS = {
+    "attention.patchify": "images=x4, patch=2",
+    "attention.unpatchify": "tokens=tokens, patch=2, grid=(4, 4), channels=1",
+    "attention.softmax_weights": "scores=A16, sink=True",
+    "attention.attention": "q=tokens, k=tokens, v=tokens, bias=A16",
+    "attention.relative_offsets": "grid=(4, 4)",
+    "attention.relative_bias": "table=table, grid=(4, 4)",
+    "attention.positional_attention": "x=tokens, P=P16, W_Q=W3, W_K=W3, W_V=W4",
+    "attention.MultiHeadAttention": "W_Q=H, W_K=H, W_V=H, W_O=H, b_O=W4[0], table=table, grid=(4, 4), queries=order[:4]",
+    "attention.MultiHeadAttention(H, H, H, H)": "x=tokens",
+    "trials.trial_generators": "seed=0, trials=3, first=1",
+    "trials.Batches": "samples=8, batch=4, generators=[g]",
+    "trials.descend": "parameters={'a': W4}, gradient=slope, steps=3, lr=0.1, every=2",
+    "trials.chunks": "trials=3, cost=10, budget=100",
+    "trials.resolve_device": "device='cpu'",
+    "sweeps.grid_points": "grid={'a': [1, 2], 'b': ['x', 'y']}",
+    "sweeps.sweep": "function=square, grid={'a': [1.0, 2.0]}, n_jobs=1, progress=False, on_error='raise'",
+    "figures.subplots": "rows=1, columns=2, width=3.2, height=2.6",
+    "real_images.plot_images": "data=digits, columns=3, rows=2",
+    "selection.TokenData": "tokens=8, relevant=3, confusion=1, patterns=5, dim=6, noise=0.1, background='iid', mass=0, "
+                           "noise_law='sphere', spurious=1, spurious_rate=0.9, noisy=1, noisy_noise=1.0",
+    "selection.TokenData().sample": "samples=4, trials=2, generator=g, spurious_rate=W3.abs()[0], first=1",
+    "selection.TokenSample": "x=t.x, y=t.y, pattern=t.pattern, mu=t.mu, noisy=t.noisy",
+    "t.split": "first=2",
+    "selection.ShallowViT": "W_Q=V.W_Q, W_K=V.W_K, W_V=V.W_V, W_O=V.W_O, a=V.a",
+    "V": "x=t.x, keep=keep, attention='trained'",
+    "V.attention_map": "x=t.x, keep=keep",
+    "selection.initial_model": "mu=t.mu, neurons=8, sigma=0.1, delta=0.1, scale=1.0, xi=0.05, positions=1, seed=0, first=1",
+    "selection.hinge_gradient": "model=V, x=t.x, y=t.y, attention='trained', keep=keep",
+    "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, keep=keep, "
+                     "attention='trained', every=1, first=1",
+    "selection.evaluate": "model=V, data=t, keep=keep, attention='trained'",
+    "selection.attention_mass": "model=V, data=t, queries='all', keep=keep",
+    "selection.keep_random": "data=t, count=2, generator=g",
+    "selection.keep_oracle": "data=t, rate=0.3, generator=g",
+    "selection.keep_by_attention": "model=V, data=t, count=2, generator=g",
+    "selection.keep_honest": "data=t, patterns=(2, 3)",
+    "association.Partition": "sets=[[0, 1], [2, 3]]",
+    "association.Partition.blocks": "side=4, block=2",
+    "association.Partition.strided": "patches=16, sets=4",
+    "association.Partition.random": "patches=16, sets=4, seed=0",
+    "association.SpatialData": "partition=p, dim=3, q=0.2, sigma=0.5, feature=w",
+    "association.SpatialData(p, 3, 0.2).sample": "n=4, generator=g",
+    "association.SpatialData(p, 3, 0.2).label_function": "x=s.x",
+    "association.GaussianData": "partition=p, dim=3, feature=w",
+    "association.GaussianData(p, 3).sample": "n=4, generator=g",
+    "association.PatchAttention": "A=A16, v=w, power=3, nu=0.1, scale=2.0",
+    "m": "x=s.x",
+    "association.association": "scores=A16, partition=p",
+    "association.chance": "partition=p",
+    "association.error_rate": "score=s.y, y=s.y",
+    "association.fit": "model=m, x=s.x, y=s.y, steps=2, lr_v=0.1, lr_A=0.1, every=1, validation=(s.x, s.y), patience=2",
+    "association.logistic_gradient": "model=m, x=s.x, y=s.y",
+    "association.idealized": "patches=16, feature=w, alpha=0.05, sigma_A=1.5",
+    "association.realistic": "patches=16, dim=3, sigma_A=1.5, omega=0.01, noise=0.001, nu=0.03, power=3, generator=g",
+    "association.label_error": "patches=16, size=4, q=0.2",
+    "association.linear_error": "patches=16, size=4, q=0.2",
+    "association.regression_error": "patches=16, size=4, q=0.2, train=100, test=100, seed=0",
+    "association.reduced_descent": "patches=16, size=4, q=0.1, alpha=0.05, kappa=1.5, steps=2, lr_v=0.001, lr_A=1.0, power=3, "
+                                   "nu=0.1, method='monte_carlo', gamma=0.1, rho=0.1, scale=16.0, seed=0, draws=100, prune=1e-9",
+    "association.scaled_rates": "patches=64, rate=5.0",
+    "association.plot_partitions": "partitions={'p': p}",
+    "association.plot_sample": "data=association.SpatialData(p, 3, 0.2), sample=s, count=2",
+    "association.plot_scores": "panels={'A': A16}",
+    "association.position_logits": "P=P16, W_Q=W3, W_K=W3",
+    "association.self_attention": "x=tokens, P=P16 @ W3, W_Q=W4, W_K=W4, W_V=W4",
+    "association.set_attention": "label=p.label, beta=2.0",
+    "association.set_mass": "A=A16, partition=p",
+    "association.shift_attention": "partition=p, beta=2.0",
+    "association.sort_by_set": "scores=A16, partition=p",
+    "convolution.Geometry": "image_size=(8, 8), patch=(2, 2), kernel=(3, 3), stride=(1, 1), "
+                            "padding=(1, 1, 1, 1), dilation=(1, 1)",
+    "convolution.ConvAttention": "weight=c.weight, bias=c.bias, geometry=layer.geometry, groups=1, scale=8.0",
+    "convolution.conv_to_attention": "conv=c, image_size=8, patch=2, scale=8.0",
+    "convolution.conv2d_to_attention": "weight=c.weight, bias=c.bias, image_size=8, patch=2, stride=1, padding=1, dilation=1, "
+                                       "groups=1, padding_mode='zeros', scale=8.0",
+    "layer": "x=tokens.double()",
+    "layer.convolve": "images=x4.double()",
+    "convolution.GatherAttention": "layer=layer",
+    "convolution.GatherAttention(layer)": "x=tokens.double()",
+    "convolution.fold": "layer=layer, tolerance=1e-5",
+    "convolution.attention_to_conv": "layer=layer",
+    "convolution.without_sink": "layer=layer",
+    "convolution.narrow_heads": "layer=layer, width=2",
+    "convolution.TorusAttention": "table=torus.attend.table, W=torus.attend.W_O, bias=c.bias, "
+                                  "geometry=layer.geometry, torus=(5, 5)",
+    "torus": "x=tokens.double()",
+    "convolution.minimum_heads": "conv=c, patch=2, rtol=1e-9",
+    "convolution.MinimumHeads": "minimum=1, rank=1, offsets=1, paper=9, singular_values=(1.0,), certificate=least.certificate",
+    "convolution.minimal_attention": "conv=c, image_size=8, patch=2",
+    "convolution.soft_attention": "conv=c, image_size=8, patch=2, scale=2.0",
+    "convolution.stride_layer": "conv=c, image_size=8, patch=2",
+    "convolution.fit_heads": "conv=around, patch=2, grid=(3, 3), heads=2, seed=0, steps=1, images=8, content=0.3",
+    "convolution.astray": "M=2.0, keys=9",
+    "convolution.astray_with_sink": "M=2.0, keys=9",
+    "convolution.error_bound": "blocks=H, M=2.0, keys=9, spread=1.0",
+    "convolution.extra_head": "blocks=H, M=2.0, keys=9",
+    "convolution.known_conv": "name='Sobel', channels=2",
+    "convolution.random_conv": "channels=1, channels_out=2, kernel=3, seed=0",
+    "convolution.paper_heads": "kernel=3, patch=2",
+    "convolution.transfer_blocks": "weight=c.weight, patch=2, stride=1, padding=1, dilation=1, groups=1",
+    "images.load_images": "source='digits', split='test', per_class=2, seed=0",
+    "images.Images": "images=digits.images, labels=digits.labels, classes=digits.classes",
+    "images.split": "data=digits, share=0.5, seed=0",
+    "images.Recipe": "flip=0.5, crop=0.1, randaugment=1, magnitude=9, erasing=0.2, mixup=0.5, cutmix=0.5, smoothing=0.1",
+    "images.augment": "images=digits.images, labels=digits.labels, classes=10, recipe='light', g=g",
+    "images.generator": "",
+    "images.permute": "images=x4, patch=2, order=order",
+    "images.Canvas": "patch=8, picture=(1, 1), canvas=(2, 2), filling='others', noise=0.1, seed=0",
+    "images.scatter": "canvas=canvas, images=digits.images, g=g",
+    "images.ContentAttention": "width=4, heads=2",
+    "images.ContentAttention(4, 2)": "x=tokens",
+    "images.PositionalAttention": "width=4, heads=2, eps=1e-6",
+    "images.PositionalAttention(4, 2)": "x=tokens, P=tokens",
+    "images.UniformAttention": "width=4, heads=2",
+    "images.UniformAttention(4, 2)": "x=tokens",
+    "images.Convolution": "channels=1, patch=(2, 2), grid=(4, 4), kernel=3",
+    "images.Convolution(1, (2, 2), (4, 4))": "x=tokens",
+    "images.ViT": "image_size=8, patch=2, channels=1, classes=10, depth=1, heads=2, mixer='content', width=8, hidden=2.0, "
+                  "projection='learned', pool='mean', kernel=3, scale=8.0, construction='full', keep={0: 0.5}, eps=1e-6, "
+                  "mean=0.5, std=0.5, seed=0",
+    "vit": "images=digits.images, tokens=order[:4].expand(20, -1), keep={0: 0.5}",
+    "vit.attention_maps": "images=digits.images",
+    "images.flops": "vit=vit, keep={0: 0.5}, tokens=8",
+    "images.from_transformers": "model=hub",
+    "images.evaluate": "vit=vit, data=digits, batch=7, tokens=order[:4].expand(20, -1)",
+    "images.load_vit": "path='nothing.safetensors'",
+    "images.train": "vit=fresh(), data=digits, epochs=1, validation=digits, recipe='none', batch=10, lr=0.001, "
+                    "weight_decay=0.05, warmup=1.0, clip=1.0, seed=0, precision='32-true', device='cpu', "
+                    "processes=1, progress=False",
+    "images.conv_init": "model=hub, convs=None, kernel=3, scale=8.0, seed=0",
+    "images.to_attention": "vit=phase, scale=8.0, construction='full', seed=0",
+    "images.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, layers=slice(None)",
+    "images.keep_curve": "model=vit, data=digits, rates=(1.0, 0.5), seed=0",
+    "images.probe": "model=vit, images=digits.images, relevant=order[:2], order=order, seed=0",
+    "images.plot_heads": "seen=seen",
+    "images.plot_maps": "seen=seen, query=3, heads=2",
+    "images.plot_positions": "seen=seen",
+    "images.plot_keep": "curve=curve",
+    "images.canvas_study": "run=run, size='quick', arms=('all',)",
+    "images.positions_study": "run=run, size='quick', arms=('content',), experiment='positions'",
+    "images.two_phase_study": "run=run, size='quick', arms=('convolution',)",
+    "images.curve_study": "run=run, along='keep', size='quick'",
+    "images.plot_acceleration": "study=measured('C-acceleration')",
+    "images.plot_arms": "study=measured('C-table-1')",
+    "images.plot_choices": "pilot=canvas_vit, layout=canvas, canvases=canvases, number=1",
+    "images.plot_curve": "study=measured('A-images-mass')",
+    "images.plot_mass": "study=measured('A-images-mass')",
+    "images.plot_positional": "study=measured('B-images-positional')",
+    "images.plot_warmup": "study=measured('C-figure-2')",
+}  # fmt: skip
+# Whole experiments, a file that is not there, a figure of data that are not committed: refusals are tried, valid calls are not.
+NOT_RUN = {"images.canvas_study", "images.positions_study", "images.two_phase_study", "images.curve_study", "images.load_vit",
+           "images.plot_curve"}  # fmt: skip
+SLOW = NOT_RUN | {"images.train", "images.conv_init", "images.from_transformers"} | {c for c in CALLS if "images.plot" in c}
+
+
+class Known:
+    """What the valid calls stand on, made when it is first asked for."""
+
+    def __getitem__(self, name):
+        if name in PACKAGES:
+            return importlib.import_module(f"vit_theory.{name}")
+        if not hasattr(type(self), name):
+            raise KeyError(name)
+        return getattr(self, name)
+
+    g = property(lambda self: torch.Generator().manual_seed(0))
+    x4 = cached_property(lambda self: self.draw(2, 1, 8, 8).sigmoid())
+    tokens = cached_property(lambda self: self.draw(2, 16, 4))
+    A16 = cached_property(lambda self: self.draw(16, 16))
+    P16 = cached_property(lambda self: self.draw(16, 4))
+    W3 = cached_property(lambda self: self.draw(4, 4).tanh())
+    W4 = cached_property(lambda self: self.draw(4, 4).tanh())
+    H = cached_property(lambda self: self.draw(2, 4, 4))
+    w = cached_property(lambda self: torch.eye(3)[0])
+    table = cached_property(lambda self: self.draw(2, 7, 7))
+    order = cached_property(lambda self: torch.randperm(16, generator=self.g))
+    t = cached_property(lambda self: self["selection"].TokenData().sample(4, 2, generator=self.g))
+    V = cached_property(lambda self: self["selection"].initial_model(self.t.mu, neurons=8))
+    keep = cached_property(lambda self: torch.arange(20).expand(2, 4, 20) % 2 == 0)
+    p = cached_property(lambda self: self["association"].Partition.blocks(4, 2))
+    s = cached_property(lambda self: self["association"].SpatialData(self.p, 3, 0.2).sample(4, self.g))
+    m = cached_property(lambda self: self["association"].idealized(16, self.w))
+    c = cached_property(lambda self: self.c_like())
+    around = cached_property(lambda self: self.c_like(padding_mode="circular", bias=False))
+    layer = cached_property(lambda self: self["convolution"].conv_to_attention(self.c, 8, 2))
+    torus = cached_property(lambda self: self["convolution"].minimal_attention(self.c, 8, 2))
+    least = cached_property(lambda self: self["convolution"].minimum_heads(self.c, 2))
+    digits = cached_property(lambda self: self["images"].load_images(per_class=2))
+    canvas = cached_property(lambda self: self["images"].Canvas(8, (1, 1), (2, 2)))
+    canvases = cached_property(lambda self: self["images"].scatter(self.canvas, self.digits.images[:3], self.g))
+    canvas_vit = cached_property(lambda self: self["images"].ViT(16, 8, 1, 10, 1, 2, width=8))
+    vit = cached_property(lambda self: self.fresh())
+    phase = cached_property(lambda self: self["images"].ViT(8, 2, 1, 10, 1, 2, mixer="convolution"))
+    seen = cached_property(lambda self: self["images"].probe(self.vit, self.digits.images))
+    curve = cached_property(lambda self: self["images"].keep_curve(self.vit, self.digits, (1.0, 0.5)))
+    run = cached_property(lambda self: importlib.import_module("vit_theory.claims").Run(seeds=(0,), progress=False))
+
+    def draw(self, *shape):
+        return torch.randn(*shape, generator=self.g)
+
+    def c_like(self, **options):
+        return self["convolution"].random_conv(1, 1, 3, padding=1, **options)
+
+    def fresh(self):
+        return self["images"].ViT(8, 2, 1, 10, 1, 2)
+
+    def measured(self, id):
+        return importlib.import_module("vit_theory.claims").measured(id, "quick")
+
+    def slope(self, theta, step):
+        return {"loss": theta["a"].square().sum(1)}, {"a": 2 * theta["a"]}
+
+    def square(self, a):
+        return {"b": a * a}
+
+    @cached_property
+    def hub(self):
+        from transformers import ViTConfig, ViTForImageClassification
+
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+        return ViTForImageClassification(ViTConfig(image_size=8, patch_size=2, num_channels=1, num_labels=2, **sizes))
+
+
+KNOWN = Known()
+
+
+@cache
+def place_of(name):
+    return eval(name, {}, KNOWN)
+
+
+def arguments_of(name):
+    """Fresh arguments of the valid call."""
+    return eval(f"dict({CALLS[name]})", {"dict": dict, "slice": slice}, KNOWN)
+
+
+TYPES = {"None": None, "string": "wrong", "number": 3, "list": [1.5], "function": abs}  # of another type altogether
+
+
+def tensors(x):
+    """A tensor made wrong."""
+    yield from {"rank + 1": x[None], "rank - 1": x[0] if x.ndim else x, "empty": x[:0]}.items()
+    yield from {"first - 1": x[:-1], "last - 1": x[..., :-1]}.items()
+    if x.is_floating_point():
+        for kind, value in {"NaN": math.nan, "inf": math.inf, "1e30": 1e30}.items():
+            wrong = x.detach().clone(memory_format=torch.contiguous_format)
+            wrong.view(-1)[0] = value
+            yield kind, wrong
+        yield from {"integers": x.long(), "complex": x + 0j, "zeros": torch.zeros_like(x)}.items()
+    elif x.dtype == torch.bool:
+        yield from {"integers": x.long(), "zeros": x & False}.items()
+    elif x.dtype == torch.uint8:
+        yield from {"integers": x.long(), "255": x.float(), "NaN": x / 0.0 * 0}.items()
+    else:
+        yield from {"floats": x.float() + 0.5, "negative": -1 - x, "1e12": x + HUGE, "zeros": x * 0}.items()
+
+
+def wrongs(value):
+    """(kind, value) of an argument made wrong: what its type suggests, then other types."""
+    if isinstance(value, torch.Tensor):
+        yield from tensors(value)
+    elif isinstance(value, bool):
+        return  # Python takes anything for a truth value
+    elif isinstance(value, int):
+        yield from {"zero": 0, "negative": -1, "1e12": HUGE, "fraction": 2.5, "NaN": math.nan, "inf": math.inf}.items()
+    elif isinstance(value, float):
+        yield from {"zero": 0.0, "negative": -1.0, "1e30": 1e30, "NaN": math.nan, "inf": math.inf}.items()
+        yield "vector", torch.ones(2)
+    elif isinstance(value, str):
+        yield "empty", ""
+    elif isinstance(value, tuple) and value and all(isinstance(v, int) for v in value):
+        yield from {"empty": (), "longer": (*value, 1)}.items()
+        for kind, first in {"zero": 0, "negative": -1, "fraction": 1.5, "1e12": HUGE}.items():
+            yield kind, (first, *value[1:])
+    elif isinstance(value, dict | list | tuple):
+        yield "empty", type(value)()
+        if isinstance(value, tuple) and isinstance(value[0], torch.Tensor):
+            yield "first - 1", (value[0][:-1], *value[1:])
+    elif is_dataclass(value) and any(isinstance(getattr(value, f.name), torch.Tensor) for f in fields(value)):
+        yield from parts(value)
+    for kind, other in TYPES.items():
+        if type(other) is not type(value):
+            yield kind, other
+
+
+def parts(value):
+    """A data class of tensors with one of them made wrong."""
+    from dataclasses import replace
+
+    for field in fields(value):
+        if isinstance(part := getattr(value, field.name), torch.Tensor):
+            for kind, wrong in tensors(part):
+                if kind in ("first - 1", "last - 1", "empty", "NaN", "rank + 1"):
+                    with contextlib.suppress(ValueError):  # it may be refused at construction
+                        yield f"{field.name}: {kind}", replace(value, **{field.name: wrong})
+
+
+def is_default(name, argument, value):
+    with contextlib.suppress(ValueError, TypeError):
+        parameter = inspect.signature(place_of(name)).parameters.get(argument)
+        return parameter is not None and parameter.default is value if value is None else False
+    return False
+
+
+def attempts(name, quick):
+    """(argument, kind) of every wrong call."""
+    for argument, value in arguments_of(name).items():
+        for kind, wrong in wrongs(value):
+            if not is_default(name, argument, wrong) and not (quick and kind in TYPES):
+                yield argument, kind
+
+
+def unknown(found, depth=0):
+    """Whether NaN is in a result."""
+    if isinstance(found, torch.Tensor):
+        return bool(found.isnan().any()) if found.is_floating_point() else False
+    if isinstance(found, float):
+        return math.isnan(found)
+    if isinstance(found, np.ndarray):
+        return found.dtype.kind == "f" and bool(np.isnan(found).any())
+    if isinstance(found, torch.nn.Module):
+        return any(unknown(p) for p in found.parameters())
+    if isinstance(found, dict):
+        return any(unknown(v) for v in found.values())
+    if type(found).__name__ == "Dataset":
+        return any(unknown(v.values) for v in found.values())
+    if isinstance(found, tuple | list):
+        return depth < 3 and any(unknown(v, depth + 1) for v in found)
+    if is_dataclass(found) and not isinstance(found, type):
+        return any(unknown(getattr(found, f.name), depth + 1) for f in fields(found))
+    return False
+
+
+def outcome_of(name, argument, kind):
+    """(outcome, message) of one wrong call."""
+    given = arguments_of(name)
+    given[argument] = dict(wrongs(given[argument]))[kind]
+    try:
+        found = place_of(name)(**given)
+        found = list(found) if inspect.isgenerator(found) else found
+    except (ValueError, TypeError, FloatingPointError) as error:
+        # two arguments that do not fit together may be named by either; the article "a" is no argument
+        names = [*given, *(field.name for value in given.values() if is_dataclass(value) for field in fields(value))]
+        named = any(re.search(rf"\b{n}\b" if n != "a" else r"\ba(=| has)", str(error)) for n in names)
+        clear = named and "vit_theory" in inspect.trace()[-1].filename
+        return "clear" if clear else "obscure", f"{type(error).__name__}: {error}"
+    except Exception as error:
+        return "obscure", f"{type(error).__name__}: {error}"
+    return "NaN out" if unknown(found) else "accepted", ""
+
+
+def work(pipe):
+    """Answer calls until the pipe is closed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1), os.dup2(1, 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    while call := pipe.recv():
+        pipe.send(outcome_of(*call))
+
+
+class Worker:
+    """A process that answers calls, replaced when it hangs or dies."""
+
+    def __init__(self):
+        self.process = None
+
+    def ask(self, call, seconds=SECONDS):
+        if self.process is None:
+            self.pipe, theirs = multiprocessing.Pipe()
+            self.process = multiprocessing.get_context("fork").Process(target=work, args=(theirs,), daemon=True)
+            self.process.start()
+            theirs.close()
+        try:
+            self.pipe.send(call)
+            if self.pipe.poll(seconds):
+                return self.pipe.recv()
+            found = "hang", f"no answer in {seconds:g} s"
+        except (EOFError, ConnectionError):
+            found = "crash", "the process died"
+        self.stop()
+        return found
+
+    def stop(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def judge(name, argument, kind, outcome):
+    """`accepted` where the argument is wrong; `right` where it makes sense after all, `argued` where it does not and stays."""
+    if outcome in ("accepted", "NaN out"):
+        for verdict, rules in (("right", RIGHT), ("argued", ARGUED)):
+            for pattern in rules:
+                if all(re.fullmatch(rule, text) for rule, text in zip(pattern, (name, argument, kind), strict=True)):
+                    return verdict
+    return outcome
+
+
+LAYERS = (r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|convolution|images)\.\w+\(.*\)|"
+          r".*\.label_function|attention\.(attention|softmax_weights|positional_attention)|"
+          r"association\.(position_logits|self_attention)")  # fmt: skip
+MOVES = r"attention\.(patchify|unpatchify|relative_bias)|images\.permute|association\.sort_by_set"
+WEIGHTS = r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|convolution\.TorusAttention"
+# (callable, argument, kind), as regular expressions: why the call makes sense
+RIGHT = {
+    (r".*", r".*", r"number"): "a whole number will do where a float, a size or something to add is asked for",
+    (r".*", r"seed|first", r"zero|negative|1e12"): "whole numbers are names of random streams",
+    (MOVES, r".*", r"NaN|inf|1e30|integers|complex|first - 1|empty"): "moves entries, whatever they are",
+    (LAYERS, r"[a-zA-Z_]+", r"NaN|inf|1e30|(first|last) - 1|empty|rank . 1"):
+        "layers and formulas compute with what they get, in batches of any shape, as those of torch do: a look at all values "
+        "would be one more pass at every step",
+    (WEIGHTS, r".*", r"NaN|inf|1e30"): "a descent that diverges has such weights; it marks the trial and keeps the others",
+    (r"(selection|association)\..*", r"model", r"\w+: NaN"): "a diverged trial: NaN where its weights are read",
+    (r"(selection|association)\.fit", r"lr|lr_v|attention_lr", r"1e30"): "a descent that diverges: its trial is marked",
+    (r".*", r".*", r"zeros"): "zero is a number, the first class, the first patch",
+    (r".*", r".*", r"vector"): "one rate for each trial",
+    (r"association\.(association|error_rate)", r"scores?", r"inf"): "inf is larger than every number, and so it ranks",
+    (r".*", r"scores?|y", r"integers"): "the same numbers",
+    (r".*", r"feature", r"integers|complex"): "taken over into the default type, as lists are; the imaginary parts are 0",
+    (r"association\.set_attention", r"label", r"floats|negative|1e12"): "labels are compared and nothing else",
+    (r"association\.error_rate", r"score", r"NaN"): "documented: NaN where a score is",
+    (r"selection\.(keep|evaluate|attention_mass).*", r"data", r"mu: NaN|x: NaN"): "a part that the function does not read",
+    (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
+    (r".*", r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|data|order|weight)",
+     r"(images: )?(first|last) - 1"): "another number of images, trials, channels, features or tokens; nothing else disagrees",
+    (r".*", r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
+            r"prune|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query", r"zero"):
+        "0 is the smallest that makes sense: none, off, or at the start",
+    (r".*", r"alpha|kappa|gamma|rho|beta|sigma_A|M|mean|content|scale", r"zero|negative"): "any real number",
+    (r".*", r"\w+", r"1e30"): "a finite number",
+    (r"trials\.trial_generators", r"trials", r"zero"): "no trials, no generators",
+    (r"sweeps\.sweep", r"n_jobs", r"negative"): "documented: -1 is all cores, as in joblib",
+    (r"selection\.keep_honest", r"patterns", r"empty|longer|zero"): "any set of patterns",
+    (r"association\.fit", r"validation", r"empty"): "none",
+    (r".*", r"keep", r"empty|None"): "no token is dropped",
+    (r"vit", r"tokens", r"None"): "all tokens",
+    (r".*", r"bias|scale", r"None"): "documented: no bias; one-hot",
+}
+# accepted though wrong, in the same words: why it stays
+ARGUED = {
+    (r"selection\.TokenSample", r"x|mu", r"NaN|inf"):
+        "samples are cut and joined in loops; what reads the tokens refuses them there, before any work",
+    (r"convolution\.MinimumHeads", r"rank|singular_values|certificate", r"zero|list|.*: .*"):
+        "a record of results: nothing takes it as an argument, and what proves a minimum is looked at, not computed with",
+    (r"sweeps\.sweep", r"n_jobs", r"1e12"): "joblib starts no more processes than there are cells",
+    (r"association\.logistic_gradient", r"x", r"1e30"): "an overflow of float32 on the way; x in double precision has a gradient",
+    (r"images\.Images|images\.split|real_images\.plot_images", r".*", r".*last - 1"): "",
+}  # fmt: skip
+
+
+def table(names, quick=False):
+    """A row for each wrong call."""
+    worker, rows = Worker(), []
+    for name in names:
+        for argument, kind in attempts(name, quick):
+            outcome, message = worker.ask((name, argument, kind))
+            message = " ".join(message.split())[:160]
+            rows.append({"callable": name, "argument": argument, "kind": kind,
+                         "outcome": judge(name, argument, kind, outcome), "message": message})  # fmt: skip
+    worker.stop()
+    return rows
+
+
+def counts(rows):
+    """How many rows have each outcome; obscure ones of wrong shapes and values, and of other types."""
+    outcomes = ("clear", "right", "argued", "obscure", "obscure, another type", "accepted", "NaN out", "hang", "crash")
+    found = dict.fromkeys(outcomes, 0)
+    for row in rows:
+        other = row["outcome"] == "obscure" and row["kind"] in TYPES
+        found[row["outcome"] + (", another type" if other else "")] += 1
+    return found
+
+
+def shared():
+    """What all code of a process shares, by name."""
+    import matplotlib as mpl
+
+    arrays = {"torch's random numbers": torch.get_rng_state().numpy(), "numpy's random numbers": np.random.get_state()[1]}
+    return {name: array.tobytes() for name, array in arrays.items()} | {
+        "Python's random numbers": random.getstate(), "threads": torch.get_num_threads(),
+        "default dtype": torch.get_default_dtype(), "gradients": torch.is_grad_enabled(),
+        "determinism": torch.are_deterministic_algorithms_enabled(),
+        "rcParams": dict(mpl.rcParams), "open figures": mpl.pyplot.get_fignums() if "matplotlib.pyplot" in sys.modules else [],
+        "warnings": list(warnings.filters), "working directory": os.getcwd(), "environment": dict(os.environ),
+    }  # fmt: skip
+
+
+def touched(names):
+    """(callable, what it changed of what all share) of the valid calls; what an import changes is not theirs."""
+    found = []
+    for name in names:
+        given = arguments_of(name)
+        with contextlib.redirect_stdout(None):
+            place_of(name)(**given)  # the first call imports
+            given, before = arguments_of(name), shared()
+            place_of(name)(**given)
+        found += [(name, what) for what, value in shared().items() if value != before[what]]
+    return found
+
+
+@click.command(help=__doc__)
+@click.option("--only", default="", help="callables whose name holds this text")
+@click.option("--quick", is_flag=True, help="without slow callables and arguments of another type")
+@click.option("--out", help="where the table goes; results/fuzz.csv for the whole table")
+@click.option("--state", is_flag=True, help="the valid calls alone: what do they change that all code shares?")
+def main(only, quick, out, state):
+    start = time.time()
+    names = [name for name in CALLS if only in name and not (quick and name in SLOW)]
+    if state:
+        for name, what in touched([name for name in names if name not in NOT_RUN]):
+            print(f"{name} changes {what}")
+        return
+    rows = table(names, quick)
+    if out or not (quick or only):
+        with open(out or RESULTS, "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    for row in rows:
+        if row["outcome"] not in ("clear", "right", "argued"):
+            print(f"{row['outcome']:9} {row['callable']}({row['argument']}: {row['kind']})  {row['message']}")
+    print(", ".join(f"{name} {number}" for name, number in counts(rows).items()), f"of {len(rows)}, {time.time() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
