@@ -12,7 +12,7 @@ BIN := .venv/bin
 # The environment's programs first, also for programs that call others by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: reproduce test slow lab app bench docs notebooks readme export check evidence first-hour wheel pythons lowest release clean help
+.PHONY: reproduce test slow lab app bench docs notebooks readme export check evidence hooks first-hour wheel pythons lowest release clean help
 
 help:
 	@sed -n '2,7p' Makefile
@@ -81,6 +81,11 @@ readme: .venv/dev
 evidence: .venv/dev
 	python tools/evidence.py judge
 	python tools/pictures.py
+
+# For git in this clone: no commit of notebooks that are not clean, and merges that know cells.
+hooks: .venv/dev
+	git config core.hooksPath tools/hooks
+	git config merge.nbdev-merge.driver '.venv/bin/nbdev_merge %O %A %B %P'
 
 # The README's lines for people without make, in a fresh clone with an environment of its own (a quarter of an hour).
 first-hour:

@@ -4,24 +4,30 @@ import hashlib
 import importlib.util
 import json
 import re
+import shlex
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import click
+import nbformat
 import pytest
+import yaml
+from click.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def tool(name):
-    """A script of tools/, as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+def script(path):
+    """A script of the project, as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-release, environments = tool("release"), tool("environments")
+release, environments = script("tools/release.py"), script("tools/environments.py")
 
 
 def git(folder, *arguments):
@@ -149,9 +155,104 @@ def test_lowest_versions_come_from_the_settings():
 
 
 def test_what_other_environments_run_exists():
-    from vit_theory.claims import load_claims
-
-    assert set(environments.CLAIMS) <= {claim.id for claim in load_claims()}
+    assert set(environments.CLAIMS) <= set(release.rows(ROOT))
     assert [name for name in environments.TESTS if not (ROOT / "tests" / f"test_{name}.py").exists()] == []
     needed = {re.split("[>=<[]", line)[0] for line in environments.settings()["dev_requirements"].split()}
     assert set(environments.TEST_TOOLS) <= needed | {"nbformat"}  # nbformat comes with nbdev and nbclient
+
+
+def test_the_workflow_has_the_versions_of_the_settings():
+    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]["test"]
+    assert flow["strategy"]["matrix"]["python"] == environments.settings()["pythons"].split()
+    assert ".ci/run" in [step.get("run", "").partition(" ")[0] for step in flow["steps"]]
+    site = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8"))["jobs"]
+    assert site["test"]["uses"] == "./.github/workflows/tests.yml"
+    assert (site["build"]["needs"], site["publish"]["needs"]) == ("test", "build")
+
+
+PROGRAMS = ("make", "python", "pytest", "vit-theory", "nbdev_clean", ".venv/bin/pip", "python3", "pipx", "git")
+
+
+def spans(text):
+    """What stands in backticks, and the lines of indented blocks without their comments."""
+    return [
+        *re.findall(r"`([^`\n]+)`", text),
+        *(line.partition("  #")[0].strip() for line in re.findall(r"(?m)^ {4}(\S.*)$", text)),
+    ]
+
+
+def commands():
+    """Every command that CONTRIBUTING, the issue templates and the hook name."""
+    names = [
+        "CONTRIBUTING.md",
+        ".github/pull_request_template.md",
+        *(f".github/ISSUE_TEMPLATE/{name}.md" for name in ("row", "fault")),
+    ]
+    found = [span for name in names for span in spans((ROOT / name).read_text(encoding="utf-8"))]
+    return sorted({span for span in found if span.split()[0] in PROGRAMS and " " in span})
+
+
+def answers(program, words):
+    """A click program, or the command of it that the words name, says in its help all options and choices among the words."""
+    path = words[:1] if isinstance(program, click.Group) else []
+    done = CliRunner().invoke(program, [*path, "--help"])
+    assert done.exit_code == 0, done.output
+    command = program.commands[path[0]] if path else program
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known, f"{words}: the options are {sorted(known)}"
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Choice) and isinstance(parameter, click.Argument):
+            assert words[-1] in parameter.type.choices, f"{words}: one of {parameter.type.choices}"
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_that_is_named_exists(command):
+    """Targets of make are run without doing anything, programs are asked for their help, and files are there."""
+    program, *words = shlex.split(command)
+    if program == "make":
+        done = subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    elif program == "python" and words[0].endswith(".py"):
+        answers(script(words[0]).main, words[1:])
+    elif program == "vit-theory":
+        from vit_theory.cli import main
+
+        answers(main, words)
+    elif program == "python" and words[0] == "-c":
+        subprocess.run([sys.executable, *words], check=True, capture_output=True, cwd=ROOT)
+    elif program == "pytest":
+        assert (ROOT / words[0]).exists()
+        subprocess.run([sys.executable, "-m", "pytest", "--version", *words[1:]], check=True, capture_output=True, cwd=ROOT)
+    elif program == ".venv/bin/pip":
+        extra = re.search(r"\.\[(\w+)\]", command)[1]
+        assert words[0] == "install" and f"{extra}_requirements" in environments.settings() and (ROOT / words[-1]).exists()
+    else:  # of others, and in need of the network
+        assert command.startswith(("python3 -m venv ", "pipx run "))
+
+
+def test_files_that_are_named_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = {span for span in spans(text) if re.fullmatch(r"(?:nbs|tests|tools|docs|benchmarks|\.github|\.ci)/[\w./]+", span)}
+    assert len(named) > 10 and [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.slow
+def test_the_hook_refuses_what_is_not_clean(tmp_path):
+    """In a repository of one notebook: as it is stored it is committed, with an execution count or an error it is not."""
+    shutil.copytree(ROOT / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    path = tmp_path / "nbs" / "explore" / "index.ipynb"
+    path.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "nbs" / "explore" / "index.ipynb", path)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "config", "core.hooksPath", "tools/hooks")
+    commit(tmp_path)
+    stored = path.read_text(encoding="utf-8")
+    failed = nbformat.v4.new_output("error", ename="ValueError", evalue="no", traceback=[])
+    for change, words in (({"execution_count": 3}, "is not clean: nbdev_clean"), ({"outputs": [failed]}, "stored an error")):
+        nb = nbformat.reads(stored, as_version=4)
+        next(cell for cell in nb.cells if cell.cell_type == "code").update(change)
+        nbformat.write(nb, path)
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            commit(tmp_path)
+        assert words in (refused.value.stdout + refused.value.stderr).decode()
