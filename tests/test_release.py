@@ -134,6 +134,35 @@ def test_checksums_find_a_change(tmp_path):
     assert first == f"{hashlib.sha256(b'site').hexdigest()}  a.zip" and second.endswith("  b.whl")
 
 
+def test_everything_is_built(tree, monkeypatch):
+    """Wheel, source distribution, site and the ledger at seeds that no study had, in one folder, by commands that exist."""
+    (tree / "benchmarks").mkdir()
+    shutil.copy(ROOT / "benchmarks" / "fresh_seeds.py", tree / "benchmarks")
+    commands = []
+
+    def run(*command, **environment):
+        words = [str(word) for word in command]
+        out = Path(words[words.index("--out" if "--out" in words else "--outdir") + 1])
+        commands.append((words, environment))
+        out.mkdir(parents=True, exist_ok=True)
+        for name in ("a.whl", "a.tar.gz") if "build" in words else ("index.html",):
+            (out / name).write_text(name)
+
+    monkeypatch.setattr(release, "ROOT", tree)
+    monkeypatch.setattr(release, "run", run)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tree / "dist").mkdir()
+    (tree / "dist" / "old.whl").touch()
+    names = release.build("1.2.0", tree / "dist", jobs=3)
+    assert names == ["a.tar.gz", "a.whl", "vit_theory-1.2.0-ledger.zip", "vit_theory-1.2.0-site.zip"]
+    assert sorted(path.name for path in (tree / "dist").iterdir()) == ["SHA256SUMS", *names]
+    (build, environment), (site, _), (ledger, _) = commands
+    assert environment["SOURCE_DATE_EPOCH"].isdigit() and "docs/build.py" in site
+    fresh = script("benchmarks/fresh_seeds.py").triple
+    assert ledger[1:5] == ["reproduce", "--seeds", ",".join(map(str, fresh(0))), "--jobs"]
+    assert Path(ledger[0]).name == "vit-theory"
+
+
 def test_the_end_says_what_is_left():
     text = release.left_to_do("1.2.0", ["a.tar.gz", "a.whl", "a.zip"])
     for words in ("Nothing was tagged", "git tag -a v1.2.0", "twine upload dist/a.tar.gz dist/a.whl\n", "SHA256SUMS"):

@@ -104,7 +104,7 @@ def build(version, out, jobs):
     seeds = next_triple([list(seeds) for study in studies(ROOT, version) for seeds in study["seeds"]], triple)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    stamp = git(ROOT, "log", "-1", "--format=%ct").strip()  # the same commit gives the same archives
+    stamp = git(ROOT, "log", "-1", "--format=%ct").strip()  # the same commit gives the same wheel
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, SOURCE_DATE_EPOCH=stamp)
     made = ROOT / "build" / "release"
     shutil.rmtree(made, ignore_errors=True)
