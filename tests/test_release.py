@@ -187,7 +187,7 @@ def test_what_other_environments_run_exists():
     assert set(environments.CLAIMS) <= set(release.rows(ROOT))
     assert [name for name in environments.TESTS if not (ROOT / "tests" / f"test_{name}.py").exists()] == []
     needed = {re.split("[>=<[]", line)[0] for line in environments.settings()["dev_requirements"].split()}
-    assert set(environments.TEST_TOOLS) <= needed | {"nbformat"}  # nbformat comes with nbdev and nbclient
+    assert set(environments.TEST_TOOLS) <= needed
 
 
 def test_the_workflow_has_the_versions_of_the_settings():

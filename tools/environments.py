@@ -26,7 +26,7 @@ TESTS = (
     "attention association_foundations association_training convolution_construction help images_model import own_paper "
     "real_images selection_data selection_training sweeps trials"
 ).split()
-TEST_TOOLS = ("pytest", "pytest-xdist", "hypothesis", "beartype", "nbformat")  # all that these tests need of the extra `dev`
+TEST_TOOLS = ("fastcore", "pytest", "pytest-xdist", "hypothesis", "beartype")  # all that these tests need of the extra `dev`
 
 
 def settings():
@@ -118,7 +118,8 @@ def lowest(python, keep):
     """The lowest allowed versions of what the package requires, its extras for users included."""
     extras = ("images", "hub", "cluster")
     lines = [line for name in ("", *(f"{extra}_" for extra in extras)) for line in settings()[f"{name}requirements"].split()]
-    try_all([("lowest", python, lowest_versions(lines), ",".join(extras), TEST_TOOLS)], keep)
+    tools = [line for line in settings()["dev_requirements"].split() if re.split("[=<>]", line)[0] in TEST_TOOLS]
+    try_all([("lowest", python, lowest_versions(lines), ",".join(extras), tools)], keep)
 
 
 if __name__ == "__main__":
