@@ -12,7 +12,7 @@ BIN := .venv/bin
 # The environment's programs first, also for programs that call others by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: reproduce test slow lab app bench docs notebooks readme export check evidence first-hour wheel clean help
+.PHONY: reproduce test slow lab app bench docs notebooks readme export check evidence hooks first-hour wheel pythons lowest release clean help
 
 help:
 	@sed -n '2,7p' Makefile
@@ -82,12 +82,30 @@ evidence: .venv/dev
 	python tools/evidence.py judge
 	python tools/pictures.py
 
+# For git in this clone: no commit of notebooks that are not clean, and merges that know cells.
+hooks: .venv/dev
+	git config core.hooksPath tools/hooks
+	git config merge.nbdev-merge.driver '.venv/bin/nbdev_merge %O %A %B %P'
+
 # The README's lines for people without make, in a fresh clone with an environment of its own (a quarter of an hour).
 first-hour:
 	$(PYTHON) tools/first_hour.py
 
 wheel: .venv/dev
 	python -m build --no-isolation
+
+# The wheel in environments of its own, with three claims and the quickest tests in each: other Pythons ...
+PYTHONS ?= python3.12 python3.13
+pythons: .venv/dev
+	python tools/environments.py pythons $(PYTHONS)
+
+# ... and this Python with the lowest versions that settings.ini allows.
+lowest: .venv/dev
+	python tools/environments.py lowest
+
+# A dry run: refuses with words, or tests everything and builds all that is uploaded into dist/. It tags and uploads nothing.
+release: .venv/dev
+	python tools/release.py --jobs $(JOBS)
 
 clean:
 	rm -rf .venv _docs _proc build dist *.egg-info

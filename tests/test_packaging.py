@@ -2,11 +2,16 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
+from configparser import ConfigParser
+from email import message_from_bytes
+from email.policy import default as email_policy
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import distribution as distribution_of
 from pathlib import Path
@@ -16,6 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
+PAPERS = ("https://arxiv.org/abs/2302.06015", "https://arxiv.org/abs/2210.09221", "https://arxiv.org/abs/2111.01353")
 
 
 def run(*command, cwd):
@@ -25,30 +31,127 @@ def run(*command, cwd):
     return done.stdout
 
 
+def checkout():
+    """The files of the project: those that git knows or would take; in an unpacked source distribution, those of its list."""
+    if (ROOT / ".git").exists():
+        listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", cwd=ROOT).split("\0")
+    else:
+        listed = (ROOT / "vit_theory.egg-info" / "SOURCES.txt").read_text(encoding="utf-8").splitlines()
+    return sorted(name for name in listed if (ROOT / name).is_file() and ".egg-info/" not in name)
+
+
 @pytest.fixture(scope="module")
-def dist(tmp_path_factory):
-    """sdist and the wheel made from it, built in a copy so that nothing is left behind."""
-    folder = tmp_path_factory.mktemp("packaging")
-    # More than the package lies beside it in a checkout, and must not get in: nbs and tests stand for it.
-    names = ["vit_theory", "nbs", "tests", "settings.ini", "setup.py", "pyproject.toml", "MANIFEST.in"]
-    names += (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()[0].split()[1:]
-    (folder / "copy").mkdir()
-    for name in dict.fromkeys(names):
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
+def copy(tmp_path_factory):
+    """The checkout as it is after some work, away from it so that building leaves nothing behind."""
+    folder = tmp_path_factory.mktemp("packaging") / "copy"
+    left = ["build/lib/vit_theory/old.py", "claims/index.html", "_docs/index.html", "dist/old.whl", "tests/__pycache__/a.pyc"]
+    left += [".venv/run", "nbs/sidebar.yml", "nbs/.ipynb_checkpoints/a-checkpoint.ipynb", "vit_theory/evidence/quick/.lock"]
+    for name in [*checkout(), *left]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if name in left:
+            (folder / name).touch()
         else:
-            shutil.copy(ROOT / name, folder / "copy" / name)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", ".", cwd=folder / "copy")
-    return folder / "dist"
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dist(copy):
+    """sdist and the wheel made from it."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", copy.parent / "dist", ".", cwd=copy)
+    return copy.parent / "dist"
+
+
+@pytest.fixture(scope="module")
+def metadata(dist):
+    """What an index shows of the project, from the wheel."""
+    (wheel,) = dist.glob("vit_theory-*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = (name for name in files.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_bytes(files.read(name), policy=email_policy)
+
+
+def links(text):
+    """Addresses of the links and pictures of a page."""
+    return re.findall(r"\]\(([^)\s]+)\)", text)
 
 
 def test_wheel_holds_the_package_and_nothing_else(dist):
     (wheel,) = dist.glob("vit_theory-*.whl")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
-    files = [path for path in (ROOT / "vit_theory").rglob("*") if path.suffix in (".py", ".json", ".gz")]
-    files += [path for path in (ROOT / "vit_theory" / "template").rglob("*") if path.is_file()]
-    assert sorted(names) == sorted(path.relative_to(ROOT).as_posix() for path in files)
-    assert len(list(dist.glob("vit_theory-*.tar.gz"))) == 1
+    assert sorted(names) == [name for name in checkout() if name.startswith("vit_theory/")]
+    assert {"vit_theory/py.typed", "vit_theory/evidence/quick/claims.json", "vit_theory/template/Makefile"} < set(names)
+
+
+def test_metadata_says_what_the_settings_say(metadata):
+    settings = ConfigParser(delimiters=["="], interpolation=None)
+    settings.read(ROOT / "settings.ini", encoding="utf-8")
+    settings = settings["DEFAULT"]
+    for field, name in (("Name", "lib_name"), ("Version", "version"), ("Summary", "description"), ("Author", "author")):
+        assert metadata[field] == settings[name]
+    assert metadata["Requires-Python"] == f">={settings['min_python']}"
+    assert (metadata["License-Expression"], metadata["License-File"], metadata["License"]) == ("Apache-2.0", "LICENSE", None)
+    about = metadata.get_all("Classifier")
+    pythons = [line.rpartition(" ")[2] for line in about if re.search(r"Python :: 3\.\d+$", line)]
+    assert pythons == settings["pythons"].split() and pythons[0] == settings["min_python"]
+    assert "Typing :: Typed" in about and not [line for line in about if line.startswith("License")]
+    assert sum(line.startswith("Operating System") for line in about) == 2
+    papers = [f"Paper {paper}, {address}" for paper, address in zip("ABC", PAPERS, strict=True)]
+    assert [line for line in metadata.get_all("Project-URL") if line.startswith("Paper")] == papers
+    assert {"images", "hub", "cluster", "notebooks", "dev"} == set(metadata.get_all("Provides-Extra"))
+
+
+def test_index_page_has_no_dead_link(metadata):
+    text = metadata.get_payload()
+    assert links(text) and [target for target in links(text) if not re.match(r"https://", target)] == []
+    assert "make reproduce" in text
+
+
+def test_address_of_the_project_gives_the_others(copy, tmp_path):
+    """With `git_url` set: repository, documentation, issues, and every link and picture of the README below it."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "CITATION.cff", "settings.ini"):
+        shutil.copy(copy / name, tmp_path / name)
+    settings = tmp_path / "settings.ini"
+    text = re.sub(r"(?m)^git_url =.*", "git_url = https://forge.example/us/vit_theory", settings.read_text(encoding="utf-8"))
+    settings.write_text(re.sub(r"(?m)^doc_host =.*", "doc_host = https://us.example", text), encoding="utf-8")
+    run(sys.executable, "setup.py", "--quiet", "egg_info", cwd=tmp_path)
+    page = message_from_bytes((tmp_path / "vit_theory.egg-info" / "PKG-INFO").read_bytes(), policy=email_policy)
+    home = "https://forge.example/us/vit_theory"
+    addresses = dict(line.split(", ") for line in page.get_all("Project-URL"))
+    assert (addresses["Repository"], addresses["Issues"]) == (home, f"{home}/issues")
+    assert addresses["Documentation"].startswith("https://us.example/")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(links(page.get_payload())) == len(links(readme))
+    for before, after in zip(links(readme), links(page.get_payload()), strict=True):
+        kind = "raw" if before.endswith(".svg") else "blob"
+        assert after == (before if before.startswith("https://") else f"{home}/{kind}/main/{before}")
+
+
+@pytest.fixture(scope="module")
+def unpacked(dist, tmp_path_factory):
+    (sdist,) = dist.glob("vit_theory-*.tar.gz")
+    folder = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(sdist) as files:
+        files.extractall(folder, filter="data")
+    (inner,) = folder.iterdir()
+    return inner
+
+
+def test_sdist_holds_the_checkout_and_nothing_else(unpacked):
+    held = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
+    made = {"PKG-INFO", "setup.cfg"}  # by setuptools, beside vit_theory.egg-info
+    assert {name for name in held if ".egg-info/" not in name} - made == set(checkout()) - made
+
+
+@pytest.mark.slow
+def test_sdist_has_all_tests_and_they_run(unpacked):
+    """As many tests are collected as in the checkout, and a file of them passes."""
+    tests = [sys.executable, "-m", "pytest", "-n", "0", "-qq"]
+    here, there = (run(*tests, "--collect-only", "-m", "", cwd=folder) for folder in (ROOT, unpacked))
+    assert there == here and here.count(": ") > 30, "tests that the source distribution lacks"
+    file = "import vit_theory; print(vit_theory.__file__)"
+    assert Path(run(sys.executable, "-c", file, cwd=unpacked).strip()).is_relative_to(unpacked)
+    run(*tests, "tests/test_attention.py", cwd=unpacked)
 
 
 def needed(distribution, extras=()):

@@ -1,0 +1,287 @@
+"""A release is refused with words until everything agrees; CONTRIBUTING names only commands that exist."""
+
+import hashlib
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import nbformat
+import pytest
+import yaml
+from click.testing import CliRunner
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def script(path):
+    """A script of the project, as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+release, environments = script("tools/release.py"), script("tools/environments.py")
+
+
+def git(folder, *arguments):
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """The least that can be released: version 1.2.0, one row with fresh seeds, everything committed."""
+    evidence = tmp_path / "vit_theory" / "evidence"
+    for folder in (evidence / "quick", tmp_path / "tools"):
+        folder.mkdir(parents=True)
+    texts = {
+        "settings.ini": "[DEFAULT]\nmin_python = 3.11\nversion = 1.2.0\n",
+        "vit_theory/__init__.py": '__version__ = "1.2.0"\n',
+        "CITATION.cff": "cff-version: 1.0.0\nversion: 1.2.0\n",
+        "CHANGELOG.md": "# Changelog\n\n## 1.2.0 (2030-01-01)\n\n- New.\n\n## 1.1.0\n",
+        "vit_theory/evidence/quick/claims.json": json.dumps([{"id": "A-one"}, {"id": "B-two"}]),
+        "vit_theory/evidence/fresh_seeds.json": json.dumps(
+            {
+                "1.2.0, triples 0 to 7": {"seeds": [[1, 2, 3]], "counts": {"A-one": {"holds": 8}}},
+                "1.2.0, triples 8 to 15": {"seeds": [[4, 5, 6]], "counts": {"B-two": {"holds": 8}}},
+            }
+        ),
+        "tools/evidence.py": "print('every row is what its judge says')\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path)
+    return tmp_path
+
+
+def commit(tree):
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "all", "--allow-empty")
+
+
+def test_nothing_stands_against_a_complete_tree(tree):
+    assert list(release.refusals(tree)) == []
+
+
+@pytest.mark.parametrize(
+    "name, before, after, words",
+    [
+        ("vit_theory/__init__.py", "1.2.0", "1.1.0", "vit_theory/__init__.py: 1.1.0"),
+        ("CITATION.cff", "\nversion: 1.2.0", "\nversion: 1.1.0", "CITATION.cff: 1.1.0"),
+        ("CHANGELOG.md", "## 1.2.0 (2030-01-01)\n\n- New.\n\n", "", "CHANGELOG.md: 1.1.0"),
+        ("CHANGELOG.md", "## ", "", "CHANGELOG.md: None"),
+        ("CHANGELOG.md", "(2030-01-01)", "(in work)", "begins with '## 1.2.0 (in work)': when it is complete"),
+        (
+            "vit_theory/evidence/fresh_seeds.json",
+            "B-two",
+            "B-old",
+            "no fresh seeds for 1 rows (B-two): python benchmarks/fresh_seeds.py",
+        ),
+        ("vit_theory/evidence/fresh_seeds.json", "1.2.0, triples 0", "1.1.0, triples 0", "no fresh seeds for 1 rows (A-one)"),
+        ("vit_theory/evidence/fresh_seeds.json", "1.2.0, triples 0", "1.2.0, full scale, triple 0", "for 1 rows (A-one)"),
+        ("tools/evidence.py", "print(", "raise SystemExit(", "make evidence, then commit\nevery row is what its judge says"),
+    ],
+)
+def test_one_fault_is_one_refusal_with_its_remedy(tree, name, before, after, words):
+    text = (tree / name).read_text(encoding="utf-8")
+    assert before in text
+    (tree / name).write_text(text.replace(before, after), encoding="utf-8")
+    commit(tree)
+    (said,) = release.refusals(tree)
+    assert words in said
+
+
+def test_a_tree_with_changes_is_refused(tree):
+    (tree / "new.py").write_text("")
+    (said,) = release.refusals(tree)
+    assert "1 files differ from the last commit (new.py): commit or remove them" in said
+
+
+def test_a_version_is_released_once(tree):
+    git(tree, "tag", "v1.2.0")
+    (said,) = release.refusals(tree)
+    assert "the tag v1.2.0 exists" in said
+
+
+def test_all_faults_are_said_at_once(tree):
+    for name in ("CHANGELOG.md", "vit_theory/evidence/fresh_seeds.json"):
+        path = tree / name
+        path.write_text(path.read_text(encoding="utf-8").replace("1.2.0", "1.2.1 (in work)"), encoding="utf-8")
+    assert len(list(release.refusals(tree))) == 4
+
+
+def test_seeds_of_the_ledger_are_the_first_that_are_fresh():
+    def triple(number):
+        return (number, number + 1, number + 2)
+
+    assert release.next_triple([], triple) == (0, 1, 2)
+    assert release.next_triple([[0, 1, 2], [17, 18, 19], [3, 4, 5]], triple) == (18, 19, 20)
+
+
+def test_checksums_find_a_change(tmp_path):
+    (tmp_path / "b.whl").write_bytes(b"wheel")
+    (tmp_path / "a.zip").write_bytes(b"site")
+    assert release.checksums(tmp_path) == release.checksums(tmp_path) == ["a.zip", "b.whl"]
+    first, second = (tmp_path / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    assert first == f"{hashlib.sha256(b'site').hexdigest()}  a.zip" and second.endswith("  b.whl")
+
+
+def test_everything_is_built(tree, monkeypatch):
+    """Wheel, source distribution, site and the ledger at seeds that no study had, in one folder, by commands that exist."""
+    (tree / "benchmarks").mkdir()
+    shutil.copy(ROOT / "benchmarks" / "fresh_seeds.py", tree / "benchmarks")
+    commands = []
+
+    def run(*command, **environment):
+        words = [str(word) for word in command]
+        out = Path(words[words.index("--out" if "--out" in words else "--outdir") + 1])
+        commands.append((words, environment))
+        out.mkdir(parents=True, exist_ok=True)
+        for name in ("a.whl", "a.tar.gz") if "build" in words else ("index.html",):
+            (out / name).write_text(name)
+
+    monkeypatch.setattr(release, "ROOT", tree)
+    monkeypatch.setattr(release, "run", run)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tree / "dist").mkdir()
+    (tree / "dist" / "old.whl").touch()
+    names = release.build("1.2.0", tree / "dist", jobs=3)
+    assert names == ["a.tar.gz", "a.whl", "vit_theory-1.2.0-ledger.zip", "vit_theory-1.2.0-site.zip"]
+    assert sorted(path.name for path in (tree / "dist").iterdir()) == ["SHA256SUMS", *names]
+    (build, environment), (site, _), (ledger, _) = commands
+    assert environment["SOURCE_DATE_EPOCH"].isdigit() and "docs/build.py" in site
+    fresh = script("benchmarks/fresh_seeds.py").triple
+    assert ledger[1:5] == ["reproduce", "--seeds", ",".join(map(str, fresh(0))), "--jobs"]
+    assert Path(ledger[0]).name == "vit-theory"
+
+
+def test_the_end_says_what_is_left():
+    text = release.left_to_do("1.2.0", ["a.tar.gz", "a.whl", "a.zip"])
+    for words in ("Nothing was tagged", "git tag -a v1.2.0", "twine upload dist/a.tar.gz dist/a.whl\n", "SHA256SUMS"):
+        assert words in text
+
+
+def test_nothing_but_words_tags_or_uploads():
+    """The program itself calls git only to ask."""
+    text = (ROOT / "tools" / "release.py").read_text(encoding="utf-8")
+    assert re.findall(r'git\(\w+, "(\w+)"', text) == ["status", "tag", "log"] and text.count('"tag", "--list"') == 1
+    assert "twine" not in text.partition("def left_to_do")[0]
+
+
+def test_lowest_versions_come_from_the_settings():
+    lines = ["torch>=2.6", "dask[distributed]>=2025.1", "fastcore>=1.14.5,<2"]
+    assert environments.lowest_versions(lines) == ["torch==2.6", "dask==2025.1", "fastcore==1.14.5"]
+    with pytest.raises(click.ClickException, match="torch has no lower bound; write NAME>=VERSION"):
+        environments.lowest_versions(["torch"])
+
+
+def test_what_other_environments_run_exists():
+    assert set(environments.CLAIMS) <= set(release.rows(ROOT))
+    assert [name for name in environments.TESTS if not (ROOT / "tests" / f"test_{name}.py").exists()] == []
+    needed = {re.split("[>=<[]", line)[0] for line in environments.settings()["dev_requirements"].split()}
+    assert set(environments.TEST_TOOLS) <= needed
+
+
+def test_the_workflow_has_the_versions_of_the_settings():
+    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]["test"]
+    assert flow["strategy"]["matrix"]["python"] == environments.settings()["pythons"].split()
+    assert ".ci/run" in [step.get("run", "").partition(" ")[0] for step in flow["steps"]]
+    site = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8"))["jobs"]
+    assert site["test"]["uses"] == "./.github/workflows/tests.yml"
+    assert (site["build"]["needs"], site["publish"]["needs"]) == ("test", "build")
+
+
+PROGRAMS = ("make", "python", "pytest", "vit-theory", "nbdev_clean", ".venv/bin/pip", "python3", "pipx", "git")
+
+
+def spans(text):
+    """What stands in backticks, and the lines of indented blocks without their comments."""
+    return [
+        *re.findall(r"`([^`\n]+)`", text),
+        *(line.partition("  #")[0].strip() for line in re.findall(r"(?m)^ {4}(\S.*)$", text)),
+    ]
+
+
+def commands():
+    """Every command that CONTRIBUTING, the issue templates and the hook name."""
+    names = [
+        "CONTRIBUTING.md",
+        ".github/pull_request_template.md",
+        *(f".github/ISSUE_TEMPLATE/{name}.md" for name in ("row", "fault")),
+    ]
+    found = [span for name in names for span in spans((ROOT / name).read_text(encoding="utf-8"))]
+    return sorted({span for span in found if span.split()[0] in PROGRAMS and " " in span})
+
+
+def answers(program, words):
+    """A click program, or the command of it that the words name, says in its help all options and choices among the words."""
+    path = words[:1] if isinstance(program, click.Group) else []
+    done = CliRunner().invoke(program, [*path, "--help"])
+    assert done.exit_code == 0, done.output
+    command = program.commands[path[0]] if path else program
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known, f"{words}: the options are {sorted(known)}"
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Choice) and isinstance(parameter, click.Argument):
+            assert words[-1] in parameter.type.choices, f"{words}: one of {parameter.type.choices}"
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_that_is_named_exists(command):
+    """Targets of make are run without doing anything, programs are asked for their help, and files are there."""
+    program, *words = shlex.split(command)
+    if program == "make":
+        done = subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    elif program == "python" and words[0].endswith(".py"):
+        answers(script(words[0]).main, words[1:])
+    elif program == "vit-theory":
+        from vit_theory.cli import main
+
+        answers(main, words)
+    elif program == "python" and words[0] == "-c":
+        subprocess.run([sys.executable, *words], check=True, capture_output=True, cwd=ROOT)
+    elif program == "pytest":
+        assert (ROOT / words[0]).exists()
+        subprocess.run([sys.executable, "-m", "pytest", "--version", *words[1:]], check=True, capture_output=True, cwd=ROOT)
+    elif program == ".venv/bin/pip":
+        extra = re.search(r"\.\[(\w+)\]", command)[1]
+        assert words[0] == "install" and f"{extra}_requirements" in environments.settings() and (ROOT / words[-1]).exists()
+    else:  # of others, and in need of the network
+        assert command.startswith(("python3 -m venv ", "pipx run "))
+
+
+def test_files_that_are_named_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = {span for span in spans(text) if re.fullmatch(r"(?:nbs|tests|tools|docs|benchmarks|\.github|\.ci)/[\w./]+", span)}
+    assert len(named) > 10 and [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.slow
+def test_the_hook_refuses_what_is_not_clean(tmp_path):
+    """In a repository of one notebook: as it is stored it is committed, with an execution count or an error it is not."""
+    shutil.copytree(ROOT / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    path = tmp_path / "nbs" / "explore" / "index.ipynb"
+    path.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "nbs" / "explore" / "index.ipynb", path)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "config", "core.hooksPath", "tools/hooks")
+    commit(tmp_path)
+    stored = path.read_text(encoding="utf-8")
+    failed = nbformat.v4.new_output("error", ename="ValueError", evalue="no", traceback=[])
+    for change, words in (({"execution_count": 3}, "is not clean: nbdev_clean"), ({"outputs": [failed]}, "stored an error")):
+        nb = nbformat.reads(stored, as_version=4)
+        next(cell for cell in nb.cells if cell.cell_type == "code").update(change)
+        nbformat.write(nb, path)
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            commit(tmp_path)
+        assert words in (refused.value.stdout + refused.value.stderr).decode()
