@@ -19,7 +19,7 @@ help:
 
 .venv/run: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -e '.[images]' -c constraints.txt
+	$(BIN)/python -m pip install --quiet -e . -c constraints.txt
 	@touch $@
 
 .venv/dev: .venv/run

@@ -1000,7 +1000,7 @@ def tokens_chosen_at_random():
 
 @breaks("images", "C-table-1 C-figure-2 C-acceleration")
 def kernel_lost_at_the_transfer():
-    """Phase 2 starts from kernels other than those that phase 1 has learnt."""
+    """Phase 2 starts from kernels other than those that phase 1 has learned."""
 
     def make(original):
         def to_attention(vit, *args, **options):

@@ -202,7 +202,7 @@ def test_training_as_it_is():
 
 
 @pytest.mark.parametrize("rates", [{"lr_A": 0.0}, {"lr_v": 0.0, "lr_A": 0.0}], ids=["frozen attention", "learning rate 0"])
-def test_nothing_learnt_is_noticed(rates):
+def test_nothing_learned_is_noticed(rates):
     assert trained(**rates) == NOT_SHOWN
 
 
@@ -294,7 +294,7 @@ def test_a_vit_at_learning_rate_0_shows_nothing(monkeypatch):
     cell = partial(gaussian.gaussian_cell, samples=3000, tests=1500, steps=400, vit_steps=50)
     ds = Run(progress=False).sweep(cell, {"seed": [0]}).assign_attrs(chance_keep=0.4, chance_drop=0.2)
     judgement = judged(CLAIM["B-figure-2"], ds)
-    assert judgement.verdict == NOT_SHOWN and "Nothing was learnt" in judgement.note
+    assert judgement.verdict == NOT_SHOWN and "Nothing was learned" in judgement.note
 
 
 def test_regression_on_shuffled_labels_is_noticed():

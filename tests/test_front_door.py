@@ -52,7 +52,7 @@ def test_the_plain_lines_are_those_of_the_makefile():
     plain = blocks(README)[1]
     for line in plain:
         assert line.startswith((".venv/bin/", "python3 -m venv")), line
-    for needed in ("-e '.[images]' -c constraints.txt", "-e '.[dev]' -c constraints.txt", "--out claims"):
+    for needed in ("-e . -c constraints.txt", "-e '.[dev]' -c constraints.txt", "--out claims"):
         assert needed in MAKEFILE and any(needed in line for line in plain), needed
 
 

@@ -33,8 +33,8 @@ AHEAD = dict.fromkeys(TABLE_1, 0.4) | {"two-phase": 0.6, "two-phase, K=5": 0.6}
     ({"continued": [0.3, 0.3, 0.61]}, CAVEAT, "not in every seed"),
     ({"attention": 0.59}, NOT_SHOWN, "single phase"),
     ({"convolution, K=5": 0.6}, NOT_SHOWN, "single phase"),
-    ({"attention": 0.1}, NOT_SHOWN, "nothing was learnt: attention not"),
-    (dict.fromkeys(TABLE_1, 0.1), NOT_SHOWN, "nothing was learnt"),
+    ({"attention": 0.1}, NOT_SHOWN, "nothing was learned: attention not"),
+    (dict.fromkeys(TABLE_1, 0.1), NOT_SHOWN, "nothing was learned"),
     (dict.fromkeys(TABLE_1, 0.97) | {"two-phase": 1.0, "two-phase, K=5": 1.0}, NOT_SHOWN, "ceiling"),
 ])  # fmt: skip
 def test_table_1(changes, verdict, note):
@@ -56,9 +56,9 @@ def test_figure_2(loss, verdict):
     assert said("C-figure-2", loss=dict.fromkeys(FIGURE_2, 1.0) | loss).verdict == verdict
 
 
-def test_figure_2_where_nothing_is_learnt():
+def test_figure_2_where_nothing_is_learned():
     found = said("C-figure-2", loss=dict.fromkeys(FIGURE_2, 1.0) | {"attention, no warm-up": LATE}, accuracy={"attention": 0.12})
-    assert found.verdict == NOT_SHOWN and "nothing was learnt" in found.note
+    assert found.verdict == NOT_SHOWN and "nothing was learned" in found.note
 
 
 @pytest.mark.parametrize(("seconds", "loss", "verdict"), [
@@ -73,7 +73,7 @@ def test_acceleration(seconds, loss, verdict):
     arms = {"loss": {"attention": alone, "two-phase": loss}, "seconds": {"attention": 3.0, "two-phase": seconds}}
     arms |= {"images_per_second": {"two-phase": 1000.0, "convolution": 1000.0}}
     assert said("C-acceleration", **arms).verdict == verdict
-    assert "nothing was learnt" in said("C-acceleration", **arms, accuracy={"attention": 0.1}).note
+    assert "nothing was learned" in said("C-acceleration", **arms, accuracy={"attention": 0.1}).note
 
 
 @pytest.mark.parametrize(("content", "positional", "uniform", "verdict", "note"), [
@@ -81,9 +81,9 @@ def test_acceleration(seconds, loss, verdict):
     (0.5, [0.5, 0.5, 0.54], 0.3, CAVEAT, "not in every seed"),
     (0.5, 0.6, 0.3, CAVEAT, "better"),
     (0.5, 0.4, 0.3, NOT_SHOWN, "behind"),
-    (0.258, 0.262, 0.255, NOT_SHOWN, "nothing was learnt: content, positional not 3 points above uniform"),
-    (0.5, 0.48, 0.46, NOT_SHOWN, "nothing was learnt: positional not"),
-    (0.15, 0.15, 0.1, NOT_SHOWN, "nothing was learnt: content, positional not 10 points above chance"),
+    (0.258, 0.262, 0.255, NOT_SHOWN, "nothing was learned: content, positional not 3 points above uniform"),
+    (0.5, 0.48, 0.46, NOT_SHOWN, "nothing was learned: positional not"),
+    (0.15, 0.15, 0.1, NOT_SHOWN, "nothing was learned: content, positional not 10 points above chance"),
 ])  # fmt: skip
 def test_positional(content, positional, uniform, verdict, note):
     found = said("B-images-positional", accuracy={"content": content, "positional": positional, "uniform": uniform})
@@ -110,7 +110,7 @@ def test_association_needs_both_orders_and_a_model_that_learns():
     known = {"before": dict.fromkeys(BOTH, 0.1), "after": {BOTH[0]: 0.3, BOTH[1]: 0.11, "uniform": 0.1}}
     assert said("B-images-association", **known).verdict == NOT_SHOWN
     known["after"] |= {BOTH[1]: 0.3}
-    assert "nothing was learnt" in said("B-images-association", **known, accuracy={"uniform": 0.9}).note
+    assert "nothing was learned" in said("B-images-association", **known, accuracy={"uniform": 0.9}).note
 
 
 @pytest.mark.parametrize(("before", "after", "uniform", "mixed", "verdict", "note"), [
@@ -126,7 +126,7 @@ def test_pixels(before, after, uniform, mixed, verdict, note):
     found = said("B-images-pixels", before={"positional, pixels": before}, after=scores)
     assert found.verdict == verdict and note in found.note
     for accuracy in ({"positional, pixels": 0.15}, {"uniform, pixels": 0.99}):
-        assert "nothing was learnt" in said("B-images-pixels", before={"positional, pixels": before}, accuracy=accuracy).note
+        assert "nothing was learned" in said("B-images-pixels", before={"positional, pixels": before}, accuracy=accuracy).note
 
 
 def test_pixels_are_permuted_and_their_neighbors_are_not(monkeypatch):
@@ -156,7 +156,7 @@ def test_mass(first, second, verdict):
     mass = np.full(measured("A-images-mass", "quick").mass.sel(arm="all").shape, 0.25)
     mass[:, -1, 0], mass[:, -1, 1] = first, second
     assert said("A-images-mass", mass={"all": mass}).verdict == verdict
-    assert "nothing was learnt" in said("A-images-mass", mass={"all": mass}, accuracy={"all": 0.15}).note
+    assert "nothing was learned" in said("A-images-mass", mass={"all": mass}, accuracy={"all": 0.15}).note
     mass[0, 0, 1] = 0.3
     assert said("A-images-mass", mass={"all": mass}).verdict == NOT_SHOWN
 
@@ -168,7 +168,7 @@ def test_mass(first, second, verdict):
     ({"attention": [0.39, 0.6, 0.6]}, NOT_SHOWN, "not in every seed"),
     ({"random": 0.5}, NOT_SHOWN, "random tokens"),
     ({"relevant": 0.41}, NOT_SHOWN, "the oracle does not gain"),
-    ({"all": 0.1}, NOT_SHOWN, "nothing was learnt"),
+    ({"all": 0.1}, NOT_SHOWN, "nothing was learned"),
 ])  # fmt: skip
 def test_sparsification(changes, verdict, note):
     table = {"all": 0.4, "relevant": 0.6, "attention": 0.55, "random": 0.2} | changes
@@ -200,7 +200,7 @@ def tiny(monkeypatch):
 
 @pytest.mark.parametrize("breakage", ["learning rate 0", "labels shuffled"])
 def test_rows_notice_models_that_cannot_learn(tiny, monkeypatch, breakage):
-    "Each row says that nothing was learnt; before it had a guard, several held."
+    "Each row says that nothing was learned; before it had a guard, several held."
     def broken(vit, data, **options):
         if breakage == "learning rate 0":
             return train(vit, data, **options | {"lr": 1e-12})
@@ -212,7 +212,7 @@ def test_rows_notice_models_that_cannot_learn(tiny, monkeypatch, breakage):
     seed = 11 if breakage == "learning rate 0" else 12  # the experiments are remembered by seed
     for claim in CLAIMS.values():
         found = judged(claim, claim.experiment(replace(tiny, seeds=(seed,))))
-        assert found.verdict == NOT_SHOWN and "nothing was learnt" in found.note, claim.id
+        assert found.verdict == NOT_SHOWN and "nothing was learned" in found.note, claim.id
 
 
 def test_rows_notice_swapped_arms():
@@ -230,11 +230,11 @@ def test_rows_notice_attention_that_cannot_choose(tiny, monkeypatch):
     monkeypatch.setattr(canvases, "ViT", lambda **shape: ViT(**shape, mixer="uniform"))
     data = CLAIMS["A-images-mass"].experiment(replace(tiny, seeds=(13,)))
     np.testing.assert_allclose(data.mass.sel(arm="all"), 0.25, atol=1e-6)
-    data["accuracy"].loc[{"arm": "all"}] = 0.9  # even if it had learnt
+    data["accuracy"].loc[{"arm": "all"}] = 0.9  # even if it had learned
     assert judged(CLAIMS["A-images-mass"], data).verdict == NOT_SHOWN
 
 
-def test_photographs_get_a_size_at_which_something_is_learnt(monkeypatch):
+def test_photographs_get_a_size_at_which_something_is_learned(monkeypatch):
     monkeypatch.setattr(experiments, "classes_of", lambda images: {"ten": 10, "hundred": 100}[images])
     for name in ("two-phase", "positions", "canvases"):
         assert experiments.size_of(name, Run(images="ten")) is SIZES[name, "middle"]

@@ -173,7 +173,7 @@ def needed(distribution, extras=()):
 
 @pytest.fixture(scope="module")
 def programs(dist, tmp_path_factory):
-    """The programs of an environment with the wheel, its extra `images` and what these require: nothing that tests bring along.
+    """The programs of an environment with the wheel and what it requires: no extra, nothing that tests bring along.
 
     The libraries are links to those of the present environment.
     """
@@ -183,7 +183,7 @@ def programs(dist, tmp_path_factory):
     scripts = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(run(scripts / "python", "-c", where, cwd=folder).strip())
-    required = needed("vit_theory", ["images"])
+    required = needed("vit_theory")
     del required["vit-theory"]
     for library in required.values():
         for top in {file.parts[0] for file in library.files if file.parts[0] not in ("..", "__pycache__")}:
@@ -192,7 +192,7 @@ def programs(dist, tmp_path_factory):
     install(scripts, wheel, folder)
     file = run(scripts / "python", "-c", "import vit_theory; print(vit_theory.__file__)", cwd=folder).strip()
     assert Path(file).is_relative_to(packages)
-    absent = "import importlib.util as found; print(*filter(found.find_spec, ['dask', 'distributed', 'fastcore', 'pytest']))"
+    absent = "import importlib.util as found; print(*filter(found.find_spec, ['dask', 'datasets', 'distributed', 'fastcore', 'kornia', 'pytest']))"
     assert not run(scripts / "python", "-c", absent, cwd=folder).strip()
     return scripts
 

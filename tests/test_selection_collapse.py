@@ -245,7 +245,7 @@ def test_bad_input():
         (lambda: collapse(initial_model(mu, positions=4), mu), "shared by all positions"),
         (lambda: merge(TokenData(noise=0.2).sample(4, generator=torch.Generator().manual_seed(0))), "only samples with noise=0"),
         (lambda: fit_collapsed(model, kinds, w[:, :4], steps=1, lr=0.1), "ask for .trial, kind."),
-        (lambda: fit_collapsed(model, kinds, w, steps=1, lr=0.1, attention="learnt"), "none of 'trained'"),
+        (lambda: fit_collapsed(model, kinds, w, steps=1, lr=0.1, attention="learned"), "none of 'trained'"),
         (lambda: fit_collapsed(model, kinds, w, steps=1, lr=-0.1), "must be 0 or larger"),
         (lambda: fit_collapsed(model, kinds, w, steps=1, lr=torch.ones(1)), "one number here"),
     ]:

@@ -166,7 +166,7 @@ def test_attention():
     restless = data.assign(all=data["all"] + 0.02 * (data.step == data.step[-1]))
     for id, said in expected.items():
         assert verdict(id, data) == said
-        assert verdict(id, still) == NOT_SHOWN and "Nothing was learnt" in judged(CLAIMS[id], still).note
+        assert verdict(id, still) == NOT_SHOWN and "Nothing was learned" in judged(CLAIMS[id], still).note
         assert verdict(id, ignorant) == NOT_SHOWN
     assert verdict("A-attention-dead-zone", restless) == NOT_SHOWN
 

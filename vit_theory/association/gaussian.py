@@ -166,7 +166,7 @@ SUM_RULE = 0.095  # how often four normal numbers and their cubes have sums of d
 def note_figure_2(learned, apart, steps: int) -> str:
     "What the two starts of the ordinary ViT say: did the error become small, did the Gram matrix stay free of the sets."
     if not bool(learned.any()):
-        return (f"Nothing was learnt: after {steps} steps the ordinary ViT is at the level of the sum over all patches, and the "
+        return (f"Nothing was learned: after {steps} steps the ordinary ViT is at the level of the sum over all patches, and the "
                 "Gram matrix of an untrained model shows nothing.")  # fmt: skip
     size = [f"{start}: {'a small' if low else 'no small'} error" for start, low in learned.to_series().items()]
     gram = [f"a Gram matrix that {'stays free of' if free else 'comes to show'} the sets" for free in apart.values]

@@ -257,7 +257,7 @@ def judge_learning(ds: xr.Dataset) -> Judgement:
     if verdict == "holds here with a caveat":
         note = "Association was exact on the way and not in every seed at the last step."
     if verdict == "not shown here":
-        note = ("Nothing was learnt: the error stays near the linear rule's." if not bool(low.any()) else
+        note = ("Nothing was learned: the error stays near the linear rule's." if not bool(low.any()) else
                 "Some seed does not associate exactly, or does not reach the error, with this many images and steps.")
     return Judgement(verdict, measured, note, rows)
 
@@ -273,7 +273,7 @@ THEOREM_4_2 = Claim(
                                                                     "never associated exactly: 20,000 images, checked at seeds "
                                                                     "40 to 42 and 50 to 52"),
              Change("0.2", "no look at the start", "a guard of the code, after results: a model that associates before its first "
-                                                   "step has not learnt it; no verdict changed")),
+                                                   "step has not learned it; no verdict changed")),
     cannot={"refuted as stated": "sizes, rates and the number of images are ours: a run that fails shows that they do not "
                                  "suffice"},
 )  # fmt: skip
@@ -357,7 +357,7 @@ def judge_contiguity(ds: xr.Dataset) -> Judgement:
     measured = (f"The smallest drop score over blocks, strided and random sets is {float(end['drop'].min()):.3f}; mean errors "
                 f"differ by a factor {ratio:.1f}.")
     note = {"holds here with a caveat": "Mean errors differ by more than the stated factor, though the sets are found.",
-            "not shown here": "Nothing was learnt: some error is near the linear rule's." if not learned else
+            "not shown here": "Nothing was learned: some error is near the linear rule's." if not learned else
             "Some seed does not find the sets." if scattered else "The sets called scattered are contiguous."}
     return Judgement(verdict, measured, note.get(verdict, ""), tuple(rows))
 
@@ -370,7 +370,7 @@ CONTIGUITY = Claim(
     f"mean test errors within a factor {KIND_RATIO:g} (else a caveat); (else the code is broken:) training on shuffled patches "
     f"gives the shuffled logits within {SAME:g} (float64)",
     contiguity, judge_contiguity, plot_contiguity, kind="paraphrased",
-    history=(Change("0.2", "no demand on the error", "a guard that something is learnt at all; results had been seen"),
+    history=(Change("0.2", "no demand on the error", "a guard that something is learned at all; results had been seen"),
              Change("0.2", "no look at the sets", "with contiguous sets in the place of all the verdict was the same; results "
                            "had been seen")),
     cannot={"refuted as stated": "for this model scattered sets are the same problem, by an identity; the paper's own test "

@@ -143,7 +143,7 @@ def judge_growing(data: xr.Dataset) -> Judgement:
                 f"in {amount(exact)} trained models with d = D.")  # fmt: skip
     note = {"holds here with a caveat": "A trained model that has learned does not associate exactly at the last step.",
             "not shown here": "A population descent falls short with larger sets." if not good else
-            "Nothing was learnt, or too little, in training with d = D."}  # fmt: skip
+            "Nothing was learned, or too little, in training with d = D."}  # fmt: skip
     return Judgement(verdict, measured, note.get(verdict, ""), tuple(rows))
 
 

@@ -179,7 +179,7 @@ def judge_non_associating(ds: xr.Dataset) -> Judgement:
     note = {"holds": "Gradient descent itself finds what Theorem 3.2 says exists. Its transfer is measured in the row of "
                      "Theorem 5.1.",
             "holds here with a caveat": f"In {int(found.sum())} of {found.size} seeds.",
-            "not shown here": "Nothing was learnt." if not bool(low.any()) else "The runs that learn associate as well."}
+            "not shown here": "Nothing was learned." if not bool(low.any()) else "The runs that learn associate as well."}
     return Judgement(verdict, measured, note[verdict], rows)
 
 

@@ -85,7 +85,7 @@ def judge_sample_size(ds: xr.Dataset) -> Judgement:
     measured = (f"Association is exact in all seeds from {float(enough):.0f} images on." if bool(ever.any()) else
                 "With no number of images is association exact in all seeds.")  # fmt: skip
     note = {"holds here with a caveat": "The mean error does not fall at every increase.",
-            "not shown here": "Nothing was learnt: with the most images the error stays near the linear rule's."
+            "not shown here": "Nothing was learned: with the most images the error stays near the linear rule's."
             if not learned else
             "With the most images some seed never associates, or the drop score hardly rises."}  # fmt: skip
     return Judgement(verdict, measured, note.get(verdict, ""), tuple(rows))
@@ -98,7 +98,7 @@ SAMPLE_SIZE = Claim(
     f"rule's; the mean drop score at the end rises by at least {SAMPLE_RISE} from the fewest to the most images; the mean test "
     "error falls at every increase (else a caveat)",
     sample_size, judge_sample_size, plot_sample_size, kind="derived here", cannot=OURS,
-    history=(Change("0.2", "no demand on the error with the most images", "a guard that something is learnt at all; results had "
+    history=(Change("0.2", "no demand on the error with the most images", "a guard that something is learned at all; results had "
                                                                           "been seen"),),
 )  # fmt: skip
 
@@ -449,7 +449,7 @@ def judge_long_training(ds: xr.Dataset) -> Judgement:
             ranged("test error there", ds["early_error"]))  # fmt: skip
     measured = f"The drop score falls from {float(best.mean()):.3f} at its best to {float(last.mean()):.3f} at the last step."
     note = {"holds here with a caveat": "The test error rises too in some seed.",
-            "not shown here": "Nothing was learnt: the error stays near the linear rule's." if not learned else
+            "not shown here": "Nothing was learned: the error stays near the linear rule's." if not learned else
             "Some seed keeps its association."}
     return Judgement(verdict, measured, note.get(verdict, ""), rows)
 
@@ -461,6 +461,6 @@ LONG_TRAINING = Claim(
     f"times what it was at that best (else a caveat) and at most {LEARNED_SHARE} of the linear rule's",
     long_training, judge_long_training, plot_long_training, kind="derived here", cannot=OURS,
     history=(Change("0.1", "quick scale: 400 steps", "480 steps, after the runs at seeds 20 to 22 had been seen"),
-             Change("0.2", "no demand on the error but the factor", "a guard that something is learnt at all; results had been "
+             Change("0.2", "no demand on the error but the factor", "a guard that something is learned at all; results had been "
                                                                     "seen")),
 )  # fmt: skip

@@ -134,7 +134,7 @@ def judge_marks_trained(ds: xr.Dataset) -> Judgement:
                 f"{float(many.mean()):.3f}.")
     note = ""
     if not good:
-        note = ("Nothing was learnt: with rare marks, some seed does not associate." if bool((few < KEPT_DROP).any()) else
+        note = ("Nothing was learned: with rare marks, some seed does not associate." if bool((few < KEPT_DROP).any()) else
                 "Frequent marks are learned too.")
     return Judgement("holds" if good else "not shown here", measured, note, rows)
 

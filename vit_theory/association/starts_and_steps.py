@@ -143,7 +143,7 @@ def judge_response(data: xr.Dataset) -> Judgement:
                        f"<= {TO_FIRST_ORDER:g}"))  # fmt: skip
     measured = (f"Over both signs of the diagonal trained models part gamma from rho at {float(ratio.min()):.2f} to "
                 f"{float(ratio.max()):.2f} of the predicted rate.")  # fmt: skip
-    note = "" if good else "Some trained model leaves the prediction: nothing was learnt, or its diagonal is not small."
+    note = "" if good else "Some trained model leaves the prediction: nothing was learned, or its diagonal is not small."
     return Judgement("holds" if good else "not shown here", measured, note, tuple(rows))
 
 
@@ -303,7 +303,7 @@ def judge_diagonal_trained(ds: xr.Dataset) -> Judgement:
              Quantity("drop score of chance", f"{ds.attrs['chance_drop']:.3f}")]  # fmt: skip
     measured = (f"Without the diagonal the best drop score is {float(without.max()):.2f}; with it, "
                 f"{'all' if with_it.all() else 'not all'} seeds associate.")
-    note = ("" if good else ("Some seed associates without the diagonal." if bool(with_it.all()) else "Nothing was learnt: with "
+    note = ("" if good else ("Some seed associates without the diagonal." if bool(with_it.all()) else "Nothing was learned: with "
             "the diagonal, some seed does not associate."))
     return Judgement("holds" if good else "not shown here", measured, note, tuple(rows))
 
@@ -469,7 +469,7 @@ def judge_bold_trained(ds: xr.Dataset) -> Judgement:
     measured = (f"Of {far.size} runs with at least {BOLD_FACTOR} times the usual rate, {'all' if far.all() else 'not all'} lose "
                 "association or break off.")
     note = {"holds here with a caveat": "At the largest rates only.",
-            "not shown here": "Nothing was learnt at the usual rate in some seed." if not usual else "Some seed stands all "
+            "not shown here": "Nothing was learned at the usual rate in some seed." if not usual else "Some seed stands all "
                                                                                                      "rates."}  # fmt: skip
     return Judgement(verdict, measured, note.get(verdict, ""), rows)
 

@@ -248,7 +248,7 @@ def judge_transfer(ds: xr.Dataset) -> Judgement:
     if not new:
         note = "Zero shot: the pretrained model solves the new task as it is, so this is not another task."
     elif verdict == "not shown here":
-        note = "Nothing was learnt from scratch or in pre-training, or a wrong partition does as well."
+        note = "Nothing was learned from scratch or in pre-training, or a wrong partition does as well."
     return Judgement(verdict, measured, note, tuple(rows))
 
 # %% ../../nbs/association/14_transfer.ipynb #633268ec

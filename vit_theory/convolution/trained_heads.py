@@ -174,7 +174,7 @@ def judge_trained_heads(data: xr.Dataset) -> Judgement:
     )
     if worst > REACHED or float(nine.before.min()) < REACHED:
         sentence = f"Training with nine heads leaves {worst:.2g} of the convolution."
-        note = "nothing was learnt: the positive control with nine heads does not go from far to near"
+        note = "nothing was learned: the positive control with nine heads does not go from far to near"
         return Judgement("not shown here", sentence, note, quantities)
     if ratio < FACTOR:
         sentence = f"Eight heads leave only {ratio:.1f} times what nine leave."

@@ -19,12 +19,12 @@ import xarray as xr
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ..attention import patchify, unpatchify
+from ..attention import check_arguments, patchify, unpatchify
 from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, subplots
 from .data import Canvas, Images, Recipe, augment, generator, load_images, scatter
 from vit_theory.images.experiments import (
-    LEARNT,
+    LEARNED,
     OUT_OF_REACH,
     Size,
     accuracy_of,
@@ -33,7 +33,7 @@ from vit_theory.images.experiments import (
     hardware,
     judged,
     lead_of,
-    nothing_learnt,
+    nothing_learned,
     pictures,
     place,
     plot_arms,
@@ -41,7 +41,7 @@ from vit_theory.images.experiments import (
     seeds_of,
     shape_of,
     size_of,
-    unlearnt,
+    unlearned,
     variations,
 )
 from .model import ViT
@@ -255,8 +255,8 @@ def judge_mass(data: xr.Dataset) -> Judgement:
         ),
         accuracy_of(data, "all"),
     )
-    if arms := unlearnt(data, ["all"]):
-        return nothing_learnt(measured, arms, quantities)
+    if arms := unlearned(data, ["all"]):
+        return nothing_learned(measured, arms, quantities)
     if bool((abs(start - share) > FLAT).any()):
         return Judgement("not shown here", measured, "attention is not uniform before training", quantities)
     if float(end.mean()) < goal:
@@ -275,14 +275,14 @@ MASS = Claim(
     "of "
     f"uniform in each layer before training and at least {CONCENTRATED} times uniform after it, mean over seeds: else not "
     "shown; in "
-    f"every seed: else a caveat. Not shown where the model is less than {100 * LEARNT:.0f} points above chance.",
+    f"every seed: else a caveat. Not shown where the model is less than {100 * LEARNED:.0f} points above chance.",
     canvases,
     judge_mass,
     plot_mass,
     history=(
         Change(
             "0.2",
-            "the mass of the best layer, chosen after training; no condition on what was learnt",
+            "the mass of the best layer, chosen after training; no condition on what was learned",
             "the largest of several numbers is high by choice, and which layer concentrates depends on the seed; the committed "
             "results had been seen, no verdict at their sizes changed",
         ),
@@ -298,6 +298,7 @@ def plot_choices(
     number: int,  # tokens to choose
 ):
     "The picture, its canvas and the tokens of each choice; those that are not the picture's own are tinted."
+    check_arguments(plot_choices, locals())
     from matplotlib.colors import to_rgb
     figure, axes = subplots(len(canvases), 1 + len(ALL_CHOICES), width=1.25, height=1.3, squeeze=False)
     x, n = (canvases / 255).expand(-1, 3, -1, -1), math.prod(layout.canvas)
@@ -345,8 +346,8 @@ def judge_sparsification(data: xr.Dataset) -> Judgement:
     right = data.precision.sel(arm="attention")
     quantities.append(Quantity("share of its tokens that are relevant", f"{float(right.mean()):.2f}", seeds_of(right, ".2f")))
     quantities += [accuracy_of(data, arm) for arm in accuracy]
-    if arms := unlearnt(data, ("all", "relevant")):
-        return nothing_learnt(measured, arms, quantities)
+    if arms := unlearned(data, ("all", "relevant")):
+        return nothing_learned(measured, arms, quantities)
     why = ""
     if oracle < WORTH or random > 0:
         why = "the oracle does not gain" if oracle < WORTH else "random tokens gain as well"
@@ -370,14 +371,14 @@ SPARSIFICATION = Claim(
     f"On canvases, retraining on the relevant quarter of the tokens gains at least {100 * WORTH:.0f} points over all tokens, on "
     f"as many that a first model attends to at least {MOST} of that, on random ones nothing, mean over seeds; a caveat when "
     "attention's choice gains less, not shown unless it gains in every seed. Not shown where the model with all tokens or the "
-    f"oracle's is less than {100 * LEARNT:.0f} points above chance.",
+    f"oracle's is less than {100 * LEARNED:.0f} points above chance.",
     canvases,
     judge_sparsification,
     plot_gain,
     history=(
         Change(
             "0.2",
-            "a caveat for any gain of attention's choice in the mean; no condition on what was learnt",
+            "a caveat for any gain of attention's choice in the mean; no condition on what was learned",
             "a mean of +1.7 points with seeds from -9.2 to +9.2 decides nothing; results had been seen",
         ),
     ),

@@ -181,7 +181,9 @@ def losses_by_rate(
 
 # %% ../../nbs/images/07_experiments.ipynb #6efaadbc
 def check_arms(arms: Sequence[str], known: Collection[str]):
-    "ValueError for arms that an experiment does not have."
+    "ValueError for arms that an experiment does not have, and for none."
+    if not arms or isinstance(arms, str):
+        raise ValueError(f"arms={arms!r}: give a list of some of {'; '.join(known)}")
     if unknown := [arm for arm in arms if arm not in known]:
         raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(known)}")
 
@@ -253,23 +255,23 @@ def plot_arms(
     return figure
 
 # %% ../../nbs/images/07_experiments.ipynb #a87ec5eb
-LEARNT = 0.1  # accuracy above chance that a model must have before it is compared
+LEARNED = 0.1  # accuracy above chance that a model must have before it is compared
 OUT_OF_REACH = {"refuted as stated": "the paper's sizes, large photographs and hundreds of epochs, are out of reach here"}
 
 
-def unlearnt(
+def unlearned(
     data: xr.Dataset,  # of a study
     arms: Sequence[str],  # that are to be compared
 ) -> list[str]:
-    "The arms that are not `LEARNT` above chance, mean over seeds."
-    least = data.attrs.get("chance", 0.1) + LEARNT  # measurements that do not name it are of ten classes
+    "The arms that are not `LEARNED` above chance, mean over seeds."
+    least = data.attrs.get("chance", 0.1) + LEARNED  # measurements that do not name it are of ten classes
     return [arm for arm in arms if float(data.accuracy.sel(arm=arm).mean()) < least]
 
 
-def nothing_learnt(measured: str, arms: Sequence[str], quantities: Sequence[Quantity], than: str = "") -> Judgement:
-    "The judgement where models that are to be compared have learnt nothing."
-    than = than or f"{100 * LEARNT:.0f} points above chance"
-    return Judgement("not shown here", measured, f"nothing was learnt: {', '.join(arms)} not {than}", tuple(quantities))
+def nothing_learned(measured: str, arms: Sequence[str], quantities: Sequence[Quantity], than: str = "") -> Judgement:
+    "The judgement where models that are to be compared have learned nothing."
+    than = than or f"{100 * LEARNED:.0f} points above chance"
+    return Judgement("not shown here", measured, f"nothing was learned: {', '.join(arms)} not {than}", tuple(quantities))
 
 
 def seeds_of(values: xr.DataArray, form: str) -> str:

@@ -22,7 +22,7 @@ from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, draw_threshold, subplots
 from .data import Images, Recipe, generator, permute
 from vit_theory.images.experiments import (
-    LEARNT,
+    LEARNED,
     OUT_OF_REACH,
     Size,
     accuracy_of,
@@ -31,14 +31,14 @@ from vit_theory.images.experiments import (
     hardware,
     judged,
     lead_of,
-    nothing_learnt,
+    nothing_learned,
     pictures,
     place,
     seconds,
     seeds_of,
     shape_of,
     size_of,
-    unlearnt,
+    unlearned,
 )
 from .model import ViT
 from .probes import association_score, cosines, neighbors, probe
@@ -164,10 +164,10 @@ def judge_positional(data: xr.Dataset) -> Judgement:
         *(lead_of(f"{arm} minus uniform attention", values, f"above {100 * SIMILAR:+.0f}") for arm, values in above.items()),
         *(accuracy_of(data, arm) for arm in (*both, "uniform")),
     )
-    if arms := unlearnt(data, both):
-        return nothing_learnt(measured, arms, quantities)
+    if arms := unlearned(data, both):
+        return nothing_learned(measured, arms, quantities)
     if arms := no_better_than_uniform(data, both):
-        return nothing_learnt(measured, arms, quantities, f"{100 * SIMILAR:.0f} points above uniform attention")
+        return nothing_learned(measured, arms, quantities, f"{100 * SIMILAR:.0f} points above uniform attention")
     if float(lead.mean()) < -SIMILAR:
         return Judgement("not shown here", measured, "positional attention is behind", quantities)
     if float(lead.mean()) > SIMILAR:
@@ -186,7 +186,7 @@ POSITIONAL = Claim(
     f"Test accuracies of positional and content attention at equal recipe differ by at most {100 * SIMILAR:.0f} points, mean "
     "over seeds and in every seed; a caveat in the mean only, or when positional attention is better by more; not shown when it "
     "is "
-    f"worse by more, or when one of them is not {100 * LEARNT:.0f} points above chance and {100 * SIMILAR:.0f} above uniform "
+    f"worse by more, or when one of them is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above uniform "
     "attention.",
     content_or_positions,
     judge_positional,
@@ -195,8 +195,8 @@ POSITIONAL = Claim(
     history=(
         Change(
             "0.2",
-            "holds within three points in the mean, with no condition on what was learnt",
-            "three models that had learnt nothing were similar too (25.8, 26.2 and 25.5 % on 400 photographs, seen before the "
+            "holds within three points in the mean, with no condition on what was learned",
+            "three models that had learned nothing were similar too (25.8, 26.2 and 25.5 % on 400 photographs, seen before the "
             "change)",
         ),
     ),
@@ -226,10 +226,10 @@ def rises(
     ) + tuple(score(f"{arm}, after training", data.after.sel(arm=arm)) for arm in (*beside, *controls))
     quantities += (Quantity("random encodings", f"{chance:.3f}", f"± {scatter:.3f}, standard deviation of 200"),)
     quantities += tuple(accuracy_of(data, arm) for arm in dict.fromkeys((*arms, uniform, *controls)))
-    if bad := unlearnt(data, arms):
-        return nothing_learnt(measured, bad, quantities)
+    if bad := unlearned(data, arms):
+        return nothing_learned(measured, bad, quantities)
     if bad := no_better_than_uniform(data, arms, uniform):
-        return nothing_learnt(measured, bad, quantities, f"{100 * SIMILAR:.0f} points above uniform attention")
+        return nothing_learned(measured, bad, quantities, f"{100 * SIMILAR:.0f} points above uniform attention")
     start = bool((abs(before.mean("seed") - chance) <= START * scatter).all())
     if not start or bool((after.mean("seed") < least).any()):
         note = "not well above the score of random encodings" if start else "before training the score is not that of chance"
@@ -258,7 +258,7 @@ ASSOCIATION = Claim(
     "before "
     f"training its mean lies within {START:.0f} standard deviations of random encodings' score, after it at least {ABOVE:.0f} "
     "above, mean over seeds: else not shown. A caveat unless in every seed, and unless the encodings of uniform attention stay "
-    f"below. Not shown where positional attention is not {100 * LEARNT:.0f} points above chance and {100 * SIMILAR:.0f} above "
+    f"below. Not shown where positional attention is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above "
     "uniform attention.",
     content_or_positions,
     judge_association,
@@ -275,7 +275,7 @@ ASSOCIATION = Claim(
             "0.2",
             "before training within three standard deviations of random encodings (up to .160), after it at least 1.5 times "
             "chance "
-            "(.156); no condition on what was learnt, and the control of uniform attention in a note only",
+            "(.156); no condition on what was learned, and the control of uniform attention in a note only",
             "the two bands overlapped, and a control without attention met the criterion as well; results had been seen, and the "
             "threshold after training became stricter (.181)",
         ),
@@ -307,7 +307,7 @@ PIXELS_PERMUTED = Claim(
     f"score of positional attention: before training its mean lies within {START:.0f} standard deviations of random encodings' "
     f"score, after it at least {ABOVE:.0f} above, mean over seeds: else not shown. A caveat unless in every seed, and unless the "
     "encodings of uniform attention stay below, and those of tokens that are patches of permuted pixels. Not shown where "
-    f"positional attention is not {100 * LEARNT:.0f} points above chance and {100 * SIMILAR:.0f} above uniform attention.",
+    f"positional attention is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above uniform attention.",
     pixels_permuted,
     judge_pixels,
     plot_positional,

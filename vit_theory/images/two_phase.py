@@ -22,7 +22,7 @@ from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, subplots
 from .data import Images, seeded
 from vit_theory.images.experiments import (
-    LEARNT,
+    LEARNED,
     OUT_OF_REACH,
     Size,
     accuracy_of,
@@ -33,7 +33,7 @@ from vit_theory.images.experiments import (
     lead_of,
     losses_by_rate,
     lowest,
-    nothing_learnt,
+    nothing_learned,
     pictures,
     place,
     plot_arms,
@@ -41,7 +41,7 @@ from vit_theory.images.experiments import (
     seeds_of,
     shape_of,
     size_of,
-    unlearnt,
+    unlearned,
     variations,
 )
 from .mixers import xavier
@@ -234,8 +234,8 @@ def judge_table_1(data: xr.Dataset) -> Judgement:
     quantities = [accuracy_of(data, arm) for arm in TABLE_1]
     for kernel, row in found.items():
         quantities += [lead_of(f"{kernel}, over {rival}", lead, f"at least {100 * LEAD:+.0f}") for rival, lead in row.items()]
-    if arms := unlearnt(data, TABLE_1):
-        return nothing_learnt(measured, arms, quantities)
+    if arms := unlearned(data, TABLE_1):
+        return nothing_learned(measured, arms, quantities)
 
     def say(verdict, note=""):
         return Judgement(verdict, measured, note, tuple(quantities))
@@ -260,7 +260,7 @@ TABLE_1_CLAIM = Claim(
     "phases\" (CIFAR-100)",
     f"Two-phase leads convolution alone and attention alone by at least {100 * LEAD:.0f} points of test accuracy, mean over "
     "seeds, for K = 3 and K = 5; a caveat unless it leads the continued convolution by as much, and all of them in every seed. "
-    f"Not shown where an arm is less than {100 * LEARNT:.0f} points above chance or the convolution alone above "
+    f"Not shown where an arm is less than {100 * LEARNED:.0f} points above chance or the convolution alone above "
     f"{100 * (1 - 2 * LEAD):.0f} %.",
     phases,
     judge_table_1,
@@ -269,7 +269,7 @@ TABLE_1_CLAIM = Claim(
     history=(
         Change(
             "0.2",
-            "no condition on what the arms have learnt, none on a ceiling",
+            "no condition on what the arms have learned, none on a ceiling",
             "an attention arm at chance was led by any margin; the committed results had been seen, no verdict at their sizes "
             "changed",
         ),
@@ -318,8 +318,8 @@ def judge_acceleration(data: xr.Dataset) -> Judgement:
         accuracy_of(data, "two-phase"),
         accuracy_of(data, "attention"),
     )
-    if arms := unlearnt(data, ("two-phase", "attention")):
-        return nothing_learnt(measured, arms, quantities)
+    if arms := unlearned(data, ("two-phase", "attention")):
+        return nothing_learned(measured, arms, quantities)
     if float(share.mean()) > HALF or float(epochs.mean()) >= 1 or float(total.mean()) >= 1:
         note = "not as much faster as asked for, in seconds that depend on what else the machine did"
         return Judgement("not shown here", measured, note, quantities)
@@ -358,7 +358,7 @@ ACCELERATION = Claim(
     "\"The convolutional phase helps to accelerate training.\"",
     f"Two phases reach the best validation loss of attention alone in at most {HALF} of its seconds and in fewer epochs, phase 1 "
     "counted whole, and all their epochs take less time than as many of attention alone: in the mean, else not shown; in every "
-    f"seed, else a caveat. Not shown where one of the two is less than {100 * LEARNT:.0f} points above chance.",
+    f"seed, else a caveat. Not shown where one of the two is less than {100 * LEARNED:.0f} points above chance.",
     phases,
     judge_acceleration,
     plot_acceleration,
@@ -424,8 +424,8 @@ def judge_figure_2(data: xr.Dataset) -> Judgement:
                  f"{middle:.1f} (median)", f"{low} to {high} over {len(times)} seeds", f"at least {LATER:.0f}"),
         *(accuracy_of(data, arm) for arm in FIGURE_2),
     )  # fmt: skip
-    if arms := unlearnt(data, FIGURE_2):
-        return nothing_learnt(measured, arms, quantities)
+    if arms := unlearned(data, FIGURE_2):
+        return nothing_learned(measured, arms, quantities)
     lost = [
         "after the convolution the losses differ" if abs(float(gap.mean())) > SAME_LOSS else "",
         "a random start does not need the warm-up either" if middle < LATER else "",
@@ -447,7 +447,7 @@ FIGURE_2_CLAIM = Claim(
     f"Validation losses at the end differ by at most {SAME_LOSS} nats after the convolution, mean over seeds, and from a random "
     f"start at least {LATER:.0f} times as many epochs, median over seeds, to reach what the model with warm-up has after a fifth "
     "of its epochs: else not shown. A caveat unless both in every seed. Not shown where an arm is less than "
-    f"{100 * LEARNT:.0f} points above chance.",
+    f"{100 * LEARNED:.0f} points above chance.",
     phases,
     judge_figure_2,
     plot_warmup,
@@ -455,7 +455,7 @@ FIGURE_2_CLAIM = Claim(
     history=(
         Change(
             "0.2",
-            "a caveat where a random start does not need the warm-up, no condition on what the arms have learnt",
+            "a caveat where a random start does not need the warm-up, no condition on what the arms have learned",
             "half of the statement is then not seen, which is no condition under which it holds; results had been seen, and at "
             "full scale the caveat became not shown",
         ),

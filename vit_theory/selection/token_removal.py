@@ -132,7 +132,7 @@ SIZES = (8, 16, 32, 64, 128)  # training samples
 MORE = 256  # without removal, where the others have long arrived
 CHOICES = ("none", "random", "attention", "oracle")
 KEPT = 8  # tokens that stay, of TOKENS
-REACHED = 0.02  # test error that counts as learnt
+REACHED = 0.02  # test error that counts as learned
 
 
 def _choose(choice: str, pilot: ShallowViT, data: TokenSample, count: int, g: torch.Generator) -> Tensor | None:
@@ -320,7 +320,7 @@ def judge_noisy(data: xr.Dataset) -> Judgement:
     if bool((none < HARMED).any()):
         note = f"There is nothing to repair: with noisy tokens the error is below {HARMED}."
     if bool((oracle > REACHED).any()):
-        note = f"Nothing was learnt: even without noisy tokens the error is above {REACHED}."
+        note = f"Nothing was learned: even without noisy tokens the error is above {REACHED}."
     verdict = ("holds" if found else "holds here with a caveat") if ok else "not shown here"
     text = f"The test error is {float(none.mean()):.2f} with noisy tokens and {float(oracle.mean()):.3f} without."
     return Judgement(verdict, text, "" if verdict == "holds" else note, quantities)

@@ -27,7 +27,7 @@ def hinge_gradient(
     model: ShallowViT,
     x: Float[Tensor, "g b L d"],  # tokens
     y: Float[Tensor, "g b"],  # labels, -1 or +1
-    attention: str = "trained",  # "uniform": no attention; "frozen": attention that is not learnt (both: zero for W_Q, W_K)
+    attention: str = "trained",  # "uniform": no attention; "frozen": attention that is not learned (both: zero for W_Q, W_K)
     keep: Bool[Tensor, "g b L"] | None = None,  # tokens that stay
 ) -> tuple[Float[Tensor, "g"], ShallowViT]:
     "Mean hinge loss of every trial and its exact gradient, without automatic differentiation -> (loss [g], gradients)."
