@@ -192,7 +192,8 @@ def programs(dist, tmp_path_factory):
     install(scripts, wheel, folder)
     file = run(scripts / "python", "-c", "import vit_theory; print(vit_theory.__file__)", cwd=folder).strip()
     assert Path(file).is_relative_to(packages)
-    absent = "import importlib.util as found; print(*filter(found.find_spec, ['dask', 'datasets', 'distributed', 'fastcore', 'kornia', 'pytest']))"
+    others = ["dask", "datasets", "distributed", "fastcore", "kornia", "pytest"]
+    absent = f"import importlib.util as found; print(*filter(found.find_spec, {others}))"
     assert not run(scripts / "python", "-c", absent, cwd=folder).strip()
     return scripts
 
