@@ -299,6 +299,8 @@ def plot_choices(
 ):
     "The picture, its canvas and the tokens of each choice; those that are not the picture's own are tinted."
     check_arguments(plot_choices, locals())
+    if tuple(canvases.shape[1:]) != (size := (pilot.config["channels"], *pilot.config["image_size"])):
+        raise ValueError(f"canvases has shape {tuple(canvases.shape)}: the pilot takes [b, {', '.join(map(str, size))}]")
     from matplotlib.colors import to_rgb
     figure, axes = subplots(len(canvases), 1 + len(ALL_CHOICES), width=1.25, height=1.3, squeeze=False)
     x, n = (canvases / 255).expand(-1, 3, -1, -1), math.prod(layout.canvas)
