@@ -1,7 +1,7 @@
 # Everything a person needs, on a machine with only python3 (3.11 or later), git and make.
 #   make reproduce   environment, install, then every claim of the papers at quick scale -> claims/index.html
 #   make test        environment, install, then every check but the slowest
-#   make slow        the slowest tests: workers killed, wheels installed, browsers at work
+#   make slow        the slowest tests: the site page by page, workers killed, wheels installed, browsers at work
 #   make lab         JupyterLab on the notebooks
 #   make app         the explorers as pages without code, in a browser on this machine
 #   make bench       every benchmark of speed, peers in turn -> results/ (QUICK=1: one round each -> build/bench)

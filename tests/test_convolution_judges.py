@@ -190,7 +190,7 @@ def test_every_verdict_is_tested_or_excused():
         assert not seen & set(claim.cannot), id
 
 
-@pytest.mark.parametrize("run", list(RUNS))
+@pytest.mark.parametrize("run", [run for run in RUNS if run != "photographs"])
 def test_sentences(run):
     """One plain sentence of at most 25 words and two numbers; the rest stands in the quantities."""
     rows = [row for row in committed(run) if row["id"] in ROWS]

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import venv
 import zipfile
 from configparser import ConfigParser
@@ -131,8 +130,7 @@ def test_address_of_the_project_gives_the_others(copy, tmp_path):
 def unpacked(dist, tmp_path_factory):
     (sdist,) = dist.glob("vit_theory-*.tar.gz")
     folder = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(sdist) as files:
-        files.extractall(folder, filter="data")
+    shutil.unpack_archive(sdist, folder)
     (inner,) = folder.iterdir()
     return inner
 

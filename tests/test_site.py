@@ -19,6 +19,7 @@ from vit_theory.coverage import PLACES, draw_map
 
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
+pytestmark = pytest.mark.slow  # the site takes a minute to build, and its pages some minutes to open
 
 
 @pytest.fixture(scope="module")
