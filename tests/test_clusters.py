@@ -1,5 +1,6 @@
 """Sweeps on a cluster of two workers on this machine: the same bits, whatever dies on the way."""
 
+import gc
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from vit_theory.ledger import read_data
 from vit_theory.sweeps import Lost, check_workers, status, sweep
 
 distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 SCALE = 1.0
 GRID = {"seed": list(range(8)), "size": [5, 60]}
 
@@ -160,9 +162,12 @@ def test_reproduce_sends_the_cells_of_claims_to_a_cluster(client, tmp_path):
     assert all(client.run(lambda: len(__import__("vit_theory.sweeps").sweeps._known)).values())  # the workers had cells of it
 
 
-def test_a_cluster_that_is_none_is_refused_before_anything_is_written(client, tmp_path):
+def test_a_cluster_that_is_none_is_refused_before_anything_is_written(tmp_path):
+    """And nothing in this process takes it for its scheduler afterwards."""
     answer = CliRunner().invoke(main, ["reproduce", "C-lemma-2", "--out", str(tmp_path / "new"), "--cluster", "nonsense://x"])
     assert answer.exit_code == 2 and "no scheduler answers there" in answer.output and not (tmp_path / "new").exists()
+    gc.collect()
+    assert dask.config.get("scheduler", None) != "dask.distributed" or distributed.default_client()
 
 
 class Cluster:

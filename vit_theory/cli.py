@@ -184,7 +184,8 @@ def on_workers(
     import joblib
 
     try:
-        client = Client(address, timeout=10)
+        # not the default of this process: one that finds nobody would stay it
+        client = Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"cluster={address!r}: no scheduler answers there ({error}); start one with `dask scheduler`") from error
     with client, joblib.parallel_config(backend="dask", client=client):
