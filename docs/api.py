@@ -42,7 +42,7 @@ class Module:
 
     def explained(self, node):
         """Whether a name says what it is: a constant does with a comment on its line."""
-        return not isinstance(node, ast.Assign) or self.comments.get(node.end_lineno, "fmt:").partition(":")[0] != "fmt"
+        return not isinstance(node, ast.Assign) or not self.comments.get(node.end_lineno, "fmt").startswith("fmt")
 
     def label(self, name):
         """The place in the notebook where a name is defined; a number, since Sphinx's labels do not tell `Claim` from `claim`."""

@@ -152,9 +152,9 @@ def test_sdist_has_all_tests_and_they_run(unpacked):
     run(*tests, "tests/test_attention.py", cwd=unpacked)
 
 
-def needed(distribution, extras=()):
+def needed(distribution):
     """A distribution and what it requires, by name: what `pip install` would bring."""
-    found, left = {}, [(distribution, tuple(extras))]
+    found, left = {}, [(distribution, ())]
     while left:
         name, wanted = left.pop()
         if (name := canonicalize_name(name)) in found and not wanted:

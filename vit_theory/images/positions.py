@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -204,15 +205,19 @@ POSITIONAL = Claim(
 )
 
 # %% ../../nbs/images/09_positions.ipynb #9f43c899
+NO_ATTENTION = "the encodings of a model whose attention is uniform rise as well: it takes no attention to find neighbors"
+
+
 def rises(
     data: xr.Dataset,  # of `positions_study`
     arms: Sequence[str],  # whose score should rise
-    uniform: str,  # the arm that cannot look anywhere
-    controls: Mapping[str, str],  # an arm whose score should not rise -> what it means if it does
+    uniform: str,  # the arm that cannot look anywhere: a control
+    others: Mapping[str, str] = MappingProxyType({}),  # more controls: an arm -> what it means if its score rises
     beside: Sequence[str] = (),  # arms that are shown
 ) -> Judgement:
     "Holds when the score rises from that of random encodings to well above, in every seed and all arms, and in no control."
     chance, scatter = random_scores(8, 8)
+    controls = {uniform: NO_ATTENTION, **others}
     least, before, after = chance + ABOVE * scatter, data.before.sel(arm=list(arms)), data.after.sel(arm=list(arms))
 
     def score(name, values, threshold=""):
@@ -225,7 +230,7 @@ def rises(
         for name, threshold in {"before": f"mean {chance:.3f} ± {START * scatter:.3f}", "after": f"at least {least:.3f}"}.items()
     ) + tuple(score(f"{arm}, after training", data.after.sel(arm=arm)) for arm in (*beside, *controls))
     quantities += (Quantity("random encodings", f"{chance:.3f}", f"± {scatter:.3f}, standard deviation of 200"),)
-    quantities += tuple(accuracy_of(data, arm) for arm in dict.fromkeys((*arms, uniform, *controls)))
+    quantities += tuple(accuracy_of(data, arm) for arm in (*arms, *controls))
     if bad := unlearned(data, arms):
         return nothing_learned(measured, bad, quantities)
     if bad := no_better_than_uniform(data, arms, uniform):
@@ -239,12 +244,9 @@ def rises(
     return Judgement("holds here with a caveat" if lost else "holds", measured, "; ".join(lost), quantities)
 
 
-NO_ATTENTION = "the encodings of a model whose attention is uniform rise as well: it takes no attention to find neighbors"
-
-
 def judge_association(data: xr.Dataset) -> Judgement:
     "Natural images and images with shuffled patches; content attention is shown beside."
-    return rises(data, ("positional", "positional, shuffled"), "uniform", {"uniform": NO_ATTENTION}, ("content",))
+    return rises(data, ("positional", "positional, shuffled"), "uniform", beside=("content",))
 
 
 ASSOCIATION = Claim(
@@ -294,8 +296,7 @@ def pixels_permuted(run: Run) -> xr.Dataset:
 
 def judge_pixels(data: xr.Dataset) -> Judgement:
     "As `judge_association`, for pixels as tokens; patches of mixed pixels are a second control."
-    controls = {"uniform, pixels": NO_ATTENTION, "positional, mixed": MIXED}
-    return rises(data, ("positional, pixels",), "uniform, pixels", controls)
+    return rises(data, ("positional, pixels",), "uniform, pixels", {"positional, mixed": MIXED})
 
 
 PIXELS_PERMUTED = Claim(
