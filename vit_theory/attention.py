@@ -34,12 +34,18 @@ def pair(
     return both[0], both[1]
 
 # %% ../nbs/03_attention.ipynb #320c1502
+def no_tensor(value) -> str:
+    "What is said of an argument that should be a tensor; nothing for one that is."
+    if isinstance(value, Tensor):
+        return ""
+    return f"={repr(value)[:60]} is a {type(value).__name__}; give a tensor, as torch.tensor(...) makes it"
+
+
 def need_tensors(**named) -> None:
     "ValueError for the first of the arguments that is no tensor."
     for name, value in named.items():
-        if not isinstance(value, Tensor):
-            short, kind = repr(value)[:60], type(value).__name__
-            raise ValueError(f"{name}={short} is a {kind}; give a tensor, as torch.tensor(...) makes it")
+        if wrong := no_tensor(value):
+            raise ValueError(name + wrong)
 
 
 def number(value) -> float:
@@ -50,8 +56,8 @@ def number(value) -> float:
 def misfit(x, kind: Any, sizes: dict[str, int]) -> str:
     "What keeps `x` from being the tensor that a jaxtyping annotation describes; `sizes` has the letters that are known."
     dtype, letters = str(getattr(x, "dtype", "")).removeprefix("torch."), kind.dim_str.split()
-    if not isinstance(x, Tensor):
-        return f"={repr(x)[:60]} is a {type(x).__name__}; give a tensor, as torch.tensor(...) makes it"
+    if wrong := no_tensor(x):
+        return wrong
     if isinstance(kind.dtypes, list | tuple) and dtype not in kind.dtypes:
         return f" has dtype {dtype}: {kind.dtypes[-1]}, for instance, is needed"
     named = [letter for letter in letters if letter[0] not in "*."]

@@ -25,7 +25,7 @@ from vit_theory.claims import (
     RUNS, VERDICTS, Card, Claim, Run, claims_from, committed, distinct, installed_claims, load_claims, measured, select_claims
 )  # fmt: skip
 from .figures import to_svg
-from .files import write_file
+from .files import plain, write_file
 from .ledger import open_ledger, reproduce
 from .sweeps import Lost, check_workers, one_thread, status, watch
 
@@ -46,7 +46,7 @@ def wrapped(
     indent: int = 4,  # columns
 ) -> str:
     "The paragraph broken at the terminal's width."
-    return textwrap.fill(text, width(), initial_indent=" " * indent, subsequent_indent=" " * indent)
+    return textwrap.fill(plain(text), width(), initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 # %% ../nbs/10_cli.ipynb #15b1b4e2
 paper_option = click.option("--paper", help="Only this paper's claims: A, B, C, or one of yours.")
@@ -69,7 +69,7 @@ def list_claims(paper, source, criteria):
     try:
         others = claims_from(source) if source is not None else installed_claims()
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(plain(str(error))) from error
     rows = ([] if source is not None else committed("quick")) + [vars(claim) for claim in others]
     if paper is not None and not any(row["paper"] == paper for row in rows):
         papers = ", ".join(dict.fromkeys(row["paper"] for row in rows))
@@ -92,7 +92,7 @@ def show_claim(claim, run, figure):
         card, data = Card(claim), measured(claim, run)
         (chosen,) = select_claims(load_claims(), [claim])
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(plain(str(error))) from error
     click.echo("\n\n".join(wrapped(line, 0) for line in repr(card).split("\n\n")))
     for quantity in next((row["quantities"] for name, row in card.rows.items() if name == run), []):
         asked = f"  (asked: {quantity['threshold']})" if quantity["threshold"] else ""
@@ -231,12 +231,12 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
                 moved=lambda place: click.echo(f"the ledger that was there is now in {click.format_filename(place)}"),
             )  # fmt: skip
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(plain(str(error))) from error
     except KeyboardInterrupt:
         stopped("stopped", 130)
     except Lost as error:
         stopped(error, 1)
-    click.echo(f"\n{verdicts_by_paper(rows)}\n{minutes(time.monotonic() - start)} on this machine")
+    click.echo(f"\n{plain(verdicts_by_paper(rows))}\n{minutes(time.monotonic() - start)} on this machine")
     click.echo(f"open {click.format_filename(out)}/index.html in a browser")
     sys.exit(int(any(row["error"] for row in rows)))
 
@@ -273,7 +273,7 @@ def new(name):
     try:
         folder = new_paper(name)
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(plain(str(error))) from error
     click.echo(f"{click.format_filename(folder)} is there; now: cd {name}, make test, make reproduce")
     click.echo(f"without make: vit-theory claims --from {name}, vit-theory reproduce --from {name}")
 
@@ -291,13 +291,13 @@ def sweep_status(store, follow):
     try:
         seen = watch(store) if follow else status(store)
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(plain(str(error))) from error
     count = f"{seen['done']} of {seen['cells']} cells done, {len(seen['failed'])} failed, {seen['working']} in work"
-    click.echo(f"{seen['function']}: {count}, {seen['bytes']:,} bytes")
+    click.echo(plain(f"{seen['function']}: {count}, {seen['bytes']:,} bytes"))
     if seen["minutes left"] is not None:
         click.echo(f"{seen['cells a minute']:.3g} cells a minute, {seen['minutes left']:.0f} minutes left")
     for cell, why in seen["failed"].items():
-        click.echo(f"failed: {cell}: {why}")
+        click.echo(plain(f"failed: {cell}: {why}"))
     if seen["origin"]:
         origin = ", ".join(f"{name}: {seen['origin'].get(name)}" for name in ("vit_theory", "commit", "processor"))
-        click.echo(f"computed with {origin}")
+        click.echo(plain(f"computed with {origin}"))

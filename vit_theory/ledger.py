@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 import vit_theory
 from .claims import RUNS, VERDICTS, Claim, Run, committed, judged
-from .files import provenance, write_file
+from .files import fits, provenance, read_file, refuse_links, write_file
 from .identity import digest, identity
 from .sweeps import Lost
 
 # %% auto #0
-__all__ = ['PARTS', 'PAPERS', 'LINKS', 'code_of', 'measurement', 'fingerprint', 'open_ledger', 'held', 'formulas', 'beside',
-           'compared', 'commands', 'notebook_of', 'site_of', 'origins', 'took', 'report', 'reproduce', 'complete']
+__all__ = ['PARTS', 'ENDINGS', 'PAPERS', 'LINKS', 'code_of', 'measurement', 'fingerprint', 'open_ledger', 'held', 'formulas',
+           'beside', 'compared', 'commands', 'notebook_of', 'site_of', 'origins', 'took', 'report', 'reproduce',
+           'complete']
 
 # %% ../nbs/07_ledger.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
@@ -98,15 +99,25 @@ def fingerprint(
 
 # %% ../nbs/07_ledger.ipynb #c1ca4ed0
 PARTS = ("claims.json", "index.html", "rows", "figures", "data", "cells")
+ENDINGS = {"rows": ".json", "figures": ".svg", "data": ".nc"}  # of the files of a row
 
 # %% ../nbs/07_ledger.ipynb #8d09e4e5
 def open_ledger(
     out: str | Path,  # folder of the ledger, made if missing
 ) -> Path:
-    "The folder as a path, after a trial write; ValueError when nothing can be written there, or none is named."
+    """The folder as a path, after a trial write.
+
+    ValueError when none is named, nothing can be written there, it holds files that are no ledger's, or leads elsewhere.
+    """
     if not str(out).strip():
         raise ValueError(f"out={str(out)!r} names no folder; name one, for instance 'claims'")
     folder = Path(out)
+    inner = (Path(root) / name for root, names, _ in os.walk(folder / "cells") for name in names)
+    refuse_links([*(folder / name for name in (*PARTS, "earlier")), *inner])
+    for part, ending in ENDINGS.items():
+        strange = [path.name for path in (folder / part).glob("[!.]*") if path.suffix != ending]
+        if strange and not (folder / ".lock").exists():  # `data` of a project, say, which is not to be moved away
+            raise ValueError(f"out={str(out)!r} is no ledger, since {part} there holds {strange[0]!r}: name another folder")
     trial = folder / "rows" / "trial"
     try:
         write_file(trial, "")
@@ -142,7 +153,7 @@ def place_of(
     id: str,  # of the claim
 ) -> Path:
     "Where a part of a row lies."
-    return folder / part / f"{id}.{ {'data': 'nc', 'figures': 'svg', 'rows': 'json'}[part]}"
+    return folder / part / f"{id}{ENDINGS[part]}"
 
 
 def add_row(
@@ -154,9 +165,9 @@ def add_row(
     "Make one finished claim durable: data, figure, then the row itself."
     from vit_theory.figures import to_svg
 
-    paths = {part: place_of(folder, part, row["id"]) for part in ("data", "figures", "rows")}
+    paths = {part: place_of(folder, part, row["id"]) for part in ENDINGS}
     for path in paths.values():
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         path.unlink(missing_ok=True)
     if data is not None:
@@ -170,8 +181,16 @@ def add_row(
         shutil.rmtree(folder / "cells" / row["id"], ignore_errors=True)
 
 # %% ../nbs/07_ledger.ipynb #2649af6f
-NEEDED = {"id", "place", "paper", "source", "statement", "criterion", "measured", "verdict", "note", "error", "scale", "images",
-          "seeds", "seconds", "provenance"}  # fmt: skip
+ROW: dict[Any, Any] = {  # the form of a row
+    "id": str, "place": int, "paper": str, "source": str, "statement": str, "criterion": str, "measured": (str, None),
+    "verdict": (*VERDICTS, None), "note": str, "error": (str, None), "scale": str, "images": str, "seeds": [int],
+    "seconds": (int, float), "provenance": {"versions": {str: str}, str: (str, int, None)},
+}  # fmt: skip
+MORE: dict[str, Any] = {  # of what a row may have beside
+    "kind": str, "title": str, "notebook": (str, None), "traceback": str, "shared": bool, "cannot": {str: str},
+    "history": [{"since": str, "was": str, "why": str}], "code": {str: str}, "files": {str: str},
+    "quantities": [{"name": str, "value": str, "spread": str, "threshold": str}],
+}  # fmt: skip
 
 
 def finished_rows(
@@ -179,11 +198,14 @@ def finished_rows(
 ) -> list[dict]:
     "The rows that are finished, in the order of the ledger; a damaged one counts as missing, with a warning."
     found = []
-    for path in (folder / "rows").glob("*.json"):
+    for path in (folder / "rows").glob("*.json"):  # which may come from elsewhere
         try:
-            row = json.loads(path.read_bytes())
+            row = json.loads(read_file(path))
             made = row.pop("checksum", None)
-            if row["id"] != path.stem or not row.keys() >= NEEDED or made not in (None, digest(json.dumps(row))):
+            whole = fits(row, ROW) and all(fits(row[name], form) for name, form in MORE.items() if name in row)
+            if not whole or row["id"] != path.stem or not 0 <= row["seconds"] < float("inf"):
+                raise ValueError("it has not the form of a row")
+            if made not in (None, digest(json.dumps(row))):
                 raise ValueError("it is not as it was written")
             found.append(row)
         except Exception as error:  # damage has many faces
@@ -543,7 +565,13 @@ def write_report(
     "Write claims.json and index.html from the finished rows -> the rows."
     rows = finished_rows(folder)
     files = {row["id"]: place_of(folder, "figures", row["id"]) for row in rows if not row["error"]}
-    pictures = {id: path.read_text(errors="replace") for id, path in files.items() if path.is_file()}
+    pictures = {}
+    for id, path in files.items():
+        try:
+            if path.exists() and not path.is_symlink():
+                pictures[id] = read_file(path).decode(errors="replace")
+        except ValueError as error:
+            warnings.warn(f"{path.name} is not shown in the report: {error}", stacklevel=2)
     write_file(folder / "index.html", report(rows, pictures, site_of(folder)))
     write_file(folder / "claims.json", json.dumps(rows, indent=1, ensure_ascii=False))
     return rows
@@ -566,8 +594,9 @@ def reproduce(
     with held(folder):
         if not resume and (place := set_aside(folder)):
             moved(place)
-        for left in (path for place in (folder, *map(folder.joinpath, PARTS)) for path in place.glob(".*.*")):
-            left.unlink()  # half-written, of a run that was killed
+        for name in (".claims.json", ".index.html", *(f"{part}/.*" for part in ENDINGS)):
+            for left in folder.glob(f"{name}.[0-9]*"):
+                left.unlink()  # half-written, of a run that was killed
         done = {row["id"]: row for row in finished_rows(folder)}
         with tqdm(claims, unit="claim", disable=None if run.progress else True, leave=False) as bar:
             for claim in bar:
@@ -591,8 +620,11 @@ def complete(
     if old and measurement(old) == measurement(wanted) and intact(folder, old, "data"):
         if fingerprint(old) == fingerprint(wanted) and not old["error"] and intact(folder, old, "figures"):
             return old
-        more = more | {name: old[name] for name in ("seconds", "shared", "provenance") if name in old}
-        data = read_data(place_of(folder, "data", claim.id))
+        try:
+            data = read_data(place_of(folder, "data", claim.id))
+            more = more | {name: old[name] for name in ("seconds", "shared", "provenance") if name in old}
+        except Exception as error:  # with a checksum of somebody else's
+            warnings.warn(f"the data of {claim.id} cannot be read and are measured again: {error}", stacklevel=2)
     cells, kept = folder / "cells" / claim.id, measurement(wanted)
     for other in cells.glob("*"):
         if other.name != kept:  # cells of other code

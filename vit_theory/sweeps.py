@@ -19,6 +19,7 @@ import time
 import traceback
 import uuid
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import __version__
-from .files import provenance, write_file
+from .files import fits, provenance, read_file, refuse_links, write_file
 from .identity import Cache, Reader, digest
 
 # %% ../nbs/05_sweeps.ipynb #b136a5f8
@@ -147,7 +148,7 @@ def save_cell(
     about = {"sweep": sweep, "point": point, "entries": entries, "origin": origin}
     buffer = io.BytesIO()
     np.savez(buffer, json.dumps(about | {"checksum": checksum(about, arrays)}), *arrays)
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     write_file(path, buffer.getvalue())
 
@@ -161,6 +162,23 @@ def checksum(
     return digest(json.dumps([about, forms], sort_keys=True))
 
 # %% ../nbs/05_sweeps.ipynb #4d36b68f
+@contextmanager
+def opened(
+    path: Path,  # of a cell
+) -> Iterator["np.lib.npyio.NpzFile"]:
+    "Within the block the arrays of a cell's file can be read, and take no more memory than the file; ValueError otherwise."
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file")
+    with np.load(path, allow_pickle=False) as file:
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("it is no archive")
+        parts = file.zip.infolist() if file.zip else []
+        packed = any(part.compress_type != zipfile.ZIP_STORED for part in parts)
+        if packed or sum(part.file_size for part in parts) > path.stat().st_size:
+            raise ValueError("it is packed, and may unfold to any size: a sweep does not pack its cells")
+        yield file
+
+
 def load_cell(
     path: Path,  # file to read
     point: dict[str, Any],  # the cell it must hold
@@ -168,14 +186,14 @@ def load_cell(
 ) -> tuple[tuple[Arrays, Arrays], str] | None:
     "A stored cell -> (its arrays, its origin); None when it is not there, damaged (with a warning) or another cell's."
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with opened(path) as file:
             about = json.loads(str(file["arr_0"]))
             arrays = [(*entry, file[f"arr_{i}"]) for i, entry in enumerate(about["entries"], 1)]
         made = about.pop("checksum", None)  # cells of version 0.2.0 and before have none
         if made not in (None, checksum(about, [array for *_, array in arrays])):
             raise ValueError("it is not as it was written")
         if about["sweep"] != sweep or about["point"] != point:
-            raise ValueError(f"it holds the cell {about['point']} of the sweep {about['sweep']}")
+            raise ValueError(f"it holds the cell {about['point']} of the sweep {about['sweep']!r}")
         variables, coordinates = ({name: (tuple(dims), array) for p, name, dims, array in arrays if p == part} for part in PARTS)
         return (variables, coordinates), about["origin"]
     except FileNotFoundError:
@@ -250,6 +268,7 @@ def open_store(
     label = folder / "sweep.json"
     wanted = json.loads(json.dumps(wanted))
     try:
+        refuse_links([folder / "cells"])
         (folder / "cells").mkdir(parents=True, exist_ok=True)
         stored = read_label(label)
         if stored is None:
@@ -266,13 +285,17 @@ def open_store(
     return folder / "cells"
 
 
+# of a signature, as far as it is read without another beside it
+LABEL = {"function": {str: str}, "fixed argument": {str: str}, "grid": {str: [(str, int, float, bool)]}}
+
+
 def read_label(
     label: Path,  # `sweep.json` of a store
 ) -> dict[str, Any] | None:
     "The signature of a store; None where there is none, or (with a warning) a damaged one: its cells know their sweep."
     try:
-        stored = json.loads(label.read_bytes())
-        if all(isinstance(stored[part], dict) for part in ("function", "fixed argument", "grid")):
+        stored = json.loads(read_file(label))
+        if all(fits(stored[part], form) for part, form in LABEL.items()):
             return stored
         raise ValueError("it is no signature")
     except FileNotFoundError:
@@ -638,8 +661,9 @@ def origin_of(
 ) -> dict[str, Any] | None:
     "Versions, hardware and commit that a stored cell was computed with; None for a damaged one."
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return json.loads(json.loads(str(file["arr_0"]))["origin"])
+        with opened(path) as file:
+            origin = json.loads(json.loads(str(file["arr_0"]))["origin"])
+            return origin if isinstance(origin, dict) else None
     except Exception:
         return None
 
@@ -664,10 +688,15 @@ def status(
             FileLock(path, blocking=False).acquire().lock.release()
         except Timeout:
             working += 1
+        except OSError:  # a link, or a lock that went away meanwhile
+            continue
     recent = done[-50:]  # the rate of late, over at most 50 cells
     minutes = (recent[-1].stat().st_mtime - recent[0].stat().st_mtime) / 60 if recent else 0
     rate = (len(recent) - 1) / minutes if minutes else None
-    said = {path.stem: path.read_text(errors="replace").partition("\n")[0] for path in sorted(cells.glob("*.failed"))}
+    said = {}
+    for path in filter(Path.is_file, sorted(cells.glob("*.failed"))):
+        with path.open(errors="replace") as file:
+            said[path.stem] = file.readline(1000).rstrip("\n")
     return {
         "function": stored["function"].get("name"), "cells": total, "done": len(done), "failed": said, "working": working,
         "cells a minute": rate, "minutes left": (total - len(done)) / rate if rate and working else None,

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 # %% ../../nbs/association/01_data.ipynb #0717d0eb
-from ..attention import check_arguments, need_tensors, number
+from ..attention import LARGEST, check_arguments, need_tensors, number
 from ..figures import subplots
 
 # %% ../../nbs/association/01_data.ipynb #1a473088
@@ -262,6 +262,8 @@ def _check_labels(y, n):
 def _check_draw(n, generator):
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n={n!r} must be a whole number of images, at least 1")
+    if n > LARGEST:
+        raise ValueError(f"n={n} is too large: at most {LARGEST}")
     if not isinstance(generator, torch.Generator | None):
         raise ValueError(f"generator={generator!r} is none: give torch.Generator().manual_seed(0), for instance")
 
@@ -292,7 +294,6 @@ class SpatialData:
     ) -> SpatialSample:
         "Draw n independent images with their labels (B, Assumption 1)."
         _check_draw(n, generator)
-        check_arguments(SpatialData.sample, locals())
         y, signal, c = draw_coefficients(self.partition, self.q, n, generator)
         xi = draw_noise(n, self.partition.D, self.sigma, self.feature, generator)
         # X_j = c_j w* + xi_j
@@ -433,6 +434,5 @@ class GaussianData:
     ) -> LabelledPatches:
         "Draw n images and label them by the sign of f*."
         _check_draw(n, generator)
-        check_arguments(GaussianData.sample, locals())
         x = torch.randn(n, self.partition.D, self.dim, generator=generator, dtype=torch.get_default_dtype())
         return LabelledPatches(x=x, y=self.label_function(x).sign())

@@ -1,0 +1,309 @@
+"""Ledgers and stores from elsewhere: nothing outside of them is written or deleted, memory stays bounded, and nothing hangs."""
+
+import io
+import json
+import os
+import resource
+import shutil
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import test_claims
+import xarray as xr
+from click.testing import CliRunner
+
+from vit_theory.claims import Run
+from vit_theory.cli import main
+from vit_theory.identity import digest
+from vit_theory.ledger import finished_rows, reproduce
+from vit_theory.sweeps import status, sweep
+
+CLAIMS = [test_claims.GOOD, test_claims.other(id="A-next", experiment=test_claims.doubled)]
+RUN = Run(progress=False)
+
+
+def again(folder):
+    """Run the ledger once more -> (its rows, what warnings said)."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows = reproduce(CLAIMS, RUN, folder, resume=True)
+    return rows, [str(warning.message) for warning in caught]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A finished ledger, to be copied."""
+    folder = tmp_path_factory.mktemp("made") / "ledger"
+    reproduce(CLAIMS, RUN, folder)
+    return folder
+
+
+@pytest.fixture
+def ledger(tmp_path, made):
+    """A finished ledger beside a folder that is none of its business -> (ledger, the other folder)."""
+    other = tmp_path / "other"
+    (other / "deep").mkdir(parents=True)
+    for name in ("letter.txt", ".secret.key", ".pre-commit-config.yaml", ".claims.json.bak", "deep/photo"):
+        (other / name).write_text("precious")
+    shutil.copytree(made, tmp_path / "ledger")
+    return tmp_path / "ledger", other
+
+
+def content(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_ledger_in_a_folder_in_use_leaves_all_other_files_alone(ledger):
+    """Also hidden ones: a folder of settings is named as `out` easily, for instance `.`."""
+    folder, other = ledger
+    before = content(other)
+    shutil.copytree(folder, other, dirs_exist_ok=True)
+    for left in (".index.html.4711", "rows/.A-good.json.4711", "data/.A-good.nc.4711"):  # of a run that was killed
+        (other / left).write_text("half")
+    for resume in (True, False):
+        reproduce(CLAIMS, RUN, other, resume=resume)
+        after = content(other)
+        assert {name: after.get(name) for name in before} == before
+        assert not [name for name in after if name.endswith(".4711")]
+
+
+@pytest.mark.parametrize("part", ["rows", "data", "figures", "cells", "cells/A-good", "earlier"])
+@pytest.mark.parametrize("resume", [True, False])
+def test_links_that_lead_out_of_a_ledger_are_refused(ledger, part, resume):
+    folder, other = ledger
+    before = content(other)
+    if (folder / part).is_dir():
+        shutil.rmtree(folder / part)
+    (folder / part).parent.mkdir(exist_ok=True)
+    (folder / part).symlink_to(other, target_is_directory=True)
+    with pytest.raises(ValueError, match=f"{part} is a symbolic link to .*: remove it"):
+        reproduce(CLAIMS, RUN, folder, resume=resume)
+    assert content(other) == before
+
+
+FILES = ["rows/A-good.json", "data/A-good.nc", "figures/A-good.svg", "index.html", "claims.json", ".lock"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_are_links_are_replaced_and_not_followed(ledger, name):
+    folder, other = ledger
+    before = content(other)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(other / "letter.txt")
+    if name == ".lock":
+        with pytest.raises((ValueError, OSError)):
+            again(folder)
+        (folder / name).unlink()
+    rows, _ = again(folder)
+    assert content(other) == before and [row["verdict"] for row in rows] == ["holds", "holds"]
+
+
+def forged(path, **changes):
+    """A row as somebody else writes it, with a checksum that fits."""
+    row = json.loads(path.read_text())
+    row.pop("checksum")
+    row |= changes
+    row["checksum"] = digest(json.dumps(row))
+    path.write_text(json.dumps(row, indent=1, ensure_ascii=False))
+
+
+QUANTITY = {"name": "n", "value": "1", "spread": "", "threshold": ""}
+FORGED = {
+    "place": ["x", None, 1e400, [], True],
+    "paper": [1, None, {"a": 1}],
+    "statement": [1, None, ["x"]],
+    "measured": [1, []],
+    "verdict": ["proved", 1, [], {}],
+    "seeds": ["0,1,2", None, [0.5], ["a"], [[1]]],
+    "seconds": ["long", None, float("nan"), -1],
+    "provenance": [None, [], {}, {"versions": None}, {"versions": [1]}, {"versions": {"torch": []}}],
+    "quantities": [None, {}, [1], [{}], [QUANTITY | {"value": 3}]],
+    "history": [None, [1], [{}], [{"since": 1, "was": "", "why": ""}]],
+    "images": [None, 3, ["digits"]],
+    "error": [1, []],
+    "note": [None, 1],
+    "notebook": [1, []],
+    "code": [None, [], {"experiment": 3}],
+    "files": [None, [], {"data": 3}],
+    "title": [1],
+}
+
+
+@pytest.mark.parametrize("name, value", [(name, value) for name, values in FORGED.items() for value in values])
+def test_a_row_of_another_form_counts_as_missing(ledger, name, value):
+    folder, _ = ledger
+    path = folder / "rows" / "A-good.json"
+    before = finished_rows(folder)
+    forged(path)  # by itself it does no harm
+    assert finished_rows(folder) == before
+    forged(path, **{name: value})
+    with pytest.warns(UserWarning, match=r"A-good\.json is damaged and counts as missing"):
+        assert finished_rows(folder) == before[1:]
+
+
+def test_a_damaged_row_is_measured_again(ledger):
+    folder, _ = ledger
+    before = finished_rows(folder)
+    forged(folder / "rows" / "A-good.json", verdict="proved", seeds=None)
+    rows, said = again(folder)
+    assert any("A-good.json is damaged and counts as missing" in text for text in said), said
+    assert [(row["verdict"], row["measured"]) for row in rows] == [(row["verdict"], row["measured"]) for row in before]
+
+
+def test_the_report_does_not_show_what_a_link_leads_to(ledger):
+    folder, other = ledger
+    (folder / "figures/A-good.svg").unlink()
+    (folder / "figures/A-good.svg").symlink_to(other / "letter.txt")
+    reproduce(CLAIMS[1:], RUN, folder, resume=True)
+    assert "cHJlY2lvdXM" not in (folder / "index.html").read_text()  # precious, in base 64
+
+
+def test_words_of_a_ledger_give_no_orders_to_the_terminal(ledger, monkeypatch):
+    folder, _ = ledger
+    forged(folder / "rows" / "A-good.json", paper="A\x1b[2J", measured="\x1b]0;mine\x07 all is well")
+    monkeypatch.setattr("vit_theory.cli.load_claims", lambda: CLAIMS)
+    answer = CliRunner().invoke(main, ["reproduce", "--out", str(folder), "--resume"])
+    assert "all is well" in answer.output and "\\x1b[2J" in answer.output and "\x1b" not in answer.output, answer.output
+
+
+def test_data_of_a_project_are_not_moved_away(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "photo.jpg").write_text("precious")
+    with pytest.raises(ValueError, match="is no ledger, since data there holds 'photo.jpg': name another folder"):
+        reproduce(CLAIMS, RUN, tmp_path)
+    assert content(tmp_path) == {"data/photo.jpg": b"precious"}
+
+
+def test_what_is_no_file_of_a_ledger_is_not_waited_for(ledger):
+    folder, _ = ledger
+    for number, part in enumerate(("rows", "data", "figures")):
+        path = next((folder / part).glob("A-good.*"))
+        path.unlink()
+        os.mkfifo(path)
+        rows, said = again(folder)
+        assert len(rows) == 2 and path.is_file() and any("A-good" in text for text in said), (number, said)
+
+
+def test_a_row_that_is_too_large_to_be_one_is_not_read(ledger):
+    folder, _ = ledger
+    path = folder / "rows" / "A-good.json"
+    with path.open("wb") as file:
+        file.truncate(2**36)  # takes no room on the disk
+    rows, said = again(folder)
+    assert len(rows) == 2 and path.stat().st_size < 2**20 and any("larger than" in text for text in said)
+
+
+def squares(x):
+    return {"path": ("t", np.arange(1000) * float(x))}
+
+
+def test_links_that_lead_out_of_a_store_are_refused(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store/cells").symlink_to(other, target_is_directory=True)
+    with pytest.raises(ValueError, match="cells is a symbolic link to .*: remove it"):
+        sweep(squares, {"x": [1]}, store=tmp_path / "store", progress=False)
+    assert not list(other.iterdir())
+
+
+@pytest.mark.parametrize("name", ["cells/000000.npz", "cells/000000.lock", "cells/000000.failed", "sweep.json"])
+def test_files_of_a_store_that_are_links_are_not_followed(tmp_path, name):
+    letter, store = tmp_path / "letter.txt", tmp_path / "store"
+    letter.write_text("precious")
+    before = sweep(squares, {"x": [1, 2]}, store=store, progress=False)
+    (store / "cells/000000.npz").unlink()
+    (store / name).unlink(missing_ok=True)
+    (store / name).symlink_to(letter)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            assert sweep(squares, {"x": [1, 2]}, store=store, progress=False).identical(before)
+        except RuntimeError as error:  # a lock that is a link is refused with words
+            assert name.endswith("lock") and "cannot be written" in str(error)
+    assert letter.read_text() == "precious"
+
+
+def bomb(path):
+    """A sound cell of a few hundred KiB that unfolds to half a GiB."""
+    with np.load(path) as file:
+        about = file["arr_0"]
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**26,)})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        buffer = io.BytesIO()
+        np.save(buffer, about)
+        file.writestr("arr_0.npy", buffer.getvalue())
+        with file.open("arr_1.npy", "w", force_zip64=True) as member:
+            member.write(header.getvalue())
+            for _ in range(2**29 // 2**20):
+                member.write(bytes(2**20))
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def promise(path):
+    """An array that is said to have 2^50 numbers."""
+    with np.load(path) as file:
+        about = file["arr_0"]
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**50,)})
+    buffer = io.BytesIO()
+    np.save(buffer, about)
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("arr_0.npy", buffer.getvalue())
+        file.writestr("arr_1.npy", header.getvalue() + bytes(80))
+
+
+@pytest.mark.parametrize("hostile", [bomb, promise, pipe])
+def test_a_cell_that_would_take_all_memory_or_time_is_computed_again(tmp_path, hostile):
+    before = sweep(squares, {"x": [1, 2]}, store=tmp_path, progress=False)
+    path = tmp_path / "cells/000000.npz"
+    hostile(path)
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.warns(UserWarning, match=r"000000\.npz is computed again"):
+        assert sweep(squares, {"x": [1, 2]}, store=tmp_path, progress=False).identical(before)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 2**18  # KiB: a quarter of a GiB
+    assert status(tmp_path)["done"] == 2
+
+
+LABELS = [
+    {"grid": {"x": 3}}, {"grid": {"x": None}}, {"grid": {"x": "ab"}}, {"function": {"name": ["x"]}},
+    {"function": {"name": "\x1b[2J"}}, {"grid": {"x": [1, 2]}, "format": 7},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", LABELS)
+def test_the_status_of_a_store_with_a_forged_label(tmp_path, change):
+    sweep(squares, {"x": [1, 2]}, store=tmp_path, progress=False)
+    label = tmp_path / "sweep.json"
+    label.write_text(json.dumps(json.loads(label.read_text()) | change))
+    answer = CliRunner().invoke(main, ["sweep", "status", str(tmp_path)])
+    assert answer.exit_code in (0, 2) and not isinstance(answer.exception, (TypeError, AttributeError)), answer.exception
+    assert "\x1b" not in answer.output
+
+
+def test_what_a_failed_cell_says_is_told_without_orders_to_the_terminal(tmp_path):
+    sweep(squares, {"x": [1, 2]}, store=tmp_path, progress=False)
+    (tmp_path / "cells/000001.npz").unlink()
+    (tmp_path / "cells/000001.failed").write_text("\x1b]0;mine\x07\x1b[2J gone" + "x" * 10**6)
+    (tmp_path / "cells/000009.failed").symlink_to("/dev/zero")
+    answer = CliRunner().invoke(main, ["sweep", "status", str(tmp_path)])
+    assert answer.exit_code == 0 and "\x1b" not in answer.output and "gone" in answer.output and len(answer.output) < 10**4
+
+
+def test_data_that_promise_more_than_they_hold(ledger):
+    """A measurement of somebody else whose checksum fits, cut before its end, is measured again."""
+    folder, _ = ledger
+    path = folder / "data" / "A-good.nc"
+    path.write_bytes(path.read_bytes()[:-8])
+    forged(folder / "rows" / "A-good.json", files={"data": digest(path.read_bytes())}, verdict="not shown here")
+    rows, said = again(folder)
+    assert rows[0]["verdict"] == "holds" and any("the data of A-good cannot be read" in text for text in said)
+    assert isinstance(xr.load_dataset(Path(folder) / "data" / "A-next.nc", engine="scipy"), xr.Dataset)
