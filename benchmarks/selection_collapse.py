@@ -15,14 +15,14 @@ import time
 
 import click
 import torch
-from side_by_side import QUICK, RESULTS
+from side_by_side import RESULTS
 
 from vit_theory.claims import Run
 from vit_theory.files import provenance
 from vit_theory.selection.collapse import ARMS, BASE, collapse, draw_weights, fit_collapsed, sample_kinds
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.model import initial_model
-from vit_theory.selection.sample_complexity import HEAT_SAMPLES, heat_map
+from vit_theory.selection.phase_diagram import heat_map
 from vit_theory.selection.training import fit
 
 TOKENS, SAMPLES, RELEVANT = 80, 1000, 4
@@ -66,11 +66,10 @@ def measure(name, merged_queries=True):
 @click.command(help=__doc__)
 def main():
     torch.set_num_threads(1)
-    run = Run(scale="quick" if QUICK else "full", seeds=(0,), progress=False)
+    run = Run(seeds=(0,), progress=False)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    heat_map(run)
+    cells = heat_map(run).successes.size
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    cells = 2 * run.by_scale(3, 5) * len(HEAT_SAMPLES)
     click.echo(f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, {before:.0f} MiB before it")
     table = [measure(name) for name in ("trained", "frozen", "uniform")] + [measure("uniform", merged_queries=False)]
     click.echo("trial-steps a second of processor time")
