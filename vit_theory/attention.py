@@ -103,7 +103,8 @@ def check_arguments(
 def need_finite(**named) -> None:
     "ValueError for the first of the tensors with a value that is not finite; None has none."
     for name, value in named.items():
-        if value is not None and not (finite := value.isfinite()).all():
+        # a sum is finite where all numbers are, unless it overflows, and takes a tenth of the time
+        if value is not None and not value.sum().isfinite() and not (finite := value.isfinite()).all():
             bad = int((~finite).sum())
             raise ValueError(f"{name} has {bad} values that are not finite (NaN or inf), of {value.numel()}: mend them first")
 
