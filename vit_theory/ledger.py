@@ -65,6 +65,7 @@ def run_claim(
         data = claim.experiment(run) if data is None else data
         row |= dataclasses.asdict(judged(claim, data))
         figure = claim.figure(data)
+        as_netcdf(data)  # what cannot be kept is an error of this claim, and ends no others
     except Lost:
         raise  # not the claim's fault, and the next one's fate
     except Exception as error:
@@ -147,6 +148,14 @@ def held(
         lock.release()
 
 # %% ../nbs/07_ledger.ipynb #a7e23eba
+def as_netcdf(
+    data: xarray.Dataset,  # a measurement
+) -> bytes:
+    "A measurement as a file; whole numbers beyond 32 bits, which NetCDF 3 does not have, as float64."
+    wide = {name for name, v in data.variables.items() if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31}
+    return bytes(data.assign({name: data[name].astype(float) for name in wide}).to_netcdf(engine="scipy"))
+
+
 def place_of(
     folder: Path,  # of the ledger
     part: str,  # "data", "figures" or "rows"
@@ -171,7 +180,7 @@ def add_row(
             shutil.rmtree(path)
         path.unlink(missing_ok=True)
     if data is not None:
-        write_file(paths["data"], bytes(data.to_netcdf(engine="scipy")))
+        write_file(paths["data"], as_netcdf(data))
     if figure is not None:
         write_file(paths["figures"], to_svg(figure))
     row = row | {"files": {part: digest(path.read_bytes()) for part, path in paths.items() if path.exists()}}
