@@ -203,6 +203,7 @@ def canvas_study(
     arms: Sequence[str] = CHOICES,  # which choices of tokens, of `CHOICES` and `FIRST`
 ) -> xr.Dataset:
     "Accuracy by choice of tokens and seed, with the attention mass through training; ValueError for unknown choices."
+    check_arguments(canvas_study, locals())
     check_arms(arms, ALL_CHOICES)
     chosen = size_of("canvases", run, size)
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
@@ -221,6 +222,7 @@ def plot_mass(
     study: xr.Dataset,  # of `canvas_study`
 ):
     "Attention mass on the relevant tokens through the training on all tokens, a line for each layer and seed."
+    check_arguments(plot_mass, locals())
     figure, ax = subplots()
     names = ("blue", "orange", "green", "red", "pink", "sky")
     for layer in range(study.sizes["layer"]):

@@ -20,6 +20,7 @@ import torch
 import xarray as xr
 from torch.nn import functional as F
 
+from ..attention import check_arguments
 from ..claims import Judgement, Quantity, Run
 from ..figures import COLORS, subplots
 from .data import Images, Recipe, find_recipe, load_images, split
@@ -240,6 +241,7 @@ def plot_arms(
     asked: Mapping[str, float] = MappingProxyType({}),  # arm -> the mean accuracy that a criterion asks of it
 ):
     "Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for what is asked."
+    check_arguments(plot_arms, locals())
     figure, ax = subplots(width=max(4.2, 0.75 * study.sizes["arm"]), height=3.2)
     for x, arm in enumerate(study.arm.values):
         if arm in asked:

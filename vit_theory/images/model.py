@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import LARGEST, check_arguments, number, pair, patchify
+from ..attention import LARGEST, check_arguments, need_tensors, number, pair, patchify
 from .data import seeded
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention, attention_of
 
@@ -83,8 +83,10 @@ def check_keep(
     mixer: str,  # of the model
 ) -> dict[int, float]:
     "The keep rates as a dict; ValueError for a rate outside (0, 1], a layer that is not there, or a mixer that needs all tokens."
+    if not isinstance(keep, Mapping | None):
+        raise ValueError(f"keep={repr(keep)[:60]} must be a dictionary, layer -> share of the tokens that stay")
     for layer, rate in (keep or {}).items():
-        if not 0 < rate <= 1:
+        if not 0 < number(rate) <= 1:
             raise ValueError(f"keep={keep!r}: the rate of layer {layer} is {rate}, it must lie in (0, 1]")
         if not 0 <= int(layer) < depth:
             raise ValueError(f"keep={keep!r}: there is no layer {layer}, layers are numbered 0 to {depth - 1}")
@@ -147,6 +149,7 @@ def check_tokens(
     "ValueError unless `tokens` names patches for each image, and the mixer can do without the others."
     if mixer.startswith("conv"):
         raise ValueError(f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
+    need_tensors(tokens=tokens)
     whole = tokens.ndim == 2 and not tokens.is_floating_point()
     if not whole or len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
         raise ValueError(f"tokens of shape {tuple(tokens.shape)}: give [{batch}, m] numbers of patches from 0 to {patches - 1}")
@@ -230,8 +233,8 @@ class ViT(nn.Module):
     ):
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__", "seed")}
         super().__init__()
-        c = self.config = check_config(arguments)
         check_arguments(ViT.__init__, arguments | {"seed": seed})
+        c = self.config = check_config(arguments)
         self.patch, self.keep, d = c["patch"], c["keep"], c["width"]
         self.grid = tuple(side // p for side, p in zip(c["image_size"], c["patch"], strict=True))
         has_cls, numbers = pool == "cls", math.prod(c["patch"]) * channels
@@ -249,6 +252,7 @@ class ViT(nn.Module):
 
     def embed(self, images: Shaped[Tensor, "b c h w"]) -> Float[Tensor, "b n d"]:
         "The tokens that enter the first block; ValueError for images of another size."
+        need_tensors(images=images)
         c = self.config
         need = (c["channels"], *c["image_size"])
         if images.ndim != 4 or tuple(images.shape[1:]) != need:
@@ -343,9 +347,9 @@ def from_transformers(
     model: Any,  # a `ViTForImageClassification` of the transformers library
 ) -> ViT:
     "Our ViT with the weights of a ViT of the transformers library; the two give the same logits."
-    c, source = model.config, {name: p.detach() for name, p in model.state_dict().items()}
-    if type(model).__name__ != "ViTForImageClassification" or c.hidden_act != "gelu":
+    if type(model).__name__ != "ViTForImageClassification" or model.config.hidden_act != "gelu":
         raise ValueError(f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed")
+    c, source = model.config, {name: p.detach() for name, p in model.state_dict().items()}
     vit = ViT(
         c.image_size, c.patch_size, c.num_channels, c.num_labels, c.num_hidden_layers, c.num_attention_heads, width=c.hidden_size,
         hidden=c.intermediate_size / c.hidden_size, pool="cls", bias=c.qkv_bias, eps=c.layer_norm_eps, mean=0.0, std=1.0,
@@ -372,6 +376,7 @@ def hub_attention(
     model: nn.Module,  # of the transformers library
 ) -> dict[str, Any]:
     "The attention layers of a ViT or DeiT of the transformers library, by name and in order; ValueError where there are none."
+    check_arguments(hub_attention, locals())
     wanted = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
     found = {name: module for name, module in model.named_modules() if all(hasattr(module, part) for part in wanted)}
     if not found:

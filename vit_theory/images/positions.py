@@ -19,6 +19,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from ..attention import check_arguments
 from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, draw_threshold, subplots
 from .data import Images, Recipe, generator, permute
@@ -96,6 +97,7 @@ def positions_study(
     experiment: str = "positions",  # whose rows of the table: "positions" or "pixels"
 ) -> xr.Dataset:
     "Accuracy and association of content and positional attention, natural and shuffled, by seed; ValueError for unknown arms."
+    check_arguments(positions_study, locals())
     check_arms(arms, (*CASES, *PIXELS))
     chosen = size_of(experiment, run, size)
     cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)
@@ -122,6 +124,7 @@ def plot_positional(
     study: xr.Dataset,  # of `positions_study`
 ):
     "Accuracy, and association before and after training, beside chance."
+    check_arguments(plot_positional, locals())
     figure, axes = subplots(1, 2, width=3.4, height=3.0)
     for x, arm in enumerate(study.arm.values):
         row = study.sel(arm=arm)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from ..attention import check_arguments
 from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, subplots
 from .data import Images, seeded
@@ -186,6 +187,7 @@ def two_phase_study(
     arms: Sequence[str] = tuple(ARMS),  # names of `ARMS`
 ) -> xr.Dataset:
     "The arms compared at their own learning rates, by seed (C, Table 1 and Figure 2, in small); ValueError for unknown arms."
+    check_arguments(two_phase_study, locals())
     check_arms(arms, ARMS)
     chosen = size_of("two-phase", run, size)
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
@@ -332,6 +334,7 @@ def plot_acceleration(
     study: xr.Dataset,  # of `two_phase_study`, with the arms two-phase, convolution and attention
 ):
     "Validation loss against seconds: attention alone, and two phases, whose curve begins after the seconds of phase 1."
+    check_arguments(plot_acceleration, locals())
     figure, ax = subplots(width=4.6)
     time, alone, two = time_to_reach(study), study.sel(arm="attention"), study.sel(arm="two-phase")
     for seed in range(study.sizes["seed"]):
@@ -372,6 +375,7 @@ def plot_warmup(
     study: xr.Dataset,  # of `two_phase_study`, with the arms `FIGURE_2`
 ):
     "Validation loss by epoch with and without warm-up, from the convolution and from a random start (C, Figure 2)."
+    check_arguments(plot_warmup, locals())
     figure, axes = subplots(1, 2, width=3.2, height=2.8, sharey=True)
     for arm in FIGURE_2:
         ax = axes[0 if arm.startswith("two-phase") else 1]
