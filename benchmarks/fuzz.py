@@ -333,10 +333,11 @@ def parts(value):
                         yield f"{field.name}: {kind}", replace(value, **{field.name: wrong})
 
 
-def is_default(name, argument, value):
-    with contextlib.suppress(ValueError, TypeError):
-        parameter = inspect.signature(place_of(name)).parameters.get(argument)
-        return parameter is not None and parameter.default is value if value is None else False
+def fits(name, argument, value):
+    """Whether it is the argument's default, or a function where one is asked for: what that raises is its own."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        parameter = inspect.signature(place_of(name)).parameters[argument]
+        return parameter.default is None if value is None else value is abs and "Callable" in str(parameter.annotation)
     return False
 
 
@@ -344,7 +345,7 @@ def attempts(name, quick):
     """(argument, kind) of every wrong call."""
     for argument, value in arguments_of(name).items():
         for kind, wrong in wrongs(value):
-            if not is_default(name, argument, wrong) and not (quick and kind in TYPES):
+            if not fits(name, argument, wrong) and not (quick and kind in TYPES):
                 yield argument, kind
 
 
