@@ -86,7 +86,10 @@ def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
     "What keeps an argument from being what its annotation says; nothing for kinds that need a check of their own."
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        faults = [fault(name, value, each, sizes) for each in get_args(kind)]
+        kinds = get_args(kind)
+        if int in kinds and any(int in get_args(each) for each in kinds):
+            return ""  # a size, which `pair` reads
+        faults = [fault(name, value, each, sizes) for each in kinds]
         return "" if "" in faults else faults[0]
     if hasattr(kind, "dim_str"):
         return misfit(value, kind, sizes)

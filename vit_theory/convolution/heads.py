@@ -190,7 +190,7 @@ class TorusAttention(nn.Module):
         W: Float[Tensor, "h d o"],  # what each head contributes: values and output in one
         bias: Float[Tensor, " p"] | None,  # of the convolution
         geometry: Geometry,  # sizes of the convolution
-        torus: tuple[int, int],  # patches of image and ring, (rows, columns)
+        torus: int | tuple[int, ...],  # patches of image and ring, (rows, columns)
     ):
         super().__init__()
         check_arguments(TorusAttention.__init__, locals())

@@ -203,7 +203,6 @@ def canvas_study(
     arms: Sequence[str] = CHOICES,  # which choices of tokens, of `CHOICES` and `FIRST`
 ) -> xr.Dataset:
     "Accuracy by choice of tokens and seed, with the attention mass through training; ValueError for unknown choices."
-    check_arguments(canvas_study, locals())
     check_arms(arms, ALL_CHOICES)
     chosen = size_of("canvases", run, size)
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)

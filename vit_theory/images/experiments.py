@@ -92,6 +92,7 @@ def size_of(
     size: str | None = None,  # a name in the table; None: as the run's scale and images want it
 ) -> Size:
     "The row of the table; ValueError for a size that is not in it."
+    check_arguments(size_of, locals())
     if size is None:
         few = run.images == "digits" or classes_of(run.images) <= 20
         by_images = {"quick": "quick", "full": "digits"} if run.images == "digits" else {"quick": "middle" if few else "hundred"}
@@ -183,7 +184,7 @@ def losses_by_rate(
 # %% ../../nbs/images/07_experiments.ipynb #6efaadbc
 def check_arms(arms: Sequence[str], known: Collection[str]):
     "ValueError for arms that an experiment does not have, and for none."
-    if not arms or isinstance(arms, str):
+    if not isinstance(arms, Collection) or isinstance(arms, str) or not arms:
         raise ValueError(f"arms={arms!r}: give a list of some of {'; '.join(known)}")
     if unknown := [arm for arm in arms if arm not in known]:
         raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(known)}")

@@ -7,6 +7,7 @@ __all__ = ['ContentAttention', 'PositionalAttention', 'Convolution', 'UniformAtt
 
 # %% ../../nbs/images/02_mixers.ipynb #5eab2d04
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -103,8 +104,8 @@ class Convolution(nn.Module):
     def __init__(
         self,
         channels: int,  # channels of a pixel in the token layout
-        patch: tuple[int, int],  # pixels of a patch, (rows, columns)
-        grid: tuple[int, int],  # patches in the image, (rows, columns)
+        patch: int | Sequence[int],  # pixels of a patch, (rows, columns)
+        grid: int | Sequence[int],  # patches in the image, (rows, columns)
         kernel: int = 3,  # taps along each axis, odd
     ):
         super().__init__()

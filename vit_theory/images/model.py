@@ -100,7 +100,8 @@ def check_config(
 ) -> dict:
     "The arguments of a `ViT` with sizes as pairs and the width filled in; ValueError for those that cannot be."
     c = dict(config)
-    for name, least in (("channels", 1), ("classes", 2), ("depth", 1), ("heads", 1), ("kernel", 1)):
+    width = {} if c["width"] is None else {"width": 1}
+    for name, least in {"channels": 1, "classes": 2, "depth": 1, "heads": 1, "kernel": 1, **width}.items():
         if not isinstance(c[name], int) or c[name] < least:
             raise ValueError(f"{name}={c[name]!r} must be a whole number of at least {least}")
     for name, known in CHOICES.items():
@@ -125,8 +126,8 @@ def check_width(
 ) -> dict:
     "The arguments, unchanged; ValueError when the width of a token suits neither its patch, its heads nor its mixer."
     area, width, mixer = math.prod(c["patch"]), c["width"], c["mixer"]
-    if width < 1 or (c["scale"] is not None and not 0 < number(c["scale"]) < math.inf):
-        raise ValueError(f"width={width} must be at least 1, scale={c['scale']} a positive number or None")
+    if c["scale"] is not None and not 0 < number(c["scale"]) < math.inf:
+        raise ValueError(f"scale={c['scale']} must be a positive number or None")
     if c["projection"] == "identity" and width != area * c["channels"]:
         raise ValueError(f'width={width} with projection="identity": a patch has {area * c["channels"]} numbers, leave width out')
     if mixer in ("content", "positional") and width % c["heads"]:
@@ -233,8 +234,8 @@ class ViT(nn.Module):
     ):
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__", "seed")}
         super().__init__()
-        check_arguments(ViT.__init__, arguments | {"seed": seed})
         c = self.config = check_config(arguments)
+        check_arguments(ViT.__init__, arguments | {"seed": seed})
         self.patch, self.keep, d = c["patch"], c["keep"], c["width"]
         self.grid = tuple(side // p for side, p in zip(c["image_size"], c["patch"], strict=True))
         has_cls, numbers = pool == "cls", math.prod(c["patch"]) * channels

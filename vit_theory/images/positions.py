@@ -97,7 +97,6 @@ def positions_study(
     experiment: str = "positions",  # whose rows of the table: "positions" or "pixels"
 ) -> xr.Dataset:
     "Accuracy and association of content and positional attention, natural and shuffled, by seed; ValueError for unknown arms."
-    check_arguments(positions_study, locals())
     check_arms(arms, (*CASES, *PIXELS))
     chosen = size_of(experiment, run, size)
     cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)

@@ -187,7 +187,6 @@ def two_phase_study(
     arms: Sequence[str] = tuple(ARMS),  # names of `ARMS`
 ) -> xr.Dataset:
     "The arms compared at their own learning rates, by seed (C, Table 1 and Figure 2, in small); ValueError for unknown arms."
-    check_arguments(two_phase_study, locals())
     check_arms(arms, ARMS)
     chosen = size_of("two-phase", run, size)
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
