@@ -33,23 +33,22 @@ def test_every_public_name_has_a_valid_call(chapter):
     assert [name for name in public if not any(f"{chapter}.{name}" == call.split(".(")[0] for call in fuzz.CALLS)] == []
 
 
-def test_wrong_shapes_and_values_are_refused_in_clear_words(tmp_path):
+def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
     """The quick part of the table, made anew."""
     run("--quick", "--out", str(tmp_path / "rows.csv"))
     rows = rows_of(tmp_path / "rows.csv")
     bad = [row for row in rows if row["outcome"] not in ("clear", "right", "argued")]
     assert bad == []
-    assert sum(row["outcome"] == "clear" for row in rows) > 1500
+    assert sum(row["outcome"] == "clear" for row in rows) > 3500
 
 
 def test_the_whole_table_as_it_was_committed():
-    """Every other type too. What is accepted though wrong is argued, and little."""
+    """The slow callables too. What is accepted though wrong is argued, and little."""
     rows = rows_of(fuzz.RESULTS)
     assert {row["callable"] for row in rows} >= {name for name, given in fuzz.CALLS.items() if given}
     found = Counter(row["outcome"] for row in rows)
-    assert not found["accepted"] and not found["NaN out"] and not found["hang"] and not found["crash"]
+    assert set(found) == {"clear", "right", "argued"}
     assert found["argued"] < 20
-    assert not [row for row in rows if row["outcome"] == "obscure" and row["kind"] not in fuzz.TYPES]
 
 
 def test_valid_calls_change_nothing_that_all_code_shares():

@@ -480,6 +480,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                  'vit_theory/attention.py'),
                                       'vit_theory.attention.MultiHeadAttention.forward': ( 'attention.html#multiheadattention.forward',
                                                                                            'vit_theory/attention.py'),
+                                      'vit_theory.attention.as_tensor': ('attention.html#as_tensor', 'vit_theory/attention.py'),
                                       'vit_theory.attention.attention': ('attention.html#attention', 'vit_theory/attention.py'),
                                       'vit_theory.attention.check_arguments': ('attention.html#check_arguments', 'vit_theory/attention.py'),
                                       'vit_theory.attention.check_shapes': ('attention.html#check_shapes', 'vit_theory/attention.py'),

@@ -8,7 +8,7 @@ __all__ = ['LARGEST', 'pair', 'patchify', 'unpatchify', 'softmax_weights', 'atte
 
 # %% ../nbs/03_attention.ipynb #2007429a
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -48,6 +48,14 @@ def need_tensors(**named) -> None:
             raise ValueError(name + wrong)
 
 
+def as_tensor(name: str, value, dtype: torch.dtype | None = None) -> Tensor:
+    "A tensor of what may be numbers in lists or an array, ValueError for anything else."
+    try:
+        return torch.as_tensor(value, dtype=dtype)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(name + no_tensor(value)) from None
+
+
 def number(value) -> float:
     "What is a number, as a float; NaN, which no check of a range lets pass, for anything else."
     return float(value) if isinstance(value, Real) or getattr(value, "shape", None) == () else math.nan
@@ -70,11 +78,18 @@ def misfit(x, kind: Any, sizes: dict[str, int]) -> str:
     return ""
 
 
+ALIKE = {list: Sequence, tuple: Sequence, dict: Mapping}  # what will do in their place
+WORDS = {Sequence: "list or tuple", Iterable: "list or tuple", Mapping: "dictionary", Callable: "function"}
+
+
 def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
     "What keeps an argument from being what its annotation says; nothing for kinds that need a check of their own."
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        faults = [fault(name, value, each, sizes) for each in get_args(kind)]
+        kinds = get_args(kind)
+        if int in kinds and any(int in get_args(each) for each in kinds):
+            return ""  # a size, which `pair` reads
+        faults = [fault(name, value, each, sizes) for each in kinds]
         return "" if "" in faults else faults[0]
     if hasattr(kind, "dim_str"):
         return misfit(value, kind, sizes)
@@ -84,9 +99,11 @@ def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
         return f"={value} is too large: at most {LARGEST}"
     if kind is float and not math.isfinite(number(value)):
         return f"={repr(value)[:60]} must be a finite number"
-    if isinstance(kind, type) and kind not in (int, float, bool, Any) and origin is None and not isinstance(value, kind):
-        return f"={repr(value)[:60]} must be a {kind.__name__}"
-    return f"={repr(value)[:60]} must be a function" if origin is Callable and not callable(value) else ""
+    kind = ALIKE.get(origin or kind, origin or kind)
+    if isinstance(kind, type) and kind not in (int, float, bool, Any):
+        if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
+            return f"={repr(value)[:60]} must be a {WORDS.get(kind, kind.__name__)}"
+    return ""
 
 
 def check_arguments(
@@ -137,9 +154,8 @@ def unpatchify(
         raise ValueError(f"tokens has shape {shape}: three axes [batch, token, feature] are needed")
     if tokens.shape[1] != gh * gw:
         raise ValueError(f"grid={(gh, gw)} holds {gh * gw} patches but there are {tokens.shape[1]} tokens: give (rows, columns)")
-    if tokens.shape[2] != ph * pw * channels:
-        made = ph * pw * channels
-        raise ValueError(f"patch={(ph, pw)} with channels={channels} makes {made} features but a token has {tokens.shape[2]}")
+    if tokens.shape[2] != (made := ph * pw * number(channels)):
+        raise ValueError(f"patch={(ph, pw)} with channels={channels} makes {made:.0f} features but a token has {tokens.shape[2]}")
     return rearrange(tokens, "b (gy gx) (r s c) -> b c (gy r) (gx s)", gy=gh, r=ph, s=pw)
 
 # %% ../nbs/03_attention.ipynb #feb9f2d6
@@ -148,6 +164,7 @@ def softmax_weights(
     sink: bool = False,  # add the zero sink: one more key of score 0 and value 0
 ) -> Float[Tensor, "*b q k"]:  # weights of the real keys; a row sums to 1, with the sink to at most 1
     "Softmax over the keys, optionally beside a zero sink whose weight is left out of the result."
+    need_tensors(scores=scores)
     if not scores.is_floating_point():
         raise ValueError(f"scores has dtype {scores.dtype}: softmax needs floating point numbers")
     if not sink:
@@ -187,6 +204,7 @@ def relative_bias(
     grid: int | Sequence[int],  # patches in the image: (rows, columns) = (Gh, Gw)
 ) -> Float[Tensor, "h n n"]:  # bias of each [head, query, key]
     "Spread (2Gh-1) x (2Gw-1) numbers per head over all pairs of patches; ValueError for a table of another size (C, eq. 4)."
+    need_tensors(table=table)
     gh, gw = pair(grid, "grid")
     if tuple(table.shape[1:]) != (2 * gh - 1, 2 * gw - 1):
         need = f"[heads, {2 * gh - 1}, {2 * gw - 1}]"
@@ -198,6 +216,8 @@ def relative_bias(
 # %% ../nbs/03_attention.ipynb #741520c9
 def check_shapes(W_Q, W_K, W_V, W_O, b_O=None, table=None, grid=None, queries=None):
     "ValueError unless the matrices of a `MultiHeadAttention` fit together."
+    optional = {name: x for name, x in (("b_O", b_O), ("table", table), ("queries", queries)) if x is not None}
+    need_tensors(W_Q=W_Q, W_K=W_K, W_V=W_V, W_O=W_O, **optional)
     h, d = W_Q.shape[:2] if W_Q.ndim == 3 else (-1, -1)
     f, o = W_O.shape[1:] if W_O.ndim == 3 else (-1, -1)
     if not W_Q.is_floating_point() or any(W is not None and W.dtype != W_Q.dtype for W in (W_K, W_V, W_O, b_O, table)):
@@ -258,6 +278,7 @@ class MultiHeadAttention(AttentionWeights):
         x: Float[Tensor, "b n d"],  # tokens
     ) -> Float[Tensor, "b h q n"]:  # weights of [query, key]; rows sum to 1, with the sink to at most 1
         "Attention weights of every head (C, eq. 4)."
+        need_tensors(x=x)
         if not x.is_floating_point():
             raise ValueError(f"x has dtype {x.dtype}: tokens are floating point numbers")
         if x.ndim != 3 or x.shape[2] != self.W_Q.shape[1] or (self.grid and x.shape[1] != math.prod(self.grid)):

@@ -19,12 +19,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 # %% ../../nbs/association/01_data.ipynb #0717d0eb
-from ..attention import LARGEST, check_arguments, need_tensors, number
+from ..attention import LARGEST, as_tensor, check_arguments, need_tensors, number
 from ..figures import subplots
 
 # %% ../../nbs/association/01_data.ipynb #1a473088
 def _checked_sets(sets) -> Tensor:
     "`sets` as an int64 tensor [L, C], or a ValueError that says what is wrong with it."
+    if not np.iterable(sets) or not all(map(np.iterable, sets)):
+        raise ValueError(f"sets={repr(sets)[:60]} must be a list of lists of patch numbers")
     lengths = sorted({len(s) for s in sets})
     if len(lengths) != 1 or lengths == [0]:
         raise ValueError(f"sets={sets!r}: all sets need the same number of patches, at least one; they have {lengths}")
@@ -110,9 +112,9 @@ class Partition:
         return Partition(random_sets(patches, sets, seed))
 
 # %% ../../nbs/association/01_data.ipynb #a90cb65c
-def _check_partition(partition):
+def _check_partition(partition, name="partition"):
     if not isinstance(partition, Partition):
-        raise ValueError(f"partition={partition!r} is none: give Partition.blocks(side, block), or Partition(sets) with your own")
+        raise ValueError(f"{name}={partition!r} is none: give Partition.blocks(side, block), or Partition(sets) with your own")
 
 
 def patch_grid(
@@ -149,14 +151,14 @@ def plot_partitions(
     "The partitions side by side on their patch grids (B, Figure 1b) -> matplotlib Figure."
     if not isinstance(partitions, dict | Sequence):
         raise ValueError(f"partitions={partitions!r} must be several: give [partition] or {{name: partition}}")
-    named = list(partitions.items() if isinstance(partitions, dict) else (("", each) for each in partitions))
-    for _, partition in named:
-        _check_partition(partition)
+    named = list(partitions.items() if isinstance(partitions, dict) else enumerate(partitions))
+    for name, partition in named:
+        _check_partition(partition, f"partitions[{name!r}]")
     if not named:
         raise ValueError(f"partitions={partitions!r} is empty: give at least one, as [partition] or {{name: partition}}")
     figure, axes = subplots(1, len(named), width=2.2, height=2.3, squeeze=False)
     for axis, (name, partition) in zip(axes[0], named, strict=True):
-        draw_partition(axis, partition, title=name)
+        draw_partition(axis, partition, title=str(name) if isinstance(partitions, dict) else "")
     return figure
 
 # %% ../../nbs/association/01_data.ipynb #4f83686e
@@ -230,7 +232,7 @@ def _checked_feature(feature, dim):
         raise ValueError(f"dim={dim!r} must be a whole number, at least 1")
     if feature is None:
         return torch.eye(1, dim)[0]
-    feature = torch.as_tensor(feature, dtype=torch.get_default_dtype())
+    feature = as_tensor("feature", feature, torch.get_default_dtype())
     if feature.shape != (dim,):
         raise ValueError(f"feature has shape {tuple(feature.shape)}; it must be one vector of dim={dim} numbers")
     length = float(feature.double().norm())

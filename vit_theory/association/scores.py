@@ -16,7 +16,7 @@ from torch import Tensor
 
 # %% ../../nbs/association/03_scores.ipynb #774b3617
 from .data import Partition, _check_partition
-from ..attention import check_arguments, need_tensors
+from ..attention import as_tensor, check_arguments, need_tensors
 from ..claims import Quantity
 from ..figures import subplots
 
@@ -54,7 +54,7 @@ def association(
 ) -> Association:
     "Patch association, exactly and by degrees, ties against it; ValueError for a wrong size or NaN (B, Definition 2.2)."
     _check_partition(partition)
-    scores = torch.as_tensor(torch.nan if scores is None else scores)
+    scores = as_tensor("scores", scores)
     D = partition.D
     if tuple(scores.shape) != (D, D) or scores.is_complex() or scores.isnan().any():
         raise ValueError(f"scores {tuple(scores.shape)} must be a real [{D}, {D}] matrix without NaN, a row and a column a patch")

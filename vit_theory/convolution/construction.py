@@ -111,6 +111,7 @@ def check_geometry(
     geometry: Geometry,
 ):
     "ValueError unless one attention layer can compute the convolution on these patches."
+    check_arguments(Geometry, vars(geometry))
     g, size, padding = geometry, geometry.image_size, geometry.padding
     for name in ("image_size", "patch", "kernel", "stride", "dilation"):
         pair(getattr(g, name), name)
@@ -136,6 +137,7 @@ def check_weights(
     padding_mode: str,
 ):
     "ValueError unless this is a two-dimensional convolution with finite weights whose padding attention can do."
+    check_arguments(check_weights, locals())
     if padding_mode not in ("zeros", "circular"):
         remedy = "pad the image with torch.nn.functional.pad first, then use padding=0"
         raise ValueError(f"padding_mode={padding_mode!r} is no sum over whole patches ('zeros' and 'circular' are): {remedy}")

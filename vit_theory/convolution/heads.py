@@ -15,7 +15,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..attention import MultiHeadAttention, check_arguments, pair, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, need_tensors, pair, patchify, unpatchify
 from .blocks import conv_padding, dense_kernel, paper_heads, tap_tables, transfer_blocks
 from .construction import Geometry, check_weights, output_size, queries
 
@@ -190,7 +190,7 @@ class TorusAttention(nn.Module):
         W: Float[Tensor, "h d o"],  # what each head contributes: values and output in one
         bias: Float[Tensor, " p"] | None,  # of the convolution
         geometry: Geometry,  # sizes of the convolution
-        torus: tuple[int, int],  # patches of image and ring, (rows, columns)
+        torus: int | tuple[int, ...],  # patches of image and ring, (rows, columns)
     ):
         super().__init__()
         check_arguments(TorusAttention.__init__, locals())
@@ -207,6 +207,7 @@ class TorusAttention(nn.Module):
         x: Float[Tensor, "b n d"],  # tokens of the image
     ) -> Float[Tensor, "b q o"]:  # tokens of the convolution
         "Surround with zeros, attend, keep the patches that ask."
+        need_tensors(x=x)
         (gh, gw), (rows, columns) = self.geometry.grid, self.torus
         if x.ndim != 3 or x.shape[1] != gh * gw:
             raise ValueError(f"x has shape {tuple(x.shape)}: [b, {gh * gw} tokens, d] is needed")

@@ -44,9 +44,9 @@ def known_conv(
     **options,  # of nn.Conv2d; padding is 1 unless said otherwise
 ) -> nn.Conv2d:
     "A convolution that applies a kernel people know to every channel; ValueError for a name that is none."
+    check_arguments(known_conv, locals())
     if name not in KERNELS:
         raise ValueError(f"name={name!r} is none of the kernels {', '.join(map(repr, KERNELS))}")
-    check_arguments(known_conv, locals())
     if channels < 1:
         raise ValueError(f"channels={channels} must be at least 1")
     conv = empty_conv(channels, channels, 3, bias=False, dtype=dtype, **{"padding": 1, **options})

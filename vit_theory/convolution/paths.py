@@ -13,7 +13,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import check_arguments, number
+from ..attention import check_arguments, need_tensors, number
 from .blocks import live_rows
 from .construction import ConvAttention
 from .inverse import attention_to_conv, head_products, positional_weights
@@ -51,6 +51,7 @@ class GatherAttention(nn.Module):
         x: Float[Tensor, "b n d"],  # tokens
     ) -> Float[Tensor, "b q o"]:
         "The layer's output tokens."
+        need_tensors(x=x)
         if x.ndim != 3 or math.prod(x.shape[1:]) != self.entries or x.dtype != self.weight.dtype:
             raise ValueError(f"x has shape {tuple(x.shape)} and {x.dtype}: [b, n, d] as the layer takes it is needed")
         entries = nn.functional.pad(x.flatten(1), (0, 1))

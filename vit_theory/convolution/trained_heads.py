@@ -64,7 +64,7 @@ def start(
 def fit_heads(
     conv: nn.Conv2d,  # stride 1, circular padding, no bias, double precision
     patch: int,  # P
-    grid: tuple[int, int],  # patches, (rows, columns)
+    grid: int | tuple[int, ...],  # patches, (rows, columns)
     heads: int,  # H
     seed: int = 0,  # of images and start
     steps: int = 100,  # L-BFGS iterations

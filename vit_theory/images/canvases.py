@@ -221,6 +221,7 @@ def plot_mass(
     study: xr.Dataset,  # of `canvas_study`
 ):
     "Attention mass on the relevant tokens through the training on all tokens, a line for each layer and seed."
+    check_arguments(plot_mass, locals())
     figure, ax = subplots()
     names = ("blue", "orange", "green", "red", "pink", "sky")
     for layer in range(study.sizes["layer"]):

@@ -20,6 +20,7 @@ import torch
 import xarray as xr
 from torch.nn import functional as F
 
+from ..attention import check_arguments
 from ..claims import Judgement, Quantity, Run
 from ..figures import COLORS, subplots
 from .data import Images, Recipe, find_recipe, load_images, split
@@ -91,6 +92,7 @@ def size_of(
     size: str | None = None,  # a name in the table; None: as the run's scale and images want it
 ) -> Size:
     "The row of the table; ValueError for a size that is not in it."
+    check_arguments(size_of, locals())
     if size is None:
         few = run.images == "digits" or classes_of(run.images) <= 20
         by_images = {"quick": "quick", "full": "digits"} if run.images == "digits" else {"quick": "middle" if few else "hundred"}
@@ -182,7 +184,7 @@ def losses_by_rate(
 # %% ../../nbs/images/07_experiments.ipynb #6efaadbc
 def check_arms(arms: Sequence[str], known: Collection[str]):
     "ValueError for arms that an experiment does not have, and for none."
-    if not arms or isinstance(arms, str):
+    if not isinstance(arms, Collection) or isinstance(arms, str) or not arms:
         raise ValueError(f"arms={arms!r}: give a list of some of {'; '.join(known)}")
     if unknown := [arm for arm in arms if arm not in known]:
         raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(known)}")
@@ -240,6 +242,7 @@ def plot_arms(
     asked: Mapping[str, float] = MappingProxyType({}),  # arm -> the mean accuracy that a criterion asks of it
 ):
     "Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for what is asked."
+    check_arguments(plot_arms, locals())
     figure, ax = subplots(width=max(4.2, 0.75 * study.sizes["arm"]), height=3.2)
     for x, arm in enumerate(study.arm.values):
         if arm in asked:

@@ -7,6 +7,7 @@ __all__ = ['ContentAttention', 'PositionalAttention', 'Convolution', 'UniformAtt
 
 # %% ../../nbs/images/02_mixers.ipynb #5eab2d04
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import MultiHeadAttention, check_arguments, pair, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, need_tensors, pair, patchify, unpatchify
 from ..convolution.construction import conv_to_attention, offset_table
 from ..convolution.finite_logits import extra_head
 from .data import seeded
@@ -23,6 +24,7 @@ from .data import seeded
 # %% ../../nbs/images/02_mixers.ipynb #e63008c6
 def need_tokens(x: Tensor, width: int) -> None:
     "ValueError unless these are tokens of a mixer's width."
+    need_tensors(x=x)
     if x.ndim != 3 or x.shape[2] != width or not x.is_floating_point():
         raise ValueError(f"x has shape {tuple(x.shape)} and {x.dtype}: floating point tokens [b, n, {width}] are needed")
 
@@ -85,6 +87,7 @@ class PositionalAttention(nn.Module):
     def forward(self, x, P, need_map=False):
         "Tokens [b, n, d] and positions [n, d] or [b, n, d] -> mixed tokens, weights [b, h, n, n]."
         need_tokens(x, self.out.in_features)
+        need_tensors(P=P)
         if P.shape[-2:] != x.shape[1:] or P.ndim not in (2, 3) or (P.ndim == 3 and len(P) != len(x)) or not P.is_floating_point():
             raise ValueError(f"P has shape {tuple(P.shape)} and {P.dtype}: one row for each of the tokens, {tuple(x.shape[1:])}")
         q, k = rearrange(self.qk(self.norm(P)), "... n (t h e) -> t ... h n e", t=2, h=self.heads)
@@ -101,8 +104,8 @@ class Convolution(nn.Module):
     def __init__(
         self,
         channels: int,  # channels of a pixel in the token layout
-        patch: tuple[int, int],  # pixels of a patch, (rows, columns)
-        grid: tuple[int, int],  # patches in the image, (rows, columns)
+        patch: int | Sequence[int],  # pixels of a patch, (rows, columns)
+        grid: int | Sequence[int],  # patches in the image, (rows, columns)
         kernel: int = 3,  # taps along each axis, odd
     ):
         super().__init__()

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import LARGEST, check_arguments, number, pair, patchify
+from ..attention import LARGEST, check_arguments, need_tensors, number, pair, patchify
 from .data import seeded
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention, attention_of
 
@@ -83,8 +83,10 @@ def check_keep(
     mixer: str,  # of the model
 ) -> dict[int, float]:
     "The keep rates as a dict; ValueError for a rate outside (0, 1], a layer that is not there, or a mixer that needs all tokens."
+    if not isinstance(keep, Mapping | None):
+        raise ValueError(f"keep={repr(keep)[:60]} must be a dictionary, layer -> share of the tokens that stay")
     for layer, rate in (keep or {}).items():
-        if not 0 < rate <= 1:
+        if not 0 < number(rate) <= 1:
             raise ValueError(f"keep={keep!r}: the rate of layer {layer} is {rate}, it must lie in (0, 1]")
         if not 0 <= int(layer) < depth:
             raise ValueError(f"keep={keep!r}: there is no layer {layer}, layers are numbered 0 to {depth - 1}")
@@ -98,7 +100,8 @@ def check_config(
 ) -> dict:
     "The arguments of a `ViT` with sizes as pairs and the width filled in; ValueError for those that cannot be."
     c = dict(config)
-    for name, least in (("channels", 1), ("classes", 2), ("depth", 1), ("heads", 1), ("kernel", 1)):
+    width = {} if c["width"] is None else {"width": 1}
+    for name, least in {"channels": 1, "classes": 2, "depth": 1, "heads": 1, "kernel": 1, **width}.items():
         if not isinstance(c[name], int) or c[name] < least:
             raise ValueError(f"{name}={c[name]!r} must be a whole number of at least {least}")
     for name, known in CHOICES.items():
@@ -123,8 +126,8 @@ def check_width(
 ) -> dict:
     "The arguments, unchanged; ValueError when the width of a token suits neither its patch, its heads nor its mixer."
     area, width, mixer = math.prod(c["patch"]), c["width"], c["mixer"]
-    if width < 1 or (c["scale"] is not None and not 0 < number(c["scale"]) < math.inf):
-        raise ValueError(f"width={width} must be at least 1, scale={c['scale']} a positive number or None")
+    if c["scale"] is not None and not 0 < number(c["scale"]) < math.inf:
+        raise ValueError(f"scale={c['scale']} must be a positive number or None")
     if c["projection"] == "identity" and width != area * c["channels"]:
         raise ValueError(f'width={width} with projection="identity": a patch has {area * c["channels"]} numbers, leave width out')
     if mixer in ("content", "positional") and width % c["heads"]:
@@ -147,6 +150,7 @@ def check_tokens(
     "ValueError unless `tokens` names patches for each image, and the mixer can do without the others."
     if mixer.startswith("conv"):
         raise ValueError(f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
+    need_tensors(tokens=tokens)
     whole = tokens.ndim == 2 and not tokens.is_floating_point()
     if not whole or len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
         raise ValueError(f"tokens of shape {tuple(tokens.shape)}: give [{batch}, m] numbers of patches from 0 to {patches - 1}")
@@ -249,6 +253,7 @@ class ViT(nn.Module):
 
     def embed(self, images: Shaped[Tensor, "b c h w"]) -> Float[Tensor, "b n d"]:
         "The tokens that enter the first block; ValueError for images of another size."
+        need_tensors(images=images)
         c = self.config
         need = (c["channels"], *c["image_size"])
         if images.ndim != 4 or tuple(images.shape[1:]) != need:
@@ -343,9 +348,9 @@ def from_transformers(
     model: Any,  # a `ViTForImageClassification` of the transformers library
 ) -> ViT:
     "Our ViT with the weights of a ViT of the transformers library; the two give the same logits."
-    c, source = model.config, {name: p.detach() for name, p in model.state_dict().items()}
-    if type(model).__name__ != "ViTForImageClassification" or c.hidden_act != "gelu":
+    if type(model).__name__ != "ViTForImageClassification" or model.config.hidden_act != "gelu":
         raise ValueError(f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed")
+    c, source = model.config, {name: p.detach() for name, p in model.state_dict().items()}
     vit = ViT(
         c.image_size, c.patch_size, c.num_channels, c.num_labels, c.num_hidden_layers, c.num_attention_heads, width=c.hidden_size,
         hidden=c.intermediate_size / c.hidden_size, pool="cls", bias=c.qkv_bias, eps=c.layer_norm_eps, mean=0.0, std=1.0,
@@ -372,6 +377,7 @@ def hub_attention(
     model: nn.Module,  # of the transformers library
 ) -> dict[str, Any]:
     "The attention layers of a ViT or DeiT of the transformers library, by name and in order; ValueError where there are none."
+    check_arguments(hub_attention, locals())
     wanted = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
     found = {name: module for name, module in model.named_modules() if all(hasattr(module, part) for part in wanted)}
     if not found:

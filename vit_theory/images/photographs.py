@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from ..attention import check_arguments
 from ..claims import Run
 from ..figures import COLORS, subplots
 from .canvases import CHOICES, canvas_cell
@@ -35,6 +36,7 @@ def curve_study(
     size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
 ) -> xr.Dataset:
     "Accuracy[choice, seed, value] along keep rate, number of images, or noise; ValueError for an unknown curve."
+    check_arguments(curve_study, locals())
     if along not in CURVES:
         raise ValueError(f"along={along!r} is unknown: use one of {', '.join(CURVES)}")
     chosen, (values, arms) = size_of("canvases", run, size), CURVES[along]
@@ -52,6 +54,7 @@ def plot_curve(
     study: xr.Dataset,  # of `curve_study`
 ):
     "Accuracy along the curve, a line through the means and a dot for each seed."
+    check_arguments(plot_curve, locals())
     along, (figure, ax) = study.attrs["along"], subplots()
     for arm, color in zip(CHOICES, ("black", "green", "blue", "orange"), strict=True):
         if arm in study.arm:

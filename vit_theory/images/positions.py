@@ -19,6 +19,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from ..attention import check_arguments
 from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, draw_threshold, subplots
 from .data import Images, Recipe, generator, permute
@@ -122,6 +123,7 @@ def plot_positional(
     study: xr.Dataset,  # of `positions_study`
 ):
     "Accuracy, and association before and after training, beside chance."
+    check_arguments(plot_positional, locals())
     figure, axes = subplots(1, 2, width=3.4, height=3.0)
     for x, arm in enumerate(study.arm.values):
         row = study.sel(arm=arm)

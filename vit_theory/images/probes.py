@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import xarray as xr
 from einops import rearrange
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
@@ -128,12 +129,12 @@ def layout(
 
 # %% ../../nbs/images/06_probes.ipynb #8a3f1545
 def probe(
-    model: Any,  # a `ViT` with attention, or a ViT or DeiT of the transformers library
+    model: nn.Module,  # a `ViT` with attention, or a ViT or DeiT of the transformers library
     images: Shaped[Tensor, "b c h w"],  # as the model takes them
     relevant: Int[Tensor, "m"] | None = None,  # patches that are known to matter, if any
     order: Int[Tensor, "n"] | None = None,  # if the images were shuffled with `permute`: its order
     seed: int = 0,  # of the shuffle for comparison
-):  # xarray.Dataset
+) -> xr.Dataset:
     "Attention maps, entropy, distance, mass and association of a model, averaged over images; ValueError for other models."
     check_arguments(probe, locals())
     training = model.training
@@ -154,8 +155,6 @@ def probe(
 # %% ../../nbs/images/06_probes.ipynb #f83c5dd3
 def assemble(heard: list[Tensor], maps: list[Tensor], grid: tuple[int, int], relevant: Tensor | None):
     "The measurements of attention as a data set."
-    import xarray
-
     heads = max(A.shape[1] for A in maps)
 
     def stack(parts):
@@ -170,18 +169,16 @@ def assemble(heard: list[Tensor], maps: list[Tensor], grid: tuple[int, int], rel
     }
     if relevant is not None:
         measured["mass"] = ("layer", "head"), stack([A[..., relevant].sum(-1).mean((0, 2)) for A in maps])
-    return xarray.Dataset(measured, attrs={"rows": grid[0], "columns": grid[1], "images": len(maps[0])})
+    return xr.Dataset(measured, attrs={"rows": grid[0], "columns": grid[1], "images": len(maps[0])})
 
 # %% ../../nbs/images/06_probes.ipynb #82085325
 def positions(P: Float[Tensor, "n d"], grid: tuple[int, int], order: Tensor | None, seed: int):
     "The measurements of position encodings: their cosines, and how well these know the neighborhood."
-    import xarray
-
     near, similarity = neighbors(grid), cosines(P)
     if order is not None:  # patch i of the shuffled image is patch order[i] of the picture
         near = near[order][:, order]
     other = torch.randperm(len(P), generator=generator(seed))
-    return xarray.Dataset({
+    return xr.Dataset({
         "cosine": (("query", "key"), similarity.numpy()),
         "association": association_score(similarity, near),
         "association_shuffled": association_score(similarity, near[other][:, other]),
@@ -190,7 +187,7 @@ def positions(P: Float[Tensor, "n d"], grid: tuple[int, int], order: Tensor | No
 
 # %% ../../nbs/images/06_probes.ipynb #4e57ac25
 def plot_maps(
-    seen,  # Dataset of `probe`
+    seen: xr.Dataset,  # of `probe`
     query: int | None = None,  # which patch asks; None: one in the middle
     heads: int = 8,  # at most so many
 ):
@@ -213,9 +210,10 @@ def plot_maps(
 
 # %% ../../nbs/images/06_probes.ipynb #7345aff9
 def plot_heads(
-    seen,  # Dataset of `probe`
+    seen: xr.Dataset,  # of `probe`
 ):
     "Entropy, distance and, where relevant patches are known, attention mass of every head, by layer."
+    check_arguments(plot_heads, locals())
     labels = {"entropy": "entropy, nats", "distance": "distance, patches", "mass": "mass on relevant patches"}
     shown = [name for name in labels if name in seen]
     figure, axes = subplots(1, len(shown), squeeze=False)
@@ -227,9 +225,10 @@ def plot_heads(
 
 # %% ../../nbs/images/06_probes.ipynb #f3cc5aee
 def plot_positions(
-    seen,  # Dataset of `probe`
+    seen: xr.Dataset,  # of `probe`
 ):
     "Cosines of all position encodings with that of one patch, for three patches, and the association score."
+    check_arguments(plot_positions, locals())
     rows, columns = seen.attrs["rows"], seen.attrs["columns"]
     figure, axes = subplots(1, 4, width=1.9, height=2.1)
     for ax, query in zip(axes, (0, (rows // 2) * columns + columns // 2, rows * columns - 1), strict=False):
@@ -270,10 +269,8 @@ def keep_curve(
     data: Images,  # images and labels
     rates: Sequence[float | int] = (1.0, 0.75, 0.5, 0.25, 0.125),  # shares of the patches to keep, in (0, 1]
     seed: int = 0,  # of random choices
-):  # xarray.Dataset
+) -> xr.Dataset:
     "Accuracy and loss of a trained model against the share of patches it sees, chosen by attention or at random."
-    import xarray
-
     check_arguments(keep_curve, locals())
     if not rates or any(not 0 < rate <= 1 for rate in rates):
         raise ValueError(f"rates={tuple(rates)}: each share must lie in (0, 1]")
@@ -285,13 +282,14 @@ def keep_curve(
             found.append(evaluate(model, data, tokens=chosen))
     shape = {"by": ["attention", "random"], "rate": list(rates)}
     values = {name: torch.tensor([row[name] for row in found]).reshape(2, -1).numpy() for name in ("accuracy", "loss")}
-    return xarray.Dataset({name: (tuple(shape), value) for name, value in values.items()}, coords=shape)
+    return xr.Dataset({name: (tuple(shape), value) for name, value in values.items()}, coords=shape)
 
 # %% ../../nbs/images/06_probes.ipynb #ab1de3c5
 def plot_keep(
-    curve,  # Dataset of `keep_curve`
+    curve: xr.Dataset,  # of `keep_curve`
 ):
     "Accuracy against the share of patches that the model sees."
+    check_arguments(plot_keep, locals())
     figure, ax = subplots()
     for by, color, label in (("attention", "blue", "chosen by attention"), ("random", "orange", "chosen at random")):
         ax.plot(curve.rate, 100 * curve.accuracy.sel(by=by), "o-", color=COLORS[color], label=label)

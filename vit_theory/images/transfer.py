@@ -8,7 +8,7 @@ __all__ = ['to_attention', 'conv_init']
 # %% ../../nbs/images/05_transfer.ipynb #de329826
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -120,6 +120,8 @@ def default_convs(width: int, patch: tuple[int, int], layers: int, kernel: int) 
 
 def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[int, int]:
     "Pixels that a token stands for when its features have the channels of `conv`; ValueError where that is not possible."
+    if not isinstance(conv, nn.Conv2d):
+        raise ValueError(f"convs has a {type(conv).__name__}: give a torch.nn.Conv2d for each layer")
     for p in (patch, (1, 1)):
         if conv.in_channels == conv.out_channels and conv.in_channels * math.prod(p) == width:
             return p
@@ -130,7 +132,7 @@ def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[in
 # %% ../../nbs/images/05_transfer.ipynb #86933e49
 def conv_init(
     model: Any,  # a ViT or DeiT of the transformers library, left as it is
-    convs: Sequence[nn.Conv2d] | None = None,  # one for each layer, keeping the image's size; None: random ones
+    convs: Iterable[nn.Conv2d] | None = None,  # one for each layer, keeping the image's size; None: random ones
     *,
     kernel: int = 3,  # taps of the random convolutions, odd
     scale: float | int = 8.0,  # logit gap M

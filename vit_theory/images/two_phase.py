@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from ..attention import check_arguments
 from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, subplots
 from .data import Images, seeded
@@ -332,6 +333,7 @@ def plot_acceleration(
     study: xr.Dataset,  # of `two_phase_study`, with the arms two-phase, convolution and attention
 ):
     "Validation loss against seconds: attention alone, and two phases, whose curve begins after the seconds of phase 1."
+    check_arguments(plot_acceleration, locals())
     figure, ax = subplots(width=4.6)
     time, alone, two = time_to_reach(study), study.sel(arm="attention"), study.sel(arm="two-phase")
     for seed in range(study.sizes["seed"]):
@@ -372,6 +374,7 @@ def plot_warmup(
     study: xr.Dataset,  # of `two_phase_study`, with the arms `FIGURE_2`
 ):
     "Validation loss by epoch with and without warm-up, from the convolution and from a random start (C, Figure 2)."
+    check_arguments(plot_warmup, locals())
     figure, axes = subplots(1, 2, width=3.2, height=2.8, sharey=True)
     for arm in FIGURE_2:
         ax = axes[0 if arm.startswith("two-phase") else 1]

@@ -24,6 +24,7 @@ def kept_tokens(
     keep: Bool[Tensor, "g b L"],  # which tokens stay
 ) -> tuple[Float[Tensor, "g b n d"], Bool[Tensor, "g b n"], Int[Tensor, "g b n"]]:
     "The kept tokens in their order -> (tokens, which entries are real, their old positions); an empty set is a ValueError."
+    need_tensors(keep=keep)
     if keep.shape != x.shape[:3] or keep.dtype != torch.bool:
         raise ValueError(f"keep has shape {tuple(keep.shape)} and type {keep.dtype}: a bool for each token, {tuple(x.shape[:3])}")
     count = keep.sum(-1)
