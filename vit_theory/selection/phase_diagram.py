@@ -256,7 +256,7 @@ def plot_slice(
     trials, merged = int(data.slice_trials.max()), data.samples.values
     for ax, arm in zip(axes, data.attention.values, strict=True):
         here, color = data.sel(attention=arm), ARM_COLORS[str(arm)]
-        place = int(abs(here.alpha - SLICE_ALPHA).argmin())
+        place = int(np.abs(here.alpha.values - SLICE_ALPHA).argmin())
         ax.plot(merged, here.successes.isel(place=place) / here.trials.isel(place=place), color=color, label="merged")
         for noise, marker in zip(data.noise.values, ("o", "x"), strict=True):
             rate = data.slice_successes.sel(slice_attention=arm, noise=noise) / trials
