@@ -35,7 +35,7 @@ def verdicts(card, study):
     for run, row in card.rows.items():
         differs = "" if row["verdict"] == study["verdict"] else "<br>differs"
         seeds = ", ".join(map(str, row["seeds"]))
-        said = f"{row['measured']} {row['note']}".strip()
+        said = f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]}".strip()
         yield [f"**{run}**<br>seeds {seeds}", badge(row["verdict"]) + differs, plain(said)]
 
 

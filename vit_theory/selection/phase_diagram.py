@@ -166,14 +166,12 @@ def judge_heat(data: xr.Dataset) -> Judgement:
     quantities = [slope_quantity("exponent of the border, trained", trained, 2, BORDER_WIDTH)]
     above = f"wholly above {trained.value + trained.error:.2f}"
     quantities.append(Quantity("exponent of the border, uniform", f"{uniform.value:.2f}", f"± {uniform.error:.2f} (95%)", above))
-    if "frozen" in data.attention:
+    if "frozen" in data.attention:  # full scale, where the largest sizes are far beyond every border
         quantities.append(slope_quantity("exponent of the border, frozen", border_slope(data, "frozen", *RANGE["uniform"])))
-    for arm in data.attention.values:
-        alpha, most = ceiling(data, str(arm))
-        at = f"at {', '.join(f'{a:.3g}/80' for a in alpha[[0, len(alpha) // 2, -1]])}"
-        quantities.append(
-            Quantity(f"successes at the largest sizes, {arm}", ", ".join(f"{most[k]:.2f}" for k in (0, len(most) // 2, -1)), at)
-        )
+        for arm in data.attention.values:
+            alpha, most = (each[[0, 12, -1]] for each in ceiling(data, str(arm)))
+            at = f"at {', '.join(f'{a:.3g}/80' for a in alpha)}"
+            quantities.append(Quantity(f"successes at the largest sizes, {arm}", ", ".join(f"{s:.2f}" for s in most), at))
     quantities.append(Quantity("trainings in a cell", f"{int(data.trials.max())}"))
     quantities.append(Quantity("trainings", f"{int(data.trials.sum()):,}"))
     note = f"{'; '.join(misses)}. {FAST}" if misses else FAST
