@@ -218,6 +218,23 @@ def test_running_an_experiment_does_not_change_its_identity():
     assert identity(experiment) == before != identity(once(doubled))
 
 
+def test_numbers_beyond_32_bits_are_kept_and_what_cannot_be_kept_is_an_error_of_its_claim(tmp_path):
+    """A file of a measurement is NetCDF 3, whose whole numbers have 32 bits."""
+
+    def wide(run):
+        return measure(run).assign_coords(samples=("samples", [1, 2**33])).assign(count=("samples", [2**40 + 1, 3]))
+
+    def strange(run):
+        return measure(run).assign(what=("seed", [object()] * 3))
+
+    claims = [other(id="A-strange", experiment=strange), other(id="A-wide", experiment=wide), GOOD]
+    rows = {row["id"]: row for row in reproduce(claims, Run(progress=False), tmp_path)}
+    assert [rows[id]["verdict"] for id in ("A-strange", "A-wide", "A-good")] == [None, "holds", "holds"]
+    assert "serialize" in rows["A-strange"]["error"]
+    kept = xr.load_dataset(tmp_path / "data" / "A-wide.nc", engine="scipy")
+    assert kept.samples.values.tolist() == [1, 2**33] and kept["count"].values.tolist() == [2**40 + 1, 3]
+
+
 @pytest.mark.parametrize("part", ["rows", "data", "figures"])
 @pytest.mark.parametrize(
     "damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "null", "forged", "another's"]

@@ -62,10 +62,12 @@ def run_claim(
     row, figure = blank_row(claim, run), None
     start = time.perf_counter()
     try:
-        data = claim.experiment(run) if data is None else data
+        if data is None:
+            found = claim.experiment(run)
+            as_netcdf(found)  # what cannot be kept is an error of this claim, and ends no others
+            data = found
         row |= dataclasses.asdict(judged(claim, data))
         figure = claim.figure(data)
-        as_netcdf(data)  # what cannot be kept is an error of this claim, and ends no others
     except Lost:
         raise  # not the claim's fault, and the next one's fate
     except Exception as error:
@@ -152,8 +154,8 @@ def as_netcdf(
     data: xarray.Dataset,  # a measurement
 ) -> bytes:
     "A measurement as a file; whole numbers beyond 32 bits, which NetCDF 3 does not have, as float64."
-    wide = {name for name, v in data.variables.items() if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31}
-    return bytes(data.assign({name: data[name].astype(float) for name in wide}).to_netcdf(engine="scipy"))
+    wide = {name: v for name, v in data.variables.items() if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31}
+    return bytes(data.assign({name: (v.dims, v.values.astype(float)) for name, v in wide.items()}).to_netcdf(engine="scipy"))
 
 
 def place_of(
