@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -451,11 +452,14 @@ def formulas(
     return Markup(re.sub(r"(?<=[A-Za-z])_(\*|[A-Z0-9])(?![A-Za-z0-9])", r"<sub>\1</sub>", raised))
 
 # %% ../nbs/07_ledger.ipynb #96910dec
+_committed = functools.cache(committed)  # to be looked at, not changed: a report asks for each of its rows
+
+
 def beside(
     row: dict,  # of the ledger
 ) -> tuple[str, dict]:
     "The committed row that comes nearest to this one, and its run in words; an empty row for a claim that has none."
-    found = [(words, old) for run, words in RUNS.items() for old in committed(run) if old["id"] == row["id"]]
+    found = [(words, old) for run, words in RUNS.items() for old in _committed(run) if old["id"] == row["id"]]
     def asked(row):
         return row["scale"], row["seeds"], Path(row["images"]).name  # wherever the images lie
 
@@ -488,7 +492,7 @@ def commands(
         asked = {"scale": row["scale"], "images": row["images"], "seeds": ",".join(map(str, row["seeds"]))}.items()
         options = [word for name, value in asked if value != plain[name] for word in (f"--{name}", value)]
         groups.setdefault(tuple(options), []).append(row["id"])
-    everything = [old["id"] for old in committed("quick")]
+    everything = [old["id"] for old in _committed("quick")]
     return [
         shlex.join(["vit-theory", "reproduce", *(ids if ids != everything else ()), *options]) for options, ids in groups.items()
     ]
