@@ -33,7 +33,7 @@ def write_file(
         scratch.unlink(missing_ok=True)
 
 # %% ../nbs/01_files.ipynb #c73b2b95
-LARGEST_TEXT = 2**24  # bytes of a row, a label, or a picture: the largest of ours has a hundredth of it
+LARGEST_TEXT = 2**24  # bytes of a row, a label, or a picture: the largest of ours, a picture, has 0.2 MiB
 
 
 def read_file(
