@@ -157,9 +157,9 @@ HEAT_HISTORY = (
     ),
     Change(
         "0.2", "the border fitted on all sizes of an alpha; at quick scale nine sizes from 2^4 to 2^20 and 30 trainings a seed",
-        "on those within a factor of 8 of the crossing; eight sizes from 2^5 to 2^19 and 40 trainings: success "
-        "with uniform attention levels off below one, and a curve over 31 sizes was drawn away from the crossing (5.03 ± 0.13 for uniform, 1.97 ± 0.09 for trained attention); "
-        "results had been seen, and the criterion stayed",
+        "on those within a factor of 8 of the crossing; eight sizes from 2^5 to 2^19 and 40 trainings: success with uniform "
+        "attention levels off below one, and a curve over 31 sizes was drawn away from the crossing (5.03 ± 0.13 for uniform, "
+        "1.97 ± 0.09 for trained attention); results had been seen, and the criterion stayed",
     ),
 )
 
