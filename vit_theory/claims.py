@@ -28,9 +28,8 @@ from .identity import Cache
 from .sweeps import sweep
 
 # %% auto #0
-__all__ = ['VERDICTS', 'KINDS', 'CHAPTERS', 'GROUP', 'RUNS', 'EVIDENCE', 'Broken', 'Run', 'Quantity', 'Judgement', 'Change',
-           'Claim', 'judged', 'distinct', 'load_claims', 'run_notebook', 'claims_from', 'installed_claims', 'near',
-           'select_claims', 'once', 'run_folder', 'committed', 'measured', 'fresh_seeds', 'Card']
+__all__ = ['VERDICTS', 'KINDS', 'Broken', 'Run', 'Quantity', 'Judgement', 'Change', 'Claim', 'load_claims', 'near',
+           'select_claims', 'once', 'committed', 'measured', 'fresh_seeds', 'Card']
 
 # %% ../nbs/06_claims.ipynb #46b18ea8
 if TYPE_CHECKING:  # names in annotations only: importing claims stays light

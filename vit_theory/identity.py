@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 # %% auto #0
-__all__ = ['own', 'version', 'digest', 'Cache', 'Reader', 'parts_of', 'identity']
+__all__ = ['digest', 'Cache', 'parts_of', 'identity']
 
 # %% ../nbs/02_identity.ipynb #84294507
 @functools.cache

@@ -31,9 +31,7 @@ from .identity import digest, identity
 from .sweeps import Lost
 
 # %% auto #0
-__all__ = ['PARTS', 'ENDINGS', 'PAPERS', 'LINKS', 'code_of', 'measurement', 'fingerprint', 'open_ledger', 'held', 'formulas',
-           'beside', 'compared', 'commands', 'notebook_of', 'site_of', 'origins', 'took', 'report', 'reproduce',
-           'complete']
+__all__ = ['PAPERS', 'LINKS', 'report', 'reproduce']
 
 # %% ../nbs/07_ledger.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
