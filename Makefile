@@ -17,13 +17,14 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help:
 	@sed -n '2,7p' Makefile
 
+# Without --no-compile pip translates every file of torch into bytecode, for half a minute; Python does it for what is imported.
 .venv/run: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -e . -c constraints.txt
+	$(BIN)/python -m pip install --quiet --no-compile -e . -c constraints.txt
 	@touch $@
 
 .venv/dev: .venv/run
-	$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
+	$(BIN)/python -m pip install --quiet --no-compile -e '.[dev]' -c constraints.txt
 	@touch $@
 
 reproduce: .venv/run

@@ -12,7 +12,7 @@ from vit_theory.claims import Run
 from vit_theory.images import canvases, experiments, positions, runs, two_phase
 from vit_theory.images.canvases import Dealer, canvas_study, layout_of
 from vit_theory.images.data import generator, load_images
-from vit_theory.images.experiments import CHOOSING, SIZES, Size, judged, losses_by_rate, lowest, pictures, resize
+from vit_theory.images.experiments import CHOOSING, CHOSEN, SIZES, Size, judged, losses_by_rate, lowest, pictures, resize
 from vit_theory.images.model import ViT
 from vit_theory.images.photographs import curve_study
 from vit_theory.images.positions import positions_study
@@ -218,3 +218,13 @@ def test_shuffled_images_are_those_of_the_order():
     assert torch.equal(shuffled.images[:, :, :2, :2].flatten(), torch.stack([
         image[:, 2 * (int(order[0]) // 4) :, 2 * (int(order[0]) % 4) :][:, :2, :2] for image in data.images
     ]).flatten())  # fmt: skip
+
+
+@pytest.mark.slow  # two to four minutes
+def test_the_rates_taken_at_quick_scale_are_those_that_are_chosen(monkeypatch):
+    chosen = {name: CHOSEN[SIZES[name, "quick"]] for name in ("two-phase", "positions")}
+    monkeypatch.setattr(experiments, "CHOSEN", {})
+    run = replace(QUIET, seeds=(0,), n_jobs=2)
+    for name, study in (("two-phase", two_phase_study), ("positions", positions_study)):
+        found = study(run, "quick", tuple(chosen[name]))
+        assert dict(zip(found.arm.values.tolist(), found.rate.values.tolist(), strict=True)) == chosen[name]

@@ -24,6 +24,7 @@ from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, draw_threshold, subplots
 from .data import Images, Recipe, generator, permute
 from vit_theory.images.experiments import (
+    CHOSEN_ONCE,
     LEARNED,
     OUT_OF_REACH,
     Size,
@@ -202,6 +203,7 @@ POSITIONAL = Claim(
             "three models that had learned nothing were similar too (25.8, 26.2 and 25.5 % on 400 photographs, seen before the "
             "change)",
         ),
+        CHOSEN_ONCE,
     ),
     cannot=OUT_OF_REACH,
 )
@@ -283,6 +285,7 @@ ASSOCIATION = Claim(
             "the two bands overlapped, and a control without attention met the criterion as well; results had been seen, and the "
             "threshold after training became stricter (.181)",
         ),
+        CHOSEN_ONCE,
     ),
     cannot=OUT_OF_REACH,
 )

@@ -23,6 +23,7 @@ from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, subplots
 from .data import Images, seeded
 from vit_theory.images.experiments import (
+    CHOSEN_ONCE,
     LEARNED,
     OUT_OF_REACH,
     Size,
@@ -274,6 +275,7 @@ TABLE_1_CLAIM = Claim(
             "an attention arm at chance was led by any margin; the committed results had been seen, no verdict at their sizes "
             "changed",
         ),
+        CHOSEN_ONCE,
     ),
     cannot=OUT_OF_REACH,
 )
@@ -365,7 +367,10 @@ ACCELERATION = Claim(
     judge_acceleration,
     plot_acceleration,
     kind="quoted",
-    history=(Change("0.2", "no row", "measured by the trainings of Table 1; their losses had been seen, the times had not"),),
+    history=(
+        Change("0.2", "no row", "measured by the trainings of Table 1; their losses had been seen, the times had not"),
+        CHOSEN_ONCE,
+    ),
     cannot=OUT_OF_REACH,
 )
 
@@ -462,6 +467,7 @@ FIGURE_2_CLAIM = Claim(
             "half of the statement is then not seen, which is no condition under which it holds; results had been seen, and at "
             "full scale the caveat became not shown",
         ),
+        CHOSEN_ONCE,
     ),
     cannot=OUT_OF_REACH,
 )
