@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 from torch import nn
 
 from vit_theory.attention import patchify
-from vit_theory.convolution.blocks import block_norms, conv_padding, paper_heads, tap_table, transfer_blocks
+from vit_theory.convolution.blocks import block_norms, conv_padding, paper_heads, transfer_blocks
 from vit_theory.convolution.finite_logits import astray, enough, error_bound, extra_head, soft_attention, worst_image
 from vit_theory.convolution.heads import (
     best_patterns,
@@ -278,11 +278,6 @@ def test_padding_of_torch():
     for K, t in itertools.product(range(1, 6), range(1, 4)):
         top, bottom, left, right = conv_padding(nn.Conv2d(1, 1, (K, 2), padding="same", dilation=t))
         assert top + bottom == t * (K - 1) and bottom - top in (0, 1) and (left, right) == (t // 2, t - t // 2)
-
-
-def test_negative_rows_are_floored():
-    offsets, tap = tap_table(patch=4, kernel=3, stride=1, padding=1, dilation=1)
-    assert offsets == [-1, 0, 1] and (tap[0] < 3).nonzero().tolist() == [[3, 0]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -110,7 +110,7 @@ CASES = {
         (same, HOLDS),
         (changed("fitted", lambda v: v + 1, {"fit_heads": 9}), UNSHOWN),
         (changed("drawn", lambda v: v - 1), UNSHOWN),
-        (lambda data: changed("offsets", lambda v: v * 0)(data), UNSHOWN),
+        (changed("offsets", lambda v: v * 0), UNSHOWN),
         (changed("minimum", lambda v: v + 3), Broken),
         (changed("fitted", lambda v: v * 0, {"fit_heads": 8}), Broken),
     ],

@@ -30,15 +30,6 @@ def tiny(monkeypatch):
         monkeypatch.setitem(SIZES, (name, "tiny"), row)
 
 
-SEEN = []
-
-
-def prefer(arm, seed, rate):
-    "Validation loss prefers a rate in the middle, test accuracy another."
-    SEEN.append((seed, rate))
-    return {"validation_loss": abs(rate - 0.2), "accuracy": -rate}
-
-
 class Calls(list):
     "What was called: no part of what a cell computes, and so none of its identity."
 
@@ -82,11 +73,17 @@ def test_training_validation_and_test_images_are_kept_apart():
 
 
 def test_rates_are_chosen_without_test_images_or_judged_seeds():
-    SEEN.clear()
+    seen = Calls()
+
+    def prefer(arm, seed, rate):
+        "Validation loss prefers a rate in the middle, test accuracy another."
+        seen.append((seed, rate))
+        return {"validation_loss": abs(rate - 0.2), "accuracy": -rate}
+
     size = Size(1, 1, 8, 1, 1, 4, 1, None, (0.1, 0.2, 0.4))
     found = judged(prefer, ["only"], replace(QUIET, seeds=(0, 1)), size)
     assert found.rate.values.tolist() == [0.2]
-    assert SEEN == [(seed, rate) for rate in size.rates for seed in CHOOSING] + [(0, 0.2), (1, 0.2)]
+    assert seen == [(seed, rate) for rate in size.rates for seed in CHOOSING] + [(0, 0.2), (1, 0.2)]
     assert not set(CHOOSING) & {0, 1, 2, 20, 21, 22}
     assert json.loads(found.attrs["validation_loss_by_rate"])["only"]["0.4"] == pytest.approx(0.2)
 

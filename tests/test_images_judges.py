@@ -189,7 +189,7 @@ def test_measured_is_a_short_sentence():
 @pytest.fixture
 def tiny(monkeypatch):
     "Sizes of some seconds; the studies of the last test are forgotten."
-    for name in ("two-phase", "positions", "canvases"):
+    for name in ("two-phase", "positions", "pixels", "canvases"):
         row = replace(SIZES[name, "quick"], per_class=15, epochs=2, rates=(5e-3,), depth=1)
         row = row if name == "two-phase" else replace(row, width=8)
         monkeypatch.setitem(SIZES, (name, "quick"), row)

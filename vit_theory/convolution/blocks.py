@@ -6,6 +6,7 @@
 __all__ = ['transfer_blocks', 'receptive_field', 'plot_receptive_field', 'plot_blocks', 'live_rows', 'block_norms', 'paper_heads']
 
 # %% ../../nbs/convolution/02_blocks.ipynb #91871ccb
+from itertools import compress, product
 from math import ceil
 import torch
 from einops import rearrange
@@ -113,9 +114,8 @@ def transfer_blocks(
     # T_D[(ri,ci,i),(ro,co,o)] = W[o, i, tap_y[D_y,ri,ro], tap_x[D_x,ci,co]]
     T = W[:, :, tap_y[:, None, :, None, :, None], tap_x[None, :, None, :, None, :]]
     T = rearrange(T, "o i Dy Dx ri ci ro co -> (Dy Dx) (ri ci i) (ro co o)")
-    live = (T != 0).any(-1).any(-1).tolist()
-    offsets = [(y, x) for y in D_y for x in D_x]
-    return [D for D, keep in zip(offsets, live, strict=True) if keep], T[torch.tensor(live, device=T.device)]
+    live = (T != 0).any(-1).any(-1)
+    return list(compress(product(D_y, D_x), live.tolist())), T[live]
 
 # %% ../../nbs/convolution/02_blocks.ipynb #babb3089
 def receptive_field(
@@ -214,8 +214,7 @@ def block_norms(
     # ||T_D||^2 = sum_uv ||W_uv||^2 m_y(D_y,u) m_x(D_x,v)
     squares = torch.einsum("ocuv, Yu, Xv -> YX", weight.square(), m_y.to(weight), m_x.to(weight))
     live = squares.flatten() > 0
-    offsets = [(y, x) for y in D_y for x in D_x]
-    return [D for D, keep in zip(offsets, live.tolist(), strict=True) if keep], squares.flatten()[live].sqrt()
+    return list(compress(product(D_y, D_x), live.tolist())), squares.flatten()[live].sqrt()
 
 # %% ../../nbs/convolution/02_blocks.ipynb #f4178482
 def paper_heads(

@@ -28,11 +28,6 @@ from ..real_images import load_images
 CONTROL = 0.1  # a fit with enough heads must leave less than this part of what one head fewer must leave
 
 
-def seeded(seed: int) -> torch.Generator:
-    "A generator that starts at a seed."
-    return torch.Generator().manual_seed(seed)
-
-
 def counts(
     conv: nn.Conv2d,
     patch: int,  # P
@@ -40,7 +35,8 @@ def counts(
 ) -> tuple[int, int, int, int, int, float]:
     "(paper, offsets, rank, minimum, heads of the layer built with the minimum, its relative error on a random image)."
     found, layer = minimum_heads(conv, patch), minimal_attention(conv, image_size, patch)
-    image = torch.rand(1, conv.in_channels, image_size, image_size, generator=seeded(0), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(1, conv.in_channels, image_size, image_size, generator=generator, dtype=torch.float64)
     with torch.no_grad():
         error = relative_error(layer, conv, image)
     return found.paper, found.offsets, found.rank, found.minimum, layer.heads, error
@@ -452,7 +448,8 @@ def head_width(
     error, without = np.zeros((2, len(widths), len(run.seeds)))
     for (w, s), _ in np.ndenumerate(error):
         conv = random_conv(C, C, 3, run.seeds[s], padding=1)
-        x = patchify(torch.rand(2, C, size, size, generator=seeded(run.seeds[s]), dtype=torch.float64), P)
+        generator = torch.Generator().manual_seed(run.seeds[s])
+        x = patchify(torch.rand(2, C, size, size, generator=generator, dtype=torch.float64), P)
         full = conv_to_attention(conv, size, P)
         layer = narrow_heads(full, widths[w])
         need[w, s] = sum(-(-int(rows.sum()) // widths[w]) for rows in live_rows(full.W_O))

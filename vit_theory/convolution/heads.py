@@ -10,14 +10,15 @@ __all__ = ['compressed_blocks', 'Certificate', 'MinimumHeads', 'minimum_heads', 
 import math
 import warnings
 from dataclasses import dataclass
+from itertools import compress, product
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..attention import MultiHeadAttention, check_arguments, need_tensors, pair, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, need_tensors, pair, patchify
 from .blocks import conv_padding, dense_kernel, paper_heads, tap_tables, transfer_blocks
-from .construction import Geometry, check_weights, output_size, queries
+from .construction import Geometry, check_weights, queries
 
 # %% ../../nbs/convolution/08_heads.ipynb #dba0824c
 def diagonals(
@@ -51,8 +52,7 @@ def compressed_blocks(
     T = W[:, :, y[:, None, :, None], x[None, :, None, :]] * (m_y[:, None] * m_x).double().sqrt()
     T = rearrange(T, "o i Dy Dx ey ex -> (Dy Dx) (ey ex i o)")
     live = (T != 0).any(1)
-    offsets = [(a, b) for a in D_y for b in D_x]
-    return [D for D, keep in zip(offsets, live.tolist(), strict=True) if keep], T[live]
+    return list(compress(product(D_y, D_x), live.tolist())), T[live]
 
 # %% ../../nbs/convolution/08_heads.ipynb #600be2b7
 def half_space(
@@ -61,7 +61,7 @@ def half_space(
     "A direction z that the rows agree with best, the multipliers that balance them best, and the margin min <row, z>/|row|."
     from scipy.optimize import linprog
 
-    u = torch.nn.functional.normalize(rows, dim=1).double()
+    u = F.normalize(rows, dim=1).double()
     D, r = u.shape
     # maximise t over (z, t) subject to t - <u_D, z> <= 0, |z_j| <= 1
     constraints = torch.cat([-u, torch.ones(D, 1, dtype=u.dtype)], 1).numpy()

@@ -9,7 +9,6 @@ __all__ = ['GatherAttention', 'fold', 'multiplications']
 import math
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 

@@ -69,15 +69,6 @@ def refused(
         return True
     return False
 
-
-def outputs_per_patch(
-    P: int,
-    s: int,
-    patches: int = 12,
-) -> np.ndarray:
-    "How many outputs of a convolution with stride s stand in each of the first patches, along one axis."
-    return np.bincount(np.arange(0, P * patches, s) // P, minlength=patches)
-
 # %% ../../nbs/convolution/06_variants.ipynb #1d6f5cfd
 def stride(
     run: Run,
@@ -98,7 +89,8 @@ def stride(
         if k == m == r == 0:  # the largest of the least errors, over the rows of one kernel
             apart[p, t] = max(shift_distance(row, P, s) for row in conv.weight.flatten(0, 2).numpy())
             refusal[p, t] = refused(conv, 12, P)
-    counts = np.array([[outputs_per_patch(P, s, 12 * s) for s in strides] for P in patches], dtype=object)
+    # how many outputs stand in each of 12 s patches, along one axis
+    counts = [[np.bincount(np.arange(0, 12 * P * s, s) // P, minlength=12 * s) for s in strides] for P in patches]
     least, most = (np.array([[f(c) for c in row] for row in counts]) for f in (np.min, np.max))
     axes = ("patch", "stride")
     names = {"step": steps, "refused": refusal, "apart": apart, "least": least, "most": most}

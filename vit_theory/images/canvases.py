@@ -22,28 +22,11 @@ from torch import Tensor
 from ..attention import check_arguments, patchify, unpatchify
 from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, subplots
-from .data import Canvas, Images, Recipe, augment, generator, load_images, scatter
+from .data import Canvas, Images, Recipe, augment, generator, scatter
 from vit_theory.images.experiments import (
-    LEARNED,
-    OUT_OF_REACH,
-    Size,
-    accuracy_of,
-    check_arms,
-    classes_of,
-    hardware,
-    judged,
-    lead_of,
-    nothing_learned,
-    pictures,
-    place,
-    plot_arms,
-    seconds,
-    seeds_of,
-    shape_of,
-    size_of,
-    unlearned,
-    variations,
-)
+    LEARNED, OUT_OF_REACH, Size, accuracy_of, check_arms, hardware, judged, lead_of, nothing_learned, pictures, place,
+    plot_arms, seconds, seeds_of, shape_of, size_of, unlearned, variations,
+)  # fmt: skip
 from .model import ViT
 from .probes import choose_tokens, probe
 from .runs import Row, train
@@ -206,8 +189,7 @@ def canvas_study(
     check_arms(arms, ALL_CHOICES)
     chosen = size_of("canvases", run, size)
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
-    found = judged(cell, list(arms), run, chosen, like={FIRST: "attention"})
-    return found.assign_attrs(uniform=0.25, chance=1 / classes_of(run.images))
+    return judged(cell, list(arms), run, chosen, like={FIRST: "attention"}).assign_attrs(uniform=0.25)
 
 # %% ../../nbs/images/10_canvases.ipynb #a0aaece5
 canvases = once(canvas_study)
@@ -248,12 +230,8 @@ def judge_mass(data: xr.Dataset) -> Judgement:
             Quantity(f"mass after training, layer {i}", f"{float(layer.mean()):.2f}", seeds_of(layer, ".2f"))
             for i, layer in enumerate(layers.transpose("layer", "seed"))
         ),
-        Quantity(
-            "mass before training",
-            f"{float(start.mean()):.3f}",
-            f"{float(start.min()):.3f} to {float(start.max()):.3f} over layers and seeds",
-            f"within {FLAT} of {share:.2f}",
-        ),
+        Quantity("mass before training", f"{float(start.mean()):.3f}",
+                 f"{float(start.min()):.3f} to {float(start.max()):.3f} over layers and seeds", f"within {FLAT} of {share:.2f}"),
         accuracy_of(data, "all"),
     )
     if arms := unlearned(data, ["all"]):
@@ -268,18 +246,12 @@ def judge_mass(data: xr.Dataset) -> Judgement:
 
 
 MASS = Claim(
-    "A-images-mass",
-    "A",
-    "Abstract and Section 1 (on canvases)",
+    "A-images-mass", "A", "Abstract and Section 1 (on canvases)",
     "Training by SGD leads to a sparse attention map, concentrated on the label-relevant tokens, also in deeper ViTs.",
     f"Attention mass on the relevant quarter of the tokens of a canvas, averaged over layers, heads and queries: within {FLAT} "
-    "of "
-    f"uniform in each layer before training and at least {CONCENTRATED} times uniform after it, mean over seeds: else not "
-    "shown; in "
-    f"every seed: else a caveat. Not shown where the model is less than {100 * LEARNED:.0f} points above chance.",
-    canvases,
-    judge_mass,
-    plot_mass,
+    f"of uniform in each layer before training and at least {CONCENTRATED} times uniform after it, mean over seeds: else not "
+    f"shown; in every seed: else a caveat. Not shown where the model is less than {100 * LEARNED:.0f} points above chance.",
+    canvases, judge_mass, plot_mass,
     history=(
         Change(
             "0.2",
@@ -367,17 +339,13 @@ def judge_sparsification(data: xr.Dataset) -> Judgement:
 
 
 SPARSIFICATION = Claim(
-    "A-images-sparsification",
-    "A",
-    "Abstract and Section 1 (on canvases)",
+    "A-images-sparsification", "A", "Abstract and Section 1 (on canvases)",
     "A proper token sparsification, by the attention map, improves the test performance by removing label-irrelevant tokens.",
     f"On canvases, retraining on the relevant quarter of the tokens gains at least {100 * WORTH:.0f} points over all tokens, on "
     f"as many that a first model attends to at least {MOST} of that, on random ones nothing, mean over seeds; a caveat when "
     "attention's choice gains less, not shown unless it gains in every seed. Not shown where the model with all tokens or the "
     f"oracle's is less than {100 * LEARNED:.0f} points above chance.",
-    canvases,
-    judge_sparsification,
-    plot_gain,
+    canvases, judge_sparsification, plot_gain,
     history=(
         Change(
             "0.2",

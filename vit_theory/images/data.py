@@ -8,7 +8,7 @@ __all__ = ['generator', 'split', 'Recipe', 'augment', 'permute', 'Canvas', 'stra
 # %% ../../nbs/images/01_data.ipynb #931aed85
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache

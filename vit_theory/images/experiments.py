@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 import xarray as xr
 from torch.nn import functional as F
@@ -216,7 +215,8 @@ def judged(
     found = sweep(cell, grid, store=run.folder("seeds"), n_jobs=run.n_jobs, progress=run.progress)
     found = found.assign(rate=("arm", list(rates.values())))
     said = json.dumps({arm: found for arm, found in tried.items() if len(found) > 1})  # netCDF knows no dicts
-    return found.assign_attrs(images=Path(run.images).name, size=str(size), validation_loss_by_rate=said)
+    about = {"images": Path(run.images).name, "size": str(size), "chance": 1 / classes_of(run.images)}
+    return found.assign_attrs(about, validation_loss_by_rate=said)
 
 # %% ../../nbs/images/07_experiments.ipynb #85ebcac0
 def hardware() -> dict[str, str]:

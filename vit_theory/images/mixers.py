@@ -8,7 +8,6 @@ __all__ = ['ContentAttention', 'PositionalAttention', 'Convolution', 'UniformAtt
 # %% ../../nbs/images/02_mixers.ipynb #5eab2d04
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from einops import rearrange
@@ -17,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..attention import MultiHeadAttention, check_arguments, need_tensors, pair, patchify, unpatchify
-from ..convolution.construction import conv_to_attention, offset_table
-from ..convolution.finite_logits import extra_head
+from ..convolution.construction import conv_to_attention, narrow_heads
+from ..convolution.finite_logits import soft_attention
 from .data import seeded
 
 # %% ../../nbs/images/02_mixers.ipynb #e63008c6
@@ -177,19 +176,9 @@ def small_heads(
     width: int,  # features of a head
 ) -> MultiHeadAttention:
     "Heads of a given width, each carrying some of the live rows of its offset; the same function as `full_heads`."
-    full = conv_to_attention(conv, image_size, patch, scale)
-    assert full.table is not None
-    T, table = full.W_O.detach(), full.table.detach()
-    live = [(T[h] != 0).any(-1).nonzero()[:, 0].split(width) for h in range(len(T))]
-    heads = [(h, rows) for h, parts in enumerate(live) for rows in parts]
-    W_V, W_O = T.new_zeros(len(heads), T.shape[1], width), T.new_zeros(len(heads), width, T.shape[2])
-    for number, (h, rows) in enumerate(heads):
-        place = torch.arange(len(rows), device=T.device)
-        # V = the rows that matter, W_O = what they contribute
-        W_V[number, rows, place], W_O[number, place] = 1, T[h, rows]
-    tables = torch.stack([table[h] for h, _ in heads])
-    b_O = None if full.b_O is None else full.b_O.detach()
-    return MultiHeadAttention(torch.zeros_like(W_V), xavier(W_V), W_V, W_O, b_O, tables, full.grid, full.sink)
+    layer = narrow_heads(conv_to_attention(conv, image_size, patch, scale), width)
+    layer.W_K.data = xavier(layer.W_K)
+    return layer
 
 # %% ../../nbs/images/02_mixers.ipynb #ef3e570e
 class RingAttention(MultiHeadAttention):
@@ -224,18 +213,11 @@ def ring_heads(
     scale: float | int,  # logit gap M, any positive number
 ) -> RingAttention:
     "One head per offset and one more: exactly the convolution at every finite scale, zero padding included."
-    full = conv_to_attention(conv, image_size, patch)
-    assert full.grid is not None
-    reach = [max([0] + [abs(offset[axis]) for offset in full.offsets]) for axis in (0, 1)]
-    grid = full.grid[0] + reach[0], full.grid[1] + reach[1]
-    W_O = extra_head(full.W_O.detach(), float(scale), math.prod(grid))
-    table = F.pad(offset_table(full.offsets, grid, scale, circular=True), (0, 0, 0, 0, 0, 1)).to(W_O)
-    rows, columns = torch.arange(full.grid[0]), torch.arange(full.grid[1])
-    asking = (rows[:, None] * grid[1] + columns).flatten().to(W_O.device)
-    I = torch.eye(W_O.shape[1]).to(W_O).repeat(len(W_O), 1, 1)
-    b_O = None if full.b_O is None else full.b_O.detach()
-    layer = RingAttention(torch.zeros_like(I), xavier(I), I, W_O, b_O, table, grid, queries=asking)
-    layer.ring = (reach[0], reach[1])
+    soft = soft_attention(conv, image_size, patch, float(scale))
+    a, torus, (rows, columns) = soft.attend, soft.torus, soft.geometry.grid
+    asking = (torch.arange(rows)[:, None] * torus[1] + torch.arange(columns)).flatten().to(a.W_O.device)
+    layer = RingAttention(a.W_Q, xavier(a.W_K), a.W_V, a.W_O, a.b_O, a.table, torus, queries=asking)
+    layer.ring = torus[0] - rows, torus[1] - columns
     return layer
 
 # %% ../../nbs/images/02_mixers.ipynb #5472555d

@@ -24,25 +24,9 @@ from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, draw_threshold, subplots
 from .data import Images, Recipe, generator, permute
 from vit_theory.images.experiments import (
-    CHOSEN_ONCE,
-    LEARNED,
-    OUT_OF_REACH,
-    Size,
-    accuracy_of,
-    check_arms,
-    classes_of,
-    hardware,
-    judged,
-    lead_of,
-    nothing_learned,
-    pictures,
-    place,
-    seconds,
-    seeds_of,
-    shape_of,
-    size_of,
-    unlearned,
-)
+    CHOSEN_ONCE, LEARNED, OUT_OF_REACH, Size, accuracy_of, check_arms, hardware, judged, lead_of, nothing_learned, pictures, place,
+    seconds, seeds_of, shape_of, size_of, unlearned,
+)  # fmt: skip
 from .model import ViT
 from .probes import association_score, cosines, neighbors, probe
 from .runs import train
@@ -103,8 +87,7 @@ def positions_study(
     cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)
     # what is permuted changes nothing else
     like = {arm: arm.replace(", shuffled", "").replace(", mixed", ", pixels") for arm in arms}
-    found = judged(cell, list(arms), run, chosen, like=like)
-    return found.assign_attrs(chance=1 / classes_of(run.images))
+    return judged(cell, list(arms), run, chosen, like=like)
 
 # %% ../../nbs/images/09_positions.ipynb #87f89772
 SIMILAR = 0.03  # difference of accuracies that counts as similar
@@ -183,19 +166,13 @@ def judge_positional(data: xr.Dataset) -> Judgement:
 
 
 POSITIONAL = Claim(
-    "B-images-positional",
-    "B",
-    "Abstract and Section 1, for Figures 6 and 7 (images)",
+    "B-images-positional", "B", "Abstract and Section 1, for Figures 6 and 7 (images)",
     "\"a ViT with positional attention performs similarly to the original one on CIFAR-10/100, SVHN and ImageNet\"",
     f"Test accuracies of positional and content attention at equal recipe differ by at most {100 * SIMILAR:.0f} points, mean "
     "over seeds and in every seed; a caveat in the mean only, or when positional attention is better by more; not shown when it "
-    "is "
-    f"worse by more, or when one of them is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above uniform "
-    "attention.",
-    content_or_positions,
-    judge_positional,
-    plot_positional,
-    kind="quoted",
+    f"is worse by more, or when one of them is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above "
+    "uniform attention.",
+    content_or_positions, judge_positional, plot_positional, kind="quoted",
     history=(
         Change(
             "0.2",
@@ -254,34 +231,26 @@ def judge_association(data: xr.Dataset) -> Judgement:
 
 
 ASSOCIATION = Claim(
-    "B-images-association",
-    "B",
-    "Section 1 and Figure 1, for Figure 5 (images)",
+    "B-images-association", "B", "Section 1 and Figure 1, for Figure 5 (images)",
     "ViTs learn spatial structure in images, also when these are permuted: position encodings that were random have local "
-    "patterns "
-    "after training, those of nearby patches are similar.",
+    "patterns after training, those of nearby patches are similar.",
     "Association score of the neighborhood, for positional attention on natural images and on images with shuffled patches: "
-    "before "
-    f"training its mean lies within {START:.0f} standard deviations of random encodings' score, after it at least {ABOVE:.0f} "
-    "above, mean over seeds: else not shown. A caveat unless in every seed, and unless the encodings of uniform attention stay "
-    f"below. Not shown where positional attention is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above "
-    "uniform attention.",
-    content_or_positions,
-    judge_association,
-    plot_positional,
+    f"before training its mean lies within {START:.0f} standard deviations of random encodings' score, after it at least "
+    f"{ABOVE:.0f} above, mean over seeds: else not shown. A caveat unless in every seed, and unless the encodings of uniform "
+    f"attention stay below. Not shown where positional attention is not {100 * LEARNED:.0f} points above chance and "
+    f"{100 * SIMILAR:.0f} above uniform attention.",
+    content_or_positions, judge_association, plot_positional,
     history=(
         Change(
             "0.1",
             "before training at most 1.25 times chance",
             "random encodings scatter by more, and a start of the first run missed it by luck; three standard deviations "
-            "instead, "
-            "after the first results had been seen",
+            "instead, after the first results had been seen",
         ),
         Change(
             "0.2",
             "before training within three standard deviations of random encodings (up to .160), after it at least 1.5 times "
-            "chance "
-            "(.156); no condition on what was learned, and the control of uniform attention in a note only",
+            "chance (.156); no condition on what was learned, and the control of uniform attention in a note only",
             "the two bands overlapped, and a control without attention met the criterion as well; results had been seen, and the "
             "threshold after training became stricter (.181)",
         ),
@@ -305,19 +274,14 @@ def judge_pixels(data: xr.Dataset) -> Judgement:
 
 
 PIXELS_PERMUTED = Claim(
-    "B-images-pixels",
-    "B",
-    "Section 1 and Figure 1, for Figure 5 (images)",
+    "B-images-pixels", "B", "Section 1 and Figure 1, for Figure 5 (images)",
     "\"ViTs learn spatial structure in images from the CIFAR-100 dataset, even when the pixels of the images are permuted\"",
     "Pixels of all images permuted in the same way, tokens of one pixel, neighbors counted in the picture as it was. Association "
     f"score of positional attention: before training its mean lies within {START:.0f} standard deviations of random encodings' "
     f"score, after it at least {ABOVE:.0f} above, mean over seeds: else not shown. A caveat unless in every seed, and unless the "
     "encodings of uniform attention stay below, and those of tokens that are patches of permuted pixels. Not shown where "
     f"positional attention is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above uniform attention.",
-    pixels_permuted,
-    judge_pixels,
-    plot_positional,
-    kind="quoted",
+    pixels_permuted, judge_pixels, plot_positional, kind="quoted",
     history=(
         Change(
             "0.2",

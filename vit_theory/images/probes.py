@@ -18,7 +18,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from ..attention import check_arguments, relative_offsets
+from ..attention import check_arguments, pair, relative_offsets
 from ..figures import COLORS, subplots
 from .data import generator
 from .model import ViT, hub_attention
@@ -122,7 +122,7 @@ def layout(
     "Grid of patches, and the position encodings of the patches (None where there are none)."
     if isinstance(model, ViT):
         return model.grid, None if model.P is None else model.P.detach()[-math.prod(model.grid) :]
-    size, patch = ((v, v) if isinstance(v, int) else tuple(v) for v in (model.config.image_size, model.config.patch_size))
+    size, patch = pair(model.config.image_size, "image_size"), pair(model.config.patch_size, "patch_size")
     grid = (size[0] // patch[0], size[1] // patch[1])
     encodings = [p for name, p in model.named_parameters() if name.endswith("position_embeddings")]
     return grid, encodings[0].detach()[0, -math.prod(grid) :] if encodings else None
@@ -148,7 +148,7 @@ def probe(
     if order is not None and sorted(order.tolist()) != list(range(n)):
         raise ValueError(f"order of length {len(order)} must name each of the {n} patches once")
     # the last tokens are the patches, whatever stands before them
-    maps = [A[..., -math.prod(grid) :, -math.prod(grid) :] for A in heard]
+    maps = [A[..., -n:, -n:] for A in heard]
     seen = assemble(heard, maps, grid, relevant)
     return seen if P is None else seen.merge(positions(P.float().cpu(), grid, order, seed))
 

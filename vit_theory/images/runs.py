@@ -370,12 +370,6 @@ def prepare(vit, data, validation, recipe, folder, progress, compiled, processes
     check_job(job, processes)
     return job
 
-
-def where_sound(job: Job) -> str:
-    "Where the weights are that were last seen without trouble."
-    also = f"; they are also in {job.folder}/stopped.safetensors" if job.folder else ""
-    return f"The model holds the weights before that step{also}"
-
 # %% ../../nbs/images/12_runs.ipynb #e4f8fd2b
 def make_fabric(device: torch.device, processes: int, precision: Any):
     "A lightning Fabric for one process, or for several that average their gradients."
@@ -422,5 +416,6 @@ def train(
     weights, history, trouble = make_fabric(resolve_device(device), processes, precision).launch(partial(run, job=job))
     vit.load_state_dict(load(weights))
     if trouble:
-        raise FloatingPointError(f"{trouble}. {where_sound(job)}. Lower lr, or raise warmup")
+        also = f"; they are also in {job.folder}/stopped.safetensors" if job.folder else ""
+        raise FloatingPointError(f"{trouble}. The model holds the weights before that step{also}. Lower lr, or raise warmup")
     return history

@@ -16,7 +16,7 @@ from einops import einsum
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import MultiHeadAttention, check_arguments, number, relative_bias, softmax_weights
+from ..attention import MultiHeadAttention, check_arguments, number, pair, relative_bias, softmax_weights
 from .data import seeded
 from .mixers import attention_of, small_heads
 from .model import ViT, hub_attention
@@ -144,7 +144,7 @@ def conv_init(
         raise ValueError(f"kernel={kernel} must be odd, so that the image keeps its size, and scale={scale} positive")
     model = copy.deepcopy(model)
     layers, c = hub_attention(model), model.config
-    size, patch = ((v, v) if isinstance(v, int) else tuple(v) for v in (c.image_size, c.patch_size))
+    size, patch = pair(c.image_size, "image_size"), pair(c.patch_size, "patch_size")
     grid, width, any_weight = (size[0] // patch[0], size[1] // patch[1]), c.hidden_size, next(model.parameters())
     with seeded(seed):
         chosen = default_convs(width, patch, len(layers), kernel) if convs is None else list(convs)
@@ -155,7 +155,7 @@ def conv_init(
             small_heads(conv, (grid[0] * p[0], grid[1] * p[1]), p, scale, width // c.num_attention_heads)
             for conv, p in zip(chosen, pixels, strict=True)
         ]
-    special = 2 if "distillation_token" in " ".join(name for name, _ in model.named_parameters()) else 1
+    special = 2 if any("distillation_token" in name for name, _ in model.named_parameters()) else 1
     for name, layer in zip(layers, made, strict=True):
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, HubAttention(layer, special, scale).to(any_weight))

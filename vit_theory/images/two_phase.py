@@ -23,29 +23,9 @@ from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, subplots
 from .data import Images, seeded
 from vit_theory.images.experiments import (
-    CHOSEN_ONCE,
-    LEARNED,
-    OUT_OF_REACH,
-    Size,
-    accuracy_of,
-    check_arms,
-    classes_of,
-    hardware,
-    judged,
-    lead_of,
-    losses_by_rate,
-    lowest,
-    nothing_learned,
-    pictures,
-    place,
-    plot_arms,
-    seconds,
-    seeds_of,
-    shape_of,
-    size_of,
-    unlearned,
-    variations,
-)
+    CHOSEN_ONCE, LEARNED, OUT_OF_REACH, Size, accuracy_of, check_arms, hardware, judged, lead_of, losses_by_rate, lowest,
+    nothing_learned, pictures, place, plot_arms, seconds, seeds_of, shape_of, size_of, unlearned, variations,
+)  # fmt: skip
 from .mixers import xavier
 from .model import ViT
 from .runs import Row, train
@@ -193,8 +173,7 @@ def two_phase_study(
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
     first = losses_by_rate(cell, ["convolution"], run, chosen, "rates of phase 1")
     cell = partial(cell, rate_1=lowest(first["convolution"]))
-    found = judged(cell, list(arms), run, chosen, like={arm: ARMS[arm].like for arm in arms}, known=first)
-    return found.assign_attrs(chance=1 / classes_of(run.images))
+    return judged(cell, list(arms), run, chosen, like={arm: ARMS[arm].like for arm in arms}, known=first)
 
 # %% ../../nbs/images/08_two_phase.ipynb #93543128
 @once
@@ -255,19 +234,14 @@ def judge_table_1(data: xr.Dataset) -> Judgement:
 
 # %% ../../nbs/images/08_two_phase.ipynb #44eed355
 TABLE_1_CLAIM = Claim(
-    "C-table-1",
-    "C",
-    "Section 4.2 and Table 1 (images)",
+    "C-table-1", "C", "Section 4.2 and Table 1 (images)",
     "\"under the same number of epochs, CMHSAs trained with only one phase always underperform those trained with both two "
     "phases\" (CIFAR-100)",
     f"Two-phase leads convolution alone and attention alone by at least {100 * LEAD:.0f} points of test accuracy, mean over "
     "seeds, for K = 3 and K = 5; a caveat unless it leads the continued convolution by as much, and all of them in every seed. "
     f"Not shown where an arm is less than {100 * LEARNED:.0f} points above chance or the convolution alone above "
     f"{100 * (1 - 2 * LEAD):.0f} %.",
-    phases,
-    judge_table_1,
-    plot_table_1,
-    kind="quoted",
+    phases, judge_table_1, plot_table_1, kind="quoted",
     history=(
         Change(
             "0.2",
@@ -356,17 +330,12 @@ def plot_acceleration(
 
 # %% ../../nbs/images/08_two_phase.ipynb #5e2b287f
 ACCELERATION = Claim(
-    "C-acceleration",
-    "C",
-    "Section 4.2 (images)",
+    "C-acceleration", "C", "Section 4.2 (images)",
     "\"The convolutional phase helps to accelerate training.\"",
     f"Two phases reach the best validation loss of attention alone in at most {HALF} of its seconds and in fewer epochs, phase 1 "
     "counted whole, and all their epochs take less time than as many of attention alone: in the mean, else not shown; in every "
     f"seed, else a caveat. Not shown where one of the two is less than {100 * LEARNED:.0f} points above chance.",
-    phases,
-    judge_acceleration,
-    plot_acceleration,
-    kind="quoted",
+    phases, judge_acceleration, plot_acceleration, kind="quoted",
     history=(
         Change("0.2", "no row", "measured by the trainings of Table 1; their losses had been seen, the times had not"),
         CHOSEN_ONCE,
@@ -446,9 +415,7 @@ def judge_figure_2(data: xr.Dataset) -> Judgement:
 
 # %% ../../nbs/images/08_two_phase.ipynb #d3665b4a
 FIGURE_2_CLAIM = Claim(
-    "C-figure-2",
-    "C",
-    "Section 4.3 and Figure 2 (images)",
+    "C-figure-2", "C", "Section 4.3 and Figure 2 (images)",
     "\"when CMHSA is initialized randomly in the self-attention phase, the training is ineffective without the warm-up stage\"; "
     "\"when initialized from the pretrained convolution phase, the validation losses are similar for models with and without the "
     "warm-up stage\"",
@@ -456,10 +423,7 @@ FIGURE_2_CLAIM = Claim(
     f"start at least {LATER:.0f} times as many epochs, median over seeds, to reach what the model with warm-up has after a fifth "
     "of its epochs: else not shown. A caveat unless both in every seed. Not shown where an arm is less than "
     f"{100 * LEARNED:.0f} points above chance.",
-    phases,
-    judge_figure_2,
-    plot_warmup,
-    kind="quoted",
+    phases, judge_figure_2, plot_warmup, kind="quoted",
     history=(
         Change(
             "0.2",
