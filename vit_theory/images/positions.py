@@ -24,8 +24,8 @@ from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, draw_threshold, subplots
 from .data import Images, Recipe, generator, permute
 from vit_theory.images.experiments import (
-    CHOSEN_ONCE, LEARNED, OUT_OF_REACH, Size, accuracy_of, check_arms, hardware, judged, lead_of, nothing_learned, pictures, place,
-    seconds, seeds_of, shape_of, size_of, unlearned,
+    CHOSEN_ONCE, LEARNED, OUT_OF_REACH, Size, accuracy_of, check_arms, hardware, judged, lead_of, nothing_learned, pictures,
+    place, seconds, seeds_of, shape_of, size_of, unlearned,
 )  # fmt: skip
 from .model import ViT
 from .probes import association_score, cosines, neighbors, probe
