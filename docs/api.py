@@ -5,24 +5,22 @@ A parameter is explained by the comment on its own line, as nbdev has it.
 
 import ast
 import re
-import tokenize
 from collections import defaultdict
 from pathlib import Path
 
 from claim_pages import IDS
 
+from vit_theory.docstrings import arguments, comment
+
 
 class Module:
-    """One module: its public names, where they come from, and the comments beside their parameters."""
+    """One module: its public names, and where they come from."""
 
     def __init__(self, path: Path, root: Path):
         parts = path.relative_to(root).with_suffix("").parts
         self.name = ".".join(parts).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-        with path.open("rb") as file:
-            comments = [token for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT]
-        self.comments = {token.start[0]: token.string.lstrip("# ") for token in comments}
+        self.lines, tree = text.encode().splitlines(), ast.parse(text)
         self.chapter = parts[1] if len(parts) > 2 else ""
         self.doc = ast.get_docstring(tree) or ""
         origin = re.search(r"File to edit: \S*?nbs/(\S+)\.ipynb", text)
@@ -42,7 +40,7 @@ class Module:
 
     def explained(self, node):
         """Whether a name says what it is: a constant does with a comment on its line."""
-        return not isinstance(node, ast.Assign) or not self.comments.get(node.end_lineno, "fmt").startswith("fmt")
+        return not isinstance(node, ast.Assign) or comment(node, self.lines).partition(":")[0] not in ("", "fmt")
 
     def label(self, name):
         """The place in the notebook where a name is defined; a number, since Sphinx's labels do not tell `Claim` from `claim`."""
@@ -53,16 +51,13 @@ class Module:
         if isinstance(node, ast.ClassDef):
             if init := [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]:
                 return self.signature(init[0])
-            fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
-            comments = {field.target.id: self.comments.get(field.end_lineno) for field in fields}
-            return f"({', '.join(map(ast.unparse, fields))})", comments
-        given = node.args
-        every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
-        comments = {arg.arg: self.comments.get(arg.end_lineno) for arg in every if arg and arg.arg not in ("self", "cls")}
-        text = re.sub(r"^(self|cls)(, )?", "", ast.unparse(given))
-        if not node.returns:
+            text = ", ".join(ast.unparse(item) for item in node.body if isinstance(item, ast.AnnAssign))
+        else:
+            text = re.sub(r"^(self|cls)(, )?", "", ast.unparse(node.args))
+        comments = {re.search(r"\w+", head)[0]: says for head, says in arguments(node, self.lines)}
+        if not getattr(node, "returns", None):
             return f"({text})", comments
-        comments["return"] = self.comments.get(node.returns.end_lineno)
+        comments["return"] = comment(node.returns, self.lines)
         return f"({text}) -> {ast.unparse(node.returns)}", comments
 
     def entry(self, name, node, parent=""):
@@ -70,7 +65,7 @@ class Module:
         fence = "::::" if parent else ":::::"
         methods = []
         if isinstance(node, ast.Assign):
-            value, says = ast.unparse(node.value), self.comments[node.end_lineno]
+            value, says = ast.unparse(node.value), comment(node, self.lines)
             kind, head, comments, doc = "data", name, {}, says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else "")
         else:
             kind = "class" if isinstance(node, ast.ClassDef) else "method" if parent else "function"

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 import claim_pages
@@ -164,7 +165,7 @@ def long_run(path):
 def write_source(source):
     """All pages of the site, in `source`."""
     package = Package(ROOT, "vit_theory")
-    chapters, front, results = {}, None, {}
+    pages, own = defaultdict(list), {}  # of a chapter; what gets a list of other pages below
 
     def write(name, text):
         path = source / name
@@ -180,28 +181,19 @@ def write_source(source):
         original.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, original)
         chapter, _, name = docname.rpartition("/")
-        if docname == "index":
-            front = page
-        elif docname in RESULTS:
-            results[docname] = page
+        if name == "index" or docname in RESULTS:
+            own[docname] = page
         else:
-            pages = chapters.setdefault(chapter, {"index": None, "pages": []})
-            if name == "index":
-                pages["index"] = page
-            else:
-                pages["pages"].append((docname, title, lead))
-                write(f"{docname}.ipynb", json.dumps(page))
+            pages[chapter].append((docname, title, lead))
+            write(f"{docname}.ipynb", json.dumps(page))
     top = []
-    for chapter in [name for name in CHAPTERS if name in chapters] + [name for name in chapters if name not in CHAPTERS]:
-        index, pages = chapters[chapter]["index"], chapters[chapter]["pages"]
+    for chapter, title in CHAPTERS.items():
         docname = f"{chapter}/index" if chapter else "foundations"
-        if index is None:
-            title = CHAPTERS.get(chapter, chapter.capitalize())
-            index = notebook(f"# {title}")
-        contents = notebook("## The notebooks\n\n" + listing(pages), toctree([f"/{name}" for name, _, _ in pages], hidden=""))
-        index["cells"] += contents["cells"]
+        index = own[docname] if chapter else notebook(f"# {title}")
+        listed = [f"/{name}" for name, _, _ in pages[chapter]]
+        index["cells"] += notebook("## The notebooks\n\n" + listing(pages[chapter]), toctree(listed, hidden=""))["cells"]
         write(f"{docname}.ipynb", json.dumps(index))
-        top.append(f"{CHAPTERS.get(chapter, chapter.capitalize())} <{docname}>")
+        top.append(f"{title} <{docname}>")
     shutil.copytree(ROOT / "nbs" / "pictures", source / "pictures")
     for name in ("CITATION.cff", "LICENSE"):  # the front page links to them, and to how to contribute
         shutil.copy(ROOT / name, source / name)
@@ -214,28 +206,26 @@ def write_source(source):
     tables = {f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))}
     for name, (_, text) in tables.items():
         write(f"{name}.md", text)
-    first = results[RESULTS[0]]
     listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
     listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
     below = [f"/{name}" for name in (*RESULTS[1:], *(f"claims/{id}" for id in claim_pages.IDS), *tables)]
     script = f"```{{raw}} html\n<script>{SCRIPT}</script>\n```\n"
-    first["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
-    for name, page in results.items():
-        write(f"{name}.ipynb", json.dumps(page))
+    own[RESULTS[0]]["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
+    for name in RESULTS:
+        write(f"{name}.ipynb", json.dumps(own[name]))
     top.append(f"Results <{RESULTS[0]}>")
     shutil.make_archive(str(source / "notebooks"), "zip", source / "_notebooks")
     write("about.md", "\n".join(claim_pages.about()))
     modules = [module for module in package.modules.values() if module.public or module.forwarded]
     order = list(CHAPTERS)
-    modules.sort(key=lambda module: order.index(chapter) if (chapter := module.chapter) in order else len(order))
+    modules.sort(key=lambda module: order.index(module.chapter))
     for module in modules:
         write(f"api/{module.name}.md", package.linkify("\n".join(module.page(package.front)), module.notebook or ""))
     entries = listing((f"api/{module.name}", module.name, module.doc.partition("\n")[0]) for module in modules)
     write("api/index.md", "# API\n\n" + entries + "\n" + toctree([f"/api/{module.name}" for module in modules], hidden=""))
     top += ["API <api/index>", "About <about>"]
-    front = front or notebook("# vit_theory")
-    front["cells"] += notebook(toctree(top, hidden=""))["cells"]
-    write("index.ipynb", json.dumps(front))
+    own["index"]["cells"] += notebook(toctree(top, hidden=""))["cells"]
+    write("index.ipynb", json.dumps(own["index"]))
 
 
 @click.command(help=__doc__)

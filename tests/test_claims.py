@@ -3,11 +3,10 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import textwrap
-import time
 import warnings
 
 import pytest
@@ -235,15 +234,25 @@ def test_numbers_beyond_32_bits_are_kept_and_what_cannot_be_kept_is_an_error_of_
     assert kept.samples.values.tolist() == [1, 2**33] and kept["count"].values.tolist() == [2**40 + 1, 3]
 
 
+def counted_pair(calls):
+    """Two claims; of the first one the measurements are counted."""
+    return [other(experiment=counting(calls, measure)), other(id="A-next", experiment=doubled)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A finished ledger of two claims, to be copied -> (its folder, its rows)."""
+    folder = tmp_path_factory.mktemp("made") / "ledger"
+    return folder, reproduce(counted_pair(Calls()), Run(progress=False), folder)
+
+
 @pytest.mark.parametrize("part", ["rows", "data", "figures"])
 @pytest.mark.parametrize(
     "damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "null", "forged", "another's"]
 )
-def test_a_damaged_ledger_heals_by_resuming(tmp_path, part, damage):
-    measured = Calls()
-    claims = [other(experiment=counting(measured, measure)), other(id="A-next", experiment=doubled)]
-    run = Run(progress=False)
-    before = reproduce(claims, run, tmp_path)
+def test_a_damaged_ledger_heals_by_resuming(tmp_path, made, part, damage):
+    (ledger, before), measured = made, Calls()
+    shutil.copytree(ledger, tmp_path, dirs_exist_ok=True)
     path, next_path = (next((tmp_path / part).glob(f"{id}.*")) for id in ("A-good", "A-next"))
     content = path.read_bytes()
     at = content.index(b"mean 1.00") if part == "rows" else len(content) // 2
@@ -259,9 +268,9 @@ def test_a_damaged_ledger_heals_by_resuming(tmp_path, part, damage):
         path.write_bytes((short | other_file)[damage])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        after = reproduce(claims, run, tmp_path, resume=True)
+        after = reproduce(counted_pair(measured), Run(progress=False), tmp_path, resume=True)
     assert [row["measured"] for row in after] == [row["measured"] for row in before]
-    assert len(measured) == (1 if part == "figures" else 2)
+    assert len(measured) == (part != "figures")
     assert (tmp_path / part / path.name).is_file() and all(not row["error"] for row in after)
     assert (part, damage) == ("rows", "gone") or any("A-good" in str(warning.message) for warning in caught)
     assert [row["id"] for row in json.loads((tmp_path / "claims.json").read_text())] == ["A-good", "A-next"]
@@ -277,22 +286,37 @@ def wait(run):
     print("waiting", flush=True)
     time.sleep(120)
 
-cli.load_claims = lambda: [test_claims.GOOD, test_claims.other(id="A-slow", experiment=wait)]
+cli.load_claims = lambda: [test_claims.GOOD, test_claims.other(id="B-second", experiment=wait)]
 cli.main()
 """
 
 
-def test_a_second_writer_is_refused_and_a_dead_one_leaves_no_lock(tmp_path):
-    program = [sys.executable, "-c", WRITER.format(tests=os.path.dirname(__file__)), "reproduce", "--out", str(tmp_path)]
-    first = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert "A-good" in first.stdout.readline() and "mean 1.00" in first.stdout.readline()
-    assert first.stdout.readline() == "waiting\n"
-    second = subprocess.run([*program, "--seeds", "5,6,7"], capture_output=True, text=True, timeout=120)
-    assert second.returncode == 2 and "another run" in second.stderr and tmp_path.name in second.stderr
-    assert [row["seeds"] for row in finished_rows(tmp_path)] == [[0, 1, 2]] and not (tmp_path / "earlier").exists()
-    first.kill()
-    first.communicate(timeout=30)
-    assert len(reproduce([GOOD, other(id="A-more")], Run(progress=False), tmp_path, resume=True)) == 2
+def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_path):
+    """While it lasts no other run writes there; Ctrl-C says how to go on; one that was killed leaves no lock."""
+    out = tmp_path / "ledger"
+
+    def waiting(*options):
+        program = [sys.executable, "-c", WRITER.format(tests=os.path.dirname(__file__)), "reproduce", "--out", str(out)]
+        process = subprocess.Popen([*program, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert "A-good" in process.stdout.readline() and "mean 1.00" in process.stdout.readline()
+        assert process.stdout.readline() == "waiting\n"
+        return process
+
+    process = waiting()
+    status, output, _ = request_cli("--seeds", "5,6,7")
+    assert status == 2 and "another run" in output and out.name in output and not (out / "earlier").exists()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume" in errors
+    assert "stopped; 1 of 2 claims are finished: A-good" in errors
+    (first,) = finished_rows(out)
+    assert (first["id"], first["seeds"]) == ("A-good", [0, 1, 2]) and "A-good" in (out / "index.html").read_text()
+    process = waiting("--resume")
+    assert finished_rows(out) == [first]
+    process.kill()
+    process.communicate(timeout=30)
+    assert request_cli("--resume")[0] == 0
+    assert [row["id"] for row in finished_rows(out)] == ["A-good", "B-second"]
 
 
 def test_resume_runs_a_crashed_claim_again(request_cli):
@@ -351,41 +375,6 @@ def test_an_unnamed_folder_is_refused(request_cli, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_keeps_finished_rows_and_resume_goes_on(tmp_path):
-    program = textwrap.dedent(
-        f"""
-        import sys, time
-        sys.path.insert(0, {os.path.dirname(__file__)!r})
-        import test_claims
-        from vit_theory import cli
-
-        def wait(run):
-            print("waiting", flush=True)
-            time.sleep(0 if "--resume" in sys.argv else 60)
-            return test_claims.measure(run)
-
-        cli.load_claims = lambda: [test_claims.GOOD, test_claims.other(id="A-slow", experiment=wait)]
-        cli.main()
-        """
-    )
-    command = [sys.executable, "-c", program, "reproduce", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert "A-good" in process.stdout.readline() and "mean 1.00" in process.stdout.readline()
-    assert process.stdout.readline() == "waiting\n"
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130 and "--resume" in errors
-    assert "stopped; 1 of 2 claims are finished: A-good" in errors
-    assert [row["id"] for row in finished_rows(tmp_path)] == ["A-good"]
-    assert "A-good" in (tmp_path / "index.html").read_text()
-    first = finished_rows(tmp_path)[0]
-    again = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=120)
-    assert again.returncode == 0, again.stderr
-    rows = finished_rows(tmp_path)
-    assert [row["id"] for row in rows] == ["A-good", "A-slow"] and rows[0] == first
-
-
 def test_half_written_files_of_a_killed_run_go(tmp_path):
     reproduce([GOOD], Run(progress=False), tmp_path)
     names = (".claims.json.77", "rows/.A-good.json.77", "data/.A-good.nc.77", "figures/.A-good.svg.77")
@@ -429,17 +418,26 @@ def test_every_claim_of_the_chapters_is_well_formed():
     assert set(CHAPTERS) == {"selection", "association", "convolution", "images"} and len(VERDICTS) == 4
 
 
-def test_the_code_of_a_row_is_the_same_in_every_process():
-    # else --resume measures what is finished again
-    program = """if True:
-        from vit_theory.claims import load_claims
-        from vit_theory.ledger import code_of
-        for claim in load_claims():
-            print(claim.id, code_of(claim))
-    """
+CODES = """
+import sys, vit_theory
+{}
+from vit_theory import selection
+from vit_theory.claims import load_claims
+from vit_theory.ledger import code_of
+print((selection.fit.__doc__ or "").count("Parameters"))
+for claim in load_claims():
+    print(claim.id, code_of(claim))
+"""
+
+
+def test_the_code_of_a_row_is_the_same_in_every_process_and_without_the_comments_of_help():
+    """Else --resume measures what is finished again."""
+    without = "sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != 'Explained']"
     said = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": seed})
-        for seed in ("1", "2")
-    ]
-    assert said[0].returncode == 0, said[0].stderr
-    assert said[0].stdout.splitlines() == said[1].stdout.splitlines() and said[0].stdout.count("\n") > 60
+        subprocess.run(
+            [sys.executable, "-c", CODES.format(code)],
+            capture_output=True, text=True, check=True, env=os.environ | {"PYTHONHASHSEED": seed},
+        ).stdout.splitlines()
+        for seed, code in (("1", ""), ("2", without))
+    ]  # fmt: skip
+    assert [lines[0] for lines in said] == ["1", "0"] and said[0][1:] == said[1][1:] and len(said[0]) > 60

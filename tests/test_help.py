@@ -1,11 +1,9 @@
-"""`help()` says of every argument what the comment beside it says; what a function does stays the same by it."""
+"""`help()` says of every argument what the comment beside it says."""
 
 import importlib
 import inspect
 import pydoc
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,23 +45,3 @@ def test_documented_names_are_few_enough_to_be_read():
     """Data, models, measures, constructions, training; no helpers, and no experiments that a claim names."""
     found = [thing for name in MODULES for thing in public(importlib.import_module(name)) if "." not in thing.__qualname__]
     assert 200 < len(found) < 260
-
-
-IDENTITIES = """
-import sys, vit_theory
-{}
-from vit_theory import association, attention, convolution, selection
-from vit_theory.claims import Run, once
-from vit_theory.identity import identity
-things = [attention.patchify, selection.fit, selection.TokenData, association.reduced_descent, convolution.minimum_heads, once]
-print(*map(identity, things), (selection.fit.__doc__ or "").count("Parameters"))
-"""
-
-
-def test_identities_are_those_without_the_comments():
-    """Stored results are found by them."""
-    without = "sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != 'Explained']"
-    run = [subprocess.run([sys.executable, "-c", IDENTITIES.format(code)], capture_output=True, text=True, check=True, cwd=ROOT)
-           for code in ("", without)]  # fmt: skip
-    (*explained, one), (*plain, none) = (done.stdout.split() for done in run)
-    assert (one, none) == ("1", "0") and explained == plain

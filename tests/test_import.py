@@ -23,10 +23,9 @@ def python(code):
 
 
 def test_import_is_quick():
-    """CPU seconds of `import vit_theory` after `import torch`: the least of three, as other work on the machine can only add."""
+    """CPU seconds of `import vit_theory` after `import torch`; one of three will do, as other work on the machine only adds."""
     code = "import time, torch; start = time.process_time(); import vit_theory; print(time.process_time() - start)"
-    seconds = min(float(python(code)[0]) for _ in range(3))
-    assert seconds < 0.3, f"import vit_theory costs {seconds:.2f} s over import torch"
+    assert any(float(python(code)[0]) < 0.3 for _ in range(3)), "import vit_theory costs 0.3 s and more over import torch"
 
 
 def test_import_is_light():

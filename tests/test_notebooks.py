@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ NOTEBOOKS = sorted(path for path in NBS.rglob("*.ipynb") if not any(part[0] in "
 
 
 @pytest.fixture(autouse=True)
-def fresh():
-    """What one notebook sets, the next does not find."""
+def fresh(monkeypatch):
+    """What one notebook sets or leaves in a temporary folder, the next does not find."""
     environment, dtype = dict(os.environ), torch.get_default_dtype()
     os.environ |= {"TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
-    yield
+    with tempfile.TemporaryDirectory() as scratch:
+        monkeypatch.setattr(tempfile, "tempdir", scratch)
+        yield
     torch.set_default_dtype(dtype)
     os.environ.clear()
     os.environ.update(environment)

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -62,15 +63,16 @@ def execute(path):
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    NotebookClient(
-        nb,
-        timeout=1800,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
-        record_timing=False,
-        coalesce_streams=True,  # how many pieces a text comes in depends on the machine's mood
-        extra_arguments=["--InlineBackend.figure_formats=retina"],  # twice the points, shown at the same size
-    ).execute(env={**os.environ, **KERNEL})
+    with tempfile.TemporaryDirectory() as scratch:  # what cells leave in a temporary folder goes
+        NotebookClient(
+            nb,
+            timeout=1800,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(path.parent)}},
+            record_timing=False,
+            coalesce_streams=True,  # how many pieces a text comes in depends on the machine's mood
+            extra_arguments=["--InlineBackend.figure_formats=retina"],  # twice the points, shown at the same size
+        ).execute(env={**os.environ, **KERNEL, "TMPDIR": scratch})
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.execution_count = None

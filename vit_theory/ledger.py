@@ -52,19 +52,27 @@ def blank_row(
     return row | {"scale": run.scale, "images": run.images, "seeds": list(run.seeds)}
 
 # %% ../nbs/07_ledger.ipynb #51792163
+def as_netcdf(
+    data: xarray.Dataset,  # a measurement
+) -> bytes:
+    "A measurement as a file; whole numbers beyond 32 bits, which NetCDF 3 does not have, as float64."
+    wide = {name: v for name, v in data.variables.items() if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31}
+    return bytes(data.assign({name: (v.dims, v.values.astype(float)) for name, v in wide.items()}).to_netcdf(engine="scipy"))
+
+
 def run_claim(
     claim: Claim,  # to be run
     run: Run,  # on what
     data: xarray.Dataset | None = None,  # a measurement that is at hand; None: it is made
-) -> tuple[dict, xarray.Dataset | None, matplotlib.figure.Figure | None]:
-    "One claim measured, judged and drawn -> (row, data, figure); a crash gives a row with `error` and no verdict."
-    row, figure = blank_row(claim, run), None
+) -> tuple[dict, bytes | None, matplotlib.figure.Figure | None]:
+    "One claim measured, judged and drawn -> (row, data as a file, figure); a crash gives a row with `error` and no verdict."
+    row, file, figure, elsewhere = blank_row(claim, run), None, None, 0.0
     start = time.perf_counter()
     try:
         if data is None:
-            found = claim.experiment(run)
-            as_netcdf(found)  # what cannot be kept is an error of this claim, and ends no others
-            data = found
+            data = claim.experiment(run)
+        file = as_netcdf(data)  # what cannot be kept is an error of this claim, and ends no others
+        elsewhere = data.attrs.get("seconds", 0.0)  # of the row that ran the same experiment (`once`)
         row |= dataclasses.asdict(judged(claim, data))
         figure = claim.figure(data)
     except Lost:
@@ -72,10 +80,8 @@ def run_claim(
     except Exception as error:
         row |= {"verdict": None, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
     here = time.perf_counter() - start
-    seconds = max(here, data.attrs.get("seconds", 0.0) if data is not None else 0.0)
-    # an experiment that another row has run (`once`) took as long, but is not to be counted twice
-    row |= {"seconds": round(seconds, 3), "shared": seconds > here, "provenance": provenance()}
-    return row, data, figure
+    row |= {"seconds": round(max(here, elsewhere), 3), "shared": elsewhere > here, "provenance": provenance()}
+    return row, file, figure
 
 # %% ../nbs/07_ledger.ipynb #b8f34197
 def code_of(
@@ -149,14 +155,6 @@ def held(
         lock.release()
 
 # %% ../nbs/07_ledger.ipynb #a7e23eba
-def as_netcdf(
-    data: xarray.Dataset,  # a measurement
-) -> bytes:
-    "A measurement as a file; whole numbers beyond 32 bits, which NetCDF 3 does not have, as float64."
-    wide = {name: v for name, v in data.variables.items() if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31}
-    return bytes(data.assign({name: (v.dims, v.values.astype(float)) for name, v in wide.items()}).to_netcdf(engine="scipy"))
-
-
 def place_of(
     folder: Path,  # of the ledger
     part: str,  # "data", "figures" or "rows"
@@ -169,7 +167,7 @@ def place_of(
 def add_row(
     folder: Path,  # of the ledger
     row: dict,  # as `run_claim` returns it, with its `place` in the ledger
-    data: xarray.Dataset | None,  # its measurement
+    file: bytes | None,  # its measurement
     figure: matplotlib.figure.Figure | None,  # its picture
 ) -> None:
     "Make one finished claim durable: data, figure, then the row itself."
@@ -180,8 +178,8 @@ def add_row(
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         path.unlink(missing_ok=True)
-    if data is not None:
-        write_file(paths["data"], as_netcdf(data))
+    if file is not None:
+        write_file(paths["data"], file)
     if figure is not None:
         write_file(paths["figures"], to_svg(figure))
     row = row | {"files": {part: digest(path.read_bytes()) for part, path in paths.items() if path.exists()}}
@@ -642,8 +640,8 @@ def complete(
     for other in cells.glob("*"):
         if other.name != kept:  # cells of other code
             shutil.rmtree(other, ignore_errors=True)
-    row, data, figure = run_claim(claim, dataclasses.replace(run, store=(cells / kept).absolute()), data)
-    add_row(folder, row | more, data, figure)
+    row, file, figure = run_claim(claim, dataclasses.replace(run, store=(cells / kept).absolute()), data)
+    add_row(folder, row | more, file, figure)
     write_report(folder)
     return row | more
 
