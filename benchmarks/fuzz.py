@@ -31,6 +31,7 @@ import torch
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # a name of no data set is not looked for
 PACKAGES = ("attention", "trials", "sweeps", "figures", "real_images", "selection", "association", "convolution", "images")
 SECONDS = 5.0  # that a call may take
 MEMORY = 6 * 2**30  # bytes that a process may hold
@@ -570,8 +571,6 @@ def replacements(value):
 
 def kinds(value, wrong):
     """What the table calls a drawn value in place of a valid one; nothing where it may be as good."""
-    if isinstance(value, bool):
-        return
     if isinstance(wrong, torch.Tensor | np.ndarray | np.generic) and isinstance(value, torch.Tensor | int | float):
         x, like = torch.as_tensor(wrong), torch.as_tensor(value)
         if isinstance(value, int | float):
@@ -599,7 +598,7 @@ def kinds(value, wrong):
         yield from ["longer" if wrong else "empty"] * (len(value) != len(wrong))
         yield from (kind for pair in zip(value, wrong, strict=False) for kind in kinds(*pair))
     elif is_dataclass(value) and type(value) is type(wrong):
-        for name in (field.name for field in fields(value) if isinstance(getattr(value, field.name), torch.Tensor)):
+        for name in (field.name for field in fields(value) if getattr(value, field.name) is not getattr(wrong, field.name)):
             yield from (f"{name}: {kind}" for kind in kinds(getattr(value, name), getattr(wrong, name)))
     elif type(wrong) is not type(value):
         like = {type(None): "None", str: "string", int: "number", float: "number", tuple: "list"}
@@ -607,27 +606,28 @@ def kinds(value, wrong):
 
 
 def judge_drawn(name, wrong, outcome):
-    """As `judge`; what is accepted is right when all that is odd about it is, and NaN comes out of what is not finite only."""
+    """As `judge`; what is accepted is right when all that is odd about it is, and NaN comes out of what is not finite, or not measured."""
     if outcome not in ("accepted", "NaN out"):
         return outcome
     given, valid = made_wrong(name, wrong), arguments_of(name)
     odd = [(argument, kind) for argument in wrong for kind in kinds(valid[argument], given[argument])]
-    if outcome == "NaN out" and not any(word in kind for _, kind in odd for word in ("NaN", "inf", "1e30")):
+    if outcome == "NaN out" and "every" not in wrong and not any(word in kind for _, kind in odd for word in ("NaN", "inf", "1e30")):
         return outcome
     verdicts = {judge(name, argument, kind, outcome) for argument, kind in odd if not fits(name, argument, given[argument])}
     return outcome if outcome in verdicts else "argued" if "argued" in verdicts else "right"
 
 
 @cache
-def failure(outcome, *arguments):
+def failure(outcome, sign):
     """A class of errors for each kind of failure: hypothesis shrinks and shows one call of each."""
-    return type(outcome, (AssertionError,), {"arguments": arguments})
+    return type(outcome, (AssertionError,), {"sign": sign})
 
 
 def search(name, examples, number, worker):
     """(outcome of every call, the shrunken calls that fail) of arguments that hypothesis draws."""
     outcomes, valid = [], arguments_of(name)
-    which = st.lists(st.sampled_from(sorted(valid)), min_size=1, max_size=2, unique=True)
+    which = st.lists(st.sampled_from([a for a, value in valid.items() if not isinstance(value, bool)]), min_size=1, max_size=2, unique=True)
+    worker.ask((name, {}), 60)  # imports are done before the seconds count
 
     @seed(number)
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -638,10 +638,13 @@ def search(name, examples, number, worker):
         except Exception:
             assume(False)  # no such value, or refused at construction
         outcome, message = worker.ask((name, wrong))
+        if outcome == "hang":  # or the machine was busy
+            worker.ask((name, {}), 60)
+            outcome, message = worker.ask((name, wrong))
         outcomes.append(judge_drawn(name, wrong, outcome))
         if outcomes[-1] not in ("clear", "right", "argued"):
             call = ", ".join(f"{argument}={text}" for argument, text in wrong.items())
-            raise failure(outcomes[-1], *wrong)(f"{outcomes[-1]:9} {name}({call})  {' '.join(message.split())[:160]}")
+            raise failure(outcomes[-1], message[:30] or str([*wrong]))(f"{outcomes[-1]:9} {name}({call})  {' '.join(message.split())[:160]}")
 
     failures = ()
     try:

@@ -57,8 +57,9 @@ def as_tensor(name: str, value, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def number(value) -> float:
-    "What is a number, as a float; NaN, which no check of a range lets pass, for anything else."
-    return float(value) if isinstance(value, Real) or getattr(value, "shape", None) == () else math.nan
+    "What is a number of at most 64 bits, as a float; NaN, which no check of a range lets pass, for anything else."
+    real = isinstance(value, Real) or (getattr(value, "shape", None) == () and "complex" not in str(value.dtype))
+    return float(value) if real and not (isinstance(value, Integral) and abs(int(value)) >= 2**63) else math.nan
 
 # %% ../nbs/03_attention.ipynb #946616f0
 def misfit(x, kind: Any, sizes: dict[str, int]) -> str:
@@ -95,14 +96,22 @@ def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
         return misfit(value, kind, sizes)
     if kind is int and (not isinstance(value, Integral) or isinstance(value, bool)):
         return f"={repr(value)[:60]} must be a whole number"
-    if kind is int and value > LARGEST and name not in ("seed", "first"):
+    if kind is int and name in ("seed", "first"):
+        return "" if -(2**63) <= value < 2**63 else f"={value} does not fit into 64 bits"
+    if kind is int and value > LARGEST:
         return f"={value} is too large: at most {LARGEST}"
     if kind is float and not math.isfinite(number(value)):
-        return f"={repr(value)[:60]} must be a finite number"
+        large = isinstance(value, Integral)
+        return f"={repr(value)[:60]} must be a finite number" + ", a float where it is as large as this" * large
+    several = origin in (list, dict, Sequence, Mapping) or (origin is tuple and ... in get_args(kind))
+    each = [part for part in get_args(kind) if part is not ...][-1:] if several else []
     kind = ALIKE.get(origin or kind, origin or kind)
     if isinstance(kind, type) and kind not in (int, float, bool, Any):
         if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
             return f"={repr(value)[:60]} must be a {WORDS.get(kind, kind.__name__)}"
+    for key in (value if origin in (dict, Mapping) else range(len(value))) if each else ():
+        if wrong := fault(name, value[key], each[0], {}):
+            return f"[{key!r}]{wrong}"
     return ""
 
 
@@ -124,6 +133,14 @@ def need_finite(**named) -> None:
         if value is not None and not value.sum().isfinite() and not (finite := value.isfinite()).all():
             bad = int((~finite).sum())
             raise ValueError(f"{name} has {bad} values that are not finite (NaN or inf), of {value.numel()}: mend them first")
+
+
+def need_one_dtype(**named) -> None:
+    "ValueError unless the tensors are of one dtype, that of the last, or autocast mixes them; None has none."
+    *others, (last, like) = [(name, x) for name, x in named.items() if x is not None]
+    for name, x in others:
+        if x.dtype != like.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise ValueError(f"{name} has dtype {x.dtype}, {last} {like.dtype}: give {name}.to({like.dtype})")
 
 # %% ../nbs/03_attention.ipynb #fab90a1b
 def patchify(
@@ -182,6 +199,7 @@ def attention(
 ) -> Float[Tensor, "*b q f"]:
     "Softmax attention with an optional bias and zero sink (C, eq. 3 and 4)."
     check_arguments(attention, locals())
+    need_one_dtype(q=q, bias=bias, v=v, k=k)
     # S = Q K^T / sqrt(e) + B
     S = einsum(q, k, "... q e, ... k e -> ... q k") / math.sqrt(q.shape[-1])
     if bias is not None and any(n not in (1, m) for n, m in zip(bias.shape[::-1], S.shape[::-1], strict=False)):
@@ -281,6 +299,7 @@ class MultiHeadAttention(AttentionWeights):
         need_tensors(x=x)
         if not x.is_floating_point():
             raise ValueError(f"x has dtype {x.dtype}: tokens are floating point numbers")
+        need_one_dtype(x=x, W_Q=self.W_Q)
         if x.ndim != 3 or x.shape[2] != self.W_Q.shape[1] or (self.grid and x.shape[1] != math.prod(self.grid)):
             tokens = "token" if self.grid is None else f"{math.prod(self.grid)} tokens"
             raise ValueError(f"x has shape {tuple(x.shape)}: this layer needs [batch, {tokens}, {self.W_Q.shape[1]} features]")
@@ -312,6 +331,7 @@ def positional_attention(
 ) -> Float[Tensor, "b n f"]:
     "Attention whose scores see positions only and whose values come from the tokens (B, Definition 3.2)."
     check_arguments(positional_attention, locals())
+    need_one_dtype(P=P, W_Q=W_Q, W_K=W_K, W_V=W_V, x=x)
     # A = (P W_Q)(P W_K)^T / sqrt(e), then SA(X; P) = softmax(A) X W_V
     q, k = einsum(P, W_Q, "n p, p e -> n e"), einsum(P, W_K, "n p, p e -> n e")
     V = einsum(x, W_V, "b n d, d f -> b n f")

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..attention import MultiHeadAttention, check_arguments, need_finite, pair, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, need_finite, need_one_dtype, pair, patchify, unpatchify
 from .blocks import conv_padding, live_rows, output_patch, transfer_blocks
 
 # %% ../../nbs/convolution/03_construction.ipynb #e52a4dfd
@@ -189,6 +189,7 @@ class ConvAttention(MultiHeadAttention):
     ):
         check_arguments(ConvAttention.__init__, locals())
         need_finite(weight=weight, bias=bias)
+        need_one_dtype(bias=bias, weight=weight)
         if tuple(weight.shape[2:]) != geometry.kernel:
             raise ValueError(f"weight has shape {tuple(weight.shape)}: the kernel of geometry is {geometry.kernel}")
         g, M = geometry, logit_gap(scale, weight.dtype)
@@ -280,7 +281,7 @@ def narrow_heads(
         raise ValueError(f"width={width!r} must be an integer of at least 1")
     assert layer.table is not None
     T, table = layer.W_O.detach(), layer.table.detach()
-    parts = [(h, rows) for h, live in enumerate(live_rows(T)) for rows in live.nonzero()[:, 0].split(width)]
+    parts = [(h, rows) for h, live in enumerate(live_rows(T)) for rows in live.nonzero()[:, 0].split(int(width))]
     W_V, W_O = T.new_zeros(len(parts), T.shape[1], width), T.new_zeros(len(parts), width, T.shape[2])
     for n, (h, rows) in enumerate(parts):
         # V = the entries that matter, W_O = what they contribute
