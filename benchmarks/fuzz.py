@@ -2,9 +2,9 @@
 
 One valid call for each public callable, written once below; then the same call with one argument made wrong, in a process of its
 own that may take some seconds and some memory. results/fuzz.csv gets a row for each: callable, argument, kind, outcome, message.
---random has hypothesis draw what replaces one argument or two, in so many calls of each callable, and prints the shrunken calls that
-end badly; nothing is written. --quick leaves out the callables that are slow; --state looks at the valid calls alone: what do they change that all code of a
-process shares?
+--random has hypothesis draw what replaces one argument or two, in so many calls of each callable, prints the shrunken calls that
+end badly, and writes nothing; the same number and --seed give the same calls. --quick leaves out the callables that are slow;
+--state looks at the valid calls alone: what do they change that all code of a process shares?
 """
 
 import contextlib
@@ -415,20 +415,21 @@ class Worker:
     def __init__(self):
         self.process = None
 
-    def ask(self, call, seconds=SECONDS):
-        if self.process is None:
-            self.pipe, theirs = multiprocessing.Pipe()
-            self.process = multiprocessing.get_context("fork").Process(target=work, args=(theirs,), daemon=True)
-            self.process.start()
-            theirs.close()
-        try:
-            self.pipe.send(call)
-            if self.pipe.poll(seconds):
-                return self.pipe.recv()
-            found = "hang", f"no answer in {seconds:g} s"
-        except (EOFError, ConnectionError):
-            found = "crash", "the process died"
-        self.stop()
+    def ask(self, call):
+        for seconds in (SECONDS, 6 * SECONDS):  # on a busy machine an import alone may take longer
+            if self.process is None:
+                self.pipe, theirs = multiprocessing.Pipe()
+                self.process = multiprocessing.get_context("fork").Process(target=work, args=(theirs,), daemon=True)
+                self.process.start()
+                theirs.close()
+            try:
+                self.pipe.send(call)
+                if self.pipe.poll(seconds):
+                    return self.pipe.recv()
+                found = "hang", f"no answer in {seconds:g} s"
+            except (EOFError, ConnectionError):
+                found = "crash", "the process died"
+            self.stop()
         return found
 
     def stop(self):
@@ -492,7 +493,7 @@ RIGHT = {
 ARGUED = {
     (r"selection\.TokenSample", r"x|mu", r"NaN|inf"):
         "samples are cut and joined in loops; what reads the tokens refuses them there, before any work",
-    (r"convolution\.MinimumHeads", r"rank|singular_values|certificate", r"zero|list|.*: .*"):
+    (r"convolution\.MinimumHeads", r"rank|singular_values|certificate", r"zero|negative|NaN|inf|1e30|longer|list|.*: .*"):
         "a record of results: nothing takes it as an argument, and what proves a minimum is looked at, not computed with",
     (r"sweeps\.sweep", r"n_jobs", r"1e12"): "joblib starts no more processes than there are cells",
     (r"association\.logistic_gradient", r"x", r"1e30"): "an overflow of float32 on the way; x in double precision has a gradient",
@@ -516,7 +517,8 @@ def table(names):
 def summary(outcomes, start):
     """How many calls had each outcome, and the seconds of all."""
     found = dict.fromkeys(("clear", "right", "argued", "obscure", "accepted", "NaN out", "hang", "crash"), 0) | Counter(outcomes)
-    return ", ".join(f"{name} {number}" for name, number in found.items()) + f" of {sum(found.values())}, {time.time() - start:.0f} s"
+    words = ", ".join(f"{name} {number}" for name, number in found.items())
+    return f"{words} of {sum(found.values())}, {time.time() - start:.0f} s"
 
 
 # What hypothesis draws is Python text, which can be read, shrunk and repeated; `value` is the valid argument. Sizes are small, or
@@ -549,9 +551,11 @@ def arrays(draw, shape=None):
 @st.composite
 def nested(draw, depth=2):
     """Lists, tuples and dictionaries, in each other."""
-    inner = [draw(nested(depth - 1) if depth and draw(st.booleans()) else SCALARS) for _ in range(draw(st.integers(0, 3)))]
+    deeper = depth and draw(st.booleans())
+    inner = draw(st.lists(nested(depth - 1) if deeper else SCALARS, max_size=3))
     pairs = (f"{draw(st.sampled_from(WORDS))}: {text}" for text in inner)
-    return draw(st.sampled_from((f"[{', '.join(inner)}]", f"({' '.join(f'{text},' for text in inner)})", f"{{{', '.join(pairs)}}}")))
+    tuple_text = f"({' '.join(f'{text},' for text in inner)})"
+    return draw(st.sampled_from((f"[{', '.join(inner)}]", tuple_text, f"{{{', '.join(pairs)}}}")))
 
 
 def replacements(value):
@@ -567,6 +571,11 @@ def replacements(value):
         names = [field.name for field in fields(value) if isinstance(getattr(value, field.name), torch.Tensor)]
         like = [st.builds("replace(value, {0}=value.{0}{1})".format, st.sampled_from(names), CHANGED)] * bool(names)
     return st.one_of(*like, SCALARS, nested(), arrays(), st.sampled_from(OBJECTS))
+
+
+def said(**words):
+    """The words that are true."""
+    return [word for word, true in words.items() if true]
 
 
 def kinds(value, wrong):
@@ -587,13 +596,14 @@ def kinds(value, wrong):
             yield from ["integers"] * (like.is_floating_point() or x.dtype.itemsize > like.dtype.itemsize)
         elif like.dtype in (torch.bool, torch.int64):
             yield "floats"
-        x, sign = x.real.double(), like.dtype == torch.int64
-        yield from ["NaN"] * bool(x.isnan().any()) + ["inf"] * bool(x.isinf().any()) + ["zeros"] * (not x.any())
-        yield from ["negative"] * bool(sign and (x < 0).any()) + ["1e30"] * bool((x.abs() > 1e9).any())
+        x = x.real.double()
+        yield from said(NaN=x.isnan().any(), inf=x.isinf().any(), zeros=not x.any(), **{"1e30": (x.abs() > 1e9).any()},
+                        negative=like.dtype == torch.int64 and (x < 0).any())  # fmt: skip
     elif isinstance(wrong, int | float) and isinstance(value, int | float):
-        yield from ["zero"] * (wrong == 0) + ["negative"] * (wrong < 0) + ["NaN"] * (wrong != wrong) + ["inf"] * (abs(wrong) == math.inf)
-        yield from ["1e30" if isinstance(value, float) else "1e12"] * (1e9 < abs(wrong) < math.inf)
-        yield from ["fraction"] * (isinstance(value, int) and isinstance(wrong, float) and wrong % 1 > 0)
+        large = "1e30" if isinstance(value, float) else "1e12"
+        fraction = isinstance(value, int) and isinstance(wrong, float) and wrong % 1
+        yield from said(NaN=wrong != wrong, inf=abs(wrong) == math.inf, zero=wrong == 0, **{large: 1e9 < abs(wrong) < math.inf},
+                        negative=wrong < 0, fraction=fraction)  # fmt: skip
     elif isinstance(value, list | tuple) and isinstance(wrong, list | tuple):
         yield from ["longer" if wrong else "empty"] * (len(value) != len(wrong))
         yield from (kind for pair in zip(value, wrong, strict=False) for kind in kinds(*pair))
@@ -606,15 +616,16 @@ def kinds(value, wrong):
 
 
 def judge_drawn(name, wrong, outcome):
-    """As `judge`; what is accepted is right when all that is odd about it is, and NaN comes out of what is not finite, or not measured."""
+    """As `judge`; what is accepted is right when all that is odd about it is. NaN means not finite before, or not measured."""
     if outcome not in ("accepted", "NaN out"):
         return outcome
     given, valid = made_wrong(name, wrong), arguments_of(name)
     odd = [(argument, kind) for argument in wrong for kind in kinds(valid[argument], given[argument])]
-    if outcome == "NaN out" and "every" not in wrong and not any(word in kind for _, kind in odd for word in ("NaN", "inf", "1e30")):
+    infinite = any(word in kind for _, kind in odd for word in ("NaN", "inf", "1e30"))
+    if outcome == "NaN out" and not infinite and "every" not in wrong:
         return outcome
-    verdicts = {judge(name, argument, kind, outcome) for argument, kind in odd if not fits(name, argument, given[argument])}
-    return outcome if outcome in verdicts else "argued" if "argued" in verdicts else "right"
+    verdicts = [judge(name, argument, kind, outcome) for argument, kind in odd if not fits(name, argument, given[argument])]
+    return min(verdicts, key=(outcome, "argued", "right").index, default="right")
 
 
 @cache
@@ -626,8 +637,9 @@ def failure(outcome, sign):
 def search(name, examples, number, worker):
     """(outcome of every call, the shrunken calls that fail) of arguments that hypothesis draws."""
     outcomes, valid = [], arguments_of(name)
-    which = st.lists(st.sampled_from([a for a, value in valid.items() if not isinstance(value, bool)]), min_size=1, max_size=2, unique=True)
-    worker.ask((name, {}), 60)  # imports are done before the seconds count
+    # Python takes anything for a truth value; processes would be started
+    names = [argument for argument, value in valid.items() if not isinstance(value, bool) and argument != "processes"]
+    which = st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)
 
     @seed(number)
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -638,13 +650,11 @@ def search(name, examples, number, worker):
         except Exception:
             assume(False)  # no such value, or refused at construction
         outcome, message = worker.ask((name, wrong))
-        if outcome == "hang":  # or the machine was busy
-            worker.ask((name, {}), 60)
-            outcome, message = worker.ask((name, wrong))
         outcomes.append(judge_drawn(name, wrong, outcome))
         if outcomes[-1] not in ("clear", "right", "argued"):
-            call = ", ".join(f"{argument}={text}" for argument, text in wrong.items())
-            raise failure(outcomes[-1], message[:30] or str([*wrong]))(f"{outcomes[-1]:9} {name}({call})  {' '.join(message.split())[:160]}")
+            call = f"{name}({', '.join(f'{argument}={text}' for argument, text in wrong.items())})"
+            line = f"{outcomes[-1]:9} {call}  {' '.join(message.split())[:160]}"
+            raise failure(outcomes[-1], message[:30] or str([*wrong]))(line)
 
     failures = ()
     try:

@@ -103,14 +103,18 @@ def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
     if kind is float and not math.isfinite(number(value)):
         large = isinstance(value, Integral)
         return f"={repr(value)[:60]} must be a finite number" + ", a float where it is as large as this" * large
-    several = origin in (list, dict, Sequence, Mapping) or (origin is tuple and ... in get_args(kind))
-    each = [part for part in get_args(kind) if part is not ...][-1:] if several else []
+    parts = get_args(kind) if origin in (list, tuple, dict, Sequence, Mapping) else ()
     kind = ALIKE.get(origin or kind, origin or kind)
     if isinstance(kind, type) and kind not in (int, float, bool, Any):
-        if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
+        if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str | bytes)):
             return f"={repr(value)[:60]} must be a {WORDS.get(kind, kind.__name__)}"
-    for key in (value if origin in (dict, Mapping) else range(len(value))) if each else ():
-        if wrong := fault(name, value[key], each[0], {}):
+    if not parts:
+        return ""
+    each = parts if origin is tuple and parts[-1] is not ... else [part for part in parts if part is not ...][-1:] * len(value)
+    if len(value) != len(each):
+        return f"={repr(value)[:60]} must have {len(each)} entries"
+    for key, part in zip(value if kind is Mapping else range(len(value)), each, strict=True):
+        if wrong := fault(name, value[key], part, {}):
             return f"[{key!r}]{wrong}"
     return ""
 
@@ -182,8 +186,8 @@ def softmax_weights(
 ) -> Float[Tensor, "*b q k"]:  # weights of the real keys; a row sums to 1, with the sink to at most 1
     "Softmax over the keys, optionally beside a zero sink whose weight is left out of the result."
     need_tensors(scores=scores)
-    if not scores.is_floating_point():
-        raise ValueError(f"scores has dtype {scores.dtype}: softmax needs floating point numbers")
+    if not scores.is_floating_point() or not scores.ndim:
+        raise ValueError(f"scores has shape {tuple(scores.shape)}, {scores.dtype}: softmax needs floating point numbers [q, k]")
     if not sink:
         return scores.softmax(-1)
     # A = e^S / (1 + sum e^S): the sink is a column of zeros that is dropped again, so that large scores do not overflow

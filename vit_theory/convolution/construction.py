@@ -209,6 +209,7 @@ class ConvAttention(MultiHeadAttention):
     ) -> Float[Tensor, "b o y x"]:
         "The layer on images: cut into patches, attend, put together, and keep what the convolution would return."
         check_arguments(ConvAttention.convolve, locals())
+        need_one_dtype(images=images, W_Q=self.W_Q)
         tokens, (rows, columns) = self(patchify(images, self.geometry.patch)), output_size(self.geometry)
         channels = tokens.shape[-1] // math.prod(self.patch_out)
         return unpatchify(tokens, self.patch_out, self.grid_out, channels)[:, :, :rows, :columns]
