@@ -258,8 +258,8 @@ def check_shapes(W_Q, W_K, W_V, W_O, b_O=None, table=None, grid=None, queries=No
         raise ValueError(f"b_O has shape {tuple(b_O.shape)}: one number for each of the {o} output features is needed")
     if table is not None and grid is None:
         raise ValueError("grid=None, but a table of relative position biases needs the grid of patches as (rows, columns)")
-    if table is not None and table.shape[0] != h:
-        raise ValueError(f"table has {table.shape[0]} heads, W_Q has {h}: one table per head is needed")
+    if table is not None and tuple(table.shape[:1]) != (h,):
+        raise ValueError(f"table has shape {tuple(table.shape)}, W_Q has {h} heads: one table per head is needed")
     if table is not None:
         relative_bias(table, grid)
 
