@@ -463,14 +463,16 @@ RIGHT = {
         "layers and formulas compute with what they get, in batches of any shape, as those of torch do: a look at all values "
         "would be one more pass at every step",
     (WEIGHTS, r".*", r"NaN|inf|1e30"): "a descent that diverges has such weights; it marks the trial and keeps the others",
-    (r"(selection|association)\..*", r"model", r"\w+: NaN"): "a diverged trial: NaN where its weights are read",
+    (r"(selection|association)\..*", r"model", r"\w+: (NaN|inf|1e30|zeros)"):
+        "a diverged trial: NaN where its weights are read; or one that has not begun",
     (r"(selection|association)\.fit", r"lr|lr_v|attention_lr", r"1e30"): "a descent that diverges: its trial is marked",
     (r".*", r".*", r"zeros"): "zero is a number, the first class, the first patch",
     (r".*", r".*", r"vector"): "one rate for each trial",
     (r"association\.(association|error_rate)", r"scores?", r"inf"): "inf is larger than every number, and so it ranks",
     (r".*", r"scores?|y", r"integers"): "the same numbers",
     (r".*", r"feature", r"integers|complex"): "taken over into the default type, as lists are; the imaginary parts are 0",
-    (r"association\.set_attention", r"label", r"floats|negative|1e12"): "labels are compared and nothing else",
+    (r"association\.set_attention", r"label", r"floats|negative|1e12|complex"): "labels are compared and nothing else",
+    (r"association\.PatchAttention", r"power", r"1e12"): "odd, however large",
     (r"association\.error_rate", r"score", r"NaN"): "documented: NaN where a score is",
     (r"selection\.(keep|evaluate|attention_mass).*", r"data", r"mu: NaN|x: NaN"): "a part that the function does not read",
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
@@ -493,7 +495,7 @@ RIGHT = {
 ARGUED = {
     (r"selection\.TokenSample", r"x|mu", r"NaN|inf"):
         "samples are cut and joined in loops; what reads the tokens refuses them there, before any work",
-    (r"convolution\.MinimumHeads", r"rank|singular_values|certificate", r"zero|negative|NaN|inf|1e30|longer|list|.*: .*"):
+    (r"convolution\.MinimumHeads", r"minimum|rank|singular_values|certificate", r"zero|negative|NaN|inf|1e30|longer|list|.*: .*"):
         "a record of results: nothing takes it as an argument, and what proves a minimum is looked at, not computed with",
     (r"sweeps\.sweep", r"n_jobs", r"1e12"): "joblib starts no more processes than there are cells",
     (r"association\.logistic_gradient", r"x", r"1e30"): "an overflow of float32 on the way; x in double precision has a gradient",

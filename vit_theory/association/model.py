@@ -120,4 +120,4 @@ def set_attention(
     if label.ndim != 1 or not len(label):
         raise ValueError(f"label has shape {tuple(label.shape)}; it must hold the set of each patch, [D]")
     need_finite(label=label)
-    return beta * (label[:, None] == label[None, :]).to(torch.get_default_dtype())
+    return float(beta) * (label[:, None] == label[None, :]).to(torch.get_default_dtype())

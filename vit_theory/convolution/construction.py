@@ -210,6 +210,9 @@ class ConvAttention(MultiHeadAttention):
         "The layer on images: cut into patches, attend, put together, and keep what the convolution would return."
         check_arguments(ConvAttention.convolve, locals())
         need_one_dtype(images=images, W_Q=self.W_Q)
+        size = (self.W_Q.shape[1] // math.prod(self.geometry.patch), *self.geometry.image_size)
+        if tuple(images.shape[1:]) != size:
+            raise ValueError(f"images has shape {tuple(images.shape)}: [b, {', '.join(map(str, size))}] is needed")
         tokens, (rows, columns) = self(patchify(images, self.geometry.patch)), output_size(self.geometry)
         channels = tokens.shape[-1] // math.prod(self.patch_out)
         return unpatchify(tokens, self.patch_out, self.grid_out, channels)[:, :, :rows, :columns]
