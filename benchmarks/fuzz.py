@@ -1,9 +1,10 @@
-"""Every public function by every kind of wrong argument:  python benchmarks/fuzz.py [--only selection] [--quick]
+"""Every public function by every kind of wrong argument:  python benchmarks/fuzz.py [--only selection] [--quick] [--random 100]
 
 One valid call for each public callable, written once below; then the same call with one argument made wrong, in a process of its
 own that may take some seconds and some memory. results/fuzz.csv gets a row for each: callable, argument, kind, outcome, message.
---quick leaves out the callables that are slow; --state looks at the valid calls alone: what do they change that all code of a
-process shares?
+--random has hypothesis draw what replaces one argument or two, in so many calls of each callable, prints the shrunken calls that
+end badly, and writes nothing; the same number and --seed give the same calls. --quick leaves out the callables that are slow;
+--state looks at the valid calls alone: what do they change that all code of a process shares?
 """
 
 import contextlib
@@ -19,14 +20,18 @@ import resource
 import sys
 import time
 import warnings
-from dataclasses import fields, is_dataclass
-from functools import cache, cached_property
+from collections import Counter
+from dataclasses import fields, is_dataclass, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import click
 import numpy as np
 import torch
+from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import strategies as st
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # a name of no data set is not looked for
 PACKAGES = ("attention", "trials", "sweeps", "figures", "real_images", "selection", "association", "convolution", "images")
 SECONDS = 5.0  # that a call may take
 MEMORY = 6 * 2**30  # bytes that a process may hold
@@ -323,8 +328,6 @@ def wrongs(value):
 
 def parts(value):
     """A data class of tensors with one of them made wrong."""
-    from dataclasses import replace
-
     for field in fields(value):
         if isinstance(part := getattr(value, field.name), torch.Tensor):
             for kind, wrong in tensors(part):
@@ -337,7 +340,7 @@ def fits(name, argument, value):
     """Whether it is the argument's default, or a function where one is asked for: what that raises is its own."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         parameter = inspect.signature(place_of(name)).parameters[argument]
-        return parameter.default is None if value is None else value is abs and "Callable" in str(parameter.annotation)
+        return parameter.default is None if value is None else callable(value) and "Callable" in str(parameter.annotation)
     return False
 
 
@@ -370,10 +373,18 @@ def unknown(found, depth=0):
     return False
 
 
-def outcome_of(name, argument, kind):
-    """(outcome, message) of one wrong call."""
+def made_wrong(name, wrong):
+    """The arguments of a call, some of them made wrong: by a kind of the table, or by Python for another value."""
     given = arguments_of(name)
-    given[argument] = dict(wrongs(given[argument]))[kind]
+    for argument, how in wrong.items():
+        kinds = dict(wrongs(given[argument]))
+        given[argument] = kinds[how] if how in kinds else eval(how, NAMES | {"value": given[argument]}, KNOWN)
+    return given
+
+
+def outcome_of(name, wrong):
+    """(outcome, message) of one wrong call."""
+    given = made_wrong(name, wrong)
     try:
         found = place_of(name)(**given)
         found = list(found) if inspect.isgenerator(found) else found
@@ -404,20 +415,21 @@ class Worker:
     def __init__(self):
         self.process = None
 
-    def ask(self, call, seconds=SECONDS):
-        if self.process is None:
-            self.pipe, theirs = multiprocessing.Pipe()
-            self.process = multiprocessing.get_context("fork").Process(target=work, args=(theirs,), daemon=True)
-            self.process.start()
-            theirs.close()
-        try:
-            self.pipe.send(call)
-            if self.pipe.poll(seconds):
-                return self.pipe.recv()
-            found = "hang", f"no answer in {seconds:g} s"
-        except (EOFError, ConnectionError):
-            found = "crash", "the process died"
-        self.stop()
+    def ask(self, call):
+        for seconds in (SECONDS, 6 * SECONDS):  # on a busy machine an import alone may take longer
+            if self.process is None:
+                self.pipe, theirs = multiprocessing.Pipe()
+                self.process = multiprocessing.get_context("fork").Process(target=work, args=(theirs,), daemon=True)
+                self.process.start()
+                theirs.close()
+            try:
+                self.pipe.send(call)
+                if self.pipe.poll(seconds):
+                    return self.pipe.recv()
+                found = "hang", f"no answer in {seconds:g} s"
+            except (EOFError, ConnectionError):
+                found = "crash", "the process died"
+            self.stop()
         return found
 
     def stop(self):
@@ -451,14 +463,16 @@ RIGHT = {
         "layers and formulas compute with what they get, in batches of any shape, as those of torch do: a look at all values "
         "would be one more pass at every step",
     (WEIGHTS, r".*", r"NaN|inf|1e30"): "a descent that diverges has such weights; it marks the trial and keeps the others",
-    (r"(selection|association)\..*", r"model", r"\w+: NaN"): "a diverged trial: NaN where its weights are read",
+    (r"(selection|association)\..*", r"model", r"\w+: (NaN|inf|1e30|zeros)"):
+        "a diverged trial: NaN where its weights are read; or one that has not begun",
     (r"(selection|association)\.fit", r"lr|lr_v|attention_lr", r"1e30"): "a descent that diverges: its trial is marked",
     (r".*", r".*", r"zeros"): "zero is a number, the first class, the first patch",
     (r".*", r".*", r"vector"): "one rate for each trial",
     (r"association\.(association|error_rate)", r"scores?", r"inf"): "inf is larger than every number, and so it ranks",
     (r".*", r"scores?|y", r"integers"): "the same numbers",
     (r".*", r"feature", r"integers|complex"): "taken over into the default type, as lists are; the imaginary parts are 0",
-    (r"association\.set_attention", r"label", r"floats|negative|1e12"): "labels are compared and nothing else",
+    (r"association\.set_attention", r"label", r"floats|negative|1e12|complex"): "labels are compared and nothing else",
+    (r"association\.PatchAttention", r"power", r"1e12"): "odd, however large",
     (r"association\.error_rate", r"score", r"NaN"): "documented: NaN where a score is",
     (r"selection\.(keep|evaluate|attention_mass).*", r"data", r"mu: NaN|x: NaN"): "a part that the function does not read",
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
@@ -481,7 +495,7 @@ RIGHT = {
 ARGUED = {
     (r"selection\.TokenSample", r"x|mu", r"NaN|inf"):
         "samples are cut and joined in loops; what reads the tokens refuses them there, before any work",
-    (r"convolution\.MinimumHeads", r"rank|singular_values|certificate", r"zero|list|.*: .*"):
+    (r"convolution\.MinimumHeads", r"minimum|rank|singular_values|certificate", r"zero|negative|NaN|inf|1e30|longer|list|.*: .*"):
         "a record of results: nothing takes it as an argument, and what proves a minimum is looked at, not computed with",
     (r"sweeps\.sweep", r"n_jobs", r"1e12"): "joblib starts no more processes than there are cells",
     (r"association\.logistic_gradient", r"x", r"1e30"): "an overflow of float32 on the way; x in double precision has a gradient",
@@ -494,7 +508,7 @@ def table(names):
     worker, rows = Worker(), []
     for name in names:
         for argument, kind in attempts(name):
-            outcome, message = worker.ask((name, argument, kind))
+            outcome, message = worker.ask((name, {argument: kind}))
             message = " ".join(message.split())[:160]
             rows.append({"callable": name, "argument": argument, "kind": kind,
                          "outcome": judge(name, argument, kind, outcome), "message": message})  # fmt: skip
@@ -502,12 +516,158 @@ def table(names):
     return rows
 
 
-def counts(rows):
-    """How many rows have each outcome."""
-    found = dict.fromkeys(("clear", "right", "argued", "obscure", "accepted", "NaN out", "hang", "crash"), 0)
-    for row in rows:
-        found[row["outcome"]] += 1
-    return found
+def summary(outcomes, start):
+    """How many calls had each outcome, and the seconds of all."""
+    found = dict.fromkeys(("clear", "right", "argued", "obscure", "accepted", "NaN out", "hang", "crash"), 0) | Counter(outcomes)
+    words = ", ".join(f"{name} {number}" for name, number in found.items())
+    return f"{words} of {sum(found.values())}, {time.time() - start:.0f} s"
+
+
+# What hypothesis draws is Python text, which can be read, shrunk and repeated; `value` is the valid argument. Sizes are small, or
+# larger than any that the package takes: a size of a million may be right, and long.
+NAMES = {"nan": math.nan, "inf": math.inf, "np": np, "torch": torch, "replace": replace}
+ODD = ("10**9 + 1", "-10**12", "2**63", "10**30", "-10**400", "1e12", "1e300", "True", "1j", "np.int64(2)", "np.float32(0.5)",
+       "np.array(2.5)", "torch.tensor(0.5)", "torch.tensor(nan)", "torch.tensor(3)")  # fmt: skip
+WORDS = ("None", "''", r"'\0'", "b'wrong'", "abs", "object()", "...", *dict.fromkeys(re.findall("'[^']*'", str(CALLS))))
+OBJECTS = ("t", "V", "p", "s", "m", "c", "layer", "torus", "digits", "canvas", "vit", "g", "order", "keep", "table")
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64")
+CHANGES = ("[:0]", "[None]", "[0]", "[1:]", "[..., 0]", "[..., 1:]", "[..., ::2]", "[:, :0]", ".mT", ".flip(0)", " * nan", " * 0",
+           " * 1e30", " / 0", " * -1", ".clone().requires_grad_()", ".numpy()", ".tolist()", ".repeat_interleave(2, 0)",
+           *map(".to(torch.{})".format, DTYPES))  # fmt: skip
+FLOATS = partial(st.floats, width=32, allow_subnormal=False)  # a smaller one is 0 in the type that is computed with
+NUMBERS = st.integers(-3, 30).map(str) | st.sampled_from(ODD) | (FLOATS(-2, 2) | FLOATS()).map(repr)
+SCALARS = NUMBERS | st.sampled_from(WORDS)
+CHANGED = st.lists(st.sampled_from(CHANGES), min_size=1, max_size=2).map("".join)
+
+
+@st.composite
+def arrays(draw, shape=None):
+    """A tensor or an array, nearly of this shape or of any."""
+    shape = list(shape or draw(st.lists(st.integers(0, 5), max_size=4)))
+    if shape and draw(st.booleans()):
+        shape[draw(st.integers(0, len(shape) - 1))] = draw(st.integers(0, 5))
+    low, high = (draw(st.sampled_from(("0", "1", "-1", "7", "nan", "inf", "-1e30"))) for _ in "ab")
+    x = f"torch.linspace({low}, {high}, {math.prod(shape)}).view({shape}).to(torch.{draw(st.sampled_from(DTYPES))})"
+    return x + draw(st.sampled_from(("", ".numpy()")))
+
+
+@st.composite
+def nested(draw, depth=2):
+    """Lists, tuples and dictionaries, in each other."""
+    deeper = depth and draw(st.booleans())
+    inner = draw(st.lists(nested(depth - 1) if deeper else SCALARS, max_size=3))
+    pairs = (f"{draw(st.sampled_from(WORDS))}: {text}" for text in inner)
+    tuple_text = f"({' '.join(f'{text},' for text in inner)})"
+    return draw(st.sampled_from((f"[{', '.join(inner)}]", tuple_text, f"{{{', '.join(pairs)}}}")))
+
+
+def replacements(value):
+    """What may stand in place of a valid value: something like it, or anything at all."""
+    like = ()
+    if isinstance(value, torch.Tensor):
+        like = arrays(value.shape), CHANGED.map("value{}".format)
+    elif isinstance(value, int | float):
+        like = NUMBERS, NUMBERS
+    elif isinstance(value, list | tuple):
+        like = (st.lists(NUMBERS, min_size=len(value), max_size=len(value)).map(lambda each: f"({', '.join(each)},)"),)
+    elif is_dataclass(value):
+        names = [field.name for field in fields(value) if isinstance(getattr(value, field.name), torch.Tensor)]
+        like = [st.builds("replace(value, {0}=value.{0}{1})".format, st.sampled_from(names), CHANGED)] * bool(names)
+    return st.one_of(*like, SCALARS, nested(), arrays(), st.sampled_from(OBJECTS))
+
+
+def said(**words):
+    """The words that are true."""
+    return [word for word, true in words.items() if true]
+
+
+def kinds(value, wrong):
+    """What the table calls a drawn value in place of a valid one; nothing where it may be as good."""
+    if isinstance(wrong, torch.Tensor | np.ndarray | np.generic) and isinstance(value, torch.Tensor | int | float):
+        x, like = torch.as_tensor(wrong), torch.as_tensor(value)
+        if isinstance(value, int | float):
+            yield from ["vector"] * (x.ndim > 0)
+            yield from (kind for entry in x.view(-1).tolist() for kind in kinds(value, entry))
+            return
+        if x.ndim != like.ndim:
+            yield "rank + 1" if x.ndim > like.ndim else "rank - 1"
+        elif x.shape != like.shape:
+            yield "empty" if not x.numel() else "first - 1" if len(x) != len(like) else "last - 1"
+        if x.is_complex():
+            yield "complex"
+        elif not x.is_floating_point():
+            yield from ["integers"] * (like.is_floating_point() or x.dtype.itemsize > like.dtype.itemsize)
+        elif like.dtype in (torch.bool, torch.int64):
+            yield "floats"
+        x = x.real.double()
+        yield from said(NaN=x.isnan().any(), inf=x.isinf().any(), zeros=not x.any(), **{"1e30": (x.abs() > 1e9).any()},
+                        negative=like.dtype == torch.int64 and (x < 0).any())  # fmt: skip
+    elif isinstance(wrong, int | float) and isinstance(value, int | float):
+        large = "1e30" if isinstance(value, float) else "1e12"
+        fraction = isinstance(value, int) and isinstance(wrong, float) and wrong % 1
+        yield from said(NaN=wrong != wrong, inf=abs(wrong) == math.inf, zero=wrong == 0, **{large: 1e9 < abs(wrong) < math.inf},
+                        negative=wrong < 0, fraction=fraction)  # fmt: skip
+    elif isinstance(value, list | tuple) and isinstance(wrong, list | tuple):
+        yield from ["longer" if wrong else "empty"] * (len(value) != len(wrong))
+        yield from (kind for pair in zip(value, wrong, strict=False) for kind in kinds(*pair))
+    elif is_dataclass(value) and type(value) is type(wrong):
+        for name in (field.name for field in fields(value) if getattr(value, field.name) is not getattr(wrong, field.name)):
+            yield from (f"{name}: {kind}" for kind in kinds(getattr(value, name), getattr(wrong, name)))
+    elif type(wrong) is not type(value):
+        like = {type(None): "None", str: "string", int: "number", float: "number", tuple: "list"}
+        yield like.get(type(wrong), type(wrong).__name__)
+
+
+def judge_drawn(name, wrong, outcome):
+    """As `judge`; what is accepted is right when all that is odd about it is. NaN means not finite before, or not measured."""
+    if outcome not in ("accepted", "NaN out"):
+        return outcome
+    given, valid = made_wrong(name, wrong), arguments_of(name)
+    odd = [(argument, kind) for argument in wrong for kind in kinds(valid[argument], given[argument])]
+    infinite = any(word in kind for _, kind in odd for word in ("NaN", "inf", "1e30"))
+    if outcome == "NaN out" and not infinite and "every" not in wrong:
+        return outcome
+    verdicts = [judge(name, argument, kind, outcome) for argument, kind in odd]
+    return min(verdicts, key=(outcome, "argued", "right").index, default="right")
+
+
+@cache
+def failure(outcome, sign):
+    """A class of errors for each kind of failure: hypothesis shrinks and shows one call of each."""
+    return type(outcome, (AssertionError,), {"sign": sign})
+
+
+def search(name, examples, number, worker):
+    """(outcome of every call, the shrunken calls that fail) of arguments that hypothesis draws."""
+    outcomes, valid = [], arguments_of(name)
+    # Python takes anything for a truth value; processes would be started
+    names = [argument for argument, value in valid.items() if not isinstance(value, bool) and argument != "processes"]
+    which = st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)
+
+    @seed(number)
+    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(which.flatmap(lambda these: st.fixed_dictionaries({argument: replacements(valid[argument]) for argument in these})))
+    def one(wrong):
+        try:
+            made = made_wrong(name, wrong)
+        except Exception:
+            made = None  # no such value, or refused at construction
+        assume(made and not any(fits(name, argument, made[argument]) for argument in wrong))
+        outcome, message = worker.ask((name, wrong))
+        outcomes.append(judge_drawn(name, wrong, outcome))
+        if outcomes[-1] not in ("clear", "right", "argued"):
+            call = f"{name}({', '.join(f'{argument}={text}' for argument, text in wrong.items())})"
+            line = f"{outcomes[-1]:9} {call}  {' '.join(message.split())[:160]}"
+            raise failure(outcomes[-1], message[:30] or str([*wrong]))(line)
+
+    failures = ()
+    try:
+        one()
+    except BaseExceptionGroup as group:
+        failures = group.exceptions
+    except AssertionError as error:
+        failures = [error]
+    return outcomes, [str(error) for error in failures]
 
 
 def shared():
@@ -541,13 +701,24 @@ def touched(names):
 @click.option("--only", default="", help="callables whose name holds this text")
 @click.option("--quick", is_flag=True, help="without slow callables")
 @click.option("--out", help="where the table goes; results/fuzz.csv for the whole table")
+@click.option("--random", "examples", type=int, help="calls of each callable with arguments that hypothesis draws")
+@click.option("--seed", "number", default=0, help="of --random: which arguments")
 @click.option("--state", is_flag=True, help="the valid calls alone: what do they change that all code shares?")
-def main(only, quick, out, state):
+def main(only, quick, out, examples, number, state):
     start = time.time()
     names = [name for name in CALLS if only in name and not (quick and name in SLOW)]
     if state:
         for name, what in touched([name for name in names if name not in NOT_RUN]):
             print(f"{name} changes {what}")
+        return
+    if examples:
+        outcomes, worker = [], Worker()
+        for name in names:
+            found, failures = search(name, examples, number, worker) if name not in NOT_RUN and CALLS[name] else ([], [])
+            outcomes += found
+            print(*failures, sep="\n", end="\n" * bool(failures), flush=True)
+        worker.stop()
+        print(summary(outcomes, start))
         return
     rows = table(names)
     if out or not (quick or only):
@@ -558,7 +729,7 @@ def main(only, quick, out, state):
     for row in rows:
         if row["outcome"] not in ("clear", "right", "argued"):
             print(f"{row['outcome']:9} {row['callable']}({row['argument']}: {row['kind']})  {row['message']}")
-    print(", ".join(f"{name} {number}" for name, number in counts(rows).items()), f"of {len(rows)}, {time.time() - start:.0f} s")
+    print(summary((row["outcome"] for row in rows), start))
 
 
 if __name__ == "__main__":

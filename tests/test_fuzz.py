@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -40,6 +41,13 @@ def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
     bad = [row for row in rows if row["outcome"] not in ("clear", "right", "argued")]
     assert bad == []
     assert sum(row["outcome"] == "clear" for row in rows) > 3500
+
+
+def test_what_hypothesis_draws_is_refused_or_right():
+    """Eight calls of each callable, the same ones every time; `benchmarks/fuzz.py --random 200 --seed 1` draws others."""
+    *failures, summary = run("--quick", "--random", "8")
+    assert failures == []
+    assert int(re.search(r"clear (\d+)", summary)[1]) > 700
 
 
 def test_the_whole_table_as_it_was_committed():

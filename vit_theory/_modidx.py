@@ -487,6 +487,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'vit_theory.attention.fault': ('attention.html#fault', 'vit_theory/attention.py'),
                                       'vit_theory.attention.misfit': ('attention.html#misfit', 'vit_theory/attention.py'),
                                       'vit_theory.attention.need_finite': ('attention.html#need_finite', 'vit_theory/attention.py'),
+                                      'vit_theory.attention.need_one_dtype': ('attention.html#need_one_dtype', 'vit_theory/attention.py'),
                                       'vit_theory.attention.need_tensors': ('attention.html#need_tensors', 'vit_theory/attention.py'),
                                       'vit_theory.attention.no_tensor': ('attention.html#no_tensor', 'vit_theory/attention.py'),
                                       'vit_theory.attention.number': ('attention.html#number', 'vit_theory/attention.py'),

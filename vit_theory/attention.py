@@ -57,8 +57,9 @@ def as_tensor(name: str, value, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def number(value) -> float:
-    "What is a number, as a float; NaN, which no check of a range lets pass, for anything else."
-    return float(value) if isinstance(value, Real) or getattr(value, "shape", None) == () else math.nan
+    "What is a number of at most 64 bits, as a float; NaN, which no check of a range lets pass, for anything else."
+    real = isinstance(value, Real) or (getattr(value, "shape", None) == () and "complex" not in str(value.dtype))
+    return float(value) if real and not (isinstance(value, Integral) and abs(int(value)) >= 2**63) else math.nan
 
 # %% ../nbs/03_attention.ipynb #946616f0
 def misfit(x, kind: Any, sizes: dict[str, int]) -> str:
@@ -95,14 +96,26 @@ def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
         return misfit(value, kind, sizes)
     if kind is int and (not isinstance(value, Integral) or isinstance(value, bool)):
         return f"={repr(value)[:60]} must be a whole number"
-    if kind is int and value > LARGEST and name not in ("seed", "first"):
+    if kind is int and name in ("seed", "first"):
+        return "" if -(2**63) <= value < 2**63 else f"={value} does not fit into 64 bits"
+    if kind is int and value > LARGEST:
         return f"={value} is too large: at most {LARGEST}"
     if kind is float and not math.isfinite(number(value)):
-        return f"={repr(value)[:60]} must be a finite number"
+        large = isinstance(value, Integral)
+        return f"={repr(value)[:60]} must be a finite number" + ", a float where it is as large as this" * large
+    parts = get_args(kind) if origin in (list, tuple, dict, Sequence, Mapping) else ()
     kind = ALIKE.get(origin or kind, origin or kind)
     if isinstance(kind, type) and kind not in (int, float, bool, Any):
-        if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
+        if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str | bytes)):
             return f"={repr(value)[:60]} must be a {WORDS.get(kind, kind.__name__)}"
+    if not parts:
+        return ""
+    each = parts if origin is tuple and parts[-1] is not ... else [part for part in parts if part is not ...][-1:] * len(value)
+    if len(value) != len(each):
+        return f"={repr(value)[:60]} must have {len(each)} entries"
+    for key, part in zip(value if kind is Mapping else range(len(value)), each, strict=True):
+        if wrong := fault(name, value[key], part, {}):
+            return f"[{key!r}]{wrong}"
     return ""
 
 
@@ -124,6 +137,14 @@ def need_finite(**named) -> None:
         if value is not None and not value.sum().isfinite() and not (finite := value.isfinite()).all():
             bad = int((~finite).sum())
             raise ValueError(f"{name} has {bad} values that are not finite (NaN or inf), of {value.numel()}: mend them first")
+
+
+def need_one_dtype(**named) -> None:
+    "ValueError unless the tensors are of one dtype, that of the last, or autocast mixes them; None has none."
+    *others, (last, like) = [(name, x) for name, x in named.items() if x is not None]
+    for name, x in others:
+        if x.dtype != like.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise ValueError(f"{name} has dtype {x.dtype}, {last} {like.dtype}: give {name}.to({like.dtype})")
 
 # %% ../nbs/03_attention.ipynb #fab90a1b
 def patchify(
@@ -165,8 +186,8 @@ def softmax_weights(
 ) -> Float[Tensor, "*b q k"]:  # weights of the real keys; a row sums to 1, with the sink to at most 1
     "Softmax over the keys, optionally beside a zero sink whose weight is left out of the result."
     need_tensors(scores=scores)
-    if not scores.is_floating_point():
-        raise ValueError(f"scores has dtype {scores.dtype}: softmax needs floating point numbers")
+    if not scores.is_floating_point() or not scores.ndim:
+        raise ValueError(f"scores has shape {tuple(scores.shape)}, {scores.dtype}: softmax needs floating point numbers [q, k]")
     if not sink:
         return scores.softmax(-1)
     # A = e^S / (1 + sum e^S): the sink is a column of zeros that is dropped again, so that large scores do not overflow
@@ -182,6 +203,7 @@ def attention(
 ) -> Float[Tensor, "*b q f"]:
     "Softmax attention with an optional bias and zero sink (C, eq. 3 and 4)."
     check_arguments(attention, locals())
+    need_one_dtype(q=q, bias=bias, v=v, k=k)
     # S = Q K^T / sqrt(e) + B
     S = einsum(q, k, "... q e, ... k e -> ... q k") / math.sqrt(q.shape[-1])
     if bias is not None and any(n not in (1, m) for n, m in zip(bias.shape[::-1], S.shape[::-1], strict=False)):
@@ -236,8 +258,8 @@ def check_shapes(W_Q, W_K, W_V, W_O, b_O=None, table=None, grid=None, queries=No
         raise ValueError(f"b_O has shape {tuple(b_O.shape)}: one number for each of the {o} output features is needed")
     if table is not None and grid is None:
         raise ValueError("grid=None, but a table of relative position biases needs the grid of patches as (rows, columns)")
-    if table is not None and table.shape[0] != h:
-        raise ValueError(f"table has {table.shape[0]} heads, W_Q has {h}: one table per head is needed")
+    if table is not None and tuple(table.shape[:1]) != (h,):
+        raise ValueError(f"table has shape {tuple(table.shape)}, W_Q has {h} heads: one table per head is needed")
     if table is not None:
         relative_bias(table, grid)
 
@@ -281,6 +303,7 @@ class MultiHeadAttention(AttentionWeights):
         need_tensors(x=x)
         if not x.is_floating_point():
             raise ValueError(f"x has dtype {x.dtype}: tokens are floating point numbers")
+        need_one_dtype(x=x, W_Q=self.W_Q)
         if x.ndim != 3 or x.shape[2] != self.W_Q.shape[1] or (self.grid and x.shape[1] != math.prod(self.grid)):
             tokens = "token" if self.grid is None else f"{math.prod(self.grid)} tokens"
             raise ValueError(f"x has shape {tuple(x.shape)}: this layer needs [batch, {tokens}, {self.W_Q.shape[1]} features]")
@@ -312,6 +335,7 @@ def positional_attention(
 ) -> Float[Tensor, "b n f"]:
     "Attention whose scores see positions only and whose values come from the tokens (B, Definition 3.2)."
     check_arguments(positional_attention, locals())
+    need_one_dtype(P=P, W_Q=W_Q, W_K=W_K, W_V=W_V, x=x)
     # A = (P W_Q)(P W_K)^T / sqrt(e), then SA(X; P) = softmax(A) X W_V
     q, k = einsum(P, W_Q, "n p, p e -> n e"), einsum(P, W_K, "n p, p e -> n e")
     V = einsum(x, W_V, "b n d, d f -> b n f")

@@ -212,7 +212,7 @@ def resolve_device(
     try:
         asked = torch.device(device)
         torch.empty(0, device=asked)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device={str(device)!r} is not available here ({reason}); name another one or use 'auto'") from error
     return asked

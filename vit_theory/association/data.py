@@ -25,14 +25,16 @@ from ..figures import subplots
 # %% ../../nbs/association/01_data.ipynb #1a473088
 def _checked_sets(sets) -> Tensor:
     "`sets` as an int64 tensor [L, C], or a ValueError that says what is wrong with it."
-    if not np.iterable(sets) or not all(map(np.iterable, sets)):
-        raise ValueError(f"sets={repr(sets)[:60]} must be a list of lists of patch numbers")
-    lengths = sorted({len(s) for s in sets})
+    try:
+        rows = [np.asarray(s) for s in sets]
+        lengths = sorted({len(row) for row in rows})
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"sets={repr(sets)[:60]} must be a list of lists of patch numbers") from None
     if len(lengths) != 1 or lengths == [0]:
         raise ValueError(f"sets={sets!r}: all sets need the same number of patches, at least one; they have {lengths}")
-    array = np.asarray([np.asarray(s) for s in sets])
-    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"sets must be a list of lists of patch numbers (integers), got an array {array.shape} of {array.dtype}")
+    if bad := [row for row in rows if row.ndim != 1 or not np.issubdtype(row.dtype, np.integer)]:
+        raise ValueError(f"sets must be lists of patch numbers (integers), one is an array {bad[0].shape} of {bad[0].dtype}")
+    array = np.stack(rows)
     numbers, counts = np.unique(array, return_counts=True)
     if (counts > 1).any():
         raise ValueError(f"sets overlap: patches {numbers[counts > 1].tolist()} stand more than once; name each patch once")
@@ -255,7 +257,7 @@ def _check_labels(y, n):
     need_tensors(y=y)
     if y.shape != (n,):
         raise ValueError(f"y must hold one label, -1 or +1, for each of the {n} images; it has shape {tuple(y.shape)}")
-    if y.is_complex():
+    if y.is_complex() or y.dtype == torch.bool:
         raise ValueError(f"y has dtype {y.dtype}; it must hold labels -1 or +1")
     if not bool((y.abs() == 1).all()):
         raise ValueError(f"y must hold labels -1 or +1, not {y[y.abs() != 1][0]:g}; of 0 and 1, 2 * y - 1 makes them")

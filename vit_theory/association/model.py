@@ -17,7 +17,8 @@ from torch import Tensor
 
 # %% ../../nbs/association/02_model.ipynb #dd3cca59
 from .data import _check_labels
-from ..attention import attention, check_arguments, need_tensors, number, positional_attention
+from ..attention import attention, check_arguments, need_finite, need_one_dtype, need_tensors, number
+from ..attention import positional_attention
 
 # %% ../../nbs/association/02_model.ipynb #d1bf4f99
 def self_attention(
@@ -29,6 +30,7 @@ def self_attention(
 ) -> Float[Tensor, "n D f"]:
     "Single-head self-attention on patches plus positional encodings (B, Definition 3.1)."
     check_arguments(self_attention, locals())
+    need_one_dtype(P=P, W_Q=W_Q, W_K=W_K, W_V=W_V, x=x)
     q, k, v = (einsum(x + P, W, "n D d, d e -> n D e") for W in (W_Q, W_K, W_V))
     # S = softmax(Q K^T / sqrt(e)), output S V
     return attention(q, k, v)
@@ -41,6 +43,7 @@ def position_logits(
 ) -> Float[Tensor, "D D"]:
     "The attention matrix of positional attention, before division by sqrt(e) and softmax (B, Definition 3.2)."
     check_arguments(position_logits, locals())
+    need_one_dtype(W_Q=W_Q, W_K=W_K, P=P)
     # A = Q K^T,  Q = P W_Q,  K = P W_K
     return einsum(P @ W_Q, P @ W_K, "i e, j e -> i j")
 
@@ -116,4 +119,5 @@ def set_attention(
     check_arguments(set_attention, locals())
     if label.ndim != 1 or not len(label):
         raise ValueError(f"label has shape {tuple(label.shape)}; it must hold the set of each patch, [D]")
-    return beta * (label[:, None] == label[None, :]).to(torch.get_default_dtype())
+    need_finite(label=label)
+    return float(beta) * (label[:, None] == label[None, :]).to(torch.get_default_dtype())

@@ -109,12 +109,12 @@ def plot_scores(
     panels: dict[str, Float[Tensor, "D D"]],  # title -> scores
 ):
     "Matrices of scores side by side, each on its own color scale -> matplotlib Figure."
-    if not isinstance(panels, dict) or not panels:
+    check_arguments(plot_scores, locals())
+    if not panels:
         raise ValueError("panels must be matrices by their titles, for instance plot_scores({'A': model.A})")
-    need_tensors(**panels)
     figure, axes = subplots(1, len(panels), width=2.4, height=2.4, squeeze=False)
     for axis, (title, scores) in zip(axes[0], panels.items(), strict=True):
-        axis.imshow(scores.numpy(), interpolation="nearest")
+        axis.imshow(scores.detach().numpy(), interpolation="nearest")
         axis.set(title=title, xlabel="key patch", xticks=[], yticks=[])
         axis.grid(False)
     axes[0, 0].set_ylabel("query patch")

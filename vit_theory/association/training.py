@@ -102,8 +102,8 @@ def realistic(
         if not 0 <= number(deviation) < float("inf"):
             raise ValueError(f"{name}={deviation} must be a finite number >= 0: it is a standard deviation")
     check_arguments(realistic, locals())
-    v = omega * torch.randn(dim, generator=generator)
-    A = sigma_A * torch.eye(patches) + noise * torch.randn(patches, patches, generator=generator)
+    v = float(omega) * torch.randn(dim, generator=generator)
+    A = float(sigma_A) * torch.eye(patches) + float(noise) * torch.randn(patches, patches, generator=generator)
     return PatchAttention(A, v, power, nu)
 
 # %% ../../nbs/association/04_training.ipynb #f58a994f

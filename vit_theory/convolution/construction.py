@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..attention import MultiHeadAttention, check_arguments, need_finite, pair, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, need_finite, need_one_dtype, pair, patchify, unpatchify
 from .blocks import conv_padding, live_rows, output_patch, transfer_blocks
 
 # %% ../../nbs/convolution/03_construction.ipynb #e52a4dfd
@@ -189,6 +189,7 @@ class ConvAttention(MultiHeadAttention):
     ):
         check_arguments(ConvAttention.__init__, locals())
         need_finite(weight=weight, bias=bias)
+        need_one_dtype(bias=bias, weight=weight)
         if tuple(weight.shape[2:]) != geometry.kernel:
             raise ValueError(f"weight has shape {tuple(weight.shape)}: the kernel of geometry is {geometry.kernel}")
         g, M = geometry, logit_gap(scale, weight.dtype)
@@ -208,6 +209,10 @@ class ConvAttention(MultiHeadAttention):
     ) -> Float[Tensor, "b o y x"]:
         "The layer on images: cut into patches, attend, put together, and keep what the convolution would return."
         check_arguments(ConvAttention.convolve, locals())
+        need_one_dtype(images=images, W_Q=self.W_Q)
+        size = (self.W_Q.shape[1] // math.prod(self.geometry.patch), *self.geometry.image_size)
+        if tuple(images.shape[1:]) != size:
+            raise ValueError(f"images has shape {tuple(images.shape)}: [b, {', '.join(map(str, size))}] is needed")
         tokens, (rows, columns) = self(patchify(images, self.geometry.patch)), output_size(self.geometry)
         channels = tokens.shape[-1] // math.prod(self.patch_out)
         return unpatchify(tokens, self.patch_out, self.grid_out, channels)[:, :, :rows, :columns]
@@ -280,7 +285,7 @@ def narrow_heads(
         raise ValueError(f"width={width!r} must be an integer of at least 1")
     assert layer.table is not None
     T, table = layer.W_O.detach(), layer.table.detach()
-    parts = [(h, rows) for h, live in enumerate(live_rows(T)) for rows in live.nonzero()[:, 0].split(width)]
+    parts = [(h, rows) for h, live in enumerate(live_rows(T)) for rows in live.nonzero()[:, 0].split(int(width))]
     W_V, W_O = T.new_zeros(len(parts), T.shape[1], width), T.new_zeros(len(parts), width, T.shape[2])
     for n, (h, rows) in enumerate(parts):
         # V = the entries that matter, W_O = what they contribute

@@ -29,8 +29,8 @@ def astray(
 ) -> float:
     "Weight that softmax gives to the keys that are not wanted: (N-1) / (e^M + N-1), without overflow (C, Lemma 2)."
     check_arguments(astray, locals())
-    if keys < 1:
-        raise ValueError(f"keys={keys} must be at least 1")
+    if keys < 1 or M < -300:
+        raise ValueError(f"keys={keys} must be at least 1, M={M} at least -300: e^-M overflows")
     return (keys - 1) * math.exp(-M) / (1 + (keys - 1) * math.exp(-M))
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #259fd50f
@@ -54,8 +54,8 @@ def astray_with_sink(
 ) -> tuple[float, float]:
     "Worst change per unit of max |x| with the zero sink: (of a query that has its target, of one that has none)."
     check_arguments(astray_with_sink, locals())
-    if keys < 1:
-        raise ValueError(f"keys={keys} must be at least 1")
+    if keys < 1 or M < -300:
+        raise ValueError(f"keys={keys} must be at least 1, M={M} at least -300: e^-M overflows")
     a = math.exp(-M)
     # (1 + 2 (N-1) e^-M) / (e^M + 1 + (N-1) e^-M)  and  N e^-M / (1 + N e^-M)
     return a * (1 + 2 * (keys - 1) * a) / (1 + a + (keys - 1) * a * a), keys * a / (1 + keys * a)
@@ -117,7 +117,7 @@ def soft_attention(
     geometry = conv_geometry(conv, image_size, patch)
     offsets, T = transfer_blocks(conv.weight.detach(), patch, conv.stride, geometry.padding[::2], conv.dilation, conv.groups)
     torus = torus_size(offsets, geometry)
-    W, table = extra_head(T, scale, math.prod(torus)), offset_table(offsets, torus, scale, circular=True).to(T)
+    W, table = extra_head(T, scale, math.prod(torus)), offset_table(offsets, torus, float(scale), circular=True).to(T)
     table, W = (torch.cat([table, 0 * table[:1]]), W) if extra else (table, T)
     return TorusAttention(table, W, None if conv.bias is None else conv.bias.detach(), geometry, torus)
 

@@ -16,7 +16,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..attention import MultiHeadAttention, check_arguments, need_tensors, pair, patchify
+from ..attention import MultiHeadAttention, check_arguments, need_one_dtype, need_tensors, pair, patchify
 from .blocks import conv_padding, dense_kernel, paper_heads, tap_tables, transfer_blocks
 from .construction import Geometry, check_weights, queries
 
@@ -195,6 +195,7 @@ class TorusAttention(nn.Module):
         super().__init__()
         check_arguments(TorusAttention.__init__, locals())
         torus = pair(torus, "torus")
+        need_one_dtype(bias=bias, W=W)
         if bias is not None and len(bias) * math.prod(geometry.patch_out) != W.shape[2]:
             raise ValueError(f"bias has shape {tuple(bias.shape)}: a token of W has {W.shape[2]} outputs on {geometry.patch_out}")
         I = torch.eye(W.shape[1], dtype=W.dtype, device=W.device).expand(len(W), -1, -1)

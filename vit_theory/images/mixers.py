@@ -15,17 +15,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import MultiHeadAttention, check_arguments, need_tensors, pair, patchify, unpatchify
+from ..attention import MultiHeadAttention, check_arguments, need_one_dtype, need_tensors, pair, patchify, unpatchify
 from ..convolution.construction import conv_to_attention, narrow_heads
 from ..convolution.finite_logits import soft_attention
 from .data import seeded
 
 # %% ../../nbs/images/02_mixers.ipynb #e63008c6
-def need_tokens(x: Tensor, width: int) -> None:
+def need_tokens(x: Tensor, width: int, layer: nn.Module) -> None:
     "ValueError unless these are tokens of a mixer's width."
     need_tensors(x=x)
     if x.ndim != 3 or x.shape[2] != width or not x.is_floating_point():
         raise ValueError(f"x has shape {tuple(x.shape)} and {x.dtype}: floating point tokens [b, n, {width}] are needed")
+    need_one_dtype(x=x, weight=layer.weight)
 
 
 def need_heads(width: int, heads: int) -> None:
@@ -52,7 +53,7 @@ class ContentAttention(nn.Module):
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> mixed tokens, and the weights [b, h, n, n] where asked for."
-        need_tokens(x, self.out.in_features)
+        need_tokens(x, self.out.in_features, self.out)
         q, k, v = rearrange(self.qkv(x), "b n (t h e) -> t b h n e", t=3, h=self.heads)
         A = None
         if need_map:
@@ -85,8 +86,9 @@ class PositionalAttention(nn.Module):
 
     def forward(self, x, P, need_map=False):
         "Tokens [b, n, d] and positions [n, d] or [b, n, d] -> mixed tokens, weights [b, h, n, n]."
-        need_tokens(x, self.out.in_features)
+        need_tokens(x, self.out.in_features, self.out)
         need_tensors(P=P)
+        need_one_dtype(P=P, x=x)
         if P.shape[-2:] != x.shape[1:] or P.ndim not in (2, 3) or (P.ndim == 3 and len(P) != len(x)) or not P.is_floating_point():
             raise ValueError(f"P has shape {tuple(P.shape)} and {P.dtype}: one row for each of the tokens, {tuple(x.shape[1:])}")
         q, k = rearrange(self.qk(self.norm(P)), "... n (t h e) -> t ... h n e", t=2, h=self.heads)
@@ -118,7 +120,7 @@ class Convolution(nn.Module):
         "Tokens [b, n, d] -> mixed tokens; there are no attention weights."
         if need_map:
             raise ValueError('mixer="convolution" has no attention weights: convert it with to_attention first')
-        need_tokens(x, math.prod(self.patch) * self.conv.in_channels)
+        need_tokens(x, math.prod(self.patch) * self.conv.in_channels, self.conv)
         return patchify(self.conv(unpatchify(x, self.patch, self.grid, self.conv.in_channels)), self.patch), None
 
 # %% ../../nbs/images/02_mixers.ipynb #5126a980
@@ -141,7 +143,7 @@ class UniformAttention(nn.Module):
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> the same mixed token n times, weights [b, h, n, n] all equal."
-        need_tokens(x, self.out.in_features)
+        need_tokens(x, self.out.in_features, self.out)
         b, n, _ = x.shape
         # A = 1/n in every place
         y = self.out(self.v(x).mean(1, keepdim=True)).expand(b, n, -1)

@@ -163,9 +163,9 @@ def _check_counts(data: "TokenData") -> None:
 # %% ../../nbs/selection/01_data.ipynb #6420d997
 def _check_laws(data: "TokenData") -> None:
     "The laws are known, and there are patterns enough for them."
-    if data.background not in BACKGROUNDS:
+    if str(data.background) not in BACKGROUNDS:
         raise ValueError(f"background={data.background!r} is none of {', '.join(map(repr, BACKGROUNDS))}")
-    if data.noise_law not in NOISE_LAWS:
+    if str(data.noise_law) not in NOISE_LAWS:
         raise ValueError(f"noise_law={data.noise_law!r} is none of {', '.join(map(repr, NOISE_LAWS))}")
     if (data.mass > 0) != (data.background == "neutral"):
         raise ValueError(

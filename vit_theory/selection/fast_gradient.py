@@ -251,7 +251,7 @@ def _step(works: list[_Work], W: dict[str, Tensor]) -> tuple[dict[str, Tensor], 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #5ae0a0a8
 def _weights(model: ShallowViT) -> dict[str, Tensor]:
     "The weights that are trained."
-    return {"W_Q": model.W_Q, "W_K": model.W_K, "W_V": model.W_V, "W_O": model.W_O}
+    return {name: getattr(model, name).detach() for name in ("W_Q", "W_K", "W_V", "W_O")}
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #faca6114
 def _per_trial(rate: Rate, rows: slice) -> Rate:
