@@ -268,8 +268,8 @@ def plot_theorem_1(
     show(axes[0][3], difference, spread, (0, difference.max()))
     for ax in axes[0][4:]:
         ax.remove()
-    for ax, head in zip(axes[1], range(data.sizes["head"]), strict=True):
-        show(ax, data.maps[head].values, f"head {data['head'].values[head]}", (0, 1), "viridis")
+    for ax, head, seen in zip(axes[1], data["head"].values, data.maps.values, strict=True):
+        show(ax, seen, f"head {head}", (0, 1), "viridis")
         ax.plot(2, 2, "o", color=COLORS["red"], markersize=3)
     with style():
         worst = figure.add_subplot(axes[0][0].get_gridspec()[0, 4:])

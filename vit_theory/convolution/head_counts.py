@@ -231,8 +231,8 @@ PATCHES = (2, 3, 4, 8)
 def named_cases() -> dict[str, tuple[nn.Conv2d, int]]:
     "Name -> (convolution, patch) where the paper's count, the number of offsets and the exact minimum may differ."
 
-    def one(K, seed=0, **options):
-        return random_conv(1, 1, K, seed, bias=False, **options)
+    def one(K, **options):
+        return random_conv(1, 1, K, bias=False, **options)
 
     known = ("identity", "box blur", "Sobel", "Laplace")
     cases = {f"{name}, P={P}": (known_conv(name), P) for P in (1, 4) for name in known}
