@@ -181,7 +181,7 @@ def test_traps_of_order(seed):
 
 def test_trap_head_counts():
     """The paper's formula counts too many for even kernels and strides, too few for dilation."""
-    count = lambda kernel, patch, **o: conv_to_attention(random_conv(1, 1, kernel, **o), 32, patch).heads  # noqa: E731
+    count = lambda kernel, patch, **o: conv_to_attention(random_conv(1, 1, kernel, **o), 16, patch).heads  # noqa: E731
     assert count(3, 4, padding=1) == paper_heads(3, 4) == 9
     assert count(2, 4, padding="same") == 4 < paper_heads(2, 4)
     assert count(10, 4, padding="same") == 16 < paper_heads(10, 4)

@@ -1,7 +1,6 @@
 """The code of paper C broken on purpose: every row notices what it is there to notice."""
 
 import dataclasses
-import importlib
 
 import numpy as np
 import pytest
@@ -9,7 +8,9 @@ import torch
 from einops import rearrange
 
 from vit_theory.claims import Broken, Run, judged
-from vit_theory.convolution import blocks, construction, heads
+from vit_theory.convolution import blocks, border, construction, encodings, exactness, head_counts, heads, inverse, variants
+from vit_theory.convolution import finite_logits as finite
+from vit_theory.convolution import trained_heads as trained
 from vit_theory.convolution.claims import CLAIMS
 from vit_theory.convolution.construction import ConvAttention, Geometry
 
@@ -25,10 +26,6 @@ def outcome(id):
         return judged(claim, experiment(RUN)).verdict
     except Broken:
         return Broken
-
-
-def modules(*names):
-    return [importlib.import_module(f"vit_theory.convolution.{name}") for name in names]
 
 
 # Breakages of the construction: each replaces something that all rows about Theorem 1 go through.
@@ -131,14 +128,12 @@ def test_border_notices(breakage, monkeypatch):
 
 
 def test_border_notices_a_bound_that_is_too_large(monkeypatch):
-    (border,) = modules("border")
     keep = border.border_bound
     monkeypatch.setattr(border, "border_bound", lambda *a: 4 * keep(*a))
     assert outcome("C-border") is Broken
 
 
 def test_lemma_2_notices(monkeypatch):
-    (exactness,) = modules("exactness")
     keep = exactness.conv_to_attention
     with monkeypatch.context() as patch:  # half the logit gap
         patch.setattr(exactness, "conv_to_attention", lambda *a, scale: keep(*a, scale=scale / 2))
@@ -149,7 +144,6 @@ def test_lemma_2_notices(monkeypatch):
 
 
 def test_stride_notices_a_layer_that_refuses_nothing(monkeypatch):
-    (variants,) = modules("variants")
     keep = variants.refused
     monkeypatch.setattr(variants, "refused", lambda conv, *a: conv.stride != (3, 3) and keep(conv, *a))
     assert outcome("C-stride") is Broken
@@ -163,7 +157,6 @@ def test_dilation_notices_taps_that_do_not_stand_apart(monkeypatch):
 
 
 def test_inverse_notices(monkeypatch):
-    (inverse,) = modules("inverse")
     keep = inverse.mean_kernel
     with monkeypatch.context() as patch:  # a kernel read back transposed
         patch.setattr(inverse, "mean_kernel", lambda *a: (keep(*a)[0].transpose(2, 3), keep(*a)[1]))
@@ -186,7 +179,7 @@ def offsets_for_minimum(patch):
         found = keep(*a, **o)
         return dataclasses.replace(found, minimum=found.offsets)
 
-    for module in modules("heads", "head_counts"):
+    for module in (heads, head_counts):
         patch.setattr(module, "minimum_heads", counted)
 
 
@@ -196,7 +189,6 @@ def loose_rank(patch):
 
 
 def shorter(patch, **fewer):
-    (head_counts,) = modules("head_counts")
     keep = head_counts.fit_patterns
     patch.setattr(head_counts, "fit_patterns", lambda *a, **o: keep(*a, **o | fewer))
 
@@ -206,7 +198,6 @@ def no_steps(patch):
 
 
 def floor_too_high(patch):
-    (head_counts,) = modules("head_counts")
     patch.setattr(head_counts, "head_floor", lambda S, H: sum(S[H:]) + S[0] * (H < len(S)))
 
 
@@ -231,29 +222,26 @@ def test_other_counts_notice(id, breakage, monkeypatch):
 
 
 def test_head_width_notices(monkeypatch):
-    (counts,) = modules("head_counts")
     keep = construction.live_rows
     with monkeypatch.context() as patch:  # an entry that is read is left out
         patch.setattr(construction, "live_rows", lambda T: keep(T).index_fill(1, torch.tensor([0, 5]), False))
         assert outcome("C-head-width") is Broken
     with monkeypatch.context() as patch:  # a head more than needed, which does nothing
-        original = counts.narrow_heads
-        patch.setattr(counts, "narrow_heads", lambda layer, width: original(layer, max(width - 1, 1)))
+        original = head_counts.narrow_heads
+        patch.setattr(head_counts, "narrow_heads", lambda layer, width: original(layer, max(width - 1, 1)))
         assert outcome("C-head-width") is Broken
 
 
 def small(patch):
     """Eight and nine heads on a torus of three by three patches: seconds become one."""
-    (trained,) = modules("trained_heads")
     keep = trained.fit_heads
     patch.setattr(trained, "fit_heads", lambda conv, P, grid, H, **o: keep(conv, P, (3, 3), H, **{**o, "steps": 60}))
     white = torch.randn
     patch.setattr(trained.torch, "randn", lambda *a, **o: white(*((64, 9, 8) if a == (64, 16, 8) else a), **o))
-    return trained
 
 
 def test_trained_heads_notice_nothing_learned(monkeypatch):
-    trained = small(monkeypatch)
+    small(monkeypatch)
     assert outcome("C-trained-heads") == "holds"
     fit = trained.fit_heads
     with monkeypatch.context() as patch:  # uniform attention in place of the trained one
@@ -277,7 +265,6 @@ def test_trained_heads_notice_nothing_learned(monkeypatch):
 
 
 def test_finite_logits_notice(monkeypatch):
-    (finite,) = modules("finite_logits")
     build = finite.conv_to_attention
     with monkeypatch.context() as patch:  # a bound that forgets the other keys
         patch.setattr(finite, "error_bound", lambda T, M, n, keep=finite.error_bound: keep(T, M, n) / 2)
@@ -295,7 +282,6 @@ def test_finite_logits_notice(monkeypatch):
 
 
 def test_extra_head_notices(monkeypatch):
-    (finite,) = modules("finite_logits")
     keep = finite.extra_head
     with monkeypatch.context() as patch:  # N - 1 for N
         patch.setattr(finite, "extra_head", lambda T, M, keys: keep(T, M, keys - 1))
@@ -306,7 +292,6 @@ def test_extra_head_notices(monkeypatch):
 
 
 def test_encodings_notice(monkeypatch):
-    (encodings,) = modules("encodings")
     with monkeypatch.context() as patch:  # another offset
         patch.setattr(encodings, "off_target", lambda s, g, D, keep=encodings.off_target: keep(s, g, (D[1], D[0])))
         assert outcome("C-encodings") is Broken
@@ -319,7 +304,6 @@ def test_encodings_notice(monkeypatch):
 
 
 def test_absolute_notices(monkeypatch):
-    (encodings,) = modules("encodings")
     with monkeypatch.context() as patch:  # queries made for no offset
         patch.setattr(encodings, "hard_scale", lambda dtype: 1.0)
         assert outcome("C-absolute") is Broken

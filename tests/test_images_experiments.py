@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -36,13 +37,20 @@ class Calls(list):
     __identity__ = "calls"
 
 
+@cache
+def whole(study, arms):
+    "A study that nothing stopped, at the size that `tiny` gives every test."
+    return study(QUIET, "tiny", arms)
+
+
 def files(folder):
     return {path.parent.name: path.stat().st_mtime_ns for path in folder.rglob("checkpoint.safetensors")}
 
 
 @pytest.mark.parametrize("stop", [1, 4, 7])
 def test_a_study_that_was_stopped_gives_the_same_numbers(tmp_path, monkeypatch, stop):
-    whole = two_phase_study(QUIET, "tiny", ("two-phase", "continued", "attention"))
+    arms = "two-phase", "continued", "attention"
+    expected = whole(two_phase_study, arms)
     run, calls, one_epoch = replace(QUIET, store=tmp_path), [], runs.one_epoch
 
     class Stopping:
@@ -56,13 +64,13 @@ def test_a_study_that_was_stopped_gives_the_same_numbers(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(runs, "one_epoch", Stopping())
     with pytest.raises(KeyboardInterrupt):
-        two_phase_study(run, "tiny", ("two-phase", "continued", "attention"))
+        two_phase_study(run, "tiny", arms)
     before = len(calls)
-    resumed = two_phase_study(run, "tiny", ("two-phase", "continued", "attention"))
+    resumed = two_phase_study(run, "tiny", arms)
     # phase 1 serves two arms: 2 epochs each for it and two of the arms, 4 for attention alone
     assert len(calls) - before == 10 - (stop - 1)
     for name in ("accuracy", "validation", "loss", "phase_1", "transfer"):
-        np.testing.assert_array_equal(whole[name], resumed[name])
+        np.testing.assert_array_equal(expected[name], resumed[name])
 
 
 def test_training_validation_and_test_images_are_kept_apart():
@@ -143,7 +151,7 @@ def test_the_studies_run_in_the_precision_that_a_gpu_gets(monkeypatch):
     studies = {"two-phase": (two_phase_study, ("two-phase", "continued", "attention")),
                "positions": (positions_study, ("content", "positional, shuffled")),
                "canvases": (canvas_study, ("attention", "relevant"))}  # fmt: skip
-    expected = {name: study(QUIET, "tiny", arms) for name, (study, arms) in studies.items()}
+    expected = {name: whole(study, arms) for name, (study, arms) in studies.items()}
     canvases.pilot_of.cache_clear()
     for module in (two_phase, positions, canvases):
         monkeypatch.setattr(module, "hardware", lambda: {"device": "cpu", "precision": "bf16-mixed"})

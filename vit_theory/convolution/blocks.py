@@ -169,7 +169,6 @@ def plot_blocks(
         ax.axis("on")
         ax.imshow(T_D.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
         ax.set(title=f"offset {D}", xticks=[], yticks=[])
-        ax.grid(False)
     figure.supxlabel("pixel of the patch computed")
     figure.supylabel("pixel of the patch read")
     return figure

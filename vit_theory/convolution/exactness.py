@@ -233,9 +233,7 @@ def show(
     values = values if values.ndim == 2 else values.transpose(1, 2, 0) if len(values) == 3 else values[0]
     low, high = limits or (values.min(), values.max())
     shown = ax.imshow(np.clip((values - low) / max(high - low, 1e-300), 0, 1), cmap=cmap, vmin=0, vmax=1)
-    ax.set(xticks=[], yticks=[])
-    ax.set_title(title)
-    ax.grid(False)
+    ax.set(xticks=[], yticks=[], title=title)
     return shown
 
 
@@ -269,8 +267,8 @@ def plot_theorem_1(
     show(axes[0][3], difference, spread, (0, difference.max()))
     for ax in axes[0][4:]:
         ax.remove()
-    for ax, head in zip(axes[1], range(data.sizes["head"]), strict=True):
-        show(ax, data.maps[head].values, f"head {data['head'].values[head]}", (0, 1), "viridis")
+    for ax, head, seen in zip(axes[1], data["head"].values, data.maps.values, strict=True):
+        show(ax, seen, f"head {head}", (0, 1), "viridis")
         ax.plot(2, 2, "o", color=COLORS["red"], markersize=3)
     with style():
         worst = figure.add_subplot(axes[0][0].get_gridspec()[0, 4:])
@@ -327,10 +325,10 @@ def corollary_3(
         error[k, m, s], heads[k, m, s], key[m] = largest_error(layer, conv, images), layer.heads, layer.sink
         head_dim[k, m, s], out_dim[k, m, s] = layer.W_V.shape[2] - images.shape[1], layer.W_O.shape[2] - 3
     axes = ("kernel", "border", "seed")
-    names = ("error", "heads", "head_dim_above_C", "out_dim_above_C_out")
-    data = {name: (axes, values) for name, values in zip(names, (error, heads, head_dim, out_dim), strict=True)}
+    data: dict[str, tuple] = {"error": (axes, error), "heads": (axes, heads), "key": ("border", key)}
+    data |= {"head_dim_above_C": (axes, head_dim), "out_dim_above_C_out": (axes, out_dim)}
     coords = {"kernel": list(kernels), "border": list(BORDERS), "seed": list(run.seeds)}
-    return xr.Dataset(data | {"key": ("border", key)}, coords, {"images": run.images})
+    return xr.Dataset(data, coords, {"images": run.images})
 
 
 def plot_corollary_3(

@@ -106,7 +106,6 @@ def plot_kernels(
         low, high = min(0.0, output.min().item()), max(1.0, output.max().item())
         ax.imshow(((output - low) / (high - low)).permute(1, 2, 0).numpy(), cmap="gray", vmin=0, vmax=1)
         ax.set(title=name, xticks=[], yticks=[])
-        ax.grid(False)
     return figure
 
 # %% ../../nbs/convolution/01_kernels.ipynb #6e6215c9
@@ -183,5 +182,4 @@ def plot_learned(
         top.set_title(f"kernel {k + 1}")
         for ax in (top, bottom):
             ax.set(xticks=[], yticks=[])
-            ax.grid(False)
     return figure

@@ -292,10 +292,10 @@ def seeds_of(values: xr.DataArray, form: str) -> str:
     return f"{float(values.min()):{form}} to {float(values.max()):{form}} over {values.size} seeds"
 
 
-def accuracy_of(data: xr.Dataset, arm: str, threshold: str = "") -> Quantity:
+def accuracy_of(data: xr.Dataset, arm: str) -> Quantity:
     "An arm's accuracy, for the table of a row."
     values = 100 * data.accuracy.sel(arm=arm)
-    return Quantity(f"test accuracy, {arm}", f"{float(values.mean()):.1f} %", seeds_of(values, ".1f"), threshold)
+    return Quantity(f"test accuracy, {arm}", f"{float(values.mean()):.1f} %", seeds_of(values, ".1f"))
 
 
 def lead_of(name: str, lead: xr.DataArray, threshold: str = "") -> Quantity:

@@ -96,10 +96,10 @@ ABOVE = 4.0  # standard deviations above random encodings after training
 
 
 @lru_cache
-def random_scores(rows: int, columns: int, draws: int = 200) -> tuple[float, float]:
+def random_scores(rows: int, columns: int) -> tuple[float, float]:
     "Mean and standard deviation of the association score of random encodings."
     near = neighbors((rows, columns))
-    scores = [association_score(cosines(torch.randn(len(near), 32, generator=generator(i))), near) for i in range(draws)]
+    scores = [association_score(cosines(torch.randn(len(near), 32, generator=generator(i))), near) for i in range(200)]
     return float(np.mean(scores)), float(np.std(scores))
 
 # %% ../../nbs/images/09_positions.ipynb #5edcc72f

@@ -205,7 +205,6 @@ def plot_maps(
             ax.imshow(seen.attention[layer, head, query].values.reshape(rows, columns), vmin=0)
             ax.plot(query % columns, query // columns, "o", color=COLORS["red"], markersize=3)
             ax.set(xticks=[], yticks=[], title=f"head {head}" if layer == 0 else "")
-            ax.grid(False)
     return figure
 
 # %% ../../nbs/images/06_probes.ipynb #7345aff9
@@ -235,7 +234,6 @@ def plot_positions(
         ax.imshow(seen.cosine[query].values.reshape(rows, columns), vmin=-1, vmax=1, cmap="RdBu_r")
         ax.plot(query % columns, query // columns, "o", color="black", markersize=3)
         ax.set(xticks=[], yticks=[], title=f"cosine with patch {query}")
-        ax.grid(False)
     bars = {"neighbors": seen.association, "shuffled": seen.association_shuffled, "chance": seen.chance}
     axes[3].bar(list(bars), [float(value) for value in bars.values()], color=[COLORS[c] for c in ("blue", "orange", "black")])
     axes[3].set(ylim=(0, 1), title="association score")

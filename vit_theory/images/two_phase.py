@@ -191,12 +191,11 @@ def leads(data: xr.Dataset) -> dict[str, dict[str, xr.DataArray]]:
     def accuracy(arm):
         return data.accuracy.sel(arm=arm, drop=True)
 
-    # attention alone has no kernel
-    rivals = {"convolution": "{}", "attention": "", "continued": "{}"}
-    return {
-        kernel: {rival: accuracy(f"two-phase{end}") - accuracy(rival + form.format(end)) for rival, form in rivals.items()}
-        for kernel, end in KERNELS.items()
-    }
+    def over(end):  # attention alone has no kernel
+        rivals = {"convolution": f"convolution{end}", "attention": "attention", "continued": f"continued{end}"}
+        return {rival: accuracy(f"two-phase{end}") - accuracy(arm) for rival, arm in rivals.items()}
+
+    return {kernel: over(end) for kernel, end in KERNELS.items()}
 
 
 def plot_table_1(study: xr.Dataset):
