@@ -25,12 +25,10 @@ from vit_theory.association import (
     set_attention,
     shift_attention,
 )
-from vit_theory.association.claims import CLAIMS
 from vit_theory.association.data import GaussianData
 from vit_theory.association.runs import learn
 from vit_theory.association.starts_and_steps import bold_run, last_seen
 from vit_theory.association.transfer import images_needed
-from vit_theory.claims import Judgement
 
 
 def normal(*shape, seed=0):
@@ -257,26 +255,3 @@ def test_images_needed():
     assert float(images_needed(errors([0.5, 0.1, 0.01]), 0.1)) == 20
     assert float(images_needed(errors([0.01, 0.5, 0.01]), 0.1)) == 40
     assert math.isnan(float(images_needed(errors([0.01, 0.01, 0.5]), 0.1)))
-
-
-def test_claims_are_well_formed():
-    ids = [claim.id for claim in CLAIMS]
-    assert len(set(ids)) == len(ids)
-    for needed in ("B-figure-2", "B-theorem-3.1", "B-theorem-3.2", "B-theorem-4.1", "B-theorem-4.2", "B-theorem-5.1"):
-        assert needed in ids
-    for claim in CLAIMS:
-        assert claim.paper == "B" and claim.statement and claim.criterion and not any(c in claim.criterion for c in "$\\")
-
-
-def test_judges_can_say_no():
-    claims = {claim.id: claim for claim in CLAIMS}
-    seeds, step = {"seed": [0, 1, 2]}, {"step": [0, 10]}
-    flat = {n: (("seed", "step"), [[v, v]] * 3) for n, v in
-            {"test_error": 0.15, "train_error": 0.1, "margin": -1.0, "drop": 0.1, "cosine": 0.9}.items()}  # fmt: skip
-    ds = xr.Dataset(flat, coords=seeds | step, attrs={"linear": 0.154, "floor": 0.0005, "chance_drop": 0.03})
-    for id in ("B-theorem-4.2", "B-theorem-4.1-sample"):
-        verdict = claims[id].judge(ds)
-        assert isinstance(verdict, Judgement) and verdict.verdict == "not shown here"
-    learned = {"test_error": 0.01, "margin": 0.2, "drop": 1.0}
-    good = ds.assign({name: ds[name].where(ds.step == 0, end) for name, end in learned.items()})
-    assert all(claims[id].judge(good).verdict == "holds" for id in ("B-theorem-4.2", "B-theorem-4.1-sample"))
