@@ -57,14 +57,6 @@ def test_the_last_state_is_after_the_last_step_and_the_loss_is_that_states():
     assert float(again.loss[0]) == pytest.approx(float(long.loss[-1]), rel=1e-14)
 
 
-def test_kappa_moves_only_when_asked():
-    frozen = reduced_descent(16, 4, 0.4, **START)
-    trained = reduced_descent(16, 4, 0.4, train_diag=True, **START)
-    assert np.ptp(frozen.kappa.values) == 0 < np.ptp(trained.kappa.values)
-    conserved = trained.kappa + 3 * trained.gamma + 12 * trained.rho
-    assert float(abs(conserved - conserved[0]).max()) < 1e-14
-
-
 def test_monte_carlo_depends_on_the_seed_alone():
     one, same, other = (reduced_descent(1600, 4, 0.01, **START, method="monte_carlo", seed=seed, draws=500) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.loss, same.loss)
