@@ -255,15 +255,6 @@ def test_chance_and_diagonal():
     assert association(torch.eye(64), p).keep == 0.25 and association(torch.eye(64), p).drop == 0
 
 
-@given(st.integers(0, 1000), st.integers(1, 40))
-@settings(max_examples=40, deadline=None)
-def test_no_gram_matrix_avoids_the_own_set(seed, width):
-    P = torch.randn(24, width, generator=seeded(seed))
-    longest = int(P.norm(dim=1).argmax())
-    top = (P @ P.T)[longest].topk(4).indices
-    assert longest in top.tolist()
-
-
 def test_association_refuses():
     p = Partition.blocks(4, 2)
     for bad in (torch.zeros(15, 15), torch.zeros(9, 9), torch.full((16, 16), math.nan)):

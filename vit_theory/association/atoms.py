@@ -6,16 +6,12 @@
 __all__ = ['enumerate_atoms', 'population']
 
 # %% ../../nbs/association/16_atoms.ipynb #3783203c
-import math
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# %% ../../nbs/association/16_atoms.ipynb #b2cf3570
 from .data import check_sizes
-from ..attention import number
 from .symmetry import atom_count, type_law, with_signal
 
 # %% ../../nbs/association/16_atoms.ipynb #0c9e3336
@@ -74,17 +70,17 @@ def draw_atoms(
 METHODS = ("exact", "pruned", "monte_carlo")
 
 # %% ../../nbs/association/16_atoms.ipynb #9b5af6d2
-def check_descent(patches, size, q, numbers, steps, power, nu, method, seed, draws, prune):
+def check_descent(patches, size, q, lr_v, lr_A, steps, power, nu, method, seed, draws, prune):
     "ValueError with name, value and remedy for whatever `reduced_descent` cannot use."
     L = check_sizes(patches, size, q)
     if size < 2 or L < 2:
         raise ValueError(f"patches={patches}, size={size}: gamma and rho need at least 2 sets of at least 2 patches")
     if power % 2 == 0 or power < 3:
         raise ValueError(f"power={power} must be odd and at least 3: an even activation gives y and -y the same score")
-    for name, value in numbers.items():
-        if not math.isfinite(number(value)) or (name.startswith("lr_") and value < 0):
-            raise ValueError(f"{name}={value!r} must be a finite number{', 0 or larger' if name.startswith('lr_') else ''}")
-    if not 0 <= nu < math.inf:
+    for name, rate in (("lr_v", lr_v), ("lr_A", lr_A)):
+        if rate < 0:
+            raise ValueError(f"{name}={rate!r} must be a finite number, 0 or larger")
+    if nu < 0:
         raise ValueError(f"nu={nu} must not be negative: the linear part would work against the power")
     if steps < 0 or seed < 0 or draws < 1 or not 0 <= prune < 1:
         raise ValueError(f"steps={steps}, seed={seed}, prune={prune} must be 0 or more (prune below 1), draws={draws} at least 1")

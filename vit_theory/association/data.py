@@ -18,7 +18,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# %% ../../nbs/association/01_data.ipynb #0717d0eb
 from ..attention import LARGEST, as_tensor, check_arguments, need_tensors, number
 from ..figures import subplots
 

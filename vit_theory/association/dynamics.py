@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
-# %% ../../nbs/association/07_dynamics.ipynb #3d044b2c
 from .atoms import check_descent, population
 from .data import Partition
 from ..attention import check_arguments
@@ -112,10 +111,10 @@ def reduced_descent(
 ) -> xr.Dataset:
     "Path of population gradient descent on (A, v) from v = alpha w* and symmetric A, index 0 the start (derived here)."
     check_arguments(reduced_descent, locals())
-    numbers = {"alpha": alpha, "kappa": kappa, "gamma": gamma, "rho": rho, "lr_v": lr_v, "lr_A": lr_A, "scale": scale or 0.0}
-    check_descent(patches, size, q, numbers, steps, power, nu, method, seed, draws, prune)
+    check_descent(patches, size, q, lr_v, lr_A, steps, power, nu, method, seed, draws, prune)
     counts, weight, lost = population(patches, size, q, method, seed, draws, prune)
-    start = {name: torch.tensor([numbers[name]], dtype=torch.float64) for name in SCALARS}
+    values = zip(SCALARS, (alpha, kappa, gamma, rho), strict=True)
+    start = {name: torch.tensor([value], dtype=torch.float64) for name, value in values}
     path = descend_scalars(polynomial_output(counts, patches, size, power, nu), weight, start,
                            preconditioned(patches, size, lr_v, lr_A, train_diag), patches, size, steps, scale,
                            draws if method == "monte_carlo" else 0)  # fmt: skip

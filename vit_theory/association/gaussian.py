@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-# %% ../../nbs/association/15_gaussian.ipynb #b52dcb4a
 from .data import GaussianData, Partition
 from .runs import draw_curves, labeled, legend_above, seeded
 from .model import error_rate, position_logits, self_attention
@@ -25,7 +24,6 @@ from ..claims import Broken, Change, Claim, Judgement, Run
 from ..figures import COLORS, draw_threshold, subplots
 from ..trials import trial_generators
 
-# %% ../../nbs/association/15_gaussian.ipynb #1ff0db65
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -127,9 +125,8 @@ def gaussian_cell(seed: int, samples: int, tests: int, steps: int, vit_steps: in
 # %% ../../nbs/association/15_gaussian.ipynb #2e601b00
 def gaussian(run: Run) -> xr.Dataset:
     "Gaussian patches labeled by a convolution over the sets (B, Figure 2)."
-    cell = partial(gaussian_cell, **GAUSSIAN[run.scale])
-    ds = seeded(cell, run)
     keep, drop = chance(PARTITION)
+    ds = seeded(partial(gaussian_cell, **GAUSSIAN[run.scale]), run)
     return ds.assign_attrs(chance_keep=keep, chance_drop=drop)
 
 # %% ../../nbs/association/15_gaussian.ipynb #74a3d33a

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 import xarray as xr
 
-# %% ../../nbs/association/08_learning.ipynb #758d9a2d
 from .data import Partition, SpatialData, label_error
 from .dynamics import reduced_descent
 from .linear import EIGHTH, linear_error
 from .runs import (MEDIUM, RATES, draw_band, draw_curves, draw_run, first_step, floors,
-    learn, legend_above, make_partition, seeded)  # fmt: skip
+    learn, legend_above, make_partition, seeded, vary)  # fmt: skip
 from .scores import OURS, PLAIN, amount, ranged
 from .symmetry import atom_count
 from .training import fit, realistic
@@ -27,7 +26,6 @@ from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
 from ..figures import COLORS, draw_threshold, style, subplots
 from ..trials import trial_generators
 
-# %% ../../nbs/association/08_learning.ipynb #509cc948
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -182,8 +180,8 @@ def judge_idealized(ds: xr.Dataset) -> Judgement:
     core = ever & (end["drop"] >= KEPT_DROP) & (share <= SAMPLE_SHARE)
     rows = (ranged(f"test error (linear rule {ds.attrs['linear']:.4f}, f* {ds.attrs['floor']:.4f})", end["test_error"]),
             ranged("share of the linear rule's error", share, ".2f", f"<= {SAMPLE_SHARE}"),
-            ranged("margin of association", end["margin"], ".3f", "> 0"), ranged("drop score", end["drop"], ".3f",
-                f">= {KEPT_DROP}"))  # fmt: skip
+            ranged("margin of association", end["margin"], ".3f", "> 0"),
+            ranged("drop score", end["drop"], ".3f", f">= {KEPT_DROP}"))  # fmt: skip
     measured = (f"Association is exact at the end in {amount(exact)} seeds; the error is "
                 f"{float(share.mean()):.0%} of the linear rule's.")  # fmt: skip
     verdict = "not shown here"
@@ -247,10 +245,10 @@ def judge_learning(ds: xr.Dataset) -> Judgement:
                 f"{float(end['test_error'].mean()):.4f}.")  # fmt: skip
     rows = (ranged(f"test error (linear rule {ds.attrs['linear']:.4f}, f* {ds.attrs['floor']:.4f})", end["test_error"], ".4f",
                    f"<= {LEARNED_ERROR}"),
-            ranged("margin of association", end["margin"], ".3f", "> 0"), ranged("drop score", end["drop"], ".3f",
-                f">= {KEPT_DROP}"),
-            ranged("cosine of v and w*", end["cosine"], ".3f"), ranged("step at which association is first exact", associated,
-                ".0f"),
+            ranged("margin of association", end["margin"], ".3f", "> 0"),
+            ranged("drop score", end["drop"], ".3f", f">= {KEPT_DROP}"),
+            ranged("cosine of v and w*", end["cosine"], ".3f"),
+            ranged("step at which association is first exact", associated, ".0f"),
             ranged(f"step at which the error is first <= {LEARNED_ERROR}", accurate, ".0f"))  # fmt: skip
     note = ""
     if verdict == "holds here with a caveat":
@@ -305,13 +303,10 @@ def neighbors(
 # %% ../../nbs/association/08_learning.ipynb #84c14a4a
 def contiguity(run: Run) -> xr.Dataset:
     "The same training on blocks, strided and random sets, and the difference that a permutation of the patches makes."
-    size = MEDIUM[run.scale]
-    kinds = ["blocks", "strided", "random"]
-    ds = run.sweep(partial(learn, **size), {"kind": kinds, "seed": run.seeds})
-    ds["difference"] = ("seed", [permuted_difference(seed) for seed in run.seeds])
-    share = [[neighbors(make_partition(kind, size["side"], 2, seed)) for seed in run.seeds] for kind in kinds]
-    ds["neighbors"] = (("kind", "seed"), share)
-    return floors(ds, size["side"], 2, size["q"])
+    kinds, side = ["blocks", "strided", "random"], MEDIUM[run.scale]["side"]
+    share = [[neighbors(make_partition(kind, side, 2, seed)) for seed in run.seeds] for kind in kinds]
+    difference = ("seed", [permuted_difference(seed) for seed in run.seeds])
+    return vary(run, "kind", kinds).assign(difference=difference, neighbors=(("kind", "seed"), share))
 
 
 def plot_contiguity(ds: xr.Dataset) -> "Figure":
@@ -349,7 +344,7 @@ def judge_contiguity(ds: xr.Dataset) -> Judgement:
     for kind in ds["kind"].values:
         one = end.sel(kind=kind)
         rows += [ranged(f"{kind}: test error (linear rule {ds.attrs['linear']:.4f})", one["test_error"], ".4f",
-            f"<= {LEARNED_SHARE} of the linear rule's"),
+                        f"<= {LEARNED_SHARE} of the linear rule's"),
                  ranged(f"{kind}: drop score", one["drop"], ".3f", f">= {KEPT_DROP}"),
                  ranged(f"{kind}: pairs of a set that are neighbors", ds["neighbors"].sel(kind=kind), ".0%",
                         "" if kind == "blocks" else "at most half of the blocks'")]  # fmt: skip

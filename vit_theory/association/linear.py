@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import xarray as xr
 
-# %% ../../nbs/association/05_linear.ipynb #75798c10
 from ..attention import check_arguments
 from .data import ErrorRates, Partition, check_sizes, draw_coefficients, error_rates, label_error, mark_law
 from .model import error_rate
@@ -23,7 +22,6 @@ from .symmetry import all_images
 from ..claims import Change, Claim, Judgement, Quantity, Run
 from ..figures import COLORS, subplots
 
-# %% ../../nbs/association/05_linear.ipynb #26b5597a
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -126,7 +124,6 @@ def eighth_q(
 ) -> float:
     "The smallest q at which the best linear rule errs in 1/8 of the cases (ties half); NaN when no q in [0, 1] does it."
     from scipy.optimize import brentq
-
 
     def excess(q):
         return linear_error(patches, size, q).half - 1 / 8
@@ -247,7 +244,7 @@ def judge_theorem_3_1(ds: xr.Dataset) -> Judgement:
                      f">= {EIGHTH}" if s.ratio >= REGION else "") for s in
              (ds.isel(setting=k) for k in range(ds.sizes["setting"]))]
     rows += [Quantity(f"family, D = {int(s.family_D)}, C = {int(s.family_C)}, q = 2C/D: error, ties counted",
-        f"{float(s.family_counted):.2g}",
+                      f"{float(s.family_counted):.2g}",
                       f"ties half {float(s.family_half):.2g}; f* errs or ties {float(s.family_floor):.1g}", f">= {EIGHTH}")
              for s in (ds.isel(member=k) for k in range(ds.sizes["member"]))]  # fmt: skip
     last = ds.isel(member=-1)

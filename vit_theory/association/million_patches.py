@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-# %% ../../nbs/association/12_million_patches.ipynb #dbf41e8c
 from ..attention import check_arguments, number
 from .dynamics import reduced_descent
 from .learning import CLOSED, KEPT_DROP, PATH, SAMPLE_SHARE, plot_population, population_run, progress_made

@@ -15,7 +15,6 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-# %% ../../nbs/association/02_model.ipynb #dd3cca59
 from .data import _check_labels
 from ..attention import attention, check_arguments, need_finite, need_one_dtype, need_tensors, number
 from ..attention import positional_attention

@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-# %% ../../nbs/association/13_not_associating.ipynb #676d62a2
 from .data import Partition, SpatialData, _check_partition, label_error
 from ..attention import check_arguments
 from .learning import SAMPLE_SHARE
-from .runs import draw_band, make_partition
+from .runs import draw_band, make_partition, vary
 from .linear import linear_error
 from .model import PatchAttention, error_rate, set_attention
 from .scores import OURS, ranged
-from .starts_and_steps import vary
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
 from ..figures import COLORS, draw_threshold, subplots
 from ..trials import trial_generators
 
-# %% ../../nbs/association/13_not_associating.ipynb #e919e8ca
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -44,6 +41,12 @@ def shift_attention(
     # A_ij = beta 1{l(j) = l(i) + 1 mod L}
     following = (partition.label + 1) % partition.L
     return beta * (following[:, None] == partition.label[None, :]).to(torch.get_default_dtype())
+
+# %% ../../nbs/association/13_not_associating.ipynb #aafe5747
+def own_in_top(scores: Float[Tensor, "D D"], partition: Partition) -> Bool[Tensor, "D"]:
+    "Whether the top C of each row contain a member of its own set."
+    top = scores.topk(partition.C).indices
+    return (partition.label[top] == partition.label[:, None]).any(1)
 
 # %% ../../nbs/association/13_not_associating.ipynb #90b8f87b
 WITNESS_ERROR = 0.005
@@ -62,12 +65,6 @@ def witness_cell(kind: str, seed: int, tests: int) -> dict[str, float]:
         result[f"{name}_members"] = float(own_in_top(A, partition).double().mean())
     empty = [not bool(own_in_top(P @ P.T, partition).any()) for P in torch.randn(GRAMS, 64, 32, generator=generator)]
     return result | {"gram_empty": float(sum(empty))}
-
-
-def own_in_top(scores, partition: Partition):
-    "Whether the top C of each row contain a member of its own set, [D]."
-    top = scores.topk(partition.C).indices
-    return (partition.label[top] == partition.label[:, None]).any(1)
 
 # %% ../../nbs/association/13_not_associating.ipynb #32bd656e
 def measure_theorem_3_2(run: Run) -> xr.Dataset:
@@ -95,7 +92,7 @@ def judge_theorem_3_2(ds: xr.Dataset) -> Judgement:
             Quantity("rows of the witness with a member of their own set in the top C",
                      f"{float(ds['next_members'].max()):.0%}", "", "0%"),
             Quantity("Gram matrices with all rows empty of their own set", f"{grams} of {tried}", "",
-                ">= 1 for 'holds'"))  # fmt: skip
+                     ">= 1 for 'holds'"))  # fmt: skip
     note = {"refuted as stated": "For the Gram matrix that the theorem names it is impossible, for all data: the longest "
             "encoding is in its own top C (Cauchy-Schwarz), unless C others equal it and ties are broken against it. For the "
             "attention logits A = (P W_Q)(P W_K)^T the statement is true: the shifted attention is a witness.",
@@ -173,8 +170,8 @@ def judge_non_associating(ds: xr.Dataset) -> Judgement:
                 f"{float(end['drop'].mean()):.3f}.")
     rows = (ranged(f"noise 0.3: test error (linear rule {ds.attrs['linear']:.4f})", end["test_error"], ".4f",
                    f"<= {GENERALIZES} and <= {SAMPLE_SHARE} of the linear rule's"),
-            ranged(f"noise 0.3: drop score (chance {ds.attrs['chance_drop']:.3f})", end["drop"], ".3f", "<= chance + "
-                                                                                                        f"{NEAR_CHANCE}"),
+            ranged(f"noise 0.3: drop score (chance {ds.attrs['chance_drop']:.3f})", end["drop"], ".3f",
+                   f"<= chance + {NEAR_CHANCE}"),
             ranged("noise 0.001: test error", ds["test_error"].isel(step=-1).sel(noise=0.001)))  # fmt: skip
     note = {"holds": "Gradient descent itself finds what Theorem 3.2 says exists. Its transfer is measured in the row of "
                      "Theorem 5.1.",

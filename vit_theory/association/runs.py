@@ -7,16 +7,17 @@ __all__ = []
 
 # %% ../../nbs/association/17_runs.ipynb #3fed19b8
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 import xarray as xr
 
-# %% ../../nbs/association/17_runs.ipynb #a728b2b5
 from .data import Partition, SpatialData, label_error
 from .linear import linear_error
 from .model import error_rate
 from .scores import association, chance, sort_by_set
+from .symmetry import split_pairs
 from .training import fit, idealized, realistic
 from ..claims import Run
 from ..figures import COLORS
@@ -42,9 +43,7 @@ def make_partition(
 def measure(model, data, train, test) -> dict[str, float]:
     "Errors, association and logits of a model on structured data."
     found = association(model.A, data.partition)
-    label = data.partition.label
-    off = ~torch.eye(len(label), dtype=torch.bool)
-    inside, between = (model.A[m] for m in ((label[:, None] == label) & off, label[:, None] != label))
+    _, inside, between = split_pairs(model.A, data.partition)
     return {
         "test_error": error_rate(model(test.x), test.y),
         "train_error": error_rate(model(train.x), train.y),
@@ -140,6 +139,18 @@ def floors(
     keep, drop = chance(Partition.strided(D, D // C))
     return ds.assign_attrs(D=D, C=C, q=q, floor=label_error(D, C, q).half, linear=linear_error(D, C, q).half,
                            chance_keep=keep, chance_drop=drop)  # fmt: skip
+
+
+def vary(
+    run: Run,  # scale and seeds
+    axis: str,  # the argument of `learn` that is varied
+    values: list,  # its values
+    **fixed,  # other arguments of `learn`, in place of the usual ones
+) -> xr.Dataset:
+    "The usual training run of this scale with one argument varied."
+    size = MEDIUM[run.scale]
+    usual = {name: value for name, value in (size | fixed).items() if name != axis}
+    return floors(seeded(partial(learn, **usual), run, **{axis: values}), size["side"], 2, size["q"])
 
 # %% ../../nbs/association/17_runs.ipynb #6ec22c96
 def first_step(

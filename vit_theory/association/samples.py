@@ -16,12 +16,12 @@ import xarray as xr
 from torch.func import grad, jacrev
 from torch.nn.functional import softplus
 
-# %% ../../nbs/association/10_samples.ipynb #e3ec25eb
 from .data import Partition, SpatialData
 from .dynamics import reduced_descent
 from .learning import LEARNED_SHARE, SAMPLE_SHARE
-from vit_theory.association.runs import (MEDIUM, count_axis, draw_band, floors, learn, legend_above, make_partition, measure,
-    seeded)  # fmt: skip
+from vit_theory.association.runs import (
+    count_axis, draw_band, floors, labeled, legend_above, make_partition, measure, seeded, vary,
+)  # fmt: skip
 from .scores import OURS, PLAIN, amount, association, ranged
 from .starts_and_steps import LOSS_OF_DROP
 from .symmetry import all_images, split_pairs, symmetric_logits
@@ -30,7 +30,6 @@ from ..claims import Change, Claim, Judgement, Quantity, Run
 from ..figures import COLORS, draw_threshold, subplots
 from ..trials import trial_generators
 
-# %% ../../nbs/association/10_samples.ipynb #4fa8ed42
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -40,9 +39,7 @@ COUNTS = {"quick": [250, 500, 1000, 2000, 4000], "full": [500, 1000, 2000, 4000,
 # %% ../../nbs/association/10_samples.ipynb #030ec52f
 def sample_size(run: Run) -> xr.Dataset:
     "Test error and association against the number of training images."
-    size = {name: value for name, value in MEDIUM[run.scale].items() if name != "samples"}
-    return floors(seeded(partial(learn, **size), run, samples=COUNTS[run.scale]), size["side"], 2,
-        size["q"])
+    return vary(run, "samples", COUNTS[run.scale])
 
 # %% ../../nbs/association/10_samples.ipynb #921c66fc
 def plot_sample_size(ds: xr.Dataset) -> "Figure":
@@ -80,7 +77,7 @@ def judge_sample_size(ds: xr.Dataset) -> Judgement:
                      f"mean drop score {float(end['drop'].sel(samples=n)):.3f}") for n in ds["samples"].values]  # fmt: skip
     rows += [Quantity("rise of the mean drop score", f"{rise:.3f}", "", f">= {SAMPLE_RISE}"),
              Quantity("smallest N at which association is exact in all seeds", f"{float(enough):.0f}", "",
-                 f"at most {int(ds['samples'][-1])}")]  # fmt: skip
+                      f"at most {int(ds['samples'][-1])}")]  # fmt: skip
     measured = (f"Association is exact in all seeds from {float(enough):.0f} images on." if bool(ever.any()) else
                 "With no number of images is association exact in all seeds.")  # fmt: skip
     note = {"holds here with a caveat": "The mean error does not fall at every increase.",
@@ -123,9 +120,7 @@ def finite_sample(
 
     start = idealized(D, torch.ones(1), alpha=options.pop("alpha"), sigma_A=1.0)
     _, history = fit(start, images.x, images.y, steps=steps, **options, observe=observe, every=every)
-    when = np.arange(0, steps + 1, every)
-    measured = [name for name in history.metrics if name != "loss"]
-    return {name: xr.DataArray(history[name][0, when].numpy(), {"step": when}, "step") for name in measured}
+    return {name: values for name, values in labeled(history, steps, every).items() if name != "loss"}
 
 # %% ../../nbs/association/10_samples.ipynb #ca05f4b0
 def finite_samples(
@@ -397,12 +392,9 @@ def long_run(seed: int, *, side: int, q: float, dim: int, samples: int, steps: i
     _, history = fit(start, train.x, train.y, observe=lambda model: measure(model, data, train, test), **rates)
     early, stopped = fit(start, train.x, train.y, validation=(validation.x, validation.y), **rates)
     kept = measure(early, data, train, test)
-    at = np.arange(0, steps + 1, 20)
-    curves: dict[str, Any] = {
-        name: xr.DataArray(history[name][0, at].numpy(), dims="step", coords={"step": at}) for name in ("drop", "test_error")
-    }
-    best = int(np.nanargmin(stopped["validation_loss"][0]))
-    return curves | {"early_drop": kept["drop"], "early_error": kept["test_error"], "early_step": best}
+    curves, best = labeled(history, steps, 20), int(np.nanargmin(stopped["validation_loss"][0]))
+    kept = {"early_drop": kept["drop"], "early_error": kept["test_error"], "early_step": best}
+    return {name: curves[name] for name in ("drop", "test_error")} | kept
 
 # %% ../../nbs/association/10_samples.ipynb #7160c958
 def long_training(run: Run) -> xr.Dataset:
@@ -443,8 +435,8 @@ def judge_long_training(ds: xr.Dataset) -> Judgement:
             ranged("drop score lost", lost, ".3f", f">= {LOSS_OF_DROP}"), ranged("test error at the best drop score", at_best),
             ranged(f"test error at the last step (linear rule {ds.attrs['linear']:.4f})", end, ".4f",
                    f"<= {SAME_ERROR} times that at the best, and <= {LEARNED_SHARE} of the linear rule's"),
-            ranged("step at which validation stops", ds["early_step"], ".0f"), ranged("drop score there", ds["early_drop"],
-                ".3f"),
+            ranged("step at which validation stops", ds["early_step"], ".0f"),
+            ranged("drop score there", ds["early_drop"], ".3f"),
             ranged("test error there", ds["early_error"]))  # fmt: skip
     measured = f"The drop score falls from {float(best.mean()):.3f} at its best to {float(last.mean()):.3f} at the last step."
     note = {"holds here with a caveat": "The test error rises too in some seed.",

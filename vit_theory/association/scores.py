@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# %% ../../nbs/association/03_scores.ipynb #774b3617
 from .data import Partition, _check_partition
 from ..attention import as_tensor, check_arguments, need_tensors
 from ..claims import Quantity

@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-# %% ../../nbs/association/11_sparsity.ipynb #9115bdcd
 from .data import label_error
 from .dynamics import reduced_descent
 from .learning import KEPT_DROP
-from .runs import draw_band, legend_above, seeded
+from .runs import draw_band, legend_above, seeded, vary
 from .linear import linear_error
 from .scores import OURS, PLAIN, ranged
-from .starts_and_steps import vary
 from ..claims import Claim, Judgement, Quantity, Run
 from ..figures import COLORS, draw_threshold, subplots
 
-# %% ../../nbs/association/11_sparsity.ipynb #12e7e32b
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 

@@ -17,11 +17,10 @@ import xarray as xr
 from torch import Tensor
 from torch.nn.functional import softplus
 
-# %% ../../nbs/association/09_starts_and_steps.ipynb #08a770c7
 from .atoms import population
 from .data import Partition, SpatialData
 from .dynamics import SCALARS, descend_scalars, preconditioned
-from .runs import MEDIUM, draw_band, floors, learn, legend_above, seeded
+from .runs import MEDIUM, draw_band, floors, learn, legend_above, seeded, vary
 from .linear import linear_error
 from .scores import OURS, PLAIN, amount, ranged
 from .symmetry import all_images, direct_output, full_gradient, mixing, polynomial_output, split_pairs
@@ -29,7 +28,6 @@ from .training import fit, idealized
 from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
 from ..figures import COLORS, draw_threshold, subplots
 
-# %% ../../nbs/association/09_starts_and_steps.ipynb #780783f2
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -200,8 +198,9 @@ APART = 0.1  # gamma - rho that counts as association
 
 
 def measure_diagonal(run: Run) -> xr.Dataset:
-    kappas = [-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0]
-    return diagonal_start(kappas, steps=400) if run.scale == "quick" else diagonal_start([-2.0, *kappas, 3.0], steps=1000)
+    if run.scale == "quick":
+        return diagonal_start()
+    return diagonal_start([-2.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0], steps=1000)
 
 
 def judge_diagonal_start(data: xr.Dataset) -> Judgement:
@@ -240,18 +239,6 @@ DIAGONAL_START = Claim(
     measure_diagonal, judge_diagonal_start, plot_diagonal_start, kind="derived here", cannot=OURS | PLAIN,
 )  # fmt: skip
 
-# %% ../../nbs/association/09_starts_and_steps.ipynb #a647b38f
-def vary(
-    run: Run,  # scale and seeds
-    axis: str,  # the argument of `learn` that is varied
-    values: list,  # its values
-    **fixed,  # other arguments of `learn`, in place of the usual ones
-) -> xr.Dataset:
-    "The usual training run of this scale with one argument varied."
-    size = {name: value for name, value in (MEDIUM[run.scale] | fixed).items() if name != axis}
-    ds = seeded(partial(learn, **size), run, **{axis: values})
-    return floors(ds, MEDIUM[run.scale]["side"], 2, MEDIUM[run.scale]["q"])
-
 # %% ../../nbs/association/09_starts_and_steps.ipynb #91106edc
 DIAGONALS = [0.0, 0.5, 1.0, 1.5, 2.0]
 
@@ -262,17 +249,11 @@ def diagonal_trained(run: Run) -> xr.Dataset:
 
 
 def plot_diagonal(ds: xr.Dataset) -> "Figure":
-    "Error and association against the initial diagonal."
-    return plot_varied(ds, "sigma_A", "diagonal at the start, $\\sigma_A$")
-
-# %% ../../nbs/association/09_starts_and_steps.ipynb #d96e3e3f
-def plot_varied(ds: xr.Dataset, axis: str, label: str) -> "Figure":
-    "Error and association at the last step against the varied argument: mean and range over seeds."
+    "Error and association at the last step against the initial diagonal: mean and range over seeds."
     figure, (error, score) = subplots(1, 2)
-    last, at = ds.isel(step=-1), np.arange(ds.sizes[axis])
+    last, at = ds.isel(step=-1), np.arange(ds.sizes["sigma_A"])
     draw_band(error, at, last["test_error"], "blue", "test error")
-    if axis != "q":
-        error.axhline(ds.attrs["linear"], color=COLORS["red"], linestyle=":", label="best linear rule")
+    error.axhline(ds.attrs["linear"], color=COLORS["red"], linestyle=":", label="best linear rule")
     error.set(yscale="log", ylabel="error at the last step")
     draw_band(score, at, last["drop"], "orange", "drop, last step")
     draw_band(score, at, ds["drop"].max("step"), "green", "drop, best step")
@@ -280,8 +261,8 @@ def plot_varied(ds: xr.Dataset, axis: str, label: str) -> "Figure":
     draw_threshold(score, UNLEARNED_DROP, "at 0: below")
     score.set(ylabel="association score", ylim=(0, 1.03))
     for panel in (error, score):
-        panel.set_xticks(at, [f"{v:g}" for v in ds[axis].values])
-        panel.set_xlabel(label)
+        panel.set_xticks(at, [f"{v:g}" for v in ds["sigma_A"].values])
+        panel.set_xlabel("diagonal at the start, $\\sigma_A$")
         panel.legend()
     return figure
 
@@ -295,8 +276,8 @@ def judge_diagonal_trained(ds: xr.Dataset) -> Judgement:
     without, with_it = best.sel(sigma_A=0.0), (ds["margin"] > 0).any("step").sel(sigma_A=1.5)
     good = bool((without <= UNLEARNED_DROP).all() and with_it.all())
     wanted = {0.0: f"<= {UNLEARNED_DROP}"}
-    rows = [ranged(f"sigma_A = {float(s):g}: best drop score", best.sel(sigma_A=s), ".3f", wanted.get(float(s),
-        "")) for s in ds["sigma_A"].values]
+    rows = [ranged(f"sigma_A = {float(s):g}: best drop score", best.sel(sigma_A=s), ".3f", wanted.get(float(s), ""))
+            for s in ds["sigma_A"].values]
     rows += [ranged(f"sigma_A = {float(s):g}: test error", end.sel(sigma_A=s)) for s in ds["sigma_A"].values]
     rows += [Quantity("sigma_A = 1.5: seeds with exact association", f"{int(with_it.sum())} of {with_it.size}", "", "all"),
              Quantity("drop score of chance", f"{ds.attrs['chance_drop']:.3f}")]  # fmt: skip
@@ -388,8 +369,8 @@ def judge_bold_steps(data: xr.Dataset) -> Judgement:
                 "linear rule's; all gentle ones associate." if found else
                 f"{int(good_end.sum())} gentle descents associate, {int(reversed_.sum())} descents end reversed.")  # fmt: skip
     rows = (Quantity("gentle descents that associate", f"{int(good_end.sum())} of {good_end.size}", "", "all, at least one"),
-            Quantity("descents that end with rho > gamma and an error below the linear rule's", f"{int(reversed_.sum())}", "",
-                ">= 1"),
+            Quantity("descents that end with rho > gamma and an error below the linear rule's", f"{int(reversed_.sum())}",
+                     "", ">= 1"),
             Quantity("descents that are not finite", f"{int(diverges.sum())} of {end.loss.size}"))  # fmt: skip
     note = "Exact population at D = 12, C = 4, q = 0.4; nothing is random."
     return Judgement("holds" if found else "not shown here", measured, note, rows)
@@ -461,10 +442,9 @@ def judge_bold_trained(ds: xr.Dataset) -> Judgement:
     verdict = "not shown here"
     if usual and bool(far.any("factor").all()):
         verdict = "holds" if bool(far.all()) else "holds here with a caveat"
-    rows = tuple(ranged(f"{int(f)} times the rate: last drop score, {int(broken.sel(factor=f).sum())} of {ds.sizes['seed']} "
-                        "broken off",
-                        last.sel(factor=f), ".3f",
-                            f"{LOSS_OF_DROP} lower or broken off" if f >= BOLD_FACTOR else "") for f in ds["factor"].values)
+    name = "{} times the rate: last drop score, {} of {} broken off"
+    rows = tuple(ranged(name.format(int(f), int(broken.sel(factor=f).sum()), ds.sizes["seed"]), last.sel(factor=f), ".3f",
+                        f"{LOSS_OF_DROP} lower or broken off" if f >= BOLD_FACTOR else "") for f in ds["factor"].values)
     measured = (f"Of {far.size} runs with at least {BOLD_FACTOR} times the usual rate, {'all' if far.all() else 'not all'} lose "
                 "association or break off.")
     note = {"holds here with a caveat": "At the largest rates only.",

@@ -14,7 +14,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import softplus
 
-# %% ../../nbs/association/06_symmetry.ipynb #5fe17cdf
 from .data import Partition
 from .model import activation
 

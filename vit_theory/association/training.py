@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-# %% ../../nbs/association/04_training.ipynb #48cadca0
 from .data import _check_labels
 from .model import PatchAttention
 from ..attention import check_arguments, need_finite, need_tensors, number
@@ -129,13 +128,6 @@ class _Watch:
     def stop(self, metrics):
         return torch.tensor([self.since >= self.patience])
 
-# %% ../../nbs/association/04_training.ipynb #edd410e7
-def _check_training(model, x, y, lr_v, lr_A):
-    _check_samples(model, x, y)
-    for name, rate in (("lr_v", lr_v), ("lr_A", lr_A)):
-        if not 0 <= number(rate) < float("inf"):
-            raise ValueError(f"{name}={rate} must be a finite number >= 0 (0 freezes that parameter)")
-
 # %% ../../nbs/association/04_training.ipynb #5bb770b6
 def fit(
     model: PatchAttention,  # where to start; left alone
@@ -152,7 +144,10 @@ def fit(
     patience: int = 5,  # validations without improvement before stopping
 ) -> tuple[PatchAttention, History]:
     "Full-batch gradient descent on the logistic loss -> (model, history); warns with the step if numbers stop being finite."
-    _check_training(model, x, y, lr_v, lr_A)
+    _check_samples(model, x, y)
+    for name, rate in (("lr_v", lr_v), ("lr_A", lr_A)):
+        if not 0 <= number(rate) < float("inf"):
+            raise ValueError(f"{name}={rate} must be a finite number >= 0 (0 freezes that parameter)")
     check_arguments(fit, locals())
     if validation:
         _check_samples(model, *validation)

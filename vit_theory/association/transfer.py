@@ -19,7 +19,6 @@ from jaxtyping import Float
 from torch import Tensor, vmap
 from torch.nn.functional import logsigmoid
 
-# %% ../../nbs/association/14_transfer.ipynb #d39714cd
 from .data import Partition, SpatialData
 from .runs import count_axis, draw_band, floors, seeded
 from .model import PatchAttention, error_rate, set_attention
@@ -30,7 +29,6 @@ from ..claims import Change, Claim, Judgement, Quantity, Run
 from ..figures import subplots
 from ..trials import History, descend, trial_generators
 
-# %% ../../nbs/association/14_transfer.ipynb #69da679f
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -236,8 +234,8 @@ def judge_transfer(ds: xr.Dataset) -> Judgement:
     rows += [ranged("zero shot: error of the pretrained model on the new task", ds["zero_shot"], ".3f", f">= {NEW_TASK}"),
              ranged("images, scratch over learned", ratio, ".0f", f">= {TRANSFER_RATIO}")]  # fmt: skip
     rows += [ranged(f"error with 1 image: {arm}", ds["error"].sel(arm=arm, count=1), ".3f") for arm in ds["arm"].values]
-    rows += [ranged(f"drop score: {arm}", ds["drop"].sel(attention=arm), ".2f") for arm in ("learned", "next set",
-        "not associating")]
+    rows += [ranged(f"drop score: {arm}", ds["drop"].sel(attention=arm), ".2f")
+             for arm in ("learned", "next set", "not associating")]
     measured = (f"Scratch needs at least {float(ratio.min()):.0f} times the images of the learned attention, for an error of "
                 f"{TRANSFER_ERROR}."
                 if bool(ratio.notnull().all()) else "Some seed never reaches the error with one of the two.")  # fmt: skip

@@ -15,7 +15,6 @@ from einops import rearrange
 from jaxtyping import Int
 from torch import Tensor
 
-from ..attention import need_tensors
 from .data import check_labels
 from .model import ShallowViT, _check_tokens, kept_tokens
 from ..trials import CACHE, Batches, History, Rate, descend, trial_generators
@@ -80,11 +79,8 @@ ATTENTION = ("trained", "frozen", "uniform")
 
 
 def _check_samples(model: ShallowViT, x: Tensor, y: Tensor, attention: str) -> None:
-    "Tokens and labels that go with the model and with each other."
+    "Tokens, labels and attention that training can take."
     _check_tokens(model, x)
-    need_tensors(y=y)
-    if y.shape != x.shape[:2]:
-        raise ValueError(f"y has shape {tuple(y.shape)}: one label for each of the samples of x, {tuple(x.shape[:2])}")
     check_labels(y)
     if attention not in ATTENTION:
         raise ValueError(f"attention={attention!r} is none of {', '.join(map(repr, ATTENTION))}")

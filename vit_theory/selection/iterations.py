@@ -18,6 +18,7 @@ from ..claims import Change, Claim, Judgement, Quantity
 from ..figures import COLORS, subplots
 from .data import TokenData, TokenSample
 from .model import ShallowViT, initial_model
+from .sample_complexity import RECALLED
 from .threshold import Slope, fit_slope, slope_quantity
 from .training import evaluate, fit
 
@@ -47,7 +48,6 @@ def fit_to_convergence(
     **options: Any,  # passed on to `fit`
 ) -> tuple[ShallowViT, Tensor]:
     "Train until the training loss is below `CONVERGED` -> (model, T* of every trial; NaN where the steps did not suffice)."
-
     arrived = lambda now: now["train"] < CONVERGED  # noqa: E731
     model, history = fit(model, train.x, train.y, whole=True, every=every, stop=arrived, **options)
     return model, history.steps.to(train.x).where(history.stopped, torch.nan)
@@ -109,7 +109,6 @@ def plot_iterations_against_alpha(measured: xr.Dataset):
 
 # %% ../../nbs/selection/08_iterations.ipynb #7c6ead06
 STEP_WIDTH = 0.1  # largest half width of a 95 % interval that decides
-RECALLED = "the exponent is recalled, and cannot be read in the text at hand"
 SETTING = "96 samples, batches of 16, nearly uniform initial attention"
 
 

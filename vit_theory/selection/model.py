@@ -7,14 +7,13 @@ __all__ = ['kept_tokens', 'attention_weights', 'ShallowViT', 'initial_model']
 
 # %% ../../nbs/selection/02_model.ipynb #04cc602e
 from dataclasses import dataclass, fields
-from typing import Any
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..attention import check_arguments, need_finite, need_tensors, number
+from ..attention import check_arguments, need_finite, need_tensors
 from .data import orthonormal_rows
 from ..trials import trial_generators
 
@@ -168,22 +167,14 @@ def initial_model(
     "Initial models of the trials, with errors sigma and delta exactly as the theory words them."
     check_arguments(initial_model, locals())
     need_finite(mu=mu)
-    _check_initial(mu, neurons, sigma, delta, scale, xi, paired, positions)
-    options: dict[str, Any] = {"neurons": neurons, "xi": xi, "paired": paired, "positions": positions}
+    _check_initial(neurons, sigma, delta, scale, xi, paired, positions)
     generators = trial_generators(seed, len(mu), first, mu.device)
-    each = [_one_model(m, sigma, delta, scale, g, **options) for m, g in zip(mu, generators, strict=True)]
+    each = [_one_model(*own, neurons, sigma, delta, scale, xi, paired, positions) for own in zip(mu, generators, strict=True)]
     return ShallowViT(*(torch.stack(parts) for parts in zip(*each, strict=True)))
 
 # %% ../../nbs/selection/02_model.ipynb #ec7af8ca
 def _one_model(
-    mu: Tensor,
-    sigma: float,
-    delta: float,
-    scale: float,
-    g: torch.Generator,
-    neurons: int,
-    xi: float,
-    paired: bool,
+    mu: Tensor, g: torch.Generator, neurons: int, sigma: float, delta: float, scale: float, xi: float, paired: bool,
     positions: int,
 ) -> tuple[Tensor, ...]:
     "The weights of one trial: W_Q, W_K, W_V, W_O, a."
@@ -199,12 +190,10 @@ def _one_model(
     return W_Q, W_K, W_V, W_O, _signs(positions, neurons, paired, g).to(mu)
 
 # %% ../../nbs/selection/02_model.ipynb #717d6c44
-def _check_initial(mu, neurons, sigma, delta, scale, xi, paired, positions) -> None:
+def _check_initial(neurons, sigma, delta, scale, xi, paired, positions) -> None:
     "Sizes and errors that make sense."
-    if mu.ndim != 3:
-        raise ValueError(f"mu has shape {tuple(mu.shape)}: [trial, pattern, dim], as `TokenSample.mu` holds it")
     for name, value in {"sigma": sigma, "delta": delta, "scale": scale, "xi": xi}.items():
-        if not 0 <= number(value) < float("inf"):
+        if value < 0:
             raise ValueError(f"{name}={value} must be finite and 0 or larger")
     if neurons < 1 or positions < 1 or (paired and neurons % 2):
         raise ValueError(f"neurons={neurons}, positions={positions} must be at least 1, and neurons even when paired={paired}")

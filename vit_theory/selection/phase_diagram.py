@@ -170,7 +170,7 @@ def judge_heat(data: xr.Dataset) -> Judgement:
         return border_slope(data.alpha.sel(attention=arm).values, border(data, arm), low, high)
 
     trained, uniform = (slope(arm, *RANGE[arm]) for arm in RANGE)
-    misses = [why for why in (trained.misses(2, BORDER_WIDTH),) if why]
+    misses = [trained.misses(2, BORDER_WIDTH)]
     if not uniform.value - uniform.error > trained.value + trained.error:
         misses.append(f"with uniform attention {uniform} is not clearly steeper")
     text = f"The border's exponent is {trained} with trained and {uniform} with uniform attention."
@@ -185,8 +185,9 @@ def judge_heat(data: xr.Dataset) -> Judgement:
             quantities.append(Quantity(f"successes at the largest sizes, {arm}", ", ".join(f"{s:.2f}" for s in most), at))
     quantities.append(Quantity("trainings in a cell", f"{int(data.trials.max())}"))
     quantities.append(Quantity("trainings", f"{int(data.trials.sum()):,}"))
-    note = f"{'; '.join(misses)}. {FAST}" if misses else FAST
-    return Judgement("not shown here" if misses else "holds here with a caveat", text, note, tuple(quantities))
+    why = "; ".join(filter(None, misses))
+    note = f"{why}. {FAST}" if why else FAST
+    return Judgement("not shown here" if why else "holds here with a caveat", text, note, tuple(quantities))
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #71ae3032
 SLICE_ALPHA, SLICE_NOISE, SLICE_SAMPLES = 8.0, (0.0, 0.4), [2**k for k in range(3, 12)]

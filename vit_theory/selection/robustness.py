@@ -74,10 +74,7 @@ def noise_cell(
 # %% ../../nbs/selection/10_robustness.ipynb #9a5f3c1f
 def noise_level(run: Run) -> xr.Dataset:
     "Success against the noise level tau and the number of samples N, noise in the training, in the test, and in both."
-
-    def cell(samples, seed):
-        return noise_cell(samples, seed, trials=run.by_scale(24, 80))
-
+    cell = partial(noise_cell, trials=run.by_scale(24, 80))
     data = run.sweep(cell, {"samples": NOISE_SAMPLES, "seed": list(run.seeds)}, "noise")
     return data.assign_coords(where=list(WHERE), noise=list(NOISES))
 

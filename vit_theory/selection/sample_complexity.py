@@ -141,10 +141,9 @@ def plot_n50(
         ticks = [t for t in 5 * 2 ** np.arange(9) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
         ax.set_xticks(ticks, ticks)
         ax.minorticks_off()
-    left.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}$ (zero population error)")
-    right.set(xlabel=r"$1/\alpha_*$", ylabel="local slope", ylim=(0, 5.5))
-    for ax in (left, right):
-        ax.xaxis.set_minor_formatter("")
+        ax.set_xlabel(r"$1/\alpha_*$")
+    left.set_ylabel(r"$N_{50}$ (zero population error)")
+    right.set(ylabel="local slope", ylim=(0, 5.5))
     figure.legend(*left.get_legend_handles_labels(), loc="outside right upper")
     right.legend()
     return figure
@@ -185,13 +184,11 @@ def measure_with(run: Run) -> xr.Dataset:
     return data.assign_attrs(scale=run.scale)
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #95af1902
-def tail_slope(data: xr.Dataset):
+def tail_slope(data: xr.Dataset) -> Slope:
     "Slope from the last alpha of the body to the fresh tail, all seeds."
-    body = data.isel(alpha=[-1]).stack(where=("alpha", "seed")).transpose("where", "draw", ...)
-    tail = data[["tail_n50", "tail_draws"]].stack(where=("tail_alpha", "tail_seed")).transpose("where", "draw", ...)
-    alpha = np.concatenate([body["alpha"].values, tail["tail_alpha"].values])
-    draws = np.concatenate([body["draws"].values, tail["tail_draws"].values])
-    return fit_slope(alpha, draws, np.concatenate([body["n50"].values, tail["tail_n50"].values]))
+    tail = {name: f"tail_{name}" for name in ("n50", "draws", "alpha", "seed")}
+    fresh = data[["tail_n50", "tail_draws"]].rename({there: name for name, there in tail.items()})
+    return slope_of(xr.concat([data[["n50", "draws"]].isel(alpha=[-1]), fresh], "alpha", join="outer"))
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #02265814
 def local_quantity(name: str, data: xr.Dataset) -> Quantity:
