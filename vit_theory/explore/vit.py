@@ -42,7 +42,7 @@ def load_model(
 # %% ../../nbs/explore/05_vit.ipynb #189d15f2
 def fitting_images(
     model: Any,  # ours, or of the transformers library
-    data: Images,  # any labelled images
+    data: Images,  # any labeled images
 ) -> Tensor:  # [n, c, h, w], as the model takes them
     "The images in the size, channels and range of a model."
     x = data.images.float() / 255
@@ -209,7 +209,7 @@ def draw_vit(
     query: int = 5,  # the patch that asks
     measure: str = "entropy",  # "entropy", "distance", "mass" or "neighbors"
     keep: float = 1.0,  # share of the patches that stay
-    data: Images | None = None,  # labelled images; None: digits
+    data: Images | None = None,  # labeled images; None: digits
 ):
     "An image, where one patch of it looks, a measurement by layer and head, answers against patches kept -> Figure."
     picture = VitPicture()
@@ -231,7 +231,7 @@ def vit_controls() -> dict[str, Any]:
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(
     model: Any = None,  # None: ours; a model; or a folder that `save_pretrained` of the transformers library wrote
-    data: Images | None = None,  # labelled images; None: digits
+    data: Images | None = None,  # labeled images; None: digits
     **start: Any,  # image, layer, head, query, measure, keep to begin with
 ):
     "A widget to look into a vision transformer, head by head; ValueError for a folder or a start that is not possible."
