@@ -51,15 +51,13 @@ app: .venv/dev
 	voila nbs/explore --Voila.ip=127.0.0.1
 
 # One after the other, as they would disturb each other; each on one thread, its programs in turn.
-bench: OUT := $(if $(QUICK),build/bench,results)
 bench: export BENCH_QUICK := $(QUICK)
 bench: .venv/dev
-	mkdir -p $(OUT)
-	python benchmarks/selection_training.py --out $(OUT) $(if $(QUICK),--repeats 1)
+	python benchmarks/selection_training.py $(if $(QUICK),--repeats 1)
 	python benchmarks/selection_collapse.py
 	python benchmarks/association_training.py
 	python benchmarks/association_dynamics.py
-	python benchmarks/convolution_paths.py --out $(OUT)/convolution_paths.csv $(if $(QUICK),--rounds 1)
+	python benchmarks/convolution_paths.py $(if $(QUICK),--rounds 1)
 	python benchmarks/images_training.py $(if $(QUICK),,$(if $(shell command -v c++),--compiled))
 
 docs: .venv/dev

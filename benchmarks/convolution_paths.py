@@ -1,27 +1,22 @@
 """Time the ways to compute one convolution as attention on patches, beside PyTorch's own, in turn in one run on one thread.
 
-    python benchmarks/convolution_paths.py [--rounds 15] [--out results/convolution_paths.csv]
+    python benchmarks/convolution_paths.py [--rounds 15]
 
 Setting: 224 x 224 pixels, 3 channels to 3, kernel 3 x 3, patches of 16 x 16, batch 1, single precision. Every round runs every
 path once; a path's time is the least processor time over the rounds (other programs can only add to it), and its ratio is that
-of the least times. Writes the table as CSV and where it came from as JSON beside it.
+of the least times. Writes results/convolution_paths.csv and .json.
 """
 
-import argparse
-import csv
-import json
-import platform
 import time
-from datetime import UTC, datetime
-from pathlib import Path
 
+import click
 import torch
+from side_by_side import report, save
 from torch.nn import functional as F
 
 from vit_theory.attention import patchify, relative_bias
 from vit_theory.convolution import GatherAttention, attention_to_conv, conv_to_attention, fold, random_conv
 from vit_theory.convolution.inverse import head_products, positional_weights
-from vit_theory.files import commit, processor
 
 SIZE, PATCH, CHANNELS, KERNEL, SEED = 224, 16, 3, 3, 0
 
@@ -56,7 +51,6 @@ def paths(layer, conv, image):
 
 def measure(rounds):
     """Least processor time of each path in seconds, and its largest difference to conv2d."""
-    torch.set_num_threads(1)
     conv = random_conv(CHANNELS, CHANNELS, KERNEL, seed=SEED, padding=KERNEL // 2, dtype=torch.float32)
     layer = conv_to_attention(conv, SIZE, PATCH).requires_grad_(False)
     image = torch.rand(1, CHANNELS, SIZE, SIZE, generator=torch.Generator().manual_seed(SEED))
@@ -74,18 +68,12 @@ def measure(rounds):
     return seconds, errors
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="how often every path runs (default: 15)")
-    parser.add_argument("--out", type=Path, default=Path("results/convolution_paths.csv"), help="table to write")
-    options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error(f"--rounds {options.rounds}: at least 1 is needed")
-    if not options.out.parent.is_dir():
-        parser.error(f"--out {options.out}: there is no folder {options.out.parent}")
-    seconds, errors = measure(options.rounds)
+@click.command(help=__doc__)
+@click.option("--rounds", default=15, show_default=True, type=click.IntRange(1), help="how often every path runs")
+def main(rounds):
+    seconds, errors = measure(rounds)
     plain = seconds["plain attention"]
-    rows = [
+    table = [
         {
             "path": name,
             "milliseconds": f"{1e3 * t:.3f}",
@@ -94,25 +82,9 @@ def main():
         }
         for name, t in seconds.items()
     ]
-    with options.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    origin = {
-        "command": f"python benchmarks/convolution_paths.py --rounds {options.rounds}",
-        "setting": f"{SIZE} x {SIZE}, {CHANNELS} channels, K={KERNEL}, P={PATCH}, batch 1, float32, least processor time",
-        "seed": SEED,
-        "threads": torch.get_num_threads(),
-        "processor": processor(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "commit": commit(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
-    options.out.with_suffix(".json").write_text(json.dumps(origin, indent=1) + "\n")
-    for row in rows:
-        print("{:42s} {:>10s} ms {:>8s} x   {}".format(*row.values()))
-    print(f"\n{origin['setting']}\n{origin['processor']}, one thread, Python {origin['python']}, torch {origin['torch']}")
+    report(table)
+    setting = f"{SIZE} x {SIZE}, {CHANNELS} channels, K={KERNEL}, P={PATCH}, batch 1, float32, least processor time"
+    save("convolution_paths", table, setting=setting, seed=SEED, threads=1)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/images_training.py [--rounds 3]
 
-The same data (uint8 images, all in memory), shape, batch, optimiser (AdamW, gradient clipping at 1) and steps for
+The same data (uint8 images, all in memory), shape, batch, optimizer (AdamW, gradient clipping at 1) and steps for
   ours           `vit_theory.images.train`, from the call to the trained model: checks, order, progress, history included
   transformers   ViTForImageClassification of the same shape, in a loop as its documentation writes it
   plain loop     nn.TransformerEncoder of the same shape fed by a DataLoader

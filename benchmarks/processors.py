@@ -14,9 +14,6 @@ over sqrt(2) times the second. 0: not a digit changed. 1: another processor is l
 processors_by_epoch.csv, says how far the attention masses of A-images-mass are from the native ones after each epoch.
 """
 
-import csv
-import io
-import json
 import os
 import subprocess
 import sys
@@ -25,11 +22,10 @@ from pathlib import Path
 import click
 import numpy as np
 import xarray as xr
+from side_by_side import report, save
 
-from vit_theory.files import provenance, write_file
 from vit_theory.ledger import finished_rows
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 MACHINES = {
     "native": {},
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -80,15 +76,6 @@ def table(ledgers):
     return rows, [{"epoch": epoch, **{name: values[epoch] for name, values in apart.items()}} for epoch in range(epochs)]
 
 
-def write_csv(name, rows):
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_file(RESULTS / name, text.getvalue())
-    click.echo(text.getvalue())
-
-
 @click.command(help=__doc__)
 @click.argument("claims", nargs=-1)
 @click.option("--ledgers", default="processors", show_default=True, type=click.Path(path_type=Path), help="Their folder.")
@@ -98,11 +85,10 @@ def main(claims, ledgers, only):
         command = [sys.executable, "-c", RUN, "reproduce", *(claims or CLAIMS), "--out", str(ledgers / name), "--resume"]
         subprocess.run(command, env={**os.environ, **settings, "OMP_NUM_THREADS": "1"}, check=True)
     rows, apart = table(ledgers)
-    write_csv("processors.csv", rows)
-    if apart:
-        write_csv("processors_by_epoch.csv", apart)
-    about = {"command": "python benchmarks/processors.py", **provenance()}
-    write_file(RESULTS / "processors.json", json.dumps(about, indent=1) + "\n")
+    for name, found in (("processors", rows), ("processors_by_epoch", apart)):
+        if found:
+            report(found)
+            save(name, found, command="python benchmarks/processors.py")
 
 
 if __name__ == "__main__":

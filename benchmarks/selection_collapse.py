@@ -8,17 +8,14 @@ attention has two rows: against that, and against the general path, where no que
 which gives the same numbers).
 """
 
-import csv
-import json
 import resource
 import time
 
 import click
 import torch
-from side_by_side import RESULTS
+from side_by_side import report, save
 
 from vit_theory.claims import Run
-from vit_theory.files import provenance
 from vit_theory.selection.collapse import ARMS, BASE, collapse, draw_weights, fit_collapsed, sample_kinds
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.model import initial_model
@@ -65,28 +62,18 @@ def measure(name, merged_queries=True):
 
 @click.command(help=__doc__)
 def main():
-    torch.set_num_threads(1)
     run = Run(seeds=(0,), progress=False)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     cells = heat_map(run).successes.size
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     click.echo(f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, {before:.0f} MiB before it")
     table = [measure(name) for name in ("trained", "frozen", "uniform")] + [measure("uniform", merged_queries=False)]
-    click.echo("trial-steps a second of processor time")
-    click.echo(f"{'attention':10} {'on tokens':15} {'tokens':>10} {'collapsed':>10} {'ratio':>7}")
-    for row in table:
-        rates_and_ratio = f"{row['tokens_per_s']:10.1f} {row['collapsed_per_s']:10.0f} {row['ratio']:7.0f}"
-        click.echo(f"{row['attention']:10} {row['on_tokens']:15} {rates_and_ratio}")
-    with (RESULTS / "selection_collapse.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(table[0]))
-        writer.writeheader()
-        writer.writerows({name: f"{v:.4g}" if isinstance(v, float) else v for name, v in row.items()} for row in table)
-    about = {
-        "command": "python benchmarks/selection_collapse.py", "tokens": TOKENS, "samples": SAMPLES, "seeds": [0], "threads": 1,
-        "unit": "trial-steps a second of processor time, full batch, m = 64", "phase_diagram_cells": cells,
-        "peak_memory_MiB": round(peak), "memory_before_MiB": round(before), "provenance": provenance(),
-    }
-    (RESULTS / "selection_collapse.json").write_text(json.dumps(about, indent=1) + "\n")
+    report(table)
+    save(
+        "selection_collapse", table, tokens=TOKENS, samples=SAMPLES, seeds=[0], threads=1,
+        unit="trial-steps a second of processor time, full batch, m = 64", phase_diagram_cells=cells,
+        peak_memory_MiB=round(peak), memory_before_MiB=round(before),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

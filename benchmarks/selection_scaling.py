@@ -6,22 +6,19 @@ One thread, about a quarter of an hour. Writes results/selection_scaling.csv (ev
 results/selection_scaling.json: slopes, command, seeds, hardware, versions. With --store an interrupted run goes on.
 """
 
-import csv
 import json
 import time
 from pathlib import Path
 
 import click
 import numpy as np
-import torch
+from side_by_side import save
 
 from vit_theory.claims import Run
-from vit_theory.files import provenance
 from vit_theory.selection.collapse import ARMS
 from vit_theory.selection.sample_complexity import POINTS, TRIALS, sample_complexity, slope_of
 from vit_theory.selection.threshold import fit_slope, local_slopes
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 WINDOWS = {"trained": (8.0, 2.0, 1.0), "uniform": (16.0, 4.0), "frozen": (16.0,)}  # largest alpha of a fit, units of 1/80
 COLUMNS = ("n50", "low", "high", "steepness", "steps", "mass", "stopped")
 
@@ -65,7 +62,6 @@ def summary(arm, data):
 @click.command(help=__doc__)
 @click.option("--store", type=click.Path(path_type=Path), help="folder that keeps finished cells")
 def main(store):
-    torch.set_num_threads(1)
     run = Run(scale="full", store=store)
     table, slopes, start = [], {}, time.process_time()
     for arm in ARMS:
@@ -73,16 +69,10 @@ def main(store):
         table += rows(arm, data)
         slopes[arm] = summary(arm, data)
         click.echo(f"{arm}: {json.dumps(slopes[arm], indent=1)}")
-    about = {
-        "command": "python benchmarks/selection_scaling.py", "seeds": list(run.seeds), "trials_per_point": TRIALS["trained"][1],
-        "points_per_fit": POINTS, "cpu_seconds_of_the_last_call": round(time.process_time() - start), "slopes": slopes,
-        "provenance": provenance(),
-    }
-    with (RESULTS / "selection_scaling.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(table[0]))
-        writer.writeheader()
-        writer.writerows({name: f"{v:.4g}" if isinstance(v, float) else v for name, v in row.items()} for row in table)
-    (RESULTS / "selection_scaling.json").write_text(json.dumps(about, indent=1) + "\n")
+    save(
+        "selection_scaling", table, seeds=list(run.seeds), trials_per_point=TRIALS["trained"][1], points_per_fit=POINTS,
+        cpu_seconds_of_the_last_call=round(time.process_time() - start), slopes=slopes,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Training many shallow transformers: ours beside what one would otherwise write.
 
-    python benchmarks/selection_training.py [--repeats 9] [--out results]
+    python benchmarks/selection_training.py [--repeats 9]
     python benchmarks/selection_training.py --profile      only which operations our step spends its time in
 
 The same trainings (tokens L, neurons m, batch B; token dimension 10) by four programs, in turn, in one run, warm, on one
@@ -9,24 +9,23 @@ JAX is optional: `pip install jax` adds its row; without it the row says that it
 the programs take turns, and the table has the ratio of the best and of the median times.
 """
 
-import csv
+import importlib.metadata
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
-from pathlib import Path
+from functools import partial
 from statistics import median
 
-os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+import click
+import torch
+from side_by_side import report, save, seconds_of
+
+from vit_theory.selection import ShallowViT, TokenData, fit, initial_model
+
 os.environ["JAX_PLATFORMS"] = "cpu"
-
-import click  # noqa: E402
-import torch  # noqa: E402
-
-from vit_theory.selection import ShallowViT, TokenData, fit, initial_model  # noqa: E402
+seconds = partial(seconds_of, clock=time.process_time)
 
 SIZES = ((20, 50, 20), (40, 100, 32), (100, 200, 32))  # L, m, B
 TRIALS = {20: 16, 40: 6, 100: 3}  # models at once, by L
@@ -134,13 +133,6 @@ def with_jax(x, y, model, B, steps):
 PROGRAMS = {"ours": ours, "loop": loop, "torch vmap(grad)": vmap, "jax jit(vmap(grad))": with_jax}
 
 
-def seconds(run):
-    """CPU seconds of one call."""
-    start = time.process_time()
-    run()
-    return time.process_time() - start
-
-
 def flops(L, m, B):
     """Multiplications and additions of the matrix products of our step."""
     return 2 * B * L * (2 * DIM**2 + 4 * L * DIM + 3 * m * DIM)
@@ -216,17 +208,8 @@ def profile():
                 rest -= share
                 name, calls = event.key.removeprefix("aten::"), round(event.count / STEPS[L], 1)
                 rows.append({"L": L, "m": m, "B": B, "operation": name, "calls_a_step": calls, "share": round(share, 3)})
-        rows.append({"L": L, "m": m, "B": B, "operation": "all others", "share": round(rest, 3)})
+        rows.append({"L": L, "m": m, "B": B, "operation": "all others", "calls_a_step": "", "share": round(rest, 3)})
     return rows
-
-
-def write(path, fields, rows):
-    """A table as CSV."""
-    path.parent.mkdir(exist_ok=True)
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def against_trials():
@@ -271,46 +254,35 @@ def memory():
     return rows
 
 
-def versions():
-    found = {"python": platform.python_version(), "torch": torch.__version__}
+def jax_version():
     try:
-        import jax
-
-        found["jax"] = jax.__version__
-    except ImportError:
-        found["jax"] = "missing"
-    return found
+        return importlib.metadata.version("jax")
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"
 
 
 @click.command()
 @click.option("--repeats", default=9, show_default=True, help="Timings of each program, in turn.")
-@click.option("--out", default="results", show_default=True, type=click.Path(path_type=Path), help="Folder of the table.")
 @click.option("--profile", "profiled", is_flag=True, help="Only write selection_profile.csv.")
 @click.option("--memory", "cells", default=0, hidden=True, help="Run one phase diagram and print its peak memory.")
-def main(repeats, out, profiled, cells):
+def main(repeats, profiled, cells):
     """Compare training throughput and write selection_training.csv and .json."""
-    torch.set_num_threads(1)
     if cells:
         return phase_diagram(cells)
     shares = profile()
-    write(out / "selection_profile.csv", list(shares[0]), shares)
+    report(shares)
+    save("selection_profile", shares, seed=SEED, threads=1)
     if profiled:
         return None
     peak, rows = compare(repeats)
     rows += against_trials() + memory()
     fields = ["L", "m", "B", "program", "models", "steps_per_second"]
     fields += ["ours_is_faster_by", "by_median", "share_of_gemm_peak", "spread", "note"]
-    write(out / "selection_training.csv", fields, rows)
-    about = {
-        "command": f"python benchmarks/selection_training.py --repeats {repeats}",
-        "seed": SEED, "threads": 1, "clock": "CPU time",
-        "gemm_gflops": round(peak, 1), "hardware": platform.processor() or platform.machine(), "cores": os.cpu_count(),
-        "load_average": [round(v, 1) for v in os.getloadavg()], "versions": versions(),
-    }  # fmt: skip
-    (out / "selection_training.json").write_text(json.dumps(about, indent=2) + "\n")
-    for row in rows:
-        click.echo("  ".join(f"{name}={row[name]}" for name in fields if name in row))
-    click.echo(json.dumps(about))
+    table = [{name: row.get(name, "") for name in fields} for row in rows]
+    report(table)
+    load = [round(v, 1) for v in os.getloadavg()]
+    about = {"clock": "CPU time", "gemm_gflops": round(peak, 1), "load_average": load, "jax": jax_version()}
+    save("selection_training", table, seed=SEED, threads=1, **about)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,11 @@
 """The explorers in a real browser: voila and JupyterLab on this machine, a slider moved, another picture, no error."""
 
 import socket
-import subprocess
-import sys
-from contextlib import contextmanager
 
 import nbformat
 import pytest
 from browser import chromium, needs_chromium
-from test_jupyterlab import TOKEN, ask, jupyterlab, kernel_is_ready, until
+from test_jupyterlab import TOKEN, ask, jupyterlab, kernel_is_ready, looked_at, server, until
 
 CODE = "from vit_theory.explore import convolution_explorer\n\nconvolution_explorer()"
 
@@ -21,25 +18,9 @@ def notebook(folder):
     nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=kernel), folder / "explorer.ipynb")
 
 
-@contextmanager
 def voila(folder, log):
-    """The address of voila on a notebook, on a free port; the process ends with the block."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = ["--no-browser", "--Voila.ip=127.0.0.1", f"--port={port}", "--Voila.port_retries=0"]
-    with log.open("w") as output:
-        command = [sys.executable, "-m", "voila", str(folder / "explorer.ipynb"), *options]
-        server = subprocess.Popen(command, stdout=output, stderr=output)
-        try:
-            yield f"http://127.0.0.1:{port}/"
-        finally:
-            server.terminate()
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+    """The address of voila on a notebook."""
+    return server("voila", "--port", "--Voila.ip=127.0.0.1", "--Voila.port_retries=0", str(folder / "explorer.ipynb"), log=log)
 
 
 def answers(address):
@@ -70,15 +51,11 @@ def test_voila(tmp_path):
     log = tmp_path / "server.log"
     with voila(tmp_path / "app", log) as address, chromium() as browser:
         page = browser.new_page()
-        try:
+        with looked_at(page, log):
             until(lambda: answers(address), "voila", seconds=120)
             page.goto(address, timeout=120_000, wait_until="commit")
             move_a_slider(page)
             assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
-        except BaseException:
-            page.screenshot(path=tmp_path / "page.png")
-            print(f"{tmp_path / 'page.png'}\n{log.read_text()}")
-            raise
 
 
 @pytest.mark.slow
@@ -88,7 +65,7 @@ def test_jupyterlab(tmp_path):
     log = tmp_path / "server.log"
     with jupyterlab(tmp_path / "lab", log) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        try:
+        with looked_at(page, log):
             until(lambda: ask(address, "/api/status"), "the server", seconds=120)
             page.goto(f"{address}/lab/tree/explorer.ipynb?token={TOKEN}")
             question = page.locator(".jp-Dialog", has_text="Select Kernel")
@@ -98,7 +75,3 @@ def test_jupyterlab(tmp_path):
             page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
             move_a_slider(page)
             assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
-        except BaseException:
-            page.screenshot(path=tmp_path / "page.png")
-            print(f"{tmp_path / 'page.png'}\n{log.read_text()}")
-            raise

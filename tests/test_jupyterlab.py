@@ -19,11 +19,38 @@ TOKEN = "test"
 
 
 @contextmanager
-def jupyterlab(folder, log):
-    """The address of a JupyterLab of its own on `folder`: fresh settings, no news, no extensions, every cell in the page."""
+def server(module, port_option, *options, log, **environment):
+    """The address of a server of a Python module on a free port; its process, and its kernels, end with the block."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    command = [sys.executable, "-m", module, "--no-browser", f"{port_option}={port}", *options]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, env=os.environ | environment, stdout=output, stderr=output)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def looked_at(page, log):
+    """What fails in the block leaves a picture of the page, and says where; the server's words follow."""
+    try:
+        yield
+    except BaseException:
+        page.screenshot(path=log.with_name("page.png"))
+        print(f"{log.with_name('page.png')}\n{log.read_text()}")
+        raise
+
+
+def jupyterlab(folder, log):
+    """The address of a JupyterLab of its own on `folder`: fresh settings, no news, no extensions, every cell in the page."""
     home = folder.parent / "home"
     settings = home / "settings" / "@jupyterlab"
     for plugin, values in {
@@ -33,7 +60,7 @@ def jupyterlab(folder, log):
         path = settings / f"{plugin}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values), encoding="utf-8")
-    environment = dict(os.environ) | {
+    environment = {
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
@@ -42,10 +69,8 @@ def jupyterlab(folder, log):
         "IPYTHONDIR": str(home / "ipython"),
     }
     options = [
-        "--no-browser",
         "--allow-root",
         "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={folder}",
         f"--IdentityProvider.token={TOKEN}",
@@ -53,17 +78,7 @@ def jupyterlab(folder, log):
         "--LabApp.extension_manager=readonly",
         "--LabApp.news_url=None",
     ]
-    with log.open("w") as output:
-        server = subprocess.Popen([sys.executable, "-m", "jupyterlab", *options], env=environment, stdout=output, stderr=output)
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()  # stops its kernels too
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+    return server("jupyterlab", "--ServerApp.port", *options, log=log, **environment)
 
 
 def until(condition, what, seconds=60):
@@ -119,7 +134,7 @@ def test_run_all(tmp_path):
     shutil.copy(NOTEBOOK, folder)  # JupyterLab saves by itself
     with jupyterlab(folder, log) as address, chromium() as browser:
         page = browser.new_page()
-        try:
+        with looked_at(page, log):
             until(lambda: ask(address, "/api/status"), "the server")
             page.goto(f"{address}/lab/tree/{NOTEBOOK.name}?token={TOKEN}")
             # It may ask which kernel to take, when it is slow to start one.
@@ -133,10 +148,6 @@ def test_run_all(tmp_path):
             page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
             seen = page.wait_for_function(STATE, timeout=60_000).json_value()
             dialogs = page.locator(".jp-Dialog").all_inner_texts()
-        except BaseException:
-            page.screenshot(path=tmp_path / "page.png")
-            print(f"{tmp_path / 'page.png'}\n{log.read_text()}")
-            raise
     assert not dialogs, dialogs
     assert not seen["failed"] and not seen["stderr"], seen
     assert seen["figures"] >= 1 and seen["cells"] >= 5, seen

@@ -15,17 +15,9 @@ import zipfile
 import joblib
 import numpy as np
 import pytest
+from test_sweeps import Calls, quiet
 
-from vit_theory.sweeps import status, sweep
-
-quiet = functools.partial(sweep, progress=False)
-
-
-class Calls(list):
-    """What was called: it has no influence on results, so it is no part of a function."""
-
-    __identity__ = "calls"
-
+from vit_theory.sweeps import status
 
 DRIVERS = """
 import os, random, signal, sys, time

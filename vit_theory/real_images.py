@@ -24,7 +24,7 @@ from .figures import subplots
 # %% ../nbs/09_real_images.ipynb #dade0034
 @dataclass(frozen=True)
 class Images:
-    "Labelled images of one split."
+    "Labeled images of one split."
 
     images: UInt8[Tensor, "n c h w"]  # 0 to 255, channel first
     labels: Int[Tensor, "n"]  # int64, index into `classes`
@@ -166,7 +166,7 @@ def _decode(
     cell: dict,  # {"bytes": ..., "path": ...} as the `datasets` library stores an image
     size: int | None,  # side to resize to, pixels
 ) -> np.ndarray:
-    "One image -> uint8 [h, w] when it is grey, else [h, w, 3]; OSError or ValueError when it is corrupt."
+    "One image -> uint8 [h, w] when it is gray, else [h, w, 3]; OSError or ValueError when it is corrupt."
     from PIL import Image, ImageOps
 
     with Image.open(BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]) as stored:
@@ -183,7 +183,7 @@ def _stack(
     rows: np.ndarray,  # their row numbers, for the message
     size: int | None,
 ) -> UInt8[Tensor, "n c h w"]:
-    "All images as one tensor, grey only when all of them are; ValueError that names the corrupt ones, or the several sizes."
+    "All images as one tensor, gray only when all of them are; ValueError that names the corrupt ones, or the several sizes."
     from PIL.Image import DecompressionBombError
 
     arrays, bad = [], []
@@ -213,7 +213,7 @@ def load_images(
     size: int | None = None,  # resize the shorter side and crop to a square of this side, pixels; None: as they are
     label: str | None = None,  # column of the labels; None: "label", "labels" or "fine_label"
 ) -> Images:
-    """Labelled images of one split as one uint8 tensor, in the order of the source.
+    """Labeled images of one split as one uint8 tensor, in the order of the source.
 
     ValueError for an unknown source, split or column, for corrupt images (numbered and counted), and for more images per class
     than there are; ImportError when the `images` extra is not installed."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..association import (Partition, PatchAttention, SpatialData, association, error_rate, fit, idealized, linear_error,
                                     realistic, reduced_descent, sort_by_set)  # fmt: skip
-from .panel import Panel, Record, Scrubber, bare, canvas, control, preset, titled, widgets_library
+from .panel import Panel, Record, Scrubber, bare, canvas, control, place, preset, titled, widgets_library
 from ..figures import COLORS, style
 
 # %% ../../nbs/explore/03_association.ipynb #322e3e2c
@@ -110,7 +110,7 @@ class AssociationPicture:
         self.figure, axes = canvas(2, 3, width=2.9, height=2.7, left=0.03, right=0.98, wspace=0.25, hspace=0.35)
         (grid, ordered, plain), (numbers, errors, transfer) = self.axes = axes
         with style():
-            self.grid = bare(grid, "the sets").imshow(np.zeros((2, 2)), cmap="tab20", vmin=0, vmax=19)
+            self.grid = bare(grid, "the sets").imshow(np.zeros((2, 2)), cmap="tab20")
             self.ordered = bare(ordered, "logits, sorted by set").imshow(np.zeros((2, 2)), interpolation="nearest")
             self.plain = bare(plain, "logits, as the model has them").imshow(np.zeros((2, 2)), interpolation="nearest")
             self.lines = {}
@@ -162,11 +162,8 @@ class AssociationPicture:
         off = A[~torch.eye(len(A), dtype=torch.bool)]
         low, high = float(off.min()), float(off.max())
         for image, values in ((self.ordered, sort_by_set(A, partition)), (self.plain, A)):
-            image.set_data(values.numpy())
-            image.set_clim(low, high if high > low else low + 1)
-            image.set_extent((-0.5, len(A) - 0.5, len(A) - 0.5, -0.5))
-        self.grid.set_data(partition.label.reshape(side, side).numpy())
-        self.grid.set_extent((-0.5, side - 0.5, side - 0.5, -0.5))
+            place(image, values.numpy(), low, high)
+        place(self.grid, partition.label.reshape(side, side).numpy(), 0, 19)
 
 # %% ../../nbs/explore/03_association.ipynb #01e82055
 def association_words(frames: list[dict[str, Any]], frame: int, points: Sequence[tuple[int, float, float]]) -> str:

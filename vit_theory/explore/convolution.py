@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..convolution import conv_to_attention, known_conv, minimum_heads
-from .panel import Panel, bare, canvas, control, preset, titled
+from .panel import Panel, bare, canvas, control, place, preset, titled
 from ..figures import COLORS, style
 from ..images import load_images
 
@@ -114,13 +114,6 @@ def mosaic(maps: np.ndarray) -> tuple[np.ndarray, int]:
     tiles[:heads, :side, :side] = maps
     wide = tiles.reshape(rows, columns, side + 1, side + 1).transpose(0, 2, 1, 3).reshape(rows * (side + 1), columns * (side + 1))
     return wide[:-1, :-1], columns
-
-
-def place(artist, values: np.ndarray, low: float, high: float) -> None:
-    "Put other numbers, of whatever size, into an image that is drawn."
-    artist.set_data(values)
-    artist.set_clim(low, high if high > low else low + 1)
-    artist.set_extent((-0.5, values.shape[1] - 0.5, values.shape[0] - 0.5, -0.5))
 
 # %% ../../nbs/explore/04_convolution.ipynb #a1b54f5d
 class ConvolutionPicture:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
+import numpy as np
+
 from ..figures import style, subplots
 
 # %% ../../nbs/explore/01_panel.ipynb #36741b9e
@@ -53,6 +55,13 @@ def titled(
         axis.xaxis.set_label_coords(0.5, -0.14)
         axis.yaxis.set_label_coords(-0.13, 0.5)
     return axis
+
+# %% ../../nbs/explore/01_panel.ipynb #c28717e4
+def place(artist, values: np.ndarray, low: float, high: float) -> None:
+    "Put other numbers, of whatever size, into an image that is drawn."
+    artist.set_data(values)
+    artist.set_clim(low, high if high > low else low + 1)
+    artist.set_extent((-0.5, values.shape[1] - 0.5, values.shape[0] - 0.5, -0.5))
 
 # %% ../../nbs/explore/01_panel.ipynb #11d8dbce
 def to_png(

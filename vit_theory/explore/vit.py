@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .panel import Panel, bare, canvas, control, preset, titled, widgets_library
+from .panel import Panel, bare, canvas, control, place, preset, titled, widgets_library
 from ..figures import COLORS, style
 from ..images import Images, ViT, choose_tokens, from_transformers, load_images, probe, train
 
@@ -42,7 +42,7 @@ def load_model(
 # %% ../../nbs/explore/05_vit.ipynb #189d15f2
 def fitting_images(
     model: Any,  # ours, or of the transformers library
-    data: Images,  # any labelled images
+    data: Images,  # any labeled images
 ) -> Tensor:  # [n, c, h, w], as the model takes them
     "The images in the size, channels and range of a model."
     x = data.images.float() / 255
@@ -145,12 +145,8 @@ class VitPicture:
         for dot in self.dots:
             dot.set_data([query % columns], [query // columns])
         looked = seen["attention"][layer, head, query].reshape(rows, columns)
-        self.look.set_data(looked)
-        self.look.set_clim(0, float(looked.max()))
-        self.look.set_extent((-0.5, columns - 0.5, rows - 0.5, -0.5))
-        self.heads.set_data(values)
-        self.heads.set_clim(0, max(float(np.nanmax(values)), 1e-9))
-        self.heads.set_extent((-0.5, values.shape[1] - 0.5, values.shape[0] - 0.5, -0.5))
+        place(self.look, looked, 0, float(looked.max()))
+        place(self.heads, values, 0, float(np.nanmax(values)))
         self.heads.axes.set(xticks=range(values.shape[1]), yticks=range(values.shape[0]))
         self.heads.axes.title.set_text(MEASURES[measure])
         self.frame.set_data(head + np.array([-1, 1, 1, -1, -1]) / 2, layer + np.array([-1, -1, 1, 1, -1]) / 2)
@@ -158,12 +154,22 @@ class VitPicture:
         self.kept.set_xdata([keep] * 2)
 
 # %% ../../nbs/explore/05_vit.ipynb #f218e477
+class Named:
+    "A model in memory, written as the word model in the code of the panel."
+
+    def __init__(self, model):
+        self.model = model
+
+    def __repr__(self):
+        return "model"
+
+
 class Subject:
     "A model with images that fit it, and what has been found out about them."
 
-    source: Any = None  # how the code of the panel names the model
-
     def __init__(self, model: Any, data: Images | None):
+        # how the code of the panel names the model
+        self.source = Named(model) if isinstance(model, nn.Module) else str(model) if isinstance(model, Path) else model
         self.model, data = load_model(model), load_images("digits", split="test", per_class=8) if data is None else data
         self.images = fitting_images(self.model, data)
         classes = self.model.config["classes"] if isinstance(self.model, ViT) else self.model.config.num_labels
@@ -203,7 +209,7 @@ def draw_vit(
     query: int = 5,  # the patch that asks
     measure: str = "entropy",  # "entropy", "distance", "mass" or "neighbors"
     keep: float = 1.0,  # share of the patches that stay
-    data: Images | None = None,  # labelled images; None: digits
+    data: Images | None = None,  # labeled images; None: digits
 ):
     "An image, where one patch of it looks, a measurement by layer and head, answers against patches kept -> Figure."
     picture = VitPicture()
@@ -225,7 +231,7 @@ def vit_controls() -> dict[str, Any]:
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(
     model: Any = None,  # None: ours; a model; or a folder that `save_pretrained` of the transformers library wrote
-    data: Images | None = None,  # labelled images; None: digits
+    data: Images | None = None,  # labeled images; None: digits
     **start: Any,  # image, layer, head, query, measure, keep to begin with
 ):
     "A widget to look into a vision transformer, head by head; ValueError for a folder or a start that is not possible."
@@ -259,7 +265,7 @@ def vit_explorer(
     def read(_):
         nonlocal subject
         try:
-            subject = prepared(Subject(folder.value or None, data), folder.value or None)
+            subject = Subject(folder.value or None, data)
             panel.held = True
             adapt()
             panel.held = False
@@ -267,25 +273,8 @@ def vit_explorer(
         except (ValueError, ImportError) as error:
             panel.say(str(error), wrong=True)
 
-    subject = prepared(subject, str(model) if isinstance(model, str | Path) else model)
     adapt()
     preset(controls, start)
     load.on_click(read)
     panel = Panel(draw_vit, show, controls, arguments, {"Train ours": learn}, more=[library.VBox([folder, load])])
     return panel.widget
-
-# %% ../../nbs/explore/05_vit.ipynb #4593ed22
-class Named:
-    "A model in memory, written as the word model in the code of the panel."
-
-    def __init__(self, model):
-        self.model = model
-
-    def __repr__(self):
-        return "model"
-
-
-def prepared(subject: Subject, source: Any) -> Subject:
-    "The subject, with the name of its model in the code of the panel."
-    subject.source = Named(source) if isinstance(source, nn.Module) else source
-    return subject
