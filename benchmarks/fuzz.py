@@ -473,6 +473,7 @@ RIGHT = {
     (r".*", r"feature", r"integers|complex"): "taken over into the default type, as lists are; the imaginary parts are 0",
     (r"association\.set_attention", r"label", r"floats|negative|1e12|complex"): "labels are compared and nothing else",
     (r"association\.PatchAttention", r"power", r"1e12"): "odd, however large",
+    (r"association\.error_rate", r"score|y", r"first - 1|last - 1"): "fewer images, of both",
     (r"association\.error_rate", r"score", r"NaN"): "documented: NaN where a score is",
     (r"selection\.(keep|evaluate|attention_mass).*", r"data", r"mu: NaN|x: NaN"): "a part that the function does not read",
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",

@@ -154,6 +154,8 @@ def fit(
     "Full-batch gradient descent on the logistic loss -> (model, history); warns with the step if numbers stop being finite."
     _check_training(model, x, y, lr_v, lr_A)
     check_arguments(fit, locals())
+    if validation and len(validation) != 2:
+        raise ValueError(f"validation={repr(validation)[:60]} must be the pair (x, y)")
     if validation:
         _check_samples(model, *validation)
     if patience < 1:
