@@ -58,7 +58,7 @@ def seeded(
     "PyTorch's own CPU generator, set to `seed` inside the block and put back afterwards."
     check_arguments(seeded, locals())
     with _turns.lock, torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(int(seed))
         yield
 
 # %% ../../nbs/images/01_data.ipynb #0f9a33ef
