@@ -488,6 +488,7 @@ RIGHT = {
     (r"sweeps\.sweep", r"n_jobs", r"negative"): "documented: -1 is all cores, as in joblib",
     (r"selection\.keep_honest", r"patterns", r"empty|longer|zero"): "any set of patterns",
     (r"association\.fit", r"validation", r"empty"): "none",
+    (r"convolution\..*", r"kernel|patch", r"list"): "(rows, columns), two sizes",
     (r".*", r"keep", r"empty|None"): "no token is dropped",
     (r"vit", r"tokens", r"None"): "all tokens",
     (r".*", r"bias|scale", r"None"): "documented: no bias; one-hot",
