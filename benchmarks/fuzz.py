@@ -337,10 +337,13 @@ def parts(value):
 
 
 def fits(name, argument, value):
-    """Whether it is the argument's default, or a function where one is asked for: what that raises is its own."""
+    """Whether it is the argument's default, or a function or any model where one is asked for: what that raises is its own."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         parameter = inspect.signature(place_of(name)).parameters[argument]
-        return parameter.default is None if value is None else callable(value) and "Callable" in str(parameter.annotation)
+        if value is None:
+            return parameter.default is None
+        model = isinstance(value, torch.nn.Module) and parameter.annotation is torch.nn.Module
+        return model or (callable(value) and "Callable" in str(parameter.annotation))
     return False
 
 

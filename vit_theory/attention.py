@@ -107,7 +107,8 @@ def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
     parts = [part for part in get_args(kind) if part is not ...] if several else []
     kind = ALIKE.get(origin or kind, origin or kind)
     if isinstance(kind, type) and kind not in (int, float, bool, Any):
-        if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str | bytes)):
+        single = isinstance(value, str | bytes) if kind is Sequence else kind is Iterable and getattr(value, "shape", None) == ()
+        if single or not isinstance(value, kind):
             return f"={repr(value)[:60]} must be a {WORDS.get(kind, kind.__name__)}"
     for key in (value if kind is Mapping else range(len(value))) if parts else ():
         if wrong := fault(name, value[key], parts[-1], {}):
