@@ -337,10 +337,13 @@ def parts(value):
 
 
 def fits(name, argument, value):
-    """Whether it is the argument's default, or a function where one is asked for: what that raises is its own."""
+    """Whether it is the argument's default, or a function or any model where one is asked for: what that raises is its own."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         parameter = inspect.signature(place_of(name)).parameters[argument]
-        return parameter.default is None if value is None else callable(value) and "Callable" in str(parameter.annotation)
+        if value is None:
+            return parameter.default is None
+        model = isinstance(value, torch.nn.Module) and parameter.annotation is torch.nn.Module
+        return model or (callable(value) and "Callable" in str(parameter.annotation))
     return False
 
 
@@ -473,6 +476,7 @@ RIGHT = {
     (r".*", r"feature", r"integers|complex"): "taken over into the default type, as lists are; the imaginary parts are 0",
     (r"association\.set_attention", r"label", r"floats|negative|1e12|complex"): "labels are compared and nothing else",
     (r"association\.PatchAttention", r"power", r"1e12"): "odd, however large",
+    (r"association\.error_rate", r"score|y", r"first - 1|last - 1"): "fewer images, of both",
     (r"association\.error_rate", r"score", r"NaN"): "documented: NaN where a score is",
     (r"selection\.(keep|evaluate|attention_mass).*", r"data", r"mu: NaN|x: NaN"): "a part that the function does not read",
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
@@ -487,6 +491,7 @@ RIGHT = {
     (r"sweeps\.sweep", r"n_jobs", r"negative"): "documented: -1 is all cores, as in joblib",
     (r"selection\.keep_honest", r"patterns", r"empty|longer|zero"): "any set of patterns",
     (r"association\.fit", r"validation", r"empty"): "none",
+    (r"convolution\..*", r"kernel|patch", r"list"): "(rows, columns), two sizes",
     (r".*", r"keep", r"empty|None"): "no token is dropped",
     (r"vit", r"tokens", r"None"): "all tokens",
     (r".*", r"bias|scale", r"None"): "documented: no bias; one-hot",

@@ -44,10 +44,10 @@ def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
 
 
 def test_what_hypothesis_draws_is_refused_or_right():
-    """Eight calls of each callable, the same ones every time; `benchmarks/fuzz.py --random 200 --seed 1` draws others."""
-    *failures, summary = run("--quick", "--random", "8")
+    """Five calls of each callable, the same ones every time; `benchmarks/fuzz.py --random 200 --seed 1` draws others."""
+    *failures, summary = run("--quick", "--random", "5")
     assert failures == []
-    assert int(re.search(r"clear (\d+)", summary)[1]) > 700
+    assert int(re.search(r"clear (\d+)", summary)[1]) > 450
 
 
 def test_the_whole_table_as_it_was_committed():

@@ -103,18 +103,15 @@ def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
     if kind is float and not math.isfinite(number(value)):
         large = isinstance(value, Integral)
         return f"={repr(value)[:60]} must be a finite number" + ", a float where it is as large as this" * large
-    parts = get_args(kind) if origin in (list, tuple, dict, Sequence, Mapping) else ()
+    several = origin in (list, dict, Sequence, Mapping) or (origin is tuple and ... in get_args(kind))
+    parts = [part for part in get_args(kind) if part is not ...] if several else []
     kind = ALIKE.get(origin or kind, origin or kind)
     if isinstance(kind, type) and kind not in (int, float, bool, Any):
-        if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str | bytes)):
+        single = isinstance(value, str | bytes) if kind is Sequence else kind is Iterable and getattr(value, "shape", None) == ()
+        if single or not isinstance(value, kind):
             return f"={repr(value)[:60]} must be a {WORDS.get(kind, kind.__name__)}"
-    if not parts:
-        return ""
-    each = parts if origin is tuple and parts[-1] is not ... else [part for part in parts if part is not ...][-1:] * len(value)
-    if len(value) != len(each):
-        return f"={repr(value)[:60]} must have {len(each)} entries"
-    for key, part in zip(value if kind is Mapping else range(len(value)), each, strict=True):
-        if wrong := fault(name, value[key], part, {}):
+    for key in (value if kind is Mapping else range(len(value))) if parts else ():
+        if wrong := fault(name, value[key], parts[-1], {}):
             return f"[{key!r}]{wrong}"
     return ""
 
@@ -204,6 +201,9 @@ def attention(
     "Softmax attention with an optional bias and zero sink (C, eq. 3 and 4)."
     check_arguments(attention, locals())
     need_one_dtype(q=q, bias=bias, v=v, k=k)
+    for name, x in {"k": k, "v": v}.items():
+        if any(1 != n != m != 1 for n, m in zip(x.shape[-3::-1], q.shape[-3::-1], strict=False)):
+            raise ValueError(f"{name} has shape {tuple(x.shape)}, q {tuple(q.shape)}: axes before the last two must broadcast")
     # S = Q K^T / sqrt(e) + B
     S = einsum(q, k, "... q e, ... k e -> ... q k") / math.sqrt(q.shape[-1])
     if bias is not None and any(n not in (1, m) for n, m in zip(bias.shape[::-1], S.shape[::-1], strict=False)):

@@ -614,7 +614,7 @@ def sweep(
 
     points = grid_points(grid)
     check_call(function, points, n_jobs)
-    if on_error not in ("raise", "keep"):
+    if str(on_error) not in ("raise", "keep"):
         raise ValueError(f"on_error={on_error!r}: use 'raise' or 'keep'")
     if client := getattr(backend := joblib.parallel.get_active_backend()[0], "client", None):
         check_workers(client, backend.wait_for_workers_timeout)

@@ -79,7 +79,7 @@ def random_sets(
     "A division drawn uniformly at random."
     check_arguments(random_sets, locals())
     _check_sets(patches, sets)
-    order = torch.randperm(patches, generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(patches, generator=torch.Generator().manual_seed(int(seed)))
     return order.reshape(sets, -1).sort(dim=1).values
 
 # %% ../../nbs/association/01_data.ipynb #146b413a

@@ -102,7 +102,7 @@ def regression_error(
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name}={value!r} must be a whole number, at least {least}")
     check_arguments(regression_error, locals())
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(int(seed))
     y, _, c = draw_coefficients(Partition.strided(patches, sets), q, train + test, generator)
     rule = LogisticRegression().fit(c[:train].numpy(), y[:train].numpy())
     score = torch.from_numpy(rule.decision_function(c[train:].numpy()))

@@ -149,6 +149,8 @@ def fit(
         if not 0 <= number(rate) < float("inf"):
             raise ValueError(f"{name}={rate} must be a finite number >= 0 (0 freezes that parameter)")
     check_arguments(fit, locals())
+    if validation and len(validation) != 2:
+        raise ValueError(f"validation={repr(validation)[:60]} must be the pair (x, y)")
     if validation:
         _check_samples(model, *validation)
     if patience < 1:

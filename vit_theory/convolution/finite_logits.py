@@ -30,7 +30,7 @@ def astray(
     "Weight that softmax gives to the keys that are not wanted: (N-1) / (e^M + N-1), without overflow (C, Lemma 2)."
     check_arguments(astray, locals())
     if keys < 1 or M < -300:
-        raise ValueError(f"keys={keys} must be at least 1, M={M} at least -300: e^-M overflows")
+        raise ValueError(f"keys={keys} must be at least 1, M={M} at least -300, below which e^-M overflows")
     return (keys - 1) * math.exp(-M) / (1 + (keys - 1) * math.exp(-M))
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #259fd50f
@@ -55,7 +55,7 @@ def astray_with_sink(
     "Worst change per unit of max |x| with the zero sink: (of a query that has its target, of one that has none)."
     check_arguments(astray_with_sink, locals())
     if keys < 1 or M < -300:
-        raise ValueError(f"keys={keys} must be at least 1, M={M} at least -300: e^-M overflows")
+        raise ValueError(f"keys={keys} must be at least 1, M={M} at least -300, below which e^-M overflows")
     a = math.exp(-M)
     # (1 + 2 (N-1) e^-M) / (e^M + 1 + (N-1) e^-M)  and  N e^-M / (1 + N e^-M)
     return a * (1 + 2 * (keys - 1) * a) / (1 + a + (keys - 1) * a * a), keys * a / (1 + keys * a)

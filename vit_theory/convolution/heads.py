@@ -127,6 +127,9 @@ def certify(
         return 0, T.new_zeros(0), Certificate(offsets, T, T.new_zeros(0, 0), None, 0.0)
     U, S, _ = torch.linalg.svd(T, full_matrices=False)
     rank, live = int((S > rtol * S[0]).sum()), T.norm(dim=1) > rtol * S[0]
+    if not live.any():
+        largest = T.norm(dim=1).max() / S[0]
+        raise ValueError(f"rtol={rtol:g} takes every block for zero, the largest is {largest:.2g} of S[0]: give less than that")
     z, multipliers, margin = half_space(U[live, :rank])
     open_cone = margin > rtol
     A = nonnegative_patterns(U[live, :rank], z if open_cone else None)

@@ -68,7 +68,7 @@ def random_conv(
     if channels < 1 or channels_out < 1:
         raise ValueError(f"channels={channels}, channels_out={channels_out} must be at least 1")
     conv = empty_conv(channels, channels_out, pair(kernel, "kernel"), dtype=dtype, **options)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(int(seed))
     with torch.no_grad():
         for parameter in conv.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=dtype))
@@ -153,7 +153,7 @@ def train_conv(
     lr: float = 5e-3,
 ) -> tuple[SmallNet, list[float]]:
     "A small classifier trained with Adam -> (network, mean loss of each epoch); its `conv` is the learned convolution."
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(int(seed))
     net, x, y = small_net(data, kernel, channels_out, generator), data.images.float() / 255, data.labels
     optimizer, losses = torch.optim.Adam(net.parameters(), lr=lr), []
     for _ in range(epochs):

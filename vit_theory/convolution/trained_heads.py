@@ -78,7 +78,7 @@ def fit_heads(
     if min(patch, heads, images) < 1 or steps < 0:
         raise ValueError(f"patch={patch}, heads={heads}, images={images} must be at least 1, steps={steps} at least 0")
     grid = pair(grid, "grid")
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(int(seed))
     size = (images + 256, conv.in_channels, patch * grid[0], patch * grid[1])
     noise = torch.randn(size, generator=generator, dtype=torch.float64)
     x, y = patchify(noise, patch), patchify(conv(noise), patch)

@@ -58,7 +58,7 @@ def seeded(
     "PyTorch's own CPU generator, set to `seed` inside the block and put back afterwards."
     check_arguments(seeded, locals())
     with _turns.lock, torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(int(seed))
         yield
 
 # %% ../../nbs/images/01_data.ipynb #0f9a33ef
@@ -75,7 +75,7 @@ def split(
     g = generator(seed)
     for label in data.labels.unique().tolist():
         members = (data.labels == label).nonzero()[:, 0]
-        number = round(share * len(members))
+        number = round(float(share) * len(members))
         if not 0 < number < len(members):
             raise ValueError(f"share={share} of the {len(members)} images of class {data.classes[label]!r} leaves one part empty")
         aside[members[torch.randperm(len(members), generator=g)[:number]]] = True

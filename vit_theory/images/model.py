@@ -279,7 +279,7 @@ class ViT(nn.Module):
         places = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         if tokens is not None:
             check_tokens(tokens, math.prod(self.grid), self.config["mixer"], len(x))
-            places = F.pad(tokens + 1, (1, 0)) if cls else tokens
+            places = F.pad(tokens.long() + 1, (1, 0)) if cls else tokens.long()
             x, P = take(x, places), self.P[places]
         for layer, block in enumerate(self.blocks):
             x, stay, A = block(x, P, keep.get(layer, 1.0), cls, need_map)

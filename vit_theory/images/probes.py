@@ -276,9 +276,9 @@ def keep_curve(
     device = next(model.parameters()).device
     for by in ("attention", "random"):
         for rate in rates:
-            chosen = choose_tokens(model, data.images.to(device), max(1, round(rate * n)), by, seed)
+            chosen = choose_tokens(model, data.images.to(device), max(1, round(float(rate) * n)), by, seed)
             found.append(evaluate(model, data, tokens=chosen))
-    shape = {"by": ["attention", "random"], "rate": list(rates)}
+    shape = {"by": ["attention", "random"], "rate": [float(rate) for rate in rates]}
     values = {name: torch.tensor([row[name] for row in found]).reshape(2, -1).numpy() for name in ("accuracy", "loss")}
     return xr.Dataset({name: (tuple(shape), value) for name, value in values.items()}, coords=shape)
 
