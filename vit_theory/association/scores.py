@@ -108,9 +108,9 @@ def plot_scores(
     panels: dict[str, Float[Tensor, "D D"]],  # title -> scores
 ):
     "Matrices of scores side by side, each on its own color scale -> matplotlib Figure."
-    check_arguments(plot_scores, locals())
-    if not panels:
+    if not isinstance(panels, dict) or not panels:
         raise ValueError("panels must be matrices by their titles, for instance plot_scores({'A': model.A})")
+    check_arguments(plot_scores, locals())
     figure, axes = subplots(1, len(panels), width=2.4, height=2.4, squeeze=False)
     for axis, (title, scores) in zip(axes[0], panels.items(), strict=True):
         axis.imshow(scores.detach().numpy(), interpolation="nearest")
