@@ -116,7 +116,9 @@ def convert(path, docname, package):
                 label = f"card-{card[1]}"
                 package.claims.setdefault(card[1], (label, title, section))
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
-            skipped = exported == "exporti" or (exported and docname.startswith(ABOUT_PANELS))
+            # a helper's code is a click away; an experiment, which returns a labeled array, is what the page is about
+            helper = exported == "exporti" and not re.search(r'\) -> "?(xr|xarray)\.Dataset', cell.source)
+            skipped = helper or (exported and docname.startswith(ABOUT_PANELS))
             if not cell.metadata["tags"] and (skipped or dull(cell.source)):
                 cell.metadata["tags"] = ["hide-input"]
             after = every[place + 1][0].source if place + 1 < len(every) else ""
