@@ -732,7 +732,8 @@ def _count(change):
     def make(original):
         def minimum_heads(*args, **options):
             found = original(*args, **options)
-            return dataclasses.replace(found, minimum=change(found))
+            object.__setattr__(found, "minimum", change(found))  # past its own check, which knows that this cannot be
+            return found
 
         return minimum_heads
 
