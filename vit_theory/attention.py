@@ -104,15 +104,16 @@ def fault(name: str, value, kind: Any, sizes: dict[str, int]) -> str:
         large = isinstance(value, Integral)
         return f"={repr(value)[:60]} must be a finite number" + ", a float where it is as large as this" * large
     several = origin in (list, dict, Sequence, Mapping) or (origin is tuple and ... in get_args(kind))
-    parts = [part for part in get_args(kind) if part is not ...] if several else []
+    parts = [part for part in get_args(kind) if part is not ...]
     kind = ALIKE.get(origin or kind, origin or kind)
     if isinstance(kind, type) and kind not in (int, float, bool, Any):
         single = isinstance(value, str | bytes) if kind is Sequence else kind is Iterable and getattr(value, "shape", None) == ()
         if single or not isinstance(value, kind):
             return f"={repr(value)[:60]} must be a {WORDS.get(kind, kind.__name__)}"
-    for key in (value if kind is Mapping else range(len(value))) if parts else ():
-        if wrong := fault(name, value[key], parts[-1], {}):
-            return f"[{key!r}]{wrong}"
+    if several and parts:
+        for key in value if kind is Mapping else range(len(value)):
+            if wrong := fault(name, value[key], parts[-1], {}):
+                return f"[{key!r}]{wrong}"
     return ""
 
 

@@ -172,7 +172,9 @@ def losses_by_rate(
     name: str = "rates",  # of the folder in the store
 ) -> dict[str, dict[float, float]]:
     "Validation loss of each arm by learning rate, mean over the seeds `CHOOSING`; NaN where there is no choice."
-    given = dict.fromkeys(arms, size.rates[0]) if len(size.rates) == 1 else CHOSEN.get(size, {}) if run.images == "digits" else {}
+    given = CHOSEN.get(size, {}) if run.images == "digits" else {}
+    if len(size.rates) == 1:
+        given = dict.fromkeys(arms, size.rates[0])
     losses: dict[str, dict[float, float]] = {arm: {given[arm]: math.nan} if arm in given else {} for arm in arms}
     for arm, found in losses.items():
         rates = [] if arm in given else list(size.rates)
@@ -214,7 +216,7 @@ def judged(
     grid, cell = {"arm": arms, "seed": run.seeds}, partial(at_rate, cell=cell, rates=rates)
     found = sweep(cell, grid, store=run.folder("seeds"), n_jobs=run.n_jobs, progress=run.progress)
     found = found.assign(rate=("arm", list(rates.values())))
-    said = json.dumps({arm: found for arm, found in tried.items() if len(found) > 1})  # netCDF knows no dicts
+    said = json.dumps({arm: losses for arm, losses in tried.items() if len(losses) > 1})  # netCDF knows no dicts
     about = {"images": Path(run.images).name, "size": str(size), "chance": 1 / classes_of(run.images)}
     return found.assign_attrs(about, validation_loss_by_rate=said)
 
