@@ -17,10 +17,14 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help:
 	@sed -n '2,7p' Makefile
 
-# Without --no-compile pip translates every file of torch into bytecode, for half a minute; Python does it for what is imported.
+# pip would translate every file of torch into bytecode, for half a minute; here only what is imported is, once, also where
+# PYTHONDONTWRITEBYTECODE is set: there every process would translate it anew, for 6 seconds.
+COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import vit_theory.ledger.cli, vit_theory.images, vit_theory.selection, vit_theory.association"
+
 .venv/run: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile -e . -c constraints.txt
+	$(COMPILE)
 	@touch $@
 
 .venv/dev: .venv/run
@@ -39,6 +43,7 @@ slow: .venv/dev
 # Style, types, and what the notebooks have stored. That package, README and notebooks are in step is tests/test_sync.py.
 check: .venv/dev
 	python tools/notebooks.py check
+	python tools/notebooks.py stale --check
 	python tools/evidence.py judge --check
 	ruff check
 	mypy vit_theory
@@ -48,7 +53,7 @@ lab: .venv/dev
 
 # On this machine only; stop it with Ctrl-C.
 app: .venv/dev
-	voila nbs/explore --Voila.ip=127.0.0.1
+	JUPYTER_PATH=tools/voila voila nbs --template=explorers --progressive_rendering=True --Voila.ip=127.0.0.1
 
 # One after the other, as they would disturb each other; each on one thread, its programs in turn.
 bench: export BENCH_QUICK := $(QUICK)

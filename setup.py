@@ -52,7 +52,17 @@ setup(
     ],
     packages=find_packages(include=["vit_theory", "vit_theory.*"]),
     include_package_data=False,  # what lies below is what the wheel holds
-    package_data={"vit_theory": ["py.typed", "evidence/**/*.json", "evidence/**/*.gz", "template/**/*"]},
+    package_data={
+        "vit_theory": [
+            "explore/static/*",
+            "py.typed",
+            "*/history.json", "*/answers.json", "ledger/coverage.json",
+            "ledger/report/*",
+            "ledger/runs/**/*.json",
+            "ledger/runs/**/*.gz",
+            "ledger/template/**/*",
+        ]
+    },
     python_requires=f">={settings['min_python']}",
     install_requires=settings["requirements"].split(),
     extras_require=extras,

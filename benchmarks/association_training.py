@@ -16,7 +16,7 @@ from side_by_side import compare, report, save
 from torch.nn.functional import logsigmoid
 
 from vit_theory.association import Partition, SpatialData, realistic
-from vit_theory.association.training import _features_first, _gradient
+from vit_theory.association.training import features_first, gradient
 
 SAMPLES, DIM, SEED = 2000, 16, 0
 
@@ -34,9 +34,9 @@ def main():
     for side in (4, 6, 8, 12, 16, 20):
         generator = torch.Generator().manual_seed(SEED)
         draw = SpatialData(Partition.blocks(side, 2), DIM, q=min(0.4, 16 / side**2)).sample(SAMPLES, generator)
-        model, features = realistic(side**2, DIM, generator=generator), _features_first(draw.x)
+        model, features = realistic(side**2, DIM, generator=generator), features_first(draw.x)
         peers = {
-            "ours": partial(_gradient, features, draw.y, model),
+            "ours": partial(gradient, features, draw.y, model),
             "autograd": partial(autograd, model, draw.x, draw.y, False),
             "reordered": partial(autograd, model, draw.x, draw.y, True),
         }

@@ -6,23 +6,31 @@ The rule: triple k (0, 1, ...) of version V is the first three 24-bit numbers of
 used once for a row, as it comes; what it says stays in the table. A row that does not get its verdict in at least seven of the
 first eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be
 once more (`--first 17`); all tables stay. At full scale every row runs once more, at triple 16 (`--scale full --first 16
---triples 1`, hours). DIR keeps the finished rows, so that an interrupted study goes on. Writes
-vit_theory/evidence/fresh_seeds.json: by version and triples, the seeds and how often each row got each verdict; rows that were
-not asked for keep what stands there.
+--triples 1`, hours). DIR keeps the finished rows, so that an interrupted study goes on.
+
+Writes vit_theory/ledger/runs/fresh_seeds.json: by version and triples, the seeds, how often each row got each verdict, and where
+it was made; rows that were not asked for keep what stands there. The measurements go, rounded to single
+precision and compressed, to results/fresh_seeds/, so that `--judge` counts the verdicts of the present rules without a run.
 """
 
+import gzip
 import hashlib
+import io
 import json
 from collections import Counter
 from pathlib import Path
 
 import click
+import xarray
 
 import vit_theory
-from vit_theory.claims import EVIDENCE, Run, load_claims, select_claims
-from vit_theory.files import provenance
-from vit_theory.ledger import reproduce
-from vit_theory.sweeps import one_thread
+from vit_theory.ledger.claims import Run, load_claims, select_claims
+from vit_theory.ledger.evidence import COMMITTED
+from vit_theory.ledger.files import provenance, write_file
+from vit_theory.ledger.run import as_netcdf, read_data, reproduce
+from vit_theory.ledger.sweeps import one_thread
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def triple(number: int, version: str = vit_theory.__version__) -> tuple[int, ...]:
@@ -32,35 +40,59 @@ def triple(number: int, version: str = vit_theory.__version__) -> tuple[int, ...
 
 
 @click.command(help=__doc__)
-@click.option("--store", type=click.Path(path_type=Path), required=True, help="folder that keeps the finished rows")
+@click.option("--store", type=click.Path(path_type=Path), help="folder that keeps the finished rows")
 @click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="number of the first triple")
 @click.option("--triples", default=8, show_default=True, type=click.IntRange(1))
 @click.option("--scale", default="quick", show_default=True, type=click.Choice(["quick", "full"]))
 @click.option("--claim", "ids", multiple=True, help="only these claims (default: all)")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
-def main(store, first, triples, scale, ids, jobs):
-    claims = select_claims(load_claims(), ids)
-    found = {claim.id: Counter() for claim in claims}
-    for number in range(first, first + triples):
-        seeds = triple(number)
-        print(f"triple {number}: seeds {seeds}", flush=True)
-        with one_thread():
-            rows = reproduce(claims, Run(scale=scale, seeds=seeds, n_jobs=jobs), store / str(number), resume=True)
-        for row in rows:
-            if row["id"] in found:
-                found[row["id"]][row["verdict"] or "crashed"] += 1
-    path = EVIDENCE / "fresh_seeds.json"
+@click.option("--judge", is_flag=True, help="run nothing: judge the measurements that are kept")
+def main(store, first, triples, scale, ids, jobs, judge):
+    claims = [claim for claim in select_claims(load_claims(), ids) if claim.evidence == "measurement"]  # the others need no seeds
+    numbers = range(first, first + triples)
+    words = f"triples {first} to {numbers[-1]}" if triples > 1 else f"triple {first}"
+    name = ", ".join([vit_theory.__version__, *(["full scale"] if scale == "full" else []), words])
+    folder = ROOT / "results" / "fresh_seeds" / name.replace(", ", "-").replace(" ", "_")
+    if not judge:
+        if store is None:
+            raise click.UsageError("--store is missing: name a folder that keeps the finished rows")
+        for number in numbers:
+            print(f"triple {number}: seeds {triple(number)}", flush=True)
+            run = Run(scale=scale, seeds=triple(number), n_jobs=jobs)
+            with one_thread():
+                reproduce(claims, run, store / str(number), resume=True)
+            for claim in claims:
+                if (path := store / str(number) / "data" / f"{claim.id}.nc").exists():
+                    write_file(folder / f"{claim.id}.{number}.nc.gz", small(read_data(path)))
+    found = {claim.id: Counter(verdict(claim, folder / f"{claim.id}.{number}.nc.gz") for number in numbers) for claim in claims}
+    if judge:  # rows of earlier versions have counts only
+        found = {id: counts for id, counts in found.items() if not counts["crashed"]}
+    path = COMMITTED / "fresh_seeds.json"
     versions = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    numbers = f"triples {first} to {first + triples - 1}" if triples > 1 else f"triple {first}"
-    name = ", ".join([vit_theory.__version__, *(["full scale"] if scale == "full" else []), numbers])
-    seeds, before = [list(triple(number)) for number in range(first, first + triples)], versions.get(name, {})
-    kept = before["counts"] if before.get("seeds") == seeds else {}
-    counts = kept | {id: dict(verdicts) for id, verdicts in found.items()}
+    before = versions.get(name, {"seeds": [list(triple(number)) for number in numbers], "counts": {}, **provenance()})
+    counts = before["counts"] | {id: dict(verdicts) for id, verdicts in found.items()}
+    made = before.get("made", {}) | ({} if judge else dict.fromkeys(found, provenance()))
     known = [claim.id for claim in load_claims() if claim.id in counts]
-    about = {"seeds": seeds, "counts": {id: counts[id] for id in known}, **provenance()}
+    about = before | {"counts": {id: counts[id] for id in known}, "made": {id: made[id] for id in known if id in made}}
     path.write_text(json.dumps(versions | {name: about}, indent=1) + "\n", encoding="utf-8")
     for id in found:
         print(f"{id:28} {', '.join(f'{verdict} {number}' for verdict, number in counts[id].items())}")
+
+
+def small(data) -> bytes:
+    """A measurement, in single precision and compressed."""
+    single = {name: variable.astype("float32") for name, variable in data.data_vars.items() if variable.dtype == "float64"}
+    return gzip.compress(as_netcdf(data.assign(single)), mtime=0)
+
+
+def verdict(claim, path: Path) -> str:
+    """What the present rules say of a measurement that was kept."""
+    if not path.exists():
+        return "crashed"
+    try:
+        return claim.judge(xarray.load_dataset(io.BytesIO(gzip.decompress(path.read_bytes())), engine="scipy")).verdict
+    except Exception:  # as a row that crashes
+        return "crashed"
 
 
 if __name__ == "__main__":

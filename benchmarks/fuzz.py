@@ -32,7 +32,7 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a name of no data set is not looked for
-PACKAGES = ("attention", "trials", "sweeps", "figures", "real_images", "selection", "association", "convolution", "images")
+PACKAGES = ("attention", "trials", "ledger", "figures", "real_images", "selection", "association", "convolution", "images")
 SECONDS = 5.0  # that a call may take
 MEMORY = 6 * 2**30  # bytes that a process may hold
 HUGE = 10**12
@@ -54,8 +54,8 @@ CALLS = {
     "trials.descend": "parameters={'a': W4}, gradient=slope, steps=3, lr=0.1, every=2",
     "trials.chunks": "trials=3, cost=10, budget=100",
     "trials.resolve_device": "device='cpu'",
-    "sweeps.grid_points": "grid={'a': [1, 2], 'b': ['x', 'y']}",
-    "sweeps.sweep": "function=square, grid={'a': [1.0, 2.0]}, n_jobs=1, progress=False, on_error='raise'",
+    "ledger.sweeps.grid_points": "grid={'a': [1, 2], 'b': ['x', 'y']}",
+    "ledger.sweep": "function=square, grid={'a': [1.0, 2.0]}, n_jobs=1, progress=False",
     "figures.subplots": "rows=1, columns=2, width=3.2, height=2.6",
     "real_images.plot_images": "data=digits, columns=3, rows=2",
     "selection.TokenData": "tokens=8, relevant=3, confusion=1, patterns=5, dim=6, noise=0.1, background='iid', mass=0, "
@@ -236,7 +236,7 @@ class Known:
     phase = cached_property(lambda self: self["images"].ViT(8, 2, 1, 10, 1, 2, mixer="convolution"))
     seen = cached_property(lambda self: self["images"].probe(self.vit, self.digits.images))
     curve = cached_property(lambda self: self["images"].keep_curve(self.vit, self.digits, (1.0, 0.5)))
-    run = cached_property(lambda self: importlib.import_module("vit_theory.claims").Run(seeds=(0,), progress=False))
+    run = cached_property(lambda self: importlib.import_module("vit_theory.ledger").Run(seeds=(0,), progress=False))
 
     def draw(self, *shape):
         return torch.randn(*shape, generator=self.g)
@@ -248,7 +248,7 @@ class Known:
         return self["images"].ViT(8, 2, 1, 10, 1, 2)
 
     def measured(self, id):
-        return importlib.import_module("vit_theory.claims").measured(id, "quick")
+        return importlib.import_module("vit_theory.ledger").measured(id, "quick")
 
     def slope(self, theta, step):
         return {"loss": theta["a"].square().sum(1)}, {"a": 2 * theta["a"]}
@@ -487,8 +487,9 @@ RIGHT = {
         "0 is the smallest that makes sense: none, off, or at the start",
     (r".*", r"alpha|kappa|gamma|rho|beta|sigma_A|M|mean|content|scale", r"zero|negative"): "any real number",
     (r".*", r"\w+", r"1e30"): "a finite number",
+    (r"trials\.chunks", r"cost|budget", r"1e12"): "bytes: a terabyte",
     (r"trials\.trial_generators", r"trials", r"zero"): "no trials, no generators",
-    (r"sweeps\.sweep", r"n_jobs", r"negative"): "documented: -1 is all cores, as in joblib",
+    (r"ledger\.sweep", r"n_jobs", r"negative"): "documented: -1 is all cores, as in joblib",
     (r"selection\.keep_honest", r"patterns", r"empty|longer|zero"): "any set of patterns",
     (r"association\.fit", r"validation", r"empty"): "none",
     (r"convolution\..*", r"kernel|patch", r"list"): "(rows, columns), two sizes",
@@ -502,7 +503,7 @@ ARGUED = {
         "samples are cut and joined in loops; what reads the tokens refuses them there, before any work",
     (r"convolution\.MinimumHeads", r"minimum|rank|singular_values|certificate", r"zero|negative|NaN|inf|1e30|longer|list|.*: .*"):
         "a record of results: nothing takes it as an argument, and what proves a minimum is looked at, not computed with",
-    (r"sweeps\.sweep", r"n_jobs", r"1e12"): "joblib starts no more processes than there are cells",
+    (r"ledger\.sweep", r"n_jobs", r"1e12"): "joblib starts no more processes than there are cells",
     (r"association\.logistic_gradient", r"x", r"1e30"): "an overflow of float32 on the way; x in double precision has a gradient",
     (r"images\.Images|images\.split|real_images\.plot_images", r".*", r".*last - 1"): "",
 }  # fmt: skip

@@ -19,18 +19,19 @@ import click
 import xarray as xr
 from side_by_side import report, save
 
-from vit_theory.claims import Run, judged
-from vit_theory.images.canvases import ALL_CHOICES, MASS, SPARSIFICATION, canvas_study
+from vit_theory.images.canvases import ALL_CHOICES, canvas_study
+from vit_theory.images.claims import ACCELERATION, ASSOCIATION, FIGURE_2, MASS, POSITIONAL, SPARSIFICATION, TABLE_1
 from vit_theory.images.photographs import CURVES, curve_study
-from vit_theory.images.positions import ASSOCIATION, POSITIONAL, positions_study
-from vit_theory.images.two_phase import ACCELERATION, FIGURE_2_CLAIM, TABLE_1, TABLE_1_CLAIM, two_phase_study
+from vit_theory.images.positions import positions_study
+from vit_theory.images.two_phase import OF_TABLE_1, two_phase_study
+from vit_theory.ledger.claims import Run
 
 STUDIES = {
-    "two-phase": (two_phase_study, (TABLE_1_CLAIM, ACCELERATION, FIGURE_2_CLAIM)),
+    "two-phase": (two_phase_study, (TABLE_1, ACCELERATION, FIGURE_2)),
     "positions": (positions_study, (POSITIONAL, ASSOCIATION)),
     "canvases": (partial(canvas_study, arms=ALL_CHOICES), (MASS, SPARSIFICATION)),
 }
-PARTS = {"table-1": (partial(two_phase_study, arms=TABLE_1), (TABLE_1_CLAIM,))}  # of a study, where all of it takes too long
+PARTS = {"table-1": (partial(two_phase_study, arms=OF_TABLE_1), (TABLE_1,))}  # of a study, where all of it takes too long
 
 
 def rows(study: xr.Dataset) -> list[dict]:
@@ -69,7 +70,7 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
     table = rows(study)
     report(table)
     for claim in claims:
-        found = judged(claim, study)
+        found = claim.judge(study)
         print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")
     cells = json.loads(study.attrs["provenance"])
     about = {"command": command, "images": study.attrs["images"], "size": study.attrs["size"]}

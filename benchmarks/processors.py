@@ -24,7 +24,7 @@ import numpy as np
 import xarray as xr
 from side_by_side import report, save
 
-from vit_theory.ledger import finished_rows
+from vit_theory.ledger.run import finished_rows
 
 MACHINES = {
     "native": {},
@@ -32,7 +32,7 @@ MACHINES = {
              "OPENBLAS_CORETYPE": "Haswell"},
     "default": {"ATEN_CPU_CAPABILITY": "default"},
 }  # fmt: skip
-RUN = "from vit_theory.cli import main; main()"
+RUN = "from vit_theory.ledger.cli import main; main()"
 CLAIMS = (
     "A-iterations-alpha A-attention-sparse A-noise A-spurious B-sample-size B-non-associating B-bold-training "
     "B-theorem-4.1-sample C-theorem-1 C-theorem-6 A-images-mass A-images-sparsification"

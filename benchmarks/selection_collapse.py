@@ -15,7 +15,7 @@ import click
 import torch
 from side_by_side import report, save
 
-from vit_theory.claims import Run
+from vit_theory.ledger.claims import Run
 from vit_theory.selection.collapse import ARMS, BASE, collapse, draw_weights, fit_collapsed, sample_kinds
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.model import initial_model

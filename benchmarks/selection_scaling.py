@@ -14,10 +14,10 @@ import click
 import numpy as np
 from side_by_side import save
 
-from vit_theory.claims import Run
+from vit_theory.ledger.claims import Run
 from vit_theory.selection.collapse import ARMS
+from vit_theory.selection.n50 import fit_slope, local_slopes
 from vit_theory.selection.sample_complexity import POINTS, TRIALS, sample_complexity, slope_of
-from vit_theory.selection.threshold import fit_slope, local_slopes
 
 WINDOWS = {"trained": (8.0, 2.0, 1.0), "uniform": (16.0, 4.0), "frozen": (16.0,)}  # largest alpha of a fit, units of 1/80
 COLUMNS = ("n50", "low", "high", "steepness", "steps", "mass", "stopped")
@@ -47,7 +47,7 @@ def summary(arm, data):
         by_seed = [round(slope_of(data, below=below, seed=int(seed)).value, 3) for seed in data.seed]
         found[f"slope_alpha_below_{below:g}"] = {
             "pooled": round(pooled.value, 3), "half_width_95": round(pooled.error, 3), "chi2_per_dof": round(pooled.chi2, 2),
-            "bootstrap_95": [round(pooled.low, 3), round(pooled.high, 3)], "by_seed": by_seed,
+            "by_seed": by_seed,
         }
     if "tail_n50" in data:
         last = data.isel(alpha=[-1]).stack(where=("alpha", "seed"))

@@ -16,7 +16,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 
 import torch  # noqa: E402
 
-from vit_theory.files import provenance  # noqa: E402
+from vit_theory.ledger.files import provenance  # noqa: E402
 
 torch.set_num_threads(1)
 SHORTEST = 0.05  # seconds that one measurement takes at least

@@ -10,7 +10,24 @@ from pathlib import Path
 
 from claim_pages import IDS
 
-from vit_theory.docstrings import arguments, comment
+
+def comment(node, lines):
+    """What stands behind an argument, a field or a result on its line."""
+    behind = lines[node.end_lineno - 1][node.end_col_offset :].decode()
+    found = re.fullmatch(r"\s*[,:]?\s*#\s*(.*?)\s*", behind)
+    return found[1] if found else ""
+
+
+def comments(node, lines):
+    """Argument or field -> its comment, of a function or class."""
+    if isinstance(node, ast.ClassDef):
+        return {ast.unparse(field.target): comment(field, lines) for field in node.body if isinstance(field, ast.AnnAssign)}
+    given = node.args
+    plain = [*given.posonlyargs, *given.args]
+    defaults = dict(zip(plain[::-1], given.defaults[::-1], strict=False))
+    defaults |= dict(zip(given.kwonlyargs, given.kw_defaults, strict=True))
+    every = filter(None, [*plain, given.vararg, *given.kwonlyargs, given.kwarg])
+    return {arg.arg: comment(defaults.get(arg) or arg, lines) for arg in every if arg.arg not in ("self", "cls")}
 
 
 class Module:
@@ -26,7 +43,8 @@ class Module:
         origin = re.search(r"File to edit: \S*?nbs/(\S+)\.ipynb", text)
         self.notebook = origin and origin[1]
         self.defined, self.imported, public = {}, {}, []
-        for node in tree.body:
+        # what a module imports late, it names below `if TYPE_CHECKING:`
+        for node in (inner for each in tree.body for inner in (each.body if isinstance(each, ast.If) else [each])):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 self.defined[node.name] = node
             elif isinstance(node, ast.ImportFrom):
@@ -54,11 +72,11 @@ class Module:
             text = ", ".join(ast.unparse(item) for item in node.body if isinstance(item, ast.AnnAssign))
         else:
             text = re.sub(r"^(self|cls)(, )?", "", ast.unparse(node.args))
-        comments = {re.search(r"\w+", head)[0]: says for head, says in arguments(node, self.lines)}
+        found = comments(node, self.lines)
         if not getattr(node, "returns", None):
-            return f"({text})", comments
-        comments["return"] = comment(node.returns, self.lines)
-        return f"({text}) -> {ast.unparse(node.returns)}", comments
+            return f"({text})", found
+        found["return"] = comment(node.returns, self.lines)
+        return f"({text}) -> {ast.unparse(node.returns)}", found
 
     def entry(self, name, node, parent=""):
         """The lines of a directive of Sphinx's Python domain."""
@@ -66,17 +84,17 @@ class Module:
         methods = []
         if isinstance(node, ast.Assign):
             value, says = ast.unparse(node.value), comment(node, self.lines)
-            kind, head, comments, doc = "data", name, {}, says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else "")
+            kind, head, found, doc = "data", name, {}, says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else "")
         else:
             kind = "class" if isinstance(node, ast.ClassDef) else "method" if parent else "function"
-            text, comments = self.signature(node)
+            text, found = self.signature(node)
             if any(ast.unparse(decorator).endswith("property") for decorator in node.decorator_list):
                 kind, text = "property", ""
             head, doc = parent + name + text, ast.get_docstring(node) or ""
             if kind == "class":
                 methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
         yield f"{fence}{{py:{kind}}} {head}\n:module: {self.name}\n\n{doc}\n"
-        yield "\n".join((":returns:" if p == "return" else f":param {p}:") + f" {c}" for p, c in comments.items() if c) + "\n"
+        yield "\n".join((":returns:" if p == "return" else f":param {p}:") + f" {c}" for p, c in found.items() if c) + "\n"
         for method in methods:
             yield from self.entry(method.name, method, f"{name}.")
         if not parent:

@@ -21,7 +21,7 @@ from nbdev import processors
 from nbdev.process import NBProcessor
 from sphinx.cmd.build import build_main
 
-from vit_theory.ledger import SCRIPT
+from vit_theory.ledger.report import TEMPLATES
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {
@@ -30,9 +30,10 @@ CHAPTERS = {
     "association": "B Association",
     "convolution": "C Convolution",
     "images": "Images",
+    "ledger": "The ledger",
     "explore": "Explore",
 }
-RESULTS = ("11_verdicts", "12_coverage")  # notebooks that stand under Results: the list of all rows, and the map
+RESULTS = ("ledger/10_verdicts", "ledger/11_coverage")  # notebooks that stand under Results: the list of all rows, and the map
 ABOUT_PANELS = "explore/"  # pages that are about what the code draws, not about the code
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
 # Quarto's options of a cell (`#| echo: false`) as MyST-NB has them.
@@ -196,7 +197,8 @@ def write_source(source):
         index["cells"] += notebook("## The notebooks\n\n" + listing(pages[chapter]), toctree(listed, hidden=""))["cells"]
         write(f"{docname}.ipynb", json.dumps(index))
         top.append(f"{title} <{docname}>")
-    shutil.copytree(ROOT / "nbs" / "pictures", source / "pictures")
+    for folder in ("pictures", "explore/pictures"):
+        shutil.copytree(ROOT / "nbs" / folder, source / folder)
     for name in ("CITATION.cff", "LICENSE"):  # the front page links to them, and to how to contribute
         shutil.copy(ROOT / name, source / name)
     write("CONTRIBUTING.md", "---\norphan: true\n---\n" + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
@@ -211,7 +213,7 @@ def write_source(source):
     listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
     listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
     below = [f"/{name}" for name in (*RESULTS[1:], *(f"claims/{id}" for id in claim_pages.IDS), *tables)]
-    script = f"```{{raw}} html\n<script>{SCRIPT}</script>\n```\n"
+    script = f"```{{raw}} html\n<script>{(TEMPLATES / 'filters.js').read_text(encoding='utf-8')}</script>\n```\n"
     own[RESULTS[0]]["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
     for name in RESULTS:
         write(f"{name}.ipynb", json.dumps(own[name]))

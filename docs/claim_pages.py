@@ -5,9 +5,11 @@ from pathlib import Path
 
 import yaml
 
-from vit_theory.claims import RUNS, VERDICTS, Card, committed, load_claims, measured
-from vit_theory.coverage import foundations
 from vit_theory.figures import to_svg
+from vit_theory.ledger.claims import load_claims
+from vit_theory.ledger.coverage import foundations
+from vit_theory.ledger.evidence import RUNS, Card, committed, fresh_seeds, measured
+from vit_theory.ledger.rules import VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
@@ -61,21 +63,25 @@ def page(id, place):
     card = Card(id)
     run, row = study(card)
     label, title, section = place
-    lines, stated = card._lines("**"), 3 + len(card.row["history"])  # then a line for each run, then what fresh seeds said
-    head, fresh = lines[:stated], lines[stated + len(card.rows) :]
+    head = [f"**{id}** · paper {row['paper']}, {row['source']} · {row['kind']}", row["statement"]]
+    head.append(f"**Criterion.** {row['criterion']}")
+    head += [f"**Until {change['since']}:** {change['was']} ({change['why']})" for change in row["history"]]
     yield f"# {id}\n\n```{{index}} {id}\n```\n\n{{.lead}}\n{plain(row['measured'])}\n"
     yield f"{badge(row['verdict'])} [The paper]({PAPERS[row['paper']]['url']})\n"
     yield "\n>\n".join(f"> {line}" for line in head) + "\n"
     yield "## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card, row), "runs")
-    yield "\n\n".join(fresh) + "\n"
+    for version, study_ in fresh_seeds().items():
+        if counts := study_["counts"].get(id):
+            found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
+            yield f"**Fresh seeds** ({version}): {found}.\n"
     if rows := list(quantities(card)):
         yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
     if row["cannot"]:
-        yield "It cannot come out as " + "; nor as ".join(f"*{v}*: {plain(why)}" for v, why in row["cannot"].items()) + ".\n"
+        yield "No rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
     yield f"## Figure\n\n```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
     yield f"**Figure.** {plain(row['measured'])} ({RUNS[run]})\n"
     if below := foundations(id):
-        yield f"## Rests on\n\nAs [the map](/12_coverage.ipynb) of paper {row['paper']} has it:\n"
+        yield f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has it:\n"
         yield "".join(f"- {name}{': ' * bool(rows)}{', '.join(f'`{each}`' for each in rows)}\n" for name, rows in below.items())
     yield f"## Explained in\n\n- {{ref}}`{title}: {section} <{label}>`\n"
     asked = ["", " --scale full", *([" --images FOLDER/cifar10"] if "photographs" in card.rows else [])]
@@ -107,5 +113,5 @@ def about():
     for letter, paper in PAPERS.items():
         by, place = people(paper["authors"]).replace(" and ", ", "), paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}"
         yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {place}\n"
-    yield "Their [claims](/11_verdicts.ipynb) and [maps](/12_coverage.ipynb) are on pages of their own.\n"
+    yield "Their [claims](/ledger/10_verdicts.ipynb) and [maps](/ledger/11_coverage.ipynb) are on pages of their own.\n"
     yield "## Downloads\n\n- {download}`All notebooks <notebooks.zip>`\n- {download}`License <LICENSE>`\n"

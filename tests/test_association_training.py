@@ -3,7 +3,6 @@
 import math
 import warnings
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -16,19 +15,13 @@ from vit_theory.association import (
     Partition,
     PatchAttention,
     SpatialData,
-    association,
-    error_rate,
     fit,
     idealized,
     logistic_gradient,
     realistic,
-    set_attention,
-    shift_attention,
 )
-from vit_theory.association.data import GaussianData
-from vit_theory.association.runs import learn
-from vit_theory.association.starts_and_steps import bold_run, last_seen
-from vit_theory.association.transfer import images_needed
+from vit_theory.association.start_and_step_size import bold_run, last_seen
+from vit_theory.association.training_runs import learn
 
 
 def normal(*shape, seed=0):
@@ -77,26 +70,6 @@ def test_model_is_differentiable_by_autograd_too():
     assert torch.allclose(model.A.grad, dA, atol=1e-12) and torch.allclose(model.v.grad, dv, atol=1e-12)
 
 
-def test_scale_none_is_the_number_of_patches():
-    A, v, x = normal(6, 6), 0.1 * normal(4), normal(9, 6, 4)
-    assert PatchAttention(A, v).scale == 6
-    assert torch.equal(PatchAttention(A, v)(x), PatchAttention(A, v, scale=6.0)(x))
-    assert torch.allclose(PatchAttention(A, v)(x), PatchAttention(A, 6 * v, scale=1.0)(x), atol=1e-12)
-
-
-@pytest.mark.parametrize("power", [2, 4, 1, 0, -3])
-def test_power_must_be_odd(power):
-    with pytest.raises(ValueError, match=f"power={power}"):
-        PatchAttention(torch.eye(4), torch.ones(2), power=power)
-
-
-def test_bad_models():
-    with pytest.raises(ValueError, match="nu="):
-        PatchAttention(torch.eye(4), torch.ones(2), nu=-1.0)
-    with pytest.raises(ValueError, match="D=4"):
-        PatchAttention(torch.eye(4), torch.ones(2))(torch.ones(3, 5, 2))
-
-
 def small_task(dtype=torch.float64, seed=0):
     data = SpatialData(Partition.blocks(4, 2), 6, 0.4)
     draw = data.sample(200, torch.Generator().manual_seed(seed))
@@ -133,85 +106,12 @@ def test_chained_runs_are_one_run():
     assert torch.equal(whole.A, half.A) and torch.equal(whole.v, half.v)
 
 
-def test_frozen_parameters():
-    _, x, y, start = small_task()
-    only_v, _ = fit(start, x, y, steps=5, lr_v=1e-3, lr_A=0.0)
-    only_A, _ = fit(start, x, y, steps=5, lr_v=0.0, lr_A=1.0)
-    assert torch.equal(only_v.A, start.A) and torch.equal(only_A.v, start.v)
-    same, history = fit(start, x, y, steps=0, lr_v=1.0, lr_A=1.0)
-    assert torch.equal(same.A, start.A) and history["loss"].shape == (1, 1)
-
-
-def test_non_finite_steps_stop_with_the_step_named():
-    _, x, y, start = small_task()
-    with pytest.warns(RuntimeWarning, match=r"stopped at step \d+.*lower lr_v"):
-        _, history = fit(start, x, y, steps=50, lr_v=1e4, lr_A=1e7)
-    assert not bool(history.finite) and int(history.steps) < 50
-
-
-def test_early_stopping_returns_the_best_state():
-    data, x, y, start = small_task(torch.float32)
-    validation = data.sample(400, torch.Generator().manual_seed(9))
-    pair = (validation.x, validation.y)
-    best, history = fit(start, x[:40], y[:40], steps=400, lr_v=3e-3, lr_A=30.0, validation=pair, patience=3, every=5)
-    losses = history["validation_loss"][0]
-    assert bool(history.stopped) and int(history.steps) < 400
-    assert float(-logsigmoid(pair[1] * best(pair[0])).mean()) == pytest.approx(float(losses[~losses.isnan()].min()), rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"x": torch.ones(200, 9, 6)}, "x has shape"),
-        ({"y": torch.zeros(200)}, "y must hold"),
-        ({"lr_v": -1.0}, "lr_v=-1.0"),
-        ({"lr_A": math.nan}, "lr_A=nan"),
-        ({"steps": -2}, "steps=-2"),
-    ],
-)
-def test_bad_training(change, message):
-    _, x, y, start = small_task(torch.float32)
-    arguments = {"x": x, "y": y, "steps": 3, "lr_v": 1e-3, "lr_A": 1.0} | change
-    with pytest.raises(ValueError, match=message):
-        fit(start, arguments.pop("x"), arguments.pop("y"), **arguments)
-
-
 def test_starts():
     w = torch.tensor([0.6, 0.8])
     ideal = idealized(4, w, alpha=0.1, sigma_A=2.0)
     assert torch.equal(ideal.A, 2 * torch.eye(4)) and torch.allclose(ideal.v, 0.1 * w) and ideal.nu == 0
     one, two = (realistic(16, 5, generator=torch.Generator().manual_seed(3)) for _ in range(2))
     assert torch.equal(one.A, two.A) and torch.equal(one.v, two.v) and one.nu == 0.03
-
-
-@pytest.mark.parametrize("kind", ["blocks", "strided", "random"])
-def test_shift_is_the_same_function(kind):
-    p = {"blocks": Partition.blocks(6, 2), "strided": Partition.strided(36, 9), "random": Partition.random(36, 9, 0)}[kind]
-    x = normal(50, 36, 4)
-    for power, nu in ((3, 0.0), (5, 0.3)):
-        own = PatchAttention(set_attention(p.label, 3.0).double(), 0.1 * normal(4), power, nu)
-        shifted = replace(own, A=shift_attention(p, 3.0).double())
-        assert torch.allclose(own(x), shifted(x), rtol=1e-10)
-
-
-def test_training_associates_without_being_told():
-    data = SpatialData(Partition.random(16, 4, 0), 6, 0.3)
-    generator = torch.Generator().manual_seed(0)
-    train, test = data.sample(3000, generator), data.sample(2000, generator)
-    start = realistic(16, 6, generator=generator)
-    model, _ = fit(start, train.x, train.y, steps=120, lr_v=1e-3, lr_A=10.0)
-    assert association(model.A, data.partition).exact and error_rate(model(test.x), test.y) < 0.02
-    # from equal logits there is nothing to tell a row which set is its own
-    flat, _ = fit(replace(start, A=0 * start.A), train.x, train.y, steps=120, lr_v=1e-3, lr_A=10.0)
-    assert association(flat.A, data.partition).drop < 0.6
-
-
-def test_gaussian_data_has_no_marks():
-    p = Partition.blocks(4, 2)
-    draw = GaussianData(p, 3).sample(4000, torch.Generator().manual_seed(0))
-    assert abs(float(draw.x.mean())) < 0.02 and abs(float(draw.x.std()) - 1) < 0.02
-    cubes = (draw.x[..., 0][:, p.sets].sum(-1) ** 3).sum(-1)
-    assert torch.equal(draw.y, cubes.sign())
 
 
 # Experiments
@@ -233,10 +133,3 @@ def test_broken_runs_are_marked_and_silent():
         run = bold_run(10**7, seed=0, **SMALL | {"lr_v": 1.0})
     assert bool(run["loss"].isnull()[-1]) and run["loss"].shape == (3,)
     assert float(last_seen(xr.DataArray([1.0, 2.0, math.nan], {"step": [0, 1, 2]}))) == 2.0
-
-
-def test_images_needed():
-    errors = partial(xr.DataArray, coords={"count": [10, 20, 40]})
-    assert float(images_needed(errors([0.5, 0.1, 0.01]), 0.1)) == 20
-    assert float(images_needed(errors([0.01, 0.5, 0.01]), 0.1)) == 40
-    assert math.isnan(float(images_needed(errors([0.01, 0.01, 0.5]), 0.1)))

@@ -16,18 +16,23 @@ from vit_theory.images import choose_tokens, evaluate, load_images
 
 ROOT = Path(__file__).resolve().parent.parent
 LAST = 6
-EXPLORERS = ["selection", "association", "convolution", "vit"]
+EXPLORERS = ["association", "vit"]
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Runs of six frames."""
-    for name in ("selection", "association"):
-        monkeypatch.setattr(f"vit_theory.explore.{name}.LAST", LAST)
+    monkeypatch.setattr("vit_theory.explore.association.LAST", LAST)
 
 
 def panel_of(name, **start):
+    """A panel as it starts."""
     return getattr(explore, f"{name}_explorer")(**start).panel
+
+
+def untrained(name, **start):
+    """A panel before any training."""
+    return panel_of(name, frames=0, **start)
 
 
 def executed(code):
@@ -38,18 +43,7 @@ def executed(code):
 
 
 MOVES = {
-    "selection": {"relevant": 5, "noise": 0.5, "samples": 32, "attention_rate": 1.0, "keep": 0.5, "seed": 3},
     "association": {"partition": "strided", "side": 6, "q": 0.2, "sigma_A": 1.5, "seed": 2},
-    "convolution": {
-        "kernel": "emboss",
-        "image": "digit 4",
-        "patch": 8,
-        "dilation": 2,
-        "border": "circular",
-        "exact": False,
-        "scale": 3.0,
-        "dropped": 1,
-    },
     "vit": {"image": 3, "layer": 1, "head": 2, "query": 9, "measure": "mass", "keep": 0.5},
 }
 
@@ -66,10 +60,11 @@ def test_every_control_changes_what_is_shown(name):
     assert panel.image.value == executed(panel.code.value)
 
 
-@pytest.mark.parametrize("name", ["selection", "association"])
-def test_training_scrubbing_and_code(name):
-    panel = panel_of(name)
+def test_training_scrubbing_and_code():
+    """It starts trained; Train from the start gives the same."""
+    start, panel = panel_of("association").image.value, untrained("association")
     panel.start("Train")
+    assert panel.image.value == start
     assert panel.controls["frame"].value == LAST
     last = panel.image.value
     panel.controls["frame"].value = 4
@@ -80,12 +75,11 @@ def test_training_scrubbing_and_code(name):
     assert panel.controls["frame"].max == 0 and "press Train" in panel.words.value
 
 
-@pytest.mark.parametrize("name", ["selection", "association"])
-def test_stop(name):
+def test_stop():
     """In a loop, as a notebook has one, the work goes on beside the controls; Stop ends it and keeps what was done."""
 
     async def press():
-        panel = panel_of(name)
+        panel = untrained("association")
         panel.go["Train"].click()
         assert panel.running and not panel.halt.disabled and panel.go["Train"].disabled
         while panel.controls["frame"].max < 3:
@@ -104,20 +98,20 @@ def test_stop(name):
 
 def test_a_setting_moved_while_training_begins_anew():
     async def move():
-        panel = panel_of("selection")
+        panel = untrained("association")
         panel.go["Train"].click()
         while panel.controls["frame"].max < 2:
             await asyncio.sleep(0.01)
-        panel.controls["noise"].value = 0.6
+        panel.controls["q"].value = 0.6
         await panel.task
         return panel
 
     panel = asyncio.run(move())
-    assert panel.controls["frame"].max == 0 and "noise=0.6" in panel.code.value and "Not possible" not in panel.words.value
+    assert panel.controls["frame"].max == 0 and "q=0.6" in panel.code.value and "Not possible" not in panel.words.value
 
 
 def test_transfer():
-    panel = panel_of("association")
+    panel = untrained("association")
     panel.start("Transfer")
     assert "press Train first" in panel.words.value
     panel.start("Train")
@@ -191,57 +185,33 @@ def test_your_vit_from_a_folder(tmp_path):
         panel_of("vit", model=str(tmp_path))
 
 
-def test_painting_a_partition():
-    """Clicks paint; while the sets are unequal the panel says so and keeps its picture."""
-    panel = panel_of("association")
+def test_swapping_two_patches():
+    """Two clicks swap two patches, and the partition is a painted one; a second click on the same patch changes nothing."""
+    panel = untrained("association")
     column = panel.widget.children[0].children
-    painter = next(widget for widget in column if type(widget).__name__ == "VBox")
-    brush, grid = painter.children
+    grid = next(widget for widget in column if type(widget).__name__ == "VBox").children[1]
     before = panel.image.value
-    brush.value = 1
-    grid.children[0].click()
-    assert panel.controls["partition"].value == "painted"
-    assert "set 0 has 3, set 1 has 5" in panel.words.value and panel.image.value == before
-    brush.value = 0
+    for patch in (0, 0, 0):
+        grid.children[patch].click()
+    assert panel.controls["partition"].value == "blocks" and panel.image.value == before
     grid.children[2].click()
-    assert "Not possible" not in panel.words.value and panel.image.value != before
-    assert "partition=[[" in panel.code.value and panel.image.value == executed(panel.code.value)
-
-
-ERRORS = {
-    "selection": ({"confusion": 12}, "relevant=3 must be larger than confusion=12"),
-    "convolution": ({"stride": 8, "patch": 4, "dilation": 4, "kernel": "typed", "typed": "1 x"}, "type numbers"),
-}
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_errors_are_words(name):
-    moves, words = ERRORS[name]
-    panel = panel_of(name)
-    for control, value in moves.items():
-        before = panel.image.value
-        panel.controls[control].value = value
-    assert words in panel.words.value and "Not possible" in panel.words.value and panel.image.value == before
+    assert panel.controls["partition"].value == "painted" and panel.image.value != before
+    assert "partition=[[1, 2, 4, 5]" in panel.code.value and panel.image.value == executed(panel.code.value)
 
 
 def test_starting_states():
-    panel = panel_of("convolution", kernel=[[1, 0, -1]], patch=8, scale=4.0, heads=2)
-    assert panel.image.value == to_png(explore.draw_convolution(kernel=[[1, 0, -1]], patch=8, scale=4.0, heads=2))
-    panel = panel_of("selection", samples=32, frames=3, frame=2)
-    assert panel.image.value == to_png(explore.draw_selection(samples=32, frames=3, frame=2))
     sets = [[0, 5, 10, 15], [1, 2, 3, 4], [6, 7, 8, 9], [11, 12, 13, 14]]
-    panel = panel_of("association", partition=sets, q=0.2)
+    panel = untrained("association", partition=sets, q=0.2)
     assert panel.image.value == to_png(explore.draw_association(partition=sets, q=0.2))
 
 
 @pytest.mark.parametrize(
     ("name", "start", "words"),
     [
-        ("selection", {"colour": 1}, "no setting"),
-        ("selection", {"relevant": 99}, "between 1 and 16"),
-        ("selection", {"frames": 2, "frame": 3}, "frame=3"),
+        ("association", {"colour": 1}, "no setting"),
+        ("association", {"q": 99}, "between 0"),
+        ("association", {"frames": 2, "frame": 3}, "frame=3"),
         ("association", {"partition": [[0, 1], [1, 2]]}, "overlap"),
-        ("convolution", {"kernel": "Sobol"}, "Sobol"),
         ("vit", {"layer": 9}, "layer"),
         ("vit", {"keep": 0.0}, "keep"),
     ],
@@ -258,9 +228,9 @@ import sys
 sys.modules["ipywidgets"] = None
 from vit_theory import explore
 assert "matplotlib" not in sys.modules
-explore.draw_convolution()
+explore.draw_association()
 try:
-    explore.convolution_explorer()
+    explore.selection_explorer()
 except ImportError as error:
     assert "vit_theory[notebooks]" in str(error)
     print("said")

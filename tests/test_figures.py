@@ -7,8 +7,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.transforms import Bbox
 
-from vit_theory.claims import committed, load_claims, measured
 from vit_theory.figures import subplots
+from vit_theory.ledger.claims import load_claims
+from vit_theory.ledger.evidence import committed, measured
 
 CLAIMS = {claim.id: claim for claim in load_claims()}
 

@@ -15,11 +15,11 @@ import test_claims
 import xarray as xr
 from click.testing import CliRunner
 
-from vit_theory.claims import Run
-from vit_theory.cli import main
-from vit_theory.identity import digest
-from vit_theory.ledger import finished_rows, reproduce
-from vit_theory.sweeps import status, sweep
+from vit_theory.ledger.claims import Run
+from vit_theory.ledger.cli import main
+from vit_theory.ledger.identity import digest
+from vit_theory.ledger.run import finished_rows, reproduce
+from vit_theory.ledger.sweeps import status, sweep
 
 CLAIMS = [test_claims.GOOD, test_claims.other(id="A-next", experiment=test_claims.doubled)]
 RUN = Run(progress=False)
@@ -110,44 +110,12 @@ def forged(path, **changes):
     path.write_text(json.dumps(row, indent=1, ensure_ascii=False))
 
 
-QUANTITY = {"name": "n", "value": "1", "spread": "", "threshold": ""}
-FORGED = {
-    "place": ["x", None, 1e400, [], True],
-    "paper": [1, None, {"a": 1}],
-    "statement": [1, None, ["x"]],
-    "measured": [1, []],
-    "verdict": ["proved", 1, [], {}],
-    "seeds": ["0,1,2", None, [0.5], ["a"], [[1]]],
-    "seconds": ["long", None, float("nan"), -1],
-    "provenance": [None, [], {}, {"versions": None}, {"versions": [1]}, {"versions": {"torch": []}}],
-    "quantities": [None, {}, [1], [{}], [QUANTITY | {"value": 3}]],
-    "history": [None, [1], [{}], [{"since": 1, "was": "", "why": ""}]],
-    "images": [None, 3, ["digits"]],
-    "error": [1, []],
-    "note": [None, 1],
-    "notebook": [1, []],
-    "code": [None, [], {"experiment": 3}],
-    "files": [None, [], {"data": 3}],
-    "title": [1],
-}
-
-
-@pytest.mark.parametrize("name, value", [(name, value) for name, values in FORGED.items() for value in values])
-def test_a_row_of_another_form_counts_as_missing(ledger, name, value):
-    folder, _ = ledger
-    path = folder / "rows" / "A-good.json"
-    before = finished_rows(folder)
-    forged(path)  # by itself it does no harm
-    assert finished_rows(folder) == before
-    forged(path, **{name: value})
-    with pytest.warns(UserWarning, match=r"A-good\.json is damaged and counts as missing"):
-        assert finished_rows(folder) == before[1:]
-
-
 def test_a_damaged_row_is_measured_again(ledger):
     folder, _ = ledger
-    before = finished_rows(folder)
-    forged(folder / "rows" / "A-good.json", verdict="proved", seeds=None)
+    before, path = finished_rows(folder), folder / "rows" / "A-good.json"
+    forged(path)  # by itself it does no harm
+    assert finished_rows(folder) == before
+    path.write_text(path.read_text().replace('"holds"', '"proved"'))
     rows, said = again(folder)
     assert any("A-good.json is damaged and counts as missing" in text for text in said), said
     assert [(row["verdict"], row["measured"]) for row in rows] == [(row["verdict"], row["measured"]) for row in before]
@@ -164,7 +132,7 @@ def test_the_report_does_not_show_what_a_link_leads_to(ledger):
 def test_words_of_a_ledger_give_no_orders_to_the_terminal(ledger, monkeypatch):
     folder, _ = ledger
     forged(folder / "rows" / "A-good.json", paper="A\x1b[2J", measured="\x1b]0;mine\x07 all is well")
-    monkeypatch.setattr("vit_theory.cli.load_claims", lambda: CLAIMS)
+    monkeypatch.setattr("vit_theory.ledger.cli.load_claims", lambda: CLAIMS)
     answer = CliRunner().invoke(main, ["reproduce", "--out", str(folder), "--resume"])
     assert "all is well" in answer.output and "\\x1b[2J" in answer.output and "\x1b" not in answer.output, answer.output
 
@@ -273,22 +241,6 @@ def test_a_cell_that_would_take_all_memory_or_time_is_computed_again(tmp_path, h
     assert status(tmp_path)["done"] == 2
 
 
-LABELS = [
-    {"grid": {"x": 3}}, {"grid": {"x": None}}, {"grid": {"x": "ab"}}, {"function": {"name": ["x"]}},
-    {"function": {"name": "\x1b[2J"}}, {"grid": {"x": [1, 2]}, "format": 7},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("change", LABELS)
-def test_the_status_of_a_store_with_a_forged_label(tmp_path, change):
-    sweep(squares, {"x": [1, 2]}, store=tmp_path, progress=False)
-    label = tmp_path / "sweep.json"
-    label.write_text(json.dumps(json.loads(label.read_text()) | change))
-    answer = CliRunner().invoke(main, ["sweep", "status", str(tmp_path)])
-    assert answer.exit_code in (0, 2) and not isinstance(answer.exception, (TypeError, AttributeError)), answer.exception
-    assert "\x1b" not in answer.output
-
-
 def test_what_a_failed_cell_says_is_told_without_orders_to_the_terminal(tmp_path):
     sweep(squares, {"x": [1, 2]}, store=tmp_path, progress=False)
     (tmp_path / "cells/000001.npz").unlink()
@@ -303,7 +255,7 @@ def test_data_that_promise_more_than_they_hold(ledger):
     folder, _ = ledger
     path = folder / "data" / "A-good.nc"
     path.write_bytes(path.read_bytes()[:-8])
-    forged(folder / "rows" / "A-good.json", files={"data": digest(path.read_bytes())}, verdict="not shown here")
+    forged(folder / "rows" / "A-good.json", files={"data": digest(path.read_bytes())}, verdict="does not hold here")
     rows, said = again(folder)
     assert rows[0]["verdict"] == "holds" and any("the data of A-good cannot be read" in text for text in said)
     assert isinstance(xr.load_dataset(Path(folder) / "data" / "A-next.nc", engine="scipy"), xr.Dataset)

@@ -1,28 +1,14 @@
 """Image models, data and probes: oracles and bad input in bulk."""
 
 import re
-import subprocess
-import sys
 
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
 
-from vit_theory.images import (
-    Recipe,
-    ViT,
-    augment,
-    conv_init,
-    evaluate,
-    from_transformers,
-    generator,
-    load_images,
-    permute,
-    probe,
-    to_attention,
-)
-from vit_theory.images.data import RECIPES, Canvas, scatter, seeded, split
+from vit_theory.images import Recipe, ViT, augment, evaluate, from_transformers, generator, load_images, probe, to_attention
+from vit_theory.images.data import RECIPES, seeded
 
 GOOD = dict(image_size=8, patch=4, channels=1, classes=10, depth=2, heads=2)
 
@@ -77,47 +63,21 @@ def test_equal_to_transformers(bias):
     ("change", "message"),
     [
         ({"image_size": 9}, "does not divide image_size"),
-        ({"patch": 0}, "patch=0"),
-        ({"channels": 0}, "channels=0"),
         ({"classes": 1}, "classes=1"),
-        ({"depth": 0}, "depth=0"),
-        ({"heads": 0}, "heads=0"),
         ({"heads": 5}, "heads=5 does not divide width=16"),
         ({"mixer": "lstm"}, "mixer='lstm'"),
-        ({"pool": "max"}, "pool='max'"),
-        ({"projection": "fixed"}, "projection='fixed'"),
         ({"projection": "identity", "width": 8}, "leave width out"),
         ({"mixer": "convolution", "width": 24}, "multiple of 16"),
         ({"mixer": "convolution", "pool": "cls"}, "class token has no place"),
         ({"mixer": "convolution", "kernel": 4}, "kernel=4"),
         ({"mixer": "convolution", "keep": {0: 0.5}}, "needs the whole image"),
         ({"keep": {0: 0.0}}, r"\(0, 1\]"),
-        ({"keep": {0: 1.01}}, r"\(0, 1\]"),
         ({"keep": {2: 0.5}}, "no layer 2"),
     ],
 )
 def test_bad_models_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         ViT(**GOOD | change)
-
-
-def test_bad_calls_are_refused():
-    vit, images = ViT(**GOOD), torch.zeros(2, 1, 8, 8)
-    for call, message in (
-        (lambda: vit(torch.zeros(2, 3, 8, 8)), r"needs \[batch, 1, 8, 8\]"),
-        (lambda: vit(images, keep={0: -0.5}), r"\(0, 1\]"),
-        (lambda: vit(images, tokens=torch.tensor([[0], [4]])), "from 0 to 3"),
-        (lambda: to_attention(vit), "only a ViT with mixer"),
-        (lambda: probe(ViT(**GOOD, mixer="convolution"), images), "to_attention first"),
-        (lambda: probe(torch.nn.Linear(2, 2), images), "give a ViT or DeiT"),
-        (lambda: conv_init(torch.nn.Linear(2, 2)), "give a ViT or DeiT"),
-        (lambda: augment(images, torch.zeros(2, dtype=torch.long), 10, "mild", generator(0)), "none, light, deit"),
-        (lambda: permute(images, 3, torch.arange(4)), "does not divide"),
-        (lambda: scatter(Canvas(4, (1, 1), (2, 2)), torch.zeros(2, 1, 8, 8, dtype=torch.uint8), generator(0)), "4 x 4 pixels"),
-        (lambda: split(load_images("digits", per_class=3), 0.01), "leaves one part empty"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -171,28 +131,11 @@ def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
         (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, mean=float("nan")), "mean=nan"),
         (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, eps=-1.0), "eps=-1.0"),
         (lambda _: Recipe(mixup=float("nan")), "mixup=nan"),
+        (lambda _: augment(torch.rand(4, 1, 8, 8), torch.tensor([1, 2]), 10, "none", generator(0)), "labels="),
+        (lambda _: to_attention(torch.nn.Conv2d(1, 1, 3)), "mixer='Conv2d'"),
     ],
 )
 def test_input_that_was_taken_once(call, contains):
     """Images of another range, sizes and numbers that make no sense, sources that are none: refused before any work."""
     with pytest.raises(ValueError, match=re.escape(contains)):
         call(ViT((8, 8), 4, 1, 10, 1, 2, width=16))
-
-
-def test_input_of_another_kind():
-    """What the checks of types refuse in these tests is refused with words where there are none, as users run it."""
-    calls = {
-        "images has shape ()": "patchify(None, 4)",
-        "labels has shape (2,): [b=4]": "augment(torch.rand(4, 1, 8, 8), torch.tensor([1, 2]), 10, 'none', generator(0))",
-        "mixer='Conv2d'": "to_attention(torch.nn.Conv2d(1, 1, 3))",
-        "source=None": "load_images(None)",
-        "source=3": "load_images(3)",
-    }
-    lines = ["import torch", "from vit_theory.attention import patchify", "from vit_theory.images import *"]
-    lines.append("from vit_theory.images.data import augment, generator")
-    for call in calls.values():
-        lines += ["try:", f"    {call}", "    print('accepted')", "except ValueError as error:", "    print(error)"]
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    for said, wanted in zip(done.stdout.splitlines(), calls, strict=True):
-        assert wanted in said, said

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -14,19 +16,30 @@ from pathlib import Path
 import pytest
 from browser import chromium, needs_chromium
 
-NOTEBOOK = Path(__file__).resolve().parent.parent / "nbs" / "08_figures.ipynb"
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOK = ROOT / "nbs" / "03_figures.ipynb"
 TOKEN = "test"
 
 
+def command_of(target):
+    """The program and its options that `make TARGET` runs, with the variables that it sets."""
+    lines = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    words = shlex.split(lines.splitlines()[-1])
+    variables = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
+    return words[len(variables) :], variables
+
+
 @contextmanager
-def server(module, port_option, *options, log, **environment):
-    """The address of a server of a Python module on a free port; its process, and its kernels, end with the block."""
+def server(target, port_option, *options, log, folder=None, **environment):
+    """The address of what `make TARGET` starts, on a free port; its process, and its kernels, end with the block."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", module, "--no-browser", f"{port_option}={port}", *options]
+    (program, *words), variables = command_of(target)
+    command = [str(Path(sys.executable).with_name(program)), *words, "--no-browser", f"{port_option}={port}", *options]
     with log.open("w") as output:
-        process = subprocess.Popen(command, env=os.environ | environment, stdout=output, stderr=output)
+        everything = os.environ | variables | environment
+        process = subprocess.Popen(command, cwd=folder or ROOT, env=everything, stdout=output, stderr=output)
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
@@ -50,8 +63,11 @@ def looked_at(page, log):
 
 
 def jupyterlab(folder, log):
-    """The address of a JupyterLab of its own on `folder`: fresh settings, no news, no extensions, every cell in the page."""
-    home = folder.parent / "home"
+    """The address of what `make lab` starts, on a copy of nbs in `folder`, as JupyterLab saves by itself.
+
+    Fresh settings, no news, no extensions, every cell in the page."""
+    shutil.copytree(ROOT / "nbs", folder / "nbs")
+    home = folder / "home"
     settings = home / "settings" / "@jupyterlab"
     for plugin, values in {
         "notebook-extension/tracker": {"windowingMode": "none"},
@@ -72,13 +88,12 @@ def jupyterlab(folder, log):
         "--allow-root",
         "--ServerApp.ip=127.0.0.1",
         "--ServerApp.port_retries=0",
-        f"--ServerApp.root_dir={folder}",
         f"--IdentityProvider.token={TOKEN}",
         "--LabApp.expose_app_in_browser=True",
         "--LabApp.extension_manager=readonly",
         "--LabApp.news_url=None",
     ]
-    return server("jupyterlab", "--ServerApp.port", *options, log=log, **environment)
+    return server("lab", "--ServerApp.port", *options, log=log, folder=folder, **environment)
 
 
 def until(condition, what, seconds=60):
@@ -100,12 +115,24 @@ def ask(address, path):
         return None
 
 
-def kernel_is_ready(address):
-    """Is there a kernel, idle and connected? The page says "idle" before one exists."""
+def kernel_is_ready(address, name):
+    """Has the notebook a kernel, idle and connected? The page says "idle" before one exists."""
     return any(
-        session["kernel"] and session["kernel"]["execution_state"] == "idle" and session["kernel"]["connections"] > 0
+        session["path"] == name and kernel["execution_state"] == "idle" and kernel["connections"] > 0
         for session in ask(address, "/api/sessions") or []
+        if (kernel := session["kernel"])
     )
+
+
+def opened(page, address, name):
+    """A notebook opened in JupyterLab, its kernel ready."""
+    until(lambda: ask(address, "/api/status"), "the server", seconds=120)
+    page.goto(f"{address}/lab/tree/{name}?reset&token={TOKEN}")
+    # It may ask which kernel to take, when it is slow to start one.
+    question = page.locator(".jp-Dialog", has_text="Select Kernel")
+    page.add_locator_handler(question, lambda dialog: dialog.locator("button.jp-mod-accept").click())
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=120_000)
+    until(lambda: kernel_is_ready(address, name), "a kernel", seconds=120)
 
 
 # null while cells are waiting; then what they left behind
@@ -129,19 +156,11 @@ STATE = r"""() => {
 @pytest.mark.slow
 @needs_chromium
 def test_run_all(tmp_path):
-    folder, log = tmp_path / "lab", tmp_path / "server.log"
-    folder.mkdir()
-    shutil.copy(NOTEBOOK, folder)  # JupyterLab saves by itself
-    with jupyterlab(folder, log) as address, chromium() as browser:
+    log = tmp_path / "server.log"
+    with jupyterlab(tmp_path, log) as address, chromium() as browser:
         page = browser.new_page()
         with looked_at(page, log):
-            until(lambda: ask(address, "/api/status"), "the server")
-            page.goto(f"{address}/lab/tree/{NOTEBOOK.name}?token={TOKEN}")
-            # It may ask which kernel to take, when it is slow to start one.
-            question = page.locator(".jp-Dialog", has_text="Select Kernel")
-            page.add_locator_handler(question, lambda dialog: dialog.locator("button.jp-mod-accept").click())
-            page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
-            until(lambda: kernel_is_ready(address), "a kernel")
+            opened(page, address, NOTEBOOK.name)
             # The stored outputs go first, so that the figure is a new one.
             page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
             assert page.locator(".jp-Notebook .jp-RenderedImage").count() == 0

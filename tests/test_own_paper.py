@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from vit_theory import claims as package
-from vit_theory.cli import main, new_paper
+from vit_theory.ledger import claims as package
+from vit_theory.ledger.cli import main, new_paper
 
 ROOT = Path(__file__).resolve().parent.parent
-GOOD = "CLAIMS = [Claim('M-mean', 'M', 'Theorem 1', 'says', 'asks', None, None, None)]"
-IMPORT = "from vit_theory.claims import Claim"
+GOOD = "MEAN = Claim('M-mean', 'M', 'Theorem 1', 'says', (), 'seen', None, None)"
+IMPORT = "from vit_theory.ledger.claims import Claim"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def notebook(path, *cells):
 
 
 def test_a_new_project_is_reproduced(project):
-    """By the name of its module; nbs/15_own_paper.ipynb takes its notebook."""
+    """By the name of its module; nbs/ledger/14_own_paper.ipynb takes its notebook."""
     status, output = call("claims", "--from", "means", "--paper", "means", "--criteria")
     assert status == 0 and output.startswith("means-theorem-1  Theorem 1 (quoted)") and "C-theorem-1" not in output
     status, output = call("reproduce", "means-theorem-1", "--from", "means", "--seeds", "5,6,7", "--out", "ledger")
@@ -54,7 +54,7 @@ def test_a_new_project_is_reproduced(project):
 @pytest.mark.slow
 def test_a_new_project_runs_in_processes_and_resumes(project):
     """A program of its own, as on a terminal: two processes, and a second run that finds everything done."""
-    command = [sys.executable, "-c", "from vit_theory.cli import main; main()", "reproduce", "--from", "means/means.ipynb"]
+    command = [sys.executable, "-c", "from vit_theory.ledger.cli import main; main()", "reproduce", "--from", "means/means.ipynb"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = {"capture_output": True, "text": True, "timeout": 300, "env": environment}
     done = subprocess.run([*command, "--jobs", "2"], **run)
@@ -89,13 +89,13 @@ def test_cells_run_as_in_jupyter(tmp_path):
 @pytest.mark.parametrize(
     "cells, words",
     [
-        ([IMPORT], "CLAIMS = [Claim(...)]"),
-        (["CLAIMS = []"], "CLAIMS = [Claim(...)]"),
+        ([IMPORT], "such as MEAN = Claim(...)"),
+        (["CLAIMS = []"], "such as MEAN = Claim(...)"),
         (["CLAIMS = [1]"], "CLAIMS = [Claim(...)]"),
         (["1 / 0"], "cell 1 ('1 / 0') fails with ZeroDivisionError: division by zero; mend the notebook"),
         (["if"], "cell 1 ('if') fails with SyntaxError"),
         (["raise SystemExit"], "fails with SystemExit; mend"),
-        ([IMPORT, GOOD, "CLAIMS *= 2"], "['M-mean'] are used twice"),
+        ([IMPORT, GOOD, GOOD.replace("MEAN", "AGAIN")], "['M-mean'] are used twice"),
         ([IMPORT, GOOD.replace("M-mean", "../mean")], "id='../mean': it names files"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_wrong_notebook_is_refused_before_any_work(tmp_path, cells, words):
         ("setup.py", "give a module that Python can import"),
         ("no.such.module", "No module named 'no'"),
         ("", "give a module"),
-        ("json", "CLAIMS = [Claim(...)]"),
+        ("json", "such as MEAN = Claim(...)"),
     ],
 )
 def test_a_source_without_claims_is_refused(source, words):

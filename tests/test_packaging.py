@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from vit_theory.claims import committed
+from vit_theory.ledger.evidence import committed
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ("https://arxiv.org/abs/2302.06015", "https://arxiv.org/abs/2210.09221", "https://arxiv.org/abs/2111.01353")
@@ -46,7 +46,7 @@ def copy(tmp_path_factory):
     """The checkout as it is after some work, away from it so that building leaves nothing behind."""
     folder = tmp_path_factory.mktemp("packaging") / "copy"
     left = ["build/lib/vit_theory/old.py", "claims/index.html", "_docs/index.html", "dist/old.whl", "tests/__pycache__/a.pyc"]
-    left += [".venv/run", "nbs/sidebar.yml", "nbs/.ipynb_checkpoints/a-checkpoint.ipynb", "vit_theory/evidence/quick/.lock"]
+    left += [".venv/run", "nbs/sidebar.yml", "nbs/.ipynb_checkpoints/a-checkpoint.ipynb", "vit_theory/ledger/runs/quick/.lock"]
     for name in [*checkout(), *left]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if name in left:
@@ -81,7 +81,7 @@ def test_wheel_holds_the_package_and_nothing_else(dist):
     (wheel,) = dist.glob("vit_theory-*.whl")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert sorted(names) == [name for name in checkout() if name.startswith("vit_theory/")]
-    assert {"vit_theory/py.typed", "vit_theory/evidence/quick/claims.json", "vit_theory/template/Makefile"} < set(names)
+    assert {"vit_theory/py.typed", "vit_theory/ledger/runs/quick/claims.json", "vit_theory/ledger/template/Makefile"} < set(names)
 
 
 def test_metadata_says_what_the_settings_say(metadata):
@@ -217,7 +217,7 @@ def test_wheel_runs_claims_without_the_tools_of_the_project(programs, tmp_path):
     run(programs / "vit-theory", "reproduce", *some, "--out", "claims", cwd=tmp_path)
     rows = json.loads((tmp_path / "claims" / "claims.json").read_text(encoding="utf-8"))
     assert {row["id"] for row in rows} == set(some) and not any(row["error"] for row in rows)
-    known = "from vit_theory.claims import load_claims; from vit_theory.ledger import code_of; [*map(code_of, load_claims())]"
+    known = "from vit_theory.ledger import load_claims, run; [*map(run.code_of, load_claims())]"
     run(programs / "python", "-c", known, cwd=tmp_path)
 
 

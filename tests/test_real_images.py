@@ -183,7 +183,7 @@ def test_refusals(tmp_path):
         r"split='validation' is none of the splits of '.*': 'train'": dict(source=folder, split="validation"),
         "split='valid' is none of the splits of 'digits': 'train', 'test'": dict(source="digits", split="valid"),
         "per_class=2 is more than there is: class 'dog' has 1 images": dict(source=folder, per_class=2),
-        "per_class=0 must be an integer": dict(source=folder, per_class=0),
+        "per_class=0 is not a whole number": dict(source=folder, per_class=0),
         r"no column 'kind'; the columns are img \(Image\), label \(ClassLabel\)": dict(source=folder, label="kind"),
         "source='/no/such/folder' is no folder on this machine": dict(source="/no/such/folder"),
         r"source='\./there' is no folder": dict(source="./there"),

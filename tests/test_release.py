@@ -38,7 +38,7 @@ def git(folder, *arguments):
 @pytest.fixture
 def tree(tmp_path):
     """The least that can be released: version 1.2.0, one row with fresh seeds, everything committed."""
-    evidence = tmp_path / "vit_theory" / "evidence"
+    evidence = tmp_path / "vit_theory" / "ledger" / "runs"
     for folder in (evidence / "quick", tmp_path / "tools"):
         folder.mkdir(parents=True)
     texts = {
@@ -46,8 +46,8 @@ def tree(tmp_path):
         "vit_theory/__init__.py": '__version__ = "1.2.0"\n',
         "CITATION.cff": "cff-version: 1.0.0\nversion: 1.2.0\n",
         "CHANGELOG.md": "# Changelog\n\n## 1.2.0 (2030-01-01)\n\n- New.\n\n## 1.1.0\n",
-        "vit_theory/evidence/quick/claims.json": json.dumps([{"id": "A-one"}, {"id": "B-two"}]),
-        "vit_theory/evidence/fresh_seeds.json": json.dumps(
+        "vit_theory/ledger/runs/quick/claims.json": json.dumps([{"id": "A-one"}, {"id": "B-two"}]),
+        "vit_theory/ledger/runs/fresh_seeds.json": json.dumps(
             {
                 "1.2.0, triples 0 to 7": {"seeds": [[1, 2, 3]], "counts": {"A-one": {"holds": 8}}},
                 "1.2.0, triples 8 to 15": {"seeds": [[4, 5, 6]], "counts": {"B-two": {"holds": 8}}},
@@ -80,13 +80,13 @@ def test_nothing_stands_against_a_complete_tree(tree):
         ("CHANGELOG.md", "## ", "", "CHANGELOG.md: None"),
         ("CHANGELOG.md", "(2030-01-01)", "(in work)", "begins with '## 1.2.0 (in work)': when it is complete"),
         (
-            "vit_theory/evidence/fresh_seeds.json",
+            "vit_theory/ledger/runs/fresh_seeds.json",
             "B-two",
             "B-old",
             "no fresh seeds for 1 rows (B-two): python benchmarks/fresh_seeds.py",
         ),
-        ("vit_theory/evidence/fresh_seeds.json", "1.2.0, triples 0", "1.1.0, triples 0", "no fresh seeds for 1 rows (A-one)"),
-        ("vit_theory/evidence/fresh_seeds.json", "1.2.0, triples 0", "1.2.0, full scale, triple 0", "for 1 rows (A-one)"),
+        ("vit_theory/ledger/runs/fresh_seeds.json", "1.2.0, triples 0", "1.1.0, triples 0", "no fresh seeds for 1 rows (A-one)"),
+        ("vit_theory/ledger/runs/fresh_seeds.json", "1.2.0, triples 0", "1.2.0, full scale, triple 0", "for 1 rows (A-one)"),
         ("tools/evidence.py", "print(", "raise SystemExit(", "make evidence, then commit\nevery row is what its judge says"),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_version_is_released_once(tree):
 
 
 def test_all_faults_are_said_at_once(tree):
-    for name in ("CHANGELOG.md", "vit_theory/evidence/fresh_seeds.json"):
+    for name in ("CHANGELOG.md", "vit_theory/ledger/runs/fresh_seeds.json"):
         path = tree / name
         path.write_text(path.read_text(encoding="utf-8").replace("1.2.0", "1.2.1 (in work)"), encoding="utf-8")
     assert len(list(release.refusals(tree))) == 4
@@ -244,7 +244,7 @@ def test_a_command_that_is_named_exists(command):
     elif program == "python" and words[0].endswith(".py"):
         answers(script(words[0]).main, words[1:])
     elif program == "vit-theory":
-        from vit_theory.cli import main
+        from vit_theory.ledger.cli import main
 
         answers(main, words)
     elif program == "python" and words[0] == "-c":

@@ -14,17 +14,17 @@ from vit_theory.association import (
     not_associating,
     samples,
     sparsity,
-    starts_and_steps,
+    start_and_step_size,
     transfer,
 )
 from vit_theory.convolution import trained_heads
-from vit_theory.identity import digest
 from vit_theory.images import canvases, positions, two_phase
-from vit_theory.images.experiments import Size
+from vit_theory.images.experiments import Extent
+from vit_theory.ledger.identity import digest
+from vit_theory.ledger.sweeps import as_dataset, sweep
 from vit_theory.selection import collapse, regime, robustness, sample_complexity
-from vit_theory.sweeps import as_arrays, sweep
 
-SMALL = Size(per_class=6, test=4, side=16, epochs=1, batch=10, patches=4, depth=1, width=None, rates=(4e-3,))
+SMALL = Extent(per_class=6, test=4, side=16, epochs=1, batch=10, patches=4, depth=1, width=None, rates=(4e-3,))
 TRAINED = dict(side=4, block=2, q=0.3, dim=4, samples=60, tests=40, steps=20, every=10, lr_v=1e-3, lr_A=20.0)
 CELLS = {  # the function of a sweep, with all of its arguments except the seed
     "selection, N50": partial(
@@ -36,7 +36,7 @@ CELLS = {  # the function of a sweep, with all of its arguments except the seed
     "association, trained": partial(learning.learn, **TRAINED),
     "association, population": partial(learning.population_run, 16, steps=20),
     "association, drawn population": partial(learning.population_run, 36, steps=20, draws=200, most=10),
-    "association, bold steps": partial(starts_and_steps.bold_run, 20, **TRAINED),
+    "association, bold steps": partial(start_and_step_size.bold_run, 20, **TRAINED),
     "association, finite samples": partial(samples.finite_sample, 50, steps=10),
     "association, many patches": partial(million_patches.scaled, 1024, steps=20, draws=200),
     "association, marks": partial(sparsity.marks_population, 0.3, steps=20, draws=200),
@@ -54,8 +54,8 @@ CELLS = {  # the function of a sweep, with all of its arguments except the seed
 
 def numbers_of(cell, seed):
     """A digest of every number that a cell returns, except the seconds that it took."""
-    arrays, _ = as_arrays(CELLS[cell](seed=seed), [])
-    plain = {name: array for name, (_, array) in arrays.items() if "second" not in name}
+    found = as_dataset(CELLS[cell](seed=seed), [])
+    plain = {name: variable.values for name, variable in found.data_vars.items() if "second" not in name}
     return {"digest": digest("".join(f"{name} {array.dtype} {array.tobytes().hex()}" for name, array in sorted(plain.items())))}
 
 

@@ -2,29 +2,15 @@
 
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vit_theory.selection import (
-    ShallowViT,
-    TokenData,
-    attention_mass,
-    evaluate,
-    fit,
-    hinge_gradient,
-    initial_model,
-    keep_by_attention,
-    keep_oracle,
-    keep_random,
-)
-from vit_theory.selection.token_removal import keep_count, keep_honest, received_attention
+from vit_theory.selection import ShallowViT, TokenData, attention_mass, evaluate, fit, hinge_gradient, initial_model
+from vit_theory.selection.token_removal import keep_by_attention, keep_honest, keep_oracle, keep_random, received_attention
 
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
-# The import hook of the tests may notice a wrong shape first; without it the ValueError is raised.
-REFUSED = (ValueError, jaxtyping.TypeCheckError)
 
 
 def random_model(g=3, d=4, m_b=5, m_a=6, m=8, positions=1, seed=0, dtype=torch.float64):
@@ -66,37 +52,25 @@ def test_gradient_is_autograds(positions, attention, removal, seed):
         assert not slopes.W_Q.any() and not slopes.W_K.any()
 
 
-def test_gradient_leaves_its_arguments_alone():
-    model, (x, y, _) = random_model(), random_samples()
-    given = (model.W_Q, model.W_K, model.W_V, model.W_O, model.a, x, y)
+def test_gradient_of_a_view_of_the_data_leaves_its_arguments_alone():
+    model, (x, y, _) = random_model(), random_samples(L=9)
+    view = x.flip(1)[:, :, 1:8]
+    given = (*vars(model).values(), view, y)
     before = [w.clone() for w in given]
-    hinge_gradient(model, x, y)
+    torch.testing.assert_close(hinge_gradient(model, view, y)[1].W_K, autograd(model, view, y)[1]["W_K"], rtol=0, atol=1e-12)
     assert all(torch.equal(a, b) for a, b in zip(before, given, strict=True))
 
 
-def test_gradient_of_a_view_of_the_data():
-    model, (x, y, _) = random_model(), random_samples(L=9)
-    view = x.flip(1)[:, :, 1:8]
-    torch.testing.assert_close(hinge_gradient(model, view, y)[1].W_K, autograd(model, view, y)[1]["W_K"], rtol=0, atol=1e-12)
-
-
-def test_zero_queries_and_keys_are_a_saddle_and_zero_hidden_weights_are_dead():
+def test_zero_hidden_weights_are_dead():
     model, (x, y, _) = random_model(), random_samples()
-    slopes = hinge_gradient(replace(model, W_Q=model.W_Q * 0, W_K=model.W_K * 0), x, y)[1]
-    assert not slopes.W_Q.any() and not slopes.W_K.any() and slopes.W_O.any()
     slopes = hinge_gradient(replace(model, W_O=model.W_O * 0), x, y)[1]
     assert not any(getattr(slopes, name).any() for name in NAMES)  # ReLU'(0) = 0
 
 
-def test_inactive_hinge_has_no_gradient():
-    model, (x, _, _) = random_model(), random_samples()
-    F = model(x)
-    loss, slopes = hinge_gradient(replace(model, W_O=model.W_O * 1e6), x, F.sign())
-    assert not loss.any() and not slopes.W_O.any() and not slopes.W_Q.any()
-
-
-def test_huge_logits_stay_finite():
+def test_inactive_hinge_has_no_gradient_and_huge_logits_stay_finite():
     model, (x, y, _) = random_model(), random_samples()
+    loss, slopes = hinge_gradient(replace(model, W_O=model.W_O * 1e6), x, model(x).sign())
+    assert not loss.any() and not slopes.W_O.any() and not slopes.W_Q.any()
     loss, slopes = hinge_gradient(replace(model, W_Q=model.W_Q * 1e4), x, y)
     assert loss.isfinite().all() and all(getattr(slopes, name).isfinite().all() for name in NAMES)
 
@@ -126,41 +100,10 @@ def test_large_logits_are_exact_and_leave_the_company_alone():
         assert torch.equal(getattr(slopes, name)[[0, 2]], getattr(calm, name)[[0, 2]])
 
 
-def test_training_writes_into_no_data():
-    learn, _, start = setting(trials=1)
-    x, y = learn.x.clone(), learn.y.clone()
-    fit(start, learn.x, learn.y, steps=5, batch=10, lr=0.5)
-    fit(start, learn.x, learn.y, steps=5, batch=40, lr=0.5)
-    assert torch.equal(learn.x, x) and torch.equal(learn.y, y)
-
-
-def test_softmax_is_over_the_keys_and_keep_selects_queries_and_keys():
-    model, (x, _, keep) = random_model(), random_samples()
-    P = model.attention_map(x)
-    torch.testing.assert_close(P.sum(-1), torch.ones(3, 10, 7, dtype=torch.float64), rtol=0, atol=1e-12)
-    logits = torch.einsum("gmd,gbqd,gme,gbke->gbqk", model.W_Q, x, model.W_K, x)
-    torch.testing.assert_close(P, logits.softmax(-1), rtol=0, atol=1e-12)
-    kept = model.attention_map(x, keep=keep)
-    assert not kept[~keep].any() and not kept.transpose(2, 3)[~keep].any()
-    torch.testing.assert_close(kept.sum(-1), keep.double(), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("attention", ["trained", "uniform"])
-def test_removal_is_physical(attention):
-    model, (x, _, keep) = random_model(positions=7), random_samples()
-    F = model(x, keep=keep, attention=attention)
-    for g, b in ((0, 0), (1, 3), (2, 9)):
-        S = keep[g, b].nonzero().flatten()
-        weights = [getattr(model, name)[g : g + 1] for name in NAMES]
-        alone = ShallowViT(*weights, model.a[g : g + 1, S])
-        torch.testing.assert_close(alone(x[g : g + 1, b : b + 1, S], attention=attention)[0, 0], F[g, b], rtol=0, atol=1e-12)
-
-
 def test_keeping_everything_is_no_removal():
     model, (x, y, keep) = random_model(positions=7), random_samples()
-    everything = torch.ones_like(keep)
-    torch.testing.assert_close(model(x, keep=everything), model(x), rtol=0, atol=1e-12)
-    kept, plain = hinge_gradient(model, x, y, keep=everything)[1], hinge_gradient(model, x, y)[1]
+    kept, plain = hinge_gradient(model, x, y, keep=keep | True)[1], hinge_gradient(model, x, y)[1]
+    torch.testing.assert_close(model(x, keep=keep | True), model(x), rtol=0, atol=1e-12)
     torch.testing.assert_close(kept.W_Q, plain.W_Q, rtol=0, atol=1e-12)
 
 
@@ -187,9 +130,11 @@ def test_a_trial_alone_is_the_trial_in_company(attention, batch):
 
 def test_fit_is_plain_descent_and_leaves_its_argument_alone():
     learn, _, start = setting(trials=2)
-    before = start.W_O.clone()
+    given = (start.W_O, learn.x, learn.y)
+    before = [w.clone() for w in given]
     model, history = fit(start, learn.x, learn.y, steps=6, batch=40, lr=0.5, attention_lr=2.0)
-    assert torch.equal(start.W_O, before)
+    fit(start, learn.x, learn.y, steps=5, batch=10, lr=0.5)
+    assert all(torch.equal(a, b) for a, b in zip(before, given, strict=True))
     weights = {name: getattr(start, name) for name in NAMES}
     for _ in range(6):
         _, slopes = autograd(replace(start, **weights), learn.x, learn.y)
@@ -219,31 +164,6 @@ def test_chunks_do_not_matter(monkeypatch):
         monkeypatch.setattr(module, "_cost", lambda *_: engine.CACHE // 4)
     pieces, own = fit(start, learn.x, learn.y, **options)
     assert torch.allclose(whole.W_O, pieces.W_O, atol=1e-6) and history.steps.tolist() == own.steps.tolist()
-
-
-def test_a_trial_that_blows_up_leaves_the_others_alone():
-    learn, _, start = setting(trials=3)
-    calm, _ = fit(start, learn.x, learn.y, steps=15, batch=8, lr=0.2)
-    mixed, history = fit(start, learn.x, learn.y, steps=15, batch=8, lr=torch.tensor([0.2, 1e30, 0.2]))
-    assert history.finite.tolist() == [True, False, True] and history.steps[1] < 15
-    assert torch.allclose(mixed.W_O[[0, 2]], calm.W_O[[0, 2]], atol=1e-6)
-
-
-def test_dead_zone():
-    learn, _, start = setting(trials=2)
-    model, history = fit(start, learn.x, learn.y, steps=150, batch=40, lr=0.5, whole=True, every=50)
-    assert history.last("train").max() == 0
-    more, _ = fit(model, learn.x, learn.y, steps=20, batch=40, lr=0.5, attention_lr=50.0)
-    assert torch.equal(more.W_Q, model.W_Q) and torch.equal(more.W_O, model.W_O)
-
-
-def test_learning_and_mass():
-    learn, judge, start = setting(trials=2, train=60)
-    model, history = fit(start, learn.x, learn.y, steps=200, batch=20, lr=0.1, attention_lr=2.0)
-    assert evaluate(model, judge)["error"].max() == 0 and evaluate(model, judge)["success"].min() == 1
-    before, after = (attention_mass(m, judge, queries="relevant") for m in (start, model))
-    assert (after > before + 0.2).all() and (after <= 1).all()
-    assert (attention_mass(model, judge) <= 0.775 + 0.02).all()  # the ceiling with 6 relevant and 2 confusion tokens
 
 
 def test_mass_is_counted_as_defined():
@@ -290,52 +210,21 @@ def test_the_gradient_is_balanced(m_a, m_b, L, d, shared, seed):
     "call, words",
     [
         (lambda s: fit(s[2], s[0].x, s[0].y, steps=3, batch=41, lr=0.1), "batch=41"),
-        (lambda s: fit(s[2], s[0].x, s[0].y, steps=3, batch=0, lr=0.1), "batch=0"),
         (lambda s: fit(s[2], s[0].x, s[0].y, steps=-3, batch=5, lr=0.1), "steps=-3"),
         (lambda s: fit(s[2], s[0].x, s[0].y, steps=3, batch=5, lr=-0.1), "0 or larger"),
-        (lambda s: fit(s[2], s[0].x, s[0].y, steps=3, batch=5, lr=0.1, attention="off"), "attention='off'"),
         (lambda s: fit(s[2], s[0].x, s[0].y * 0, steps=3, batch=5, lr=0.1), "labels -1 and \\+1"),
+        (lambda s: hinge_gradient(s[2], s[0].x, s[0].y[:, :5]), "where g=2, b=40"),
+        (lambda s: hinge_gradient(s[2], s[0].x[:1], s[0].y[:1]), "with 2 trials"),
         (lambda s: s[2](s[0].x, keep=torch.zeros(s[0].pattern.shape, dtype=torch.bool)), "keep is empty in trial 0, sample 0"),
         (lambda s: s[2](s[0].x[..., :7]), "dim 10"),
-        (lambda s: s[2](s[0].x, attention="none"), "attention='none'"),
-        (lambda s: attention_mass(s[2], s[0], queries="none"), "queries='none'"),
-        (lambda s: initial_model(s[0].mu, sigma=-0.1), "sigma=-0.1"),
+        (lambda s: replace(s[2], W_K=s[2].W_K[:, :4]), "W_K="),
+        (lambda s: replace(s[2], W_V=s[2].W_V.double()), "of one type"),
+        (lambda s: random_model(positions=7, d=10, g=2, dtype=torch.float32)(s[0].x), "signs a for 7 positions"),
         (lambda s: initial_model(s[0].mu, neurons=9, paired=True), "even when paired"),
-        (lambda s: keep_count(20, count=3, rate=0.2), "exactly one"),
-        (lambda s: keep_count(20, rate=0.0), "rate=0.0"),
+        (lambda s: keep_random(s[0], count=3, rate=0.2, generator=torch.Generator()), "exactly one"),
         (lambda s: keep_honest(s[0], patterns=tuple(range(5))), "remove every token"),
     ],
 )
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call(setting(trials=2))
-
-
-def test_shapes_that_disagree():
-    model, (x, y, keep) = random_model(), random_samples()
-    for call in (
-        lambda: hinge_gradient(model, x, y[:, :5]),
-        lambda: hinge_gradient(model, x, y, keep=keep[..., :5]),
-        lambda: hinge_gradient(model, x[:2], y[:2]),
-        lambda: ShallowViT(model.W_Q, model.W_K[:, :4], model.W_V, model.W_O, model.a),
-        lambda: ShallowViT(model.W_Q, model.W_K, model.W_V, model.W_O[..., :3], model.a),
-        lambda: ShallowViT(model.W_Q, model.W_K, model.W_V, model.W_O, model.a[..., :3]),
-    ):
-        with pytest.raises(REFUSED):
-            call()
-    with pytest.raises(ValueError, match="signs a for 7 positions"):
-        random_model(positions=7)(x[:, :, :5])
-
-
-def test_rows_that_share_an_experiment_run_it_once(monkeypatch, tmp_path):
-    import xarray
-
-    import vit_theory.selection.attention_map as dynamics
-    from vit_theory.claims import Run
-
-    ran = []
-    train = lambda seeds, trials, every: ran.append(trials) or xarray.Dataset()  # noqa: E731
-    monkeypatch.setattr(dynamics, "attention_during_training", train)
-    for row in dynamics.ATTENTION_CLAIMS:
-        row.experiment(Run(seeds=(97, 98, 99), store=tmp_path / row.id))
-    assert ran == [4]

@@ -14,8 +14,8 @@ import pytest
 from browser import chromium, needs_chromium, served
 
 from vit_theory import selection
-from vit_theory.claims import committed
-from vit_theory.coverage import PLACES, draw_map
+from vit_theory.ledger.coverage import PLACES, draw_map
+from vit_theory.ledger.evidence import committed
 
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
@@ -108,7 +108,7 @@ def test_every_claim_has_its_page(site):
     ids = [row["id"] for row in committed("quick")]
     assert {path.stem for path in (site / "claims").glob("*.html")} == set(ids)
     text = {path: Page(path.read_text(encoding="utf-8")) for path in pages(site)}
-    listed = {target for _, target in text[site / "11_verdicts.html"].targets}
+    listed = {target for _, target in text[site / "ledger/10_verdicts.html"].targets}
     for id in ids:
         own = site / "claims" / f"{id}.html"
         assert f"claims/{id}.html" in listed, id
@@ -123,9 +123,9 @@ def test_every_claim_has_its_page(site):
 
 def test_the_maps_show_every_row_with_its_committed_verdict():
     """The maps that the notebook has stored are those of today's evidence, and every row is on one of them."""
-    outputs = [output for cell in nbformat.read(NBS / "12_coverage.ipynb", 4).cells for output in cell.get("outputs", [])]
+    outputs = [output for cell in nbformat.read(NBS / "ledger/11_coverage.ipynb", 4).cells for output in cell.get("outputs", [])]
     stored = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
-    assert stored == [draw_map(paper) for paper in PLACES], "stale: python tools/notebooks.py run nbs/12_coverage.ipynb"
+    assert stored == [draw_map(paper) for paper in PLACES], "stale: python tools/notebooks.py run nbs/ledger/11_coverage.ipynb"
     for row in committed("full"):
         assert f'aria-label="{row["id"]}: {row["verdict"]}"' in "".join(stored)
 
@@ -149,6 +149,13 @@ LOOK = r"""async (theme) => {
         errors: [...document.querySelectorAll("[data-mml-node=merror]")].map(element => element.getAttribute("data-mjx-error")),
         raw: (prose.match(/.{0,30}(\$|\\\(|\\\[|\\begin\{).{0,30}/g) || []),
         pictures: [...document.images].filter(image => !image.naturalWidth).map(image => image.src.slice(0, 80)),
+        distorted: [...document.images].filter(image => image.naturalWidth && image.offsetWidth).flatMap(image => {
+            const frame = getComputedStyle(image);
+            const inner = (size, ...sides) => size - sides.reduce((sum, side) => sum + parseFloat(frame["padding" + side]), 0);
+            const shown = inner(image.clientWidth, "Left", "Right") / inner(image.clientHeight, "Top", "Bottom");
+            const share = shown * image.naturalHeight / image.naturalWidth;
+            return Math.abs(share - 1) > 0.02 ? [`${share.toFixed(2)} of its width: ${image.src.slice(0, 80)}`] : [];
+        }),
         code: code.reduce((sum, cell) => sum + cell.offsetHeight, 0),
         height: article.offsetHeight,
         theme: root.dataset.theme,
@@ -161,9 +168,9 @@ WIDTHS, THEMES = (1400, 390), ("light", "dark")
 @needs_chromium
 def test_every_page_in_a_browser(site):
     """At both widths and in both themes: no console errors, no request to anywhere else, every formula drawn, every picture
-    shown, nothing wider than the window, at most a third of the notebooks' height is code. A page is loaded once, wide and
-    light; then the same page is narrowed and turned dark, which is a fifth of the time of loading it four times. One page
-    of each folder is also loaded narrow and dark."""
+    shown in its proportions, nothing wider than the window, at most a third of the notebooks' height is code. A page is loaded
+    once, wide and light; then the same page is narrowed and turned dark, which is a fifth of the time of loading it four
+    times. One page of each folder is also loaded narrow and dark."""
     problems, formulas, heights = [], 0, Counter()
     with served(site) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900}, color_scheme=THEMES[0])
@@ -190,7 +197,7 @@ def test_every_page_in_a_browser(site):
             formulas += seen["drawn"]
             if seen["drawn"] != seen["formulas"]:
                 problems.append(f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} formulas are not drawn")
-            for key in ("errors", "raw", "pictures"):
+            for key in ("errors", "raw", "pictures", "distorted"):
                 problems.extend(f"{here}: {key}: {item}" for item in seen[key])
             if width == WIDTHS[0] and (NBS / here).with_suffix(".ipynb").exists():
                 heights.update(code=seen["code"], page=seen["height"])
@@ -234,7 +241,7 @@ def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
     rows = committed("quick")
     with served(site) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 800})
-        page.goto(f"{address}/11_verdicts.html")
+        page.goto(f"{address}/ledger/10_verdicts.html")
         shown = page.locator("article tbody tr:visible")
         assert shown.count() == len(rows)
         page.select_option("[name=paper]", "C")
@@ -248,5 +255,5 @@ def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
         page.fill("[name=text]", "no such words")
         assert shown.count() == 0 and page.inner_text(".claims-filter output").startswith("0 of")
         bare = browser.new_page(java_script_enabled=False)
-        bare.goto(f"{address}/11_verdicts.html?paper=C")
+        bare.goto(f"{address}/ledger/10_verdicts.html?paper=C")
         assert bare.locator("article tbody tr").count() == len(rows)

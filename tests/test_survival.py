@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from test_sweeps import Calls, quiet
 
-from vit_theory.sweeps import status
+from vit_theory.ledger.sweeps import status
 
 DRIVERS = """
 import os, random, signal, sys, time
 import joblib, numpy as np, torch
-from vit_theory.sweeps import sweep
+from vit_theory.ledger.sweeps import sweep
 
 def cell(seed):
     time.sleep(0.002)
@@ -201,12 +201,6 @@ def archive(path):
         file.writestr("letter.txt", "dear reader")
 
 
-def folder(path):
-    path.unlink()
-    path.mkdir()
-    (path / "inside").write_text("")
-
-
 class Program:
     def __reduce__(self):
         return (os.mkdir, ("executed",))
@@ -223,25 +217,20 @@ DAMAGE = {
     "noise": replaced(lambda content: np.random.default_rng(0).bytes(len(content))),
     "bit of a number": bit(lambda content: content.index(np.float64(50).tobytes())),
     "bit of a name": bit(lambda content: content.rindex(b"arr_1")),
-    "bit of what it says": bit(lambda content: content.index("sweep".encode("utf-32-le"))),
     "another cell": lambda path: shutil.copy(path.with_name("000002.npz"), path),
     "another sweep": said(lambda about: about.update(sweep="0" * 16)),
     "no archive": lambda path: path.write_bytes(npy(np.arange(3))),
     "another archive": archive,
-    "folder": folder,
     "link to nowhere": lambda path: (path.unlink(), path.symlink_to("nowhere")),
     "program": written(lambda arrays: arrays.update(arr_1=np.array([Program()], dtype=object))),
     "says a list": said(lambda about: [1]),
     "says a number": written(lambda arrays: arrays.update(arr_0=np.array(3.0))),
+    "too few entries": said(lambda about: about["dims"].popitem() and None),
+    "too many entries": said(lambda about: about["dims"].update(z=[])),
+    "bit of what it says": bit(lambda content: content.index("sweep".encode("utf-32-le"))),
     "says nothing of its point": said(lambda about: about.pop("point") and None),
-    "too few entries": said(lambda about: about["entries"].pop() and None),
-    "too many entries": said(lambda about: about["entries"].append(["variable", "z", []])),
-    "unknown entry": said(lambda about: about["entries"][0].__setitem__(0, "nonsense")),
-    "other dimensions": said(lambda about: about["entries"][0].__setitem__(2, ["t", "u"])),
+    "other dimensions": said(lambda about: about["dims"].update(path=["t", "u"])),
     "damaged origin": said(lambda about: about.update(origin="{")),
-    "shorter array": written(lambda arrays: arrays.update(arr_1=arrays["arr_1"][:3])),
-    "another number": written(lambda arrays: arrays["arr_1"].__setitem__(7, 7.0)),
-    "another type": written(lambda arrays: arrays.update(arr_1=arrays["arr_1"].astype(str))),
 }
 
 
@@ -272,12 +261,3 @@ def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch):
     assert kind in ("gone", "link to nowhere") or any("000001.npz is computed again" in text for text in words), words
     assert sorted(path.name for path in (tmp_path / "store/cells").iterdir()) == ["000000.npz", "000001.npz", "000002.npz"]
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
-
-
-def test_cells_without_a_checksum_are_taken_as_they_are(tmp_path):
-    """Those of version 0.2.0 and before."""
-    before = quiet(large, {"x": [1, 2]}, store=tmp_path)
-    said(lambda about: about.pop("checksum") and None)(tmp_path / "cells/000001.npz")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert quiet(large, {"x": [1, 2]}, store=tmp_path).identical(before)

@@ -135,7 +135,7 @@ def test_auto_says_what_it_chose(capsys):
         (lambda: Batches(5, 6, trial_generators(0, 1)), "batch=6"),
         (lambda: descend(start(2), quadratic(torch.ones(2)), steps=-1, lr=0.1), "steps=-1"),
         (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=0.1, every=0), "every=0"),
-        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=math.nan), "lr=nan"),
+        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=math.nan), "=nan"),
         (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=-0.1), "0 or larger"),
         (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=torch.ones(5)), "the 2 trials"),
         (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr={"u": 0.1}), "one rate for each"),

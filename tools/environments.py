@@ -23,10 +23,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = ("C-theorem-1", "B-theorem-3.1", "A-two-engines")
 # Quick, and about what a version of Python or of a library can change: bytecode, processes, numerics, files, images, the command.
 TESTS = (
-    "attention association_foundations association_training convolution_construction help images_model import own_paper "
+    "attention association_foundations association_training convolution_construction images_model import own_paper "
     "real_images selection_data selection_training sweeps trials"
 ).split()
-TEST_TOOLS = ("fastcore", "pytest", "pytest-xdist", "hypothesis", "beartype")  # all that these tests need of the extra `dev`
+TEST_TOOLS = ("fastcore", "pytest", "pytest-xdist", "hypothesis")  # all that these tests need of the extra `dev`
 
 
 def settings():

@@ -1,22 +1,34 @@
-"""The committed measurements, vit_theory/evidence: rows and data of `vit-theory reproduce`, as `measured` reads them.
+"""The committed measurements, vit_theory/ledger/runs: rows and data of `vit-theory reproduce`, as `measured` reads them.
 
     python tools/evidence.py add LEDGER RUN     take the finished rows of a ledger folder into a committed run
-    python tools/evidence.py judge [--check]    judge all committed measurements with the present judges; --check only compares
+    python tools/evidence.py judge [--check]    judge all committed measurements with the present rules; --check only compares
+    python tools/evidence.py stamp [CLAIM ...]  say that the present experiments are those that made the committed rows
+
+A committed row knows the text of the modules that its experiment reaches (`experiment`). When it changes, `judge --check` fails,
+and there are two ways out: run the row again and `add` it, or, where only words or plots changed, `stamp` it. A stamp is
+given when the quick run, made again here, or taken from `--ran LEDGER`, has the committed numbers to rounding.
 """
 
 import dataclasses
 import gzip
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import click
+import numpy as np
 
-from vit_theory.claims import RUNS, Run, committed, judged, load_claims, measured, run_folder
-from vit_theory.files import write_file
-from vit_theory.ledger import blank_row, finished_rows
+from vit_theory.ledger.claims import Run, load_claims, select_claims
+from vit_theory.ledger.evidence import RUNS, committed, measured, run_folder
+from vit_theory.ledger.files import write_file
+from vit_theory.ledger.identity import source_identity
+from vit_theory.ledger.run import blank_row, finished_rows, read_data, reproduce
+from vit_theory.ledger.sweeps import one_thread
 
-OWN = ("scale", "images", "seeds", "seconds", "shared", "provenance")  # of a row, what its run decided and no judge changes
+REMEDY = "run it again and add it, or python tools/evidence.py stamp ID, when its quick numbers are the same"
+
+OWN = ("scale", "images", "seeds", "seconds", "shared", "provenance", "experiment")  # of its run, which no rule changes
 
 
 def store(run, rows):
@@ -38,7 +50,7 @@ def judge_again(run):
             yield row
             continue
         try:
-            said = dataclasses.asdict(judged(claim, measured(claim.id, run)))
+            said = dataclasses.asdict(claim.judge(measured(claim.id, run)))
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             raise click.ClickException(f"{run}: {claim.id} cannot be judged ({why}): run it again, and add it") from error
@@ -54,10 +66,12 @@ def main():
 @click.argument("ledger", type=click.Path(path_type=Path, exists=True))
 @click.argument("run", type=click.Choice(list(RUNS)))
 def add(ledger, run):
-    """Take over finished rows; a row that crashed is refused. Of images, the name of their folder is kept."""
+    """Take over finished rows, made by a clean commit and without a crash. Of images, the name of their folder is kept."""
     rows = [row | {"images": Path(row["images"]).name} for row in finished_rows(ledger)]
     if crashed := [row["id"] for row in rows if row["error"]]:
         raise click.ClickException(f"{', '.join(crashed)} crashed: run them again")
+    if unclean := [row["id"] for row in rows if (row["provenance"].get("commit") or "+changes").endswith("+changes")]:
+        raise click.ClickException(f"{', '.join(unclean)}: no clean commit made them; commit the code, and run them again")
     old = {row["id"]: row for row in committed(run)} if (run_folder(run) / "claims.json").exists() else {}
     for row in rows:
         data = (ledger / "data" / f"{row['id']}.nc").read_bytes()
@@ -81,8 +95,55 @@ def judge(check):
         stale += [f"{run}: {new['id']}" for old, new in zip(committed(run), rows, strict=True) if old != new]
         if not check:
             store(run, rows)
-    click.echo("\n".join(stale) or "evidence: every committed row is what its judge says")
+        stale += [f"{run}: {id}: its experiment is not the one that made it: {REMEDY}" for id in drifted(rows)]
+    click.echo("\n".join(stale) or "evidence: every committed row is what its rules say, and what its experiment measured")
     sys.exit(bool(stale) and check)
+
+
+def drifted(rows):
+    """The ids of rows whose experiment has changed since they were measured, or last stamped."""
+    now = {claim.id: source_identity(claim.experiment) for claim in load_claims()}
+    return [row["id"] for row in rows if row.get("experiment", now[row["id"]]) != now[row["id"]]]
+
+
+def same_numbers(here, there):
+    """Whether two measurements agree to rounding, seconds aside."""
+    if {name: v.dims for name, v in here.data_vars.items()} != {name: v.dims for name, v in there.data_vars.items()}:
+        return False
+    for name in (name for name in there.data_vars if "second" not in str(name)):
+        one, other = here[name].values, there[name].values
+        if one.shape != other.shape:
+            return False
+        if not (np.allclose(one, other, 1e-6, 1e-9, equal_nan=True) if other.dtype.kind in "iufc" else (one == other).all()):
+            return False
+    return True
+
+
+@main.command()
+@click.argument("ids", nargs=-1)
+@click.option("--ran", type=click.Path(path_type=Path, exists=True), help="A ledger of the quick run by the present code.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
+def stamp(ids, ran, jobs):
+    """Stamp rows (default: all that drifted or have no stamp) whose quick numbers are still the same."""
+    now = {claim.id: source_identity(claim.experiment) for claim in load_claims()}
+    quick = {row["id"]: row for row in committed("quick")}
+    wanted = ids or [id for id, row in quick.items() if row.get("experiment") != now[id]]
+    if ran is None and wanted:
+        ran = Path(tempfile.mkdtemp(prefix="stamp"))
+        with one_thread():
+            reproduce(select_claims(load_claims(), wanted), Run(n_jobs=jobs), ran, resume=True)
+    made = {row["id"]: row for row in finished_rows(ran)} if wanted else {}
+    plain = {"scale": "quick", "images": "digits", "seeds": [0, 1, 2]}.items()
+    good, bad = [], []
+    for id in wanted:
+        fits = id in made and made[id].get("experiment") == now[id] and all(made[id][name] == value for name, value in plain)
+        good_here = fits and same_numbers(read_data(ran / "data" / f"{id}.nc"), measured(id, "quick"))
+        (good if good_here else bad).append(id)
+    for run in filter(lambda run: (run_folder(run) / "claims.json").exists(), RUNS):
+        store(run, [row | {"experiment": now[row["id"]]} if row["id"] in good else row for row in committed(run)])
+    click.echo(f"{len(good)} rows stamped")
+    if bad:
+        raise click.ClickException(f"other numbers, or no quick run by this code: {', '.join(bad)}; run them again and add them")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
     python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean outputs
     python tools/notebooks.py readme [--check]     write README.md from nbs/index.ipynb, or say whether it is stale
     python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings and local paths?
+    python tools/notebooks.py stale [--check]      which notebooks does a change touch: their cells, or code that they reach
 """
 
+import ast
+import json
 import os
 import re
 import subprocess
@@ -17,6 +20,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import MarkdownExporter
+
+from vit_theory.ledger.identity import digest, place_of, reached
 
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
@@ -51,7 +56,10 @@ def without_bars(nb):
         if cell.cell_type == "code":
             shown = [(output, output.get("data", {})) for output in cell.outputs]
             cell.outputs = [output for output, data in shown if not (view in data and bar.search(data.get("text/plain", "")))]
-            left += sum(view in output.get("data", {}) for output in cell.outputs)
+            for data in (output.get("data", {}) for output in cell.outputs):
+                if data.keys() & {"image/png", "text/html"}:  # an explorer leaves what it shows without a kernel
+                    data.pop(view, None)
+                left += view in data
     if not left:
         nb.metadata.pop("widgets", None)
     return nb
@@ -131,12 +139,14 @@ def main():
 
 @main.command()
 @click.argument("paths", nargs=-1)
-def run(paths):
+@click.option("--stale", is_flag=True, help="those that `stale` lists")
+def run(paths, stale):
     """Execute notebooks in place."""
-    for path in notebooks(paths):
+    for path in outdated() if stale else notebooks(paths):
         click.echo(f"run {path.relative_to(ROOT)}")
         try:
             execute(path)
+            record(path)
         except CellExecutionError as error:
             raise click.ClickException(f"{path.relative_to(ROOT)} stays as it was\n{error}") from error
 
@@ -148,6 +158,45 @@ def check(paths):
     found = [line for path in notebooks(paths) for line in faults(path)]
     click.echo("\n".join(found) or "notebooks: executed, no errors, nothing on stderr")
     sys.exit(bool(found))
+
+
+RECORD = ROOT / "tools" / "outputs.json"  # notebook -> digest of the code that made its stored outputs
+
+
+def code_digest(path):
+    """A digest of a notebook's code cells and of the text of all modules of the package that they reach."""
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    plain = "\n".join(re.sub(r"^[%!#].*", "", source, flags=re.M) for source in cells)
+    found = {node.module for node in ast.walk(ast.parse(plain)) if isinstance(node, ast.ImportFrom) and node.module}
+    found |= {alias.name for node in ast.walk(ast.parse(plain)) if isinstance(node, ast.Import) for alias in node.names}
+    own = {name: text for name, text in reached(found, leave="").items() if place_of(name)}
+    return digest(json.dumps([plain, own]))
+
+
+def recorded():
+    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+
+
+def record(path):
+    """Note which code made the stored outputs of a notebook."""
+    found = recorded() | {path.relative_to(ROOT).as_posix(): code_digest(path)}
+    kept = {name: found[name] for name in sorted(found) if (ROOT / name).exists()}
+    RECORD.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def outdated():
+    """Notebooks whose cells, or the code that they reach, changed since they were run."""
+    known = recorded()
+    return [path for path in notebooks() if known.get(path.relative_to(ROOT).as_posix(), "") not in ("", code_digest(path))]
+
+
+@main.command()
+@click.option("--check", is_flag=True, help="exit 1 when there is one")
+def stale(check):
+    """List the notebooks that a change touches."""
+    found = [f"{path.relative_to(ROOT)}" for path in outdated()]
+    click.echo("\n".join(found) or "notebooks: all stored outputs are made by the present code")
+    sys.exit(bool(found) and check)
 
 
 @main.command()

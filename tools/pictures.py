@@ -1,12 +1,16 @@
-"""The three pictures of the front page, nbs/pictures, drawn from the committed measurements:  python tools/pictures.py"""
+"""The pictures of the front page, drawn from the committed measurements, and of the explorers:  python tools/pictures.py"""
 
+import sys
 from pathlib import Path
 
+import click
 import numpy as np
 
-from vit_theory.claims import measured
+from vit_theory.explore import convolution_explorer, draw_association, draw_vit, selection_explorer
+from vit_theory.explore.panel import to_png
 from vit_theory.figures import COLORS, style, subplots, to_svg
-from vit_theory.files import write_file
+from vit_theory.ledger.evidence import measured
+from vit_theory.ledger.files import write_file
 
 FOLDER = Path(__file__).resolve().parent.parent / "nbs" / "pictures"
 SIZE = {"width": 3.6, "height": 2.4}
@@ -54,8 +58,31 @@ def convolution():
     return figure
 
 
-if __name__ == "__main__":
+def photographs():
+    """The explorers' index: each panel as it starts; those that turn in a browser are photographed there."""
+    yield "association", to_png(draw_association(frames=50, frame=50), dpi=70)
+    yield "vit", to_png(draw_vit(), dpi=70)
+    sys.path.insert(0, str(FOLDER.parents[1] / "tests"))
+    from browser import chromium
+
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 640, "height": 480})
+        for name, widget in (("selection", selection_explorer()), ("convolution", convolution_explorer())):
+            page.set_content(widget._repr_mimebundle_()[0]["text/html"])
+            yield name, page.locator(".turn .pictures").screenshot()
+
+
+@click.command(help=__doc__)
+def main():
+    for name, picture in photographs():
+        path = FOLDER.parent / "explore" / "pictures" / f"{name}.png"
+        path.write_bytes(picture)
+        print(path)
     with style():
         for name, draw in {"A": samples, "B": sets, "C": convolution}.items():
             write_file(FOLDER / f"{name}.svg", to_svg(draw()) + "\n")
             print(FOLDER / f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()

@@ -40,14 +40,14 @@ def git(root, *arguments):
 
 def studies(root, version):
     """The studies of fresh seeds of this version."""
-    path = root / "vit_theory" / "evidence" / "fresh_seeds.json"
+    path = root / "vit_theory" / "ledger" / "runs" / "fresh_seeds.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return [study for name, study in known.items() if name.startswith(f"{version}, triples ")]
 
 
 def rows(root):
     """The ids of the rows of the committed ledger."""
-    path = root / "vit_theory" / "evidence" / "quick" / "claims.json"
+    path = root / "vit_theory" / "ledger" / "runs" / "quick" / "claims.json"
     return [row["id"] for row in json.loads(path.read_text(encoding="utf-8"))]
 
 

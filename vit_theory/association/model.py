@@ -6,20 +6,22 @@
 __all__ = ['self_attention', 'position_logits', 'activation', 'PatchAttention', 'error_rate', 'set_attention']
 
 # %% ../../nbs/association/02_model.ipynb #e915e371
-import math
+import copy
 from dataclasses import dataclass
-from numbers import Integral
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from einops import einsum
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from .data import _check_labels
-from ..attention import attention, check_arguments, need_finite, need_one_dtype, need_tensors, number
-from ..attention import positional_attention
+from ..arguments import Finite, NotNegative, checked, kind, need, whole
+from .data import need_labels, need_one_dtype
+from ..attention import attention
 
 # %% ../../nbs/association/02_model.ipynb #d1bf4f99
+@checked
 def self_attention(
     x: Float[Tensor, "n D d"],  # patches
     P: Float[Tensor, "D d"],  # positional encodings, one row per patch
@@ -28,21 +30,20 @@ def self_attention(
     W_V: Float[Tensor, "d f"],  # value matrix
 ) -> Float[Tensor, "n D f"]:
     "Single-head self-attention on patches plus positional encodings (B, Definition 3.1)."
-    check_arguments(self_attention, locals())
-    need_one_dtype(P=P, W_Q=W_Q, W_K=W_K, W_V=W_V, x=x)
+    need_one_dtype(x=x, P=P, W_Q=W_Q, W_K=W_K, W_V=W_V)
     q, k, v = (einsum(x + P, W, "n D d, d e -> n D e") for W in (W_Q, W_K, W_V))
     # S = softmax(Q K^T / sqrt(e)), output S V
     return attention(q, k, v)
 
 # %% ../../nbs/association/02_model.ipynb #23e8764d
+@checked
 def position_logits(
     P: Float[Tensor, "D p"],  # positional encodings, one row per patch
     W_Q: Float[Tensor, "p e"],  # query matrix
     W_K: Float[Tensor, "p e"],  # key matrix
 ) -> Float[Tensor, "D D"]:
     "The attention matrix of positional attention, before division by sqrt(e) and softmax (B, Definition 3.2)."
-    check_arguments(position_logits, locals())
-    need_one_dtype(W_Q=W_Q, W_K=W_K, P=P)
+    need_one_dtype(P=P, W_Q=W_Q, W_K=W_K)
     # A = Q K^T,  Q = P W_Q,  K = P W_K
     return einsum(P @ W_Q, P @ W_K, "i e, j e -> i j")
 
@@ -56,36 +57,41 @@ def activation(
     return t * (t.square().pow(power // 2) + nu)  # p is odd: t^p = t (t^2)^((p-1)/2)
 
 # %% ../../nbs/association/02_model.ipynb #c8e85697
+if TYPE_CHECKING:
+    Power = int
+else:
+    Power = kind("an odd number, at least 3: an even activation gives y and -y the same score",
+                 lambda n: isinstance(n, whole(3)) and n % 2)  # fmt: skip
+
+
+@partial(checked, finite=False)  # a descent that diverged has such weights, and -inf is a patch that is not attended
 @dataclass(eq=False)
 class PatchAttention:
     "The simplified vision transformer: attention logits A and a value vector v (B, section 3)."
 
     A: Float[Tensor, "D D"]  # attention logits, [query patch, key patch]
     v: Float[Tensor, "d"]  # value vector
-    power: int = 3  # p of the activation, odd and at least 3
-    nu: float = 0.0  # weight of the activation's linear part, >= 0
-    scale: float | None = None  # factor in front of the attention; None: D
+    power: Power = 3  # p of the activation, odd and at least 3
+    nu: NotNegative = 0.0  # weight of the activation's linear part
+    scale: Finite | None = None  # factor in front of the attention; None: D
 
     def __post_init__(self):
-        need_tensors(A=self.A, v=self.v)
-        if not isinstance(self.power, Integral) or self.power % 2 == 0 or self.power < 3:
-            raise ValueError(f"power={self.power} must be odd and at least 3: an even activation gives y and -y the same score")
-        if self.A.ndim != 2 or self.A.shape[0] != self.A.shape[1] or self.v.ndim != 1 or not len(self.v):
-            raise ValueError(f"A {tuple(self.A.shape)} must be [D, D], v {tuple(self.v.shape)} must be [d]")
-        if not self.A.is_floating_point() or self.A.dtype != self.v.dtype:
-            raise ValueError(f"A has dtype {self.A.dtype}, v {self.v.dtype}: both must be of one floating point type")
-        if not 0 <= number(self.nu) < math.inf:
-            raise ValueError(f"nu={self.nu} must be finite and not negative: the linear part would work against the power")
+        need_one_dtype(A=self.A, v=self.v)
+        need(len(self.A) and len(self.v), f"A has shape {tuple(self.A.shape)}, v {tuple(self.v.shape)}: neither may be empty")
         self.scale = float(len(self.A)) if self.scale is None else self.scale
-        if not math.isfinite(number(self.scale)):
-            raise ValueError(f"scale={self.scale} must be a finite number; None means D")
+
+    def at(self, A: Tensor, v: Tensor) -> "PatchAttention":
+        "The same model with other parameters, taken as they are: finite or not."
+        other = copy.copy(self)
+        other.A, other.v = A, v
+        return other
 
     def outputs(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n D"]:
         "What each patch says, O_i = scale sum_j S_ij <v, X_j>."
-        need_tensors(x=x)
-        if x.ndim != 3 or x.shape[1:] != (len(self.A), len(self.v)) or x.dtype != self.A.dtype:
-            size = f"[n, D={len(self.A)}, d={len(self.v)}]"
-            raise ValueError(f"x has shape {tuple(x.shape)}, {x.dtype}; this model takes {size}, {self.A.dtype}")
+        size = (len(self.A), len(self.v))
+        need(isinstance(x, Tensor) and x.ndim == 3 and x.shape[1:] == size and x.dtype == self.A.dtype,
+             f"x must be images [n, D={size[0]}, d={size[1]}] of {self.A.dtype}, as this model, "
+             f"not {tuple(getattr(x, 'shape', ()))}, {getattr(x, 'dtype', type(x))}")  # fmt: skip
         # O_i = scale sum_j S_ij <v, X_j>,  S = softmax(A)
         return (x @ self.v) @ self.A.softmax(-1).T * self.scale  # type: ignore[operator]  # None became D above
 
@@ -99,24 +105,20 @@ def error_rate(
     y: Float[Tensor, "n"],  # labels, -1 or +1
 ) -> float:
     "Share of images whose score has the wrong sign, a score of exactly 0 counted half; NaN where a score is NaN."
-    need_tensors(score=score)
-    if score.ndim != 1 or not len(score):
-        raise ValueError(f"score has shape {tuple(score.shape)}; give one number for each image, [n], for instance score[:, 0]")
-    _check_labels(y, len(score))
-    if score.is_complex():
-        raise ValueError(f"score has dtype {score.dtype}; give real numbers")
+    for name, value in (("score", score), ("y", y)):
+        real = isinstance(value, Tensor) and not value.is_complex() and value.dtype != torch.bool
+        need(real and value.ndim == 1 and len(value),
+             f"{name}={repr(value)[:60]} must be one real number for each image, [n], for instance {name}[:, 0]")  # fmt: skip
+    need(len(score) == len(y), f"score has {len(score)} images, y has {len(y)}: give both for the same ones")
+    need_labels(y)
     # P(y F < 0) + P(y F = 0)/2; torch takes the sign of NaN for 0
     return float((0.5 - 0.5 * (score * y).sign().double()).where(~score.isnan(), torch.nan).mean())
 
-# %% ../../nbs/association/02_model.ipynb #165d7a99
+
+@checked
 def set_attention(
-    label,  # [D] set of each patch, as `Partition.label`
-    beta: float,  # logit of the patches in one's own set; the others have 0
+    label: Shaped[Tensor, "D"],  # set of each patch, as `Partition.label`
+    beta: Finite,  # logit of the patches in one's own set; the others have 0
 ) -> Float[Tensor, "D D"]:
     "The logits that spell the partition out: beta within a set, 0 between sets."
-    need_tensors(label=label)
-    check_arguments(set_attention, locals())
-    if label.ndim != 1 or not len(label):
-        raise ValueError(f"label has shape {tuple(label.shape)}; it must hold the set of each patch, [D]")
-    need_finite(label=label)
     return float(beta) * (label[:, None] == label[None, :]).to(torch.get_default_dtype())

@@ -8,15 +8,13 @@ __all__ = ['Association', 'association', 'chance', 'set_mass', 'sort_by_set', 'p
 # %% ../../nbs/association/03_scores.ipynb #d3c256e4
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from .data import Partition, _check_partition
-from ..attention import as_tensor, check_arguments, need_tensors
-from ..claims import Quantity
+from ..arguments import checked, need
+from .data import Partition, as_numbers
 from ..figures import subplots
 
 # %% ../../nbs/association/03_scores.ipynb #21a7f80e
@@ -52,11 +50,10 @@ def association(
     partition: Partition,  # the sets to be found
 ) -> Association:
     "Patch association, exactly and by degrees, ties against it; ValueError for a wrong size or NaN (B, Definition 2.2)."
-    _check_partition(partition)
-    scores = as_tensor("scores", scores)
-    D = partition.D
-    if tuple(scores.shape) != (D, D) or scores.is_complex() or scores.isnan().any():
-        raise ValueError(f"scores {tuple(scores.shape)} must be a real [{D}, {D}] matrix without NaN, a row and a column a patch")
+    need(isinstance(partition, Partition), f"partition={partition!r} is none: give Partition(sets), for instance")
+    D, scores = partition.D, as_numbers("scores", scores)
+    need(scores.shape == (D, D) and not scores.is_complex() and not scores.isnan().any(),
+         f"scores={repr(scores)[:60]} must be a real [{D}, {D}] matrix without NaN, a row and a column a patch")  # fmt: skip
     others, outsiders = _rows(scores, partition)
     members = torch.cat([scores.diagonal()[:, None], others], 1)
     gap = members.amin(1) - outsiders.amax(1) if outsiders.numel() else torch.full((D,), math.inf)
@@ -64,53 +61,44 @@ def association(
     return Association(exact=margin > 0, margin=margin, keep=_hits(members, outsiders), drop=_hits(others, outsiders))
 
 # %% ../../nbs/association/03_scores.ipynb #81dac6e5
+@checked
 def chance(
     partition: Partition,  # the sets
 ) -> tuple[float, float]:
     "Expected (keep, drop) of a matrix with a dominant diagonal and otherwise random scores."
-    _check_partition(partition)
     C, D = partition.C, partition.D
     drop = (C - 1) / (D - 1)
     return (1 + (C - 1) * drop) / C, drop
 
 # %% ../../nbs/association/03_scores.ipynb #207828d8
-def _check_matrix(name, matrix, partition):
-    _check_partition(partition)
-    need_tensors(**{name: matrix})
-    if matrix.shape != (partition.D, partition.D):
-        raise ValueError(f"{name} has shape {tuple(matrix.shape)}; the partition has D={partition.D} patches: [D, D]")
-
-
+@checked
 def set_mass(
     A: Float[Tensor, "D D"],  # attention logits
     partition: Partition,  # the sets
 ) -> Float[Tensor, "D L"]:
     "Attention of each patch on each set, rows sum to 1."
-    _check_matrix("A", A, partition)
-    check_arguments(set_mass, locals())
-    if not bool((A < math.inf).all()):
-        raise ValueError("A has NaN or +inf, of which softmax makes no weights; -inf is a patch that is not attended")
+    need(len(A) == partition.D, f"A has shape {tuple(A.shape)}; the partition has D={partition.D} patches: [D, D]")
     # mass_il = sum_{j in S_l} softmax(A)_ij
     return A.softmax(-1)[:, partition.sets].sum(-1)
 
 # %% ../../nbs/association/03_scores.ipynb #ceb0431c
+@checked
 def sort_by_set(
-    scores: Float[Tensor, "D D"],  # any matrix over patches
+    scores: Shaped[Tensor, "D D"],  # any matrix over patches
     partition: Partition,  # the sets
-) -> Float[Tensor, "D D"]:
+) -> Shaped[Tensor, "D D"]:
     "Rows and columns reordered so that the patches of a set are neighbors."
-    _check_matrix("scores", scores, partition)
+    need(len(scores) == partition.D, f"scores has shape {tuple(scores.shape)}; the partition has D={partition.D} patches: [D, D]")
     order = partition.sets.flatten()
     return scores[order][:, order]
 
 # %% ../../nbs/association/03_scores.ipynb #1d685782
+@checked
 def plot_scores(
     panels: dict[str, Float[Tensor, "D D"]],  # title -> scores
 ):
     "Matrices of scores side by side, each on its own color scale -> matplotlib Figure."
-    if not isinstance(panels, dict) or not panels:
-        raise ValueError("panels must be matrices by their titles, for instance plot_scores({'A': model.A})")
-    check_arguments(plot_scores, locals())
+    need(panels, "panels={} must be matrices by their titles, for instance plot_scores({'A': model.A})")
     figure, axes = subplots(1, len(panels), width=2.4, height=2.4, squeeze=False)
     for axis, (title, scores) in zip(axes[0], panels.items(), strict=True):
         axis.imshow(scores.detach().numpy(), interpolation="nearest")
@@ -118,28 +106,3 @@ def plot_scores(
         axis.grid(False)
     axes[0, 0].set_ylabel("query patch")
     return figure
-
-# %% ../../nbs/association/03_scores.ipynb #0125ee4f
-if TYPE_CHECKING:
-    import xarray
-
-OURS = {"refuted as stated": "the statement is ours, not the paper's"}
-PLAIN = {"holds here with a caveat": "the criterion names all conditions; it is met or it is not"}
-
-
-def amount(
-    reached: "xarray.DataArray",  # boolean, one for each seed
-) -> str:
-    "In how many of the seeds, in a word."
-    return "all" if bool(reached.all()) else "only some" if bool(reached.any()) else "none of the"
-
-
-def ranged(
-    name: str,  # what was measured
-    values: "xarray.DataArray",  # its values, one for each seed and perhaps setting
-    form: str = ".4f",  # how to write one
-    threshold: str = "",  # what the criterion asks
-) -> Quantity:
-    "Mean and range as a line of a judgement's table."
-    low, high = float(values.min()), float(values.max())
-    return Quantity(name, f"{float(values.mean()):{form}}", "" if low == high else f"{low:{form}} to {high:{form}}", threshold)

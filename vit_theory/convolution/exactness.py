@@ -6,7 +6,9 @@
 __all__ = []
 
 # %% ../../nbs/convolution/04_exactness.ipynb #6fe4bbee
+import itertools
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -15,23 +17,20 @@ import xarray as xr
 from torch import Tensor, nn
 
 from ..attention import patchify, relative_offsets
-from ..claims import Broken, Change, Claim, Judgement, Quantity, Run
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention, hard_scale, without_sink
-from .kernels import KERNELS, known_conv, random_conv, real_images, train_conv
+from .kernels import KNOWN_KERNELS, known_conv, random_conv, real_images, train_conv
 from ..figures import COLORS, draw_threshold, style, subplots
+from ..ledger.claims import Run
 from ..real_images import load_images
 
 # %% ../../nbs/convolution/04_exactness.ipynb #969bafb3
 EXACT = 1e-12  # largest difference of two outputs that counts as equal, pixels from 0 to 1, double precision
 BORDERS = ("zeros", "circular")  # what stands around the image
+DRAW = (0,)  # a proof is checked on one kernel of each size: the seeds of a run play no part
 
 # %% ../../nbs/convolution/04_exactness.ipynb #a3953aae
-def largest_error(
-    layer: ConvAttention,
-    conv: nn.Conv2d,
-    images: Tensor,  # [b, c, h, w]
-) -> float:
+def largest_error(layer: ConvAttention, conv: nn.Conv2d, images: Tensor) -> float:
     "Largest difference between a layer and its convolution on images."
     with warnings.catch_warnings(), torch.no_grad():
         # torch says that "same" with an even kernel copies the image: slower, not wrong
@@ -39,67 +38,38 @@ def largest_error(
         return float((layer.convolve(images) - conv(images)).abs().max())
 
 
+def compare(layer: ConvAttention, conv: nn.Conv2d, images: Tensor) -> dict:
+    "The largest error, the number of heads, and whether the layer has a key of value zero."
+    return {"error": largest_error(layer, conv, images), "heads": layer.heads, "key": int(layer.sink)}
+
+
 @lru_cache(maxsize=16)
-def photos(
-    run: Run,
-    size: int,  # side in pixels
-    seed: int,
-) -> Tensor:  # [b, c, size, size], pixels 0 to 1
-    "Real images of the run's source: four at quick scale, sixteen at full."
+def photos(run: Run, size: int, seed: int) -> Tensor:
+    "Real images of the run's source, [b, c, size, size]: four at quick scale, sixteen at full."
     return real_images(run.images, count=run.by_scale(4, 16), size=size, seed=seed)
 
 # %% ../../nbs/convolution/04_exactness.ipynb #530121d1
-def check_exact(
-    error: xr.DataArray | float,  # differences between layers and their convolutions
-) -> float:
-    "The largest of the errors; `Broken` unless it is rounding."
-    worst = float(np.max(error))
-    if not worst <= EXACT:
-        raise Broken(f"a layer differs from its convolution by {worst:.1e}; the two are equal by construction, to {EXACT:.0e}")
-    return worst
+def on_grid(measure: Callable[..., dict], **grid) -> xr.Dataset:
+    "The numbers that a function returns at every point of a grid, as arrays over it."
+    points = [dict(zip(grid, point, strict=True)) for point in itertools.product(*grid.values())]
+    rows, shape = [measure(**point) for point in points], [len(values) for values in grid.values()]
+    arrays = {name: (tuple(grid), np.reshape([row[name] for row in rows], shape)) for name in rows[0]}
+    return xr.Dataset(arrays, {name: list(values) for name, values in grid.items()})
 
 
-def with_key(
-    data: xr.Dataset,  # its `key` says by border whether a key of value zero was added
-    sentence: str,  # what was measured
-    quantities: tuple[Quantity, ...],
-    more: str = "",  # another condition, if there is one
-) -> Judgement:
-    "Holds; with a caveat where a key of value zero had to be added, or another condition is needed."
-    padded = [{"zeros": "zero"}.get(border, border) for border in data.border.values if data.key.sel(border=border)]
-    note = f"under {' and '.join(padded)} padding one key of value zero is added, which the paper does not have" if padded else ""
-    note = "; ".join(part for part in (note, more) if part)
-    return Judgement("holds here with a caveat" if note else "holds", sentence, note, quantities)
-
-
-BROKEN = Change(
-    "0.2",
-    "a layer that differed from its convolution read “refuted as stated”",
-    "a construction that breaks is an error of the program and says nothing about the paper. Results had been seen; no verdict "
-    "changed by this",
-)
-EVEN = Change(
-    "0.2",
-    "verdict “holds”, measured with zero padding only and a key of value zero",
-    "the key is an addition that the paper does not have: a caveat, as for Theorem 1; circular padding was added. Results had "
-    "been seen",
-)
-EXISTS = {
-    "refuted as stated": "the sentence says that there is a layer: one that fails to be it is an error of the program",
-    "not shown here": "the layer is built and compared at every pixel: nothing is left undecided",
-}
+def kept_once(data: xr.Dataset, **dims: tuple[str, ...]) -> xr.Dataset:
+    "The data with only those dimensions of a variable on which it depends."
+    first = {name: dict.fromkeys(set(data[name].dims) - set(kept), 0) for name, kept in dims.items()}
+    return data.assign({name: data[name].isel(places, drop=True) for name, places in first.items()})
 
 # %% ../../nbs/convolution/04_exactness.ipynb #fa5190be
-def lemma_2(
-    run: Run,
-) -> xr.Dataset:
+def lemma_2(run: Run) -> xr.Dataset:
     "Weight off the target by logit gap and offset, where the target exists and where it does not, without a sink (C, Lemma 2)."
     size, P = 24, 4
     gaps = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, hard_scale(torch.float64)]
-    conv = random_conv(1, 1, 3, run.seeds[0], padding=1)
+    conv = random_conv(1, 1, 3, DRAW[0], padding=1)
     layers = [without_sink(conv_to_attention(conv, size, P, scale=M)) for M in gaps]
-    grid = layers[0].geometry.grid
-    step = relative_offsets(grid)
+    step = relative_offsets(layers[0].geometry.grid)
     target = torch.stack([(step == torch.tensor(D)).all(-1) for D in layers[0].offsets])  # [head, query, key]
     there, N = target.any(-1), target.shape[-1]
     missed, spread = np.zeros((2, len(gaps)))
@@ -108,16 +78,11 @@ def lemma_2(
         missed[m] = (A * ~target).sum(-1)[there].max()
         spread[m] = (A - 1 / N).abs()[~there].max()
     odds = (N - 1) * np.exp(-np.array(gaps))  # (N-1)/(e^M+N-1), written so that nothing overflows
-    return xr.Dataset(
-        {"missed": ("gap", missed), "formula": ("gap", odds / (1 + odds)), "from_average": ("gap", spread)},
-        {"gap": gaps},
-        {"tokens": N, "targets_missing": int((~there).sum()), "pairs": there.numel()},
-    )
+    data = {"missed": ("gap", missed), "formula": ("gap", odds / (1 + odds)), "from_average": ("gap", spread)}
+    return xr.Dataset(data, {"gap": gaps}, {"tokens": N, "targets_missing": int((~there).sum()), "pairs": there.numel()})
 
 # %% ../../nbs/convolution/04_exactness.ipynb #89722b5b
-def plot_lemma_2(
-    data: xr.Dataset,  # of `lemma_2`
-):
+def plot_lemma_2(data: xr.Dataset):
     "Weight off the target against the logit gap, measured and by formula; and without a target."
     figure, ax = subplots(width=4.6)
     gap = np.linspace(0.5, 33, 100)
@@ -131,66 +96,18 @@ def plot_lemma_2(
     ax.set(xlabel="logit gap M", ylabel="weight off the target", title=f"{N} patches, nine offsets", ylim=(1e-14, 20))
     return figure
 
-# %% ../../nbs/convolution/04_exactness.ipynb #4a7aa534
-def judge_lemma_2(data: xr.Dataset) -> Judgement:
-    "Holds when every query is one-hot in the limit; a caveat when only those with a target are."
-    off, last = float(abs(data.missed - data.formula).max()), float(data.missed[-1])
-    missing, pairs = int(data.attrs["targets_missing"]), int(data.attrs["pairs"])
-    if not (off <= EXACT and last == 0):
-        raise Broken(f"weights off the target miss (N-1)/(e^M+N-1) by {off:.1e} and are {last:.1e} at the largest M")
-    sentence = f"Where its target exists a head looks at nothing else; {missing} of {pairs} pairs of query and head have none."
-    quantities = (
-        Quantity("weight off the target, against (N−1)/(e^M+N−1)", f"off by {off:.0e}", "largest over M", f"{EXACT:.0e}"),
-        Quantity("weight off the target at the largest M", f"{last:.0f}", "", "0"),
-        Quantity("pairs without a target", f"{missing} of {pairs}", "", "0 for a plain holds"),
-        Quantity("weights without a target, against 1/N", f"off by {float(data.from_average.max()):.0e}"),
-    )
-    note = "only for queries whose target exists: at the border it does not; a key of value zero repairs it"
-    return Judgement("holds here with a caveat" if missing else "holds", sentence, note if missing else "", quantities)
-
-
-LEMMA_2 = Claim(
-    "C-lemma-2", "C", "Lemma 2",
-    "“For any relative position between two patches, there exists a relative positional encoding scheme such that” each query "
-    "attends to the patch at that position only.",
-    f"The weight off the target equals (N−1)/(e^M+N−1) to {EXACT:.0e} and is 0 at the largest M (else the code is broken), for "
-    "every query and offset: holds; for those queries only that have a target: a caveat.",
-    lemma_2, judge_lemma_2, plot_lemma_2, kind="quoted",
-    history=(BROKEN,),
-    cannot=EXISTS,
-)
-
 # %% ../../nbs/convolution/04_exactness.ipynb #a3c14fc3
-def learned_conv(
-    run: Run,
-    seed: int,
-) -> nn.Conv2d:
+def learned_conv(run: Run, seed: int) -> nn.Conv2d:
     "The convolution of a small classifier trained on the run's images, in double precision."
     net, _ = train_conv(load_images(run.images, per_class=100), seed, epochs=run.by_scale(2, 8))
     return net.conv.double()
 
 
-def named_kernels(
-    run: Run,
-) -> xr.Dataset:
-    "Error of the construction for kernels that people know, and for one learned from the images, by seed of the images."
-    names, P = [*KERNELS, "learned"], 4
-    error = np.zeros((len(names), len(run.seeds)))
-    for s, seed in enumerate(run.seeds):
-        images = photos(run, 24, seed)
-        for n, name in enumerate(names):
-            conv = learned_conv(run, seed) if name == "learned" else known_conv(name, images.shape[1])
-            error[n, s] = largest_error(conv_to_attention(conv, 24, P), conv, images)
-    return xr.Dataset({"named_error": (("name", "seed"), error)}, {"name": names, "seed": list(run.seeds)})
-
-
-def picture(
-    run: Run,
-) -> xr.Dataset:
+def picture(run: Run) -> xr.Dataset:
     "One image, its convolution, the layer's output, and the attention maps of the heads from the patch in the middle."
     size, P = 40, 8
-    image = real_images(run.images, count=1, size=size, seed=run.seeds[0])
-    conv = random_conv(image.shape[1], image.shape[1], 3, run.seeds[0], padding=1)
+    image = real_images(run.images, count=1, size=size, seed=DRAW[0])
+    conv = random_conv(image.shape[1], image.shape[1], 3, DRAW[0], padding=1)
     layer = conv_to_attention(conv, size, P)
     maps = layer.attention_map(patchify(image, P))[0, :, 12].reshape(-1, 5, 5)
     panels = {"image": image[0], "convolved": conv(image)[0], "attended": layer.convolve(image)[0]}
@@ -199,64 +116,47 @@ def picture(
     return xr.Dataset(data | {"maps": (("head", "row", "column"), maps.detach().numpy())}, {"head": offsets})
 
 # %% ../../nbs/convolution/04_exactness.ipynb #4b67b907
-def theorem_1(
-    run: Run,
-) -> xr.Dataset:
+def theorem_1(run: Run) -> xr.Dataset:
     "Error and heads of the construction, by kernel, patch, border and seed; known and learned kernels; one picture (C, Thm 1)."
-    kernels, patches = (1, 3, 5, 7), (2, 4, 8)
-    shape = len(kernels), len(patches), len(BORDERS), len(run.seeds)
-    error, heads, key = np.zeros(shape), np.zeros(shape, int), np.zeros(len(BORDERS), int)
-    for (k, p, m, s), _ in np.ndenumerate(error):
-        images = photos(run, 24, run.seeds[s])
-        K, P, c = kernels[k], patches[p], images.shape[1]
-        conv = random_conv(c, 2, K, run.seeds[s], padding=K // 2, padding_mode=BORDERS[m])
-        layer = conv_to_attention(conv, 24, P)
-        error[k, p, m, s], heads[k, p, m, s], key[m] = largest_error(layer, conv, images), layer.heads, layer.sink
-    axes = ("kernel", "patch", "border", "seed")
-    paper = [[paper_heads(K, P) for P in patches] for K in kernels]
-    data = xr.Dataset(
-        {"error": (axes, error), "heads": (axes, heads), "paper": (axes[:2], paper), "key": ("border", key)},
-        {"kernel": list(kernels), "patch": list(patches), "border": list(BORDERS), "seed": list(run.seeds)},
-        {"images": run.images},
-    )
-    return data.merge(named_kernels(run)).merge(picture(run))
+
+    def drawn(kernel, patch, border, seed):
+        images = photos(run, 24, seed)
+        conv = random_conv(images.shape[1], 2, kernel, seed, padding=kernel // 2, padding_mode=border)
+        return compare(conv_to_attention(conv, 24, patch), conv, images) | {"paper": paper_heads(kernel, patch)}
+
+    def named(name, seed):
+        images = photos(run, 24, seed)
+        conv = learned_conv(run, seed) if name == "learned" else known_conv(name, images.shape[1])
+        return {"named_error": largest_error(conv_to_attention(conv, 24, 4), conv, images)}
+
+    data = on_grid(drawn, kernel=(1, 3, 5, 7), patch=(2, 4, 8), border=BORDERS, seed=DRAW)
+    names = on_grid(named, name=[*KNOWN_KERNELS, "learned"], seed=DRAW)
+    data = kept_once(data, paper=("kernel", "patch"), key=("border",)).merge(names).merge(picture(run))
+    return data.assign_attrs(images=run.images)
 
 # %% ../../nbs/convolution/04_exactness.ipynb #709d6908
-def show(
-    ax,
-    values: np.ndarray,  # [channel, y, x] or [y, x]
-    title: str,
-    limits: tuple[float, float] | None = None,  # smallest and largest value shown
-    cmap: str = "gray",
-):
-    "An image without axes; the first channel unless there are three."
+def show(ax, values: np.ndarray, title: str, limits: tuple[float, float] | None = None, cmap: str = "gray"):
+    "An image [channel, y, x] or [y, x] without axes, shaded between limits; the first channel unless there are three."
     values = values if values.ndim == 2 else values.transpose(1, 2, 0) if len(values) == 3 else values[0]
     low, high = limits or (values.min(), values.max())
-    shown = ax.imshow(np.clip((values - low) / max(high - low, 1e-300), 0, 1), cmap=cmap, vmin=0, vmax=1)
+    ax.imshow(np.clip((values - low) / max(high - low, 1e-300), 0, 1), cmap=cmap, vmin=0, vmax=1)
     ax.set(xticks=[], yticks=[], title=title)
-    return shown
 
 
-def plot_errors(
-    ax,
-    data: xr.Dataset,  # `error` by `x`, border and seed
-    x: str,
-):
-    "Errors of every seed below the threshold, zero at 1e-18; the borders side by side."
+def plot_errors(ax, data: xr.Dataset, x: str):
+    "Errors of every layer below the threshold, zero at 1e-18; the borders side by side."
     step = 0.12 * float(np.diff(data[x]).min())
     for border, color, shift in (("zeros", "blue", -step), ("circular", "orange", step)):
         errors = data.error.sel(border=border).transpose(x, ...).values.reshape(data.sizes[x], -1)
         lines = ax.semilogy(data[x] + shift, errors + 1e-18, "o", ms=3, color=COLORS[color])
         lines[0].set_label("zero padding" if border == "zeros" else "circular padding")
     draw_threshold(ax, EXACT)
-    ax.set(ylabel="largest error", ylim=(1e-19, 1), title="every seed (0 at 1e-18)")
+    ax.set(xlabel=x, xticks=data[x].values, ylabel="largest error", ylim=(1e-19, 1), title="every layer (0 at 1e-18)")
     ax.legend(loc="upper right", ncols=2)
 
 # %% ../../nbs/convolution/04_exactness.ipynb #05da8600
-def plot_theorem_1(
-    data: xr.Dataset,  # of `theorem_1`
-):
-    "A real image, its convolution, the attention layer's output, their difference; below, where each head looks."
+def plot_theorem_1(data: xr.Dataset):
+    "A real image, its convolution, the attention layer's output, their difference; errors; below, where each head looks."
     figure, axes = subplots(2, 9, width=1.0, height=1.35)
     limits = float(data.convolved.min()), float(data.convolved.max())
     difference = np.abs((data.attended - data.convolved).values)
@@ -271,69 +171,26 @@ def plot_theorem_1(
         show(ax, seen, f"head {head}", (0, 1), "viridis")
         ax.plot(2, 2, "o", color=COLORS["red"], markersize=3)
     with style():
-        worst = figure.add_subplot(axes[0][0].get_gridspec()[0, 4:])
-    for mode, color, shift in (("zeros", "blue", -0.1), ("circular", "orange", 0.1)):
-        errors = data.error.sel(border=mode).max(("patch", "seed"))
-        words = "zero padding" if mode == "zeros" else "circular padding"
-        worst.semilogy(data.kernel + shift, errors + 1e-18, "o", markersize=3, color=COLORS[color], label=words)
-    draw_threshold(worst, EXACT)
-    worst.set(ylim=(1e-19, 1), xlabel="kernel K", ylabel="largest error", xticks=data.kernel.values)
-    worst.legend(loc="upper left", ncols=2)
+        plot_errors(figure.add_subplot(axes[0][0].get_gridspec()[0, 4:]), data, "kernel")
     return figure
 
-# %% ../../nbs/convolution/04_exactness.ipynb #0f127d9a
-def judge_theorem_1(data: xr.Dataset) -> Judgement:
-    "Holds, with the caveat of the zero key, when all errors are rounding and all head counts are the paper's."
-    worst = check_exact(max(data.error.max(), data.named_error.max()))
-    if bool((data.heads != data.paper).any()):
-        raise Broken("the construction has not as many heads as equation 13 has offsets")
-    sentence = f"With the stated number of heads every layer equals conv2d at every pixel, to {worst:.0e}."
-    quantities = (
-        *(Quantity(f"largest difference, {b} padding", f"{data.error.sel(border=b).max():.0e}", f"{data.sizes['seed']} seeds",
-                   f"{EXACT:.0e}") for b in data.border.values),
-        Quantity("largest difference, known and learned kernels", f"{data.named_error.max():.0e}", "", f"{EXACT:.0e}"),
-        Quantity("kernels drawn", f"{data.error.size}", f"on {data.images}"),
-        Quantity("heads against (2⌈(K−1)/(2P)⌉+1)²", "equal in all cases", "", "equal"),
-    )
-    return with_key(data, sentence, quantities)
-
-
-THEOREM_1 = Claim(
-    "C-theorem-1", "C", "Theorem 1",
-    "A multi-head self-attention layer with (2⌈(K−1)/(2P)⌉+1)² heads “and relative positional encoding can express any "
-    "convolutional layer of kernel size” K on patches.",
-    f"Largest difference to conv2d at most {EXACT:.0e} over all pixels, border included, and exactly that many heads, for odd K, "
-    "zero and circular padding (else the code is broken); without any addition to the layer: holds, with a zero key: a caveat.",
-    theorem_1, judge_theorem_1, plot_theorem_1, kind="quoted",
-    history=(BROKEN,),
-    cannot=EXISTS,
-)
-
 # %% ../../nbs/convolution/04_exactness.ipynb #c238dc30
-def corollary_3(
-    run: Run,
-) -> xr.Dataset:
+def corollary_3(run: Run) -> xr.Dataset:
     "Error, heads and sizes on pixels, by kernel, border and seed (C, Cor. 3)."
-    kernels, size = (1, 3, 5, 7), run.by_scale(12, 16)
-    shape = len(kernels), len(BORDERS), len(run.seeds)
-    error, heads, head_dim, out_dim = np.zeros(shape), *(np.zeros(shape, int) for _ in range(3))
-    key = np.zeros(len(BORDERS), int)
-    for (k, m, s), _ in np.ndenumerate(error):
-        images = photos(run, size, run.seeds[s])
-        conv = random_conv(images.shape[1], 3, kernels[k], run.seeds[s], padding=kernels[k] // 2, padding_mode=BORDERS[m])
+    size = run.by_scale(12, 16)
+
+    def on_pixels(kernel, border, seed):
+        images = photos(run, size, seed)
+        conv = random_conv(images.shape[1], 3, kernel, seed, padding=kernel // 2, padding_mode=border)
         layer = conv_to_attention(conv, size, 1)
-        error[k, m, s], heads[k, m, s], key[m] = largest_error(layer, conv, images), layer.heads, layer.sink
-        head_dim[k, m, s], out_dim[k, m, s] = layer.W_V.shape[2] - images.shape[1], layer.W_O.shape[2] - 3
-    axes = ("kernel", "border", "seed")
-    data: dict[str, tuple] = {"error": (axes, error), "heads": (axes, heads), "key": ("border", key)}
-    data |= {"head_dim_above_C": (axes, head_dim), "out_dim_above_C_out": (axes, out_dim)}
-    coords = {"kernel": list(kernels), "border": list(BORDERS), "seed": list(run.seeds)}
-    return xr.Dataset(data, coords, {"images": run.images})
+        above = {"head_dim_above_C": layer.W_V.shape[2] - images.shape[1], "out_dim_above_C_out": layer.W_O.shape[2] - 3}
+        return compare(layer, conv, images) | above
+
+    data = on_grid(on_pixels, kernel=(1, 3, 5, 7), border=BORDERS, seed=DRAW)
+    return kept_once(data, key=("border",)).assign_attrs(images=run.images)
 
 
-def plot_corollary_3(
-    data: xr.Dataset,  # of `corollary_3`
-):
+def plot_corollary_3(data: xr.Dataset):
     "Heads and largest error on pixels, by kernel."
     figure, axes = subplots(1, 2, width=3.2)
     axes[0].plot(data.kernel, data.heads.max(("border", "seed")), "o", color=COLORS["blue"], label="construction")
@@ -341,66 +198,33 @@ def plot_corollary_3(
     axes[0].set(xlabel="kernel K", ylabel="heads", xticks=data.kernel.values, title="pixels as tokens")
     axes[0].legend()
     plot_errors(axes[1], data, "kernel")
-    axes[1].set(xlabel="kernel K", xticks=data.kernel.values)
     return figure
 
-# %% ../../nbs/convolution/04_exactness.ipynb #bd055ddc
-def judge_corollary_3(data: xr.Dataset) -> Judgement:
-    "Holds, with the caveat of the zero key, when K^2 heads of C features with C_out outputs are exact on pixels."
-    worst = check_exact(data.error)
-    if bool((data.heads != data.kernel**2).any() or data.head_dim_above_C.any() or data.out_dim_above_C_out.any()):
-        raise Broken("the construction on pixels has not K² heads of C features and C_out outputs")
-    sentence = f"K² heads of the stated sizes equal conv2d at every pixel, to {worst:.0e}."
-    quantities = (
-        Quantity("largest difference to conv2d", f"{worst:.0e}", f"{data.sizes['seed']} seeds, {data.images}", f"{EXACT:.0e}"),
-        Quantity("kernels", ", ".join(map(str, data.kernel.values))),
-        Quantity("heads, head size, output size", "K², C, C_out in all cases", "", "equal"),
-    )
-    return with_key(data, sentence, quantities)
-
-
-COROLLARY_3 = Claim(
-    "C-corollary-3", "C", "Corollary 3",
-    "“In the pixel-input setting”, K² heads of dimension C with output dimension C_out “and relative positional encodings can "
-    "express any convolutional layer of kernel size” K.",
-    f"Largest difference to conv2d at most {EXACT:.0e}, with exactly K² heads of those sizes, for every odd K tried, zero and "
-    "circular padding (else the code is broken); without any addition to the layer: holds, with a zero key: a caveat.",
-    corollary_3, judge_corollary_3, plot_corollary_3, kind="quoted",
-    history=(BROKEN, EVEN),
-    cannot=EXISTS,
-)
-
 # %% ../../nbs/convolution/04_exactness.ipynb #bbc960e1
-def corollary_4(
-    run: Run,
-) -> xr.Dataset:
+def corollary_4(run: Run) -> xr.Dataset:
     "Error and heads by kernel (1 to 3P, 'same' padding), border and patch, largest over seeds (C, Cor. 4)."
     patches = run.by_scale((2, 3, 4), (2, 3, 4, 6, 8))
+
+    def same_padded(patch, kernel, border, seed):
+        words = {"paper": paper_heads(kernel, patch), "error": np.nan, "heads": np.nan, "key": 0}
+        if kernel > 3 * patch:  # not shown
+            return words
+        images = photos(run, 4 * patch, seed)
+        conv = random_conv(images.shape[1], 1, kernel, seed, padding="same", padding_mode=border)
+        return words | compare(conv_to_attention(conv, 4 * patch, patch), conv, images)
+
     kernels = range(1, 3 * max(patches) + 1)
-    error, key = np.full((len(patches), len(kernels), len(BORDERS)), np.nan), np.zeros(len(BORDERS), int)
-    heads = error.copy()
-    for (p, k, m), _ in np.ndenumerate(error):
-        P, K = patches[p], kernels[k]
-        if K <= 3 * P:  # larger kernels are not shown
-            runs = []
-            for seed in run.seeds:
-                images = photos(run, 4 * P, seed)
-                conv = random_conv(images.shape[1], 1, K, seed, padding="same", padding_mode=BORDERS[m])
-                layer = conv_to_attention(conv, 4 * P, P)
-                runs.append((largest_error(layer, conv, images), layer.heads))
-                key[m] = layer.sink
-            error[p, k, m], heads[p, k, m] = np.max(runs, axis=0)
-    axes, paper = ("patch", "kernel", "border"), [[paper_heads(K, P) for K in kernels] for P in patches]
-    return xr.Dataset(
-        {"error": (axes, error), "heads": (axes, heads), "paper": (axes[:2], paper), "key": ("border", key)},
-        {"patch": list(patches), "kernel": list(kernels), "border": list(BORDERS)},
-        {"images": run.images, "seeds": len(run.seeds)},
-    )
+    data = on_grid(same_padded, patch=patches, kernel=kernels, border=BORDERS, seed=DRAW).max("seed")
+    data = kept_once(data, paper=("patch", "kernel"), key=("border",))
+    return data.assign_attrs(images=run.images)
+
+
+def within_nine(data: xr.Dataset) -> xr.Dataset:
+    "The part that Corollary 4 speaks of: 2 <= K <= 2P+1."
+    return data.where((data.kernel >= 2) & (data.kernel <= 2 * data.patch + 1))
 
 # %% ../../nbs/convolution/04_exactness.ipynb #8d6d4119
-def plot_corollary_4(
-    data: xr.Dataset,  # of `corollary_4`
-):
+def plot_corollary_4(data: xr.Dataset):
     "Heads of the construction against kernel size, in units of the patch; filled: odd kernels, open: even."
     figure, axes = subplots(1, data.sizes["patch"], width=2.5, height=2.5, sharey=True)
     for ax, P in zip(axes, data.patch.values, strict=True):
@@ -415,33 +239,3 @@ def plot_corollary_4(
     axes[0].set_ylabel("heads")
     axes[-1].legend(loc="lower right")
     return figure
-
-# %% ../../nbs/convolution/04_exactness.ipynb #b7a9b1f5
-def judge_corollary_4(data: xr.Dataset) -> Judgement:
-    "Holds, with the caveat of the zero key, when at most nine heads are exact for every K from 2 to 2P+1."
-    covered = data.where((data.kernel >= 2) & (data.kernel <= 2 * data.patch + 1))
-    beyond = data.heads.where((data.kernel > 2 * data.patch + 1) & data.heads.notnull())
-    worst, most, odd = check_exact(covered.error.max()), int(covered.heads.max()), covered.heads.where(data.kernel % 2 == 1)
-    if most > 9:
-        raise Broken(f"the construction has {most} heads for a kernel of at most 2P+1: equation 13 has nine offsets")
-    pairs = int(covered.heads.isel(border=0).count())
-    sentence = f"At most {most} heads equal conv2d for all {pairs} pairs of K and P tried with 2 ≤ K ≤ 2P+1."
-    quantities = (
-        Quantity("largest difference to conv2d", f"{worst:.0e}", f"{data.seeds} seeds, {data.images}", f"{EXACT:.0e}"),
-        Quantity("heads, odd K", f"{int(odd.min())} to {int(odd.max())}", "", "at most 9"),
-        Quantity("heads, K = 2", f"{int(covered.heads.sel(kernel=2).max())}", "", "at most 9"),
-        Quantity("least heads above 2P+1", f"{int(beyond.min())}", "for comparison"),
-    )
-    return with_key(data, sentence, quantities)
-
-
-COROLLARY_4 = Claim(
-    "C-corollary-4", "C", "Corollary 4 (its condition read as 2 ≤ K ≤ 2P+1)",
-    "On patches “a multi-head self-attention layer with 9 heads and relative positional encoding can express any convolutional "
-    "layer of kernel size” K, 2 ≤ K ≤ 2P+1.",
-    f"At most nine heads for every such K and P, and largest difference to conv2d at most {EXACT:.0e}, zero and circular padding "
-    "(else the code is broken); without any addition to the layer: holds, with a zero key: a caveat.",
-    corollary_4, judge_corollary_4, plot_corollary_4, kind="quoted",
-    history=(BROKEN, EVEN),
-    cannot=EXISTS,
-)

@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..attention import check_arguments, pair
+from ..arguments import Seed, Size, Sizes, checked, need
 from ..figures import subplots
 from ..real_images import Images, load_images
 
 # %% ../../nbs/convolution/01_kernels.ipynb #76d0d032
-KERNELS: dict[str, list[list[float]]] = {
+KNOWN_KERNELS: dict[str, list[list[float]]] = {
     "identity": [[0, 0, 0], [0, 1, 0], [0, 0, 0]],
     "shift": [[0, 0, 0], [0, 0, 1], [0, 0, 0]],
     "box blur": [[1 / 9] * 3] * 3,
@@ -27,47 +27,37 @@ KERNELS: dict[str, list[list[float]]] = {
 }
 
 # %% ../../nbs/convolution/01_kernels.ipynb #b4a8a38c
-def empty_conv(
-    channels: int,  # C: of the input
-    channels_out: int,
-    kernel: int | tuple[int, int],  # K
-    **options,  # of nn.Conv2d: stride, padding, dilation, groups, bias, padding_mode, dtype
-) -> nn.Conv2d:
-    "A convolution whose weights are not set yet; it draws no random numbers."
+def empty_conv(channels: int, channels_out: int, kernel: Sizes, **options) -> nn.Conv2d:
+    "Make a convolution whose weights are not set yet; it draws no random numbers."
     return nn.utils.skip_init(nn.Conv2d, channels, channels_out, kernel, **options)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #7168b559
+@checked
 def known_conv(
-    name: str,  # one of `KERNELS`
-    channels: int = 1,  # C
+    name: str,  # one of `KNOWN_KERNELS`
+    channels: Size = 1,  # C
     dtype: torch.dtype = torch.float64,
     **options,  # of nn.Conv2d; padding is 1 unless said otherwise
 ) -> nn.Conv2d:
-    "A convolution that applies a kernel people know to every channel; ValueError for a name that is none."
-    check_arguments(known_conv, locals())
-    if name not in KERNELS:
-        raise ValueError(f"name={name!r} is none of the kernels {', '.join(map(repr, KERNELS))}")
-    if channels < 1:
-        raise ValueError(f"channels={channels} must be at least 1")
+    "Make a convolution that applies a kernel people know to every channel."
+    need(name in KNOWN_KERNELS, f"name={name!r} is none of the kernels {', '.join(map(repr, KNOWN_KERNELS))}")
     conv = empty_conv(channels, channels, 3, bias=False, dtype=dtype, **{"padding": 1, **options})
     with torch.no_grad():
-        conv.weight.copy_(torch.eye(channels, dtype=dtype)[:, :, None, None] * torch.tensor(KERNELS[name], dtype=dtype))
+        conv.weight.copy_(torch.eye(channels, dtype=dtype)[:, :, None, None] * torch.tensor(KNOWN_KERNELS[name], dtype=dtype))
     return conv.requires_grad_(False)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #13d7abb1
+@checked
 def random_conv(
-    channels: int,  # C
-    channels_out: int,
-    kernel: int | tuple[int, int],  # K
-    seed: int = 0,
+    channels: Size,  # C
+    channels_out: Size,
+    kernel: Sizes,  # K
+    seed: Seed = 0,
     dtype: torch.dtype = torch.float64,
     **options,  # of nn.Conv2d
 ) -> nn.Conv2d:
-    "A convolution with independent standard normal weights and biases."
-    check_arguments(random_conv, locals())
-    if channels < 1 or channels_out < 1:
-        raise ValueError(f"channels={channels}, channels_out={channels_out} must be at least 1")
-    conv = empty_conv(channels, channels_out, pair(kernel, "kernel"), dtype=dtype, **options)
+    "Draw a convolution with independent standard normal weights and biases."
+    conv = empty_conv(channels, channels_out, kernel, dtype=dtype, **options)
     generator = torch.Generator().manual_seed(int(seed))
     with torch.no_grad():
         for parameter in conv.parameters():
@@ -75,31 +65,21 @@ def random_conv(
     return conv.requires_grad_(False)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #32d2b680
-def real_images(
-    source: str = "digits",  # as `load_images` takes it
-    count: int = 8,  # images, evenly from the classes
-    size: int | None = None,  # side, pixels; None: as they are
-    seed: int = 0,  # which images
-    dtype: torch.dtype = torch.float64,
-) -> Float[Tensor, "b c h w"]:
-    "A few real images with values from 0 to 1."
-    if count < 1:
-        raise ValueError(f"count={count} must be at least 1")
+@checked
+def real_images(source: str = "digits", count: Size = 8, size: Size | None = None, seed: Seed = 0) -> Float[Tensor, "b c h w"]:
+    "Read a few real images with values from 0 to 1, evenly from the classes, and resize them to `size` pixels a side."
     data = load_images(source, split="test", per_class=1, seed=seed)
     each = -(-count // len(data.classes))
     if each > 1:
         data = load_images(source, split="test", per_class=each, seed=seed)
     # one image of each class in turn
     chosen = data.labels.argsort(stable=True).reshape(-1, each).T.flatten()[:count]
-    images = data.images[chosen].to(dtype) / 255
+    images = data.images[chosen].double() / 255
     return images if size is None else F.interpolate(images, (size, size), mode="bilinear", antialias=True)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #fa9749a8
-def plot_kernels(
-    image: Float[Tensor, "c h w"],  # values 0 to 1, one channel or three
-    convs: dict[str, nn.Conv2d],  # title -> convolution whose output has one channel or three
-):
-    "An image and what each convolution makes of it."
+def plot_kernels(image: Tensor, convs: dict[str, nn.Conv2d]):
+    "An image of one channel or three, values 0 to 1, and what each convolution makes of it."
     figure, axes = subplots(1, len(convs) + 1, width=1.25, height=1.5, squeeze=False)
     outputs = {"image": image} | {name: conv(image[None])[0].detach() for name, conv in convs.items()}
     for ax, (name, output) in zip(axes[0], outputs.items(), strict=True):
@@ -112,28 +92,16 @@ def plot_kernels(
 class SmallNet(nn.Module):
     "One convolution, rectification, maximum over two by two pixels, and a linear classifier."
 
-    def __init__(
-        self,
-        conv: nn.Conv2d,
-        head: Float[Tensor, "feature class_"],
-    ):
+    def __init__(self, conv: nn.Conv2d, head: Float[Tensor, "feature class_"]):
         super().__init__()
         self.conv, self.head = conv, nn.Parameter(head)
 
-    def forward(
-        self,
-        x: Float[Tensor, "b c h w"],
-    ) -> Float[Tensor, "b class_"]:
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b class_"]:
         return F.max_pool2d(self.conv(x).relu(), 2).flatten(1) @ self.head
 
 # %% ../../nbs/convolution/01_kernels.ipynb #2aab6e44
-def small_net(
-    data: Images,  # what it will learn from: tells channels, size and number of classes
-    kernel: int | tuple[int, int],
-    channels_out: int,
-    generator: torch.Generator,
-) -> SmallNet:
-    "A `SmallNet` with random weights of the usual size."
+def small_net(data: Images, kernel: int, channels_out: int, generator: torch.Generator) -> SmallNet:
+    "A `SmallNet` for these images, with random weights of the usual size."
     c, h, w = data.images.shape[1:]
     features = channels_out * (h // 2) * (w // 2)
     conv = empty_conv(c, channels_out, kernel, padding="same")
@@ -143,22 +111,14 @@ def small_net(
     return SmallNet(conv, torch.randn(features, len(data.classes), generator=generator) / features**0.5)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #99a4d906
-def train_conv(
-    data: Images,  # what it learns from
-    seed: int = 0,  # of first weights and batches
-    kernel: int | tuple[int, int] = 3,  # K
-    channels_out: int = 8,
-    epochs: int = 8,
-    batch: int = 64,
-    lr: float = 5e-3,
-) -> tuple[SmallNet, list[float]]:
-    "A small classifier trained with Adam -> (network, mean loss of each epoch); its `conv` is the learned convolution."
-    generator = torch.Generator().manual_seed(int(seed))
-    net, x, y = small_net(data, kernel, channels_out, generator), data.images.float() / 255, data.labels
-    optimizer, losses = torch.optim.Adam(net.parameters(), lr=lr), []
+def train_conv(data: Images, seed: int = 0, epochs: int = 8) -> tuple[SmallNet, list[float]]:
+    "Train a small classifier with Adam -> (network, mean loss of each epoch); its `conv` is the learned convolution."
+    generator = torch.Generator().manual_seed(seed)
+    net, x, y = small_net(data, 3, 8, generator), data.images.float() / 255, data.labels
+    optimizer, losses = torch.optim.Adam(net.parameters(), lr=5e-3), []
     for _ in range(epochs):
         total = 0.0
-        for rows in torch.randperm(len(x), generator=generator).split(batch):
+        for rows in torch.randperm(len(x), generator=generator).split(64):
             loss = F.cross_entropy(net(x[rows]), y[rows])
             optimizer.zero_grad()
             loss.backward()
@@ -168,15 +128,12 @@ def train_conv(
     return net.requires_grad_(False), losses
 
 # %% ../../nbs/convolution/01_kernels.ipynb #a5135032
-def plot_learned(
-    conv: nn.Conv2d,  # of one input channel
-    image: Float[Tensor, "1 h w"],  # values 0 to 1
-):
+def plot_learned(conv: nn.Conv2d, image: Float[Tensor, "1 h w"]):
     "Each learned kernel above what it makes of an image."
     figure, axes = subplots(2, conv.out_channels, width=0.95, height=1.05)
     outputs = conv(image[None].to(conv.weight.dtype))[0].detach()
+    limit = conv.weight.abs().max().item()
     for k, (top, bottom) in enumerate(axes.T):
-        limit = conv.weight.abs().max().item()
         top.imshow(conv.weight[k, 0].detach().numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
         bottom.imshow(outputs[k].numpy(), cmap="gray")
         top.set_title(f"kernel {k + 1}")

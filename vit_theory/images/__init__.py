@@ -19,7 +19,7 @@ from .model import ViT, flops, from_transformers
 from .photographs import curve_study, plot_curve
 from .positions import plot_positional, positions_study
 from .probes import choose_tokens, keep_curve, plot_heads, plot_keep, plot_maps, plot_positions, probe
-from .runs import load_vit, train
+from .trainer import load_vit, train
 from .training import evaluate
 from .transfer import conv_init, to_attention
 from .two_phase import plot_acceleration, plot_warmup, two_phase_study

@@ -19,23 +19,23 @@ import xarray as xr
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ..attention import check_arguments, patchify, unpatchify
-from ..claims import Change, Claim, Judgement, Quantity, Run, once
+from ..arguments import Size, checked, need
+from ..attention import patchify, unpatchify
 from ..figures import COLORS, subplots
 from .data import Canvas, Images, Recipe, augment, generator, scatter
 from vit_theory.images.experiments import (
-    LEARNED, OUT_OF_REACH, Size, accuracy_of, check_arms, hardware, judged, lead_of, nothing_learned, pictures, place,
-    plot_arms, seconds, seeds_of, shape_of, size_of, unlearned, variations,
+    Extent, check_arms, compare, extent_of, hardware, pictures, place, plot_arms, seconds, shape_of, variations,
 )  # fmt: skip
 from .model import ViT
 from .probes import choose_tokens, probe
-from .runs import Row, train
+from .trainer import Row, train
 from .training import evaluate
+from ..ledger.claims import Run, once
 
 # %% ../../nbs/images/10_canvases.ipynb #48f79010
-CHOICES = ("all", "relevant", "attention", "random")
-FIRST = "attention, first layer"
-ALL_CHOICES = (*CHOICES, FIRST)
+TOKEN_CHOICES = ("all", "relevant", "attention", "random")
+FIRST_LAYER = "attention, first layer"
+ALL_CHOICES = (*TOKEN_CHOICES, FIRST_LAYER)
 
 
 class Dealer:
@@ -53,7 +53,7 @@ class Dealer:
         if self.choice == "random":
             return torch.rand(b, n, generator=g).topk(self.number).indices.to(canvases.device)
         assert self.pilot is not None
-        device, layers = self.pilot.head.weight.device, slice(1) if self.choice == FIRST else slice(None)
+        device, layers = self.pilot.head.weight.device, slice(1) if self.choice == FIRST_LAYER else slice(None)
         chosen = [choose_tokens(self.pilot, part.to(device), self.number, layers=layers) for part in canvases.split(256)]
         return torch.cat(chosen).to(canvases.device)
 
@@ -64,11 +64,7 @@ class Dealer:
         return (canvases, y) if self.choice == "all" else (canvases, y, self.tokens(canvases, g))
 
 # %% ../../nbs/images/10_canvases.ipynb #7358d114
-def mass_by_layer(
-    vit: ViT,  # on canvases
-    canvases: Images,  # to look at
-    places: Int[Tensor, "m"],  # of the relevant tokens
-) -> dict[str, float]:
+def mass_by_layer(vit: ViT, canvases: Images, places: Int[Tensor, "m"]) -> dict[str, float]:
     "Attention mass on the relevant tokens in each layer, averaged over heads, queries and images."
     seen = probe(vit, canvases.images.to(vit.head.weight.device), relevant=places)
     return {f"mass_{layer}": float(mass) for layer, mass in enumerate(seen.mass.mean("head"))}
@@ -80,11 +76,8 @@ def mass_over_training(history: Sequence[Row], start: Mapping[str, float], epoch
     return np.array([[row[name] for name in start] for row in rows])
 
 # %% ../../nbs/images/10_canvases.ipynb #4c7b0d7e
-def fewer(
-    data: Images,  # training images
-    share: float,  # of each class to keep, in (0, 1]
-) -> Images:
-    "The first images of each class."
+def fewer(data: Images, share: float) -> Images:
+    "The first images of each class, a share of them."
     keep = torch.zeros(len(data.labels), dtype=torch.bool)
     for label in data.labels.unique():
         members = (data.labels == label).nonzero()[:, 0]
@@ -92,7 +85,7 @@ def fewer(
     return replace(data, images=data.images[keep], labels=data.labels[keep])
 
 
-def canvas_model(shown: Images, size: Size, seed: int) -> ViT:
+def canvas_model(shown: Images, size: Extent, seed: int) -> ViT:
     "A fresh model for canvases."
     shape: dict[str, Any] = shape_of(shown, 2 * size.patches)
     return ViT(**shape, depth=size.depth, heads=4, width=size.width, hidden=2.0, seed=seed)
@@ -103,26 +96,26 @@ def scattered(data: Images, layout: Canvas, seed: int) -> Images:
     return replace(data, images=scatter(layout, data.images, generator(seed, len(data))))
 
 
-def layout_of(size: Size, noise: float, seed: int) -> Canvas:
+def layout_of(size: Extent, noise: float, seed: int) -> Canvas:
     "Pictures on canvases of twice their side."
     p = size.patches
     return Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
 
 
 @lru_cache(maxsize=2)
-def parts_of(images: str, size: Size, seed: int, share: float, noise: float) -> tuple[Canvas, Images, Images, Images]:
+def parts_of(images: str, size: Extent, seed: int, share: float, noise: float) -> tuple[Canvas, Images, Images, Images]:
     "The layout, training images, and validation and test images on canvases."
     layout, (data, validation, test) = layout_of(size, noise, seed), pictures(images, size, seed)
     return layout, fewer(data, share), scattered(validation, layout, seed), scattered(test, layout, seed)
 
 
-def options_of(size: Size, rate: float, share: float, seed: int) -> dict[str, Any]:
+def options_of(size: Extent, rate: float, share: float, seed: int) -> dict[str, Any]:
     "Arguments of `train` that all choices have in common."
     return dict(lr=rate, batch=size.batch, epochs=round(size.epochs / share), seed=seed, progress=False, **hardware())
 
 
 @lru_cache(maxsize=8)
-def pilot_of(images: str, size: Size, seed: int, rate: float, share: float, noise: float, store: Path | None):
+def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, noise: float, store: Path | None):
     "A model trained on all tokens -> (model, history, mass over training)."
     layout, data, aside, _ = parts_of(images, size, seed, share, noise)
     watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
@@ -133,14 +126,7 @@ def pilot_of(images: str, size: Size, seed: int, rate: float, share: float, nois
     return vit, history, mass_over_training(history, start, size.epochs)
 
 # %% ../../nbs/images/10_canvases.ipynb #6f0cef21
-def report(
-    vit: ViT,  # trained
-    history: Sequence[Row],  # of its training
-    dealer: Dealer,  # that chooses its tokens
-    data: Images,  # training images
-    canvases: Sequence[Images],  # test and validation
-    seed: int,  # of random choices
-) -> dict:
+def report(vit: ViT, history: Sequence[Row], dealer: Dealer, data: Images, canvases: Sequence[Images], seed: int) -> dict:
     "Accuracy on test and validation canvases, how right the choice of tokens is, and the cost of the training."
     chosen = [None if dealer.choice == "all" else dealer.tokens(part.images, generator(seed, 2)) for part in canvases]
     test, aside = (evaluate(vit, part, tokens=tokens) for part, tokens in zip(canvases, chosen, strict=True))
@@ -156,21 +142,14 @@ def report(
 
 # %% ../../nbs/images/10_canvases.ipynb #6dbae8a9
 def canvas_cell(
-    arm: str,  # a choice of tokens
-    seed: int,  # of images, places, start and order
-    rate: float,  # learning rate, of the pilot too
-    images: str,  # source
-    size: Size,  # how large
-    store: Path | None = None,  # for checkpoints
-    keep: float = 0.25,  # share of the tokens that stay
-    share: float = 1.0,  # of the training images
-    noise: float = 0.0,  # standard deviation of noise on the irrelevant patches, pixel values in 0..1
-) -> dict:
-    "One choice of tokens trained and tested -> accuracies, mass over training, precision of the choice, cost."
+    arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None,
+    keep: float = 0.25, share: float = 1.0, noise: float = 0.0,
+) -> dict:  # fmt: skip
+    "A share of the images, a choice of tokens to keep, noise on the irrelevant ones -> accuracies, mass, precision, cost."
     layout, data, aside, shown = parts_of(images, size, seed, share, noise)
     pilot: Any = None
     mass = np.full((size.epochs + 1, size.depth), np.nan)
-    if arm in ("all", "attention", FIRST):
+    if arm in ("all", "attention", FIRST_LAYER):
         pilot, history, mass = pilot_of(images, size, seed, rate, share, noise, store)
     number = math.prod(layout.canvas) if arm == "all" else round(keep * math.prod(layout.canvas))
     dealer, vit = Dealer(layout, variations(images), arm, number, pilot), pilot
@@ -180,30 +159,35 @@ def canvas_cell(
     return report(vit, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
 
 # %% ../../nbs/images/10_canvases.ipynb #74b26de4
+@checked
 def canvas_study(
     run: Run,  # images, seeds, store
     size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
-    arms: Sequence[str] = CHOICES,  # which choices of tokens, of `CHOICES` and `FIRST`
+    arms: Sequence[str] = TOKEN_CHOICES,  # which choices of tokens, of `ALL_CHOICES`
 ) -> xr.Dataset:
     "Accuracy by choice of tokens and seed, with the attention mass through training; ValueError for unknown choices."
     check_arms(arms, ALL_CHOICES)
-    chosen = size_of("canvases", run, size)
+    chosen = extent_of("canvases", run, size)
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
-    return judged(cell, list(arms), run, chosen, like={FIRST: "attention"}).assign_attrs(uniform=0.25)
+    return compare(cell, list(arms), run, chosen, like={FIRST_LAYER: "attention"}).assign_attrs(uniform=0.25)
 
 # %% ../../nbs/images/10_canvases.ipynb #a0aaece5
 canvases = once(canvas_study)
 
 # %% ../../nbs/images/10_canvases.ipynb #a071cf88
 CONCENTRATED = 1.5  # times the uniform share that the mass must reach
-FLAT = 0.02  # how near to the uniform share it must start
+
+
+def mass(data: xr.Dataset, epoch: int) -> xr.DataArray:
+    "Attention mass on the relevant tokens over the uniform share, by seed and layer, of the model on all tokens."
+    return data.mass.sel(arm="all", drop=True).isel(epoch=epoch) / data.attrs["uniform"]
 
 # %% ../../nbs/images/10_canvases.ipynb #3adc5f46
+@checked
 def plot_mass(
     study: xr.Dataset,  # of `canvas_study`
 ):
     "Attention mass on the relevant tokens through the training on all tokens, a line for each layer and seed."
-    check_arguments(plot_mass, locals())
     figure, ax = subplots()
     names = ("blue", "orange", "green", "red", "pink", "sky")
     for layer in range(study.sizes["layer"]):
@@ -217,64 +201,20 @@ def plot_mass(
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
-# %% ../../nbs/images/10_canvases.ipynb #058f431f
-def judge_mass(data: xr.Dataset) -> Judgement:
-    "Holds when the mass on relevant tokens, averaged over layers, grows from uniform to well above in every seed."
-    share, mass = data.attrs["uniform"], data.mass.sel(arm="all", drop=True)
-    start, layers = mass.isel(epoch=0), mass.isel(epoch=-1)
-    end, goal = layers.mean("layer"), CONCENTRATED * data.attrs["uniform"]
-    measured = f"The relevant quarter of the tokens gets {float(end.mean()):.2f} of the attention; uniform is {share:.2f}."
-    quantities = (
-        Quantity("mass after training, all layers", f"{float(end.mean()):.2f}", seeds_of(end, ".2f"), f"at least {goal:.3f}"),
-        *(
-            Quantity(f"mass after training, layer {i}", f"{float(layer.mean()):.2f}", seeds_of(layer, ".2f"))
-            for i, layer in enumerate(layers.transpose("layer", "seed"))
-        ),
-        Quantity("mass before training", f"{float(start.mean()):.3f}",
-                 f"{float(start.min()):.3f} to {float(start.max()):.3f} over layers and seeds", f"within {FLAT} of {share:.2f}"),
-        accuracy_of(data, "all"),
-    )
-    if arms := unlearned(data, ["all"]):
-        return nothing_learned(measured, arms, quantities)
-    if bool((abs(start - share) > FLAT).any()):
-        return Judgement("not shown here", measured, "attention is not uniform before training", quantities)
-    if float(end.mean()) < goal:
-        return Judgement("not shown here", measured, "attention does not concentrate, averaged over layers", quantities)
-    if bool((end < goal).any()):
-        return Judgement("holds here with a caveat", measured, "in the mean, but not in every seed", quantities)
-    return Judgement("holds", measured, "", quantities)
-
-
-MASS = Claim(
-    "A-images-mass", "A", "Abstract and Section 1 (on canvases)",
-    "Training by SGD leads to a sparse attention map, concentrated on the label-relevant tokens, also in deeper ViTs.",
-    f"Attention mass on the relevant quarter of the tokens of a canvas, averaged over layers, heads and queries: within {FLAT} "
-    f"of uniform in each layer before training and at least {CONCENTRATED} times uniform after it, mean over seeds: else not "
-    f"shown; in every seed: else a caveat. Not shown where the model is less than {100 * LEARNED:.0f} points above chance.",
-    canvases, judge_mass, plot_mass,
-    history=(
-        Change(
-            "0.2",
-            "the mass of the best layer, chosen after training; no condition on what was learned",
-            "the largest of several numbers is high by choice, and which layer concentrates depends on the seed; the committed "
-            "results had been seen, no verdict at their sizes changed",
-        ),
-    ),
-    cannot=OUT_OF_REACH,
-)
-
 # %% ../../nbs/images/10_canvases.ipynb #81b9b34d
+@checked
 def plot_choices(
     pilot: ViT,  # whose attention decides
     layout: Canvas,  # that says which tokens are relevant
     canvases: UInt8[Tensor, "b c h w"],  # a few of them, a row each
-    number: int,  # tokens to choose
+    number: Size,  # tokens to choose
 ):
     "The picture, its canvas and the tokens of each choice; those that are not the picture's own are tinted."
-    check_arguments(plot_choices, locals())
-    if tuple(canvases.shape[1:]) != (size := (pilot.config["channels"], *pilot.config["image_size"])):
-        raise ValueError(f"canvases has shape {tuple(canvases.shape)}: the pilot takes [b, {', '.join(map(str, size))}]")
     from matplotlib.colors import to_rgb
+
+    size = (pilot.config["channels"], *pilot.config["image_size"])
+    fits = tuple(canvases.shape[1:]) == size
+    need(fits, f"canvases has shape {tuple(canvases.shape)}: the pilot takes [b, {', '.join(map(str, size))}]")
     figure, axes = subplots(len(canvases), 1 + len(ALL_CHOICES), width=1.25, height=1.3, squeeze=False)
     x, n = (canvases / 255).expand(-1, 3, -1, -1), math.prod(layout.canvas)
     orange = torch.tensor(to_rgb(COLORS["orange"]))[:, None, None]
@@ -297,61 +237,23 @@ def plot_choices(
     return figure
 
 # %% ../../nbs/images/10_canvases.ipynb #b7683389
-WORTH = 0.03  # the oracle's gain that is needed for the question to make sense
-MOST = 0.5  # share of it
+WORTH = 3.0  # points that the oracle must gain for the question to make sense
+MOST = 0.5  # share of them
+
+
+def gain(data: xr.Dataset, choice: str) -> xr.DataArray:
+    "Points of test accuracy that training on chosen tokens gains over all tokens, by seed."
+    return 100 * (data.accuracy.sel(arm=choice, drop=True) - data.accuracy.sel(arm="all", drop=True))
+
+
+def share_of_gain(data: xr.Dataset) -> float:
+    "Attention's part of the oracle's gain, of the means over seeds."
+    oracle = float(gain(data, "relevant").mean())
+    return float(gain(data, "attention").mean()) / oracle if oracle > 0 else math.nan
 
 
 def plot_gain(study: xr.Dataset):
     "Test accuracy by choice of tokens, and what is asked: of the oracle, and of attention in the oracle's share."
     mean = study.accuracy.mean("seed")
     every, oracle = (float(mean.sel(arm=arm)) for arm in ("all", "relevant"))
-    return plot_arms(study, {"relevant": every + WORTH, "attention": every + MOST * max(oracle - every, WORTH)})
-
-# %% ../../nbs/images/10_canvases.ipynb #b4a00dd0
-def judge_sparsification(data: xr.Dataset) -> Judgement:
-    "Holds when tokens chosen by attention bring most of the oracle's gain and random ones none."
-    accuracy = {str(arm): data.accuracy.sel(arm=arm, drop=True) for arm in data.arm.values}
-    gain = {arm: values - accuracy["all"] for arm, values in accuracy.items() if arm != "all"}
-    oracle, chosen, random = (float(gain[arm].mean()) for arm in ("relevant", "attention", "random"))
-    measured = f"Retraining on attention's tokens gains {100 * chosen:+.1f} points; an oracle's choice gains {100 * oracle:+.1f}."
-    goals = {"relevant": f"at least {100 * WORTH:+.0f}", "attention": "above 0 in every seed", "random": "none"}
-    quantities = [lead_of(f"gain over all tokens, {arm}", values, goals.get(arm, "")) for arm, values in gain.items()]
-    share = chosen / oracle if oracle > 0 else float("nan")
-    quantities.append(Quantity("attention's part of the oracle's gain", f"{share:.2f}", "of the means", f"at least {MOST}"))
-    right = data.precision.sel(arm="attention")
-    quantities.append(Quantity("share of its tokens that are relevant", f"{float(right.mean()):.2f}", seeds_of(right, ".2f")))
-    quantities += [accuracy_of(data, arm) for arm in accuracy]
-    if arms := unlearned(data, ("all", "relevant")):
-        return nothing_learned(measured, arms, quantities)
-    why = ""
-    if oracle < WORTH or random > 0:
-        why = "the oracle does not gain" if oracle < WORTH else "random tokens gain as well"
-    elif chosen <= 0:
-        why = "the oracle gains, attention's choice does not"
-    elif bool((gain["attention"] <= 0).any()):
-        why = "attention's choice gains in the mean, but not in every seed"
-    if why:
-        return Judgement("not shown here", measured, why, tuple(quantities))
-    if share < MOST:
-        note = "attention's choice helps, but by less than half of what an oracle's does"
-        return Judgement("holds here with a caveat", measured, note, tuple(quantities))
-    return Judgement("holds", measured, "", tuple(quantities))
-
-
-SPARSIFICATION = Claim(
-    "A-images-sparsification", "A", "Abstract and Section 1 (on canvases)",
-    "A proper token sparsification, by the attention map, improves the test performance by removing label-irrelevant tokens.",
-    f"On canvases, retraining on the relevant quarter of the tokens gains at least {100 * WORTH:.0f} points over all tokens, on "
-    f"as many that a first model attends to at least {MOST} of that, on random ones nothing, mean over seeds; a caveat when "
-    "attention's choice gains less, not shown unless it gains in every seed. Not shown where the model with all tokens or the "
-    f"oracle's is less than {100 * LEARNED:.0f} points above chance.",
-    canvases, judge_sparsification, plot_gain,
-    history=(
-        Change(
-            "0.2",
-            "a caveat for any gain of attention's choice in the mean; no condition on what was learned",
-            "a mean of +1.7 points with seeds from -9.2 to +9.2 decides nothing; results had been seen",
-        ),
-    ),
-    cannot=OUT_OF_REACH,
-)
+    return plot_arms(study, {"relevant": every + WORTH / 100, "attention": every + MOST * max(oracle - every, WORTH / 100)})

@@ -19,19 +19,17 @@ import torch
 import xarray as xr
 from torch.nn import functional as F
 
-from ..attention import check_arguments
-from ..claims import Change, Judgement, Quantity, Run
+from ..arguments import checked, need
 from ..figures import COLORS, subplots
-from .data import Images, Recipe, find_recipe, load_images, split
-from .runs import Row
-from ..sweeps import sweep
+from .data import RECIPES, Images, Recipe, load_images, split
+from ..ledger.claims import Run
 
 # %% ../../nbs/images/07_experiments.ipynb #13964512
 VALIDATION = 0.2  # share of the training images that is set apart
 
 
 @dataclass(frozen=True)
-class Size:
+class Extent:
     "How large an experiment is."
 
     per_class: int | None  # training images of a class, a fifth of them for validation; None: all
@@ -49,69 +47,59 @@ class Size:
         return f"{number} training images a class of {self.side}x{self.side} pixels, {self.epochs} epochs"
 
 
-SIZES = {
-    ("two-phase", "quick"): Size(40, 50, 16, 15, 50, 4, 2, None, (4e-3, 8e-3, 1.6e-2)),
-    ("two-phase", "digits"): Size(None, None, 16, 40, 50, 4, 2, None, (2e-3, 4e-3, 8e-3, 1.6e-2)),
-    ("two-phase", "middle"): Size(400, 400, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)),
-    ("two-phase", "hundred"): Size(75, 40, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3)),
-    ("two-phase", "large"): Size(2000, 400, 16, 8, 50, 4, 3, None, (1e-3, 2e-3, 4e-3)),
-    ("two-phase", "full"): Size(None, None, 64, 200, 128, 8, 6, None, (5e-4, 1e-3, 2e-3, 4e-3)),
-    ("positions", "quick"): Size(50, 50, 16, 12, 25, 8, 2, 32, (4e-3, 8e-3, 1.6e-2)),
-    ("positions", "digits"): Size(None, None, 16, 40, 50, 8, 2, 32, (1e-3, 2e-3, 4e-3, 8e-3)),
-    ("positions", "middle"): Size(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
-    ("positions", "hundred"): Size(75, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
-    ("positions", "large"): Size(2000, 400, 32, 8, 50, 8, 3, 64, (2e-3,)),
-    ("positions", "full"): Size(None, None, 64, 200, 128, 8, 6, 192, (5e-4, 1e-3, 2e-3, 4e-3)),
-    ("pixels", "quick"): Size(None, 50, 16, 20, 50, 8, 1, 32, (8e-3,)),
-    ("pixels", "digits"): Size(None, None, 16, 40, 50, 8, 2, 32, (2e-3, 4e-3, 8e-3)),
-    ("pixels", "middle"): Size(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
-    ("pixels", "hundred"): Size(75, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
-    ("pixels", "large"): Size(2000, 400, 32, 8, 50, 8, 3, 64, (2e-3,)),
-    ("pixels", "full"): Size(None, None, 64, 200, 128, 8, 6, 192, (5e-4, 1e-3, 2e-3, 4e-3)),
-    ("canvases", "quick"): Size(50, 50, 8, 40, 25, 4, 2, 32, (5e-3,)),
-    ("canvases", "digits"): Size(None, None, 8, 40, 50, 4, 2, 32, (2e-3, 4e-3, 8e-3)),
-    ("canvases", "middle"): Size(400, 400, 16, 15, 50, 4, 2, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
-    ("canvases", "hundred"): Size(75, 40, 16, 15, 50, 4, 2, 64, (1e-3, 2e-3, 4e-3)),
-    ("canvases", "large"): Size(2000, 400, 16, 8, 50, 4, 2, 64, (5e-4, 1e-3, 2e-3)),
-    ("canvases", "full"): Size(None, None, 32, 100, 128, 4, 4, 128, (5e-4, 1e-3, 2e-3, 4e-3)),
+EXTENTS = {
+    ("two-phase", "quick"): Extent(40, 50, 16, 15, 50, 4, 2, None, (4e-3, 8e-3, 1.6e-2)),
+    ("two-phase", "digits"): Extent(None, None, 16, 40, 50, 4, 2, None, (2e-3, 4e-3, 8e-3, 1.6e-2)),
+    ("two-phase", "middle"): Extent(400, 400, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)),
+    ("two-phase", "hundred"): Extent(75, 40, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3)),
+    ("two-phase", "large"): Extent(2000, 400, 16, 8, 50, 4, 3, None, (1e-3, 2e-3, 4e-3)),
+    ("two-phase", "full"): Extent(None, None, 64, 200, 128, 8, 6, None, (5e-4, 1e-3, 2e-3, 4e-3)),
+    ("positions", "quick"): Extent(50, 50, 16, 12, 25, 8, 2, 32, (4e-3, 8e-3, 1.6e-2)),
+    ("positions", "digits"): Extent(None, None, 16, 40, 50, 8, 2, 32, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("positions", "middle"): Extent(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("positions", "hundred"): Extent(75, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
+    ("positions", "large"): Extent(2000, 400, 32, 8, 50, 8, 3, 64, (2e-3,)),
+    ("positions", "full"): Extent(None, None, 64, 200, 128, 8, 6, 192, (5e-4, 1e-3, 2e-3, 4e-3)),
+    ("pixels", "quick"): Extent(None, 50, 16, 20, 50, 8, 1, 32, (8e-3,)),
+    ("pixels", "digits"): Extent(None, None, 16, 40, 50, 8, 2, 32, (2e-3, 4e-3, 8e-3)),
+    ("pixels", "middle"): Extent(400, 400, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
+    ("pixels", "hundred"): Extent(75, 40, 32, 8, 50, 8, 3, 64, (1e-3, 2e-3, 4e-3)),
+    ("pixels", "large"): Extent(2000, 400, 32, 8, 50, 8, 3, 64, (2e-3,)),
+    ("pixels", "full"): Extent(None, None, 64, 200, 128, 8, 6, 192, (5e-4, 1e-3, 2e-3, 4e-3)),
+    ("canvases", "quick"): Extent(50, 50, 8, 40, 25, 4, 2, 32, (5e-3,)),
+    ("canvases", "digits"): Extent(None, None, 8, 40, 50, 4, 2, 32, (2e-3, 4e-3, 8e-3)),
+    ("canvases", "middle"): Extent(400, 400, 16, 15, 50, 4, 2, 64, (1e-3, 2e-3, 4e-3, 8e-3)),
+    ("canvases", "hundred"): Extent(75, 40, 16, 15, 50, 4, 2, 64, (1e-3, 2e-3, 4e-3)),
+    ("canvases", "large"): Extent(2000, 400, 16, 8, 50, 4, 2, 64, (5e-4, 1e-3, 2e-3)),
+    ("canvases", "full"): Extent(None, None, 32, 100, 128, 4, 4, 128, (5e-4, 1e-3, 2e-3, 4e-3)),
 }
 # what the choice among the rates comes to on digits; `make slow` makes it anew
 CHOSEN = {
-    SIZES["two-phase", "quick"]: {"two-phase": 1.6e-2, "continued": 3.2e-2, "convolution": 1.6e-2, "attention": 1.6e-2},
-    SIZES["positions", "quick"]: {"content": 1.6e-2, "positional": 1.6e-2, "uniform": 4e-3},
+    EXTENTS["two-phase", "quick"]: {"two-phase": 1.6e-2, "continued": 3.2e-2, "convolution": 1.6e-2, "attention": 1.6e-2},
+    EXTENTS["positions", "quick"]: {"content": 1.6e-2, "positional": 1.6e-2, "uniform": 4e-3},
 }
 
 # %% ../../nbs/images/07_experiments.ipynb #6b08f0fe
 @lru_cache
-def classes_of(
-    images: str,  # source, as `load_images` takes it
-) -> int:
-    "How many classes the images have."
+def classes_of(images: str) -> int:
+    "How many classes the images of a source have."
     return len(load_images(images, "test", None if images == "digits" else 1).classes)
 
 
-def size_of(
-    experiment: str,  # "two-phase", "positions", "pixels" or "canvases"
-    run: Run,  # its scale and images
-    size: str | None = None,  # a name in the table; None: as the run's scale and images want it
-) -> Size:
-    "The row of the table; ValueError for a size that is not in it."
-    check_arguments(size_of, locals())
+def extent_of(experiment: str, run: Run, size: str | None = None) -> Extent:
+    "The row of the table, by the run's scale and images where no size is named; ValueError for a size that is not in it."
     if size is None:
         few = run.images == "digits" or classes_of(run.images) <= 20
         by_images = {"quick": "quick", "full": "digits"} if run.images == "digits" else {"quick": "middle" if few else "hundred"}
         size = by_images.get(run.scale, run.scale)
-    row = SIZES.get((experiment, size))
-    if row is None:
-        raise ValueError(f"size={size!r} is unknown: use one of {', '.join(name for kind, name in SIZES if kind == experiment)}")
-    return row
+    known = {name: extent for (kind, name), extent in EXTENTS.items() if kind == experiment}
+    need(known, f"experiment={experiment!r} is unknown: use one of {', '.join({kind for kind, _ in EXTENTS})}")
+    need(size in known, f"size={size!r} is unknown: use one of {', '.join(known)}")
+    return known[size]
 
 # %% ../../nbs/images/07_experiments.ipynb #e79ffa59
-def resize(
-    data: Images,  # of any size
-    side: int,  # of the longer side afterwards, pixels
-) -> Images:
-    "Images of another size: averaged down, or enlarged by interpolation."
+def resize(data: Images, side: int) -> Images:
+    "Images whose longer side has so many pixels: averaged down, or enlarged by interpolation."
     now = max(data.images.shape[2:])
     if now == side:
         return data
@@ -120,34 +108,24 @@ def resize(
     return replace(data, images=F.interpolate(data.images.float(), size, **kind).round().to(torch.uint8))
 
 # %% ../../nbs/images/07_experiments.ipynb #c1ca9d45
-def variations(
-    images: str,  # source of the images
-) -> Recipe:
+def variations(images: str) -> Recipe:
     "The light recipe, without mirrors for digits."
-    return replace(find_recipe("light"), flip=0.0) if images == "digits" else find_recipe("light")
+    return replace(RECIPES["light"], flip=0.0) if images == "digits" else RECIPES["light"]
 
 
 @lru_cache(maxsize=4)
-def pictures(
-    images: str,  # source, as `load_images` takes it
-    size: Size,  # how many, and of how many pixels
-    seed: int,  # which
-) -> tuple[Images, Images, Images]:
-    "Training, validation and test images of an experiment."
+def pictures(images: str, size: Extent, seed: int) -> tuple[Images, Images, Images]:
+    "Training, validation and test images of an experiment; the test images do not depend on the seed."
     train_images, validation = split(resize(load_images(images, "train", size.per_class, seed), size.side), VALIDATION, seed)
-    # the test images do not depend on the seed
     test = load_images(images, "test", None if images == "digits" else size.test)
     return train_images, validation, resize(test, size.side)
 
-# %% ../../nbs/images/07_experiments.ipynb #aaae7478
-def shape_of(
-    data: Images,  # of the size that the model is for
-    patches: int,  # along a side of an image
-) -> dict[str, Any]:
+
+def shape_of(data: Images, patches: int) -> dict[str, Any]:
     "Arguments of a `ViT` for these images, cut into `patches` by `patches`."
-    size = tuple(data.images.shape[2:])
-    patch = (size[0] // patches, size[1] // patches)
-    return dict(image_size=size, patch=patch, channels=data.images.shape[1], classes=len(data.classes))
+    h, w = data.images.shape[2:]
+    patch = (h // patches, w // patches)
+    return dict(image_size=(h, w), patch=patch, channels=data.images.shape[1], classes=len(data.classes))
 
 # %% ../../nbs/images/07_experiments.ipynb #b81672f9
 CHOOSING = (1000, 1001)  # seeds at which learning rates are chosen
@@ -164,13 +142,7 @@ def beyond(losses: Mapping[float, float]) -> list[float]:
     return [factor * best for factor, end in ((2.0, max), (0.5, min)) if best == end(losses)]
 
 
-def losses_by_rate(
-    cell: Callable[..., Mapping],  # cell(arm, seed, rate) -> numbers, among them `validation_loss`
-    arms: Sequence[str],  # that choose
-    run: Run,  # store
-    size: Size,  # the learning rates to try first
-    name: str = "rates",  # of the folder in the store
-) -> dict[str, dict[float, float]]:
+def losses_by_rate(cell: Callable, arms: Sequence[str], run: Run, size: Extent, name: str = "rates") -> dict[str, dict]:
     "Validation loss of each arm by learning rate, mean over the seeds `CHOOSING`; NaN where there is no choice."
     given = CHOSEN.get(size, {}) if run.images == "digits" else {}
     if len(size.rates) == 1:
@@ -180,41 +152,37 @@ def losses_by_rate(
         rates = [] if arm in given else list(size.rates)
         while rates:
             grid: dict[str, Sequence] = {"arm": [arm], "rate": rates, "seed": CHOOSING}
-            folder = run.folder(f"{name}/{arm} from {rates[0]:g}")
-            tried = sweep(cell, grid, store=folder, n_jobs=run.n_jobs, progress=run.progress)
+            tried = run.sweep(cell, grid, f"{name}/{arm} from {rates[0]:g}")
             found.update(zip(rates, tried.validation_loss.mean("seed").values[0].tolist(), strict=True))
             rates = beyond(found)
     return {arm: dict(sorted(found.items())) for arm, found in losses.items()}
 
 # %% ../../nbs/images/07_experiments.ipynb #6efaadbc
-def check_arms(arms: Sequence[str], known: Collection[str]):
+NONE: Mapping = MappingProxyType({})
+
+
+def check_arms(arms: Sequence[str], known: Collection[str]) -> None:
     "ValueError for arms that an experiment does not have, and for none."
-    if not isinstance(arms, Collection) or isinstance(arms, str) or not arms:
-        raise ValueError(f"arms={arms!r}: give a list of some of {'; '.join(known)}")
-    if unknown := [arm for arm in arms if arm not in known]:
-        raise ValueError(f"arms={unknown} are unknown: use some of {'; '.join(known)}")
+    several = isinstance(arms, Collection) and not isinstance(arms, str)
+    need(several and arms, f"arms={arms!r}: give a list of some of {'; '.join(known)}")
+    unknown = [arm for arm in arms if arm not in known]
+    need(not unknown, f"arms={unknown} are unknown: use some of {'; '.join(known)}")
 
 
-def at_rate(arm: str, seed: int, cell: Callable[..., Mapping], rates: Mapping[str, float], **more: Any) -> Mapping:
+def at_rate(arm: str, seed: int, cell: Callable, rates: Mapping[str, float], **more: Any) -> Mapping:
     "The cell of an arm at the rate that was chosen for it."
     return cell(arm=arm, seed=seed, rate=rates[arm], **more)
 
 
-def judged(
-    cell: Callable[..., Mapping],  # cell(arm, seed, rate) -> numbers, among them `validation_loss`
-    arms: Sequence[str],  # what is compared
-    run: Run,  # seeds, store
-    size: Size,  # its learning rates
-    like: Mapping[str, str] | None = None,  # arms that take the rate of another
-    known: Mapping[str, dict[float, float]] | None = None,  # losses of arms that have tried the rates before
+def compare(
+    cell: Callable, arms: Sequence[str], run: Run, size: Extent, like: Mapping = NONE, known: Mapping = NONE
 ) -> xr.Dataset:
-    "The cells of all arms and seeds, each arm at the learning rate that is best for it on validation images."
-    leader = {arm: (like or {}).get(arm) or arm for arm in arms}
-    tried = {arm: (known or {}).get(arm, {}) for arm in leader.values()}
+    "The cells of all arms and seeds, each arm at the learning rate best for it on validation images, or at that of another."
+    leader = {arm: like.get(arm) or arm for arm in arms}
+    tried = {arm: known.get(arm, {}) for arm in leader.values()}
     tried |= losses_by_rate(cell, [arm for arm in tried if not tried[arm]], run, size)
     rates = {arm: lowest(tried[leader[arm]]) for arm in arms}
-    grid, cell = {"arm": arms, "seed": run.seeds}, partial(at_rate, cell=cell, rates=rates)
-    found = sweep(cell, grid, store=run.folder("seeds"), n_jobs=run.n_jobs, progress=run.progress)
+    found = run.sweep(partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds}, "seeds")
     found = found.assign(rate=("arm", list(rates.values())))
     said = json.dumps({arm: losses for arm, losses in tried.items() if len(losses) > 1})  # netCDF knows no dicts
     about = {"images": Path(run.images).name, "size": str(size), "chance": 1 / classes_of(run.images)}
@@ -227,28 +195,22 @@ def hardware() -> dict[str, str]:
     return {"device": "cuda" if gpu else "cpu", "precision": "bf16-mixed" if gpu else "32-true"}
 
 
-def seconds(
-    history: Sequence[Row],  # of `train`
-    images: int,  # in an epoch
-) -> float:
-    "Seconds that the steps of a training took."
+def seconds(history: Sequence[Mapping], images: int) -> float:
+    "Seconds that the steps of a training took, by its diary and the images of an epoch."
     return sum(images / row["images_per_second"] for row in history)
 
 
-def place(
-    store: Path | None,  # of the experiment
-    *key: object,  # what the training is a function of
-) -> Path | None:
-    "Folder for the checkpoints of one training; None keeps none."
+def place(store: Path | None, *key: object) -> Path | None:
+    "Folder for the checkpoints of one training, by what the training is a function of; None keeps none."
     return store / "trainings" / "-".join(str(part).replace(" ", "_") for part in key) if store else None
 
 # %% ../../nbs/images/07_experiments.ipynb #9aaf0412
+@checked
 def plot_arms(
     study: xr.Dataset,  # with accuracy[arm, seed]
-    asked: Mapping[str, float] = MappingProxyType({}),  # arm -> the mean accuracy that a criterion asks of it
+    asked: Mapping = NONE,  # arm -> the mean accuracy that a criterion asks of it
 ):
     "Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for what is asked."
-    check_arguments(plot_arms, locals())
     figure, ax = subplots(width=max(4.2, 0.75 * study.sizes["arm"]), height=3.2)
     for x, arm in enumerate(study.arm.values):
         if arm in asked:
@@ -262,44 +224,3 @@ def plot_arms(
     if asked:
         ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
-
-# %% ../../nbs/images/07_experiments.ipynb #a87ec5eb
-LEARNED = 0.1  # accuracy above chance that a model must have before it is compared
-OUT_OF_REACH = {"refuted as stated": "the paper's sizes, large photographs and hundreds of epochs, are out of reach here"}
-CHOSEN_ONCE = Change(
-    "0.2",
-    "each quick run chose the learning rates anew",
-    "the choice does not depend on the seeds that are judged, so each run made the same one, in more than half of its time; no "
-    "number of the row changed",
-)
-
-
-def unlearned(
-    data: xr.Dataset,  # of a study
-    arms: Sequence[str],  # that are to be compared
-) -> list[str]:
-    "The arms that are not `LEARNED` above chance, mean over seeds."
-    least = data.attrs.get("chance", 0.1) + LEARNED  # measurements that do not name it are of ten classes
-    return [arm for arm in arms if float(data.accuracy.sel(arm=arm).mean()) < least]
-
-
-def nothing_learned(measured: str, arms: Sequence[str], quantities: Sequence[Quantity], than: str = "") -> Judgement:
-    "The judgement where models that are to be compared have learned nothing."
-    than = than or f"{100 * LEARNED:.0f} points above chance"
-    return Judgement("not shown here", measured, f"nothing was learned: {', '.join(arms)} not {than}", tuple(quantities))
-
-
-def seeds_of(values: xr.DataArray, form: str) -> str:
-    "Range over seeds, as text."
-    return f"{float(values.min()):{form}} to {float(values.max()):{form}} over {values.size} seeds"
-
-
-def accuracy_of(data: xr.Dataset, arm: str) -> Quantity:
-    "An arm's accuracy, for the table of a row."
-    values = 100 * data.accuracy.sel(arm=arm)
-    return Quantity(f"test accuracy, {arm}", f"{float(values.mean()):.1f} %", seeds_of(values, ".1f"))
-
-
-def lead_of(name: str, lead: xr.DataArray, threshold: str = "") -> Quantity:
-    "A difference of accuracies, for the table of a row."
-    return Quantity(name, f"{100 * float(lead.mean()):+.1f} points", seeds_of(100 * lead, "+.1f"), threshold)

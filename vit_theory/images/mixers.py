@@ -7,7 +7,7 @@ __all__ = ['ContentAttention', 'PositionalAttention', 'Convolution', 'UniformAtt
 
 # %% ../../nbs/images/02_mixers.ipynb #5eab2d04
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import torch
 from einops import rearrange
@@ -15,45 +15,41 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import MultiHeadAttention, check_arguments, need_one_dtype, need_tensors, pair, patchify, unpatchify
+from ..arguments import Positive, Size, Sizes, checked, need, pair
+from ..attention import MultiHeadAttention, patchify, unpatchify
 from ..convolution.construction import conv_to_attention, narrow_heads
 from ..convolution.finite_logits import soft_attention
 from .data import seeded
 
 # %% ../../nbs/images/02_mixers.ipynb #e63008c6
-def need_tokens(x: Tensor, width: int, layer: nn.Module) -> None:
-    "ValueError unless these are tokens of a mixer's width."
-    need_tensors(x=x)
-    if x.ndim != 3 or x.shape[2] != width or not x.is_floating_point():
-        raise ValueError(f"x has shape {tuple(x.shape)} and {x.dtype}: floating point tokens [b, n, {width}] are needed")
-    need_one_dtype(x=x, weight=layer.weight)
-
-
-def need_heads(width: int, heads: int) -> None:
-    "ValueError unless the features of a token can be divided among the heads."
-    if width < 1 or heads < 1 or width % heads:
-        raise ValueError(f"heads={heads} must divide width={width}, both at least 1: each head gets the same number of features")
+def check_tokens(x: Any, width: int, weight: Tensor, name: str = "x") -> None:
+    "ValueError unless these are tokens of a mixer's width, and of the type of its weights."
+    if not isinstance(x, Tensor) or x.ndim not in (3, 2 + (name == "x")) or x.shape[-1] != width or not x.is_floating_point():
+        shape = tuple(getattr(x, "shape", ()))
+        raise ValueError(f"{name} has shape {shape}: floating point tokens [b, n, {width}] are needed")
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ValueError(f"{name} has dtype {x.dtype}, the layer {weight.dtype}: give {name}.to({weight.dtype})")
 
 # %% ../../nbs/images/02_mixers.ipynb #55067d8f
+@checked
 class ContentAttention(nn.Module):
     "Multi-head attention whose scores come from the tokens (C, eq. 3 and 4, no bias table); weights as `nn.Linear` draws them."
 
     def __init__(
         self,
-        width: int,  # features of a token, d
-        heads: int,  # heads, each of d / heads features
+        width: Size,  # features of a token, d
+        heads: Size,  # heads, each of d / heads features
         bias: bool = True,  # queries, keys and values carry a bias
     ):
         super().__init__()
-        check_arguments(ContentAttention.__init__, locals())
-        need_heads(width, heads)
+        need(int(width) % heads == 0, f"heads={heads} does not divide width={width}: each head gets the same number of features")
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width)
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> mixed tokens, and the weights [b, h, n, n] where asked for."
-        need_tokens(x, self.out.in_features, self.out)
+        check_tokens(x, self.out.in_features, self.out.weight)
         q, k, v = rearrange(self.qkv(x), "b n (t h e) -> t b h n e", t=3, h=self.heads)
         A = None
         if need_map:
@@ -63,21 +59,19 @@ class ContentAttention(nn.Module):
         return self.out(rearrange(y, "b h n e -> b n (h e)")), A
 
 # %% ../../nbs/images/02_mixers.ipynb #815145eb
+@checked
 class PositionalAttention(nn.Module):
     "Multi-head attention, scores from normed positions alone (B, Definition 3.2); weights as `nn.Linear` draws them."
 
     def __init__(
         self,
-        width: int,  # features of a token, d
-        heads: int,  # heads, each of d / heads features
+        width: Size,  # features of a token, d
+        heads: Size,  # heads, each of d / heads features
         bias: bool = True,  # queries, keys and values carry a bias
-        eps: float = 1e-6,  # of the LayerNorm
+        eps: Positive = 1e-6,  # of the LayerNorm
     ):
         super().__init__()
-        check_arguments(PositionalAttention.__init__, locals())
-        need_heads(width, heads)
-        if eps <= 0:
-            raise ValueError(f"eps={eps} must be above 0")
+        need(int(width) % heads == 0, f"heads={heads} does not divide width={width}: each head gets the same number of features")
         self.heads = heads
         self.norm = nn.LayerNorm(width, eps=eps)
         self.qk = nn.Linear(width, 2 * width, bias=bias)
@@ -86,11 +80,10 @@ class PositionalAttention(nn.Module):
 
     def forward(self, x, P, need_map=False):
         "Tokens [b, n, d] and positions [n, d] or [b, n, d] -> mixed tokens, weights [b, h, n, n]."
-        need_tokens(x, self.out.in_features, self.out)
-        need_tensors(P=P)
-        need_one_dtype(P=P, x=x)
-        if P.shape[-2:] != x.shape[1:] or P.ndim not in (2, 3) or (P.ndim == 3 and len(P) != len(x)) or not P.is_floating_point():
-            raise ValueError(f"P has shape {tuple(P.shape)} and {P.dtype}: one row for each of the tokens, {tuple(x.shape[1:])}")
+        check_tokens(x, self.out.in_features, self.out.weight)
+        check_tokens(P, self.out.in_features, self.out.weight, "P")
+        if P.shape != x.shape[3 - P.ndim :]:
+            raise ValueError(f"P has shape {tuple(P.shape)}: one row for each of the tokens {tuple(x.shape)} is needed")
         q, k = rearrange(self.qk(self.norm(P)), "... n (t h e) -> t ... h n e", t=2, h=self.heads)
         # A = softmax(LN(P) W_Q (LN(P) W_K)^T / sqrt(e)), values from the tokens
         A = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
@@ -99,84 +92,71 @@ class PositionalAttention(nn.Module):
         return y, A.expand(len(x), *A.shape[-3:]) if need_map else None
 
 # %% ../../nbs/images/02_mixers.ipynb #37b4597f
+@checked
 class Convolution(nn.Module):
     "A convolution on the image that the tokens make up (C, phase 1); weights as `nn.Conv2d` draws them, see `seeded`."
 
     def __init__(
         self,
-        channels: int,  # channels of a pixel in the token layout
-        patch: int | Sequence[int],  # pixels of a patch, (rows, columns)
-        grid: int | Sequence[int],  # patches in the image, (rows, columns)
-        kernel: int = 3,  # taps along each axis, odd
+        channels: Size,  # channels of a pixel in the token layout
+        patch: Sizes,  # pixels of a patch, (rows, columns)
+        grid: Sizes,  # patches in the image, (rows, columns)
+        kernel: Size = 3,  # taps along each axis, odd
     ):
         super().__init__()
-        check_arguments(Convolution.__init__, locals())
-        if channels < 1 or kernel < 1 or kernel % 2 == 0:
-            raise ValueError(f"channels={channels} must be at least 1, kernel={kernel} odd, so that the image keeps its size")
-        self.patch, self.grid = pair(patch, "patch"), pair(grid, "grid")
+        need(kernel % 2, f"kernel={kernel} must be odd, so that the image keeps its size")
+        self.patch, self.grid = pair(patch), pair(grid)
         self.conv = nn.Conv2d(channels, channels, kernel, padding=kernel // 2)
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> mixed tokens; there are no attention weights."
         if need_map:
             raise ValueError('mixer="convolution" has no attention weights: convert it with to_attention first')
-        need_tokens(x, math.prod(self.patch) * self.conv.in_channels, self.conv)
+        check_tokens(x, math.prod(self.patch) * self.conv.in_channels, self.conv.weight)
         return patchify(self.conv(unpatchify(x, self.patch, self.grid, self.conv.in_channels)), self.patch), None
 
 # %% ../../nbs/images/02_mixers.ipynb #5126a980
+@checked
 class UniformAttention(nn.Module):
     "Attention that cannot choose: every query reads the mean of all values; weights as `nn.Linear` draws them."
 
     def __init__(
         self,
-        width: int,  # features of a token, d
-        heads: int,  # for the shape of the weights only
+        width: Size,  # features of a token, d
+        heads: Size,  # for the shape of the weights only
         bias: bool = True,  # the values carry a bias
     ):
         super().__init__()
-        check_arguments(UniformAttention.__init__, locals())
-        if width < 1 or heads < 1:
-            raise ValueError(f"width={width}, heads={heads} must be at least 1")
         self.heads = heads
         self.v = nn.Linear(width, width, bias=bias)
         self.out = nn.Linear(width, width)
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> the same mixed token n times, weights [b, h, n, n] all equal."
-        need_tokens(x, self.out.in_features, self.out)
+        check_tokens(x, self.out.in_features, self.out.weight)
         b, n, _ = x.shape
         # A = 1/n in every place
         y = self.out(self.v(x).mean(1, keepdim=True)).expand(b, n, -1)
         return y, x.new_full((1, 1, 1, 1), 1 / n).expand(b, self.heads, n, n) if need_map else None
 
 # %% ../../nbs/images/02_mixers.ipynb #3af1db7d
-def xavier(
-    like: Float[Tensor, "h d e"],  # matrices of this shape
-) -> Float[Tensor, "h d e"]:
-    "Random matrices, uniform after Xavier, drawn from PyTorch's own generator (see `seeded`)."
+def xavier(like: Float[Tensor, "h d e"]) -> Float[Tensor, "h d e"]:
+    "Random matrices of this shape, uniform after Xavier, drawn from PyTorch's own generator (see `seeded`)."
     bound = math.sqrt(6 / (like.shape[1] + like.shape[2]))
     return torch.empty(like.shape).uniform_(-bound, bound).to(like)
 
 # %% ../../nbs/images/02_mixers.ipynb #79b0e2b8
-def full_heads(
-    conv: nn.Conv2d,  # that keeps the size of the image
-    image_size: tuple[int, int],  # pixels
-    patch: tuple[int, int],  # pixels of a patch
-    scale: float | int | None,  # logit gap M; None: one-hot
-) -> MultiHeadAttention:
-    "One head of full width for each offset (C, Thm 1), able to learn: W_Q = 0, W_K random."
+Pair = tuple[int, int]
+
+
+def full_heads(conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float | None) -> MultiHeadAttention:
+    "One head of full width for each offset (C, Thm 1), able to learn: W_Q = 0, W_K random; scale None is one-hot."
     layer = conv_to_attention(conv, image_size, patch, scale)
     layer.W_K.data = xavier(layer.W_K)
     return layer
 
 # %% ../../nbs/images/02_mixers.ipynb #076e13be
-def small_heads(
-    conv: nn.Conv2d,  # that keeps the size of the image
-    image_size: tuple[int, int],  # pixels
-    patch: tuple[int, int],  # pixels of a patch
-    scale: float | int | None,  # logit gap M; None: one-hot
-    width: int,  # features of a head
-) -> MultiHeadAttention:
+def small_heads(conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float | None, width: int) -> MultiHeadAttention:
     "Heads of a given width, each carrying some of the live rows of its offset; the same function as `full_heads`."
     layer = narrow_heads(conv_to_attention(conv, image_size, patch, scale), width)
     layer.W_K.data = xavier(layer.W_K)
@@ -188,10 +168,7 @@ class RingAttention(MultiHeadAttention):
 
     ring: tuple[int, int]
 
-    def pad(
-        self,
-        x: Float[Tensor, "b n d"],  # tokens
-    ) -> Float[Tensor, "b m d"]:  # tokens with the ring
+    def pad(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b m d"]:
         "Put the zero patches into the grid."
         assert self.grid is not None
         rows, columns = self.grid[0] - self.ring[0], self.grid[1] - self.ring[1]
@@ -208,12 +185,7 @@ class RingAttention(MultiHeadAttention):
         return super().attention_map(x if x.shape[1] == math.prod(self.grid) else self.pad(x))
 
 # %% ../../nbs/images/02_mixers.ipynb #dacfbb6d
-def ring_heads(
-    conv: nn.Conv2d,  # that keeps the size of the image
-    image_size: tuple[int, int],  # pixels
-    patch: tuple[int, int],  # pixels of a patch
-    scale: float | int,  # logit gap M, any positive number
-) -> RingAttention:
+def ring_heads(conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float) -> RingAttention:
     "One head per offset and one more: exactly the convolution at every finite scale, zero padding included."
     soft = soft_attention(conv, image_size, patch, float(scale))
     a, torus, (rows, columns) = soft.attend, soft.torus, soft.geometry.grid
@@ -224,12 +196,9 @@ def ring_heads(
 
 # %% ../../nbs/images/02_mixers.ipynb #5472555d
 class TableAttention(nn.Module):
-    "A `MultiHeadAttention` as token mixer of a `ViT`."
+    "A `MultiHeadAttention`, from tokens to as many tokens, as token mixer of a `ViT`."
 
-    def __init__(
-        self,
-        layer: MultiHeadAttention,  # from tokens to as many tokens
-    ):
+    def __init__(self, layer: MultiHeadAttention):
         super().__init__()
         self.layer = layer
 
@@ -238,15 +207,10 @@ class TableAttention(nn.Module):
         return self.layer(x), self.layer.attention_map(x) if need_map else None
 
 
-def attention_of(
-    mixer: Convolution,  # of a block
-    config: dict,  # of the model: scale, construction, width, heads
-) -> TableAttention:
-    "The mixer's convolution as attention, by the construction that the configuration names; keys from PyTorch's own generator."
-    conv, scale, patch = mixer.conv, config["scale"], mixer.patch
-    size = (mixer.grid[0] * patch[0], mixer.grid[1] * patch[1])
+def attention_of(mixer: Convolution, config: dict) -> TableAttention:
+    "The mixer's convolution as attention, by the model's construction and scale; keys from PyTorch's own generator."
+    (rows, columns), (ph, pw), scale = mixer.grid, mixer.patch, config["scale"]
+    about = mixer.conv, (rows * ph, columns * pw), (ph, pw), scale
     if config["construction"] == "small":
-        return TableAttention(small_heads(conv, size, patch, scale, max(1, config["width"] // config["heads"])))
-    if config["construction"] == "extra":
-        return TableAttention(ring_heads(conv, size, patch, scale))
-    return TableAttention(full_heads(conv, size, patch, scale))
+        return TableAttention(small_heads(*about, max(1, config["width"] // config["heads"])))
+    return TableAttention(ring_heads(*about) if config["construction"] == "extra" else full_heads(*about))

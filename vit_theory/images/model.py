@@ -7,8 +7,8 @@ __all__ = ['ViT', 'flops', 'from_transformers']
 
 # %% ../../nbs/images/03_model.ipynb #b2a217c9
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import torch
 from einops import rearrange
@@ -16,37 +16,21 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import LARGEST, check_arguments, need_tensors, number, pair, patchify
+from ..arguments import LARGEST, Count, Finite, Positive, Seed, Share, Size, Sizes, checked, need, pair
+from ..attention import patchify
 from .data import seeded
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention, attention_of
 
 # %% ../../nbs/images/03_model.ipynb #437822e3
-def received(
-    A: Float[Tensor, "b h q k"],  # attention weights
-    cls: bool = False,  # the first token is a class token
-) -> Float[Tensor, "b n"]:  # one number for each patch token, the class token left out
+def received(A: Float[Tensor, "b h q k"], cls: bool = False) -> Float[Tensor, "b n"]:
     "Attention each patch token receives, averaged over heads and queries; from the class token alone where there is one."
     return A[:, :, 0, 1:].mean(1) if cls else A.mean((1, 2))
 
-
-def kept_number(
-    tokens: int,  # tokens there are
-    rate: float | int,  # share to keep, in (0, 1]
-) -> int:
-    "Tokens that stay: ceil(rate * tokens)."
-    return max(1, math.ceil(rate * tokens - 1e-9))
-
 # %% ../../nbs/images/03_model.ipynb #b9483c42
 class Block(nn.Module):
-    "Pre-norm block: mixer, then optionally fewer tokens, then a token-wise network."
+    "Pre-norm block: mixer(x, P, need_map) -> (y, A), then optionally fewer tokens, then a token-wise network."
 
-    def __init__(
-        self,
-        mixer: nn.Module,  # called as mixer(x, P, need_map) -> (y, A)
-        width: int,  # features of a token
-        hidden: int,  # features inside the token-wise network
-        eps: float = 1e-6,  # of the LayerNorms
-    ):
+    def __init__(self, mixer: nn.Module, width: int, hidden: int, eps: float = 1e-6):
         super().__init__()
         self.norm1, self.mixer, self.norm2 = nn.LayerNorm(width, eps=eps), mixer, nn.LayerNorm(width, eps=eps)
         self.ffn = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
@@ -57,140 +41,81 @@ class Block(nn.Module):
         x, stay = x + y, None
         if rate < 1:
             score = received(A, cls)
-            best = score.topk(kept_number(score.shape[1], rate), dim=1).indices.sort(dim=1).values
+            number = max(1, math.ceil(rate * score.shape[1] - 1e-9))
+            best = score.topk(number, dim=1).indices.sort(dim=1).values
             stay = F.pad(best + 1, (1, 0)) if cls else best
             x = take(x, stay)
         return x + self.ffn(self.norm2(x)), stay, A
 
 # %% ../../nbs/images/03_model.ipynb #a80171f6
-def take(
-    x: Shaped[Tensor, "b n d"],  # tokens
-    places: Int[Tensor, "b m"],  # which rows, for each image
-) -> Shaped[Tensor, "b m d"]:
+def take(x: Shaped[Tensor, "b n d"], places: Int[Tensor, "b m"]) -> Shaped[Tensor, "b m d"]:
     "The named tokens of each image."
     return x.gather(1, places[..., None].expand(-1, -1, x.shape[2]))
 
 # %% ../../nbs/images/03_model.ipynb #b3fb4cf8
-CHOICES = {
-    "mixer": ("content", "positional", "convolution", "conv_attention", "uniform"),
-    "projection": ("learned", "identity"), "pool": ("mean", "cls"), "construction": ("full", "small", "extra"),
-}  # fmt: skip
+MIXERS: dict[str, Callable[[dict], nn.Module]] = {  # name -> a fresh mixer for a model's configuration
+    "content": lambda c: ContentAttention(c["width"], c["heads"], c["bias"]),
+    "positional": lambda c: PositionalAttention(c["width"], c["heads"], c["bias"], c["eps"]),
+    "uniform": lambda c: UniformAttention(c["width"], c["heads"], c["bias"]),
+    "convolution": lambda c: Convolution(c["width"] // math.prod(c["patch"]), c["patch"], c["grid"], c["kernel"]),
+}
+MIXERS["conv_attention"] = MIXERS["convolution"]
+ON_IMAGE = ("convolution", "conv_attention")
 
 # %% ../../nbs/images/03_model.ipynb #c7a42f62
-def check_keep(
-    keep: Mapping[int, float | int] | None,  # layer -> share of the patch tokens that stay
-    depth: int,  # layers there are
-    mixer: str,  # of the model
-) -> dict[int, float]:
-    "The keep rates as a dict; ValueError for a rate outside (0, 1], a layer that is not there, or a mixer that needs all tokens."
-    if not isinstance(keep, Mapping | None):
-        raise ValueError(f"keep={repr(keep)[:60]} must be a dictionary, layer -> share of the tokens that stay")
+def read_keep(keep: Mapping[int, float] | None, depth: int, mixer: str) -> dict[int, float]:
+    "The keep rates; ValueError for a rate outside (0, 1], a layer that is not there, or a mixer that needs all tokens."
+    need(isinstance(keep, Mapping | None), f"keep={repr(keep)[:60]} must be a dictionary, layer -> share of the tokens that stay")
     for layer, rate in (keep or {}).items():
-        if not 0 < number(rate) <= 1:
-            raise ValueError(f"keep={keep!r}: the rate of layer {layer} is {rate}, it must lie in (0, 1]")
-        if not 0 <= int(layer) < depth:
-            raise ValueError(f"keep={keep!r}: there is no layer {layer}, layers are numbered 0 to {depth - 1}")
-        if mixer.startswith("conv") and rate < 1:
-            raise ValueError(f'keep={keep!r}: mixer={mixer!r} needs the whole image; use "content" or "positional"')
+        there, share = isinstance(layer, Count), isinstance(rate, Share) and rate > 0
+        need(there and layer < depth, f"keep={keep!r}: there is no layer {layer!r}, layers are numbered 0 to {depth - 1}")
+        need(share, f"keep={keep!r}: the rate of layer {layer} is {rate!r}, it must lie in (0, 1]")
+        fine = mixer not in ON_IMAGE or rate == 1
+        need(fine, f'keep={keep!r}: mixer={mixer!r} needs the whole image; use "content" or "positional"')
     return {int(layer): float(rate) for layer, rate in (keep or {}).items()}
 
 # %% ../../nbs/images/03_model.ipynb #d29e8046
-def check_config(
-    config: dict,  # the arguments of a `ViT`
-) -> dict:
-    "The arguments of a `ViT` with sizes as pairs and the width filled in; ValueError for those that cannot be."
-    c = dict(config)
-    width = {} if c["width"] is None else {"width": 1}
-    for name, least in {"channels": 1, "classes": 2, "depth": 1, "heads": 1, "kernel": 1, **width}.items():
-        if not isinstance(c[name], int) or c[name] < least:
-            raise ValueError(f"{name}={c[name]!r} must be a whole number of at least {least}")
-    for name, known in CHOICES.items():
-        if c[name] not in known:
-            raise ValueError(f"{name}={c[name]!r} is unknown: use one of {', '.join(known)}")
-    for name, above in (("std", 0.0), ("eps", 0.0), ("hidden", 0.0), ("mean", -math.inf)):
-        if not above < number(c[name]) < math.inf:
-            raise ValueError(f"{name}={c[name]} must be a finite number{' above 0' if above == 0 else ''}")
-    c["image_size"], c["patch"] = pair(c["image_size"], "image_size"), pair(c["patch"], "patch")
-    size = c["image_size"]
-    if any(side % p for side, p in zip(size, c["patch"], strict=True)):
-        raise ValueError(f"patch={c['patch']} does not divide image_size={size}: choose a divisor, or crop or pad the images")
-    if c["width"] is None:
-        c["width"] = math.prod(c["patch"]) * c["channels"]
-    if c["hidden"] * c["width"] > LARGEST:
-        raise ValueError(f"hidden={c['hidden']} times width={c['width']} is more than {LARGEST} features")
-    return check_width(c) | {"keep": check_keep(c["keep"], c["depth"], c["mixer"])}
-
-# %% ../../nbs/images/03_model.ipynb #8748ae61
-def check_width(
-    c: dict,  # arguments of a `ViT`, sizes read
-) -> dict:
-    "The arguments, unchanged; ValueError when the width of a token suits neither its patch, its heads nor its mixer."
-    area, width, mixer = math.prod(c["patch"]), c["width"], c["mixer"]
-    if c["scale"] is not None and not 0 < number(c["scale"]) < math.inf:
-        raise ValueError(f"scale={c['scale']} must be a positive number or None")
-    if c["projection"] == "identity" and width != area * c["channels"]:
-        raise ValueError(f'width={width} with projection="identity": a patch has {area * c["channels"]} numbers, leave width out')
-    if mixer in ("content", "positional") and width % c["heads"]:
-        raise ValueError(f"heads={c['heads']} does not divide width={width}: each head gets the same number of features")
-    if mixer.startswith("conv") and width % area:
-        raise ValueError(f"width={width} with mixer={mixer!r}: the {area} pixels of a patch need a multiple of {area} features")
-    if mixer.startswith("conv") and c["pool"] == "cls":
-        raise ValueError(f'pool="cls" with mixer={mixer!r}: a class token has no place in the image, use pool="mean"')
-    if c["kernel"] % 2 == 0:
-        raise ValueError(f"kernel={c['kernel']} must be odd, so that the image keeps its size")
-    return c
+def complete(arguments: dict[str, Any]) -> dict[str, Any]:
+    "The arguments of a `ViT` with sizes as pairs, grid and width filled in; ValueError for those that do not fit together."
+    c = arguments | {"image_size": pair(arguments["image_size"]), "patch": pair(arguments["patch"])}
+    (h, w), (ph, pw), mixer = c["image_size"], c["patch"], c["mixer"]
+    numbers = ph * pw * c["channels"]
+    width = c["width"] = numbers if c["width"] is None else c["width"]
+    need(c["classes"] > 1, f"classes={c['classes']}: there is nothing to tell apart, at least two are needed")
+    need(h % ph == w % pw == 0, f"patch={ph, pw} does not divide image_size={h, w}: choose a divisor, or crop or pad the images")
+    need(c["hidden"] * width <= LARGEST, f"hidden={c['hidden']} times width={width} is more than {LARGEST} features")
+    own = c["projection"] == "learned" or width == numbers
+    need(own, f'width={width} with projection="identity": a patch has {numbers} numbers, leave width out')
+    if mixer in ON_IMAGE:
+        need(width % (ph * pw) == 0, f"width={width} with mixer={mixer!r}: use a multiple of {ph * pw}, the pixels of a patch")
+        need(c["pool"] == "mean", f'pool="cls" with mixer={mixer!r}: a class token has no place in the image, use pool="mean"')
+    return c | {"grid": (h // ph, w // pw), "keep": read_keep(c["keep"], c["depth"], mixer)}
 
 # %% ../../nbs/images/03_model.ipynb #5f4ef6ac
-def check_tokens(
-    tokens: Int[Tensor, "b m"],  # numbers of patches, for each image
-    patches: int,  # there are
-    mixer: str,  # of the model
-    batch: int,  # images there are
-):
-    "ValueError unless `tokens` names patches for each image, and the mixer can do without the others."
-    if mixer.startswith("conv"):
-        raise ValueError(f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
-    need_tensors(tokens=tokens)
-    whole = tokens.ndim == 2 and not tokens.is_floating_point()
-    if not whole or len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
-        raise ValueError(f"tokens of shape {tuple(tokens.shape)}: give [{batch}, m] numbers of patches from 0 to {patches - 1}")
-
-# %% ../../nbs/images/03_model.ipynb #ed3ef6e3
 FAR = 16  # standard deviations from the mean that no pixel between 0 and 1, and no normalized image, is away
 
 
-def check_pixels(
-    x: Float[Tensor, "b c h w"],  # pixels, mean and standard deviation taken away
-    dtype: torch.dtype,  # of the images
-):
-    "ValueError for whole numbers other than uint8, and for floats that run to 255 or are not finite."
-    if dtype != torch.uint8 and not dtype.is_floating_point:
-        raise ValueError(f"images has dtype {dtype}: give uint8 from 0 to 255, or floats from 0 to 1")
+def check_choice(tokens: Any, patches: int, mixer: str, batch: int) -> None:
+    "ValueError unless `tokens` names patches for each image, and the mixer can do without the others."
+    if mixer in ON_IMAGE:
+        raise ValueError(f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
+    whole = isinstance(tokens, Tensor) and tokens.ndim == 2 and not tokens.is_floating_point() and tokens.dtype != torch.bool
+    if not whole or len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
+        shape = tuple(getattr(tokens, "shape", ()))
+        raise ValueError(f"tokens of shape {shape}: give [{batch}, m] numbers of patches from 0 to {patches - 1}")
+
+
+def check_pixels(x: Float[Tensor, "b c h w"]) -> None:
+    "ValueError for pixels, mean and standard deviation taken away, that run to 255 or are not finite."
     if torch.compiler.is_compiling() or x.device.type == "meta" or not x.numel():
         return
     if not (largest := float(x.detach().abs().max())) <= FAR:
         far = f"images are {largest:.3g} standard deviations from the mean"
         raise ValueError(f"{far}: give uint8 from 0 to 255, or floats from 0 to 1")
 
-# %% ../../nbs/images/03_model.ipynb #b1f84e3e
-def make_mixer(
-    c: dict,  # configuration of the model
-) -> nn.Module:
-    "A fresh token mixer of the kind that the configuration names."
-    if c["mixer"] == "content":
-        return ContentAttention(c["width"], c["heads"], c["bias"])
-    if c["mixer"] == "positional":
-        return PositionalAttention(c["width"], c["heads"], c["bias"], c["eps"])
-    if c["mixer"] == "uniform":
-        return UniformAttention(c["width"], c["heads"], c["bias"])
-    grid = tuple(side // p for side, p in zip(c["image_size"], c["patch"], strict=True))
-    return Convolution(c["width"] // math.prod(c["patch"]), c["patch"], grid, c["kernel"])
-
 # %% ../../nbs/images/03_model.ipynb #c0d7421e
-def initialize(
-    vit: Any,  # a `ViT`
-):
-    "Fresh numbers for a model, from PyTorch's own generator (see `seeded`)."
+def initialize(vit: Any) -> None:
+    "Fresh numbers for a `ViT`, from PyTorch's own generator (see `seeded`)."
     for module in vit.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -202,6 +127,7 @@ def initialize(
             nn.init.normal_(encoding, std=0.02)
 
 # %% ../../nbs/images/03_model.ipynb #f0119613
+@checked
 class ViT(nn.Module):
     "Pre-norm vision transformer with an exchangeable token mixer; ValueError for arguments that do not fit together."
 
@@ -211,40 +137,39 @@ class ViT(nn.Module):
 
     def __init__(
         self,
-        image_size: int | Sequence[int],  # pixels: side, or (rows, columns)
-        patch: int | Sequence[int],  # pixels of a patch: side, or (rows, columns)
-        channels: int,  # channels of the images
-        classes: int,  # number of classes
-        depth: int,  # blocks
-        heads: int,  # heads of content and positional attention
-        mixer: str = "content",  # "content", "positional", "convolution", "conv_attention" or "uniform"
-        width: int | None = None,  # features of a token; None: as many as a patch has numbers
-        hidden: float | int = 4,  # features inside the token-wise network, in multiples of width
-        projection: str = "learned",  # patches become tokens by a "learned" matrix, or as they are: "identity"
-        pool: str = "mean",  # classify the "mean" token or a "cls" token
-        kernel: int = 3,  # taps of the convolution along an axis, odd
-        scale: float | int | None = 8.0,  # "conv_attention": logit gap, see `to_attention`
-        construction: str = "full",  # "conv_attention": "full", "small" or "extra", see `to_attention`
-        keep: Mapping[int, float | int] | None = None,  # layer -> share of the tokens that stay, in (0, 1]
+        image_size: Sizes,  # pixels: side, or (rows, columns)
+        patch: Sizes,  # pixels of a patch: side, or (rows, columns)
+        channels: Size,  # channels of the images
+        classes: Size,  # number of classes, at least two
+        depth: Size,  # blocks
+        heads: Size,  # heads of content and positional attention
+        mixer: Literal["content", "positional", "convolution", "conv_attention", "uniform"] = "content",  # of tokens
+        width: Size | None = None,  # features of a token; None: as many as a patch has numbers
+        hidden: Positive = 4,  # features inside the token-wise network, in multiples of width
+        projection: Literal["learned", "identity"] = "learned",  # patches become tokens by a matrix, or as they are
+        pool: Literal["mean", "cls"] = "mean",  # classify the mean token or a class token
+        kernel: Size = 3,  # taps of the convolution along an axis, odd
+        scale: Positive | None = 8.0,  # "conv_attention": logit gap, see `to_attention`
+        construction: Literal["full", "small", "extra"] = "full",  # of "conv_attention", see `to_attention`
+        keep: Mapping | None = None,  # layer -> share of the tokens that stay, in (0, 1]
         bias: bool = True,  # queries, keys and values carry a bias
-        eps: float = 1e-6,  # of the LayerNorms
-        mean: float | int = 0.5,  # subtracted from pixel values in 0..1
-        std: float | int = 0.5,  # then divided by
-        seed: int = 0,  # of the initial numbers
+        eps: Positive = 1e-6,  # of the LayerNorms
+        mean: Finite = 0.5,  # subtracted from pixel values in 0..1
+        std: Positive = 0.5,  # then divided by
+        seed: Seed = 0,  # of the initial numbers
     ):
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__", "seed")}
         super().__init__()
-        c = self.config = check_config(arguments)
-        check_arguments(ViT.__init__, arguments | {"seed": seed})
-        self.patch, self.keep, d = c["patch"], c["keep"], c["width"]
-        self.grid = tuple(side // p for side, p in zip(c["image_size"], c["patch"], strict=True))
+        c = complete(arguments)
+        self.patch, self.keep, self.grid, d = c["patch"], c["keep"], c["grid"], c["width"]
+        self.config = {name: c[name] for name in arguments}
         has_cls, numbers = pool == "cls", math.prod(c["patch"]) * channels
         with seeded(seed):
             self.project = nn.Linear(numbers, d) if projection == "learned" else nn.Identity()
             self.register_parameter("cls", nn.Parameter(torch.zeros(1, 1, d)) if has_cls else None)
             positions = torch.zeros(math.prod(self.grid) + has_cls, d)
-            self.register_parameter("P", None if mixer.startswith("conv") else nn.Parameter(positions))
-            self.blocks = nn.ModuleList([Block(make_mixer(c), d, round(hidden * d), eps) for _ in range(depth)])
+            self.register_parameter("P", None if mixer in ON_IMAGE else nn.Parameter(positions))
+            self.blocks = nn.ModuleList([Block(MIXERS[mixer](c), d, round(hidden * d), eps) for _ in range(depth)])
             self.norm, self.head = nn.LayerNorm(d, eps=eps), nn.Linear(d, classes)
             initialize(self)
             if mixer == "conv_attention":
@@ -252,14 +177,15 @@ class ViT(nn.Module):
                     block.mixer = attention_of(block.mixer, c)
 
     def embed(self, images: Shaped[Tensor, "b c h w"]) -> Float[Tensor, "b n d"]:
-        "The tokens that enter the first block; ValueError for images of another size."
-        need_tensors(images=images)
-        c = self.config
-        need = (c["channels"], *c["image_size"])
-        if images.ndim != 4 or tuple(images.shape[1:]) != need:
-            raise ValueError(f"images has shape {tuple(images.shape)}: this model needs [batch, {need[0]}, {need[1]}, {need[2]}]")
+        "The tokens that enter the first block; ValueError for images of another size or range."
+        c, wanted = self.config, (self.config["channels"], *self.config["image_size"])
+        if not isinstance(images, Tensor) or images.shape[1:] != wanted:
+            shape = tuple(getattr(images, "shape", ()))
+            raise ValueError(f"images has shape {shape}: this model needs [batch, {wanted[0]}, {wanted[1]}, {wanted[2]}]")
+        if images.dtype != torch.uint8 and not images.is_floating_point():
+            raise ValueError(f"images has dtype {images.dtype}: give uint8 from 0 to 255, or floats from 0 to 1")
         x = (images.to(self.head.weight.dtype) / (255 if images.dtype == torch.uint8 else 1) - c["mean"]) / c["std"]
-        check_pixels(x, images.dtype)
+        check_pixels(x)
         x = self.project(patchify(x, self.patch))
         if self.cls is not None:
             x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1)
@@ -270,15 +196,15 @@ class ViT(nn.Module):
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
         tokens: Int[Tensor, "b m"] | None = None,  # patches to look at, chosen beforehand; None: all
-        keep: Mapping[int, float | int] | None = None,  # in place of the model's own keep rates
+        keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
         need_map: bool = False,  # return attention weights as well
     ) -> tuple[Tensor, Tensor, list]:  # tokens [b, m, d], their places [b, m], weights [b, h, q, k] of every layer
         "Tokens after the last block, which ones they are, and the attention weights of every layer (None where not asked for)."
-        keep = self.keep if keep is None else check_keep(keep, len(self.blocks), self.config["mixer"])
+        keep = self.keep if keep is None else read_keep(keep, len(self.blocks), self.config["mixer"])
         x, P, cls, maps = self.embed(images), self.P, self.cls is not None, []
         places = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         if tokens is not None:
-            check_tokens(tokens, math.prod(self.grid), self.config["mixer"], len(x))
+            check_choice(tokens, math.prod(self.grid), self.config["mixer"], len(x))
             places = F.pad(tokens.long() + 1, (1, 0)) if cls else tokens.long()
             x, P = take(x, places), self.P[places]
         for layer, block in enumerate(self.blocks):
@@ -293,7 +219,7 @@ class ViT(nn.Module):
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
         tokens: Int[Tensor, "b m"] | None = None,  # patches to look at, chosen beforehand; None: all
-        keep: Mapping[int, float | int] | None = None,  # in place of the model's own keep rates
+        keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
     ) -> Float[Tensor, "b classes"]:
         "Logits of each class; ValueError for images of another size, keep rates outside (0, 1], patches that are not there."
         x = self.norm(self.features(images, tokens, keep)[0])
@@ -307,18 +233,18 @@ class ViT(nn.Module):
         return self.features(images, keep={}, need_map=True)[2]
 
 # %% ../../nbs/images/03_model.ipynb #12e2e0a6
+@checked
 def flops(
     vit: ViT,  # the model
-    keep: Mapping[int, float | int] | None = None,  # in place of the model's own keep rates
-    tokens: int | None = None,  # number of patches looked at from the start; None: all
+    keep: Mapping | None = None,  # in place of the model's own keep rates
+    tokens: Size | None = None,  # number of patches looked at from the start; None: all
 ) -> int:
     "Floating point operations of the matrix products for one image, counted while they run."
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    check_arguments(flops, locals())
-    if tokens is not None and not 1 <= tokens <= math.prod(vit.grid):
-        raise ValueError(f"tokens={tokens} must lie between 1 and the number of patches, {math.prod(vit.grid)}")
+    patches = math.prod(vit.grid)
+    need(tokens is None or tokens <= patches, f"tokens={tokens} must lie between 1 and the number of patches, {patches}")
     # the counter sees matrix products, and fused attention hides its own: ask for the plain kind
     image = vit.head.weight.new_zeros(1, vit.config["channels"], *vit.config["image_size"])
     chosen = None if tokens is None else torch.arange(tokens, device=image.device)[None]
@@ -327,7 +253,7 @@ def flops(
     return counter.get_total_flops()
 
 # %% ../../nbs/images/03_model.ipynb #67c86d81
-NAMES = {
+HUB_NAMES = {
     "vit.layers.": "blocks.", "layernorm_before": "norm1", "layernorm_after": "norm2", "vit.layernorm": "norm",
     "classifier": "head",
     "attention.q_proj": "mixer.q", "attention.k_proj": "mixer.k", "attention.v_proj": "mixer.v", "attention.o_proj": "mixer.out",
@@ -335,11 +261,9 @@ NAMES = {
 }  # fmt: skip
 
 
-def rename(
-    name: str,  # of a tensor in a transformers ViT
-) -> str:
-    "The name of the same tensor in our ViT."
-    for theirs, ours in NAMES.items():
+def our_name(name: str) -> str:
+    "The name in our ViT of a tensor in a transformers ViT."
+    for theirs, ours in HUB_NAMES.items():
         name = name.replace(theirs, ours)
     return name
 
@@ -348,8 +272,8 @@ def from_transformers(
     model: Any,  # a `ViTForImageClassification` of the transformers library
 ) -> ViT:
     "Our ViT with the weights of a ViT of the transformers library; the two give the same logits."
-    if type(model).__name__ != "ViTForImageClassification" or model.config.hidden_act != "gelu":
-        raise ValueError(f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed")
+    known = type(model).__name__ == "ViTForImageClassification" and model.config.hidden_act == "gelu"
+    need(known, f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed")
     c, source = model.config, {name: p.detach() for name, p in model.state_dict().items()}
     vit = ViT(
         c.image_size, c.patch_size, c.num_channels, c.num_labels, c.num_hidden_layers, c.num_attention_heads, width=c.hidden_size,
@@ -363,7 +287,7 @@ def from_transformers(
     }
     for name, p in source.items():
         if name.startswith(("vit.layers.", "vit.layernorm.", "classifier.")):
-            target[rename(name)] = p
+            target[our_name(name)] = p
     for layer in range(c.num_hidden_layers):
         mixer = f"blocks.{layer}.mixer"
         for part in ("weight", "bias") if c.qkv_bias else ("weight",):
@@ -373,13 +297,10 @@ def from_transformers(
     return vit.to(target["P"].device)
 
 # %% ../../nbs/images/03_model.ipynb #d53cc842
-def hub_attention(
-    model: nn.Module,  # of the transformers library
-) -> dict[str, Any]:
+def hub_attention(model: Any) -> dict[str, Any]:
     "The attention layers of a ViT or DeiT of the transformers library, by name and in order; ValueError where there are none."
-    check_arguments(hub_attention, locals())
     wanted = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
-    found = {name: module for name, module in model.named_modules() if all(hasattr(module, part) for part in wanted)}
-    if not found:
-        raise ValueError(f"model={type(model).__name__} has no attention layers with {', '.join(wanted)}: give a ViT or DeiT")
+    named = model.named_modules() if isinstance(model, nn.Module) else ()
+    found = {name: module for name, module in named if all(hasattr(module, part) for part in wanted)}
+    need(found, f"model={type(model).__name__} has no attention layers with {', '.join(wanted)}: give a ViT or DeiT")
     return found

@@ -7,11 +7,10 @@ __all__ = ['positions_study', 'plot_positional']
 
 # %% ../../nbs/images/09_positions.ipynb #133d181b
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,29 +18,22 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from ..attention import check_arguments
-from ..claims import Change, Claim, Judgement, Quantity, Run, once
+from ..arguments import checked
 from ..figures import COLORS, draw_threshold, subplots
 from .data import Images, Recipe, generator, permute
-from vit_theory.images.experiments import (
-    CHOSEN_ONCE, LEARNED, OUT_OF_REACH, Size, accuracy_of, check_arms, hardware, judged, lead_of, nothing_learned, pictures,
-    place, seconds, seeds_of, shape_of, size_of, unlearned,
-)  # fmt: skip
+from .experiments import Extent, check_arms, compare, extent_of, hardware, pictures, place, seconds, shape_of
 from .model import ViT
 from .probes import association_score, cosines, neighbors, probe
-from .runs import train
+from .trainer import train
 from .training import evaluate
+from ..ledger.claims import Run, once
 
 # %% ../../nbs/images/09_positions.ipynb #841ee96e
 CASES = ("content", "positional", "content, shuffled", "positional, shuffled", "uniform")
 PIXELS = ("positional, pixels", "uniform, pixels", "positional, mixed")
 
 
-def shuffled(
-    parts: Sequence[Images],  # training, validation, test
-    patch: tuple[int, int],  # pixels
-    order: Tensor,  # new order of the patches
-) -> list[Images]:
+def shuffled(parts: Sequence[Images], patch: tuple[int, int], order: Tensor) -> list[Images]:
     "All images with their patches (pixels, where patches are of one) in another order, the same for all."
     return [replace(part, images=permute(part.images, patch, order)) for part in parts]
 
@@ -52,8 +44,9 @@ def association(vit: ViT, test: Images, order: Tensor, seed: int) -> tuple[float
     return float(seen.association), float(seen.chance)
 
 
-def positions_cell(arm: str, seed: int, rate: float, images: str, size: Size, store: Path | None = None) -> dict:
+def positions_cell(arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None) -> dict:
     "One model trained and tested -> accuracies, association before and after, cost."
+    mixer: Any
     mixer, _, permuted = arm.partition(", ")
     # pixels as tokens: as many as there are patches otherwise
     parts: Sequence[Images] = pictures(images, replace(size, side=size.patches) if permuted == "pixels" else size, seed)
@@ -75,6 +68,7 @@ def positions_cell(arm: str, seed: int, rate: float, images: str, size: Size, st
     return found | {"seconds": seconds(history, len(data)), "parameters": sum(p.numel() for p in vit.parameters())}
 
 # %% ../../nbs/images/09_positions.ipynb #54ae3bd8
+@checked
 def positions_study(
     run: Run,  # images, seeds, store
     size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
@@ -83,16 +77,15 @@ def positions_study(
 ) -> xr.Dataset:
     "Accuracy and association of content and positional attention, natural and shuffled, by seed; ValueError for unknown arms."
     check_arms(arms, (*CASES, *PIXELS))
-    chosen = size_of(experiment, run, size)
+    chosen = extent_of(experiment, run, size)
     cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)
     # what is permuted changes nothing else
     like = {arm: arm.replace(", shuffled", "").replace(", mixed", ", pixels") for arm in arms}
-    return judged(cell, list(arms), run, chosen, like=like)
+    return compare(cell, list(arms), run, chosen, like=like)
 
 # %% ../../nbs/images/09_positions.ipynb #87f89772
-SIMILAR = 0.03  # difference of accuracies that counts as similar
-START = 2.0  # standard deviations of the score of random encodings, within which the mean must lie before training
-ABOVE = 4.0  # standard deviations above random encodings after training
+SIMILAR = 3.0  # points of accuracy that count as similar
+RISEN = 4.0  # standard deviations above random encodings after training
 
 
 @lru_cache
@@ -102,12 +95,23 @@ def random_scores(rows: int, columns: int) -> tuple[float, float]:
     scores = [association_score(cosines(torch.randn(len(near), 32, generator=generator(i))), near) for i in range(200)]
     return float(np.mean(scores)), float(np.std(scores))
 
+
+def rise(scores: xr.DataArray, *arms: str) -> xr.DataArray:
+    "By arm, how far a score lies above that of random encodings, in standard deviations."
+    chance, scatter = random_scores(8, 8)
+    return (scores.sel(arm=list(arms)) - chance) / scatter
+
+
+def points_over(data: xr.Dataset, rival: str, *arms: str) -> xr.DataArray:
+    "By arm, the points of test accuracy by which it leads another."
+    return 100 * (data.accuracy.sel(arm=list(arms)) - data.accuracy.sel(arm=rival, drop=True))
+
 # %% ../../nbs/images/09_positions.ipynb #5edcc72f
+@checked
 def plot_positional(
     study: xr.Dataset,  # of `positions_study`
 ):
     "Accuracy, and association before and after training, beside chance."
-    check_arguments(plot_positional, locals())
     figure, axes = subplots(1, 2, width=3.4, height=3.0)
     for x, arm in enumerate(study.arm.values):
         row = study.sel(arm=arm)
@@ -117,9 +121,9 @@ def plot_positional(
             axes[1].plot([x + shift] * study.sizes["seed"], row[name], "o", color=COLORS[color], alpha=0.7, label=label)
     axes[1].axhline(float(study.chance.mean()), color="0.4", linestyle=":", label="chance")
     chance, scatter = random_scores(8, 8)
-    draw_threshold(axes[1], chance + ABOVE * scatter, "criterion, after")
+    draw_threshold(axes[1], chance + RISEN * scatter, "criterion, after")
     uniform = next(str(arm) for arm in study.arm.values if arm.startswith("uniform"))
-    draw_threshold(axes[0], 100 * (float(study.accuracy.sel(arm=uniform).mean()) + SIMILAR), "learned: above")
+    draw_threshold(axes[0], 100 * float(study.accuracy.sel(arm=uniform).mean()) + SIMILAR, "learned: above")
     axes[0].set(ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
     axes[1].set(ylabel="association score", ylim=(0, 1.1 * float(max(study.after.max(), study.before.max(), study.chance.max()))))
     axes[1].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=3, frameon=False, columnspacing=1)
@@ -130,171 +134,10 @@ def plot_positional(
 # %% ../../nbs/images/09_positions.ipynb #6d97a78a
 @once
 def content_or_positions(run: Run) -> xr.Dataset:
-    "Content and positional attention, natural and shuffled, beside uniform attention: one experiment, read by two rows."
+    "Content and positional attention, natural and shuffled, beside uniform attention: one experiment, read by two claims."
     return positions_study(run, arms=("content", "positional", "positional, shuffled", "uniform"))
 
-# %% ../../nbs/images/09_positions.ipynb #10c66df0
-def no_better_than_uniform(data: xr.Dataset, arms: Sequence[str], uniform: str = "uniform") -> list[str]:
-    "The arms that are not ahead of uniform attention by more than counts as similar, mean over seeds."
-    least = float(data.accuracy.sel(arm=uniform).mean()) + SIMILAR
-    return [arm for arm in arms if float(data.accuracy.sel(arm=arm).mean()) <= least]
-
-
-def judge_positional(data: xr.Dataset) -> Judgement:
-    "Holds within three points either way; a caveat when positional attention is better by more."
-    both = ("content", "positional")
-    lead = data.accuracy.sel(arm="positional", drop=True) - data.accuracy.sel(arm="content", drop=True)
-    measured = f"Positional attention leads content attention by {100 * float(lead.mean()):+.1f} points."
-    above = {arm: data.accuracy.sel(arm=arm, drop=True) - data.accuracy.sel(arm="uniform", drop=True) for arm in both}
-    quantities = (
-        lead_of("positional minus content", lead, f"within {100 * SIMILAR:.0f}"),
-        *(lead_of(f"{arm} minus uniform attention", values, f"above {100 * SIMILAR:+.0f}") for arm, values in above.items()),
-        *(accuracy_of(data, arm) for arm in (*both, "uniform")),
-    )
-    if arms := unlearned(data, both):
-        return nothing_learned(measured, arms, quantities)
-    if arms := no_better_than_uniform(data, both):
-        return nothing_learned(measured, arms, quantities, f"{100 * SIMILAR:.0f} points above uniform attention")
-    if float(lead.mean()) < -SIMILAR:
-        return Judgement("not shown here", measured, "positional attention is behind", quantities)
-    if float(lead.mean()) > SIMILAR:
-        note = "not similar but better: content attention learns more slowly at this size"
-        return Judgement("holds here with a caveat", measured, note, quantities)
-    if bool((abs(lead) > SIMILAR).any()):
-        return Judgement("holds here with a caveat", measured, "in the mean, but not in every seed", quantities)
-    return Judgement("holds", measured, "", quantities)
-
-
-POSITIONAL = Claim(
-    "B-images-positional", "B", "Abstract and Section 1, for Figures 6 and 7 (images)",
-    "\"a ViT with positional attention performs similarly to the original one on CIFAR-10/100, SVHN and ImageNet\"",
-    f"Test accuracies of positional and content attention at equal recipe differ by at most {100 * SIMILAR:.0f} points, mean "
-    "over seeds and in every seed; a caveat in the mean only, or when positional attention is better by more; not shown when it "
-    f"is worse by more, or when one of them is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above "
-    "uniform attention.",
-    content_or_positions, judge_positional, plot_positional, kind="quoted",
-    history=(
-        Change(
-            "0.2",
-            "holds within three points in the mean, with no condition on what was learned",
-            "three models that had learned nothing were similar too (25.8, 26.2 and 25.5 % on 400 photographs, seen before the "
-            "change)",
-        ),
-        CHOSEN_ONCE,
-    ),
-    cannot=OUT_OF_REACH,
-)
-
-# %% ../../nbs/images/09_positions.ipynb #9f43c899
-NO_ATTENTION = "the encodings of a model whose attention is uniform rise as well: it takes no attention to find neighbors"
-
-
-def rises(
-    data: xr.Dataset,  # of `positions_study`
-    arms: Sequence[str],  # whose score should rise
-    uniform: str,  # the arm that cannot look anywhere: a control
-    others: Mapping[str, str] = MappingProxyType({}),  # more controls: an arm -> what it means if its score rises
-    beside: Sequence[str] = (),  # arms that are shown
-) -> Judgement:
-    "Holds when the score rises from that of random encodings to well above, in every seed and all arms, and in no control."
-    chance, scatter = random_scores(8, 8)
-    controls = {uniform: NO_ATTENTION, **others}
-    least, before, after = chance + ABOVE * scatter, data.before.sel(arm=list(arms)), data.after.sel(arm=list(arms))
-
-    def score(name, values, threshold=""):
-        return Quantity(name, f"{float(values.mean()):.3f}", seeds_of(values, ".3f"), threshold)
-
-    measured = f"The association score rises from {float(before.mean()):.3f} to {float(after.mean()):.3f}."
-    quantities = tuple(
-        score(f"{arm}, {name} training", data[name].sel(arm=arm), threshold)
-        for arm in arms
-        for name, threshold in {"before": f"mean {chance:.3f} ± {START * scatter:.3f}", "after": f"at least {least:.3f}"}.items()
-    ) + tuple(score(f"{arm}, after training", data.after.sel(arm=arm)) for arm in (*beside, *controls))
-    quantities += (Quantity("random encodings", f"{chance:.3f}", f"± {scatter:.3f}, standard deviation of 200"),)
-    quantities += tuple(accuracy_of(data, arm) for arm in (*arms, *controls))
-    if bad := unlearned(data, arms):
-        return nothing_learned(measured, bad, quantities)
-    if bad := no_better_than_uniform(data, arms, uniform):
-        return nothing_learned(measured, bad, quantities, f"{100 * SIMILAR:.0f} points above uniform attention")
-    start = bool((abs(before.mean("seed") - chance) <= START * scatter).all())
-    if not start or bool((after.mean("seed") < least).any()):
-        note = "not well above the score of random encodings" if start else "before training the score is not that of chance"
-        return Judgement("not shown here", measured, note, quantities)
-    lost = ["in the mean, but not in every seed"] if bool((after < least).any()) else []
-    lost += [meaning for arm, meaning in controls.items() if float(data.after.sel(arm=arm).mean()) >= least]
-    return Judgement("holds here with a caveat" if lost else "holds", measured, "; ".join(lost), quantities)
-
-
-def judge_association(data: xr.Dataset) -> Judgement:
-    "Natural images and images with shuffled patches; content attention is shown beside."
-    return rises(data, ("positional", "positional, shuffled"), "uniform", beside=("content",))
-
-
-ASSOCIATION = Claim(
-    "B-images-association", "B", "Section 1 and Figure 1, for Figure 5 (images)",
-    "ViTs learn spatial structure in images, also when these are permuted: position encodings that were random have local "
-    "patterns after training, those of nearby patches are similar.",
-    "Association score of the neighborhood, for positional attention on natural images and on images with shuffled patches: "
-    f"before training its mean lies within {START:.0f} standard deviations of random encodings' score, after it at least "
-    f"{ABOVE:.0f} above, mean over seeds: else not shown. A caveat unless in every seed, and unless the encodings of uniform "
-    f"attention stay below. Not shown where positional attention is not {100 * LEARNED:.0f} points above chance and "
-    f"{100 * SIMILAR:.0f} above uniform attention.",
-    content_or_positions, judge_association, plot_positional,
-    history=(
-        Change(
-            "0.1",
-            "before training at most 1.25 times chance",
-            "random encodings scatter by more, and a start of the first run missed it by luck; three standard deviations "
-            "instead, after the first results had been seen",
-        ),
-        Change(
-            "0.2",
-            "before training within three standard deviations of random encodings (up to .160), after it at least 1.5 times "
-            "chance (.156); no condition on what was learned, and the control of uniform attention in a note only",
-            "the two bands overlapped, and a control without attention met the criterion as well; results had been seen, and the "
-            "threshold after training became stricter (.181)",
-        ),
-        CHOSEN_ONCE,
-    ),
-    cannot=OUT_OF_REACH,
-)
-
 # %% ../../nbs/images/09_positions.ipynb #636c3fdb
-MIXED = "the score rises although patches of mixed pixels have no neighbors: it measures something else than neighborhood"
-
-
 def pixels_permuted(run: Run) -> xr.Dataset:
     "Positional and uniform attention on permuted pixels as tokens, positional attention on patches of permuted pixels."
     return positions_study(run, arms=PIXELS, experiment="pixels")
-
-
-def judge_pixels(data: xr.Dataset) -> Judgement:
-    "As `judge_association`, for pixels as tokens; patches of mixed pixels are a second control."
-    return rises(data, ("positional, pixels",), "uniform, pixels", {"positional, mixed": MIXED})
-
-
-PIXELS_PERMUTED = Claim(
-    "B-images-pixels", "B", "Section 1 and Figure 1, for Figure 5 (images)",
-    "\"ViTs learn spatial structure in images from the CIFAR-100 dataset, even when the pixels of the images are permuted\"",
-    "Pixels of all images permuted in the same way, tokens of one pixel, neighbors counted in the picture as it was. Association "
-    f"score of positional attention: before training its mean lies within {START:.0f} standard deviations of random encodings' "
-    f"score, after it at least {ABOVE:.0f} above, mean over seeds: else not shown. A caveat unless in every seed, and unless the "
-    "encodings of uniform attention stay below, and those of tokens that are patches of permuted pixels. Not shown where "
-    f"positional attention is not {100 * LEARNED:.0f} points above chance and {100 * SIMILAR:.0f} above uniform attention.",
-    pixels_permuted, judge_pixels, plot_positional, kind="quoted",
-    history=(
-        Change(
-            "0.2",
-            "at quick scale 400 digits and two blocks",
-            "the score lay at the threshold: not shown, caveat and holds at five, two and one of eight fresh triples. Twice the "
-            "digits, and one block as the paper's model has; the criterion stays",
-        ),
-        Change(
-            "0.2",
-            "at quick scale 800 digits for twelve epochs",
-            "at the next eight triples caveat five times and not shown three times: the score of one seed still scatters by more "
-            "than its distance to the threshold. All digits for twenty epochs",
-        ),
-    ),
-    cannot=OUT_OF_REACH,
-)

@@ -14,17 +14,12 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..attention import check_arguments
+from ..arguments import Size, checked
 from ..real_images import Images
 
 # %% ../../nbs/images/04_training.ipynb #dafef852
-def rate(
-    step: int,  # t, from 0
-    steps: int,  # T: steps of the whole training
-    warm: int,  # w: steps of the warm-up
-    lr: float | int,  # highest learning rate
-) -> float:
-    "Learning rate of a step: linear warm-up, then half a cosine to zero."
+def rate(step: int, steps: int, warm: int, lr: float) -> float:
+    "Learning rate of step t of T: linear warm-up to the highest, then half a cosine to zero."
     if step < warm:
         return lr * (step + 1) / warm
     return lr * (1 + math.cos(math.pi * (step - warm) / max(steps - warm, 1))) / 2
@@ -33,19 +28,12 @@ def rate(
 UNDECAYED = ("P", "cls", "table")
 
 
-def decays(
-    name: str,  # of a parameter
-    p: Tensor,  # the parameter
-) -> bool:
+def decays(name: str, p: Tensor) -> bool:
     "Whether weight decay applies: to matrices, not to biases, norms, positions and tables of position biases."
     return p.ndim >= 2 and name.split(".")[-1] not in UNDECAYED
 
 
-def make_optimizer(
-    vit: nn.Module,  # the model
-    lr: float | int,  # highest learning rate
-    weight_decay: float | int,  # of AdamW
-) -> torch.optim.AdamW:
+def make_optimizer(vit: nn.Module, lr: float, weight_decay: float) -> torch.optim.AdamW:
     "AdamW in two groups of parameters, with and without decay."
     named = [(name, p) for name, p in vit.named_parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = [
@@ -55,18 +43,16 @@ def make_optimizer(
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=lr, fused=True)
 
 # %% ../../nbs/images/04_training.ipynb #b8e86c21
+@checked
 @torch.no_grad()
 def evaluate(
     vit: nn.Module,  # the model
     data: Images,  # images and labels
-    batch: int = 256,  # images at a time
+    batch: Size = 256,  # images at a time
     tokens: Int[Tensor, "n m"] | None = None,  # patches to look at, for each image; None: all
     **options: Any,  # passed to the model, for instance keep={1: 0.5}
 ) -> dict[str, float]:
     "Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation mode."
-    check_arguments(evaluate, locals())
-    if batch < 1:
-        raise ValueError(f"batch={batch} must be at least 1")
     device, training, loss, right = next(vit.parameters()).device, vit.training, 0.0, 0
     vit.eval()
     for i in range(0, len(data.labels), batch):

@@ -8,37 +8,31 @@ __all__ = ['to_attention', 'conv_init']
 # %% ../../nbs/images/05_transfer.ipynb #de329826
 import copy
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 from einops import einsum
 from torch import Tensor, nn
-from torch.nn import functional as F
-
-from ..attention import MultiHeadAttention, check_arguments, number, pair, relative_bias, softmax_weights
+from ..arguments import Positive, Seed, Size, checked, need, pair
+from ..attention import MultiHeadAttention, relative_bias, softmax_weights
 from .data import seeded
 from .mixers import attention_of, small_heads
 from .model import ViT, hub_attention
 
 # %% ../../nbs/images/05_transfer.ipynb #ebe431e8
+@checked
 def to_attention(
-    vit: ViT,  # with mixer="convolution"; left as it is
-    scale: float | int | None = None,  # logit gap M; None: one-hot attention, the same function exactly
-    construction: str = "full",  # "full", "small" (heads of width / heads features), "extra" (exact at any scale)
-    seed: int = 0,  # of the key matrices
+    vit: Any,  # a `ViT` with mixer="convolution"; left as it is
+    scale: Positive | None = None,  # logit gap M; None: one-hot attention, the same function exactly
+    construction: Literal["full", "small", "extra"] = "full",  # "small": heads of width / heads features; "extra": exact at any M
+    seed: Seed = 0,  # of the key matrices
 ) -> ViT:
     "The same function with attention mixers: phase 2 of two-phase training (C, section 4); ValueError for another mixer."
     mixer = vit.config["mixer"] if isinstance(vit, ViT) else type(vit).__name__
-    if mixer != "convolution":
-        raise ValueError(f'vit has mixer={mixer!r}: only a ViT with mixer="convolution" can be converted')
-    check_arguments(to_attention, locals())
-    if construction not in ("full", "small", "extra"):
-        raise ValueError(f"construction={construction!r} is unknown: use full, small or extra")
-    if construction == "extra" and scale is None:
-        raise ValueError('scale=None with construction="extra": it is exact at any finite scale, so name one, such as 3.0')
-    if scale is not None and not 0 < number(scale) < math.inf:
-        raise ValueError(f"scale={scale} must be a positive number, or None for one-hot attention")
+    need(mixer == "convolution", f'vit has mixer={mixer!r}: only a ViT with mixer="convolution" can be converted')
+    soft = construction != "extra" or scale is not None
+    need(soft, 'scale=None with construction="extra": it is exact at any finite scale, so name one, such as 3.0')
     other = copy.deepcopy(vit)
     other.config = vit.config | {"mixer": "conv_attention", "scale": scale, "construction": construction}
     with seeded(seed):
@@ -46,52 +40,12 @@ def to_attention(
             block.mixer = attention_of(block.mixer, other.config)
     return other
 
-# %% ../../nbs/images/05_transfer.ipynb #08c9ab5a
-def transfer_table(
-    vit: ViT,  # with mixer="convolution"
-    images: Tensor,  # [b, c, h, w]
-    labels: Tensor,  # [b]
-    scales: Sequence[float | int],  # logit gaps to try
-    construction: str = "full",  # see `to_attention`
-) -> list[dict[str, float]]:
-    "For each scale: largest change of a logit at the transfer, and the largest gradients of position biases and of W_Q."
-    reference, rows = vit(images).detach(), []
-    for scale in scales:
-        other = to_attention(vit, scale, construction)
-        logits = other(images)
-        F.cross_entropy(logits, labels).backward()
-        layers = [block.mixer.layer for block in other.blocks]
-        largest = {name: max(float(getattr(layer, name).grad.abs().max()) for layer in layers) for name in ("table", "W_Q")}
-        rows.append({"scale": scale, "logits": float((logits.detach() - reference).abs().max()), **largest})
-    return rows
-
-# %% ../../nbs/images/05_transfer.ipynb #98e4dad8
-@torch.no_grad()
-def off_target(
-    vit: ViT,  # with mixer="conv_attention", one head per offset ("full")
-    start: ViT,  # as it was at the transfer
-    images: Tensor,  # [b, c, h, w]
-) -> list[float]:
-    "Share of the attention that has left the constructed target, for each layer, where there is a target."
-    shares = []
-    maps = vit.attention_maps(images)
-    for A, block in zip(maps, start.blocks, strict=True):
-        layer = block.mixer.layer
-        target = relative_bias(layer.table, layer.grid) > 0  # [h, q, k]: at most one key for each query
-        on = (A * target).sum(-1)[:, target.any(-1)]
-        shares.append(1 - float(on.mean()))
-    return shares
-
 # %% ../../nbs/images/05_transfer.ipynb #6373c0af
 class HubAttention(nn.Module):
     "Attention that starts as a convolution of the patch tokens, in the place of an attention layer of transformers."
 
-    def __init__(
-        self,
-        layer: MultiHeadAttention,  # on the patch tokens, with table and sink
-        special: int,  # tokens before the patches that are not in the image
-        scale: float | int,  # logit gap M
-    ):
+    def __init__(self, layer: MultiHeadAttention, special: int, scale: float):
+        "A layer with table and sink on the patch tokens, beside some special tokens before them."
         super().__init__()
         self.layer, self.special = layer, special
         self.special_keys = nn.Parameter(layer.W_Q.new_full((layer.heads, 1, special), -scale))
@@ -120,43 +74,41 @@ def default_convs(width: int, patch: tuple[int, int], layers: int, kernel: int) 
 
 def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[int, int]:
     "Pixels that a token stands for when its features have the channels of `conv`; ValueError where that is not possible."
-    if not isinstance(conv, nn.Conv2d):
-        raise ValueError(f"convs has a {type(conv).__name__}: give a torch.nn.Conv2d for each layer")
-    for p in (patch, (1, 1)):
-        if conv.in_channels == conv.out_channels and conv.in_channels * math.prod(p) == width:
-            return p
+    need(isinstance(conv, nn.Conv2d), f"convs has a {type(conv).__name__}: give a torch.nn.Conv2d for each layer")
+    fitting = [p for p in (patch, (1, 1)) if conv.in_channels == conv.out_channels and conv.in_channels * math.prod(p) == width]
     wanted = f"{width // math.prod(patch)} (on pixels) or " if width % math.prod(patch) == 0 else ""
     channels = f"{conv.in_channels} to {conv.out_channels} channels"
-    raise ValueError(f"convs: {channels}; a token of {width} features needs {wanted}{width} (on tokens)")
+    need(fitting, f"convs: {channels}; a token of {width} features needs {wanted}{width} (on tokens)")
+    return fitting[0]
 
 # %% ../../nbs/images/05_transfer.ipynb #86933e49
+@checked
 def conv_init(
     model: Any,  # a ViT or DeiT of the transformers library, left as it is
-    convs: Iterable[nn.Conv2d] | None = None,  # one for each layer, keeping the image's size; None: random ones
+    convs: Sequence | None = None,  # an `nn.Conv2d` for each layer, keeping the image's size; None: random ones
     *,
-    kernel: int = 3,  # taps of the random convolutions, odd
-    scale: float | int = 8.0,  # logit gap M
-    seed: int = 0,  # of random convolutions and keys
+    kernel: Size = 3,  # taps of the random convolutions, odd
+    scale: Positive = 8.0,  # logit gap M
+    seed: Seed = 0,  # of random convolutions and keys
 ) -> Any:
     "A copy of a model whose attention layers start as convolutions; ValueError where they do not fit."
-    check_arguments(conv_init, locals())
-    if kernel < 1 or kernel % 2 == 0 or scale <= 0:
-        raise ValueError(f"kernel={kernel} must be odd, so that the image keeps its size, and scale={scale} positive")
+    need(kernel % 2, f"kernel={kernel} must be odd, so that the image keeps its size")
     model = copy.deepcopy(model)
     layers, c = hub_attention(model), model.config
-    size, patch = pair(c.image_size, "image_size"), pair(c.patch_size, "patch_size")
-    grid, width, any_weight = (size[0] // patch[0], size[1] // patch[1]), c.hidden_size, next(model.parameters())
+    (h, w), patch = pair(c.image_size), pair(c.patch_size)
+    rows, columns, width = h // patch[0], w // patch[1], c.hidden_size
     with seeded(seed):
         chosen = default_convs(width, patch, len(layers), kernel) if convs is None else list(convs)
-        if len(chosen) != len(layers):
-            raise ValueError(f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: give one for each")
+        fits = len(chosen) == len(layers)
+        need(fits, f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: give one for each")
         pixels = [pixel_patch(conv, width, patch) for conv in chosen]
         made = [
-            small_heads(conv, (grid[0] * p[0], grid[1] * p[1]), p, scale, width // c.num_attention_heads)
+            small_heads(conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads)
             for conv, p in zip(chosen, pixels, strict=True)
         ]
     special = 2 if any("distillation_token" in name for name, _ in model.named_parameters()) else 1
     for name, layer in zip(layers, made, strict=True):
         parent, _, last = name.rpartition(".")
-        setattr(model.get_submodule(parent), last, HubAttention(layer, special, scale).to(any_weight))
+        replaced = HubAttention(layer, special, scale).to(next(model.parameters()))
+        setattr(model.get_submodule(parent), last, replaced)
     return model

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['ShallowViT', 'TokenData', 'TokenSample', 'attention_mass', 'evaluate', 'fit', 'hinge_gradient', 'initial_model',
-           'keep_by_attention', 'keep_honest', 'keep_oracle', 'keep_random']
+           'keep_by_attention', 'keep_honest', 'keep_oracle', 'keep_random', 'limit_threshold']
 
 # %% ../../nbs/selection/index.ipynb #d8f667b1
 from .data import TokenData, TokenSample
+from .limit import limit_threshold
 from .model import ShallowViT, initial_model
 from .token_removal import keep_by_attention, keep_honest, keep_oracle, keep_random
 from .training import attention_mass, evaluate, fit, hinge_gradient
@@ -15,5 +16,5 @@ from .training import attention_mass, evaluate, fit, hinge_gradient
 # %% ../../nbs/selection/index.ipynb #01d7742b
 _all_ = [
     "ShallowViT", "TokenData", "TokenSample", "attention_mass", "evaluate", "fit", "hinge_gradient", "initial_model",
-    "keep_by_attention", "keep_honest", "keep_oracle", "keep_random",
+    "keep_by_attention", "keep_honest", "keep_oracle", "keep_random", "limit_threshold",
 ]  # fmt: skip

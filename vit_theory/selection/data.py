@@ -7,34 +7,29 @@ __all__ = ['orthonormal_rows', 'TokenSample', 'TokenData']
 
 # %% ../../nbs/selection/01_data.ipynb #2453024d
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..attention import check_arguments, number
+from ..arguments import Count, NotNegative, Share, Size, checked, need
 from ..trials import trial_generators
 
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
-def orthonormal_rows(
-    rows: int,  # how many vectors
-    dim: int,  # of which dimension, at least `rows`
-    generator: torch.Generator,
-) -> Float[Tensor, "rows dim"]:
-    "Uniformly random orthonormal vectors, as rows."
+def orthonormal_rows(rows: int, dim: int, generator: torch.Generator) -> Float[Tensor, "rows dim"]:
+    "Uniformly random orthonormal vectors, as rows; at most `dim` of them."
     q, r = torch.linalg.qr(torch.randn(dim, rows, generator=generator, device=generator.device, dtype=torch.float64))
     return (q * r.diagonal().sign()).T.to(torch.get_default_dtype())
 
 # %% ../../nbs/selection/01_data.ipynb #e8f32948
-def check_labels(y: Tensor) -> None:
+def need_labels(y: Tensor) -> None:
     "ValueError unless the labels are -1 and +1."
-    if not bool((y.abs() == 1).all()):
-        raise ValueError("y must hold labels -1 and +1 only; map classes 0 and 1 to them by 2 * y - 1")
+    need((y.abs() == 1).all(), "y must hold labels -1 and +1 only; map classes 0 and 1 to them by 2 * y - 1")
 
 # %% ../../nbs/selection/01_data.ipynb #08970ec9
+@checked
 @dataclass
 class TokenSample:
     "Samples of one or more trials, with the truth about every token."
@@ -46,10 +41,9 @@ class TokenSample:
     noisy: Bool[Tensor, "g b L"]  # tokens of the noisy kind
 
     def __post_init__(self):
-        check_arguments(TokenSample, vars(self))
-        check_labels(self.y)
-        if self.pattern.min() < 0 or self.pattern.max() >= self.mu.shape[1]:
-            raise ValueError(f"pattern must be numbers of the patterns mu, 0 to {self.mu.shape[1] - 1}")
+        need_labels(self.y)
+        last = self.mu.shape[1] - 1
+        need(self.pattern.min() >= 0 and self.pattern.max() <= last, f"pattern must be numbers of the patterns mu, 0 to {last}")
 
     @property
     def relevant(self) -> Bool[Tensor, "g b L"]:
@@ -62,42 +56,36 @@ class TokenSample:
 
     def trials(self, rows: slice) -> "TokenSample":
         "Some of the trials."
-        return TokenSample(self.x[rows], self.y[rows], self.pattern[rows], self.mu[rows], self.noisy[rows])
+        return TokenSample(*(value[rows] for value in vars(self).values()))
 
-    def split(self, first: int) -> tuple["TokenSample", "TokenSample"]:
+    @checked
+    def split(self, first: Size) -> tuple["TokenSample", "TokenSample"]:
         "The first samples of every trial (to train on) and the others (to test on), of the same patterns."
-        check_arguments(TokenSample.split, locals())
-        if not 0 < first < self.y.shape[1]:
-            raise ValueError(f"first={first} must leave something on both sides of {self.y.shape[1]} samples")
+        need(first < self.y.shape[1], f"first={first} must leave something on both sides of {self.y.shape[1]} samples")
         return self.samples(slice(first)), self.samples(slice(first, None))
 
-# %% ../../nbs/selection/01_data.ipynb #09da9b70
-BACKGROUNDS = ("iid", "single", "equal", "neutral")
-NOISE_LAWS = ("gaussian", "sphere", "uniform")
-
 # %% ../../nbs/selection/01_data.ipynb #c30cfa43
+@checked
 @dataclass(frozen=True)
 class TokenData:
     "Samples whose label is the majority vote of their discriminative tokens (A, section 2)."
 
-    tokens: int = 20  # tokens of a sample, L
-    relevant: int = 6  # of the label's pattern: alpha_* L
-    confusion: int = 2  # of the other label's pattern: alpha_# L
-    patterns: int = 5  # patterns, M; the first two are discriminative
-    dim: int = 10  # dimension of a token, d
-    noise: float = 0.1  # noise level tau, per vector: E|x - mu|^2 = tau^2
-    background: str = "iid"  # law of the irrelevant tokens, one of `BACKGROUNDS`
-    mass: int = 0  # background="neutral": tokens of the one random pattern
-    noise_law: str = "gaussian"  # "gaussian", "sphere" (length exactly tau) or "uniform" (in a cube)
-    spurious: int = 0  # irrelevant tokens whose pattern goes along with the label
-    spurious_rate: float = 0.9  # how often it does, 0 to 1
-    noisy: int = 0  # irrelevant tokens with another noise level
-    noisy_noise: float = 1.0  # their noise level
+    tokens: Count = 20  # tokens of a sample, L
+    relevant: Count = 6  # of the label's pattern: alpha_* L
+    confusion: Count = 2  # of the other label's pattern: alpha_# L
+    patterns: Count = 5  # patterns, M; the first two are discriminative
+    dim: Count = 10  # dimension of a token, d
+    noise: NotNegative = 0.1  # noise level tau, per vector: E|x - mu|^2 = tau^2
+    background: Literal["iid", "single", "equal", "neutral"] = "iid"  # law of the irrelevant tokens
+    mass: Count = 0  # background="neutral": tokens of the one random pattern
+    noise_law: Literal["gaussian", "sphere", "uniform"] = "gaussian"  # sphere: of length exactly tau; uniform: in a cube
+    spurious: Count = 0  # irrelevant tokens whose pattern goes along with the label
+    spurious_rate: Share = 0.9  # how often it does, 0 to 1
+    noisy: Count = 0  # irrelevant tokens with another noise level
+    noisy_noise: NotNegative = 1.0  # their noise level
 
     def __post_init__(self):
-        _check_counts(self)
-        _check_laws(self)
-        check_arguments(TokenData, vars(self))
+        _need_room(self)
 
     @property
     def irrelevant(self) -> int:
@@ -105,31 +93,24 @@ class TokenData:
         return self.tokens - self.relevant - self.confusion
 
     @property
-    def plain(self) -> int:
-        "Irrelevant tokens that are not spurious."
-        return self.irrelevant - self.spurious
-
-    @property
     def free_patterns(self) -> range:
         "Numbers of the patterns that plain irrelevant tokens may take."
         return range(4 if self.spurious else 2, self.patterns)
 
+    @checked
     def sample(
         self,
-        samples: int,  # samples a trial
-        trials: int = 1,  # independent trials, each with patterns of its own
+        samples: Size,  # samples a trial
+        trials: Size = 1,  # independent trials, each with patterns of its own
         *,
         generator: torch.Generator,  # source of randomness; advanced by one draw whatever the sizes
         spurious_rate: Float[Tensor, "b"] | None = None,  # rate of every single sample, when it is not the same for all
-        first: int = 0,  # number of the first trial
+        first: Count = 0,  # number of the first trial
     ) -> TokenSample:
         "Draw samples -> `x` [trial, sample, token, dim], `y` [trial, sample], `pattern` [trial, sample, token] and more."
-        check_arguments(TokenData.sample, locals())
-        if samples < 1 or trials < 1:
-            raise ValueError(f"samples={samples} and trials={trials} must both be at least 1")
         rate = torch.as_tensor(self.spurious_rate if spurious_rate is None else spurious_rate, dtype=torch.float64)
-        if rate.shape not in {(), (samples,)} or not bool(((rate >= 0) & (rate <= 1)).all()):
-            raise ValueError(f"spurious_rate={spurious_rate} must be one probability for each of the {samples} samples")
+        need(rate.shape in {(), (samples,)}, f"spurious_rate has {rate.numel()} numbers: one for each of the {samples} samples")
+        need(((rate >= 0) & (rate <= 1)).all(), f"spurious_rate={spurious_rate} must be probabilities, from 0 to 1")
         seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         rate = rate.expand(samples).to(generator.device)
         each = [_one_trial(self, samples, rate, g) for g in trial_generators(seed, trials, first, generator.device)]
@@ -141,51 +122,24 @@ class TokenData:
         return TokenSample(x, y.repeat(trials, 1), pattern, mu, noisy)
 
 # %% ../../nbs/selection/01_data.ipynb #351c5e60
-def _check_counts(data: "TokenData") -> None:
-    "Counts are integers, the label is decided, and everything has its place."
-    for name in ("tokens", "relevant", "confusion", "patterns", "dim", "mass", "spurious", "noisy"):
-        value = getattr(data, name)
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
-            raise ValueError(f"{name}={value!r} must be a whole number, 0 or larger (counts of tokens, not fractions)")
-    if data.relevant <= data.confusion:
-        raise ValueError(
-            f"relevant={data.relevant} must be larger than confusion={data.confusion}: the majority of the two is the label"
-        )
-    taken = data.relevant + data.confusion + data.spurious + data.mass
-    if taken > data.tokens:
-        raise ValueError(
-            f"tokens={data.tokens} is too few for relevant={data.relevant}, confusion={data.confusion}, "
-            f"spurious={data.spurious} and mass={data.mass}: use at least {taken} tokens"
-        )
-    if data.noisy > data.irrelevant:
-        raise ValueError(f"noisy={data.noisy} must not exceed the number of irrelevant tokens, {data.irrelevant}")
-
-# %% ../../nbs/selection/01_data.ipynb #6420d997
-def _check_laws(data: "TokenData") -> None:
-    "The laws are known, and there are patterns enough for them."
-    if str(data.background) not in BACKGROUNDS:
-        raise ValueError(f"background={data.background!r} is none of {', '.join(map(repr, BACKGROUNDS))}")
-    if str(data.noise_law) not in NOISE_LAWS:
-        raise ValueError(f"noise_law={data.noise_law!r} is none of {', '.join(map(repr, NOISE_LAWS))}")
-    if (data.mass > 0) != (data.background == "neutral"):
-        raise ValueError(
-            f"mass={data.mass} with background={data.background!r}: give mass >= 1 with background='neutral', and only there"
-        )
-    needed = data.free_patterns.start + (0 if data.plain == 0 else 2 if data.background == "neutral" else 1)
-    if data.patterns < needed:
-        raise ValueError(f"patterns={data.patterns} is too few for what was asked for: use at least {needed}")
-    if data.dim < data.patterns:
-        raise ValueError(f"dim={data.dim} must be at least patterns={data.patterns}: the patterns are orthonormal")
-    for name in ("noise", "noisy_noise"):
-        if not 0 <= number(getattr(data, name)) < float("inf"):
-            raise ValueError(f"{name}={getattr(data, name)} must be finite and 0 or larger")
-    if not 0 <= number(data.spurious_rate) <= 1:
-        raise ValueError(f"spurious_rate={data.spurious_rate} must lie between 0 and 1: it is a probability")
+def _need_room(data: "TokenData") -> None:
+    "The label is decided, everything has its place, and there are patterns enough."
+    relevant, confusion, mass, background = data.relevant, data.confusion, data.mass, data.background
+    need(relevant > confusion, f"{relevant=} must be larger than {confusion=}: the majority of the two is the label")
+    taken = relevant + confusion + data.spurious + mass
+    parts = f"{relevant=}, {confusion=}, spurious={data.spurious} and {mass=}"
+    need(taken <= data.tokens, f"tokens={data.tokens} is too few for {parts}: use at least {taken} tokens")
+    need(data.noisy <= data.irrelevant, f"noisy={data.noisy} must not exceed the irrelevant tokens, {data.irrelevant}")
+    right = (mass > 0) == (background == "neutral")
+    need(right, f"{mass=} with {background=}: give mass >= 1 with background='neutral', and only there")
+    needed = data.free_patterns.start + (0 if data.irrelevant == data.spurious else 2 if background == "neutral" else 1)
+    need(data.patterns >= needed, f"patterns={data.patterns} is too few for what was asked for: use at least {needed}")
+    need(data.dim >= data.patterns, f"dim={data.dim} must be at least patterns={data.patterns}: they are orthonormal")
 
 # %% ../../nbs/selection/01_data.ipynb #4592f1e6
 def _background(data: TokenData, samples: int, generator: torch.Generator) -> Int[Tensor, "b n"]:
     "Pattern numbers of the plain irrelevant tokens of one trial."
-    free, n = data.free_patterns, data.plain
+    free, n = data.free_patterns, data.irrelevant - data.spurious
     draw: dict[str, Any] = {"generator": generator, "device": generator.device}
     if n == 0:
         return torch.zeros(samples, 0, dtype=torch.int64, device=generator.device)

@@ -15,9 +15,10 @@ from einops import rearrange
 from jaxtyping import Int
 from torch import Tensor
 
-from .data import check_labels
-from .model import ShallowViT, _check_tokens, kept_tokens
-from ..trials import CACHE, Batches, History, Rate, descend, trial_generators
+from ..arguments import need
+from .data import need_labels
+from .model import ShallowViT, kept_tokens, need_fitting
+from ..trials import CACHE, Batches
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #bf3dffe6
 @dataclass
@@ -51,7 +52,8 @@ class _Prepared:
 # %% ../../nbs/selection/13_fast_gradient.ipynb #0d4562b4
 def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, attention: str) -> _Prepared:
     "Check samples, remove tokens, and find what of the signs is needed."
-    _check_samples(model, x, y, attention)
+    need_fitting(model, x)
+    need_labels(y)
     a, valid = model.a, None
     weight: Tensor | float = 1 / x.shape[2]
     if a.shape[1] > 1:
@@ -70,20 +72,8 @@ def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, atten
     elif valid is not None and bool(valid.all()):
         weight, valid = 1 / x.shape[2], None
     reach = x.square().sum(-1).amax((1, 2))
-    if not bool(reach.isfinite().all()):
-        raise ValueError(f"x has values that are not finite, or too large for {x.dtype} to hold their squares: mend them first")
+    need(reach.isfinite().all(), f"x is too large for {x.dtype} to hold its squares: use another type, or scale it")
     return _Prepared(x, y, a, weight, valid, reach)
-
-# %% ../../nbs/selection/13_fast_gradient.ipynb #16a05b3d
-ATTENTION = ("trained", "frozen", "uniform")
-
-
-def _check_samples(model: ShallowViT, x: Tensor, y: Tensor, attention: str) -> None:
-    "Tokens, labels and attention that training can take."
-    _check_tokens(model, x)
-    check_labels(y)
-    if attention not in ATTENTION:
-        raise ValueError(f"attention={attention!r} is none of {', '.join(map(repr, ATTENTION))}")
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #24debd99
 class _Columns:
@@ -244,15 +234,10 @@ def _step(works: list[_Work], W: dict[str, Tensor]) -> tuple[dict[str, Tensor], 
     slopes |= {"W_V": torch.bmm(W["W_O"].mT, dM), "W_O": torch.bmm(dM, W["W_V"].mT)}
     return {"loss": (1 - margin).clamp_(min=0).mean(1), "margin": margin.mean(1)}, slopes
 
-# %% ../../nbs/selection/13_fast_gradient.ipynb #5ae0a0a8
+
 def _weights(model: ShallowViT) -> dict[str, Tensor]:
     "The weights that are trained."
     return {name: getattr(model, name).detach() for name in ("W_Q", "W_K", "W_V", "W_O")}
-
-# %% ../../nbs/selection/13_fast_gradient.ipynb #faca6114
-def _per_trial(rate: Rate, rows: slice) -> Rate:
-    "The learning rates of the trials `rows`."
-    return rate[rows] if isinstance(rate, Tensor) and rate.ndim else rate
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #67bf3dbd
 def _dealer(s: _Prepared, works: list[_Work]) -> Callable[[Int[Tensor, "g b"]], None]:
@@ -270,25 +255,20 @@ def _dealer(s: _Prepared, works: list[_Work]) -> Callable[[Int[Tensor, "g b"]], 
     return deal
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #00fcfddf
-def _fit_chunk(model, samples, rates, rows, where, observe, whole, options) -> tuple[dict[str, Tensor], History]:
-    "Train the trials `rows`."
-    batch, seed, first, attention, pool = where
-    own = samples.columns(rows)
-    batches = Batches(own.y.shape[1], batch, trial_generators(seed, len(own.y), first + rows.start))
-    weights, a = {name: value[rows] for name, value in _weights(model).items()}, model.a[rows]
-    sizes = (model.W_O.shape[1], attention, pool)
-    works = _works(own if batches.full else own.take(slice(batch)), *sizes)
-    deal, everything = _dealer(own, works), _works(own, *sizes) if whole else []
+def _gradient_of(own: _Prepared, batches: Batches, neurons: int, attention: str, pool: dict) -> Callable:
+    "What `descend` calls: metrics and slopes on the next minibatch."
+    works = _works(own if batches.full else own.take(slice(batches.batch)), neurons, attention, pool)
+    deal = _dealer(own, works)
 
     def gradient(theta, _):
         if not batches.full:
             deal(batches.next())
         return _step(works, theta)
 
-    def look(theta):
-        seen = {"train": (1 - _margins(everything, theta)).clamp(min=0).mean(1)} if whole else {}
-        return seen | (observe(ShallowViT(**theta, a=a), rows) if observe else {})
+    return gradient
 
-    lr, attention_lr = (_per_trial(rate, rows) for rate in rates)
-    lrs = {"W_Q": attention_lr, "W_K": attention_lr, "W_V": lr, "W_O": lr}
-    return descend(weights, gradient, lr=lrs, observe=look if whole or observe else None, **options)
+
+def _loss_of(own: _Prepared, neurons: int, attention: str, pool: dict) -> Callable:
+    "The hinge loss of all samples as a function of the weights."
+    works = _works(own, neurons, attention, pool)
+    return lambda theta: (1 - _margins(works, theta)).clamp(min=0).mean(1)

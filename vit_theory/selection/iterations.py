@@ -6,200 +6,116 @@
 __all__ = []
 
 # %% ../../nbs/selection/08_iterations.ipynb #ea75a483
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
+from scipy.stats import linregress
 from torch import Tensor
 
-from ..claims import Change, Claim, Judgement, Quantity
 from ..figures import COLORS, subplots
+from ..ledger import Run
+from ..ledger.rules import Interval
 from .data import TokenData, TokenSample
-from .model import ShallowViT, initial_model
-from .sample_complexity import RECALLED
-from .threshold import Slope, fit_slope, slope_quantity
-from .training import evaluate, fit
-
-# %% ../../nbs/selection/08_iterations.ipynb #ebbda7e7
-def draw_setting(
-    data: TokenData,
-    train: int,  # training samples of a trial
-    test: int,  # test samples of a trial
-    trials: int,  # independent trials
-    seed: int,  # base seed of data and initial models
-    **initial: Any,  # passed on to `initial_model`
-) -> tuple[TokenSample, TokenSample, ShallowViT]:
-    "Training samples, test samples of the same patterns, and initial models."
-    samples = data.sample(train + test, trials, generator=torch.Generator().manual_seed(seed))
-    learn, judge = samples.split(train)
-    return learn, judge, initial_model(samples.mu, seed=seed, **initial)
+from .model import ShallowViT
+from .training import TOKENS, draw_setting, fit
 
 # %% ../../nbs/selection/08_iterations.ipynb #cc24dfc1
 CONVERGED = 1e-3  # hinge loss of the training set at which training has converged
 
 
-def fit_to_convergence(
-    model: ShallowViT,  # where to start
-    train: TokenSample,
-    *,
-    every: int = 4,  # look at the training loss at every so many steps
-    **options: Any,  # passed on to `fit`
-) -> tuple[ShallowViT, Tensor]:
+def fit_to_convergence(model: ShallowViT, train: TokenSample, **options: Any) -> tuple[ShallowViT, Tensor]:
     "Train until the training loss is below `CONVERGED` -> (model, T* of every trial; NaN where the steps did not suffice)."
-    arrived = lambda now: now["train"] < CONVERGED  # noqa: E731
-    model, history = fit(model, train.x, train.y, whole=True, every=every, stop=arrived, **options)
+    options |= {"whole": True, "every": 4, "stop": lambda now: now["train"] < CONVERGED}
+    model, history = fit(model, train.x, train.y, **options)
     return model, history.steps.to(train.x).where(history.stopped, torch.nan)
 
 # %% ../../nbs/selection/08_iterations.ipynb #c70ba746
-def step_slope(
-    x: np.ndarray,  # what T* is measured against, positive, [point]
-    steps: np.ndarray,  # T* of every trial, [seed, point, trial]; NaN where training did not converge
-    draws: int = 200,  # of the bootstrap over trials
-) -> Slope:
-    "Exponent of the mean T* against x with its 95 % interval, seeds pooled; NaN when a training did not converge."
-    if not np.isfinite(steps).all():
-        return Slope(*[float("nan")] * 5)
-    pick = np.random.default_rng(0).integers(0, steps.shape[-1], (draws, *steps.shape))
-    again = np.log(np.take_along_axis(steps[None], pick, -1).mean(-1))  # [draw, seed, point]
-    return fit_slope(1 / np.tile(x, len(steps)), again.reshape(draws, -1).T, steps.mean(-1).ravel())
+def step_slope(x: np.ndarray, steps: np.ndarray) -> Interval:
+    "Exponent of T* [seed, point, trial] against x, every trial a point, by Student's t; NaN when one did not converge."
+    from scipy.stats import t as student  # an object, not a function: it would not be the same in the next process
 
-# %% ../../nbs/selection/08_iterations.ipynb #2bbae59f
-RELEVANT = (12, 9, 6, 3)  # relevant tokens out of TOKENS
-TOKENS = 20
+    if not np.isfinite(steps).all():
+        return Interval(*[float("nan")] * 3)
+    line = linregress(np.log(np.broadcast_to(x[:, None], steps.shape)).ravel(), np.log(steps).ravel())
+    error = float(student.ppf(0.975, steps.size - 2) * line.stderr)
+    return Interval(float(line.slope), float(line.slope) - error, float(line.slope) + error)
 
 # %% ../../nbs/selection/08_iterations.ipynb #4e386fb3
-def iterations_against_alpha(
-    seeds: Sequence[int] = (0, 1, 2),  # base seeds
-    trials: int = 8,  # trials for each seed and setting
-    steps: int = 1200,  # most steps
-) -> xr.Dataset:
+RELEVANT = (12, 9, 6, 3)  # relevant tokens out of TOKENS
+
+
+def iterations_against_alpha(run: Run) -> xr.Dataset:
     "T* against the share of relevant tokens, with and without attention."
-    kinds = ("trained", "uniform")
-    T = np.empty((len(seeds), len(kinds), len(RELEVANT), trials))
-    for j, relevant in enumerate(RELEVANT):
-        data = TokenData(tokens=TOKENS, relevant=relevant, confusion=relevant // 3)
-        for s, seed in enumerate(seeds):
-            learn, _, start = draw_setting(data, 96, 2, trials, seed, scale=0.3)
-            for k, kind in enumerate(kinds):
-                T[s, k, j] = fit_to_convergence(start, learn, attention=kind, steps=steps, batch=16, lr=0.2, seed=seed)[1]
-    dims = ("seed", "attention", "alpha", "trial")
-    coords = {"seed": list(seeds), "attention": list(kinds), "alpha": [r / TOKENS for r in RELEVANT], "trial": range(trials)}
-    return xr.Dataset({"steps": (dims, T)}, coords, {"samples": 96, "batch": 16, "lr": 0.2, "cap": steps})
+    kinds, trials, steps = ("trained", "uniform"), run.by_scale(6, 40), 1200
+    T = np.empty((len(run.seeds), len(kinds), len(RELEVANT), trials))
+    for (s, k, j) in np.ndindex(T.shape[:3]):
+        data, seed = TokenData(tokens=TOKENS, relevant=RELEVANT[j], confusion=RELEVANT[j] // 3), run.seeds[s]
+        learn, _, start = draw_setting(data, 96, 2, trials, seed, scale=0.3)
+        T[s, k, j] = fit_to_convergence(start, learn, attention=kinds[k], steps=steps, batch=16, lr=0.2, seed=seed)[1]
+    coords = {"seed": list(run.seeds), "attention": list(kinds), "alpha": [r / TOKENS for r in RELEVANT], "trial": range(trials)}
+    return xr.Dataset({"steps": (list(coords), T)}, coords, {"samples": 96, "batch": 16, "lr": 0.2, "cap": steps})
+
+
+def alpha_slope(data: xr.Dataset, attention: str) -> Interval:
+    "Exponent of T* against 1/alpha."
+    steps = data["steps"].sel(attention=attention).transpose("seed", "alpha", "trial")
+    return step_slope(1 / data.alpha.values, steps.values)
 
 # %% ../../nbs/selection/08_iterations.ipynb #0680f16a
-def plot_iterations_against_alpha(measured: xr.Dataset):
-    "T* against 1/alpha on logarithmic axes, with the theory's slope 1."
-    figure, axis = subplots(width=3.6)
-    x = 1 / measured.alpha.values
-    for kind, color in (("trained", COLORS["blue"]), ("uniform", COLORS["orange"])):
-        mean = measured["steps"].sel(attention=kind).mean("trial", skipna=False)
-        for seed in measured.seed.values:
-            label = kind if seed == measured.seed[0] else None
-            axis.plot(x, mean.sel(seed=seed), "o-", color=color, alpha=0.6, markersize=3, label=label)
-    base = float(measured["steps"].sel(attention="trained").isel(alpha=0).mean())
-    axis.plot(x, base * x / x[0], "k--", linewidth=1, label="slope 1")
-    axis.set(xscale="log", yscale="log", xlabel="1/α", ylabel="T*, steps to convergence", xticks=x, yticks=[50, 100, 200, 400])
+def finish_steps(axis, x: np.ndarray, label: str):
+    "Logarithmic axes with T* on the vertical one."
+    axis.set(xscale="log", yscale="log", xlabel=label, ylabel="T*, steps to convergence", xticks=x)
     axis.set_xticklabels([f"{v:.2g}" for v in x])
-    axis.set_yticklabels(["50", "100", "200", "400"])
     axis.minorticks_off()
     axis.legend()
+    return axis.figure
+
+
+def plot_iterations_against_alpha(measured: xr.Dataset):
+    "T* against 1/alpha on logarithmic axes, with the theory's slope 1."
+    _, axis = subplots(width=3.6)
+    x = 1 / measured.alpha.values
+    for kind, color in (("trained", COLORS["blue"]), ("uniform", COLORS["orange"])):
+        mean = measured["steps"].sel(attention=kind).mean("trial", skipna=False).transpose("alpha", "seed")
+        axis.plot(x, mean, "o-", color=color, alpha=0.6, markersize=3)[0].set_label(kind)
+    base = float(measured["steps"].sel(attention="trained").isel(alpha=0).mean())
+    axis.plot(x, base * x / x[0], "k--", linewidth=1, label="slope 1")
+    axis.set(yticks=[50, 100, 200, 400])
+    figure = finish_steps(axis, x, "1/α")
+    axis.set_yticks([50, 100, 200, 400], ["50", "100", "200", "400"])
     return figure
 
-# %% ../../nbs/selection/08_iterations.ipynb #7c6ead06
-STEP_WIDTH = 0.1  # largest half width of a 95 % interval that decides
-SETTING = "96 samples, batches of 16, nearly uniform initial attention"
-
-
-def judge_steps(data: xr.Dataset, exponents: dict[str, Slope], expected: float, why: str) -> Judgement:
-    "The first of the exponents against the expected one; the others are shown for comparison."
-    (name, slope), *others = exponents.items()
-    quantities = [slope_quantity(f"exponent of {name}", slope, expected, STEP_WIDTH)]
-    quantities += [slope_quantity(f"exponent of {n}", s) for n, s in others]
-    lost = int(data["steps"].isnull().sum())
-    if lost:
-        text = f"{lost} of {data['steps'].size} trainings did not converge in {data.attrs.get('cap', 'the given')} steps."
-        return Judgement("not shown here", text, "No exponent without convergence.", tuple(quantities))
-    miss = slope.misses(expected, STEP_WIDTH)
-    note = f"{miss.capitalize()}. {why}".strip() if miss else f"At fixed {SETTING}."
-    return Judgement("not shown here" if miss else "holds", f"The exponent of {name} is {slope}.", note, tuple(quantities))
-
-
-def judge_alpha(data: xr.Dataset) -> Judgement:
-    "The exponent of 1/alpha with trained attention."
-    steps = data["steps"].transpose("attention", "seed", "alpha", "trial")
-    names = {"trained": "1/α*", "uniform": "1/α*, uniform attention"}
-    found = {name: step_slope(1 / data.alpha.values, steps.sel(attention=kind).values) for kind, name in names.items()}
-    return judge_steps(data, found, 1, "")
-
-
-def judge_rate(data: xr.Dataset) -> Judgement:
-    "The exponent of 1/eta."
-    slope = step_slope(1 / data.rate.values, data["steps"].transpose("seed", "rate", "trial").values)
-    why = (
-        "At fixed data and start the steps follow the gradient flow, whose time is η T: exponent 1. "
-        "The theorem's 3/5 lets batch size and the number of neurons depend on η."
-    )
-    return judge_steps(data, {"1/η": slope}, 0.6, why)
-
-# %% ../../nbs/selection/08_iterations.ipynb #67e1e3d1
-STEP_HISTORY = "ranges in place of intervals; results had been seen, the verdict did not change"
-ITERATIONS_ALPHA = Claim(
-    "A-iterations-alpha", "A", "Theorem 1 (as recalled)",
-    "The number of iterations to convergence grows like 1/α*, the inverse of the share of label-relevant tokens.",
-    f"T* (train hinge < {CONVERGED}) against 1/α* for α* = 12, 9, 6, 3 of 20 tokens, seeds pooled: the 95% interval of the "
-    f"log-log slope contains 1 and is at most ± {STEP_WIDTH}; all trials converged",
-    lambda run: iterations_against_alpha(run.seeds, trials=run.by_scale(6, 40)),
-    judge_alpha, plot_iterations_against_alpha, kind="recalled",
-    history=(Change("0.2", "slope between 0.75 and 1.25 for every seed", STEP_HISTORY),),
-    cannot={"holds here with a caveat": "the setting is one of those that the theorem speaks of", "refuted as stated": RECALLED},
-)
-
 # %% ../../nbs/selection/08_iterations.ipynb #a2e84e13
-RATES = (0.05, 0.1, 0.2, 0.4)
+ETA = (0.05, 0.1, 0.2, 0.4)  # learning rates
 
 
-def iterations_against_rate(
-    seeds: Sequence[int] = (0, 1, 2),  # base seeds
-    trials: int = 8,  # trials for each seed and rate
-    steps: int = 1600,  # most steps
-) -> xr.Dataset:
+def iterations_against_rate(run: Run) -> xr.Dataset:
     "T* against the learning rate, at fixed data."
-    T = np.empty((len(seeds), len(RATES), trials))
-    for s, seed in enumerate(seeds):
+    trials, steps = run.by_scale(4, 40), 1600
+    T = np.empty((len(run.seeds), len(ETA), trials))
+    for s, seed in enumerate(run.seeds):
         learn, _, start = draw_setting(TokenData(tokens=TOKENS, relevant=6, confusion=2), 96, 2, trials, seed, scale=0.3)
-        for r, rate in enumerate(RATES):
+        for r, rate in enumerate(ETA):
             T[s, r] = fit_to_convergence(start, learn, steps=steps, batch=16, lr=rate, seed=seed)[1]
-    coords = {"seed": list(seeds), "rate": list(RATES), "trial": range(trials)}
-    return xr.Dataset({"steps": (("seed", "rate", "trial"), T)}, coords, {"samples": 96, "batch": 16, "alpha": 0.3, "cap": steps})
+    coords = {"seed": list(run.seeds), "rate": list(ETA), "trial": range(trials)}
+    return xr.Dataset({"steps": (list(coords), T)}, coords, {"samples": 96, "batch": 16, "alpha": 0.3, "cap": steps})
+
+
+def rate_slope(data: xr.Dataset) -> Interval:
+    "Exponent of T* against 1/eta."
+    return step_slope(1 / data.rate.values, data["steps"].transpose("seed", "rate", "trial").values)
 
 # %% ../../nbs/selection/08_iterations.ipynb #f766df80
 def plot_iterations_against_rate(measured: xr.Dataset):
     "T* against the learning rate on logarithmic axes, with slopes -1 and -3/5."
-    figure, axis = subplots(width=3.6)
-    x = measured.rate.values
-    mean = measured["steps"].mean("trial", skipna=False)
-    for seed in measured.seed.values:
-        label = "measured" if seed == measured.seed[0] else None
-        axis.plot(x, mean.sel(seed=seed), "o-", color=COLORS["blue"], alpha=0.6, markersize=3, label=label)
-    base = float(mean.isel(rate=-1).mean())
+    _, axis = subplots(width=3.6)
+    x, mean = measured.rate.values, measured["steps"].mean("trial", skipna=False).transpose("rate", "seed")
+    axis.plot(x, mean, "o-", color=COLORS["blue"], alpha=0.6, markersize=3)[0].set_label("measured")
+    base = float(mean[-1].mean())
     axis.plot(x, base * (x / x[-1]) ** -1, "k--", linewidth=1, label="slope −1 (gradient flow)")
     axis.plot(x, base * (x / x[-1]) ** -0.6, ":", color=COLORS["red"], label="slope −3/5 (paper)")
-    axis.set(xscale="log", yscale="log", xlabel="learning rate η", ylabel="T*, steps to convergence", xticks=x)
-    axis.set_xticklabels([f"{v:g}" for v in x])
-    axis.minorticks_off()
-    axis.legend()
+    figure = finish_steps(axis, x, "learning rate η")
+    axis.set_yticks([50, 100, 200, 400], ["50", "100", "200", "400"])
     return figure
-
-# %% ../../nbs/selection/08_iterations.ipynb #ff48578a
-ITERATIONS_RATE = Claim(
-    "A-iterations-rate", "A", "Theorem 1 (as recalled)",
-    "The number of iterations to convergence falls with the learning rate like η to the power −3/5.",
-    "T* against 1/η for η = 0.05, 0.1, 0.2, 0.4 at α* = 6/20, seeds pooled: the 95% interval of the log-log slope contains 0.6 "
-    f"and is at most ± {STEP_WIDTH}; all trials converged",
-    lambda run: iterations_against_rate(run.seeds, trials=run.by_scale(4, 40)),
-    judge_rate, plot_iterations_against_rate, kind="recalled",
-    history=(Change("0.2", "slope against η from −0.7 to −0.5 for every seed", STEP_HISTORY),),
-    cannot={"holds here with a caveat": "the exponent is −3/5 or it is not", "refuted as stated": RECALLED},
-)

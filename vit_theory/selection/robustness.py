@@ -13,62 +13,36 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
 
-from ..claims import Change, Claim, Judgement, Quantity, Run, once
 from ..figures import COLORS, subplots
+from ..ledger import Run
+from ..ledger.claims import once
 from .collapse import ARMS, BASE, INITIAL
-from .data import TokenData, TokenSample
-from .model import ShallowViT, initial_model
-from .sample_complexity import CONDITIONS, study
-from .threshold import fit_logistic, growth
-from .training import evaluate, fit
-
-# %% ../../nbs/selection/10_robustness.ipynb #66d3ded1
-def fit_early(
-    model: ShallowViT,  # where to start
-    train: TokenSample,
-    *,
-    stop: float = 0.5,  # mean training margin at which a trial ends
-    lr: float = 0.5,  # learning rate
-    multiplier: float = 1.0,  # attention's rate over `lr`
-    keep: Tensor | None = None,  # tokens that stay
-    attention: str = "trained",  # as in `fit`
-    steps: int = 400,  # most steps
-) -> tuple[ShallowViT, Tensor]:
-    "Full-batch descent, each trial until its mean margin reaches `stop` -> (model, steps; NaN where they did not suffice)."
-    arrived = lambda now: now["margin"] >= stop  # noqa: E731
-    options: dict[str, Any] = {"steps": steps, "batch": train.y.shape[1], "lr": lr, "attention_lr": multiplier * lr}
-    model, history = fit(model, train.x, train.y, keep=keep, attention=attention, stop=arrived, **options)
-    return model, history.steps.to(train.x).where(history.stopped, torch.nan)
+from .data import TokenData
+from .model import initial_model
+from .n50 import Ratio, fit_logistic, growth, over_seeds
+from .sample_complexity import study
+from .training import REACHED, evaluate, fit_early
 
 # %% ../../nbs/selection/10_robustness.ipynb #5ce5fa19
 NOISES = (0.0, 0.4, 0.8)
 NOISE_SAMPLES = (8, 16, 32, 64, 128)
 WHERE = {"both": (True, True), "training": (True, False), "test": (False, True)}  # noise in training, noise in test
-REACHED = 0.02  # test error of a success
 
 
-def noise_cell(
-    samples: int,  # N
-    seed: int,  # base seed
-    *,
-    trials: int,
-) -> dict[str, Any]:
+def noise_cell(samples: int, seed: int, *, trials: int) -> dict[str, Any]:
     "Success of every trial with noise in the training, in the test, and in both, a cell of a sweep."
     o, success = BASE | ARMS["trained"], np.empty((len(WHERE), len(NOISES), trials))
     clean = TokenData(relevant=3, confusion=0, patterns=6, noise=0.0, background="neutral", mass=8)
-    drawn = {
-        t: replace(clean, noise=t).sample(samples + 200, trials, generator=torch.Generator().manual_seed(seed)) for t in NOISES
-    }
-    start = initial_model(drawn[0.0].mu, paired=True, seed=seed, **{name: o[name] for name in INITIAL})
-    models = {}
-    for t in NOISES:
-        learn, _ = drawn[t].split(samples)
-        models[t] = fit_early(start, learn, stop=o["stop"], lr=o["lr"], multiplier=o["multiplier"])[0]
-    for (w, (train, test)), (k, t) in ((a, b) for a in enumerate(WHERE.values()) for b in enumerate(NOISES)):
-        judge = drawn[t if test else 0.0].split(samples)[1]
-        success[w, k] = evaluate(models[t if train else 0.0], judge)["error"] <= REACHED
+    drawn = [
+        replace(clean, noise=t).sample(samples + 200, trials, generator=torch.Generator().manual_seed(seed)).split(samples)
+        for t in NOISES
+    ]
+    start = initial_model(drawn[0][0].mu, paired=True, seed=seed, **{name: o[name] for name in INITIAL})
+    models = [fit_early(start, learn, stop=o["stop"], lr=o["lr"], multiplier=o["multiplier"])[0] for learn, _ in drawn]
+    for w, (train, test) in enumerate(WHERE.values()):
+        for k in range(len(NOISES)):
+            success[w, k] = evaluate(models[k * train], drawn[k * test][1])["error"] <= REACHED
     return {"success": (("where", "noise", "trial"), success)}
 
 # %% ../../nbs/selection/10_robustness.ipynb #9a5f3c1f
@@ -79,10 +53,7 @@ def noise_level(run: Run) -> xr.Dataset:
     return data.assign_coords(where=list(WHERE), noise=list(NOISES))
 
 # %% ../../nbs/selection/10_robustness.ipynb #52880219
-def noise_thresholds(
-    data: xr.Dataset,  # as `noise_level` returns it
-    draws: int = 200,  # of the bootstrap
-) -> tuple[xr.DataArray, xr.DataArray]:
+def noise_thresholds(data: xr.Dataset, draws: int = 200) -> tuple[xr.DataArray, xr.DataArray]:
     "ln N50 against tau for each place of the noise -> (all trials, bootstrap draws of whole trials, the same for all tau)."
     trial = data.success.stack(all=("seed", "trial")).transpose("where", "noise", "samples", "all")
     n, sizes = trial.sizes["all"], trial.samples.values
@@ -95,68 +66,34 @@ def noise_thresholds(
     coords = {"where": trial["where"].values, "noise": trial.noise.values}
     return xr.DataArray(place[0], coords, ("where", "noise")), xr.DataArray(place[1:], coords, ("draw", "where", "noise"))
 
+
+def growth_by_noise(data: xr.Dataset, where: str) -> Ratio:
+    "N50 at the largest tau over N50 without noise."
+    change, *draws = (x.sel(where=where)[..., -1] - x.sel(where=where)[..., 0] for x in noise_thresholds(data))
+    return Ratio(*(float(np.exp(x)) for x in (change, *np.quantile(draws[0], [0.025, 0.975]))))
+
+
+def n50_by_noise(data: xr.Dataset) -> xr.DataArray:
+    "N50 against tau, noise in training and test."
+    return noise_thresholds(data)[0].sel(where="both").pipe(np.exp)  # type: ignore[return-value]
+
 # %% ../../nbs/selection/10_robustness.ipynb #b7ff242f
 def plot_noise_level(data: xr.Dataset):
     "N50 against tau with 95 % intervals, one line for each place of the noise."
     figure, axis = subplots(width=3.8)
     place, draws = noise_thresholds(data)
-    for (where, color), shift in zip(
-        (("both", "blue"), ("test", "orange"), ("training", "green")), (-0.008, 0, 0.008), strict=True
-    ):
+    for where, color, shift in (("both", "blue", -0.008), ("test", "orange", 0), ("training", "green", 0.008)):
         middle = np.exp(place.sel(where=where).values)
         low, high = np.exp(np.nanquantile(draws.sel(where=where), [0.025, 0.975], axis=0))
         label = "training and test" if where == "both" else f"{where} only"
         error = np.stack([middle - low, high - middle]).clip(min=0)
         axis.errorbar(place.noise + shift, middle, error, fmt="o-", color=COLORS[color], markersize=4, capsize=2, label=label)
     axis.axvline(2**0.5 / 4, color="0.5", linestyle=":", label="theory's limit for τ")
-    axis.set(xlabel="noise level τ", ylabel=r"$N_{50}$", yscale="log")
+    axis.set(xlabel="noise level τ", ylabel=r"$N_{50}$", yscale="log", title="noise costs samples, mostly in the test")
+    axis.set_yticks([10, 20, 40, 80], [10, 20, 40, 80])
+    axis.minorticks_off()
     axis.legend()
     return figure
-
-# %% ../../nbs/selection/10_robustness.ipynb #533cde83
-def judge_noise(data: xr.Dataset) -> Judgement:
-    "How much N50 grows from no noise to the largest, for noise everywhere and for noise in the training alone."
-    place, draws = noise_thresholds(data)
-    last = float(data.noise.max())
-    quantities, found = [], {}
-    for where in WHERE:
-        ratio = float(np.exp(place.sel(where=where, noise=last) - place.sel(where=where, noise=0.0)))
-        change = draws.sel(where=where, noise=last) - draws.sel(where=where, noise=0.0)
-        low, high = found[where] = np.exp(np.quantile(change, [0.025, 0.975]))
-        name = "noise in training and test" if where == "both" else f"noise in the {where} only"
-        asked = "" if where == "test" else "interval above 1"
-        quantities.append(
-            Quantity(f"N50 at τ = {last:g} over N50 at 0, {name}", f"{ratio:.2f}", f"{low:.2f} to {high:.2f} (95%)", asked)
-        )
-    n50 = ", ".join(f"{float(np.exp(v)):.0f}" for v in place.sel(where="both"))
-    quantities.append(Quantity(f"N50 at τ = {', '.join(f'{t:g}' for t in data.noise.values)}", n50))
-    ok = found["both"][0] > 1 and found["training"][0] > 1
-    low, high = found["both"]
-    text = f"From τ = 0 to τ = {last:g}, N50 grows by a factor of {low:.1f} to {high:.1f} (95%)."
-    why = "Noise in the training alone shows no growth. " if found["both"][0] > 1 else "No growth that the trials tell from 1. "
-    note = "Early stop, lazy start, attention rate 50 times the others'; the largest τ is beyond the theory's limit of 0.35."
-    return Judgement(
-        "holds here with a caveat" if ok else "not shown here", text, ("" if ok else why) + note, tuple(quantities)
-    )
-
-# %% ../../nbs/selection/10_robustness.ipynb #7bcd5f30
-BOUND = "a bound that grows is not refuted by a need that does not"
-NOISE = Claim(
-    "A-noise", "A", "Abstract; Theorem 1 (as recalled)",
-    "The sample complexity is positively correlated with the token noise level.",
-    "N50 (at most 2% of 200 test samples wrong) at τ = 0.8 over N50 at τ = 0: the 95% interval of the ratio lies above 1 with "
-    "noise in training and test, and also with noise in the training samples alone",
-    noise_level, judge_noise, plot_noise_level, kind="paraphrased",
-    history=(
-        Change(
-            "0.2",
-            "at 48 samples, trained to convergence: test hinge loss grows with τ and is at 0.8 at least 5 times that at 0",
-            "the loss also grows when the training is free of noise: it showed the noise of the test; and the statement is "
-            "about a number of samples; results had been seen",
-        ),
-    ),
-    cannot={"holds": CONDITIONS, "refuted as stated": BOUND},
-)
 
 # %% ../../nbs/selection/10_robustness.ipynb #98f0b0f3
 STARTS: dict[str, dict[str, Any]] = {
@@ -185,95 +122,18 @@ def plot_initial_error(data: xr.Dataset, arms: tuple[str, ...] = tuple(STARTS)):
         if which not in arms:
             continue
         part = data.sel(which=which)
-        n50 = np.exp(np.log(part.n50).mean("seed"))
+        n50 = over_seeds(part.n50)
         label = f"{'σ' if s['name'] == 'sigma' else 'δ'}, attention rate × {s['multiplier']:g}, start of scale {s['scale']:g}"
         axis.plot(part["size"], n50, "o-", color=COLORS[color], markersize=3, label=label)
-        for seed in part.seed.values:
-            axis.plot(part["size"], part.n50.sel(seed=seed), ".", color=COLORS[color], alpha=0.5)
-    axis.set(xlabel="initial error", ylabel=r"$N_{50}$", yscale="log")
+        axis.plot(part["size"], part.n50.transpose("place", "seed"), ".", color=COLORS[color], alpha=0.5)
+    axis.set(xlabel="initial error", ylabel=r"$N_{50}$", yscale="log", title="a poor start costs samples unless overwritten")
     axis.legend()
     return figure
 
 # %% ../../nbs/selection/10_robustness.ipynb #c8314738
-def growth_of(data: xr.Dataset, which: str) -> tuple[float, float, float]:
-    "N50 at the largest error over N50 without, pooled over seeds -> (ratio, low, high), 95 %."
+def growth_of(data: xr.Dataset, which: str) -> Ratio:
+    "N50 at the largest error over N50 without, pooled over seeds."
     first, last = (data.sel(which=which).isel(place=place) for place in (0, -1))
     # a seed without a threshold at the largest error is harder still: the others bound the ratio from below
-    both = np.isfinite(last.n50.values)
-    if not np.isfinite(first.n50).all() or not both.any():
-        return np.nan, np.nan, np.nan
-    return growth(first.isel(seed=both), last.isel(seed=both))
-
-
-def judge_initial(data: xr.Dataset, name: str) -> Judgement:
-    "Growth of N50 with sigma or delta, in every arm that has it."
-    arms = [which for which, s in STARTS.items() if s["name"] == name]
-    found = {which: growth_of(data, which) for which in arms}
-    shown = [which for which in arms if found[which][1] > 1]
-    quantities = []
-    for which, (ratio, low, high) in found.items():
-        s, part = STARTS[which], data.sel(which=which)
-        sizes = part["size"].values
-        rate = f"attention rate × {s['multiplier']:g}, start of scale {s['scale']:g}"
-        asked = "interval above 1 in one arm"
-        quantities.append(
-            Quantity(f"N50 at {sizes[-1]:g} over N50 at 0, {rate}", f"{ratio:.2f}", f"{low:.2f} to {high:.2f} (95%)", asked)
-        )
-        n50 = ", ".join(f"{v:.0f}" for v in np.exp(np.log(part.n50).mean("seed")).values)
-        quantities.append(Quantity(f"N50 at {', '.join(f'{v:g}' for v in sizes)}, {rate}", n50))
-    best = max(arms, key=lambda which: np.nan_to_num(found[which][1]))
-    _, low, high = found[best]
-    symbol = "σ" if name == "sigma" else "δ"
-    last = float(data["size"].sel(which=best)[-1])
-    text = f"N50 grows by a factor of {low:.1f} to {high:.1f} (95%) from {symbol} = 0 to {last:g}."
-    note = "Early stop, lazy start, neutral background, no noise."
-    if np.isnan(low):
-        return Judgement("not shown here", "No threshold was found to compare.", note, tuple(quantities))
-    if not shown:
-        return Judgement("not shown here", text, f"In no arm the interval lies above 1. {note}", tuple(quantities))
-    where = "" if len(shown) == len(arms) else (
-        "Only with one learning rate and a start of scale 1: where attention starts uniform and learns fast, δ costs nothing. "
-    )
-    return Judgement("holds here with a caveat", text, where + note, tuple(quantities))
-
-# %% ../../nbs/selection/10_robustness.ipynb #e3a56951
-INITIAL_HISTORY = (
-    Change(
-        "0.2",
-        "test error at 32 samples, attention rate × 12, start of scale 0.3: in every seed above that at 0, by 3 standard errors",
-        "the statement is about a number of samples; and a start of scale 0.3 is blind to δ; results had been seen: the verdict "
-        "on δ changes with the arm that was added",
-    ),
-    Change(
-        "0.2", "δ up to 0.6 in the arm with one rate, 24 trainings a point",
-        "a larger experiment, as 0.7 to 4.0 (95%, seeds 0 to 2) decided nothing; results had been seen",
-    ),
-    Change(
-        "0.2", "the interval of the ratio from differences of bootstrap draws, which shared their random numbers",
-        "the shared numbers made it too narrow; results had been seen, no verdict changed",
-    ),
-    Change(
-        "0.2", "quick scale: 32 trainings a point for δ with one rate",
-        "96, a larger experiment after 4 of 8 fresh triples",
-    ),
-)
-STARTS_CLAIMS = [
-    Claim(
-        f"A-initial-{name}", "A", "Abstract; Theorem 1 (as recalled)",
-        f"The sample complexity is positively correlated with the initial model error {symbol} of the {what}.",
-        f"N50 for zero population error at α = 4/80, {symbol} at its largest over {symbol} = 0: the 95% interval of the ratio "
-        f"lies above 1, {arms}",
-        initial_error, partial(judge_initial, name=name),
-        partial(plot_initial_error, arms=tuple(which for which, s in STARTS.items() if s["name"] == name)),
-        kind="paraphrased", history=INITIAL_HISTORY, cannot={"holds": CONDITIONS, "refuted as stated": BOUND},
-    )
-    for name, symbol, what, arms in (
-        ("sigma", "σ", "values", "attention rate × 50, start of scale 0.3"),
-        (
-            "delta",
-            "δ",
-            "queries and keys",
-            "in at least one of two arms: attention rate × 50 with a start of scale 0.3, one rate with a start of scale 1",
-        ),
-    )
-]
+    both = np.isfinite(last.n50.values) if np.isfinite(first.n50).all() else np.zeros(last.n50.size, bool)
+    return growth(first.isel(seed=both), last.isel(seed=both)) if both.any() else Ratio(*[np.nan] * 3)

@@ -1,0 +1,55 @@
+"""What a change costs: drift of an experiment is seen, a run of one row keeps the others, stale outputs are named."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vit_theory.ledger.evidence import committed, measured
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "benchmarks")]
+import evidence  # noqa: E402
+import sabotage  # noqa: E402
+
+sys.path[:2] = []
+
+
+def test_an_experiment_that_drifts_from_its_evidence_is_seen():
+    rows = committed("quick")[:2]
+    assert evidence.drifted(rows) == []
+    assert evidence.drifted([rows[0] | {"experiment": "another text"}, rows[1]]) == [rows[0]["id"]]
+
+
+@pytest.mark.parametrize("commit", [None, "0123456789ab+changes"])
+def test_rows_that_no_clean_commit_made_are_refused(tmp_path, monkeypatch, commit):
+    row = committed("quick")[0]
+    row = row | {"provenance": row["provenance"] | {"commit": commit}}
+    monkeypatch.setattr(evidence, "finished_rows", lambda ledger: [row])
+    monkeypatch.setattr(evidence, "write_file", lambda *_: pytest.fail("something was written"))
+    answer = CliRunner().invoke(evidence.main, ["add", str(tmp_path), "quick"])
+    assert answer.exit_code == 1 and f"{row['id']}: no clean commit made them" in answer.output
+
+
+@pytest.mark.parametrize("change, same", [(1, True), (1 + 1e-9, True), (1.01, False)])
+def test_a_stamp_asks_for_the_same_numbers(change, same):
+    data = measured("B-theorem-3.1", "quick")
+    numbers = {name: variable * change for name, variable in data.data_vars.items() if variable.dtype.kind == "f"}
+    assert numbers and evidence.same_numbers(data.assign(numbers), data) == same
+
+
+def test_one_breakage_run_alone_keeps_the_others(tmp_path, monkeypatch):
+    for name in ("sabotage.csv", "sabotage.json"):
+        (tmp_path / name).write_bytes((ROOT / "results" / name).read_bytes())
+    monkeypatch.setattr(sabotage, "RESULTS", tmp_path)
+    before = list(csv.DictReader((tmp_path / "sabotage.csv").open()))
+    name = before[-1]["breakage"]
+    kept = [{**row, "noticed": True} for row in before if row["breakage"] == name]
+    (tmp_path / f"{name.replace('/', '.')}.json").write_text(json.dumps(kept))
+    answer = CliRunner().invoke(sabotage.main, ["--store", str(tmp_path), "--only", name])
+    assert answer.exit_code == 0, answer.output
+    after = list(csv.DictReader((tmp_path / "sabotage.csv").open()))
+    assert {row["breakage"] for row in after} == {row["breakage"] for row in before if row["breakage"] in sabotage.BREAKAGES}

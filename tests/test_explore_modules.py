@@ -1,0 +1,155 @@
+"""Explorers that turn in the browser: their numbers are Python's, and they turn without a kernel, on a page and on a phone."""
+
+import json
+import shutil
+import subprocess
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+import torch
+from browser import chromium, needs_chromium
+
+from vit_theory import explore
+from vit_theory.convolution import conv_to_attention
+from vit_theory.convolution.kernels import KNOWN_KERNELS
+from vit_theory.explore.convolution import gray_pictures
+from vit_theory.explore.panel import static_text
+from vit_theory.explore.selection import STEPS, selection_frames
+
+
+def computed(tmp_path, name, expression):
+    """What an expression of a module is worth, in node."""
+    if shutil.which("node") is None:
+        pytest.skip("no node on this machine")
+    script = tmp_path / f"{name}.mjs"
+    text = "".join(static_text(f"{part}.js") for part in ("panel", name))
+    script.write_text(f"{text}\nconsole.log(JSON.stringify({expression}));", encoding="utf-8")
+    return json.loads(subprocess.run(["node", script], capture_output=True, text=True, check=True).stdout)
+
+
+ROWS = [[1.0, -0.5, 0.25, 2, 0], [0, 1, 0, -1, 3], [0.5, 0, 0, 0, 1]]
+STATES = [
+    {"kernel": "Sobel", "patch": 4, "scale": None, "removed": [], "border": "zeros"},
+    {"kernel": "emboss", "patch": 2, "scale": 3.0, "removed": [0, 4], "border": "zeros"},
+    {"kernel": "Gaussian blur", "patch": 8, "scale": 1.5, "removed": [], "border": "circular"},
+    {"kernel": ROWS, "patch": 2, "scale": None, "removed": [1], "border": "circular"},
+    {"kernel": [[1.0, 0, -1]], "patch": 16, "scale": 6.0, "removed": [], "border": "zeros"},
+    {"kernel": [[1.0] * 7] * 7, "patch": 2, "scale": 2.0, "removed": [24], "border": "zeros"},
+]
+
+
+@pytest.fixture
+def image():
+    return torch.tensor(list(b64decode(gray_pictures()["flower"]))).double()[None, None].reshape(1, 1, 32, 32) / 255
+
+
+def test_convolution_has_the_numbers_of_python(tmp_path, image):
+    """Convolution and attention are those of torch.nn.Conv2d and conv_to_attention, heads in the same order."""
+    cases = json.dumps([[state, image.flatten().tolist()] for state in STATES])
+    values = "({ heads, convolution, attention }) => [heads.map(({ dy, dx }) => [dy, dx]), [...convolution], [...attention]]"
+    found = computed(tmp_path, "convolution", f"{cases}.map(([state, x]) => ({values})(compute(state, Float64Array.from(x))))")
+    for state, (offsets, convolution, attention) in zip(STATES, found, strict=True):
+        kernel = state["kernel"]
+        weight = torch.tensor(KNOWN_KERNELS[kernel] if isinstance(kernel, str) else kernel, dtype=torch.float64)[None, None]
+        half = [size // 2 for size in weight.shape[2:]]
+        mode = {"padding": half, "padding_mode": state["border"], "bias": False, "dtype": torch.float64}
+        conv = torch.nn.Conv2d(1, 1, weight.shape[2:], **mode).requires_grad_(False)
+        conv.weight.copy_(weight)
+        layer = conv_to_attention(conv, 32, state["patch"], state["scale"]).requires_grad_(False)
+        assert [tuple(offset) for offset in offsets] == list(layer.offsets), state
+        layer.W_O[state["removed"]] = 0
+        for shown, expected in ((convolution, conv(image)), (attention, layer.convolve(image))):
+            torch.testing.assert_close(torch.tensor(shown, dtype=torch.float64), expected.flatten(), rtol=0, atol=1e-12)
+
+
+def test_kernels_have_the_same_names_and_numbers(tmp_path):
+    assert computed(tmp_path, "convolution", "KERNELS") == KNOWN_KERNELS
+
+
+def test_selection_has_the_numbers_of_python(tmp_path):
+    """The module shows what training gives: error and mass to four digits, attention and margins to 1 in 255."""
+    state = {"relevant": 2, "samples": 16, "rate": 5, "step": STEPS[-1]}
+    found = computed(tmp_path, "selection", f"compute({json.dumps(state)}, {static_text('selection.json')})")
+    for place, frame in zip(range(len(STEPS)), selection_frames(2, 16, 5.0), strict=False):
+        for name in ("error", "mass"):
+            assert abs(found[name][place] - frame[name]) < 0.011, (name, place)  # other processors round otherwise
+    for name in ("attention", "margins"):
+        assert max(abs(frame[name] - found[name])) < 0.02, name
+    assert found["frame"] == len(STEPS) - 1
+
+
+PAGES = {"explore/02_selection": "selection", "explore/04_convolution": "convolution", "index": "convolution"}
+
+
+@pytest.mark.parametrize(("notebook", "name"), PAGES.items())
+def test_the_stored_pages_hold_the_present_module(notebook, name):
+    """What the site shows is what the package has."""
+    path = Path(__file__).resolve().parent.parent / "nbs" / f"{notebook}.ipynb"
+    outputs = [output for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] for output in cell.get("outputs", [])]
+    held = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
+    assert static_text("panel.js") + static_text(f"{name}.js") in held, (
+        f"stale: python tools/notebooks.py run nbs/{notebook}.ipynb"
+    )
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Open the HTML of an explorer, as the site holds it, without a kernel and without a server."""
+    with chromium() as browser:
+
+        def open_page(widget, width=1400, query="", **options):
+            html, _ = widget._repr_mimebundle_()
+            path = tmp_path / "page.html"
+            path.write_text(f"<!doctype html><meta charset=utf-8>{html['text/html']}", encoding="utf-8")
+            page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+            page.on("pageerror", lambda error: pytest.fail(str(error)))
+            page.goto(path.as_uri() + query)
+            page.wait_for_selector(".turn [role=status]")
+            return page
+
+        yield open_page
+
+
+@needs_chromium
+def test_convolution_turns_without_a_kernel(opened):
+    """Heads are clicked away, the gap is dragged, a kernel is typed; words, code, address follow, and it is enough."""
+    page = opened(explore.convolution_explorer())
+    said, code = page.locator(".turn [role=status]"), page.locator(".turn code")
+    assert "9 of 9 heads computes this convolution" in said.inner_text() and code.inner_text() == "convolution_explorer()"
+    page.locator(".turn button").nth(0).click()
+    assert "without 1 of its 9 heads misses" in said.inner_text() and "removed=[0]" in code.inner_text()
+    page.locator(".turn button").nth(0).click()
+    page.get_by_role("slider", name="logit gap M").focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Home")
+    assert "a logit gap of 1 misses" in said.inner_text() and code.inner_text() == "convolution_explorer(scale=1)"
+    page.get_by_label("kernel, row 2, column 2").fill("5")
+    assert "kernel=[[-1, 0, 1], [-2, 5, 2], [-1, 0, 1]]" in code.inner_text()
+    again = opened(explore.convolution_explorer(), width=390, query="?" + page.url.partition("?")[2])
+    assert again.locator(".turn [role=status]").inner_text() == said.inner_text()
+    assert again.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@needs_chromium
+def test_selection_plays_and_turns_without_a_kernel(opened):
+    """It starts trained; Play goes through training, and a setting shows another run."""
+    page = opened(explore.selection_explorer(), width=390)
+    said, code = page.locator(".turn [role=status]").first, page.locator(".turn code")
+    assert said.inner_text().startswith("After 200 steps") and code.inner_text() == "selection_explorer()"
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("() => document.querySelector('.turn .said').textContent.startsWith('After 50 steps')")
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("slider", name="attention's learning rate").focus()
+    page.keyboard.press("Home")
+    assert "does not learn" in said.inner_text() and "rate=0" in code.inner_text()
+    assert "rate=0" in page.url and page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_start_that_is_not_possible():
+    wrong = {"Sobol": {"kernel": "Sobol"}, "odd": {"kernel": [[1, 2]]}, "gap": {"scale": 0}, "no setting": {"colour": 1}}
+    with pytest.raises(ValueError, match="1, 2, 3, 5, 8"):
+        explore.selection_explorer(relevant=4)
+    for words, start in wrong.items():
+        with pytest.raises(ValueError, match=words):
+            explore.convolution_explorer(**start)

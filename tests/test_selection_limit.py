@@ -1,0 +1,86 @@
+"""The early limit of paper A: equal to trainings where it takes their steps; the wide limit, approached by growing widths."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from vit_theory.selection import limit_threshold
+from vit_theory.selection.collapse import ARMS, draw_weights, sample_kinds, trainings
+from vit_theory.selection.limit import closed_ceiling, in_double, limit_trainings, margins, mean_gate, read, shares
+from vit_theory.selection.theory import imbalances
+
+
+@pytest.mark.parametrize("attention", list(ARMS))
+def test_the_networks_own_steps_are_the_training(attention):
+    # 0.125 is exact in single precision, so both draw and round alike
+    arm = ARMS[attention]
+    seen = trainings(0.125, 64, 60, 3, **arm)
+    rate = arm.get("multiplier", 1.0)
+    limit = limit_trainings(0.125, 64, 60, 3, attention, ratio=rate, sigma=0.1, delta=0.1, move=0.0)
+    assert (seen["success"] == limit["success"]).mean() > 0.98
+    assert abs(seen["steps"] - limit["steps"]).max() <= 1
+
+
+def test_long_steps_change_few_successes():
+    own, long = (limit_trainings(0.025, 110, 80, 1, sigma=0.1, move=move) for move in (0.0, None))
+    assert (own["success"] == long["success"]).mean() > 0.85
+    assert abs(own["success"].mean() - long["success"].mean()) < 0.1
+
+
+def test_the_mean_gate_is_the_share_of_the_way_with_an_open_gate():
+    u, end = torch.tensor([-1.0, 1.0, 1.0, -1.0, 0.5]).double(), torch.tensor([3.0, -1.0, 2.0, -2.0, 0.5]).double()
+    assert torch.allclose(mean_gate(u, end), torch.tensor([0.75, 0.5, 1.0, 0.0, 1.0]).double())
+
+
+def test_the_kernel_of_equal_and_of_opposite_inputs():
+    z = torch.tensor([[[3.0, 4.0]]]).double()
+    assert float(read(z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(25 / 2)  # half of the neurons are open
+    assert float(read(-z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(0.0)  # none is open for both
+
+
+def test_wider_networks_are_closer_to_the_wide_limit():
+    w = draw_weights(in_double(sample_kinds(0.1)), 200, 24, 2)
+    limit = margins(0.1, w, "uniform", 2, 0)
+    apart = [float((margins(0.1, w, "uniform", 2, m) - limit).square().mean()) for m in (32, 128, 512, 2048)]
+    assert apart == sorted(apart, reverse=True)
+
+
+def test_without_initial_error_every_start_succeeds_at_infinite_samples():
+    assert closed_ceiling(1e-4, 0.0, starts=5) == 1.0
+    w = torch.full((5, 6), 1 / 6, dtype=torch.float64)
+    assert bool((margins(0.05, w, "uniform", 0, 0, error=0.0) > 0).all())
+    assert limit_trainings(1e-4, math.inf, 5, 0, "uniform")["success"].all()
+
+
+def test_shares_of_huge_training_sets_have_the_imbalances_of_the_mechanism():
+    w = shares(in_double(sample_kinds(0.1)), 1e16, 4000, 0).numpy()
+    assert np.allclose(w.sum(1), 1)
+    imb = (w[:, :3] - w[:, 3:]) * 1e8
+    assert imb.var() == pytest.approx(imbalances(3, 20_000).var(), rel=0.05)
+
+
+def test_thresholds_grow_as_relevant_tokens_become_few_and_do_not_depend_on_global_state():
+    torch.manual_seed(1)
+    first = limit_threshold(0.1, trials=20)
+    torch.manual_seed(2)
+    assert limit_threshold(0.1, trials=20) == first
+    assert first < limit_threshold(0.02, trials=20)
+
+
+def test_no_threshold_is_infinity():
+    assert limit_threshold(1e-4, attention="uniform", sigma=1.0, trials=10) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"alpha": -0.1}, "alpha=-0.1"), ({"alpha": 0.7}, "alpha=0.7"), ({"attention": "soft"}, "attention='soft'"),
+        ({"ratio": -1.0}, "ratio=-1.0"), ({"sigma": math.inf}, "sigma=inf"), ({"delta": -0.5}, "delta=-0.5"),
+        ({"neurons": 7}, "neurons=7"), ({"trials": 1}, "trials=1"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        limit_threshold(**({"alpha": 0.1} | wrong))

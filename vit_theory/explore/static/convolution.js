@@ -1,0 +1,228 @@
+// A convolution and the attention layer that computes it (paper C, Theorem 1), on gray pictures of 32 by 32 pixels.
+
+const SIDE = 32;
+export const KERNELS = {
+  Sobel: [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]],
+  Laplace: [[0, 1, 0], [1, -4, 1], [0, 1, 0]],
+  sharpen: [[0, -1, 0], [-1, 5, -1], [0, -1, 0]],
+  emboss: [[-2, -1, 0], [-1, 1, 1], [0, 1, 2]],
+  "Gaussian blur": [[1, 2, 1], [2, 4, 2], [1, 2, 1]].map((row) => row.map((value) => value / 16)),
+  "box blur": Array.from({ length: 3 }, () => Array(3).fill(1 / 9)),
+  shift: [[0, 0, 0], [0, 0, 1], [0, 0, 0]],
+  identity: [[0, 0, 0], [0, 1, 0], [0, 0, 0]],
+};
+const rowsOf = (kernel) => KERNELS[kernel] ?? kernel;
+const wrap = (place, length) => ((place % length) + length) % length;
+
+// y(i, j) = sum over u, v of k(u, v) x(i + u - K/2, j + v - K/2)
+export function convolve(x, kernel, circular) {
+  const [high, wide] = [(kernel.length - 1) / 2, (kernel[0].length - 1) / 2];
+  const y = new Float64Array(SIDE * SIDE);
+  for (let place = 0; place < y.length; place++)
+    kernel.forEach((row, u) => row.forEach((weight, v) => {
+      let [i, j] = [Math.floor(place / SIDE) + u - high, (place % SIDE) + v - wide];
+      if (circular) [i, j] = [wrap(i, SIDE), wrap(j, SIDE)];
+      if (i >= 0 && i < SIDE && j >= 0 && j < SIDE) y[place] += weight * x[i * SIDE + j];
+    }));
+  return y;
+}
+
+// The heads: offsets in patches, key minus query, whose block of the kernel is not zero.
+// The block's entry for output pixel (i, j) and input pixel (r, c) is k(P dy + r - i + K/2, P dx + c - j + K/2).
+export function headsOf(kernel, P) {
+  const [high, wide] = [(kernel.length - 1) / 2, (kernel[0].length - 1) / 2];
+  const reach = (half) => Math.ceil(half / P);
+  const heads = [];
+  for (let dy = -reach(high); dy <= reach(high); dy++)
+    for (let dx = -reach(wide); dx <= reach(wide); dx++) {
+      const block = Float64Array.from({ length: P ** 4 }, (_, entry) => {
+        const [out, seen] = [Math.floor(entry / (P * P)), entry % (P * P)];
+        const u = P * dy + Math.floor(seen / P) - Math.floor(out / P) + high;
+        const v = P * dx + (seen % P) - (out % P) + wide;
+        return kernel[u]?.[v] ?? 0;
+      });
+      if (block.some((value) => value !== 0)) heads.push({ dy, dx, block });
+    }
+  return heads;
+}
+
+// What one query gives its target and every other key. Zero border: logits +M, -M, and 0 for a key of value zero that takes
+// what no patch gets. Circular: M and 0. Without M attention is one-hot.
+export function weights(M, count, circular, inside) {
+  if (M === null) return [inside ? 1 : 0, 0];
+  if (circular) return [1, Math.exp(-M)].map((value) => value / (1 + (count - 1) * Math.exp(-M)));
+  if (!inside) return [0, Math.exp(-M) / (1 + count * Math.exp(-M))];
+  return [1, Math.exp(-2 * M)].map((value) => value / (1 + Math.exp(-M) + (count - 1) * Math.exp(-2 * M)));
+}
+
+function target(query, head, grid, circular) {
+  let [row, column] = [Math.floor(query / grid) + head.dy, (query % grid) + head.dx];
+  if (circular) [row, column] = [wrap(row, grid), wrap(column, grid)];
+  return row >= 0 && row < grid && column >= 0 && column < grid ? row * grid + column : -1;
+}
+
+// out(query) = sum over heads of block * (sum over keys of attention * patch)
+export function attend(x, heads, P, M, circular) {
+  const [grid, d] = [SIDE / P, P * P];
+  const pixel = (patch, inner) =>
+    (Math.floor(patch / grid) * P + Math.floor(inner / P)) * SIDE + (patch % grid) * P + (inner % P);
+  const all = Float64Array.from({ length: d }, (_, inner) => {
+    let sum = 0;
+    for (let patch = 0; patch < grid * grid; patch++) sum += x[pixel(patch, inner)];
+    return sum;
+  });
+  const y = new Float64Array(SIDE * SIDE);
+  for (let query = 0; query < grid * grid; query++)
+    for (const head of heads) {
+      const key = target(query, head, grid, circular);
+      const [one, other] = weights(M, grid * grid, circular, key >= 0);
+      const mixed = all.map((sum, inner) => {
+        const own = key >= 0 ? x[pixel(key, inner)] : 0;
+        return one * own + (other ? other * (sum - own) : 0);
+      });
+      for (let out = 0; out < d; out++) {
+        let sum = 0;
+        for (let inner = 0; inner < d; inner++) sum += head.block[out * d + inner] * mixed[inner];
+        y[pixel(query, out)] += sum;
+      }
+    }
+  return y;
+}
+
+// Everything the pictures show, from the settings.
+export function compute(state, x) {
+  const [kernel, circular] = [rowsOf(state.kernel), state.border === "circular"];
+  const heads = headsOf(kernel, state.patch);
+  const kept = heads.filter((_, number) => !state.removed.includes(number));
+  const convolution = convolve(x, kernel, circular);
+  const attention = attend(x, kept, state.patch, state.scale, circular);
+  const size = (values) => Math.hypot(...values);
+  const gap = size(convolution.map((value, place) => value - attention[place])) / (size(convolution) || 1);
+  return { heads, kept, convolution, attention, gap };
+}
+
+function sentence({ scale }, { heads, kept, gap }) {
+  const [all, lost] = [`${heads.length} head${heads.length === 1 ? "" : "s"}`, heads.length - kept.length];
+  const soft = scale === null ? "" : `with a logit gap of ${scale}`;
+  const how = [lost ? `without ${lost} of its ${all}` : soft && `with ${all}`, soft].filter(Boolean).join(" and ");
+  if (gap < 1e-9) return `Attention with ${kept.length} of ${all} computes this convolution: the two pictures are equal up to rounding.`;
+  const percent = 100 * gap >= 10 ? (100 * gap).toFixed(0) : 100 * gap >= 0.1 ? (100 * gap).toFixed(1) : "less than 0.1";
+  return `Attention ${how} misses this convolution by ${percent} % of its size.`;
+}
+
+// A picture of one's own: the middle square, in gray, made small.
+async function dropped(file) {
+  const bitmap = await createImageBitmap(file);
+  const side = Math.min(bitmap.width, bitmap.height);
+  const context = new OffscreenCanvas(SIDE, SIDE).getContext("2d");
+  context.drawImage(bitmap, (bitmap.width - side) / 2, (bitmap.height - side) / 2, side, side, 0, 0, SIDE, SIDE);
+  const { data } = context.getImageData(0, 0, SIDE, SIDE);
+  return Float64Array.from({ length: SIDE * SIDE }, (_, place) => (data[4 * place] + data[4 * place + 1] + data[4 * place + 2]) / 765);
+}
+
+const GAPS = [...Array.from({ length: 39 }, (_, place) => 1 + place / 2), null];
+
+function view(page) {
+  const { state, data, controls, pictures, turn } = page;
+  const pixels = (name) => Float64Array.from(atob(data[name] ?? Object.values(data)[0]), (letter) => letter.charCodeAt(0) / 255);
+  let x = pixels(state.image);
+  const take = (file) => file && dropped(file).then((values) => {
+    x = values;
+    turn({});
+  });
+
+  const grid = make("div", { ariaLabel: "kernel", role: "group" });
+  grid.style.cssText = "display: grid; gap: 2px";
+  function cells() {
+    const kernel = rowsOf(page.state.kernel);
+    grid.style.gridTemplateColumns = `repeat(${kernel[0].length}, minmax(0, 1fr))`;
+    grid.replaceChildren(...kernel.flatMap((row, u) => row.map((value, v) => make("input", {
+      type: "number", step: "any", value: +value.toFixed(3), ariaLabel: `kernel, row ${u + 1}, column ${v + 1}`,
+      oninput: (event) => {
+        const next = rowsOf(page.state.kernel).map((each) => [...each]);
+        next[u][v] = +event.target.value || 0;
+        name.querySelector("select").selectedIndex = Object.keys(KERNELS).length;
+        turn({ kernel: next, removed: [] });
+      },
+    }))));
+  }
+  const names = [...Object.keys(KERNELS), "typed"];
+  const name = choice("kernel", names, KERNELS[state.kernel] ? state.kernel : "typed", (kernel) => {
+    turn({ kernel: kernel === "typed" ? rowsOf(page.state.kernel) : kernel, removed: [] });
+    cells();
+  });
+  cells();
+  controls.append(
+    name, grid,
+    choice("picture", Object.keys(data), state.image, (image) => { x = pixels(image); turn({ image }); }),
+    make("label", {}, make("span", {}, "or one of yours"), make("span"),
+      make("input", { type: "file", accept: "image/*", ariaLabel: "a picture of yours", onchange: (event) => take(event.target.files[0]) })),
+    slider("patch size, pixels", [2, 4, 8, 16], state.patch, String, (patch) => turn({ patch, removed: [] })),
+    slider("logit gap M", GAPS, state.scale, (M) => (M === null ? "one-hot" : `${M}`), (scale) => turn({ scale })),
+    choice("border", ["zeros", "circular"], state.border, (border) => turn({ border })),
+  );
+
+  const canvas = () => make("canvas", { width: SIDE, height: SIDE });
+  const shown = { image: canvas(), convolution: canvas(), attention: canvas(), difference: canvas() };
+  for (const [caption, picture] of Object.entries(shown)) pictures.append(figure(caption, picture));
+  shown.image.title = "drop a picture here, or click the patch that asks";
+  const query = () => page.query ?? (SIDE / page.state.patch / 2) * (SIDE / page.state.patch + 1);
+  shown.image.addEventListener("click", (event) => {
+    const P = page.state.patch;
+    const [row, column] = [event.offsetY / shown.image.clientHeight, event.offsetX / shown.image.clientWidth].map((share) =>
+      Math.min(Math.max(Math.floor(share * SIDE / P), 0), SIDE / P - 1));
+    page.query = row * (SIDE / P) + column;
+    turn({});
+  });
+  pictures.addEventListener("dragover", (event) => event.preventDefault());
+  pictures.addEventListener("drop", (event) => { event.preventDefault(); take(event.dataTransfer.files[0]); });
+  const row = make("div");
+  row.style.cssText = "display: grid; gap: 4px; max-width: 18em";
+  pictures.append(figure("where each head looks from the framed patch: click a head to remove it", row, "wide"));
+
+  function drawHeads(now, heads) {
+    const [count, asking] = [SIDE / now.patch, query()];
+    row.style.gridTemplateColumns = `repeat(${new Set(heads.map((head) => head.dx)).size}, 1fr)`;
+    row.replaceChildren(...heads.map((head, number) => {
+      const [looks, gone] = [target(asking, head, count, now.border === "circular"), now.removed.includes(number)];
+      const [one, other] = weights(now.scale, count * count, now.border === "circular", looks >= 0);
+      const map = make("canvas");
+      paint(map, Array.from({ length: count * count }, (_, key) => (key === looks ? one : other)), count, 0, 1, ink(0, 114, 178));
+      const removed = gone ? now.removed.filter((each) => each !== number) : [...now.removed, number].sort((a, b) => a - b);
+      const label = `head at ${head.dy}, ${head.dx}${gone ? ", removed" : ""}`;
+      const button = make("button", { title: label, ariaLabel: label, ariaPressed: String(gone), onclick: () => {
+        turn({ removed });
+        row.children[number].focus();
+      } }, map);
+      button.style.cssText = `padding: 2px; opacity: ${gone ? 0.25 : 1}; text-decoration: line-through`;
+      return button;
+    }));
+  }
+
+  return (now) => {
+    const found = compute(now, x);
+    if (query() >= (SIDE / now.patch) ** 2) page.query = undefined;
+    const [low, high] = [Math.min(...found.convolution), Math.max(...found.convolution)];
+    const apart = found.convolution.map((value, place) => Math.abs(value - found.attention[place]));
+    paint(shown.image, x, SIDE, 0, 1, gray);
+    paint(shown.convolution, found.convolution, SIDE, low, high, gray);
+    paint(shown.attention, found.attention, SIDE, low, high, gray);
+    paint(shown.difference, apart, SIDE, 0, found.gap < 1e-9 ? Infinity : (high - low) / 2, ink(213, 94, 0));
+    const none = found.gap < 1e-9;
+    shown.difference.previousSibling.textContent = none ? "no difference" : "difference";
+    const context = shown.image.getContext("2d");
+    const [P, count] = [now.patch, SIDE / now.patch];
+    context.strokeStyle = ORANGE;
+    context.strokeRect((query() % count) * P + 0.5, Math.floor(query() / count) * P + 0.5, P - 1, P - 1);
+    drawHeads(now, found.heads);
+    return sentence(now, found);
+  };
+}
+
+const turned = explorer({
+  name: "convolution",
+  defaults: { kernel: "Sobel", image: "flower", patch: 4, scale: null, removed: [], border: "zeros" },
+  view,
+});
+export const mount = turned.mount;
+export default { render: turned.render };

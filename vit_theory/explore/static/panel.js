@@ -1,0 +1,208 @@
+// What every explorer shares: a page of controls and pictures in any element, with or without a kernel behind it.
+
+const STYLE = `
+.turn { color: inherit; font: 14px/1.45 system-ui, sans-serif; max-width: 62rem; }
+.turn .said { font-size: 1.1em; min-height: 2.9em; margin: 0 0 .6em; }
+.turn .body { display: flex; flex-wrap: wrap; gap: 1em 1.6em; }
+.turn .controls { flex: 1 1 14em; max-width: 24em; display: grid; gap: .55em; align-content: start; }
+.turn .pictures { flex: 3 1 20em; min-width: 0; display: grid; gap: .9em; align-items: start; grid-template-columns: repeat(4, 1fr); }
+.turn .half { grid-column: span 2; }
+.turn.turn figure { margin: 0; padding: 0; min-width: 0; }
+@media (max-width: 640px) { .turn .controls { max-width: none; } .turn.turn .pictures { grid-template-columns: 1fr 1fr; } }
+.turn .wide { grid-column: 1 / -1; }
+.turn.turn figcaption { font: inherit; font-size: .9em; color: inherit; text-align: left; margin: 0 0 .25em; padding: 0; }
+.turn canvas { display: block; width: 100%; image-rendering: pixelated; box-sizing: border-box; touch-action: manipulation;
+  border: 1px solid color-mix(in srgb, currentColor 30%, transparent); }
+.turn svg { display: block; width: 100%; height: auto; overflow: visible; }
+.turn svg text { fill: currentColor; font-size: 11px; }
+.turn label { display: grid; grid-template-columns: 1fr auto; gap: 0 .6em; }
+.turn label > :nth-child(n + 3) { grid-column: 1 / -1; width: 100%; }
+.turn input, .turn select, .turn button { font: inherit; color: inherit; margin: 0; box-sizing: border-box; border-radius: 4px;
+  background: transparent; border: 1px solid color-mix(in srgb, currentColor 40%, transparent); padding: .15em .3em; }
+.turn option { color: #000; background: #fff; }
+.turn input[type=range] { padding: 0; accent-color: #0072B2; }
+.turn button { cursor: pointer; }
+.turn :is(input, select, button, canvas):focus-visible { outline: 2px solid #E69F00; outline-offset: 1px; }
+.turn code { display: block; overflow-wrap: anywhere; white-space: pre-wrap; font-size: .85em; margin-top: .8em; }
+`;
+
+// An element: make("label", { title: "..." }, child, "text").
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && name !== "list") element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// A slider through a list of values; the label says the value that it stands at.
+export function slider(label, values, value, say, turned) {
+  const shown = make("output", {}, say(value));
+  const place = Math.max(values.findIndex((one) => one === value), 0);
+  const input = make("input", { type: "range", min: 0, max: values.length - 1, step: 1, value: place, ariaLabel: label });
+  input.setAttribute("aria-valuetext", say(value));
+  input.addEventListener("input", () => {
+    shown.textContent = say(values[input.value]);
+    input.setAttribute("aria-valuetext", shown.textContent);
+    turned(values[input.value]);
+  });
+  const whole = make("label", {}, make("span", {}, label), shown, input);
+  whole.stand = (next) => {
+    input.value = values.indexOf(next);
+    shown.textContent = say(next);
+    input.setAttribute("aria-valuetext", say(next));
+  };
+  return whole;
+}
+
+export function choice(label, values, value, turned) {
+  const options = values.map((one) => make("option", { value: one, selected: one === value }, String(one)));
+  const input = make("select", { ariaLabel: label, onchange: () => turned(values[input.selectedIndex]) }, ...options);
+  return make("label", {}, make("span", {}, label), make("span"), input);
+}
+
+// Shades: gray for pictures; for differences and weights the strength of one color, and nothing is the page itself.
+export const gray = (share) => [255 * share, 255 * share, 255 * share, 255];
+export const ink = (red, green, blue) => (share) => [red, green, blue, 255 * share];
+export const [BLUE, RED, ORANGE] = ["#0072B2", "#D55E00", "#E69F00"];
+
+// Numbers as an image, one pixel each.
+export function paint(canvas, values, columns, low, high, shade) {
+  [canvas.width, canvas.height] = [columns, values.length / columns];
+  const picture = new ImageData(canvas.width, canvas.height);
+  values.forEach((value, place) => {
+    const share = Math.min(Math.max((value - low) / (high - low || 1), 0), 1);
+    picture.data.set(shade(share), 4 * place);
+  });
+  canvas.getContext("2d").putImageData(picture, 0, 0);
+}
+
+// Axes: x and y are { low, high, label, ticks, log }; lines, points and bars are put in with their own numbers.
+export function plot(x, y, { width = 330, height = 190 } = {}) {
+  const box = { left: 54, right: width - 8, top: 8, bottom: height - 34 };
+  const on = ({ low, high, log }, value, start, end) => {
+    const [from, to, at] = log ? [low, high, value].map(Math.log) : [low, high, value];
+    return start + Math.min(Math.max((at - from) / (to - from), 0), 1) * (end - start);
+  };
+  const [across, up] = [(value) => on(x, value, box.left, box.right), (value) => on(y, value, box.bottom, box.top)];
+  const root = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  function draw(tag, attributes, text = "") {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.textContent = text;
+    return element;
+  }
+  const add = (...given) => root.appendChild(draw(...given));
+  add("path", { d: `M${box.left} ${box.top}V${box.bottom}H${box.right}`, fill: "none", stroke: "currentColor" });
+  for (const tick of x.ticks) add("text", { x: across(tick), y: box.bottom + 14, "text-anchor": "middle" }, tick);
+  for (const tick of y.ticks) add("text", { x: box.left - 5, y: up(tick) + 4, "text-anchor": "end" }, tick);
+  add("text", { x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, x.label);
+  add("text", { transform: `translate(9 ${(box.top + box.bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, y.label);
+  return {
+    root,
+    line: (points, color, dashes = "") =>
+      add("polyline", { points: points.map(([a, b]) => `${across(a)},${up(b)}`).join(" "), fill: "none", stroke: color,
+        "stroke-width": 2, "stroke-dasharray": dashes }),
+    point: (a, b, color) => add("circle", { cx: across(a), cy: up(b), r: 6, fill: color, stroke: "white" }),
+    bar: (from, to, value, color) =>
+      add("rect", { x: across(from), width: across(to) - across(from), y: up(value), height: box.bottom - up(value), fill: color }),
+    words: (a, b, text, color, anchor = "start") =>
+      add("text", { x: across(a), y: up(b), style: `fill: color-mix(in srgb, ${color} 75%, currentColor)`, "text-anchor": anchor }, text),
+  };
+}
+
+// Play: goes through the values of a slider, from the first when it stands at the last.
+export function player(values, at, turned) {
+  let timer = null;
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    button.textContent = "Play";
+  };
+  const next = () => {
+    if (!button.isConnected || at() === values.at(-1)) return stop();
+    turned(values[values.indexOf(at()) + 1]);
+  };
+  const button = make("button", { type: "button", onclick: () => {
+    if (timer) return stop();
+    if (at() === values.at(-1)) turned(values[0]);
+    button.textContent = "Pause";
+    timer = setInterval(next, 150);
+  } }, "Play");
+  return button;
+}
+
+export const figure = (caption, picture, kind = "") => make("figure", { className: kind }, make("figcaption", {}, caption), picture);
+
+// The settings that the address of this page asks for.
+function asked(defaults) {
+  const found = {};
+  for (const [name, text] of new URLSearchParams(location.search)) {
+    try {
+      if (name in defaults) found[name] = JSON.parse(text);
+    } catch {} // somebody wrote the address by hand: what cannot be read stays as it is
+  }
+  return found;
+}
+
+const differ = (state, defaults) =>
+  Object.entries(state).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(defaults[name]));
+
+function python(value) {
+  if (value === null) return "None";
+  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
+  return JSON.stringify(value);
+}
+
+// An explorer is { name, defaults, view }: view(page) makes controls and pictures once, and returns what draws a state.
+export function explorer({ name, defaults, view }) {
+  // Fill an element; `told` hears of every change -> a function that sets another state.
+  function mount(element, { state = {}, data = {}, told = () => {}, address = false } = {}) {
+    const page = { state: { ...defaults, ...state, ...(address ? asked(defaults) : {}) }, data };
+    const said = make("p", { className: "said", role: "status" });
+    const code = make("code", { title: "the same state in Python" });
+    [page.controls, page.pictures] = [make("div", { className: "controls" }), make("div", { className: "pictures" })];
+    let draw;
+    function show() {
+      said.textContent = draw(page.state);
+      const changed = differ(page.state, defaults);
+      code.textContent = `${name}_explorer(${changed.map(([key, value]) => `${key}=${python(value)}`).join(", ")})`;
+    }
+    page.turn = (change) => {
+      Object.assign(page.state, change);
+      show();
+      told({ ...page.state });
+      if (!address) return;
+      const query = new URLSearchParams(differ(page.state, defaults).map(([key, value]) => [key, JSON.stringify(value)]));
+      history.replaceState(null, "", `${location.pathname}?${query}${location.hash}`);
+    };
+    page.begin = (next) => {
+      Object.assign(page.state, next);
+      page.controls.replaceChildren();
+      page.pictures.replaceChildren();
+      draw = view(page);
+      show();
+    };
+    const body = make("div", { className: "body" }, page.controls, page.pictures);
+    const whole = make("div", { className: "turn", "data-lm-suppress-shortcuts": "true" }, said, body, code);
+    whole.addEventListener("keydown", (event) => event.stopPropagation()); // in JupyterLab an arrow key would fold the heading
+    element.replaceChildren(make("style", {}, STYLE), whole);
+    page.begin({});
+    return page.begin;
+  }
+  // For anywidget: the state is a trait of the Python object, in both directions.
+  function render({ model, el }) {
+    let own = "";
+    const told = (state) => {
+      own = JSON.stringify(state);
+      model.set("state", state);
+      model.save_changes();
+    };
+    const begin = mount(el, { state: model.get("state"), data: model.get("data"), told });
+    model.on("change:state", () => JSON.stringify(model.get("state")) !== own && begin(model.get("state")));
+  }
+  return { mount, render };
+}
