@@ -70,6 +70,7 @@ CALLS = {
     "selection.hinge_gradient": "model=V, x=t.x, y=t.y, attention='trained', keep=keep",
     "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, keep=keep, "
                      "attention='trained', every=1, first=1",
+    "selection.limit_threshold": "alpha=0.2, attention='uniform', ratio=50.0, sigma=0.0, delta=0.0, neurons=4, trials=10, seed=0",
     "selection.evaluate": "model=V, data=t, keep=keep, attention='trained'",
     "selection.attention_mass": "model=V, data=t, queries='all', keep=keep",
     "selection.keep_random": "data=t, count=2, generator=g",
