@@ -70,6 +70,8 @@ CALLS = {
     "selection.hinge_gradient": "model=V, x=t.x, y=t.y, attention='trained', keep=keep",
     "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, keep=keep, "
                      "attention='trained', every=1, first=1",
+    "selection.limit_threshold": "alpha=0.1, attention='trained', ratio=50.0, "
+                                 "sigma=0.1, delta=0.1, neurons=16, trials=10, seed=0",
     "selection.evaluate": "model=V, data=t, keep=keep, attention='trained'",
     "selection.attention_mass": "model=V, data=t, queries='all', keep=keep",
     "selection.keep_random": "data=t, count=2, generator=g",
@@ -453,14 +455,14 @@ def judge(name, argument, kind, outcome):
 
 
 LAYERS = (r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|convolution|images)\.\w+\(.*\)|"
-          r".*\.label_function|attention\.(attention|softmax_weights|positional_attention)|"
+          r"attention\.(attention|softmax_weights|positional_attention)|"
           r"association\.(position_logits|self_attention)")  # fmt: skip
 MOVES = r"attention\.(patchify|unpatchify|relative_bias)|images\.permute|association\.sort_by_set"
 WEIGHTS = r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|convolution\.TorusAttention"
 # (callable, argument, kind), as regular expressions: why the call makes sense
 RIGHT = {
     (r".*", r".*", r"number"): "a whole number will do where a float, a size or something to add is asked for",
-    (r".*", r"seed|first", r"zero|negative|1e12"): "whole numbers are names of random streams",
+    (r".*", r"seed|first", r"zero|1e12"): "whole numbers are names of random streams",
     (MOVES, r".*", r"NaN|inf|1e30|integers|complex|first - 1|empty"): "moves entries, whatever they are",
     (LAYERS, r"[a-zA-Z_]+", r"NaN|inf|1e30|(first|last) - 1|empty|rank . 1"):
         "layers and formulas compute with what they get, in batches of any shape, as those of torch do: a look at all values "
@@ -482,7 +484,7 @@ RIGHT = {
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
     (r".*", r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|data|order|weight)",
      r"(images: )?(first|last) - 1"): "another number of images, trials, channels, features or tokens; nothing else disagrees",
-    (r".*", r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
+    (r".*", r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|ratio|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
             r"prune|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query", r"zero"):
         "0 is the smallest that makes sense: none, off, or at the start",
     (r".*", r"alpha|kappa|gamma|rho|beta|sigma_A|M|mean|content|scale", r"zero|negative"): "any real number",

@@ -171,7 +171,7 @@ def test_a_folder_does_not_answer_for_other_code(digits, tmp_path, monkeypatch):
     train(ViT(**SMALL), digits, **settings)
     _, imported = identity._text_of("vit_theory.images.training")
     edited = lambda module, text=identity._text_of: ("edited", imported) if module.endswith("images.training") else text(module)  # noqa: E731
-    monkeypatch.setattr(identity, "text_of", edited)
+    monkeypatch.setattr(identity, "_text_of", edited)
     with pytest.raises(ValueError, match="another training: code was"):
         train(ViT(**SMALL), digits, **settings)
 

@@ -1835,8 +1835,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'vit_theory/selection/limit.py'),
                                             'vit_theory.selection.limit.Flow.only': ( 'selection/limit.html#flow.only',
                                                                                       'vit_theory/selection/limit.py'),
-                                            'vit_theory.selection.limit._check': ( 'selection/limit.html#_check',
-                                                                                   'vit_theory/selection/limit.py'),
                                             'vit_theory.selection.limit.attended': ( 'selection/limit.html#attended',
                                                                                      'vit_theory/selection/limit.py'),
                                             'vit_theory.selection.limit.closed_ceiling': ( 'selection/limit.html#closed_ceiling',

@@ -220,8 +220,8 @@ def load_images(
     than there are; ImportError when the `images` extra is not installed."""
     if not isinstance(source, str | os.PathLike):
         raise ValueError(f"source={source!r} must be 'digits', a folder on this machine, or the name of a data set on the hub")
-    if not str(source) or seed < 0:
-        raise ValueError(f"source={source!r} must not be empty, seed={seed} must be 0 or larger")
+    if not str(source):
+        raise ValueError(f"source={source!r} must not be empty")
     source = str(source)
     if source == "digits" and size is None and label is None:
         pixels, labels, classes = read_digits(split)

@@ -25,8 +25,6 @@ def trial_generators(
     device: str | torch.device = "cpu",  # where the generators draw
 ) -> list[torch.Generator]:
     "One random generator a trial; that of trial `i` is a function of `(seed, i)` alone."
-    if seed < 0 or first < 0 or trials < 0:
-        raise ValueError(f"seed={seed}, first={first}, trials={trials}: all must be 0 or larger")
     states = [np.random.SeedSequence([seed, first + i]).generate_state(1, np.uint64)[0] for i in range(trials)]
     return [torch.Generator(device).manual_seed(int(state >> np.uint64(1))) for state in states]
 

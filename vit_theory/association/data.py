@@ -236,6 +236,7 @@ class SpatialData:
         # X_j = c_j w* + xi_j
         return SpatialSample(x=xi.addcmul_(c[..., None].to(xi), self.feature), y=y.to(xi), signal=signal, coefficient=c)
 
+    @checked
     def label_function(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n"]:
         "f*(X) = sum_l Thr_{0.9 C}(s_l) with s_l = sum_{i in S_l} <w*, X_i> (B, section 3)."
         return threshold_sum(set_sums(x, self.partition, self.feature), self.partition.C)
@@ -329,6 +330,7 @@ class GaussianData:
         "Raises ValueError for a feature that is not of unit length."
         self.partition, self.dim, self.feature = partition, dim, unit_vector(feature, dim)
 
+    @checked
     def label_function(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n"]:
         "f*(X) = sum over the sets of (the sum of <w, X_i> over the set) cubed."
         return set_sums(x, self.partition, self.feature).pow(3).sum(-1)

@@ -97,7 +97,7 @@ def reduced_descent(
     "Path of population gradient descent on (A, v) from v = alpha w* and symmetric A, index 0 the start (derived here)."
     several = sets_in(patches, size) > 1 < size
     need(several, f"patches={patches}, size={size}: gamma and rho need at least 2 sets of at least 2 patches")
-    need(seed >= 0 and prune < 1, f"seed={seed} must be 0 or larger, prune={prune} below 1")
+    need(prune < 1, f"prune={prune} must be below 1")
     counts, weight, lost = population(patches, size, q, method, seed, draws, prune)
     values = zip(SCALARS, (alpha, kappa, gamma, rho), strict=True)
     start = {name: torch.tensor([value], dtype=torch.float64) for name, value in values}

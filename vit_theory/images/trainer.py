@@ -225,7 +225,6 @@ def check_job(job: Job, processes: int) -> None:
     for name in ("data", "validation"):
         if isinstance(getattr(job, name), Images):
             check_data(getattr(job, name), c["classes"], name)
-    need(s["seed"] >= 0, f"seed={s['seed']} must be 0 or larger")
     need(s["warmup"] <= s["epochs"], f"warmup={s['warmup']} epochs are more than the epochs={s['epochs']} there are")
     need(s["batch"] <= len(images), f"batch={s['batch']} must lie between 1 and the {len(images)} images there are")
     need(s["batch"] % processes == 0, f"processes={processes} must divide batch={s['batch']}")

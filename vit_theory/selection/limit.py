@@ -20,6 +20,8 @@ from vit_theory.selection.collapse import (
 from .model import ShallowViT, initial_model
 from .n50 import Threshold, search, threshold
 from .theory import mechanism_samples
+from .training import Attention
+from ..arguments import NotNegative, Positive, Seed, Size, checked, need
 from ..trials import chunks
 
 
@@ -231,33 +233,23 @@ def limit_search(
     return threshold(unit * sizes, counts, trials, seed=seed)
 
 # %% ../../nbs/selection/16_limit.ipynb #64bab9e4
+@checked
 def limit_threshold(
-    alpha: float,  # share of label-relevant tokens
+    alpha: Positive,  # share of label-relevant tokens
     *,
-    attention: str = "trained",  # or "frozen", "uniform"
-    ratio: float = 50.0,  # attention's learning rate over the others'
-    sigma: float = 0.0,  # initial error of the values
-    delta: float = 0.0,  # initial error of queries and keys
-    neurons: int = 64,  # hidden neurons, an even number
-    trials: int = 100,  # at each of the five sizes of the fit
-    seed: int = 0,
+    attention: Attention = "trained",  # or "frozen", "uniform"
+    ratio: NotNegative = 50.0,  # attention's learning rate over the others'
+    sigma: NotNegative = 0.0,  # initial error of the values
+    delta: NotNegative = 0.0,  # initial error of queries and keys
+    neurons: Size = 64,  # hidden neurons, an even number
+    trials: Size = 100,  # at each of the five sizes of the fit
+    seed: Seed = 0,
 ) -> float:
     "Predict N50 by the early limit; infinite where half of the starts fail with any number of samples."
-    _check(alpha, attention, ratio, sigma, delta, neurons, trials)
+    need(alpha <= 0.6, f"alpha={alpha}: the share of relevant tokens is at most 0.6, as 0.4 are background")
+    need(ratio <= 1e4, f"ratio={ratio} must be at most 1e4: with a larger one the steps become too short")
+    need(neurons % 2 == 0 and trials >= 10, f"neurons={neurons}, trials={trials}: an even number of neurons, and at least 10 trials")
     return limit_search(alpha, attention, trials, seed, ratio=ratio, sigma=sigma, delta=delta, neurons=neurons).n50
-
-# %% ../../nbs/selection/16_limit.ipynb #ae227447
-def _check(alpha, attention, ratio, sigma, delta, neurons, trials) -> None:
-    "ValueError for what has no threshold."
-    if not 0 < alpha <= 0.6:
-        raise ValueError(f"alpha={alpha}: the share of relevant tokens is above 0 and at most 0.6, as 0.4 are background")
-    if attention not in ARMS:
-        raise ValueError(f"attention={attention!r} is none of {', '.join(map(repr, ARMS))}")
-    for name, value in {"ratio": ratio, "sigma": sigma, "delta": delta}.items():
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{name}={value} must be finite and 0 or larger")
-    if neurons < 2 or neurons % 2 or trials < 10:
-        raise ValueError(f"neurons={neurons}, trials={trials}: an even number of neurons, and at least 10 trials")
 
 # %% ../../nbs/selection/16_limit.ipynb #09a68e1f
 def read(
