@@ -185,7 +185,7 @@ from vit_theory.selection.attention_map import (
     plot_directions, share_of_ceiling,
 )
 
-
+# %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b11
 def learned(gain, error) -> tuple[Rule, Rule]:
     "Rules that ask whether anything was learned."
     return (
@@ -195,7 +195,7 @@ def learned(gain, error) -> tuple[Rule, Rule]:
 
 
 def learned_in(arm: str) -> tuple[Rule, Rule]:
-    "The same for one of three trainings."
+    "The same for one of the arms."
     return learned(lambda d: gain(d, arm), lambda d: at_end(d, arm, "error"))
 
 # %% ../../nbs/selection/09_attention_map.ipynb #c0b69c21
@@ -263,7 +263,7 @@ def turned_to(data, keys: str):
     "Mean growth of the logits of all queries on a kind of keys, without confusion tokens, for each seed."
     return data.turned.sel(arm="no confusion", keys=keys).mean("trial")
 
-
+# %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b12
 ATTENTION_DIRECTION = Claim(
     "A-attention-direction", "A", "Section 1, on the learning parameters",
     "The learning parameters of the self-attention module grow in the direction that projects the data to the label-relevant "

@@ -56,7 +56,7 @@ def plot_rates(data: xr.Dataset):
     left.set(xscale="log", ylabel=r"exponent of $N_{50}$", ylim=(0, 5), title="exponent: near 2 down to × 12")
     for alpha, color in zip(data.alpha.values, ("sky", "blue", "black"), strict=False):
         n50 = over_seeds(data.n50.sel(arm=[f"rate x {rate:g}" for rate in rates], alpha=alpha))
-        right.loglog(rates, n50, "o-", color=COLORS[color], ms=4, label=rf"$\alpha_*$ = {alpha:g}/80")
+        right.loglog(rates, n50, "o-", color=COLORS[color], ms=4, label=f"α* = {alpha:g}/80")
     right.set(ylabel=r"$N_{50}$", title="slower attention needs more samples")
     right.legend()
     for ax in (left, right):
@@ -146,12 +146,13 @@ def plot_limits(data: xr.Dataset):
     "By how much one choice undone changes the exponent of N50, with 95 % intervals."
     figure, ax = subplots(width=5.6, height=2.4)
     arms = [str(arm) for arm in data.arm.values if str(arm) not in OWN_ARM.values()]
-    for place, arm in enumerate(arms):
-        change = change_of(data, arm)
+    changes = [change_of(data, arm) for arm in arms]
+    for place, (arm, change) in enumerate(zip(arms, changes, strict=True)):
         color = COLORS["blue" if arm.startswith("attention") else "red"]
         ax.errorbar(change.value, place, xerr=change.error, fmt="o", ms=4, capsize=2, color=color)
     ax.axvline(0, color="0.5", lw=1, ls="--")
     ax.set_yticks(range(len(arms)), [arm.replace("attention,", "trained:").replace("uniform,", "uniform:") for arm in arms])
     ax.set(xlabel=r"exponent of $N_{50}$ minus that in the regime", xlim=(-3, 3), ylim=(len(arms) - 0.5, -0.5))
-    ax.set_title("three of five choices move the exponent")
+    moved = sum(not change.low <= 0 <= change.high for change in changes)
+    ax.set_title(f"{moved} of {len(arms)} choices move the exponent when undone")
     return figure
