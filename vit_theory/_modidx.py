@@ -1653,6 +1653,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                              'vit_theory/selection/attention_map.py')},
             'vit_theory.selection.claims': { 'vit_theory.selection.claims.equivalent': ( 'selection/claims.html#equivalent',
                                                                                          'vit_theory/selection/claims.py'),
+                                             'vit_theory.selection.claims.exponent_in': ( 'selection/phase_diagram.html#exponent_in',
+                                                                                          'vit_theory/selection/claims.py'),
                                              'vit_theory.selection.claims.learned': ( 'selection/attention_map.html#learned',
                                                                                       'vit_theory/selection/claims.py'),
                                              'vit_theory.selection.claims.learned_in': ( 'selection/attention_map.html#learned_in',

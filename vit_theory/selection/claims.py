@@ -386,7 +386,7 @@ def n50_kept(data, choice: str):
     "N50 with the tokens kept by a choice."
     return n50_by(data, choice).n50
 
-
+# %% ../../nbs/selection/11_token_removal.ipynb #11b0c0d1
 NOISY_SAMPLES = Claim(
     "A-noisy-samples", "A", "Section 1, contributions",
     "If a token sparsification method can remove class-irrelevant and/or highly noisy tokens, then the sample complexity is "
@@ -427,22 +427,25 @@ def steeper(data) -> Ask:
     "95% interval wholly above that with trained attention"
     return wholly_above(border_exponent(data, "trained").high)
 
-# %% ../../nbs/selection/12_phase_diagram.ipynb #bc576e22
+
 BENDS = "with trained attention the border is no line: the exponent rises along it, and from 1/80 to 0.25/80 it passes through 2"
+
+
+def exponent_in(arm: str):
+    "What a rule measures: the border's exponent of an arm; None where it was not measured."
+    return lambda data: border_exponent(data, arm) if arm in data.attention else None
+
+# %% ../../nbs/selection/12_phase_diagram.ipynb #bc576e22
 PHASE_DIAGRAM = Claim(
     "A-phase-diagram", "A", "Section 4, success over N and alpha_*^-2 (as recalled)",
     "The border between failure and success in the plane of N and alpha_*^-2 is a line with attention, and steeper without.",
     (
-        Rule("exponent of the border, trained attention, 1/80 to 0.25/80", lambda d: border_exponent(d, "trained"),
-             exponent(2, 0.35)),
+        Rule("exponent of the border, trained attention, 1/80 to 0.25/80", exponent_in("trained"), exponent(2, 0.35)),
         Rule("exponent of the border, trained attention, 8/80 to 2/80", rough_exponent),
-        Rule("exponent of the border, uniform attention, 8/80 to 2/80", lambda d: border_exponent(d, "uniform"), steeper),
-        Rule("exponent of the border, frozen attention",
-             lambda d: border_exponent(d, "frozen") if "frozen" in d.attention else None),
+        Rule("exponent of the border, uniform attention, 8/80 to 2/80", exponent_in("uniform"), steeper),
+        Rule("exponent of the border, frozen attention", exponent_in("frozen")),
         Rule("share of successes at the largest sizes", success_at_most, each="attention"),
-        Rule("trainings", lambda d: d.trials.sum(), form=",.0f"),
-        caveat(FAST),
-        caveat(BENDS),
+        Rule("trainings", lambda d: d.trials.sum(), form=",.0f"), caveat(FAST), caveat(BENDS),
     ),
     "The border's exponent is {0} with trained and {2} with uniform attention.", phase_diagram, plot_heat, kind="recalled",
 )
