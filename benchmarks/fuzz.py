@@ -160,8 +160,9 @@ CALLS = {
     "images.Convolution": "channels=1, patch=(2, 2), grid=(4, 4), kernel=3",
     "images.Convolution(1, (2, 2), (4, 4))": "x=tokens",
     "images.ViT": "image_size=8, patch=2, channels=1, classes=10, depth=1, heads=2, mixer='content', width=8, hidden=2.0, "
-                  "projection='learned', pool='mean', kernel=3, scale=8.0, construction='full', keep={0: 0.5}, eps=1e-6, "
-                  "mean=0.5, std=0.5, seed=0",
+                  "keep={0: 0.5}, taps=images.Taps(), variant=images.Variant(), seed=0",
+    "images.Taps": "kernel=3, scale=8.0, construction='full'",
+    "images.Variant": "projection='learned', pool='mean', eps=1e-6, mean=0.5, std=0.5",
     "vit": "images=digits.images, tokens=order[:4].expand(20, -1), keep={0: 0.5}",
     "vit.attention_maps": "images=digits.images",
     "images.flops": "vit=vit, keep={0: 0.5}, tokens=8",
@@ -169,8 +170,9 @@ CALLS = {
     "images.evaluate": "vit=vit, data=digits, batch=7, tokens=order[:4].expand(20, -1)",
     "images.load_vit": "path='nothing.safetensors'",
     "images.train": "vit=fresh(), data=digits, epochs=1, validation=digits, recipe='none', batch=10, lr=0.001, "
-                    "weight_decay=0.05, warmup=1.0, clip=1.0, seed=0, precision='32-true', device='cpu', "
-                    "processes=1, progress=False",
+                    "descent=images.Descent(), seed=0, device='cpu', machine=images.Machine(), progress=False",
+    "images.Descent": "weight_decay=0.05, warmup=1.0, clip=1.0",
+    "images.Machine": "precision='32-true', processes=1",
     "images.conv_init": "model=hub, convs=None, kernel=3, scale=8.0, seed=0",
     "images.to_attention": "vit=phase, scale=8.0, construction='full', seed=0",
     "images.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, layers=slice(None)",
@@ -484,8 +486,8 @@ RIGHT = {
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
     (r".*", r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|data|order|weight)",
      r"(images: )?(first|last) - 1"): "another number of images, trials, channels, features or tokens; nothing else disagrees",
-    (r".*", r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|ratio|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
-            r"prune|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query", r"zero"):
+    (r".*", r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
+            r"prune|ratio|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query", r"zero"):
         "0 is the smallest that makes sense: none, off, or at the start",
     (r".*", r"alpha|kappa|gamma|rho|beta|sigma_A|M|mean|content|scale", r"zero|negative"): "any real number",
     (r".*", r"\w+", r"1e30"): "a finite number",
@@ -648,8 +650,8 @@ def failure(outcome, sign):
 def search(name, examples, number, worker):
     """(outcome of every call, the shrunken calls that fail) of arguments that hypothesis draws."""
     outcomes, valid = [], arguments_of(name)
-    # Python takes anything for a truth value; processes would be started
-    names = [argument for argument, value in valid.items() if not isinstance(value, bool) and argument != "processes"]
+    # Python takes anything for a truth value
+    names = [argument for argument, value in valid.items() if not isinstance(value, bool)]
     which = st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)
 
     @seed(number)

@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from vit_theory.images import Images, ViT, train
+from vit_theory.images import Images, Machine, ViT, train
 from vit_theory.images.data import RECIPES, augment, generator
 
 CLASSES, BATCH, SEED, LR = 10, 64, 0, 1e-3
@@ -82,10 +82,10 @@ def peers(shape, data, device, compiled):
     precision = "32-true" if device == "cpu" else "bf16-mixed"
     ours = ViT(side, patch, 3, CLASSES, depth, heads, width=width, hidden=hidden, seed=SEED)
     loader = DataLoader(TensorDataset(data.images, data.labels), BATCH, shuffle=True)
-    epoch = partial(train, ours, data, epochs=1, batch=BATCH, lr=LR, device=device, precision=precision, progress=False)
+    epoch = partial(train, ours, data, epochs=1, batch=BATCH, lr=LR, device=device, machine=Machine(precision), progress=False)
     return {
         "ours": epoch,
-        **({"ours, compiled": partial(epoch, compiled=True)} if compiled else {}),
+        **({"ours, compiled": partial(epoch, machine=Machine(precision, compiled=True))} if compiled else {}),
         "transformers": partial(loop, theirs(*shape), partial(shuffled, data), device, lambda m, x: m(pixel_values=x).logits),
         "plain loop": partial(loop, Plain(*shape), lambda: loader, device, lambda m, x: m(x)),
     }

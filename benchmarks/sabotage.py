@@ -1052,7 +1052,7 @@ def no_phase_one():
 @breaks("images", "C-figure-2")
 def warm_up_for_all():
     """The arms without warm-up have one."""
-    swap("images", "train", with_arguments(warmup=1.0))
+    swap("images", "train", with_arguments(descent=importlib.import_module("vit_theory.images").Descent()))
 
 
 def said(row: dict) -> str:

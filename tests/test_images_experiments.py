@@ -17,7 +17,7 @@ from vit_theory.images.model import ViT
 from vit_theory.images.photographs import curve_study
 from vit_theory.images.positions import positions_study
 from vit_theory.images.probes import choose_tokens
-from vit_theory.images.trainer import train
+from vit_theory.images.trainer import Machine, train
 from vit_theory.images.two_phase import two_phase_cell, two_phase_study
 from vit_theory.ledger import Run, load_claims, measured
 from vit_theory.ledger.rules import VERDICTS
@@ -143,7 +143,7 @@ def test_the_studies_run_in_the_precision_that_a_gpu_gets(monkeypatch):
     expected = {name: whole(study, arms) for name, (study, arms) in studies.items()}
     canvases.pilot_of.cache_clear()
     for module in (two_phase, positions, canvases):
-        monkeypatch.setattr(module, "hardware", lambda: {"device": "cpu", "precision": "bf16-mixed"})
+        monkeypatch.setattr(module, "hardware", lambda: {"device": "cpu", "machine": Machine("bf16-mixed")})
     for name, (study, arms) in studies.items():
         found = study(QUIET, "tiny", arms)
         # bfloat16 has three digits: other numbers, about the same training

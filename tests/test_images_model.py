@@ -7,7 +7,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from vit_theory.images import Recipe, ViT, augment, evaluate, from_transformers, generator, load_images, probe, to_attention
+from vit_theory.images import (
+    Recipe,
+    Taps,
+    Variant,
+    ViT,
+    augment,
+    evaluate,
+    from_transformers,
+    generator,
+    load_images,
+    probe,
+    to_attention,
+)  # fmt: skip
 from vit_theory.images.data import RECIPES, seeded
 
 GOOD = dict(image_size=8, patch=4, channels=1, classes=10, depth=2, heads=2)
@@ -21,7 +33,7 @@ GOOD = dict(image_size=8, patch=4, channels=1, classes=10, depth=2, heads=2)
 )
 @settings(max_examples=8, deadline=None)
 def test_tokens_leave_for_good(mixer, pool, rates, seed):
-    vit = ViT((8, 16), 4, 3, 5, depth=3, heads=2, width=8, mixer=mixer, pool=pool, seed=seed)
+    vit = ViT((8, 16), 4, 3, 5, depth=3, heads=2, width=8, mixer=mixer, variant=Variant(pool=pool), seed=seed)
     images, expected = torch.rand(2, 3, 8, 16, generator=generator(seed)), 8
     for layer in range(3):
         expected = max(1, -int(-(rates.get(layer, 1.0) * expected - 1e-9) // 1)) if rates.get(layer, 1.0) < 1 else expected
@@ -34,7 +46,8 @@ def test_tokens_leave_for_good(mixer, pool, rates, seed):
 @given(st.sampled_from(["learned", "identity"]), st.sampled_from([3, 5]), st.integers(0, 3))
 @settings(max_examples=5, deadline=None)
 def test_transfer_is_exact(projection, kernel, seed):
-    vit = ViT((8, 12), 4, 2, 3, depth=2, heads=4, mixer="convolution", projection=projection, kernel=kernel, seed=seed).double()
+    groups = {"taps": Taps(kernel), "variant": Variant(projection)}
+    vit = ViT((8, 12), 4, 2, 3, depth=2, heads=4, mixer="convolution", **groups, seed=seed).double()
     images = torch.rand(3, 2, 8, 12, generator=generator(seed), dtype=torch.float64)
     for construction, scale in (("full", None), ("small", None), ("extra", 2.0)):
         gap = (to_attention(vit, scale, construction)(images) - vit(images)).abs().max()
@@ -66,10 +79,10 @@ def test_equal_to_transformers(bias):
         ({"classes": 1}, "classes=1"),
         ({"heads": 5}, "heads=5 does not divide width=16"),
         ({"mixer": "lstm"}, "mixer='lstm'"),
-        ({"projection": "identity", "width": 8}, "leave width out"),
+        ({"variant": Variant("identity"), "width": 8}, "leave width out"),
         ({"mixer": "convolution", "width": 24}, "multiple of 16"),
-        ({"mixer": "convolution", "pool": "cls"}, "class token has no place"),
-        ({"mixer": "convolution", "kernel": 4}, "kernel=4"),
+        ({"mixer": "convolution", "variant": Variant(pool="cls")}, "class token has no place"),
+        ({"mixer": "convolution", "taps": Taps(4)}, "kernel=4"),
         ({"mixer": "convolution", "keep": {0: 0.5}}, "needs the whole image"),
         ({"keep": {0: 0.0}}, r"\(0, 1\]"),
         ({"keep": {2: 0.5}}, "no layer 2"),
@@ -96,7 +109,7 @@ def test_the_loop_adds_nothing_to_the_model():
     """The model of a checkpointed configuration is the model: same function from its configuration and weights."""
     for mixer in ("content", "positional", "uniform", "convolution", "conv_attention"):
         vit = ViT(**GOOD, mixer=mixer, seed=3)
-        other = ViT(**vit.config, seed=4)
+        other = ViT.of(vit.config, seed=4)
         other.load_state_dict(vit.state_dict())
         images = torch.rand(2, 1, 8, 8, generator=generator(5))
         assert torch.equal(vit(images), other(images))
@@ -127,9 +140,9 @@ def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
         (lambda vit: vit(torch.full((2, 1, 8, 8), float("nan"))), "images are nan"),
         (lambda vit: probe(vit, 255 * torch.rand(2, 1, 8, 8, generator=generator(0))), "standard deviations from the mean"),
         (lambda vit: evaluate(vit, load_images("digits", per_class=1), batch=-1), "batch=-1"),
-        (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, std=0.0), "std=0.0"),
-        (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, mean=float("nan")), "mean=nan"),
-        (lambda _: ViT((8, 8), 4, 1, 10, 1, 2, eps=-1.0), "eps=-1.0"),
+        (lambda _: Variant(std=0.0), "std=0.0"),
+        (lambda _: Variant(mean=float("nan")), "mean=nan"),
+        (lambda _: Variant(eps=-1.0), "eps=-1.0"),
         (lambda _: Recipe(mixup=float("nan")), "mixup=nan"),
         (lambda _: augment(torch.rand(4, 1, 8, 8), torch.tensor([1, 2]), 10, "none", generator(0)), "labels="),
         (lambda _: to_attention(torch.nn.Conv2d(1, 1, 3)), "mixer='Conv2d'"),

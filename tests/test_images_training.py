@@ -10,7 +10,7 @@ import torch
 
 from vit_theory.images.data import Images, augment, load_images
 from vit_theory.images.model import ViT
-from vit_theory.images.trainer import load_vit, train
+from vit_theory.images.trainer import Machine, load_vit, train
 from vit_theory.images.training import evaluate
 from vit_theory.ledger import identity
 
@@ -29,14 +29,14 @@ def losses(history):
 
 TOGETHER = """
 import torch
-from vit_theory.images import ViT, load_images, train
+from vit_theory.images import Machine, ViT, load_images, train
 
 if __name__ == "__main__":  # every process reads this file
     small = dict(image_size=8, patch=4, channels=1, classes=10, depth=1, heads=2, width=8, mixer="positional")
     digits, held_out = load_images("digits", per_class=10), load_images("digits", "test")
-    settings = dict(epochs=2, batch=20, recipe="light", precision="64-true", validation=held_out, device="cpu", progress=False)
+    settings = dict(epochs=2, batch=20, recipe="light", validation=held_out, device="cpu", progress=False)
     one, two = (ViT(**small).double() for _ in range(2))
-    alone, together = train(one, digits, **settings), train(two, digits, processes=2, **settings)
+    alone, together = (train(vit, digits, machine=Machine("64-true", n), **settings) for n, vit in ((1, one), (2, two)))
     # the library hands logits on in single precision; the weights show that the steps were the same
     for row, other in zip(alone, together, strict=True):
         assert abs(row["loss"] - other["loss"]) <= 1e-6 * row["loss"], (row, other)
@@ -59,7 +59,7 @@ def test_two_processes_have_the_losses_of_one(tmp_path):
 def test_processes_are_refused_where_they_cannot_be_started(digits, monkeypatch):
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     with pytest.raises(ValueError, match="processes=2 cannot be started from a notebook or a prompt: run these lines"):
-        train(ViT(**SMALL), digits, epochs=1, batch=20, processes=2, **QUIET)
+        train(ViT(**SMALL), digits, epochs=1, batch=20, machine=Machine(processes=2), **QUIET)
 
 
 COMPILED = """
@@ -68,11 +68,12 @@ import lightning_fabric  # puts itself around torch.compile
 from functools import partial
 # all of torch.compile but the compiler of C++, which a machine may not have
 torch.compile = partial(torch.compile, backend="aot_eager")
-from vit_theory.images import ViT, load_images, train
+from vit_theory.images import Machine, ViT, load_images, train
 digits, small = load_images("digits", per_class=10), dict(patch=4, channels=1, classes=10, depth=1, heads=2, width=16)
 settings = dict(epochs=2, batch=25, recipe="light", validation=load_images("digits", "test"), device="cpu", progress=False)
+compiled = Machine(compiled=True)
 for mixer in ("content", "conv_attention"):
-    found = train(ViT(8, **small, mixer=mixer), digits, compiled=True, folder=f"{sys.argv[1]}/{mixer}", **settings)
+    found = train(ViT(8, **small, mixer=mixer), digits, folder=f"{sys.argv[1]}/{mixer}", machine=compiled, **settings)
     expected = train(ViT(8, **small, mixer=mixer), digits, **settings)
     for row, other in zip(found, expected, strict=True):
         print(mixer, *(abs(row[name] - other[name]) for name in ("loss", "validation_loss")))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .panel import Panel, bare, canvas, control, place, preset, titled, widgets_library
 from ..figures import COLORS, style
-from ..images import Images, ViT, choose_tokens, from_transformers, load_images, probe, train
+from ..images import Descent, Images, ViT, choose_tokens, from_transformers, load_images, probe, train
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
 def load_model(
@@ -257,7 +257,8 @@ def vit_explorer(
         digits, subject.source = load_images("digits"), Named(subject.model)  # no longer the one that a call makes
         for epoch in range(10):
             warm = 0.2 if epoch == 0 else 0.0
-            train(subject.model, digits, epochs=1, warmup=warm, batch=32, lr=4e-3, seed=epoch, device="cpu", progress=False)
+            train(subject.model, digits, epochs=1, batch=32, lr=4e-3, descent=Descent(warmup=warm), seed=epoch,
+                  device="cpu", progress=False)  # fmt: skip
             subject.model.eval()
             subject.forget()
             yield (epoch + 1) / 10

@@ -4,30 +4,31 @@
 
 # %% auto #0
 __all__ = ['Canvas', 'Images', 'Recipe', 'augment', 'generator', 'load_images', 'permute', 'scatter', 'split', 'ContentAttention',
-           'Convolution', 'PositionalAttention', 'UniformAttention', 'ViT', 'flops', 'from_transformers', 'evaluate',
-           'load_vit', 'train', 'conv_init', 'to_attention', 'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep',
-           'plot_maps', 'plot_positions', 'probe', 'canvas_study', 'curve_study', 'positions_study', 'two_phase_study',
-           'plot_acceleration', 'plot_arms', 'plot_choices', 'plot_curve', 'plot_mass', 'plot_positional',
-           'plot_warmup']
+           'Convolution', 'PositionalAttention', 'UniformAttention', 'Taps', 'Variant', 'ViT', 'flops',
+           'from_transformers', 'Descent', 'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention',
+           'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe',
+           'canvas_study', 'curve_study', 'positions_study', 'two_phase_study', 'plot_acceleration', 'plot_arms',
+           'plot_choices', 'plot_curve', 'plot_mass', 'plot_positional', 'plot_warmup']
 
 # %% ../../nbs/images/index.ipynb #050e25ea
 from .canvases import canvas_study, plot_choices, plot_mass
 from .data import Canvas, Images, Recipe, augment, generator, load_images, permute, scatter, split
 from .experiments import plot_arms
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention
-from .model import ViT, flops, from_transformers
+from .model import Taps, Variant, ViT, flops, from_transformers
 from .photographs import curve_study, plot_curve
 from .positions import plot_positional, positions_study
 from .probes import choose_tokens, keep_curve, plot_heads, plot_keep, plot_maps, plot_positions, probe
-from .trainer import load_vit, train
+from .trainer import Descent, Machine, load_vit, train
 from .training import evaluate
 from .transfer import conv_init, to_attention
 from .two_phase import plot_acceleration, plot_warmup, two_phase_study
 
 # %% ../../nbs/images/index.ipynb #e06c4679
 _all_ = ["Canvas", "Images", "Recipe", "augment", "generator", "load_images", "permute", "scatter", "split"]
-_all_ = ["ContentAttention", "Convolution", "PositionalAttention", "UniformAttention", "ViT", "flops", "from_transformers"]
-_all_ = ["evaluate", "load_vit", "train", "conv_init", "to_attention"]
+_all_ = ["ContentAttention", "Convolution", "PositionalAttention", "UniformAttention"]
+_all_ = ["Taps", "Variant", "ViT", "flops", "from_transformers"]
+_all_ = ["Descent", "Machine", "evaluate", "load_vit", "train", "conv_init", "to_attention"]
 _all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", "plot_positions", "probe"]
 _all_ = ["canvas_study", "curve_study", "positions_study", "two_phase_study"]
 _all_ = ["plot_acceleration", "plot_arms", "plot_choices", "plot_curve", "plot_mass", "plot_positional", "plot_warmup"]

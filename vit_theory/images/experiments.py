@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from ..arguments import checked, need
 from ..figures import COLORS, subplots
 from .data import RECIPES, Images, Recipe, load_images, split
+from .trainer import Machine
 from ..ledger.claims import Run
 
 # %% ../../nbs/images/07_experiments.ipynb #13964512
@@ -189,10 +190,10 @@ def compare(
     return found.assign_attrs(about, validation_loss_by_rate=said)
 
 # %% ../../nbs/images/07_experiments.ipynb #85ebcac0
-def hardware() -> dict[str, str]:
+def hardware() -> dict[str, Any]:
     "Device and precision for an experiment, chosen once and without words: bfloat16 where there is a GPU."
     gpu = torch.cuda.is_available()
-    return {"device": "cuda" if gpu else "cpu", "precision": "bf16-mixed" if gpu else "32-true"}
+    return {"device": "cuda" if gpu else "cpu", "machine": Machine(precision="bf16-mixed" if gpu else "32-true")}
 
 
 def seconds(history: Sequence[Mapping], images: int) -> float:

@@ -27,8 +27,8 @@ from vit_theory.images.experiments import (
     variations,
 )  # fmt: skip
 from .mixers import xavier
-from .model import ViT
-from .trainer import Row, train
+from .model import Taps, Variant, ViT
+from .trainer import Descent, Row, train
 from .training import evaluate
 from .transfer import to_attention
 from ..ledger.claims import Run, once
@@ -69,8 +69,8 @@ GAPS = {"full": 8.0, "extra": 3.0}  # logit gap M at the transfer, by constructi
 
 def convolutional(data: Images, size: Extent, kernel: int, seed: int) -> ViT:
     "The model of phase 1."
-    fixed: dict[str, Any] = dict(heads=1, mixer="convolution", projection="identity")
-    return ViT(**shape_of(data, size.patches), **fixed, depth=size.depth, kernel=kernel, seed=seed)
+    groups: dict[str, Any] = {"taps": Taps(kernel), "variant": Variant(projection="identity")}
+    return ViT(**shape_of(data, size.patches), depth=size.depth, heads=1, mixer="convolution", **groups, seed=seed)
 
 
 def random_attention(vit: ViT, seed: int) -> ViT:
@@ -126,7 +126,7 @@ def two_phase_cell(
         epochs = epochs_of_equal_time(first, vit, data, epochs, **options) if way.equal_time else 2 * epochs
     # whatever the training depends on, beside the settings that its checkpoint knows
     key = [arm, seed, rate, *([rate_1] if way.first else []), *([epochs] if way.equal_time else [])]
-    options |= {"validation": validation, "lr": rate, "warmup": way.warmup, "folder": place(store, *key)}
+    options |= {"validation": validation, "lr": rate, "descent": Descent(warmup=way.warmup), "folder": place(store, *key)}
     history = train(vit, data, epochs=epochs, seed=seed + 1, **options)
     return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {"phase_1": before, "transfer": transfer}
 

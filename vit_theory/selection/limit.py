@@ -248,7 +248,8 @@ def limit_threshold(
     "Predict N50 by the early limit; infinite where half of the starts fail with any number of samples."
     need(alpha <= 0.6, f"alpha={alpha}: the share of relevant tokens is at most 0.6, as 0.4 are background")
     need(ratio <= 1e4, f"ratio={ratio} must be at most 1e4: with a larger one the steps become too short")
-    need(neurons % 2 == 0 and trials >= 10, f"neurons={neurons}, trials={trials}: an even number of neurons, and at least 10 trials")
+    need(neurons % 2 == 0, f"neurons={neurons} must be even")
+    need(trials >= 10, f"trials={trials} must be at least 10")
     return limit_search(alpha, attention, trials, seed, ratio=ratio, sigma=sigma, delta=delta, neurons=neurons).n50
 
 # %% ../../nbs/selection/16_limit.ipynb #09a68e1f
