@@ -461,13 +461,13 @@ TWO_ENGINES = Claim(
     engines, plot_engines, kind="derived here",
 )
 
-# %% ../../nbs/selection/15_limit.ipynb #40f2c9fc
-from vit_theory.selection.limit import (
+# %% ../../nbs/selection/16_predicted.ipynb #40f2c9fc
+from vit_theory.selection.predicted import (
     crossings, falling, limit_phase, over_limit, over_wide, overlapping, plot_phase, plot_prediction, plot_starts, plot_tiny,
     plot_widths, prediction, reached, rising, starts, tiny, tiny_slope, typical, wide_enough, widths,
 )
 
-# %% ../../nbs/selection/15_limit.ipynb #d08cbfd1
+# %% ../../nbs/selection/16_predicted.ipynb #d08cbfd1
 EARLY_LIMIT = Claim(
     "A-limit", "A", "For Theorem 1 (as recalled)",
     "The early limit, which keeps the network's width and has no constant to fit, predicts N50 of the trainings.",
@@ -480,7 +480,7 @@ EARLY_LIMIT = Claim(
     "N50 of trainings is {1:.2f} times that of the limit, at {3:.0f} points.", prediction, plot_prediction, kind="derived here",
 )
 
-# %% ../../nbs/selection/15_limit.ipynb #157089c0
+# %% ../../nbs/selection/16_predicted.ipynb #157089c0
 LIMIT_WIDTH = Claim(
     "A-limit-width", "A", "For Theorem 1 (as recalled)",
     "Networks approach the wide limit as they grow, and at 64 neurons they are far from it.",
@@ -492,7 +492,7 @@ LIMIT_WIDTH = Claim(
     "At 64 neurons N50 is {1:.2f} times that of the wide limit.", widths, plot_widths, kind="derived here",
 )
 
-# %% ../../nbs/selection/15_limit.ipynb #b4961b0a
+# %% ../../nbs/selection/16_predicted.ipynb #b4961b0a
 LIMIT_PHASE = Claim(
     "A-limit-phase", "A", "For the phase diagram of section 4 (as recalled)",
     "The limit draws the borders of the phase diagram where the trainings have them.",
@@ -503,7 +503,7 @@ LIMIT_PHASE = Claim(
     "The intervals overlap at a share of {0:.2f} of the {1:.0f} borders.", limit_phase, plot_phase, kind="derived here",
 )
 
-# %% ../../nbs/selection/15_limit.ipynb #78c6c96d
+# %% ../../nbs/selection/16_predicted.ipynb #78c6c96d
 LIMIT_LOGARITHM = Claim(
     "A-limit-logarithm", "A", "For Theorem 1 (as recalled)",
     "At tiny shares of relevant tokens N50 grows like alpha_* to the power -2 times a squared logarithm.",
@@ -516,7 +516,7 @@ LIMIT_LOGARITHM = Claim(
     "The slope is {0}, and {1} once the squared logarithm is divided out.", tiny, plot_tiny, kind="derived here",
 )
 
-# %% ../../nbs/selection/15_limit.ipynb #932233df
+# %% ../../nbs/selection/16_predicted.ipynb #932233df
 INITIAL_BORDER = Claim(
     "A-initial-border", "A", "For Theorem 1 (as recalled)",
     "Trained attention removes the border in alpha_* that an initial error of the values sets to uniform attention.",
