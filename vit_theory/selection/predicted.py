@@ -18,7 +18,7 @@ from ..figures import COLORS, subplots
 from ..ledger import Run, measured
 from ..ledger.rules import Interval
 from .collapse import ARM_COLORS, ARMS, BASE, draw_weights, sample_kinds, trainings
-from .limit import in_double, limit_search, limit_trainings, margins
+from .limit import LONG, in_double, limit_search, limit_trainings, margins
 from .n50 import fit_slope, search, threshold
 from .phase_diagram import HEAT_ALPHA, border
 from .theory import mechanism_samples
@@ -183,9 +183,9 @@ def plot_phase(data: xr.Dataset):  # as `limit_phase` returns it
 TINY = {"quick": [1e-3, 1e-4], "full": [1e-3, 10**-3.5, 1e-4, 10**-4.5, 1e-5, 10**-5.5, 1e-6]}  # alpha
 
 
-def tiny_cell(alpha: float, seed: int, *, trials: int, points: int, neurons: int) -> dict[str, Any]:
+def tiny_cell(alpha: float, seed: int, *, trials: int, points: int, neurons: int, move: float) -> dict[str, Any]:
     "N50 in the early limit without initial errors, at one tiny alpha."
-    t = limit_search(alpha, "trained", trials, seed, points, neurons=neurons)
+    t = limit_search(alpha, "trained", trials, seed, points, neurons=neurons, move=move)
     # the logistic curve is at 0.9 where s (ln N - ln N50) = ln 9
     return {"n50": t.n50, "draws": ("draw", t.draws), "n90": t.n50 * 9 ** (1 / t.steepness)}
 
@@ -193,7 +193,7 @@ def tiny_cell(alpha: float, seed: int, *, trials: int, points: int, neurons: int
 def tiny(run: Run) -> xr.Dataset:
     "N50 in the early limit at tiny alpha."
     grid: dict[str, Any] = {"alpha": TINY[run.scale], "seed": run.seeds}
-    size = {"trials": run.by_scale(16, 150), "points": run.by_scale(3, 5), "neurons": run.by_scale(16, 64)}
+    size = dict(zip(("trials", "points", "neurons", "move"), run.by_scale((12, 3, 16, 3 * LONG), (150, 5, 64, LONG)), strict=True))
     return run.sweep(partial(tiny_cell, **size), grid, "tiny")
 
 # %% ../../nbs/selection/16_predicted.ipynb #9ec26409
