@@ -193,8 +193,9 @@ def tiny_cell(alpha: float, seed: int, *, trials: int, points: int, neurons: int
 def tiny(run: Run) -> xr.Dataset:
     "N50 in the early limit at tiny alpha."
     grid: dict[str, Any] = {"alpha": TINY[run.scale], "seed": run.seeds}
-    size = dict(zip(("trials", "points", "neurons", "move"), run.by_scale((12, 3, 16, 3 * LONG), (150, 5, 64, LONG)), strict=True))
-    return run.sweep(partial(tiny_cell, **size), grid, "tiny")
+    small = {"trials": 12, "points": 3, "neurons": 16, "move": 3 * LONG}
+    large = {"trials": 150, "points": 5, "neurons": 64, "move": LONG}
+    return run.sweep(partial(tiny_cell, **run.by_scale(small, large)), grid, "tiny")
 
 # %% ../../nbs/selection/16_predicted.ipynb #9ec26409
 def tiny_slope(data: xr.Dataset, logarithm: bool = False) -> Interval:
