@@ -219,8 +219,7 @@ def limit_search(
     **start,  # ratio, sigma, delta, neurons, move, as `limit_trainings` takes them
 ) -> Threshold:
     "N50 in the early limit with its 95 % interval; infinite where half of the starts fail with any number of samples."
-    errors = start.get("sigma", 0) + start.get("delta", 0)  # without any, every start succeeds
-    if errors and limit_trainings(alpha, math.inf, min(trials, 50), seed, attention, **start)["success"].mean() < 0.5:
+    if limit_trainings(alpha, math.inf, min(trials, 50), seed, attention, **start)["success"].mean() < 0.5:
         return Threshold(math.inf, math.inf, math.inf, math.nan, np.full(200, math.inf))
     guess = 0.3 * float(mechanism_samples(alpha, "neutral query" if attention == "trained" else "uniform"))
     unit = max(1.0, guess / 1e6)  # the search counts in whole numbers
