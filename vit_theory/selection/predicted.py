@@ -53,7 +53,7 @@ def prediction(run: Run) -> xr.Dataset:
 # %% ../../nbs/selection/16_predicted.ipynb #c02f1ea1
 def over_limit(data: xr.Dataset) -> xr.DataArray:
     "N50 of trainings over that of the limit, geometric mean over seeds, by rate and alpha."
-    return np.exp(xr.apply_ufunc(np.log, data.network / data.limit).mean("seed", skipna=False))
+    return (data.network / data.limit).pipe(np.log).mean("seed", skipna=False).pipe(np.exp)
 
 
 def typical(data: xr.Dataset) -> float:
@@ -64,7 +64,7 @@ def typical(data: xr.Dataset) -> float:
 def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
     "N50 of trainings and of the limit on one axis, and their ratio."
     figure, (left, right) = subplots(1, 2, width=3.7, height=3)
-    mean, over, x = np.exp(np.log(data[["network", "limit"]]).mean("seed")), over_limit(data), 80 / data.alpha
+    mean, over, x = data[["network", "limit"]].map(np.log).mean("seed").map(np.exp), over_limit(data), 80 / data.alpha
     for rate, color in zip(data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False):
         left.loglog(x, mean.limit.sel(ratio=rate), "-", lw=1, color=COLORS[color])
         left.loglog(x, mean.network.sel(ratio=rate), "o", ms=4, color=COLORS[color], label=rf"$\rho$ = {rate:g}")
