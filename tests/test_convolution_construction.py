@@ -207,18 +207,6 @@ def test_gradients_reach_every_matrix_that_acts():
     assert grads["W_K"] == 0  # W_Q is zero: the keys move as soon as the queries have
 
 
-@pytest.mark.parametrize("patch", [4, (2, 4)])
-def test_state_is_ordinary(patch):
-    """state_dict, deepcopy and another dtype: it is a module like others."""
-    import copy
-
-    conv, x = random_conv(2, 2, 3, padding=1, stride=1), images(1, 2, 8, 8)
-    layer, other = conv_to_attention(conv, 8, patch), conv_to_attention(random_conv(2, 2, 3, padding=1, seed=5), 8, patch)
-    other.load_state_dict(layer.state_dict())
-    assert torch.equal(other.convolve(x), layer.convolve(x)) and torch.equal(copy.deepcopy(layer).convolve(x), layer.convolve(x))
-    assert (copy.deepcopy(layer).float().convolve(x.float()) - conv(x)).abs().max() < 1e-5
-
-
 # The inverse
 
 
@@ -304,16 +292,3 @@ def test_non_finite_weights(bad, name):
     layer.W_O.data[0, 0, 0] = bad
     with pytest.raises(ValueError, match="layer.W_O"):
         attention_to_conv(layer)
-
-
-def test_functional_form_refuses():
-    for options, word in (
-        (dict(weight=torch.ones(3, 3)), "weight=f32[3,3]"),
-        (dict(padding=(1, 1, 1)), "padding=(1, 1, 1)"),
-        (dict(groups=3), "groups=3"),
-        (dict(padding_mode="reflect"), "padding_mode="),
-        (dict(padding=(9, 0, 0, 0), padding_mode="circular", stride=4), "padding=(9, 0, 0, 0)"),
-    ):
-        with pytest.raises(ValueError) as caught:
-            conv2d_to_attention(**{"weight": torch.ones(2, 1, 3, 3), "image_size": 8, "patch": 4} | options)
-        assert word in str(caught.value)

@@ -1,6 +1,5 @@
 """Image models, data and probes: oracles and bad input in bulk."""
 
-import re
 
 import hypothesis.strategies as st
 import pytest
@@ -8,16 +7,12 @@ import torch
 from hypothesis import given, settings
 
 from vit_theory.images import (
-    Recipe,
     Taps,
     Variant,
     ViT,
     augment,
-    evaluate,
     from_transformers,
     generator,
-    load_images,
-    probe,
     to_attention,
 )  # fmt: skip
 from vit_theory.images.data import RECIPES, seeded
@@ -130,25 +125,3 @@ def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
     assert all(p.grad is None or p.grad.device.type == "meta" for p in vit.parameters()) and loss.device.type == "meta"
     if mixer != "convolution":
         assert {A.device.type for A in vit.attention_maps(images)} == {"meta"}
-
-
-@pytest.mark.parametrize(
-    ("call", "contains"),
-    [
-        (lambda vit: vit(torch.randint(256, (2, 1, 8, 8))), "images has dtype torch.int64"),
-        (lambda vit: vit(255 * torch.rand(2, 1, 8, 8, generator=generator(0))), "standard deviations from the mean"),
-        (lambda vit: vit(torch.full((2, 1, 8, 8), float("nan"))), "images are nan"),
-        (lambda vit: probe(vit, 255 * torch.rand(2, 1, 8, 8, generator=generator(0))), "standard deviations from the mean"),
-        (lambda vit: evaluate(vit, load_images("digits", per_class=1), batch=-1), "batch=-1"),
-        (lambda _: Variant(std=0.0), "std=0.0"),
-        (lambda _: Variant(mean=float("nan")), "mean=nan"),
-        (lambda _: Variant(eps=-1.0), "eps=-1.0"),
-        (lambda _: Recipe(mixup=float("nan")), "mixup=nan"),
-        (lambda _: augment(torch.rand(4, 1, 8, 8), torch.tensor([1, 2]), 10, "none", generator(0)), "labels="),
-        (lambda _: to_attention(torch.nn.Conv2d(1, 1, 3)), "mixer='Conv2d'"),
-    ],
-)
-def test_input_that_was_taken_once(call, contains):
-    """Images of another range, sizes and numbers that make no sense, sources that are none: refused before any work."""
-    with pytest.raises(ValueError, match=re.escape(contains)):
-        call(ViT((8, 8), 4, 1, 10, 1, 2, width=16))

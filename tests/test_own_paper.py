@@ -2,8 +2,6 @@
 
 import importlib.metadata
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from click.testing import CliRunner
 from vit_theory.ledger import claims as package
 from vit_theory.ledger.cli import main, new_paper
 
-ROOT = Path(__file__).resolve().parent.parent
 GOOD = "MEAN = Claim('M-mean', 'M', 'Theorem 1', 'says', (), 'seen', None, None)"
 IMPORT = "from vit_theory.ledger.claims import Claim"
 
@@ -49,19 +46,6 @@ def test_a_new_project_is_reproduced(project):
     (row,) = json.loads(Path("ledger/claims.json").read_text())
     assert (row["id"], row["verdict"], row["title"]) == ("means-theorem-1", "holds", "the mean of many numbers")
     assert "<h2>Paper means: the mean of many numbers</h2>" in Path("ledger/index.html").read_text()
-
-
-@pytest.mark.slow
-def test_a_new_project_runs_in_processes_and_resumes(project):
-    """A program of its own, as on a terminal: two processes, and a second run that finds everything done."""
-    command = [sys.executable, "-c", "from vit_theory.ledger.cli import main; main()", "reproduce", "--from", "means/means.ipynb"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = {"capture_output": True, "text": True, "timeout": 300, "env": environment}
-    done = subprocess.run([*command, "--jobs", "2"], **run)
-    assert done.returncode == 0, done.stderr
-    (first,) = json.loads(Path("claims/claims.json").read_text())
-    assert subprocess.run([*command, "--resume"], **run).returncode == 0
-    assert json.loads(Path("claims/claims.json").read_text()) == [first]
 
 
 def test_the_makefile_has_the_two_commands(project):

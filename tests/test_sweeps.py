@@ -1,7 +1,6 @@
 """Sweeps: interruption, resumption, damaged files, numbers that do not depend on the number of processes, bad input."""
 
 import functools
-import io
 import json
 import math
 import os
@@ -15,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import tqdm
 import xarray as xr
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -24,7 +22,7 @@ from jaxtyping import TypeCheckError
 
 from vit_theory.ledger import cli
 from vit_theory.ledger.identity import identity, source_identity
-from vit_theory.ledger.sweeps import as_dataset, grid_points, one_thread, read_cell, status, sweep, write_cell
+from vit_theory.ledger.sweeps import as_dataset, grid_points, read_cell, status, sweep, write_cell
 
 quiet = functools.partial(sweep, progress=False)
 
@@ -89,14 +87,6 @@ def test_kinds_of_values_keep_dimensions_types_and_coordinates():
     assert data["map"].dims == ("x", "map_0", "map_1") and data["map"].dtype == np.float32
 
 
-def test_a_numeric_result_survives_netcdf(tmp_path):
-    data = quiet(product, {"x": [1, 2], "y": [0.5, 1.5]}, store=tmp_path / "s")
-    data.to_netcdf(tmp_path / "data.nc", engine="scipy")
-    with xr.open_dataset(tmp_path / "data.nc", engine="scipy") as back:
-        assert back.equals(data)
-        assert json.loads(back.attrs["provenance"])[0]["versions"]["torch"]
-
-
 def test_numbers_do_not_depend_on_processes_threads_or_store(tmp_path):
     grid = {"seed": [0, 1, 2], "size": [40, 300]}
     alone = quiet(drawn, grid)
@@ -110,13 +100,6 @@ def test_numbers_do_not_depend_on_processes_threads_or_store(tmp_path):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-def test_one_thread_is_given_back_after_an_error():
-    before = torch.get_num_threads()
-    with pytest.raises(KeyError), one_thread():
-        raise KeyError
-    assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize("stop", [1, 4, 6])
@@ -502,21 +485,6 @@ def test_a_damaged_label_is_written_anew_and_cells_know_their_sweep(tmp_path, da
     assert all(any(f"{name}.npz is computed again" in str(w.message) for w in caught) for name in ("000000", "000001"))
 
 
-def test_an_edited_function_is_another_function(tmp_path):
-    def make(text):
-        path = tmp_path / "module_under_edit.py"
-        path.write_text(text)
-        scope = {}
-        exec(compile(text, path, "exec"), scope)
-        return scope["f"]
-
-    store = tmp_path / "store"
-    quiet(make("def f(x):\n    return {'y': x}\n"), {"x": [1]}, store=store)
-    edited = make("def f(x):\n    return {'y': -x}\n")
-    with pytest.raises(ValueError, match="was made by another sweep"):
-        quiet(edited, {"x": [1]}, store=store)
-
-
 def test_a_store_can_be_moved_with_the_files_of_its_function(tmp_path, monkeypatch):
     calls = Calls()
 
@@ -605,17 +573,3 @@ def test_cells_of_different_form_are_refused():
         quiet(lambda x: {"y": 1} if x else {"z": 1}, {"x": [0, 1]})
     with pytest.raises(ValueError, match="other coordinates"):
         quiet(lambda x: {"y": xr.DataArray([1, 2], dims="t", coords={"t": [0, x]})}, {"x": [1, 2]})
-
-
-def test_the_bar_shows_rate_time_left_and_what_was_there(tmp_path, monkeypatch):
-    class Bar(tqdm.tqdm):
-        def __init__(self, **options):
-            super().__init__(**options | {"file": shown, "disable": False, "mininterval": 0})
-
-    monkeypatch.setattr("tqdm.auto.tqdm", Bar)
-    shown = io.StringIO()
-    sweep(half, {"x": [1, 2, 3]}, store=tmp_path)
-    first, shown = shown.getvalue(), io.StringIO()
-    sweep(half, {"x": [1, 2, 3]}, store=tmp_path)
-    assert "1/3" in first and "3/3" in first and "cell/s" in first and "<" in first  # elapsed<left, rate
-    assert "3/3" in shown.getvalue() and "1/3" not in shown.getvalue()

@@ -125,23 +125,3 @@ def test_devices():
 def test_auto_says_what_it_chose(capsys):
     chosen = resolve_device("auto")
     assert str(chosen) in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: trial_generators(-1, 2), "0 or larger"),
-        (lambda: Batches(5, 0, trial_generators(0, 1)), "batch=0"),
-        (lambda: Batches(5, 6, trial_generators(0, 1)), "batch=6"),
-        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=-1, lr=0.1), "steps=-1"),
-        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=0.1, every=0), "every=0"),
-        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=math.nan), "=nan"),
-        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=-0.1), "0 or larger"),
-        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr=torch.ones(5)), "the 2 trials"),
-        (lambda: descend(start(2), quadratic(torch.ones(2)), steps=1, lr={"u": 0.1}), "one rate for each"),
-        (lambda: list(chunks(3, 0)), "at least 1"),
-    ],
-)
-def test_bad_input(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
