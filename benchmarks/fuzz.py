@@ -485,7 +485,7 @@ RIGHT = {
     (r"selection\.(keep|evaluate|attention_mass).*", r"data", r"mu: NaN|x: NaN"): "a part that the function does not read",
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
     (r".*", r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|data|order|weight)",
-     r"(images: )?(first|last) - 1"): "another number of images, trials, channels, features or tokens; nothing else disagrees",
+     r"(images: )?(first|last) - 1"): "another number of images, trials, channels or tokens; nothing else disagrees",
     (r".*", r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
             r"prune|ratio|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query", r"zero"):
         "0 is the smallest that makes sense: none, off, or at the start",

@@ -87,12 +87,13 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
 @click.option("--study", "chosen", multiple=True, type=click.Choice([*STUDIES, *PARTS, *CURVES]),
               help="Only these; by default all but table-1, a part of two-phase.")
 @click.option("--seeds", default="0,1,2", show_default=True)
-def main(images, store, size, chosen, seeds):
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; they may share a GPU.")
+def main(images, store, size, chosen, seeds, jobs):
     """Run the studies one after the other."""
     name = Path(images).name
     command = f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} --seeds {seeds} --study "
     prefix = "images_" if size == "middle" else f"images_{size}_"
-    run = Run(images=images, seeds=tuple(int(seed) for seed in seeds.split(",")), store=Path(store))
+    run = Run(images=images, seeds=tuple(int(seed) for seed in seeds.split(",")), store=Path(store), n_jobs=jobs)
     chosen, rates = chosen or (*STUDIES, *CURVES), None
     for study, (function, claims) in (STUDIES | PARTS).items():
         if study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):

@@ -121,7 +121,8 @@ def main(rounds, count, device, compiled):
             table.append({"model": name, "program": f"variations: {recipe}", "images_per_second": speed, "ours_is_faster_by": "",
                           "least": "", "most": "", "share_of_step": share})  # fmt: skip
     report(table)
-    save("images_training", table, images=count, batch=BATCH, rounds=rounds, seed=SEED, device=device, threads=1)
+    name = "images_training" if device == "cpu" else f"images_training_{device}"
+    save(name, table, images=count, batch=BATCH, rounds=rounds, seed=SEED, device=device, threads=1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python benchmarks/selection_training.py [--repeats 9]
     python benchmarks/selection_training.py --profile      only which operations our step spends its time in
+    python benchmarks/selection_training.py --device cuda  on a GPU: 32 times as many models at once, wall-clock seconds
 
 The same trainings (tokens L, neurons m, batch B; token dimension 10) by four programs, in turn, in one run, warm, on one
 thread: ours; a plain nn.Module with a DataLoader, model by model; torch.func's vmap(grad); JAX's jit(vmap(...)) with lax.scan.
@@ -24,8 +25,18 @@ from side_by_side import report, save, seconds_of
 
 from vit_theory.selection import ShallowViT, TokenData, fit, initial_model
 
-os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU is shared with PyTorch
 seconds = partial(seconds_of, clock=time.process_time)
+
+
+def wall_seconds(call):
+    """Seconds until the GPU has finished."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
 
 SIZES = ((20, 50, 20), (40, 100, 32), (100, 200, 32))  # L, m, B
 TRIALS = {20: 16, 40: 6, 100: 3}  # models at once, by L
@@ -34,11 +45,13 @@ LR, SEED, DIM = 0.1, 0, 10
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
 
 
-def setting(L, m, B, trials):
+def setting(L, m, B, trials, device="cpu"):
     """Five batches of training samples a trial, and initial models."""
     data = TokenData(tokens=L, relevant=int(0.3 * L), confusion=int(0.1 * L), dim=DIM)
     sample = data.sample(5 * B, trials, generator=torch.Generator().manual_seed(SEED))
-    return sample.x, sample.y, initial_model(sample.mu, neurons=m, seed=SEED, scale=0.5)
+    model = initial_model(sample.mu, neurons=m, seed=SEED, scale=0.5)
+    weights = (getattr(model, name).to(device) for name in (*NAMES, "a"))
+    return sample.x.to(device), sample.y.to(device), ShallowViT(*weights)
 
 
 def ours(x, y, model, B, steps):
@@ -66,7 +79,7 @@ def loop(x, y, model, B, steps):
 
     def run():
         for i in range(min(2, len(x))):  # two models are enough to time; they do not share anything
-            net = Plain(model, i)
+            net = Plain(model, i).to(x.device)
             optimizer = torch.optim.SGD(net.parameters(), lr=LR)
             loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x[i], y[i]), batch_size=B, shuffle=True)
             done = 0
@@ -93,12 +106,12 @@ def vmap(x, y, model, B, steps):
         return torch.relu(1 - y * (torch.relu(z @ w["W_O"].T) @ a).mean(1)).mean()
 
     step = torch.func.vmap(torch.func.grad(loss))
-    trial = torch.arange(len(x))[:, None]
+    trial = torch.arange(len(x), device=x.device)[:, None]
 
     def run():
         w = weights
         for _ in range(steps):
-            rows = torch.rand(x.shape[:2]).argsort(1)[:, :B]
+            rows = torch.rand(x.shape[:2], device=x.device).argsort(1)[:, :B]
             slopes = step(w, a, x[trial, rows], y[trial, rows])
             w = {name: w[name] - LR * slopes[name] for name in w}
 
@@ -123,8 +136,8 @@ def with_jax(x, y, model, B, steps):
 
         return jax.lax.scan(step, w, jax.random.split(key, steps))[0]
 
-    weights = {name: jnp.asarray(getattr(model, name).numpy()) for name in NAMES}
-    arguments = [jnp.asarray(t.numpy()) for t in (model.a[:, 0], x, y)]
+    weights = {name: jnp.asarray(getattr(model, name).cpu().numpy()) for name in NAMES}
+    arguments = [jnp.asarray(t.cpu().numpy()) for t in (model.a[:, 0], x, y)]
     keys = jax.random.split(jax.random.key(SEED), len(x))
     compiled = jax.jit(jax.vmap(train))
     return lambda: jax.block_until_ready(compiled(weights, *arguments, keys))
@@ -138,11 +151,12 @@ def flops(L, m, B):
     return 2 * B * L * (2 * DIM**2 + 4 * L * DIM + 3 * m * DIM)
 
 
-def gemm_peak():
+def gemm_peak(device, seconds):
     """GFLOP/s of one large single-precision product, best of five."""
-    a, b = torch.randn(1536, 1536), torch.randn(1536, 1536)
+    n = 1536 if device == "cpu" else 8192
+    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
     a @ b
-    return 2 * 1536**3 / min(seconds(lambda: a @ b) for _ in range(5)) / 1e9
+    return 2 * n**3 / min(seconds(lambda: a @ b) for _ in range(5)) / 1e9
 
 
 def check(x, y, model):
@@ -156,12 +170,13 @@ def check(x, y, model):
         torch.testing.assert_close(getattr(slopes, name)[0], getattr(net, name).grad, rtol=1e-3, atol=1e-6)
 
 
-def compare(repeats):
+def compare(repeats, device):
     """All programs on all sizes, in turn -> rows."""
-    peak, rows = gemm_peak(), []
+    clock, many = (seconds, 1) if device == "cpu" else (wall_seconds, 32)
+    peak, rows = gemm_peak(device, clock), []
     for L, m, B in SIZES:
-        trials, steps = TRIALS[L], STEPS[L]
-        x, y, model = setting(L, m, B, trials)
+        trials, steps = many * TRIALS[L], STEPS[L]
+        x, y, model = setting(L, m, B, trials, device)
         check(x, y, model)
         runs, missing = {}, {}
         for name, program in PROGRAMS.items():
@@ -174,7 +189,7 @@ def compare(repeats):
         times = {name: [] for name in runs}
         for _ in range(repeats):
             for name, run in runs.items():
-                times[name].append(seconds(run))
+                times[name].append(clock(run))
         click.echo(f"L={L}: " + ", ".join(f"{name} {min(t):.3f} s" for name, t in times.items()))
         for name in PROGRAMS:
             done = (2 if name == "loop" else trials) * steps
@@ -265,24 +280,29 @@ def jax_version():
 @click.option("--repeats", default=9, show_default=True, help="Timings of each program, in turn.")
 @click.option("--profile", "profiled", is_flag=True, help="Only write selection_profile.csv.")
 @click.option("--memory", "cells", default=0, hidden=True, help="Run one phase diagram and print its peak memory.")
-def main(repeats, profiled, cells):
+@click.option("--device", default="cpu", show_default=True, help="cpu (one thread), or cuda.")
+def main(repeats, profiled, cells, device):
     """Compare training throughput and write selection_training.csv and .json."""
     if cells:
         return phase_diagram(cells)
-    shares = profile()
-    report(shares)
-    save("selection_profile", shares, seed=SEED, threads=1)
-    if profiled:
-        return None
-    peak, rows = compare(repeats)
-    rows += against_trials() + memory()
+    if device == "cpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        shares = profile()
+        report(shares)
+        save("selection_profile", shares, seed=SEED, threads=1)
+        if profiled:
+            return None
+    peak, rows = compare(repeats, device)
+    rows += against_trials() + memory() if device == "cpu" else []
     fields = ["L", "m", "B", "program", "models", "steps_per_second"]
     fields += ["ours_is_faster_by", "by_median", "share_of_gemm_peak", "spread", "note"]
     table = [{name: row.get(name, "") for name in fields} for row in rows]
     report(table)
     load = [round(v, 1) for v in os.getloadavg()]
-    about = {"clock": "CPU time", "gemm_gflops": round(peak, 1), "load_average": load, "jax": jax_version()}
-    save("selection_training", table, seed=SEED, threads=1, **about)
+    about = {"clock": "CPU time" if device == "cpu" else "wall clock", "device": device, "gemm_gflops": round(peak, 1)}
+    about |= {"load_average": load, "jax": jax_version()}
+    name = "selection_training" if device == "cpu" else f"selection_training_{device}"
+    save(name, table, seed=SEED, threads=1, **about)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,13 @@ import claim_pages
 import click
 import nbformat
 from api import Package
+from claim_pages import badge
 from nbdev import processors
 from nbdev.process import NBProcessor
 from sphinx.cmd.build import build_main
 
 from vit_theory.ledger.report import TEMPLATES
+from vit_theory.ledger.rules import LOOKS
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {
@@ -36,6 +38,7 @@ CHAPTERS = {
 RESULTS = ("ledger/10_verdicts", "ledger/11_coverage")  # notebooks that stand under Results: the list of all rows, and the map
 ABOUT_PANELS = "explore/"  # pages that are about what the code draws, not about the code
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
+WORDS = {word: verdict for verdict, (short, *_) in LOOKS.items() for word in (verdict, short)}
 # Quarto's options of a cell (`#| echo: false`) as MyST-NB has them.
 TAGS = {
     "echo: false": "remove-input",
@@ -128,10 +131,11 @@ def convert(path, docname, package):
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
                 if text := output.get("data", {}).get("text/markdown"):
-                    text = re.sub(r"^> \*\*([\w.-]+)\*\* ·", r"> [**\1**](/claims/\1.md) ·", text)
+                    verdict = re.compile(rf"(^> |\| )(?:\*\*|\S )({'|'.join(WORDS)})(?:\*\*)?(?= ·| \|)", flags=re.I | re.M)
+                    text = verdict.sub(lambda found: f"{found[1]}{badge(WORDS[found[2].lower()], found[2])}", text)
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
-                    output["data"]["text/html"] = re.sub(r'(href="[\w/]+)\.ipynb"', r'\1.html"', text)
+                    output["data"]["text/html"] = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
             if exported and module:
                 names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
                 targets = [f"({module.label(name)})=" for name in map("".join, names) if name in module.public]
@@ -201,7 +205,8 @@ def write_source(source):
         shutil.copytree(ROOT / "nbs" / folder, source / folder)
     for name in ("CITATION.cff", "LICENSE"):  # the front page links to them, and to how to contribute
         shutil.copy(ROOT / name, source / name)
-    write("CONTRIBUTING.md", "---\norphan: true\n---\n" + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](nbs/", "](/")
+    write("CONTRIBUTING.md", f"---\norphan: true\n---\n{contributing}")
     # Results: the notebook that lists the rows is the front page of their pages, of the map and of the long tables.
     (source / "claims").mkdir()
     for id in claim_pages.IDS:

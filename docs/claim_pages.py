@@ -9,7 +9,7 @@ from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations
 from vit_theory.ledger.evidence import RUNS, Card, committed, fresh_seeds, measured
-from vit_theory.ledger.rules import VERDICTS
+from vit_theory.ledger.rules import LOOKS, VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
@@ -28,8 +28,8 @@ def table(head, rows, name):
     return f":::{{container}} {name}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n:::\n"
 
 
-def badge(verdict):
-    return f"[{verdict}]{{.verdict .v{VERDICTS.index(verdict)}}}"
+def badge(verdict, word=""):
+    return f"[{LOOKS[verdict][1]} {word or verdict}]{{.verdict .v{VERDICTS.index(verdict)}}}"
 
 
 def verdicts(card, study):

@@ -156,7 +156,7 @@ def plot_repair(ds: xr.Dataset):
     gram = (P @ P.T).fill_diagonal_(0)
     titles = ("Gram matrix, $j\\neq i$", "logits")
     for axis, matrix, title in zip(axes, (gram, A), titles, strict=True):
-        axis.imshow(matrix, interpolation="nearest", cmap="cividis")
+        axis.imshow(matrix.numpy(), interpolation="nearest", cmap="cividis")
         axis.set(title=title, xlabel="patch $j$, by set", xticks=[], yticks=[])
         axis.grid(False)
     axes[0].set_ylabel("patch $i$, by set")

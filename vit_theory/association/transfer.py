@@ -151,25 +151,18 @@ def images_needed(error: xr.DataArray, target: float) -> xr.DataArray:
 
 # %% ../../nbs/association/14_transfer.ipynb #5017af5a
 def plot_transfer(ds: xr.Dataset):
-    "Test error on the new task against its number of images, and how many times fewer images it takes -> matplotlib Figure."
-    figure, (know, blind, saved) = subplots(1, 3, width=3.2, height=3.0)
-    groups = ((know, "these know the sets", ("learned", "own set", "not associating", "scratch")),
-              (blind, "these do not", ("other partition", "diagonal", "scratch")))  # fmt: skip
-    for axis, title, arms in groups:
+    "Test error on the new task against its number of images: attentions that know the sets, and those that do not -> Figure."
+    figure, axes = subplots(1, 2, width=3.8, height=3.0, sharey=True)
+    groups = {"these know the sets": ("scratch", "learned", "next set", "not associating"),
+              "these do not": ("scratch", "other partition", "diagonal")}  # fmt: skip
+    for axis, (title, arms) in zip(axes, groups.items(), strict=True):
         for arm in arms:
             draw_band(axis, ds["count"], ds["error"].sel(arm=arm), COLOR_OF_ARM[arm], arm)
-        axis.set(yscale="log", ylabel="test error on the new task", title=title, ylim=(3e-4, 0.7))
+        axis.set(yscale="log", title=title, ylim=(3e-4, 0.7))
         count_axis(axis, ds["count"].values)
         axis.set_xticks([n for n in ds["count"].values if str(n)[0] == "1"])
-    blind.axhline(float(ds["zero_shot"].mean()), color="0.4", linestyle="--", label="zero shot")
-    targets = np.geomspace(0.01, 0.1, 12)
-    needed = xr.concat([images_needed(ds["error"], t) for t in targets], "target")
-    draw_band(saved, targets, needed.sel(arm="scratch") / needed.sel(arm="learned"), "black", "scratch / learned")
-    saved.set(xscale="log", yscale="log", xlabel="test error to reach", ylabel="images, scratch / learned", title="images saved")
-    saved.set_xticks([0.01, 0.02, 0.05, 0.1], ["1%", "2%", "5%", "10%"])
-    saved.minorticks_off()
-    for axis in (know, blind):
-        axis.legend()
+        axis.legend(loc="lower left")
+    axes[0].set_ylabel("test error on the new task")
     return figure
 
 # %% ../../nbs/association/14_transfer.ipynb #bf1108ec

@@ -82,8 +82,9 @@ def plot_iterations_against_alpha(measured: xr.Dataset):
         axis.plot(x, mean, "o-", color=color, alpha=0.6, markersize=3)[0].set_label(kind)
     base = float(measured["steps"].sel(attention="trained").isel(alpha=0).mean())
     axis.plot(x, base * x / x[0], "k--", linewidth=1, label="slope 1")
+    axis.set_title("with attention, steps grow like 1/α*")
     axis.set(yticks=[50, 100, 200, 400])
-    figure = finish_steps(axis, x, "1/α")
+    figure = finish_steps(axis, x, "1/α*")
     axis.set_yticks([50, 100, 200, 400], ["50", "100", "200", "400"])
     return figure
 
@@ -114,6 +115,7 @@ def plot_iterations_against_rate(measured: xr.Dataset):
     x, mean = measured.rate.values, measured["steps"].mean("trial", skipna=False).transpose("rate", "seed")
     axis.plot(x, mean, "o-", color=COLORS["blue"], alpha=0.6, markersize=3)[0].set_label("measured")
     base = float(mean[-1].mean())
+    axis.set_title("steps fall like 1/η")
     axis.plot(x, base * (x / x[-1]) ** -1, "k--", linewidth=1, label="slope −1 (gradient flow)")
     axis.plot(x, base * (x / x[-1]) ** -0.6, ":", color=COLORS["red"], label="slope −3/5 (paper)")
     figure = finish_steps(axis, x, "learning rate η")

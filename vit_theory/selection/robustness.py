@@ -127,6 +127,11 @@ def plot_initial_error(data: xr.Dataset, arms: tuple[str, ...] = tuple(STARTS)):
         axis.plot(part["size"], n50, "o-", color=COLORS[color], markersize=3, label=label)
         axis.plot(part["size"], part.n50.transpose("place", "seed"), ".", color=COLORS[color], alpha=0.5)
     axis.set(xlabel="initial error", ylabel=r"$N_{50}$", yscale="log", title="a poor start costs samples unless overwritten")
+    low, high = axis.get_ylim()
+    steps = (1, 10) if high > 100 * low else (1, 1.25, 1.5, 2, 3, 5, 7.5)
+    ticks = [t for t in sorted({s * 10.0**k for s in steps for k in range(1, 6)}) if low <= t <= high]
+    axis.set_yticks(ticks, [f"{t:,.0f}" for t in ticks])
+    axis.minorticks_off()
     axis.legend()
     return figure
 

@@ -1,7 +1,7 @@
 // Filters for a list of claims: by paper, verdict, kind and text. The address keeps what was chosen.
 // Without this script the page is the whole list.
 document.addEventListener("DOMContentLoaded", () => {
-  const tables = [...document.querySelectorAll("table")].filter((table) => table.tHead?.textContent.includes("statement"));
+  const tables = [...document.querySelectorAll("table")].filter((table) => table.tHead?.textContent.includes("verdict"));
   if (!tables.length) return;
   const words = (cell) => cell.textContent.trim();
   const heads = [...tables[0].tHead.rows[0].cells].map(words);
@@ -9,8 +9,10 @@ document.addEventListener("DOMContentLoaded", () => {
     [...table.tBodies[0].rows].map((row) => {
       const cells = [...row.cells];
       cells.forEach((cell, place) => (cell.dataset.head = heads[place])); // the style sheet shows it on phones
-      const [id, , kind, ...verdicts] = cells.map((cell) => words(cell.querySelector(".verdict") ?? cell));
-      const values = { paper: [id[0]], verdict: verdicts, kind: [kind] };
+      const id = words(row.querySelector("code") ?? cells[0]);
+      const verdict = words(row.querySelector(".verdict")).replace(/^\W /, ""); // without its sign
+      const kind = words(cells[heads.findIndex((head) => /kind|evidence/.test(head))]).split(", ");
+      const values = { paper: [id[0]], verdict: [verdict], kind };
       return { row, table, values, text: words(row).toLowerCase(), article: document.getElementById(id) };
     }),
   );
