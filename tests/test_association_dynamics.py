@@ -1,4 +1,4 @@
-"""Population dynamics: contracts, oracles, bad input."""
+"""Population dynamics: contracts, oracles."""
 
 import math
 from itertools import combinations_with_replacement
@@ -146,24 +146,3 @@ def test_law_of_types_is_that_of_sampled_images():
     for (plus, minus), p in zip(set_types(3).tolist(), type_law(3, 0.5).tolist(), strict=True):
         share = ((c == 1).sum(1).eq(plus) & (c == -1).sum(1).eq(minus)).double().mean().item()
         assert abs(share - p) < 5 * math.sqrt(p * (1 - p) / len(c))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"patches": 64, "q": 0.16}, r"binom\(29, 14\) = 77558760 atoms.*monte_carlo"),
-        ({"q": math.nan}, "q=nan is not a number from 0 to 1"),
-        ({"size": 1}, "size=1: gamma and rho need at least 2 sets of at least 2 patches"),
-        ({"size": 16}, "at least 2 sets of at least 2 patches"),
-        ({"power": 1}, "power=1 is not an odd number, at least 3"),
-        ({"lr_A": math.inf}, "lr_A=inf is not a finite number, 0 or larger"),
-        ({"alpha": math.nan}, "alpha=nan is not a finite number"),
-        ({"method": "guess"}, "method='guess'.*monte_carlo"),
-        ({"method": "monte_carlo", "draws": 0}, "draws=0"),
-        ({"method": "monte_carlo", "seed": -1}, "seed=-1"),
-        ({"method": "pruned", "prune": -1.0}, "prune=-1.0"),
-    ],
-)
-def test_bad_input(change, message):
-    with pytest.raises(ValueError, match=message):
-        reduced_descent(**{"patches": 16, "size": 4, "q": 0.4} | START | change)

@@ -1,4 +1,4 @@
-"""Paper B: model, training, transfer. Contracts, gradients, identities and bad input that are dull to read in a notebook."""
+"""Paper B: model, training, transfer. Contracts, gradients, identities that are dull to read in a notebook."""
 
 import math
 import warnings

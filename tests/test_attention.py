@@ -1,4 +1,4 @@
-"""Patches and attention against PyTorch's own, in double precision, and what they refuse."""
+"""Patches and attention against PyTorch's own, in double precision."""
 
 import math
 

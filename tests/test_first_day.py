@@ -1,4 +1,4 @@
-"""What people hand over on their first day: refused with the argument, its value and the remedy, as users run it."""
+"""What people hand over on their first day: taken where it is clear what is meant."""
 
 
 import pytest

@@ -106,13 +106,6 @@ def test_a_source_without_claims_is_refused(source, words):
     assert status == 2 and words in output and f"source={source!r}" in output, output
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "no json", '{"cells": [{}]}'])
-def test_what_is_no_notebook_is_refused(tmp_path, text):
-    (tmp_path / "paper.ipynb").write_text(text)
-    with pytest.raises(ValueError, match="is no notebook; save it in JupyterLab"):
-        package.claims_from(tmp_path / "paper.ipynb")
-
-
 class Point(importlib.metadata.EntryPoint):
     dist = type("Distribution", (), {"name": "other-paper"})
 

@@ -1,6 +1,5 @@
 """A release is refused with words until everything agrees; CONTRIBUTING names only commands that exist."""
 
-import hashlib
 import importlib.util
 import json
 import re
@@ -122,14 +121,6 @@ def test_seeds_of_the_ledger_are_the_first_that_are_fresh():
 
     assert release.next_triple([], triple) == (0, 1, 2)
     assert release.next_triple([[0, 1, 2], [17, 18, 19], [3, 4, 5]], triple) == (18, 19, 20)
-
-
-def test_checksums_find_a_change(tmp_path):
-    (tmp_path / "b.whl").write_bytes(b"wheel")
-    (tmp_path / "a.zip").write_bytes(b"site")
-    assert release.checksums(tmp_path) == release.checksums(tmp_path) == ["a.zip", "b.whl"]
-    first, second = (tmp_path / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
-    assert first == f"{hashlib.sha256(b'site').hexdigest()}  a.zip" and second.endswith("  b.whl")
 
 
 def test_nothing_but_words_tags_or_uploads():

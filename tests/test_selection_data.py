@@ -1,4 +1,4 @@
-"""The data of paper A: counts, laws, labels, randomness, refusals."""
+"""The data of paper A: counts, laws, labels, randomness."""
 
 import pytest
 import torch

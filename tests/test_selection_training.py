@@ -1,4 +1,4 @@
-"""The model of paper A, its gradient and its training: oracles, traps, refusals."""
+"""The model of paper A, its gradient and its training: oracles, traps."""
 
 from dataclasses import replace
 

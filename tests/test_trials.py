@@ -1,4 +1,4 @@
-"""Batched descent: a trial depends on nothing but itself; bad input is refused; the pieces join."""
+"""Batched descent: a trial depends on nothing but itself; the pieces join."""
 
 import math
 
