@@ -62,14 +62,6 @@ def test_the_logistic_gradient_has_its_laws(patches, dim, power, scale, seed):
     assert abs(float(v @ dv) - euler) <= 1e-11 * (1 + abs(euler))
 
 
-def test_model_is_differentiable_by_autograd_too():
-    model = PatchAttention(normal(7, 7).requires_grad_(), (0.1 * normal(5)).requires_grad_(), nu=0.1)
-    x, y = normal(30, 7, 5, seed=1), normal(30, seed=2).sign()
-    (-logsigmoid(y * model(x)).mean()).backward()
-    _, dA, dv = logistic_gradient(replace(model, A=model.A.detach(), v=model.v.detach()), x, y)
-    assert torch.allclose(model.A.grad, dA, atol=1e-12) and torch.allclose(model.v.grad, dv, atol=1e-12)
-
-
 def small_task(dtype=torch.float64, seed=0):
     data = SpatialData(Partition.blocks(4, 2), 6, 0.4)
     draw = data.sample(200, torch.Generator().manual_seed(seed))

@@ -48,11 +48,6 @@ def test_patchify_is_unfold_with_channels_last():
     assert torch.equal(patchify(images, 4), theirs)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float16, torch.float32, torch.bool])
-def test_patchify_keeps_the_number_format(dtype):
-    assert patchify(torch.ones(1, 1, 4, 4).to(dtype), 2).dtype == dtype
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
 def test_attention_is_torch(seed, shape):

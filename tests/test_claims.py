@@ -355,14 +355,6 @@ def test_a_wrong_request_runs_and_writes_nothing(request_cli, arguments, words):
     assert not out.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_any_work(request_cli, tmp_path):
-    (tmp_path / "file").write_text("")
-    request_cli.claims[0] = other(experiment=crash)
-    status, output, _ = request_cli(out=tmp_path / "file" / "ledger")
-    assert status == 2 and "cannot be written" in output
-    assert (tmp_path / "file").read_text() == ""
-
-
 def test_a_half_written_file_is_never_seen(tmp_path, monkeypatch):
     folder = open_ledger(tmp_path)
     reproduce([GOOD], Run(progress=False), folder)

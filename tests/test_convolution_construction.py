@@ -118,14 +118,6 @@ def test_kernels_larger_than_the_image():
     assert (attention_to_conv(conv_to_attention(wrap, (4, 8), 2))[0].weight - wrap.weight).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 5e-5), (torch.float64, 1e-12), (torch.bfloat16, 0.5)])
-def test_number_format_is_kept(dtype, bound):
-    conv = random_conv(3, 2, 3, padding=1, dtype=dtype)
-    layer = conv_to_attention(conv, (16, 16), 4)
-    assert {p.dtype for p in layer.parameters()} == {dtype}
-    assert error(conv, (16, 16), 4) < bound
-
-
 def test_draws_no_random_numbers_and_leaves_the_convolution_alone():
     conv, before = nn.Conv2d(3, 4, 3, padding=1), torch.get_rng_state()
     weight = conv.weight.detach().clone()

@@ -143,9 +143,3 @@ def test_a_name_that_does_not_do_is_refused(tmp_path, monkeypatch, name, words):
     status, output = call("new", name)
     assert status == 2 and words in output and f"name={name!r}" in output, output
     assert [path.name for path in tmp_path.rglob("*")] == ["taken"]
-
-
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="cannot be written .* go to a folder that can"):
-        new_paper("means", tmp_path / "file")

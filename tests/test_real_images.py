@@ -5,7 +5,6 @@ import os
 import struct
 import sys
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +14,6 @@ from vit_theory.real_images import load_images
 
 datasets = pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
 Image = pytest.importorskip("PIL.Image", reason="needs the images extra: pip install 'vit_theory[images]'")
-
-TINY = Path(__file__).resolve().parents[2] / "shared" / "data" / "tiny"
-
 
 def encoded(array, format="PNG", **options):
     buffer = io.BytesIO()
@@ -226,14 +222,3 @@ def test_hub_names_go_to_the_library(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "get_dataset_split_names", absent)
     with pytest.raises(ValueError, match="source='no-such-set' cannot be read as a data set of images: Dataset 'no-such-set'"):
         load_images("no-such-set")
-
-
-@pytest.mark.skipif(not TINY.is_dir(), reason=f"CIFAR samples are not at {TINY} (they are not part of the project)")
-@pytest.mark.parametrize("name, classes, train", [("cifar10", 10, 1000), ("cifar100", 100, 500)])
-def test_cifar_samples(tmp_path, name, classes, train):
-    for split in ("train", "test"):
-        (tmp_path / f"{split}-00000-of-00001.parquet").symlink_to(TINY / f"{name}-tiny-{split}.parquet")
-    data, test = load_images(tmp_path), load_images(tmp_path, split="test", per_class=2)
-    assert data.images.shape == (train, 3, 32, 32) and data.labels.bincount().tolist() == [train // classes] * classes
-    assert len(data.classes) == classes == len(set(data.classes)) and len(test) == 2 * classes
-    assert 90 < data.images.double().mean() < 150

@@ -100,13 +100,6 @@ def test_large_logits_are_exact_and_leave_the_company_alone():
         assert torch.equal(getattr(slopes, name)[[0, 2]], getattr(calm, name)[[0, 2]])
 
 
-def test_keeping_everything_is_no_removal():
-    model, (x, y, keep) = random_model(positions=7), random_samples()
-    kept, plain = hinge_gradient(model, x, y, keep=keep | True)[1], hinge_gradient(model, x, y)[1]
-    torch.testing.assert_close(model(x, keep=keep | True), model(x), rtol=0, atol=1e-12)
-    torch.testing.assert_close(kept.W_Q, plain.W_Q, rtol=0, atol=1e-12)
-
-
 def setting(trials=4, train=40, seed=0, **initial):
     data = TokenData().sample(train + 50, trials, generator=torch.Generator().manual_seed(seed))
     learn, judge = data.split(train)

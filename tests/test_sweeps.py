@@ -426,25 +426,6 @@ def test_an_experiment_is_told_by_its_arguments_on_every_machine():
     assert identity(functools.partial(half, power=np.zeros(9))) != identity(functools.partial(half, power=np.ones(9)))
 
 
-def test_recursion_cycles_and_shared_parts_are_told():
-    def even(n):
-        return n == 0 or odd(n - 1)
-
-    def odd(n):
-        return n != 0 and even(n - 1)
-
-    loop = [1]
-    loop.append(loop)
-    model = Model(1)
-    model.me = model
-    for thing in (even, loop, model, Model, torch.nn.Linear(2, 2).forward, xr.Dataset({"a": 1}), Path("x"), list[int | None]):
-        assert len(identity(thing)) == 16
-    rng = np.random.default_rng(0)
-    before = identity(rng)
-    rng.random()
-    assert identity(rng) != before
-
-
 def test_a_store_of_an_earlier_version_is_refused_with_words(tmp_path):
     old = {"function": {"name": "f", "source": "0"}, "fixed argument": {}, "grid": {"x": [1]}}
     (tmp_path / "sweep.json").write_text(json.dumps(old))
