@@ -8,18 +8,12 @@ import torch
 from vit_theory.association import data, dynamics, gaussian, learning, transfer
 from vit_theory.association.training_runs import floors, learn
 from vit_theory.ledger.claims import Run, load_claims
-from vit_theory.ledger.evidence import measured
 from vit_theory.ledger.rules import CAVEAT, HOLDS, VERDICTS, Broken
 
 NOT_SHOWN = VERDICTS[2:4]  # inconclusive, or it does not hold here
 
 CLAIM = {claim.id: claim for claim in load_claims(["association"])}
 SMALL = dict(side=6, block=2, q=0.25, dim=8, samples=3000, tests=2000, steps=120, every=20)
-
-
-@pytest.mark.parametrize("id", CLAIM)
-def test_the_figure_of_a_claim_is_drawn_from_its_committed_measurement(id):
-    assert CLAIM[id].figure(measured(id, "quick")).axes
 
 
 def swept(cell, seeds=(0,), **grid):

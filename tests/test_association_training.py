@@ -1,4 +1,4 @@
-"""Paper B: model, training, transfer. Contracts, gradients, identities and bad input that are dull to read in a notebook."""
+"""Paper B: model, training, transfer. Contracts, gradients, identities that are dull to read in a notebook."""
 
 import math
 import warnings
@@ -60,14 +60,6 @@ def test_the_logistic_gradient_has_its_laws(patches, dim, power, scale, seed):
     F = model(x)
     euler = float((-y * torch.sigmoid(-y * F) * power * F).mean())
     assert abs(float(v @ dv) - euler) <= 1e-11 * (1 + abs(euler))
-
-
-def test_model_is_differentiable_by_autograd_too():
-    model = PatchAttention(normal(7, 7).requires_grad_(), (0.1 * normal(5)).requires_grad_(), nu=0.1)
-    x, y = normal(30, 7, 5, seed=1), normal(30, seed=2).sign()
-    (-logsigmoid(y * model(x)).mean()).backward()
-    _, dA, dv = logistic_gradient(replace(model, A=model.A.detach(), v=model.v.detach()), x, y)
-    assert torch.allclose(model.A.grad, dA, atol=1e-12) and torch.allclose(model.v.grad, dv, atol=1e-12)
 
 
 def small_task(dtype=torch.float64, seed=0):

@@ -1,8 +1,7 @@
-"""Patches and attention against PyTorch's own, in double precision, and what they refuse."""
+"""Patches and attention against PyTorch's own, in double precision."""
 
 import math
 
-import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,7 +12,6 @@ from torch import nn
 from vit_theory.attention import (
     MultiHeadAttention,
     attention,
-    pair,
     patchify,
     positional_attention,
     relative_bias,
@@ -22,7 +20,6 @@ from vit_theory.attention import (
     unpatchify,
 )
 
-REFUSED = (ValueError, jaxtyping.TypeCheckError)  # the import hook of conftest.py may see a wrong rank first
 sides = st.integers(1, 4)
 
 
@@ -49,11 +46,6 @@ def test_patchify_is_unfold_with_channels_last():
     images = normal(2, 3, 8, 12)
     theirs = F.unfold(images, 4, stride=4).transpose(1, 2).reshape(2, 6, 3, 16).transpose(2, 3).reshape(2, 6, 48)
     assert torch.equal(patchify(images, 4), theirs)
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float16, torch.float32, torch.bool])
-def test_patchify_keeps_the_number_format(dtype):
-    assert patchify(torch.ones(1, 1, 4, 4).to(dtype), 2).dtype == dtype
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -119,41 +111,3 @@ def test_positional_attention_ignores_contents():
     x, P, W_Q, W_K, W_V = normal(2, 6, 4), normal(6, 5, seed=1), normal(5, 3, seed=2), normal(5, 3, seed=3), normal(4, 2, seed=4)
     S = ((P @ W_Q) @ (P @ W_K).T / math.sqrt(3)).softmax(-1)
     assert (positional_attention(x, P, W_Q, W_K, W_V) - S @ x @ W_V).abs().max() < 1e-12
-
-
-@pytest.mark.parametrize(
-    ("call", "word"),
-    [
-        (lambda: pair(0, "patch"), "patch=0"),
-        (lambda: pair((1, 2, 3), "grid"), "grid=(1, 2, 3)"),
-        (lambda: pair(True, "patch"), "patch=True"),
-        (lambda: patchify(torch.ones(1, 1, 4, 6), 4), "patch=(4, 4) does not divide"),
-        (lambda: patchify(torch.ones(1, 1, 4, 6), 0), "patch=0"),
-        (lambda: unpatchify(torch.ones(1, 4, 8), 2, (2, 3), 2), "grid=(2, 3)"),
-        (lambda: unpatchify(torch.ones(1, 4, 8), 2, 2, 3), "channels=3"),
-        (lambda: relative_bias(torch.ones(1, 3, 3), (3, 2)), "table has shape"),
-    ],
-)
-def test_refused(call, word):
-    with pytest.raises(ValueError) as caught:
-        call()
-    assert word in str(caught.value)
-
-
-def test_wrong_rank_and_wrong_shapes():
-    W, x = normal(2, 5, 3), torch.ones(1, 9, 5, dtype=torch.float64)
-    for call in (
-        lambda: patchify(torch.ones(1, 4, 4), 2),
-        lambda: unpatchify(torch.ones(4, 8), 2, 2, 2),
-        lambda: MultiHeadAttention(W, W[:1], W, normal(2, 3, 4)),
-        lambda: MultiHeadAttention(W, W, W, normal(2, 4, 4)),
-        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4), normal(3)),
-        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4), table=normal(2, 5, 5)),
-        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4), table=normal(1, 5, 5), grid=3),
-        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4))(x[0]),
-        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4))(x[..., 1:]),
-        lambda: MultiHeadAttention(W, W, W, normal(2, 3, 4), table=normal(2, 5, 5), grid=3)(x[:, 1:]),
-        lambda: positional_attention(x, normal(8, 4), normal(4, 4), normal(4, 4), normal(5, 5)),
-    ):
-        with pytest.raises(REFUSED):
-            call()

@@ -11,7 +11,6 @@ import threading
 import time
 
 import joblib
-import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -62,20 +61,6 @@ def test_the_same_bits_in_the_drivers_folder(client, tmp_path, monkeypatch):
     assert sweep(drawn, GRID, store="study", progress=False).equals(alone)
     (tmp_path / "study/cells/000003.npz").unlink()
     assert there(drawn, GRID, store="study").equals(alone)
-
-
-def test_functions_that_are_nowhere_but_here_travel_with_the_call(client, tmp_path):
-    table, log = np.arange(50_000.0), tmp_path / "log"
-
-    def cell(x):
-        with open(log, "a") as file:
-            file.write(f"{os.getpid()}\n")
-        return {"y": 1 / x + table[x]}
-
-    with pytest.raises(RuntimeError, match="the cell x=0 failed: ZeroDivisionError"):
-        there(cell, {"x": [2, 0, 1]}, store=tmp_path / "s")
-    assert status(tmp_path / "s")["done"] == 2
-    assert set(map(int, log.read_text().split())) <= set(client.run(os.getpid).values())
 
 
 def test_a_cell_that_kills_its_workers_has_failed_and_the_others_are_done(client, tmp_path):

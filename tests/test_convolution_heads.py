@@ -1,4 +1,4 @@
-"""Heads of a convolution: the known table recomputed, certificates against brute force, and refusals."""
+"""Heads of a convolution: the known table recomputed, certificates against brute force."""
 
 import itertools
 import math
@@ -215,23 +215,6 @@ def test_fewer_heads_never_undercut_the_floor():
     assert head_floor(S, 9) == 0 and head_floor(S, 0) == pytest.approx(T.norm().item())
     with pytest.raises(ValueError, match="heads=10 must be from 1 to 9"):
         heads.best_patterns(T, 10)
-
-
-def test_bad_input():
-    cases = {
-        "padding_mode='replicate'": lambda: minimum_heads(nn.Conv2d(1, 1, 3, padding=1, padding_mode="replicate"), 4),
-        "neither divides patch": lambda: minimum_heads(nn.Conv2d(1, 1, 3, stride=3), 4),
-        "9 values that are not finite": lambda: transfer_blocks(torch.full((1, 1, 3, 3), math.inf), 4),
-        "groups=3 does not divide": lambda: transfer_blocks(torch.ones(4, 1, 3, 3), 4, groups=3),
-        "does not divide image_size": lambda: minimal_attention(random_conv(1, 1, 3, padding=1), 10, 4),
-        "name='blurred' is none of the kernels": lambda: known_conv("blurred"),
-    }
-    broken = nn.Conv2d(1, 1, 3)
-    broken.weight.data[0, 0, 0, 0] = math.nan
-    calls = lambda: minimum_heads(broken, 4), lambda: minimal_attention(broken, 8, 4), lambda: soft_attention(broken, 8, 4, 2.0)
-    for message, call in [*cases.items(), *(("not finite", call) for call in calls)]:
-        with pytest.raises(ValueError, match=message):
-            call()
 
 
 def test_paper_formula():

@@ -187,31 +187,10 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(digits, tmp_path):
             path.write_bytes(content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :])
             with pytest.raises(ValueError, match="no complete checkpoint"):
                 load_vit(path)
+    path.write_bytes(content[:100])
     with pytest.raises(ValueError, match="no complete checkpoint"):
         train(ViT(**SMALL), digits, **settings)
-
-
-@pytest.mark.parametrize("kept", [0, 7, 100, -1])
-def test_truncated_checkpoints_are_refused_and_kept(digits, tmp_path, kept):
-    vit, settings = ViT(**SMALL), dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
-    train(vit, digits, **settings)
-    path = tmp_path / "checkpoint.ckpt"
-    path.write_bytes(path.read_bytes()[:kept])
-    cut = path.read_bytes()
-    for use in (lambda: load_vit(path), lambda: train(vit, digits, **settings)):
-        with pytest.raises(ValueError, match="no complete checkpoint"):
-            use()
-    assert path.read_bytes() == cut
-
-
-def test_one_class_and_wrong_labels_are_refused(digits):
-    zeros = Images(digits.images[digits.labels == 0], digits.labels[digits.labels == 0], digits.classes)
-    with pytest.raises(ValueError, match="at least two are needed"):
-        train(ViT(**SMALL), zeros, epochs=1, **QUIET)
-    with pytest.raises(ValueError, match="the model 3 classes"):
-        train(ViT(**SMALL | {"classes": 3}), digits, epochs=1, **QUIET)
-    with pytest.raises(ValueError, match="validation holds 1 class"):
-        train(ViT(**SMALL), digits, epochs=1, validation=zeros, **QUIET)
+    assert path.read_bytes() == content[:100]
 
 
 def test_non_finite_loss_keeps_sound_weights(digits, tmp_path):
@@ -229,16 +208,6 @@ def test_non_finite_loss_keeps_sound_weights(digits, tmp_path):
     sound = load_vit(tmp_path / "stopped.ckpt")
     assert all(torch.equal(p, q) for p, q in zip(vit.parameters(), sound.parameters(), strict=True))
     assert (tmp_path / "history.csv").read_text().count("\n") == 2
-
-
-def test_the_same_numbers_whatever_the_global_generator(digits):
-    torch.manual_seed(1)
-    one = losses(train(ViT(**SMALL), digits, epochs=1, batch=50, recipe="deit", **QUIET))
-    torch.manual_seed(2)
-    state = torch.get_rng_state()
-    two = losses(train(ViT(**SMALL), digits, epochs=1, batch=50, recipe="deit", **QUIET))
-    assert one == two
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_training_on_chosen_tokens(digits):

@@ -13,11 +13,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-from browser import chromium, needs_chromium
-
 ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "nbs" / "03_figures.ipynb"
 TOKEN = "test"
 
 
@@ -136,37 +132,3 @@ def opened(page, address, name):
 
 
 # null while cells are waiting; then what they left behind
-STATE = r"""() => {
-    const cells = [...document.querySelectorAll(".jp-Notebook .jp-CodeCell")];
-    const texts = kind =>
-        [...document.querySelectorAll(`[data-mime-type="application/vnd.jupyter.${kind}"]`)].map(e => e.textContent);
-    const failed = texts("error");
-    const prompts = cells.map(cell => cell.querySelector(".jp-InputPrompt").textContent);
-    if (!failed.length && !prompts.every(prompt => /\d/.test(prompt))) return null;
-    const images = [...document.querySelectorAll(".jp-Notebook .jp-RenderedImage img")];
-    return {
-        failed,
-        stderr: texts("stderr"),
-        figures: images.filter(image => image.naturalWidth > 100).length,
-        cells: cells.length,
-    };
-}"""
-
-
-@pytest.mark.slow
-@needs_chromium
-def test_run_all(tmp_path):
-    log = tmp_path / "server.log"
-    with jupyterlab(tmp_path, log) as address, chromium() as browser:
-        page = browser.new_page()
-        with looked_at(page, log):
-            opened(page, address, NOTEBOOK.name)
-            # The stored outputs go first, so that the figure is a new one.
-            page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-            assert page.locator(".jp-Notebook .jp-RenderedImage").count() == 0
-            page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-            seen = page.wait_for_function(STATE, timeout=60_000).json_value()
-            dialogs = page.locator(".jp-Dialog").all_inner_texts()
-    assert not dialogs, dialogs
-    assert not seen["failed"] and not seen["stderr"], seen
-    assert seen["figures"] >= 1 and seen["cells"] >= 5, seen

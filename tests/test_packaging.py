@@ -108,26 +108,6 @@ def test_index_page_has_no_dead_link(metadata):
     assert "make reproduce" in text
 
 
-def test_address_of_the_project_gives_the_others(copy, tmp_path):
-    """With `git_url` set: repository, documentation, issues, and every link and picture of the README below it."""
-    for name in ("setup.py", "pyproject.toml", "README.md", "CITATION.cff", "settings.ini"):
-        shutil.copy(copy / name, tmp_path / name)
-    settings = tmp_path / "settings.ini"
-    text = re.sub(r"(?m)^git_url =.*", "git_url = https://forge.example/us/vit_theory", settings.read_text(encoding="utf-8"))
-    settings.write_text(re.sub(r"(?m)^doc_host =.*", "doc_host = https://us.example", text), encoding="utf-8")
-    run(sys.executable, "setup.py", "--quiet", "egg_info", cwd=tmp_path)
-    page = message_from_bytes((tmp_path / "vit_theory.egg-info" / "PKG-INFO").read_bytes(), policy=email_policy)
-    home = "https://forge.example/us/vit_theory"
-    addresses = dict(line.split(", ") for line in page.get_all("Project-URL"))
-    assert (addresses["Repository"], addresses["Issues"]) == (home, f"{home}/issues")
-    assert addresses["Documentation"].startswith("https://us.example/")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(links(page.get_payload())) == len(links(readme))
-    for before, after in zip(links(readme), links(page.get_payload()), strict=True):
-        kind = "raw" if before.endswith(".svg") else "blob"
-        assert after == (before if before.startswith("https://") else f"{home}/{kind}/main/{before}")
-
-
 @pytest.fixture(scope="module")
 def unpacked(dist, tmp_path_factory):
     (sdist,) = dist.glob("vit_theory-*.tar.gz")

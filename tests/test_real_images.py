@@ -5,19 +5,15 @@ import os
 import struct
 import sys
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from vit_theory.real_images import load_images, stratified
+from vit_theory.real_images import load_images
 
 datasets = pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
 Image = pytest.importorskip("PIL.Image", reason="needs the images extra: pip install 'vit_theory[images]'")
-
-TINY = Path(__file__).resolve().parents[2] / "shared" / "data" / "tiny"
-
 
 def encoded(array, format="PNG", **options):
     buffer = io.BytesIO()
@@ -74,13 +70,6 @@ def test_without_the_library_s_marks(tmp_path):
     assert data.labels.tolist() == labels and data.classes == ("0", "1")
 
 
-def test_lossless_webp(tmp_path):
-    images = pixels(3)
-    webp = [encoded(x, "WEBP", lossless=True, exact=True) for x in images]
-    folder = write(tmp_path / "d", webp, {"label": [0, 1, 2]}, {"label": NAMES})
-    np.testing.assert_array_equal(load_images(folder).images.permute(0, 2, 3, 1).numpy(), images)
-
-
 def test_fine_and_coarse(tmp_path):
     coarse = datasets.ClassLabel(names=["beast", "bird"])
     columns = {"fine_label": [0, 1, 2], "coarse_label": [0, 0, 1]}
@@ -118,13 +107,6 @@ def test_stratified_subsets(tmp_path, source):
     assert torch.equal(few.images, again.images) and not torch.equal(few.images, other.images)
     label = {x.numpy().tobytes(): k for x, k in zip(full.images, full.labels.tolist(), strict=True)}
     assert [label[x.numpy().tobytes()] for x in few.images] == few.labels.tolist()
-
-
-def test_subsets_do_not_touch_global_randomness():
-    torch.manual_seed(0), np.random.seed(0)
-    before = torch.get_rng_state().clone(), np.random.get_state()[1].copy()
-    load_images("digits", per_class=3, seed=5)
-    assert torch.equal(before[0], torch.get_rng_state()) and (before[1] == np.random.get_state()[1]).all()
 
 
 def test_digits_against_scikit_learn():
@@ -240,20 +222,3 @@ def test_hub_names_go_to_the_library(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "get_dataset_split_names", absent)
     with pytest.raises(ValueError, match="source='no-such-set' cannot be read as a data set of images: Dataset 'no-such-set'"):
         load_images("no-such-set")
-
-
-def test_stratified_is_even():
-    labels = np.random.default_rng(0).integers(0, 5, 300)
-    rows = stratified(labels, tuple("abcde"), 30, seed=3)
-    assert len(set(rows.tolist())) == 150 and (np.bincount(labels[rows]) == 30).all() and (np.diff(rows) > 0).all()
-
-
-@pytest.mark.skipif(not TINY.is_dir(), reason=f"CIFAR samples are not at {TINY} (they are not part of the project)")
-@pytest.mark.parametrize("name, classes, train", [("cifar10", 10, 1000), ("cifar100", 100, 500)])
-def test_cifar_samples(tmp_path, name, classes, train):
-    for split in ("train", "test"):
-        (tmp_path / f"{split}-00000-of-00001.parquet").symlink_to(TINY / f"{name}-tiny-{split}.parquet")
-    data, test = load_images(tmp_path), load_images(tmp_path, split="test", per_class=2)
-    assert data.images.shape == (train, 3, 32, 32) and data.labels.bincount().tolist() == [train // classes] * classes
-    assert len(data.classes) == classes == len(set(data.classes)) and len(test) == 2 * classes
-    assert 90 < data.images.double().mean() < 150

@@ -1,17 +1,14 @@
 """A release is refused with words until everything agrees; CONTRIBUTING names only commands that exist."""
 
-import hashlib
 import importlib.util
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import click
-import nbformat
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -111,62 +108,12 @@ def test_a_version_is_released_once(tree):
     assert "the tag v1.2.0 exists" in said
 
 
-def test_all_faults_are_said_at_once(tree):
-    for name in ("CHANGELOG.md", "vit_theory/ledger/runs/fresh_seeds.json"):
-        path = tree / name
-        path.write_text(path.read_text(encoding="utf-8").replace("1.2.0", "1.2.1 (in work)"), encoding="utf-8")
-    assert len(list(release.refusals(tree))) == 4
-
-
 def test_seeds_of_the_ledger_are_the_first_that_are_fresh():
     def triple(number):
         return (number, number + 1, number + 2)
 
     assert release.next_triple([], triple) == (0, 1, 2)
     assert release.next_triple([[0, 1, 2], [17, 18, 19], [3, 4, 5]], triple) == (18, 19, 20)
-
-
-def test_checksums_find_a_change(tmp_path):
-    (tmp_path / "b.whl").write_bytes(b"wheel")
-    (tmp_path / "a.zip").write_bytes(b"site")
-    assert release.checksums(tmp_path) == release.checksums(tmp_path) == ["a.zip", "b.whl"]
-    first, second = (tmp_path / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
-    assert first == f"{hashlib.sha256(b'site').hexdigest()}  a.zip" and second.endswith("  b.whl")
-
-
-def test_everything_is_built(tree, monkeypatch):
-    """Wheel, source distribution, site and the ledger at seeds that no study had, in one folder, by commands that exist."""
-    (tree / "benchmarks").mkdir()
-    shutil.copy(ROOT / "benchmarks" / "fresh_seeds.py", tree / "benchmarks")
-    commands = []
-
-    def run(*command, **environment):
-        words = [str(word) for word in command]
-        out = Path(words[words.index("--out" if "--out" in words else "--outdir") + 1])
-        commands.append((words, environment))
-        out.mkdir(parents=True, exist_ok=True)
-        for name in ("a.whl", "a.tar.gz") if "build" in words else ("index.html",):
-            (out / name).write_text(name)
-
-    monkeypatch.setattr(release, "ROOT", tree)
-    monkeypatch.setattr(release, "run", run)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tree / "dist").mkdir()
-    (tree / "dist" / "old.whl").touch()
-    names = release.build("1.2.0", tree / "dist", jobs=3)
-    assert names == ["a.tar.gz", "a.whl", "vit_theory-1.2.0-ledger.zip", "vit_theory-1.2.0-site.zip"]
-    assert sorted(path.name for path in (tree / "dist").iterdir()) == ["SHA256SUMS", *names]
-    (build, environment), (site, _), (ledger, _) = commands
-    assert environment["SOURCE_DATE_EPOCH"].isdigit() and "docs/build.py" in site
-    fresh = script("benchmarks/fresh_seeds.py").triple
-    assert ledger[1:5] == ["reproduce", "--seeds", ",".join(map(str, fresh(0))), "--jobs"]
-    assert Path(ledger[0]).name == "vit-theory"
-
-
-def test_the_end_says_what_is_left():
-    text = release.left_to_do("1.2.0", ["a.tar.gz", "a.whl", "a.zip"])
-    for words in ("Nothing was tagged", "git tag -a v1.2.0", "twine upload dist/a.tar.gz dist/a.whl\n", "SHA256SUMS"):
-        assert words in text
 
 
 def test_nothing_but_words_tags_or_uploads():
@@ -263,25 +210,3 @@ def test_files_that_are_named_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = {span for span in spans(text) if re.fullmatch(r"(?:nbs|tests|tools|docs|benchmarks|\.github|\.ci)/[\w./]+", span)}
     assert len(named) > 10 and [name for name in sorted(named) if not (ROOT / name).exists()] == []
-
-
-@pytest.mark.slow
-def test_the_hook_refuses_what_is_not_clean(tmp_path):
-    """In a repository of one notebook: as it is stored it is committed, with an execution count or an error it is not."""
-    shutil.copytree(ROOT / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "settings.ini", tmp_path)
-    path = tmp_path / "nbs" / "explore" / "index.ipynb"
-    path.parent.mkdir(parents=True)
-    shutil.copy(ROOT / "nbs" / "explore" / "index.ipynb", path)
-    git(tmp_path, "init", "--quiet")
-    git(tmp_path, "config", "core.hooksPath", "tools/hooks")
-    commit(tmp_path)
-    stored = path.read_text(encoding="utf-8")
-    failed = nbformat.v4.new_output("error", ename="ValueError", evalue="no", traceback=[])
-    for change, words in (({"execution_count": 3}, "is not clean: nbdev_clean"), ({"outputs": [failed]}, "stored an error")):
-        nb = nbformat.reads(stored, as_version=4)
-        next(cell for cell in nb.cells if cell.cell_type == "code").update(change)
-        nbformat.write(nb, path)
-        with pytest.raises(subprocess.CalledProcessError) as refused:
-            commit(tmp_path)
-        assert words in (refused.value.stdout + refused.value.stderr).decode()

@@ -109,12 +109,3 @@ def test_in_a_browser(page, rows):
             assert [article.get_attribute("id") for article in articles.all()] == ids
             tab.select_option("[name=verdict]", "crashed")
             assert articles.count() == 0 and tab.inner_text(".claims-filter output") == f"0 of {len(rows)} claims"
-
-
-@needs_chromium
-def test_it_prints_on_at_most_45_pages(page):
-    with chromium() as browser:
-        tab = browser.new_page()
-        tab.goto(page.as_uri())
-        printed = tab.pdf(prefer_css_page_size=True)
-    assert 20 < len(re.findall(rb"/Type\s*/Page\b", printed)) <= 45

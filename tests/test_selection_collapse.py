@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vit_theory.selection.collapse import Kinds, Minibatches, collapse, draw_weights, fit_collapsed, merge, sample_kinds
+from vit_theory.selection.collapse import Minibatches, collapse, draw_weights, fit_collapsed, merge, sample_kinds
 from vit_theory.selection.collapse import collapsed_gradient, collapsed_output
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.model import ShallowViT, initial_model
@@ -177,21 +177,3 @@ def test_training_on_minibatches():
     assert (alone.W_V - few.W_V[1:2]).abs().max() < 1e-12  # a trial does not depend on its company
     at_start = (w * kinds.y * collapsed_output(model, kinds)).sum(1)
     torch.testing.assert_close(history["margin"][:, 0], at_start)  # of the whole training set, not of the minibatch
-
-
-def test_bad_input():
-    kinds, mu = sample_kinds(0.1), torch.eye(6)[None]
-    model = initial_model(mu)
-    w = draw_weights(kinds, 20, 1, seed=0)
-    for call, message in [
-        (lambda: sample_kinds(0.0), "0 <= confusion < alpha"),
-        (lambda: sample_kinds(0.8), "mass above 0"),
-        (lambda: Kinds(torch.ones(2, 2), torch.ones(2)), "sum to 1"),
-        (lambda: draw_weights(kinds, 1, 1, seed=0), "at least two samples"),
-        (lambda: collapse(initial_model(mu, positions=4), mu), "shared by all positions"),
-        (lambda: merge(TokenData(noise=0.2).sample(4, generator=torch.Generator().manual_seed(0))), "only samples with noise=0"),
-        (lambda: fit_collapsed(model, kinds, w[:, :4], steps=1, lr=0.1), "ask for .trial, kind."),
-        (lambda: fit_collapsed(model, kinds, w, steps=1, lr=torch.ones(1)), "lr="),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            call()

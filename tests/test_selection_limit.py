@@ -71,16 +71,3 @@ def test_thresholds_grow_as_relevant_tokens_become_few_and_do_not_depend_on_glob
 
 def test_no_threshold_is_infinity():
     assert limit_threshold(1e-4, attention="uniform", sigma=1.0, trials=10) == math.inf
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"alpha": -0.1}, "alpha=-0.1"), ({"alpha": 0.7}, "alpha=0.7"), ({"attention": "soft"}, "attention='soft'"),
-        ({"ratio": -1.0}, "ratio=-1.0"), ({"sigma": math.inf}, "sigma=inf"), ({"delta": -0.5}, "delta=-0.5"),
-        ({"neurons": 7}, "neurons=7"), ({"trials": 1}, "trials=1"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_named(wrong, words):
-    with pytest.raises(ValueError, match=words):
-        limit_threshold(**({"alpha": 0.1} | wrong))

@@ -11,6 +11,7 @@ import inspect
 import io
 import itertools
 import json
+import math
 import pkgutil
 import threading
 import time
@@ -112,32 +113,32 @@ def compute(
             return number, why, origin()
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #6a2af2ca
-FORMAT = "vit_theory store 3"  # of a store on disk; another format is refused
+FORMAT = "vit_theory store 4"  # of a store on disk; another format is refused
 
 
 def label_of(function: Callable, points: list[dict[str, Any]], store: Path) -> dict[str, Any]:
     "What makes two sweeps the same; ValueError where it cannot be told."
-    fixed: dict[str, Any] = {}
+    label, fixed = {"format": FORMAT}, dict[str, Any]()
     while isinstance(function, functools.partial):
         fixed = {**{f"position {i}": value for i, value in enumerate(function.args)}, **function.keywords, **fixed}
         function = function.func
-    named = function if hasattr(function, "__qualname__") else type(function)
     arguments = {name: parts_of(value, store) for name, value in fixed.items()}
-    grid = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
+    label |= {f"fixed argument {name!r}": parts.pop("itself") for name, parts in arguments.items()}
+    label |= {f"grid {name!r}": list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
+    named = function if hasattr(function, "__qualname__") else type(function)
     code = {"name": f"{named.__module__}.{named.__qualname__}", **parts_of(function, store)}
-    reached = {k: v for parts in arguments.values() for k, v in parts.items() if k != "itself"}
-    fixed = {name: parts["itself"] for name, parts in arguments.items()}
-    return {"format": FORMAT, "fixed argument": fixed, "grid": grid, "function": code, "code of an argument": reached}
+    label |= {f"function {name!r}": text for name, text in code.items()}
+    return label | {f"code of an argument {k!r}": v for parts in arguments.values() for k, v in parts.items()}
 
 
 def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     "What differs between two labels, one line each."
     if stored.get("format") != FORMAT:
         return ["an earlier version made it: its cells cannot be trusted"]
-    lines = [f"{part} {name!r}: {stored[part].get(name, 'nothing')} in the store, {wanted[part].get(name, 'nothing')} here"
-             for part in wanted if part != "format" for name in {**stored[part], **wanted[part]}
-             if stored[part].get(name) != wanted[part].get(name)]
-    return lines or ["the order of the grid"] * (list(stored["grid"]) != list(wanted["grid"]))
+    one, other = ([name for name in label if name.startswith("grid ")] for label in (stored, wanted))
+    lines = [f"{name}: {stored.get(name, 'nothing')} in the store, {wanted.get(name, 'nothing')} here"
+             for name in {**wanted, **stored} if stored.get(name) != wanted.get(name)]
+    return lines or ["the order of the grid"] * (one != other)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #2c7c1650
 class Store:
@@ -156,7 +157,7 @@ class Store:
         except OSError as error:
             why = f"store={str(folder)!r} cannot be used ({error.strerror}): name a folder that can be written"
             raise ValueError(why) from error
-        if stored and (lines := differences(stored, json.loads(json.dumps(label)))):
+        if stored is not None and (lines := differences(stored, json.loads(json.dumps(label)))):
             raise ValueError(f"store={str(folder)!r} was made by another sweep ({'; '.join(lines[:3])}): "
                              "name another folder, or delete this one to compute its cells again")
 
@@ -253,12 +254,12 @@ def read_label(folder: Path) -> dict[str, Any] | None:
     "The label of a store; None where there is none, or (with a warning) a damaged one: its cells know their sweep."
     try:
         stored = json.loads(read_file(folder / "sweep.json"))
-        if stored.get("format") != FORMAT or all(isinstance(stored[part], dict) for part in ("function", "grid")):
+        if isinstance(stored, dict):
             return stored
         raise ValueError("it is no label")
     except FileNotFoundError:
         return None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         warnings.warn(f"sweep.json of the store is written anew, it is damaged: {error}", stacklevel=3)
         return None
 
@@ -442,8 +443,8 @@ def status(
     "Say how far a sweep is: cells done, failed, in work; ValueError for no store."
     from filelock import FileLock, Timeout
 
-    stored = read_label(Path(store))
-    if stored is None or not isinstance(stored.get("grid"), dict):
+    stored = read_label(Path(store)) or {}
+    if not (axes := [values for name, values in stored.items() if name.startswith("grid ") and isinstance(values, list)]):
         raise ValueError(f"store={str(store)!r} holds no sweep: name the folder that `sweep` was given as store")
     cells, working, said = Path(store) / "cells", 0, {}
     for path in cells.glob("*.lock"):
@@ -456,6 +457,5 @@ def status(
     for path in filter(Path.is_file, sorted(cells.glob("*.failed"))):
         with path.open(errors="replace") as file:
             said[path.stem] = file.readline(1000).rstrip("\n")
-    total = int(np.prod([len(values) if isinstance(values, list) else 0 for values in stored["grid"].values()]))
-    name = stored["function"].get("name") if isinstance(stored.get("function"), dict) else None
+    name, total = stored.get("function 'name'"), math.prod(map(len, axes))
     return {"function": name, "cells": total, "done": len(list(cells.glob("*.npz"))), "failed": said, "working": working}
