@@ -256,7 +256,7 @@ def collapsed_mass(model: ShallowViT, kinds: Kinds) -> Float[Tensor, "g"]:
 BASE: dict[str, Any] = {
     "lr": 0.5,  # learning rate of W_V and W_O, eta
     "multiplier": 1.0,  # learning rate of W_Q and W_K over eta
-    "stop": 0.1,  # mean train margin at which a training ends; 0: goes on to a train hinge loss of 0.001
+    "stop": 0.1,  # mean training margin at which a run ends; 0: goes on to a training loss of 0.001
     "batch": 1.0,  # samples of a minibatch, or as a float their share of the training set; 1.0 is full batch
     "xi": 0.2,  # size of the hidden weights at the start
     "scale": 0.3,  # of W_Q and W_K at the start, c
@@ -285,7 +285,7 @@ def draw_starts(kinds: Kinds, trials: int, seed: int, first: int, o: dict[str, A
 def trainings(
     alpha: Positive,  # fraction of label-relevant tokens
     samples: int | None,  # size of a training set, N; None: infinitely many, all kinds equally often
-    trials: Size,  # independent trainings
+    trials: Size,  # independent runs
     seed: Count,  # base seed
     attention: Attention,
     start: ShallowViT | None = None,  # collapsed initial models of the trials; None draws them
@@ -337,7 +337,7 @@ def tokens_of_40(relevant: int, **options: Any) -> TokenData:
 def token_trainings(
     relevant: int, samples: int, trials: int, seed: int, attention: Attention, noise=0.0, tests: int = 60, wrong=0.0, **changes
 ) -> np.ndarray:
-    "The same trainings on tokens, tested on `tests` samples -> success of each trial: test error of at most `wrong`."
+    "The same runs on tokens, tested on `tests` samples -> success of each trial: test error of at most `wrong`."
     o, g = BASE | changes, torch.Generator().manual_seed(seed)
     train, test = tokens_of_40(relevant, noise=noise).sample(samples + tests, trials, generator=g).split(samples)
     start = initial_model(train.mu, paired=True, seed=seed, **{name: o[name] for name in INITIAL})
@@ -346,7 +346,7 @@ def token_trainings(
 
 
 def _early(o: dict[str, Any], attention: str) -> dict[str, Any]:
-    "Rates and end of a training, as both engines take them."
+    "Rates and end of a run, as both engines take them."
     rates = {"lr": o["lr"], "attention_lr": o["lr"] * o["multiplier"], "attention": attention}
     return rates | {"steps": 400, "stop": lambda m: m["margin"] >= o["stop"]}
 
