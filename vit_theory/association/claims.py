@@ -224,7 +224,7 @@ BOLD_TRAINED = Claim(
 # %% ../../nbs/association/10_samples.ipynb #e70b1d29
 from vit_theory.association.learning import LEARNED_SHARE, SAMPLE_SHARE
 from vit_theory.association.samples import (
-    followed_path, long_training, measure_early, measure_late, measure_scatter, plot_finite_samples, plot_long_training,
+    followed_path, long_training, measure_early, measure_late, measure_scatter, plot_early, plot_late, plot_long_training,
     plot_sample_size, plot_scatter, sample_size, scatter_exponent, scatter_followed, scatter_share, score_lost,
 )  # fmt: skip
 from vit_theory.association.start_and_step_size import LOSS_OF_DROP
@@ -256,7 +256,7 @@ EARLY = Claim(
      Rule("mean entry inside sets with the most images, relative distance to the population's", followed_path, at_most(0.1)),
      Rule("mass that the population path lost", lambda d: d.attrs["lost"], form=".0e")),
     "The scatter of the entries inside sets falls like N to the power {0}.",
-    measure_early, plot_finite_samples, kind="derived here",
+    measure_early, plot_early, kind="derived here",
 )  # fmt: skip
 
 # %% ../../nbs/association/10_samples.ipynb #7fbc42bd
@@ -270,7 +270,7 @@ LATE = Claim(
           "symmetry is exact for the population and early in training only: later the rows of a set prefer different members"),
      Rule("their mean over the population's", lambda d: (d.gamma / d.gamma_population).isel(samples=-1, step=-1))),
     "Late in training the entries inside a set scatter by {1:.2f} of their mean; the margin of association is {0:.2f}.",
-    measure_late, plot_finite_samples,
+    measure_late, plot_late,
 )  # fmt: skip
 
 # %% ../../nbs/association/10_samples.ipynb #7a2598b1
