@@ -32,13 +32,18 @@ def badge(verdict, word=""):
     return f"[{LOOKS[verdict][1]} {word or verdict}]{{.verdict .v{VERDICTS.index(verdict)}}}"
 
 
+def drawn(row):
+    """Whether chance plays a part: a proof or a counterexample hangs on no seeds."""
+    return row["evidence"] == "measurement"
+
+
 def verdicts(card, study):
     """The committed runs one below the other; a verdict that is not the one of the study says so."""
     for run, row in card.rows.items():
         differs = "" if row["verdict"] == study["verdict"] else "<br>differs"
-        seeds = ", ".join(map(str, row["seeds"]))
+        seeds = f"<br>seeds {', '.join(map(str, row['seeds']))}" if drawn(row) else ""
         said = f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]}".strip()
-        yield [f"**{run}**<br>seeds {seeds}", badge(row["verdict"]) + differs, plain(said)]
+        yield [f"**{run}**{seeds}", badge(row["verdict"]) + differs, plain(said)]
 
 
 def quantities(card):
@@ -71,7 +76,7 @@ def page(id, place):
     yield "\n>\n".join(f"> {line}" for line in head) + "\n"
     yield "## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card, row), "runs")
     for version, study_ in fresh_seeds().items():
-        if counts := study_["counts"].get(id):
+        if drawn(row) and (counts := study_["counts"].get(id)):
             found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
             yield f"**Fresh seeds** ({version}): {found}.\n"
     if rows := list(quantities(card)):
@@ -79,7 +84,7 @@ def page(id, place):
     if row["cannot"]:
         yield "No rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
     yield f"## Figure\n\n```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
-    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run]})\n"
+    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run] if drawn(row) else RUNS[run].partition(',')[0]})\n"
     if below := foundations(id):
         yield f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has it:\n"
         yield "".join(f"- {name}{': ' * bool(rows)}{', '.join(f'`{each}`' for each in rows)}\n" for name, rows in below.items())
