@@ -91,10 +91,10 @@ def columns(found: Mapping[str, Place]) -> list[list[Place]]:
 # %% ../../nbs/ledger/11_coverage.ipynb #66fa4440
 _LOOK = """<style>
 .theorems { display: flex; gap: .8rem; font-size: .8rem; line-height: 1.3; }
-.theorems > div { flex: 1 1 0; min-width: 0; display: grid; gap: .6rem; align-content: center; }
+.theorems > div { flex: 1 1 0; min-width: 0; display: grid; gap: .6rem; align-content: start; }
 .theorems section { border: 1px solid #8888; border-left: 4px solid #0072b2; border-radius: 4px; padding: .35rem .5rem; }
 .theorems .definition { border-left-color: #8888; } .theorems .here { border-style: dashed; border-left-width: 1px; }
-.theorems small { display: block; opacity: .75; }
+.theorems small { display: block; opacity: .75; font-size: inherit; }
 .theorems a { display: flow-root; color: inherit; text-decoration: none; padding: .25rem 0; }
 .theorems a:is(:focus, :hover) { text-decoration: underline; }
 .theorems img { float: right; width: 5rem; height: 3.4rem; object-fit: contain; margin: 0 0 0 .4rem; background: #fff; }
