@@ -85,7 +85,7 @@ def page(id, place):
     source = f"[Paper {row['paper']}]({PAPERS[row['paper']]['url']}), {plain(row['source'])}"
     yield f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, {row['evidence']} · `` {id} ``\n"
     yield f"```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
-    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run]})\n"
+    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run] if drawn(row) else RUNS[run].partition(',')[0]})\n"
     yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"
     yield f"## Criterion\n\n{plain(row['criterion'])}\n"
     for change in row["history"]:
@@ -99,13 +99,6 @@ def page(id, place):
             yield f"**Fresh seeds** ({version}): {found}.\n"
     if rows := list(quantities(card)):
         yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
-<<<<<<< HEAD
-    if row["cannot"]:
-        yield "No rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
-    yield f"## Figure\n\n```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
-    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run] if drawn(row) else RUNS[run].partition(',')[0]})\n"
-=======
->>>>>>> site
     if below := foundations(id):
         yield f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has it:\n"
         for name, rows in below.items():

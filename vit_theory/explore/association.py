@@ -16,7 +16,7 @@ from .panel import static_text, turning
 PATCHES, SIZE, DIM, SAMPLES, TESTS = 16, 4, 8, 2000, 2000  # patches of an image, of a set; d; images
 STEPS = range(0, 201, 8)
 GRID = {"q": [0.1, 0.2, 0.3, 0.4, 0.6, 0.8], "sigma_A": [0.0, 0.5, 1.0, 2.0]}
-RATES = {"lr_v": 1e-3, "lr_A": 1.5 * PATCHES}
+RATES: dict[str, Any] = {"lr_v": 1e-3, "lr_A": 1.5 * PATCHES}
 ALPHA = 0.05  # start of the value vector
 
 # %% ../../nbs/explore/03_association.ipynb #8f838ea2
@@ -68,5 +68,5 @@ def association_explorer(
     else:
         possible = {len(row) for row in partition} == {SIZE} and sorted(sum(partition, [])) == list(range(PATCHES))
     if not possible:
-        raise ValueError(f"partition={partition!r}: give 'blocks', 'strided', 'random', or four rows of four of the patches 0 to 15")
+        raise ValueError(f"partition={partition!r}: give 'blocks', 'strided', 'random', or four sets of four patches, 0 to 15")
     return turning("association", start, ("partition", *GRID, "step"), data)

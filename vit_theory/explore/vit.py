@@ -39,13 +39,14 @@ def load_model(
         return source.eval()
     folder, named = (Path(source) / "config.json").is_file(), re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
     if not folder and (Path(source).exists() or not named):
-        raise ValueError(f"model={str(source)!r} is no name on the hub, and no folder with a config.json, as save_pretrained writes it")
+        raise ValueError(f"model={str(source)!r} is neither a name on the hub nor a folder that save_pretrained wrote")
     try:
         from transformers import AutoModelForImageClassification
     except ImportError as error:
         raise ImportError("reading this model needs 'transformers': pip install 'vit_theory[hub]'") from error
     try:
-        return AutoModelForImageClassification.from_pretrained(source, attn_implementation="eager", local_files_only=folder).eval()
+        made = AutoModelForImageClassification.from_pretrained(source, attn_implementation="eager", local_files_only=folder)
+        return made.eval()
     except (OSError, KeyError) as error:
         raise ValueError(f"model={str(source)!r} cannot be read: {error}") from error
 
@@ -143,7 +144,8 @@ class VitPicture:
             self.bar = self.figure.colorbar(self.heads, ax=heads)
             self.curve = curve.plot([], [], "o-", color=COLORS["blue"])[0]
             self.kept = curve.axvline(1, color=COLORS["red"], linestyle="--")
-            titled(curve, "answers with fewer patches", xlabel="share of patches kept", ylabel="right or same", xlim=(0, 1.05), ylim=(-0.03, 1.05))
+            titled(curve, "answers with fewer patches", xlabel="share of patches kept", ylabel="right or same",
+                   xlim=(0, 1.05), ylim=(-0.03, 1.05))  # fmt: skip
 
     def update(self, seen: dict[str, Any], layer: int, head: int, query: int, measure: str, curve, keep: float) -> None:
         "Show another state."
