@@ -68,5 +68,5 @@ def association_explorer(
     else:
         possible = {len(row) for row in partition} == {SIZE} and sorted(sum(partition, [])) == list(range(PATCHES))
     if not possible:
-        raise ValueError(f"partition={partition!r}: give 'blocks', 'strided', 'random', or four sets of four patches, 0 to 15")
+        raise ValueError(f"partition={partition!r}: give 'blocks', 'strided', 'random', or four rows of four of the patches 0-15")
     return turning("association", start, ("partition", *GRID, "step"), data)
