@@ -39,7 +39,7 @@ def load_model(
         return source.eval()
     folder, named = (Path(source) / "config.json").is_file(), re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
     if not folder and (Path(source).exists() or not named):
-        raise ValueError(f"model={str(source)!r} is no name on the hub, and no folder with a config.json, as saved by transformers")
+        raise ValueError(f"model={str(source)!r} is no name on the hub, and no folder with a config.json: see save_pretrained")
     try:
         from transformers import AutoModelForImageClassification
     except ImportError as error:
