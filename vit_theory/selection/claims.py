@@ -399,8 +399,7 @@ NOISY_SAMPLES = Claim(
         Rule("N50 with 6 noisy tokens of 20 over N50 without them", lambda d: n50_saved(d, "oracle"), wholly_above(1)),
         Rule("the same when a pilot's attention removes 6 tokens", lambda d: n50_saved(d, "attention"), wholly_above(1), CAVEAT,
              "only when one knows which tokens are noisy"),
-        *(Rule(f"N50, kept by: {choice}", partial(n50_kept, choice=choice), form=".1f")
-          for choice in ("none", "attention", "oracle")),
+        *(Rule(f"N50, kept by: {who}", partial(n50_kept, choice=who), form=".1f") for who in ("none", "attention", "oracle")),
         caveat("early stop, noise 0.6"),
     ),
     "Removing the noisy tokens lowers N50 by a factor of {0}; removal by a pilot's attention by {1}.",
