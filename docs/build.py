@@ -125,7 +125,7 @@ def convert(path, docname, package):
             section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
             if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
-                found = "".join(f"```{{index}} {words}\n```\n" for words in SOUGHT.get(docname, ()))
+                found = "".join(f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ()))
                 download = f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`"
                 download = "" if docname == "index" else f"{download}\n\n"
                 cell.source = f"# {title}\n\n{found}{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"

@@ -1,0 +1,258 @@
+"""The site: built once from the stored notebooks, and every page opened in a real browser."""
+
+import re
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin
+
+import nbformat
+import pytest
+from browser import chromium, needs_chromium, served
+
+from vit_theory import selection
+from vit_theory.ledger.coverage import PLACES, draw_map
+from vit_theory.ledger.evidence import committed
+
+ROOT = Path(__file__).resolve().parent.parent
+NBS = ROOT / "nbs"
+pytestmark = pytest.mark.slow  # the site takes a minute to build, and its pages some minutes to open
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    from pathlib import Path as P
+    out = P('/tmp/site_out')
+    return out
+
+
+def pages(site):
+    return sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
+
+
+class Page(HTMLParser):
+    """The ids of a page, and everything it points to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.targets, self.alts = set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "img":
+            self.alts.append(dict(attributes).get("alt", ""))
+        for name, value in attributes:
+            if name == "id" or (name == "name" and tag == "a"):
+                self.ids.add(value)
+            elif name in ("href", "src", "action") and value:
+                self.targets.append((tag, value))
+
+
+def test_has_a_page_for_every_notebook_and_module(site):
+    for path in NBS.rglob("*.ipynb"):
+        name = path.relative_to(NBS).with_suffix("").as_posix()
+        assert re.search(r"(^|/)[._]", name) or (site / f"{name}.html").exists(), name
+    api = (site / "api" / "vit_theory.figures.html").read_text(encoding="utf-8")
+    assert 'id="vit_theory.figures.subplots"' in api and "width of a panel, inches" in api
+
+
+def test_links_and_anchors(site):
+    """Every link inside the site leads to something; nothing that a page loads is outside of it."""
+    found = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in pages(site)}
+    broken = []
+    for path, page in found.items():
+        for tag, target in page.targets:
+            if re.match(r"(https?:)?//", target):
+                broken += [f"{path.name} loads {target}"] if tag not in ("a", "form") else []
+            elif not re.match(r"(mailto|data|javascript):", target):
+                url, anchor = urldefrag(urljoin(path.as_uri(), target))
+                file = Path(unquote(url.removeprefix("file://").partition("?")[0]))
+                if not file.is_file():
+                    broken.append(f"{path.name}: {target}")
+                elif anchor and file.suffix == ".html" and unquote(anchor) not in found[file].ids:
+                    broken.append(f"{path.name}: no such anchor: {target}")
+    assert not broken, "\n".join(sorted(set(broken)))
+
+
+def test_pictures_say_what_they_show_and_formulas_load_only_where_they_are(site):
+    for path in pages(site):
+        text = path.read_text(encoding="utf-8")
+        for alt in Page(text).alts:
+            assert " " in alt and not re.search(r"_images|\.(png|svg)\b|[0-9a-f]{32}", alt), f"{path.name}: {alt!r}"
+        assert ("tex-svg-full.js" in text) == ('class="math' in text), path.name
+
+
+def test_all_notebooks_are_in_the_archive(site):
+    (archive,) = site.rglob("notebooks.zip")
+    held = {name for name in zipfile.ZipFile(archive).namelist() if name.endswith(".ipynb")}
+    assert held == {path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb") if not re.search(r"/[._]", path.as_posix())}
+
+
+def test_a_module_begins_with_what_a_chapter_exports(site):
+    """Names of the chapter's front page come first, constants last, and every entry leads to the cell that is its source."""
+    text = (site / "api" / "vit_theory.selection.token_removal.html").read_text(encoding="utf-8")
+    names = re.findall(r'<dt class="sig [^"]*" id="vit_theory\.selection\.token_removal\.(\w+)"', text)
+    known = [name in selection.__all__ for name in names]
+    assert any(known) and not all(known) and known == sorted(known, reverse=True)
+    assert text.count("Source and explanation") == len(names)
+    figures = (site / "api" / "vit_theory.figures.html").read_text(encoding="utf-8")
+    assert 'id="vit_theory.figures.subplots"' in figures and 'id="vit_theory.figures.COLORS"' not in figures
+
+
+def test_every_claim_has_its_page(site):
+    """A row has a page that the list of all rows and its notebook link to, and that leads back; no page is of no row."""
+    ids = [row["id"] for row in committed("quick")]
+    assert {path.stem for path in (site / "claims").glob("*.html")} == set(ids)
+    text = {path: Page(path.read_text(encoding="utf-8")) for path in pages(site)}
+    listed = {target for _, target in text[site / "ledger/10_verdicts.html"].targets}
+    for id in ids:
+        own = site / "claims" / f"{id}.html"
+        assert f"../claims/{id}.html" in listed, id
+        back = [target for _, target in text[own].targets if target.endswith(f"#card-{id.lower().replace('.', '-')}")]
+        assert back, f"{id}: its page does not say where it is explained"
+        notebook = (own.parent / back[0].partition("#")[0]).resolve()
+        assert f"../claims/{id}.html" in {target for _, target in text[notebook].targets}, (
+            f"{notebook.name} does not link to {id}"
+        )
+        assert any(target.startswith("https://arxiv.org/abs/") for _, target in text[own].targets), id
+
+
+def test_the_maps_show_every_row_with_its_committed_verdict():
+    """The maps that the notebook has stored are those of today's evidence, and every row is on one of them."""
+    outputs = [output for cell in nbformat.read(NBS / "ledger/11_coverage.ipynb", 4).cells for output in cell.get("outputs", [])]
+    stored = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    assert stored == [draw_map(paper) for paper in PLACES], "stale: python tools/notebooks.py run nbs/ledger/11_coverage.ipynb"
+    for row in committed("full"):
+        assert f'aria-label="{row["id"]}: {row["verdict"]}"' in "".join(stored)
+
+
+# What a reader must not see: a formula left as text, or one that MathJax could not read; a theme that is not the reader's.
+LOOK = r"""async (theme) => {
+    while (document.querySelector(".math") && !window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 5));
+    await window.MathJax?.startup?.promise;
+    const root = document.documentElement;
+    for (let wait = 0; wait < 40 && root.dataset.theme !== theme; wait++) await new Promise(requestAnimationFrame);
+    const article = document.querySelector("article") || document.body;
+    const formulas = [...document.querySelectorAll(".math")];
+    const code = [...article.querySelectorAll("div.cell_input")].filter(cell => !cell.closest("details:not([open])"));
+    const inside = "pre, code, script, style, mjx-container, .math, .output";
+    const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+    let prose = "";
+    while (texts.nextNode()) if (!texts.currentNode.parentElement.closest(inside)) prose += texts.currentNode.data;
+    return {
+        formulas: formulas.length,
+        drawn: formulas.filter(element => element.querySelector("mjx-container svg")).length,
+        errors: [...document.querySelectorAll("[data-mml-node=merror]")].map(element => element.getAttribute("data-mjx-error")),
+        raw: (prose.match(/.{0,30}(\$|\\\(|\\\[|\\begin\{).{0,30}/g) || []),
+        pictures: [...document.images].filter(image => !image.naturalWidth).map(image => image.src.slice(0, 80)),
+        distorted: [...document.images].filter(image => image.naturalWidth && image.offsetWidth).flatMap(image => {
+            const frame = getComputedStyle(image);
+            const inner = (size, ...sides) => size - sides.reduce((sum, side) => sum + parseFloat(frame["padding" + side]), 0);
+            const shown = inner(image.clientWidth, "Left", "Right") / inner(image.clientHeight, "Top", "Bottom");
+            const share = shown * image.naturalHeight / image.naturalWidth;
+            return Math.abs(share - 1) > 0.02 ? [`${share.toFixed(2)} of its width: ${image.src.slice(0, 80)}`] : [];
+        }),
+        code: code.reduce((sum, cell) => sum + cell.offsetHeight, 0),
+        height: article.offsetHeight,
+        theme: root.dataset.theme,
+        wide: root.scrollWidth - root.clientWidth,
+    };
+}"""
+WIDTHS, THEMES = (1400, 390), ("light", "dark")
+
+
+@needs_chromium
+def test_every_page_in_a_browser(site):
+    """At both widths and in both themes: no console errors, no request to anywhere else, every formula drawn, every picture
+    shown in its proportions, nothing wider than the window, at most a third of the notebooks' height is code. A page is loaded
+    once, wide and light; then the same page is narrowed and turned dark, which is a fifth of the time of loading it four
+    times. One page of each folder is also loaded narrow and dark."""
+    problems, formulas, heights = [], 0, Counter()
+    with served(site) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900}, color_scheme=THEMES[0])
+        here = ""
+        page.on("console", lambda message: message.type == "error" and problems.append(f"{here}: console: {message.text}"))
+        page.on("pageerror", lambda error: problems.append(f"{here}: {error}"))
+        page.on("requestfailed", lambda request: problems.append(f"{here}: failed: {request.url}"))
+        # Nothing leaves: a request to another host is noted and refused.
+        outside = re.compile(rf"^(?!{re.escape(address)}/|data:|blob:)")
+        page.route(outside, lambda route: (problems.append(f"{here}: outside request: {route.request.url}"), route.abort()))
+
+        def load(path):
+            nonlocal here
+            here = path.relative_to(site).as_posix()
+            page.goto(f"{address}/{here}", wait_until="load")
+
+        def turn(width, theme):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=theme)
+
+        def look(width, theme):
+            nonlocal formulas
+            seen = page.evaluate(LOOK, theme)
+            formulas += seen["drawn"]
+            if seen["drawn"] != seen["formulas"]:
+                problems.append(f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} formulas are not drawn")
+            for key in ("errors", "raw", "pictures", "distorted"):
+                problems.extend(f"{here}: {key}: {item}" for item in seen[key])
+            if width == WIDTHS[0] and (NBS / here).with_suffix(".ipynb").exists():
+                heights.update(code=seen["code"], page=seen["height"])
+            if seen["wide"] > 0:
+                problems.append(f"{here}: {seen['wide']} pixels wider than the window of {width}")
+            if seen["theme"] != theme:
+                problems.append(f"{here}: is {seen['theme']} where the reader's system is {theme}")
+
+        wide, narrow = zip(WIDTHS, THEMES, strict=True)
+        for path in pages(site):
+            turn(*wide)
+            load(path)
+            look(*wide)
+            turn(*narrow)
+            look(*narrow)
+        for path in {path.parent: path for path in pages(site)}.values():
+            load(path)
+            look(*narrow)
+    assert not problems, "\n".join(problems)
+    assert formulas > 0
+    assert 3 * heights["code"] <= heights["page"], f"of {heights['page']} pixels of notebooks {heights['code']} are visible code"
+
+
+@needs_chromium
+def test_search_and_dark_mode(site):
+    """The search finds a name of the package, and first of all the page of a row; the theme follows the reader's system."""
+    with served(site) as address, chromium() as browser:
+        page = browser.new_page(color_scheme="dark")
+        for sought, found in (("subplots", "vit_theory.figures"), ("C-theorem-1", "C-theorem-1"), ("a-noise", "A-noise")):
+            page.goto(f"{address}/search.html?q={sought}")
+            page.wait_for_selector("#search-results li a")
+            page.wait_for_function("document.querySelector('#search-results p, .search-summary')?.textContent.includes('found')")
+            assert found in page.inner_text("#search-results"), sought
+            if "-" in sought:
+                assert page.inner_text("#search-results li a") == found
+        assert page.get_attribute("html", "data-theme") == "dark"
+
+
+@needs_chromium
+def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
+    rows = committed("quick")
+    with served(site) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        page.goto(f"{address}/ledger/10_verdicts.html")
+        shown = page.locator("article tbody tr:visible")
+        assert shown.count() == len(rows)
+        page.select_option("[name=paper]", "C")
+        page.select_option("[name=kind]", "quoted")
+        page.fill("[name=text]", "theorem")
+        expected = [row["id"] for row in rows if row["paper"] == "C" and row["kind"] == "quoted"]
+        seen = shown.locator("code").all_inner_texts()
+        assert 0 < len(seen) < len(expected) and set(seen) <= set(expected)
+        page.goto(page.url)
+        assert shown.locator("code").all_inner_texts() == seen
+        page.fill("[name=text]", "no such words")
+        assert shown.count() == 0 and page.inner_text(".claims-filter output").startswith("0 of")
+        bare = browser.new_page(java_script_enabled=False)
+        bare.goto(f"{address}/ledger/10_verdicts.html?paper=C")
+        assert bare.locator("article tbody tr").count() == len(rows)
