@@ -142,7 +142,8 @@ def test_the_maps_show_every_row_with_its_committed_verdict():
 
 # What a reader must not see: a formula left as text, or one that MathJax could not read; a theme that is not the reader's.
 LOOK = r"""async (theme) => {
-    while (document.querySelector(".math:not(:has(svg))") && !window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 5));
+    const undrawn = () => document.querySelector(".math:not(:has(svg))");
+    while (undrawn() && !window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 5));
     await window.MathJax?.startup?.promise;
     const root = document.documentElement;
     for (let wait = 0; wait < 40 && root.dataset.theme !== theme; wait++) await new Promise(requestAnimationFrame);
