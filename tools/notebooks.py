@@ -131,7 +131,8 @@ def fold(nb):
         if cell.cell_type == "code":
             directive = re.match(r"#\|\s*(exporti?|hide|echo: false|code-fold: true)\b", cell.source)
             exported = directive[1] if directive else ""
-            hidden = exported in ("hide", "echo: false", "code-fold: true") or folded(re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M), exported)
+            source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M)
+            hidden = exported in ("hide", "echo: false", "code-fold: true") or folded(source, exported)
             cell.metadata.pop("jupyter", None)
             if hidden:
                 cell.metadata["jupyter"] = {"source_hidden": True}
