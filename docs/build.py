@@ -28,6 +28,9 @@ from vit_theory.ledger.report import TEMPLATES
 from vit_theory.ledger.rules import LOOKS
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tools"))
+from notebooks import folded  # noqa: E402
+
 CHAPTERS = {
     "": "Foundations",
     "selection": "A Selection",
@@ -68,27 +71,6 @@ def shown(path):
         yield result, cell.exported
 
 
-def dull(source):
-    """Whether a reader skips this code at first: imports, checks, and what draws, judges or words a criterion."""
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:  # a magic command
-        return False
-
-    def skipped(node):
-        if isinstance(node, ast.Import | ast.ImportFrom | ast.Assert):
-            return True
-        if isinstance(node, ast.FunctionDef):
-            return re.match(r"_|plot_|draw_|judge_", node.name) is not None
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            return getattr(node.value.func, "id", "").startswith("test_")
-        parts = [part for target in getattr(node, "targets", []) for part in getattr(target, "elts", [target])]
-        names = [getattr(part, "id", "") for part in parts]
-        return bool(names) and all(name.isupper() for name in names)
-
-    return bool(body) and all(map(skipped, body))
-
-
 def held(source):
     """What a folded cell holds, in a word or two."""
     names = re.findall(r"^(?:def|class) (\w+)", source, flags=re.M)
@@ -125,7 +107,7 @@ def convert(path, docname, package):
             section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
             if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
-                found = "".join(f"```{{index}} {words}\n```\n" for words in SOUGHT.get(docname, ()))
+                found = "".join(f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ()))
                 download = f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`"
                 download = "" if docname == "index" else f"{download}\n\n"
                 cell.source = f"# {title}\n\n{found}{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
@@ -139,10 +121,8 @@ def convert(path, docname, package):
                 label = f"card-{card[1]}"
                 package.claims.setdefault(card[1], (label, title, section))
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
-            # a helper's code is a click away; an experiment, which returns a labeled array, is what the page is about
-            helper = exported == "exporti" and not re.search(r'\) -> "?(xr|xarray)\.Dataset', cell.source)
-            skipped = helper or (exported and docname.startswith(ABOUT_PANELS))
-            if not cell.metadata["tags"] and (skipped or dull(cell.source)):
+            skipped = folded(cell.source, exported) or (exported and docname.startswith(ABOUT_PANELS))
+            if not cell.metadata["tags"] and skipped:
                 cell.metadata["tags"] = ["hide-input"]
             after = every[place + 1][0].source if place + 1 < len(every) else ""
             alt = finding(cell, after, package, f"Picture for {section or title}")

@@ -80,7 +80,7 @@ def page(id, place):
     answer = answers().get(id, {"title": id, "answer": row["measured"]})
     places_ = places(id[0])
     found = [name for name, each in places_.items() if id in each.rows and name != id]
-    yield f"# {plain(answer['title'])}\n\n" + "".join(f"```{{index}} {name}\n```\n" for name in (id, *found))
+    yield f"# {plain(answer['title'])}\n\n" + "".join(f"```{{index}} ! {name}\n```\n" for name in (id, *found))
     yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
     source = f"[Paper {row['paper']}]({PAPERS[row['paper']]['url']}), {plain(row['source'])}"
     yield f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, {row['evidence']} · `` {id} ``\n"
@@ -120,7 +120,7 @@ def pictures(folder, site):
         figure = claim.figure(measured(claim.id, run))
         (folder / f"{claim.id}.svg").write_text(to_svg(figure), encoding="utf-8")
         small = Image.open(BytesIO(to_png(figure, 72))).convert("RGB")
-        tiles.append(ImageOps.pad(small, (120, 84), color="white"))
+        tiles.append(ImageOps.fit(small, (120, 84), centering=(0, 0)))  # of several panels the first
         tiles[-1].quantize(32).save(site / "claims" / f"{claim.id}.png", optimize=True)
     poster = Image.new("RGB", (1200, 630), "white")
     for number, tile in enumerate(tiles):

@@ -65,7 +65,7 @@ def photographs():
     from browser import chromium
 
     with chromium() as browser:
-        page = browser.new_page(viewport={"width": 640, "height": 480})
+        page = browser.new_page(viewport={"width": 900, "height": 480})
         for name, widget in (
             ("selection", selection_explorer()),
             ("association", association_explorer()),

@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from .evidence import answers, committed
+from .report import formulas
 from .rules import LOOKS
 
 # %% ../../nbs/ledger/11_coverage.ipynb #0171a0fd
@@ -97,7 +98,7 @@ _LOOK = """<style>
 .theorems small { display: block; opacity: .75; font-size: inherit; }
 .theorems a { display: flow-root; color: inherit; text-decoration: none; padding: .25rem 0; }
 .theorems a:is(:focus, :hover) { text-decoration: underline; }
-.theorems img { float: right; width: 5rem; height: 3.4rem; object-fit: contain; margin: 0 0 0 .4rem; background: #fff; }
+.theorems img { float: right; width: 5rem; height: 3.4rem; object-fit: cover; margin: 0 0 0 .4rem; background: #fff; }
 .theorems b b { color: #fff; border-radius: 1rem; padding: 0 .5rem; font-weight: 600; }
 @media (max-width: 720px) { .theorems { display: grid; font-size: .9rem; } .theorems > div { display: contents; } }
 </style>"""
@@ -108,11 +109,11 @@ def draw_box(place: Place, verdicts: Mapping[str, str]) -> str:
     ours, said = place.kind == "derived here", answers()
     parts = [f'<section class="{place.kind.removeprefix("derived ")}">']
     if not ours:
-        parts.append(f"<b>{html.escape(place.name)}</b>: {html.escape(place.says)}")
+        parts.append(f"<b>{html.escape(place.name)}</b>: {formulas(place.says)}")
     for id in dict.fromkeys(place.rows):
         short, sign, color = LOOKS[verdicts[id]]
         badge = f'<b><b style="background:{color}">{sign} {short}</b></b>'
-        title = html.escape(said.get(id, {}).get("title", id))
+        title = formulas(said.get(id, {}).get("title", id))
         parts.append(f'<a href="../claims/{id}.html" aria-label="{id}: {verdicts[id]}">{badge} {title}</a>')
     for name in re.findall(r"[\w/]*\d\d_\w+", place.what):
         parts.append(f'<a href="../{name}.ipynb">→ {name}</a>')
