@@ -198,7 +198,10 @@ def learning_rate_zero():
     swap("selection", "fit", with_arguments(lr=0.0, attention_lr=0.0))
 
 
-@breaks("selection", "A-no-attention A-phase-diagram A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches")
+@breaks(
+    "selection",
+    "A-no-attention A-phase-diagram A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches A-limit-width",
+)
 def learning_rate_zero_collapsed():
     """The collapsed trainer does not move (for twenty steps: nothing would ever stop it)."""
     swap("selection", "fit_collapsed", with_arguments(lr=0.0, attention_lr=0.0, steps=20))
@@ -395,7 +398,7 @@ def width_ignored():
     swap("selection", "margins", make)
 
 
-@breaks("selection", "A-limit-width", "tests/test_selection_limit.py::test_the_kernel_of_equal_and_of_opposite_inputs")
+@breaks("selection", "", "tests/test_selection_limit.py::test_the_kernel_of_equal_and_of_opposite_inputs")
 def kernel_without_its_turn():
     """The gradient of the wide limit lacks the neurons whose gates turn: it is that of a linear layer."""
 

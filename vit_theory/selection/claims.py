@@ -494,11 +494,13 @@ LIMIT_WIDTH = Claim(
     "A-limit-width", "A", "For Theorem 1 (as recalled)",
     "Networks approach the wide limit as they grow, and at 64 neurons they are far from it.",
     (
+        Rule("distance of margins, 64 neurons", lambda data: float(data.apart.sel(neurons=64).mean()), below(0.1), INCONCLUSIVE,
+             "margins are no nearer than those of a network that says nothing"),
         Rule("distance of margins over that at a quarter of the width", falling, below(1), form=".2f"),
         Rule("N50 over that of the wide limit, 64 neurons", lambda data: float(over_wide(data).sel(neurons=64)), above(1.25)),
         Rule("the same, 4096 neurons", wide_enough, between(0.8, 1.25)),
     ),
-    "At 64 neurons N50 is {1:.2f} times that of the wide limit.", widths, plot_widths, kind="derived here",
+    "At 64 neurons N50 is {2:.2f} times that of the wide limit.", widths, plot_widths, kind="derived here",
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #b4961b0a
