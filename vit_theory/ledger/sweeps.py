@@ -118,7 +118,8 @@ FORMAT = "vit_theory store 4"  # of a store on disk; another format is refused
 
 def label_of(function: Callable, points: list[dict[str, Any]], store: Path) -> dict[str, Any]:
     "What makes two sweeps the same; ValueError where it cannot be told."
-    label, fixed = {"format": FORMAT}, dict[str, Any]()
+    label: dict[str, Any] = {"format": FORMAT}
+    fixed: dict[str, Any] = {}
     while isinstance(function, functools.partial):
         fixed = {**{f"position {i}": value for i, value in enumerate(function.args)}, **function.keywords, **fixed}
         function = function.func
