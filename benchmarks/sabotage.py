@@ -363,6 +363,58 @@ def frozen_is_uniform():
     swap("selection", "fit_collapsed", make)
 
 
+@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-initial-border")
+def attention_still_in_the_limit():
+    """Queries and keys do not move in the early limit."""
+
+    def make(original):
+        def pulled(*args):
+            return {name: speed * (name == "W_V") for name, speed in original(*args).items()}
+
+        return pulled
+
+    swap("selection", "pulled", make)
+
+
+@breaks("selection", "A-limit A-limit-phase A-limit-logarithm")
+def balanced_in_the_limit():
+    """The early limit has every kind of sample equally often."""
+    swap("selection", "shares", lambda original: lambda kinds, *rest: original(kinds, *rest) * 0 + 1 / len(kinds.y))
+
+
+@breaks("selection", "A-limit-width")
+def width_ignored():
+    """All networks that are compared with the wide limit have 64 neurons."""
+
+    def make(original):
+        def margins(alpha, w, attention, seed, neurons, *rest, **options):
+            return original(alpha, w, attention, seed, min(neurons, 64), *rest, **options)
+
+        return margins
+
+    swap("selection", "margins", make)
+
+
+@breaks("selection", "A-limit-width", "tests/test_selection_limit.py::test_the_kernel_of_equal_and_of_opposite_inputs")
+def kernel_without_its_turn():
+    """The gradient of the wide limit lacks the neurons whose gates turn: it is that of a linear layer."""
+
+    def make(original):
+        def read(Z, c, z):
+            slope = (c[:, None] @ Z / 2).expand_as(z)
+            return (slope * z).sum(-1), slope
+
+        return read
+
+    swap("selection", "read", make)
+
+
+@breaks("selection", "A-initial-border")
+def starts_without_error():
+    """Starts at infinitely many samples have no error, whatever sigma says."""
+    swap("selection", "initial_model", with_arguments(sigma=0.0, delta=0.0))
+
+
 # Paper B ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -5,12 +5,13 @@ results, and Sphinx makes HTML of them. All of it happens in a temporary folder:
 """
 
 import ast
+import csv
 import json
 import re
 import shutil
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import claim_pages
@@ -18,6 +19,7 @@ import click
 import nbformat
 from api import Package
 from claim_pages import badge
+from finish import finish
 from nbdev import processors
 from nbdev.process import NBProcessor
 from sphinx.cmd.build import build_main
@@ -26,6 +28,9 @@ from vit_theory.ledger.report import TEMPLATES
 from vit_theory.ledger.rules import LOOKS
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tools"))
+from notebooks import folded  # noqa: E402
+
 CHAPTERS = {
     "": "Foundations",
     "selection": "A Selection",
@@ -36,6 +41,7 @@ CHAPTERS = {
     "explore": "Explore",
 }
 RESULTS = ("ledger/10_verdicts", "ledger/11_coverage")  # notebooks that stand under Results: the list of all rows, and the map
+SOUGHT = {"index": ("install",), "convolution/08_heads": ("how many heads",)}  # a page that these words are to find first
 ABOUT_PANELS = "explore/"  # pages that are about what the code draws, not about the code
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
 WORDS = {word: verdict for verdict, (short, *_) in LOOKS.items() for word in (verdict, short)}
@@ -65,25 +71,19 @@ def shown(path):
         yield result, cell.exported
 
 
-def dull(source):
-    """Whether a reader skips this code at first: imports, checks, and what draws, judges or words a criterion."""
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:  # a magic command
-        return False
-
-    def skipped(node):
-        if isinstance(node, ast.Import | ast.ImportFrom | ast.Assert):
-            return True
-        if isinstance(node, ast.FunctionDef):
-            return re.match(r"_|plot_|draw_|judge_", node.name) is not None
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            return getattr(node.value.func, "id", "").startswith("test_")
-        parts = [part for target in getattr(node, "targets", []) for part in getattr(target, "elts", [target])]
-        names = [getattr(part, "id", "") for part in parts]
-        return bool(names) and all(name.isupper() for name in names)
-
-    return bool(body) and all(map(skipped, body))
+def held(source):
+    """What a folded cell holds, in a word or two."""
+    names = re.findall(r"^(?:def|class) (\w+)", source, flags=re.M)
+    if names:
+        kind = "plot" if all(re.match("plot_|draw_", name) for name in names) else "code"
+        return f"{kind}: {', '.join(names[:3])}{', ...' * (len(names) > 3)}"
+    if "Claim(" in source:
+        return "the claim, as rules"
+    if re.search(r"^(assert |test_)", source, flags=re.M):
+        return "checks"
+    if re.match(r"(import|from) ", source):
+        return "imports"
+    return "plot" if re.search(r"\b(plot|draw)_|plt\.", source) else "settings"
 
 
 def finding(cell, after, package, otherwise):
@@ -107,9 +107,10 @@ def convert(path, docname, package):
             section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
             if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
+                found = "".join(f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ()))
                 download = f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`"
                 download = "" if docname == "index" else f"{download}\n\n"
-                cell.source = f"# {title}\n\n{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
+                cell.source = f"# {title}\n\n{found}{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
             cell.source = re.sub(r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source)
             cell.source = package.linkify(re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname)
         elif cell.cell_type == "code":
@@ -120,14 +121,13 @@ def convert(path, docname, package):
                 label = f"card-{card[1]}"
                 package.claims.setdefault(card[1], (label, title, section))
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
-            # a helper's code is a click away; an experiment, which returns a labeled array, is what the page is about
-            helper = exported == "exporti" and not re.search(r'\) -> "?(xr|xarray)\.Dataset', cell.source)
-            skipped = helper or (exported and docname.startswith(ABOUT_PANELS))
-            if not cell.metadata["tags"] and (skipped or dull(cell.source)):
+            skipped = folded(cell.source, exported) or (exported and docname.startswith(ABOUT_PANELS))
+            if not cell.metadata["tags"] and skipped:
                 cell.metadata["tags"] = ["hide-input"]
             after = every[place + 1][0].source if place + 1 < len(every) else ""
             alt = finding(cell, after, package, f"Picture for {section or title}")
-            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+            prompt = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), held(cell.source))
+            cell.metadata["mystnb"] = {"image": {"alt": alt}, **prompt}
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
                 if text := output.get("data", {}).get("text/markdown"):
@@ -135,7 +135,9 @@ def convert(path, docname, package):
                     text = verdict.sub(lambda found: f"{found[1]}{badge(WORDS[found[2].lower()], found[2])}", text)
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
-                    output["data"]["text/html"] = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
+                    text = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
+                    small = r'\g<0><img src="\1.png" alt="Figure of \2" loading="lazy">'
+                    output["data"]["text/html"] = re.sub(r'<a href="(\.\./claims/([\w.-]+))\.html"[^>]*>', small, text)
             if exported and module:
                 names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
                 targets = [f"({module.label(name)})=" for name in map("".join, names) if name in module.public]
@@ -162,7 +164,11 @@ def listing(pages):
 
 def long_run(path):
     """The table of a run that takes longer than a notebook may, with what made it -> (title, page)."""
-    title = path.stem.replace("_", " ").capitalize()
+    title, lines = path.stem.replace("_", " ").capitalize(), path.read_text(encoding="utf-8").splitlines()
+    if len(lines) > 1000:  # too long to be read
+        counts = Counter(row["outcome"] for row in csv.DictReader(lines)).most_common()
+        listed = "".join(f"| {outcome} | {count} |\n" for outcome, count in counts)
+        return title, f"# {title}\n\n| outcome | lines |\n|---|---|\n{listed}\n{{download}}`All lines </_tables/{path.name}>`\n"
     text = f"# {title}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
     if (source := path.with_suffix(".json")).exists():
         text += f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
@@ -211,13 +217,15 @@ def write_source(source):
     (source / "claims").mkdir()
     for id in claim_pages.IDS:
         write(f"claims/{id}.md", package.linkify("\n".join(claim_pages.page(id, package.claims[id])), ""))
-    claim_pages.pictures(source / "claims")
+    claim_pages.pictures(source / "claims", source / "_site")
     tables = {f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))}
+    shutil.copytree(ROOT / "results", source / "_tables", ignore=shutil.ignore_patterns("*.json"))
     for name, (_, text) in tables.items():
         write(f"{name}.md", text)
     listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
     listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
-    below = [f"/{name}" for name in (*RESULTS[1:], *(f"claims/{id}" for id in claim_pages.IDS), *tables)]
+    below = [f"/{name}" for name in (*RESULTS[1:], *tables)]
+    below[1:1] = [f"{id} </claims/{id}>" for id in claim_pages.IDS]
     script = f"```{{raw}} html\n<script>{(TEMPLATES / 'filters.js').read_text(encoding='utf-8')}</script>\n```\n"
     own[RESULTS[0]]["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
     for name in RESULTS:
@@ -244,9 +252,10 @@ def main(out):
         source, site = Path(folder) / "source", Path(folder) / "site"
         write_source(source)
         # Warnings are faults: a broken link, a formula or a name that cannot be resolved.
-        settings = ["-c", str(ROOT / "docs"), "-d", f"{folder}/doctrees"]
+        settings = ["-c", str(ROOT / "docs"), "-d", f"{folder}/doctrees", "-D", f"html_extra_path={source / '_site'}"]
         code = build_main(["-q", "-W", "--keep-going", "-j", "auto", *settings, str(source), str(site)])
         if site.exists():
+            finish(site)
             for extra in (".buildinfo", "objects.inv"):
                 (site / extra).unlink(missing_ok=True)
             shutil.rmtree(out, ignore_errors=True)

@@ -1,14 +1,18 @@
 """A page for each row of the ledger, drawn from the committed evidence; the id of the row is the page's name."""
 
 import re
+from io import BytesIO
 from pathlib import Path
 
 import yaml
+from PIL import Image, ImageOps
 
+from vit_theory.explore.panel import to_png
 from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import load_claims
-from vit_theory.ledger.coverage import foundations
-from vit_theory.ledger.evidence import RUNS, Card, committed, fresh_seeds, measured
+from vit_theory.ledger.coverage import foundations, places
+from vit_theory.ledger.evidence import RUNS, Card, answers, committed, fresh_seeds, measured
+from vit_theory.ledger.report import formulas
 from vit_theory.ledger.rules import LOOKS, VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,6 +26,11 @@ def plain(text):
     return re.sub(r"([\\*_|<>$`\[\]^~])", r"\\\1", " ".join(str(text).split()))
 
 
+def formula(text):
+    """The same, its exponents raised and its indices lowered."""
+    return re.sub(r"([\\*_|`$\[\]~])", r"\\\1", str(formulas(" ".join(text.split()))))
+
+
 def table(head, rows, name):
     """A Markdown table in a container of its own, which the style sheet knows by name."""
     lines = [head, ["---"] * len(head), *rows]
@@ -32,13 +41,18 @@ def badge(verdict, word=""):
     return f"[{LOOKS[verdict][1]} {word or verdict}]{{.verdict .v{VERDICTS.index(verdict)}}}"
 
 
+def drawn(row):
+    """Whether chance plays a part: a proof or a counterexample hangs on no seeds."""
+    return row["evidence"] == "measurement"
+
+
 def verdicts(card, study):
     """The committed runs one below the other; a verdict that is not the one of the study says so."""
     for run, row in card.rows.items():
         differs = "" if row["verdict"] == study["verdict"] else "<br>differs"
-        seeds = ", ".join(map(str, row["seeds"]))
+        seeds = f"<br>seeds {', '.join(map(str, row['seeds']))}" if drawn(row) else ""
         said = f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]}".strip()
-        yield [f"**{run}**<br>seeds {seeds}", badge(row["verdict"]) + differs, plain(said)]
+        yield [f"**{run}**{seeds}", badge(row["verdict"]) + differs, plain(said)]
 
 
 def quantities(card):
@@ -63,27 +77,33 @@ def page(id, place):
     card = Card(id)
     run, row = study(card)
     label, title, section = place
-    head = [f"**{id}** · paper {row['paper']}, {row['source']} · {row['kind']}", row["statement"]]
-    head.append(f"**Criterion.** {row['criterion']}")
-    head += [f"**Until {change['since']}:** {change['was']} ({change['why']})" for change in row["history"]]
-    yield f"# {id}\n\n```{{index}} {id}\n```\n\n{{.lead}}\n{plain(row['measured'])}\n"
-    yield f"{badge(row['verdict'])} [The paper]({PAPERS[row['paper']]['url']})\n"
-    yield "\n>\n".join(f"> {line}" for line in head) + "\n"
-    yield "## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card, row), "runs")
+    answer = answers().get(id, {"title": id, "answer": row["measured"]})
+    places_ = places(id[0])
+    found = [name for name, each in places_.items() if id in each.rows and name != id]
+    yield f"# {plain(answer['title'])}\n\n" + "".join(f"```{{index}} ! {name}\n```\n" for name in (id, *found))
+    yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
+    source = f"[Paper {row['paper']}]({PAPERS[row['paper']]['url']}), {plain(row['source'])}"
+    yield f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, {row['evidence']} · `` {id} ``\n"
+    yield f"```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
+    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run] if drawn(row) else RUNS[run].partition(',')[0]})\n"
+    yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"
+    yield f"## Criterion\n\n{plain(row['criterion'])}\n"
+    for change in row["history"]:
+        yield f"- Until {change['since']}: {plain(change['was'])} ({plain(change['why'])})"
+    if row["cannot"]:
+        yield "\nNo rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
+    yield "\n## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card, row), "runs")
     for version, study_ in fresh_seeds().items():
-        if counts := study_["counts"].get(id):
+        if drawn(row) and (counts := study_["counts"].get(id)):
             found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
             yield f"**Fresh seeds** ({version}): {found}.\n"
     if rows := list(quantities(card)):
         yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
-    if row["cannot"]:
-        yield "No rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
-    yield f"## Figure\n\n```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
-    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run]})\n"
     if below := foundations(id):
         yield f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has it:\n"
-        yield "".join(f"- {name}{': ' * bool(rows)}{', '.join(f'`{each}`' for each in rows)}\n" for name, rows in below.items())
-    yield f"## Explained in\n\n- {{ref}}`{title}: {section} <{label}>`\n"
+        for name, rows in below.items():
+            pages = [f"[{page}](/{page}.ipynb)" for page in re.findall(r"[\w/]*\d\d_\w+", places_[name].what)]
+            yield f"- {plain(name)}: {', '.join(pages + [f'`{each}`' for each in rows])}\n".replace(": \n", "\n")
     asked = ["", " --scale full", *([" --images FOLDER/cifar10"] if "photographs" in card.rows else [])]
     commands = "\n".join(f"vit-theory {what}" for what in (*(f"reproduce {id}{how}" for how in asked), f"show {id}"))
     yield f"## Run it yourself\n\n```bash\n{commands}\n```\n"
@@ -91,11 +111,21 @@ def page(id, place):
     yield f"The committed runs took {took}. The last line runs nothing: it prints the row and draws its figure.\n"
 
 
-def pictures(folder):
-    """The figure of every row, as SVG."""
+def pictures(folder, site):
+    """The figure of every claim, as SVG; a small one beside the claim in the map; and all of them, to be shared."""
+    tiles = []
+    (site / "claims").mkdir(parents=True)
     for claim in load_claims():
         run, _ = study(Card(claim.id))
-        (folder / f"{claim.id}.svg").write_text(to_svg(claim.figure(measured(claim.id, run))), encoding="utf-8")
+        figure = claim.figure(measured(claim.id, run))
+        (folder / f"{claim.id}.svg").write_text(to_svg(figure), encoding="utf-8")
+        small = Image.open(BytesIO(to_png(figure, 72))).convert("RGB")
+        tiles.append(ImageOps.fit(small, (120, 84), centering=(0, 0)))  # of several panels the first
+        tiles[-1].quantize(32).save(site / "claims" / f"{claim.id}.png", optimize=True)
+    poster = Image.new("RGB", (1200, 630), "white")
+    for number, tile in enumerate(tiles):
+        poster.paste(tile.resize((116, 81)), (120 * (number % 10), 4 + 79 * (number // 10)))
+    poster.quantize(64).save(site / "poster.png", optimize=True)
 
 
 def people(authors):

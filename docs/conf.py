@@ -1,8 +1,11 @@
 """Sphinx settings. The source folder is made by build.py; everything a page needs is in the built site, nothing is fetched."""
 
 from configparser import ConfigParser
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+
+from docutils.nodes import paragraph
 
 HERE = Path(__file__).resolve().parent
 parser = ConfigParser(delimiters=["="], interpolation=None)
@@ -15,7 +18,7 @@ copyright = settings["copyright"]
 version = release = settings["version"]
 
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.mathjax"]
-exclude_patterns = ["_notebooks"]
+exclude_patterns = ["_notebooks", "_site", "_tables"]
 myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath", "fieldlist"]
 myst_dmath_double_inline = True
 myst_heading_anchors = 4
@@ -36,6 +39,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/favicon.svg"
+WIDE = "index", "ledger/10_verdicts", "ledger/11_coverage"  # pages without anything beside
+html_sidebars = {page: [] for page in WIDE}
 html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_domain_indices = False
@@ -47,7 +53,8 @@ html_theme_options = {
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
-    "secondary_sidebar_items": ["page-toc"],
+    "search_as_you_type": True,
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "github-light",
@@ -60,3 +67,19 @@ html_static_path.append(str(mathjax))
 mathjax_path = mathjax.name
 mathjax3_config = {"options": {"enableMenu": False}}
 copybutton_exclude = ".linenos, .gp, .go"
+
+
+def describe(app, page, template, context, doctree):
+    """What search engines and messengers show of a page: its title, its first sentence, a picture."""
+    leads = doctree.findall(paragraph) if doctree else ()
+    lead = next((each.astext() for each in leads if "lead" in each["classes"]), "")
+    base = settings["doc_host"] + settings["doc_baseurl"]
+    picture = f"{base}poster.png" if settings["doc_host"] else context["pathto"]("poster.png", resource=True)
+    said = {"og:type": "website", "og:title": context.get("title", project), "og:description": lead, "og:image": picture}
+    tags = [f'<meta name="description" content="{escape(lead)}">'] if lead else []
+    tags += [f'<meta property="{name}" content="{escape(text)}">' for name, text in said.items() if text]
+    context["metatags"] = "\n".join([context.get("metatags", ""), *tags])
+
+
+def setup(app):
+    app.connect("html-page-context", describe)

@@ -10,14 +10,18 @@ from test_jupyterlab import jupyterlab, looked_at, opened, server, until
 # page -> label of a control, the key that moves it
 MOVES = {
     "02_selection": ("training step", "ArrowLeft"),
-    "03_association": ("frame", "ArrowLeft"),
+    "03_association": ("training step", "ArrowLeft"),
     "04_convolution": ("logit gap M", "Home"),
     "05_vit": ("layer", "ArrowRight"),
 }
 SLIDER = ".noUi-handle, .turn input[type=range]"  # of ipywidgets, of our own modules
 # what our modules have drawn
 DRAWN = "first => [...first.querySelectorAll('canvas, svg')].map(one => one.toDataURL?.() ?? one.innerHTML).join()"
-SECONDS = {"02_selection": 15, "04_convolution": 15}  # three to five on a quiet machine; the others import torch and train
+SECONDS = {
+    "02_selection": 15,
+    "03_association": 15,
+    "04_convolution": 15,
+}  # three to five on a quiet machine; the other imports torch
 
 
 def answers(address):

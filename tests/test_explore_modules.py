@@ -11,8 +11,10 @@ import torch
 from browser import chromium, needs_chromium
 
 from vit_theory import explore
+from vit_theory.association import Partition, sort_by_set
 from vit_theory.convolution import conv_to_attention
 from vit_theory.convolution.kernels import KNOWN_KERNELS
+from vit_theory.explore.association import association_frames
 from vit_theory.explore.convolution import gray_pictures
 from vit_theory.explore.panel import static_text
 from vit_theory.explore.selection import STEPS, selection_frames
@@ -79,7 +81,33 @@ def test_selection_has_the_numbers_of_python(tmp_path):
     assert found["frame"] == len(STEPS) - 1
 
 
-PAGES = {"explore/02_selection": "selection", "explore/04_convolution": "convolution", "index": "convolution"}
+def test_association_has_the_numbers_of_python(tmp_path):
+    """The module shows what training gives; with other sets the same logits stand in another order."""
+    rows = [[0, 5, 10, 15], [1, 2, 3, 4], [6, 7, 8, 9], [11, 12, 13, 14]]
+    states = [{"partition": partition, "q": 0.2, "sigma_A": 0.5, "step": 40} for partition in ("blocks", "random", rows)]
+    expression = f"{json.dumps(states)}.map((state) => compute(state, {static_text('association.json')}))"
+    blocks, drawn, own = computed(tmp_path, "association", expression)
+    *_, frame = (frame for _, frame in zip(range(6), association_frames(0.2, 0.5), strict=False))
+    for name in ("gamma", "rho", "drop", "error"):
+        assert abs(blocks[name][5] - frame[name]) < 0.011, name  # other processors round otherwise
+    off = ~torch.eye(16, dtype=torch.bool)
+    for found in (blocks, drawn, own):
+        # the diagonal is no number, null in JSON
+        numbers = {name: [value or 0.0 for value in found[name]] for name in ("sorted", "plain")}
+        shown, plain = (torch.tensor(values, dtype=torch.float64).reshape(16, 16) for values in numbers.values())
+        assert (shown - torch.from_numpy(frame["logits"]))[off].abs().max() < 0.02
+        sets = [[patch for patch in range(16) if found["labels"][patch] == number] for number in range(4)]
+        torch.testing.assert_close(sort_by_set(plain, Partition(sets)), shown)
+    assert [own["labels"][patch] for patch in (0, 5, 1, 14)] == [0, 0, 1, 3]
+    assert drawn["labels"] == Partition.random(16, 4, seed=0).label.tolist()
+
+
+PAGES = {
+    "explore/02_selection": "selection",
+    "explore/03_association": "association",
+    "explore/04_convolution": "convolution",
+    "index": "convolution",
+}
 
 
 @pytest.mark.parametrize(("notebook", "name"), PAGES.items())
@@ -146,10 +174,32 @@ def test_selection_plays_and_turns_without_a_kernel(opened):
     assert "rate=0" in page.url and page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@needs_chromium
+def test_association_plays_and_two_patches_are_swapped(opened):
+    """It starts trained; Play goes through training; two clicks swap two patches, and the address keeps the sets."""
+    page = opened(explore.association_explorer())
+    said, code = page.locator(".turn [role=status]").first, page.locator(".turn code")
+    assert said.inner_text().startswith("After 200 steps every patch") and code.inner_text() == "association_explorer()"
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("() => document.querySelector('.turn .said').textContent.startsWith('After 40 steps')")
+    page.get_by_role("button", name="Pause").click()
+    for patch in (1, 1, 1, 3):  # the second click on the same patch takes the first back
+        page.get_by_role("button", name=f"patch {patch},").click()
+    assert "partition=[[1, 2, 4, 5], [0, 3, 6, 7]" in code.inner_text()
+    again = opened(explore.association_explorer(), width=390, query="?" + page.url.partition("?")[2])
+    assert again.locator(".turn [role=status]").first.inner_text() == said.inner_text()
+    assert again.get_by_role("button", name="patch 1, of set 2").count() == 1
+    assert again.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_start_that_is_not_possible():
     wrong = {"Sobol": {"kernel": "Sobol"}, "odd": {"kernel": [[1, 2]]}, "gap": {"scale": 0}, "no setting": {"colour": 1}}
     with pytest.raises(ValueError, match="1, 2, 3, 5, 8"):
         explore.selection_explorer(relevant=4)
+    with pytest.raises(ValueError, match="0.1, 0.2, 0.3"):
+        explore.association_explorer(q=99)
+    with pytest.raises(ValueError, match="four rows of four"):
+        explore.association_explorer(partition=[[0, 1], [1, 2]])
     for words, start in wrong.items():
         with pytest.raises(ValueError, match=words):
             explore.convolution_explorer(**start)

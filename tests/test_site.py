@@ -1,6 +1,7 @@
 """The site: built once from the stored notebooks, and every page opened in a real browser."""
 
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -83,7 +84,16 @@ def test_pictures_say_what_they_show_and_formulas_load_only_where_they_are(site)
         text = path.read_text(encoding="utf-8")
         for alt in Page(text).alts:
             assert " " in alt and not re.search(r"_images|\.(png|svg)\b|[0-9a-f]{32}", alt), f"{path.name}: {alt!r}"
-        assert ("tex-svg-full.js" in text) == ('class="math' in text), path.name
+        assert "tex-svg-full.js" not in text or 'class="math' in text, path.name
+
+
+def test_a_link_that_is_sent_on_shows_what_it_is(site):
+    for name in ("index", "convolution/index", "claims/A-noise"):
+        text = (site / f"{name}.html").read_text(encoding="utf-8")
+        described = re.search(r'<meta name="description" content="([^"]+)"', text)
+        assert described and f'<meta property="og:description" content="{described[1]}">' in text, name
+        picture = re.search(r'<meta property="og:image" content="([^"]+)"', text)[1]
+        assert ((site / f"{name}.html").parent / picture).resolve().is_file()
 
 
 def test_all_notebooks_are_in_the_archive(site):
@@ -132,7 +142,8 @@ def test_the_maps_show_every_row_with_its_committed_verdict():
 
 # What a reader must not see: a formula left as text, or one that MathJax could not read; a theme that is not the reader's.
 LOOK = r"""async (theme) => {
-    while (document.querySelector(".math") && !window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 5));
+    const undrawn = () => document.querySelector(".math:not(:has(svg))");
+    while (undrawn() && !window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 5));
     await window.MathJax?.startup?.promise;
     const root = document.documentElement;
     for (let wait = 0; wait < 40 && root.dataset.theme !== theme; wait++) await new Promise(requestAnimationFrame);
@@ -221,19 +232,44 @@ def test_every_page_in_a_browser(site):
     assert 3 * heights["code"] <= heights["page"], f"of {heights['page']} pixels of notebooks {heights['code']} are visible code"
 
 
+# What somebody types, and the page that comes first.
+SOUGHT = {
+    "subplots": "api/vit_theory.figures",
+    "C-theorem-1": "claims/C-theorem-1",
+    "a-noise": "claims/A-noise",
+    "Theorem 4.2": "claims/B-theorem-4.2",
+    "install": "index",
+    "how many heads": "convolution/08_heads",
+}
+
+
 @needs_chromium
 def test_search_and_dark_mode(site):
-    """The search finds a name of the package, and first of all the page of a row; the theme follows the reader's system."""
+    """The search finds what is meant first, also while somebody types; the theme follows the reader's system."""
     with served(site) as address, chromium() as browser:
         page = browser.new_page(color_scheme="dark")
-        for sought, found in (("subplots", "vit_theory.figures"), ("C-theorem-1", "C-theorem-1"), ("a-noise", "A-noise")):
+        for sought, found in SOUGHT.items():
             page.goto(f"{address}/search.html?q={sought}")
             page.wait_for_selector("#search-results li a")
-            page.wait_for_function("document.querySelector('#search-results p, .search-summary')?.textContent.includes('found')")
-            assert found in page.inner_text("#search-results"), sought
-            if "-" in sought:
-                assert page.inner_text("#search-results li a") == found
+            assert page.get_attribute("#search-results li a", "href").partition("#")[0] == f"{found}.html", sought
         assert page.get_attribute("html", "data-theme") == "dark"
+        page.goto(f"{address}/claims/A-noise.html")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("theorem 4.2")
+        assert "B-theorem-4.2" in page.get_attribute("#search-results li a", "href")
+
+
+@needs_chromium
+def test_weight(site):
+    """What the first visit loads: at most 1 MB at home, 1.5 MB on a lesson (without node formulas are drawn by the browser)."""
+    most = {"index": 1.0e6, "selection/14_collapse": 1.5e6, "association/06_symmetry": 1.5e6, "convolution/04_exactness": 1.5e6}
+    drawn = shutil.which("node") is not None
+    with served(site) as address, chromium() as browser:
+        for name, bound in most.items():
+            page, sizes = browser.new_page(viewport={"width": 1400, "height": 900}), {}
+            page.on("response", lambda got, sizes=sizes: sizes.update({got.url: int(got.headers.get("content-length", 0))}))
+            page.goto(f"{address}/{name}.html", wait_until="load")
+            assert 1e5 < sum(sizes.values()) <= bound + 2.3e6 * (not drawn), (name, sizes)
 
 
 @needs_chromium

@@ -1,4 +1,4 @@
-"""What the explorers show without a kernel, vit_theory/explore/static/*.json:  python tools/explorers.py (a minute)"""
+"""What the explorers show without a kernel, in vit_theory/explore/static:  python tools/explorers.py (two minutes)"""
 
 import json
 from base64 import b64encode
@@ -9,7 +9,12 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits, load_sample_image
 
+from vit_theory.association import Partition
+from vit_theory.explore import association
 from vit_theory.explore.selection import GRID, STEPS, borders, selection_frames
+from vit_theory.explore.vit import load_model
+from vit_theory.explore.vit import small_vit as untrained
+from vit_theory.images import evaluate, load_images, train
 from vit_theory.ledger.files import write_file
 
 STATIC = Path(__file__).resolve().parent.parent / "vit_theory" / "explore" / "static"
@@ -54,7 +59,36 @@ def selection_runs():
     return {"grid": GRID, "steps": list(STEPS), "runs": runs, "borders": lines}
 
 
+def association_runs():
+    """Each run of the grid -> means, errors and prediction along training; the logits, sorted by set, as bytes."""
+    runs = {}
+    for q, sigma_A in product(*association.GRID.values()):
+        frames = list(islice(association.association_frames(q, sigma_A), len(association.STEPS)))
+        logits = np.array([frame["logits"] for frame in frames])
+        off = logits[:, ~np.eye(logits.shape[-1], dtype=bool)]
+        low, high = float(off.min()), max(float(off.max()), float(off.min()) + 1e-6)
+        said = association.predicted(q, sigma_A)
+        runs[f"{q:g},{sigma_A:g}"] = {
+            **{name: [round(frame[name], 4) for frame in frames] for name in ("gamma", "rho", "drop", "error")},
+            "path": {name: [round(float(value), 4) for value in values] for name, values in said["path"].items()},
+            "linear": round(said["linear"], 4),
+            **{"low": low, "high": high, "logits": packed(((logits - low) / (high - low)).clip(0, 1))},
+        }
+    parts = {"blocks": Partition.blocks(4, 2), "strided": Partition.strided(16, 4), "random": Partition.random(16, 4, seed=0)}
+    shared = {"grid": association.GRID, "steps": list(association.STEPS)}
+    return {**shared, "partitions": {name: part.label.tolist() for name, part in parts.items()}, "runs": runs}
+
+
+def small_vit(path):
+    """The vision transformer that the explorer starts with, trained on digits; each number in two bytes."""
+    vit = untrained()
+    train(vit, load_images("digits"), epochs=30, batch=32, lr=4e-3, seed=0, device="cpu", progress=False)
+    np.savez_compressed(path, **{name: p.detach().numpy().astype(np.float16) for name, p in vit.state_dict().items()})
+    print(path, evaluate(load_model(), load_images("digits", split="test"))["accuracy"])
+
+
 if __name__ == "__main__":
-    for name, make in {"pictures": gray_pictures, "selection": selection_runs}.items():
+    small_vit(STATIC / "vit.npz")
+    for name, make in {"pictures": gray_pictures, "selection": selection_runs, "association": association_runs}.items():
         write_file(STATIC / f"{name}.json", json.dumps(make(), indent=1 if name == "pictures" else None) + "\n")
         print(STATIC / f"{name}.json")

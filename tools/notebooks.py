@@ -1,6 +1,7 @@
 """Keep notebooks, package and README in step.
 
     python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean outputs
+    python tools/notebooks.py fold [NOTEBOOK ...]  fold the cells that a reader skips, as the site does
     python tools/notebooks.py readme [--check]     write README.md from nbs/index.ipynb, or say whether it is stale
     python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings and local paths?
     python tools/notebooks.py stale [--check]      which notebooks does a change touch: their cells, or code that they reach
@@ -91,9 +92,51 @@ def execute(path):
     nb.metadata.pop("language_info", None)
     nb.metadata["kernelspec"] = {"display_name": "python3", "language": "python", "name": "python3"}
     scratch = path.with_suffix(".tmp")
-    nbformat.write(renumber(without_bars(nb)), scratch)
+    nbformat.write(renumber(without_bars(fold(nb))), scratch)
     scratch.replace(path)
     subprocess.run(["nbdev_clean", "--fname", str(path)], check=True, cwd=ROOT)
+
+
+def dull(source):
+    """Whether a reader skips this code at first: imports, checks, and what draws, judges or words a criterion."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # a magic command
+        return False
+
+    def skipped(node):
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Assert):
+            return True
+        if isinstance(node, ast.FunctionDef):
+            return re.match(r"_|plot_|draw_|judge_", node.name) is not None
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return getattr(node.value.func, "id", "").startswith("test_")
+        parts = [part for target in getattr(node, "targets", []) for part in getattr(target, "elts", [target])]
+        names = [getattr(part, "id", "") for part in parts]
+        return bool(names) and all(name.isupper() for name in names)
+
+    return bool(body) and all(map(skipped, body))
+
+
+def folded(source, exported):
+    """Whether code stands a click away, here and on the site: a helper, or what a reader skips. An experiment, which returns a
+    labeled array, is what its page is about."""
+    helper = exported == "exporti" and not re.search(r'\) -> "?(xr|xarray)\.Dataset', source)
+    return helper or dull(source)
+
+
+def fold(nb):
+    """Cells that a reader skips are folded in JupyterLab too."""
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            directive = re.match(r"#\|\s*(exporti?|hide|echo: false|code-fold: true)\b", cell.source)
+            exported = directive[1] if directive else ""
+            source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M)
+            hidden = exported in ("hide", "echo: false", "code-fold: true") or folded(source, exported)
+            cell.metadata.pop("jupyter", None)
+            if hidden:
+                cell.metadata["jupyter"] = {"source_hidden": True}
+    return nb
 
 
 def faults(path):
@@ -149,6 +192,15 @@ def run(paths, stale):
             record(path)
         except CellExecutionError as error:
             raise click.ClickException(f"{path.relative_to(ROOT)} stays as it was\n{error}") from error
+
+
+@main.command("fold")
+@click.argument("paths", nargs=-1)
+def fold_stored(paths):
+    """Fold the cells that a reader skips, and run nothing."""
+    for path in notebooks(paths):
+        nbformat.write(fold(nbformat.read(path, as_version=4)), path)
+        subprocess.run(["nbdev_clean", "--fname", str(path)], check=True, cwd=ROOT)
 
 
 @main.command()

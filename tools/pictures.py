@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from vit_theory.explore import convolution_explorer, draw_association, draw_vit, selection_explorer
+from vit_theory.explore import association_explorer, convolution_explorer, draw_vit, selection_explorer
 from vit_theory.explore.panel import to_png
 from vit_theory.figures import COLORS, style, subplots, to_svg
 from vit_theory.ledger.evidence import measured
@@ -60,14 +60,17 @@ def convolution():
 
 def photographs():
     """The explorers' index: each panel as it starts; those that turn in a browser are photographed there."""
-    yield "association", to_png(draw_association(frames=50, frame=50), dpi=70)
     yield "vit", to_png(draw_vit(), dpi=70)
     sys.path.insert(0, str(FOLDER.parents[1] / "tests"))
     from browser import chromium
 
     with chromium() as browser:
-        page = browser.new_page(viewport={"width": 640, "height": 480})
-        for name, widget in (("selection", selection_explorer()), ("convolution", convolution_explorer())):
+        page = browser.new_page(viewport={"width": 900, "height": 480})
+        for name, widget in (
+            ("selection", selection_explorer()),
+            ("association", association_explorer()),
+            ("convolution", convolution_explorer()),
+        ):
             page.set_content(widget._repr_mimebundle_()[0]["text/html"])
             yield name, page.locator(".turn .pictures").screenshot()
 

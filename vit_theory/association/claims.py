@@ -107,8 +107,7 @@ THEOREM_4_1_SAMPLE = Claim(
 )  # fmt: skip
 
 # %% ../../nbs/association/08_learning.ipynb #39cd49c4
-THEOREM_4_2 = Claim(
-    "B-theorem-4.2", "B", "Section 1 (contributions), on Theorem 4.2",
+THEOREM_4_2 = Claim("B-theorem-4.2", "B", "Section 1 (contributions), on Theorem 4.2",
     "Gradient descent on a sample, from a small random start, performs patch association and generalizes.",
     (Rule("margin of association before training", lambda d: d.margin.isel(step=0), at_most(0), BROKEN),
      Rule("test error before training", lambda d: d.test_error.isel(step=0), above(LEARNED_ERROR), BROKEN),
@@ -121,8 +120,7 @@ THEOREM_4_2 = Claim(
      caveat(START_CONDITION), caveat(RATE_CONDITION.format("1e5")),
      Rule("first step with exact association", lambda d: first_step(d.margin > 0), form=".0f")),
     "The test error is {3:.4f}, at a drop score of {6:.3f}; the best linear rule errs in {2:.3f}.",
-    learning, plot_learning,
-)  # fmt: skip
+    learning, plot_learning)  # fmt: skip
 
 # %% ../../nbs/association/08_learning.ipynb #2be3f877
 CONTIGUITY = Claim(
@@ -224,14 +222,13 @@ BOLD_TRAINED = Claim(
 # %% ../../nbs/association/10_samples.ipynb #e70b1d29
 from vit_theory.association.learning import LEARNED_SHARE, SAMPLE_SHARE
 from vit_theory.association.samples import (
-    followed_path, long_training, measure_early, measure_late, measure_scatter, plot_finite_samples, plot_long_training,
+    followed_path, long_training, measure_early, measure_late, measure_scatter, plot_early, plot_late, plot_long_training,
     plot_sample_size, plot_scatter, sample_size, scatter_exponent, scatter_followed, scatter_share, score_lost,
 )  # fmt: skip
 from vit_theory.association.start_and_step_size import LOSS_OF_DROP
 
 # %% ../../nbs/association/10_samples.ipynb #1d3c2c58
-SAMPLE_SIZE = Claim(
-    "B-sample-size", "B", "Theorem 4.2 (number of samples)",
+SAMPLE_SIZE = Claim("B-sample-size", "B", "Theorem 4.2 (number of samples)",
     "Association and generalization need enough images, and come together with their number.",
     (Rule("margin of association with the most images, at its best", lambda d: d.margin.max("step").isel(samples=-1), above(0),
           INCONCLUSIVE, "with the most images some seed never associates"),
@@ -244,8 +241,7 @@ SAMPLE_SIZE = Claim(
           below(0), CAVEAT),
      *(Rule(name, at_end(name), each="samples") for name in ("test_error", "drop"))),
     "From the fewest to the most images the drop score rises by {2:.2f}; the error ends at {1:.0%} of the linear rule's.",
-    sample_size, plot_sample_size, kind="derived here",
-)  # fmt: skip
+    sample_size, plot_sample_size, kind="derived here")  # fmt: skip
 
 # %% ../../nbs/association/10_samples.ipynb #53d6ce58
 EARLY = Claim(
@@ -256,7 +252,7 @@ EARLY = Claim(
      Rule("mean entry inside sets with the most images, relative distance to the population's", followed_path, at_most(0.1)),
      Rule("mass that the population path lost", lambda d: d.attrs["lost"], form=".0e")),
     "The scatter of the entries inside sets falls like N to the power {0}.",
-    measure_early, plot_finite_samples, kind="derived here",
+    measure_early, plot_early, kind="derived here",
 )  # fmt: skip
 
 # %% ../../nbs/association/10_samples.ipynb #7fbc42bd
@@ -270,7 +266,7 @@ LATE = Claim(
           "symmetry is exact for the population and early in training only: later the rows of a set prefer different members"),
      Rule("their mean over the population's", lambda d: (d.gamma / d.gamma_population).isel(samples=-1, step=-1))),
     "Late in training the entries inside a set scatter by {1:.2f} of their mean; the margin of association is {0:.2f}.",
-    measure_late, plot_finite_samples,
+    measure_late, plot_late,
 )  # fmt: skip
 
 # %% ../../nbs/association/10_samples.ipynb #7a2598b1
@@ -379,8 +375,7 @@ from vit_theory.association.not_associating import (
 )  # fmt: skip
 
 # %% ../../nbs/association/13_not_associating.ipynb #a6ac217e
-THEOREM_3_2 = Claim(
-    "B-theorem-3.2", "B", "Theorem 3.2",
+THEOREM_3_2 = Claim("B-theorem-3.2", "B", "Theorem 3.2",
     "\"Let D be defined as in Assumption 1. There exists a (one-layer) transformer M so that P[f*(X) M(X) <= 0] = d^{-omega(1)} "
     "but for all l in [L], i in S_l, Top_C{<p_i^(M), p_j^(M)>}_{j=1}^D and S_l are disjoint.\"",
     (Rule("score of the witness, relative distance to the associating one's, all images listed", lambda d: d.gap, at_most(1e-12),
@@ -394,8 +389,7 @@ THEOREM_3_2 = Claim(
           at_most(NEAR_BEST), each="setting"),
      Rule("P[f* M <= 0] of the witness on logits", lambda d: by_size(d, "error"), each="setting")),
     "A proof: no Gram matrix keeps all own sets out of the top C. On logits a witness errs in {5.max:.4f} or less.",
-    measure_theorem_3_2, plot_theorem_3_2, kind="quoted", evidence="proof",
-)  # fmt: skip
+    measure_theorem_3_2, plot_theorem_3_2, kind="quoted", evidence="proof")  # fmt: skip
 
 # %% ../../nbs/association/13_not_associating.ipynb #b59958eb
 REPAIRED = Claim(
@@ -435,8 +429,7 @@ from vit_theory.association.transfer import (
 )  # fmt: skip
 
 # %% ../../nbs/association/14_transfer.ipynb #924fc709
-THEOREM_5_1 = Claim(
-    "B-theorem-5.1", "B", "Section 1 (contributions), on Theorem 5.1",
+THEOREM_5_1 = Claim("B-theorem-5.1", "B", "Section 1 (contributions), on Theorem 5.1",
     "After pre-training, the model can be sample-efficiently fine-tuned to a downstream dataset that shares the structure and "
     "may differ in the features: patch association helps.",
     (Rule("error of the pretrained model on the new task, without any image of it", lambda d: d.zero_shot, at_least(0.25),
@@ -450,8 +443,7 @@ THEOREM_5_1 = Claim(
      Rule("images needed, by seed", needed_in_words), Rule("error with 1 image", lambda d: d.error.sel(count=1), each="arm"),
      Rule("drop score", lambda d: d["drop"], each="attention")),
     "Training from scratch needs at least {1.min:.0f} times the images of the learned attention.",
-    transfer, plot_transfer,
-)  # fmt: skip
+    transfer, plot_transfer)  # fmt: skip
 
 # %% ../../nbs/association/15_gaussian.ipynb #b001ab8e
 from vit_theory.association.gaussian import (

@@ -170,23 +170,6 @@ def draw_curves(axis, ds, names: dict[str, str]) -> None:
     axis.set_xlabel("step")
 
 # %% ../../nbs/association/17_training_runs.ipynb #dcec6cb5
-def draw_run(axes, ds) -> None:
-    "Errors, association and logits of training runs beside their reference levels, on three axes."
-    error, score, logits = axes
-    draw_curves(logits, ds, {"gamma": "blue", "rho": "red", "margin": "pink"})
-    logits.set_ylabel("logits of A")
-    draw_curves(error, ds, {"train_error": "sky", "test_error": "blue"})
-    draw_level(error, ds.attrs["linear"])
-    draw_level(error, max(ds.attrs["floor"], 1e-5), "labeling function", "0.4")
-    error.set(yscale="log", ylabel="error", ylim=(ds.attrs["floor"] / 2, 1))
-    draw_curves(score, ds, {"keep": "green", "drop": "orange"})
-    draw_level(score, ds.attrs["chance_keep"], "chance, keep", "green")
-    draw_level(score, ds.attrs["chance_drop"], "chance, drop", "orange")
-    score.set(ylabel="association score", ylim=(0, 1.03))
-    for axis in axes:
-        legend_above(axis, ncols=2)
-
-
 def draw_ends(axes, ds, at) -> None:
     "Error and association at the last step, and the best association on the way, against what was varied, on two axes."
     (error, score), last = axes, ds.isel(step=-1)

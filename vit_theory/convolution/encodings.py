@@ -178,15 +178,18 @@ def plot_absolute_encodings(data: xr.Dataset):
     "Weight that misses the target and error of the layer, positions added to the content or beside it, every seed."
     figure, axes = subplots(1, 2, width=3.4, height=2.8, sharey=True)
     arms = [(scheme, image) for scheme in data.scheme.values for image in data.image.values]
-    for room, color, words in (("added", "red", "added to the content"), ("beside", "blue", "beside it")):
+    looks = (("added", "added to the content", dict(color=COLORS["red"], ms=8, mfc="none")),
+             ("beside", "beside it", dict(color=COLORS["blue"], ms=4)))  # fmt: skip
+    for room, words, look in looks:
         for y, (scheme, image) in enumerate(arms):
             part = data.sel(scheme=scheme, room=room, image=image)
             for ax, name in zip(axes, ("off", "error"), strict=True):
-                label = words if y == 0 else None
-                ax.semilogx(part[name] + 1e-18, [y] * data.sizes["seed"], "o", color=COLORS[color], ms=4, label=label)
+                ax.semilogx(part[name] + 1e-18, [y] * data.sizes["seed"], "o", label=None if y else words, **look)
     kinds = {"noise": "white noise", "photograph": "a real image", "undoing": "the image −p"}
     axes[0].set_yticks(range(len(arms)), [f"{scheme}, {kinds[image]}" for scheme, image in arms])
     axes[0].set(xlabel="weight that misses the target", xlim=(1e-19, 1e3), ylim=(-0.5, len(arms) + 0.9))
     axes[1].set(xlabel="relative error of the layer", xlim=(1e-19, 1e3))
+    for ax in axes:
+        ax.set_xticks([1e-18, 1e-12, 1e-6, 1])
     axes[0].legend(loc="upper left", ncols=2)
     return figure

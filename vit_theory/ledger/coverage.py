@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from .evidence import answers, committed
+from .report import formulas
 from .rules import LOOKS
 
 # %% ../../nbs/ledger/11_coverage.ipynb #0171a0fd
@@ -91,13 +92,13 @@ def columns(found: Mapping[str, Place]) -> list[list[Place]]:
 # %% ../../nbs/ledger/11_coverage.ipynb #66fa4440
 _LOOK = """<style>
 .theorems { display: flex; gap: .8rem; font-size: .8rem; line-height: 1.3; }
-.theorems > div { flex: 1 1 0; min-width: 0; display: grid; gap: .6rem; align-content: center; }
+.theorems > div { flex: 1 1 0; min-width: 0; display: grid; gap: .6rem; align-content: start; }
 .theorems section { border: 1px solid #8888; border-left: 4px solid #0072b2; border-radius: 4px; padding: .35rem .5rem; }
 .theorems .definition { border-left-color: #8888; } .theorems .here { border-style: dashed; border-left-width: 1px; }
-.theorems small { display: block; opacity: .75; }
+.theorems small { display: block; opacity: .75; font-size: inherit; }
 .theorems a { display: flow-root; color: inherit; text-decoration: none; padding: .25rem 0; }
 .theorems a:is(:focus, :hover) { text-decoration: underline; }
-.theorems img { float: right; width: 5rem; height: 3.4rem; object-fit: contain; margin: 0 0 0 .4rem; background: #fff; }
+.theorems img { float: right; width: 5rem; height: 3.4rem; object-fit: cover; margin: 0 0 0 .4rem; background: #fff; }
 .theorems b b { color: #fff; border-radius: 1rem; padding: 0 .5rem; font-weight: 600; }
 @media (max-width: 720px) { .theorems { display: grid; font-size: .9rem; } .theorems > div { display: contents; } }
 </style>"""
@@ -108,11 +109,11 @@ def draw_box(place: Place, verdicts: Mapping[str, str]) -> str:
     ours, said = place.kind == "derived here", answers()
     parts = [f'<section class="{place.kind.removeprefix("derived ")}">']
     if not ours:
-        parts.append(f"<b>{html.escape(place.name)}</b>: {html.escape(place.says)}")
+        parts.append(f"<b>{html.escape(place.name)}</b>: {formulas(place.says)}")
     for id in dict.fromkeys(place.rows):
         short, sign, color = LOOKS[verdicts[id]]
         badge = f'<b><b style="background:{color}">{sign} {short}</b></b>'
-        title = html.escape(said.get(id, {}).get("title", id))
+        title = formulas(said.get(id, {}).get("title", id))
         parts.append(f'<a href="../claims/{id}.html" aria-label="{id}: {verdicts[id]}">{badge} {title}</a>')
     for name in re.findall(r"[\w/]*\d\d_\w+", place.what):
         parts.append(f'<a href="../{name}.ipynb">→ {name}</a>')

@@ -348,20 +348,25 @@ from vit_theory.selection.token_removal import (
 )
 from vit_theory.selection.training import REACHED
 
+
+def without_removal(data):
+    "Samples for the test error, nothing removed, for each seed."
+    return needed(data, "none")
+
 # %% ../../nbs/selection/11_token_removal.ipynb #bad10140
 SPARSIFICATION = Claim(
     "A-sparsification", "A", "Abstract; section 1",
     "Keeping the tokens that a trained model attends to lowers the number of samples and steps that are needed.",
     (
-        Rule(f"samples for a test error of {REACHED}, nothing removed", lambda d: needed(d, "none"), at_most(MORE), INCONCLUSIVE,
-             form=".0f"),
+        Rule(f"samples for a test error of {REACHED}, nothing removed", without_removal, at_most(MORE), INCONCLUSIVE, form=".0f"),
         Rule("samples over those, kept by a pilot's attention", lambda d: over_none(d, "attention"), at_most(0.5)),
         Rule("samples over those, kept by an oracle", lambda d: over_none(d, "oracle"), at_most(0.5)),
         Rule("samples over those, kept at random", lambda d: over_none(d, "random"), at_least(1), INCONCLUSIVE),
         Rule("share of steps saved at 32 samples by the pilot's tokens", steps_saved, at_least(0.5)),
         caveat("early stop, background of a single pattern; the pilot is trained longer than the models that it helps"),
     ),
-    "The pilot's tokens need at most {1.max:.2g} of the samples and save at least {4.min:.0%} of the steps.", removal, plot_removal,
+    "The pilot's tokens need at most {1.max:.2g} of the samples and save at least {4.min:.0%} of the steps.", removal,
+    plot_removal,
 )
 
 # %% ../../nbs/selection/11_token_removal.ipynb #edca5d51
@@ -394,8 +399,7 @@ NOISY_SAMPLES = Claim(
         Rule("N50 with 6 noisy tokens of 20 over N50 without them", lambda d: n50_saved(d, "oracle"), wholly_above(1)),
         Rule("the same when a pilot's attention removes 6 tokens", lambda d: n50_saved(d, "attention"), wholly_above(1), CAVEAT,
              "only when one knows which tokens are noisy"),
-        *(Rule(f"N50, kept by: {choice}", partial(n50_kept, choice=choice), form=".1f")
-          for choice in ("none", "attention", "oracle")),
+        *(Rule(f"N50, kept by: {who}", partial(n50_kept, choice=who), form=".1f") for who in ("none", "attention", "oracle")),
         caveat("early stop, noise 0.6"),
     ),
     "Removing the noisy tokens lowers N50 by a factor of {0}; removal by a pilot's attention by {1}.",
@@ -464,4 +468,72 @@ TWO_ENGINES = Claim(
     ),
     "On the same data the weights differ by {0.max:.0e}; on independent draws chi2 is {4:.1f}.",
     engines, plot_engines, kind="derived here",
+)
+
+# %% ../../nbs/selection/16_predicted.ipynb #40f2c9fc
+from vit_theory.selection.predicted import (
+    crossings, falling, limit_phase, over_limit, over_wide, overlapping, plot_phase, plot_prediction, plot_starts, plot_tiny,
+    plot_widths, prediction, reached, rising, starts, tiny, tiny_slope, typical, wide_enough, widths,
+)
+
+# %% ../../nbs/selection/16_predicted.ipynb #d08cbfd1
+EARLY_LIMIT = Claim(
+    "A-limit", "A", "For Theorem 1 (as recalled)",
+    "The early limit, which keeps the network's width and has no constant to fit, predicts N50 of the trainings.",
+    (
+        Rule("N50 of trainings over that of the limit, by rate and alpha", over_limit, between(0.8, 1.25), form=".2f"),
+        Rule("the same, geometric mean", typical, form=".2f"),
+        Rule("share of trainings that end as the limit says", lambda data: data.alike, form=".2f"),
+        Rule("points", lambda data: over_limit(data).size),
+    ),
+    "N50 of trainings is {1:.2f} times that of the limit, at {3:.0f} points.", prediction, plot_prediction, kind="derived here",
+)
+
+# %% ../../nbs/selection/16_predicted.ipynb #157089c0
+LIMIT_WIDTH = Claim(
+    "A-limit-width", "A", "For Theorem 1 (as recalled)",
+    "Networks approach the wide limit as they grow, and at 64 neurons they are far from it.",
+    (
+        Rule("distance of margins over that at a quarter of the width", falling, below(1), form=".2f"),
+        Rule("N50 over that of the wide limit, 64 neurons", lambda data: float(over_wide(data).sel(neurons=64)), above(1.25)),
+        Rule("the same, 4096 neurons", wide_enough, between(0.8, 1.25)),
+    ),
+    "At 64 neurons N50 is {1:.2f} times that of the wide limit.", widths, plot_widths, kind="derived here",
+)
+
+# %% ../../nbs/selection/16_predicted.ipynb #b4961b0a
+LIMIT_PHASE = Claim(
+    "A-limit-phase", "A", "For the phase diagram of section 4 (as recalled)",
+    "The limit draws the borders of the phase diagram where the trainings have them.",
+    (
+        Rule("share of borders whose intervals overlap", lambda d: float(overlapping(d).mean()), at_least(0.95), form=".2f"),
+        Rule("borders compared", lambda data: overlapping(data).size),
+    ),
+    "The intervals overlap at a share of {0:.2f} of the {1:.0f} borders.", limit_phase, plot_phase, kind="derived here",
+)
+
+# %% ../../nbs/selection/16_predicted.ipynb #78c6c96d
+LIMIT_LOGARITHM = Claim(
+    "A-limit-logarithm", "A", "For Theorem 1 (as recalled)",
+    "At tiny shares of relevant tokens N50 grows like alpha_* to the power -2 times a squared logarithm.",
+    (
+        Rule("slope of ln N50 against ln 1/alpha", tiny_slope, wholly_above(2)),
+        Rule("the same with N50 over ln^2(1/alpha)", lambda data: tiny_slope(data, True), wholly_between(1.9, 2.1)),
+        Rule("N90 over N50 at the largest alpha", lambda data: float((data.n90 / data.n50).mean("seed")[0]), form=".1f"),
+        Rule("N90 over N50 at the smallest alpha", lambda data: float((data.n90 / data.n50).mean("seed")[-1]), form=".1f"),
+    ),
+    "The slope is {0}, and {1} once the squared logarithm is divided out.", tiny, plot_tiny, kind="derived here",
+)
+
+# %% ../../nbs/selection/16_predicted.ipynb #932233df
+INITIAL_BORDER = Claim(
+    "A-initial-border", "A", "For Theorem 1 (as recalled)",
+    "Trained attention removes the border in alpha_* that an initial error of the values sets to uniform attention.",
+    (
+        Rule("starts that succeed at infinite N, trained, sigma up to 0.3", reached, at_least(0.95), form=".2f"),
+        Rule("half of the starts fail below some alpha, uniform", lambda data: crossings(data).notnull(), EVERY),
+        Rule("that alpha over that of the smaller sigma", rising, above(1)),
+        Rule("that alpha, in units of 1/80", lambda data: 80 * crossings(data), form=".2f"),
+    ),
+    "With trained attention a share of {0:.2f} of the starts succeeds at infinite N.", starts, plot_starts, kind="derived here",
 )

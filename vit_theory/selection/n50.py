@@ -41,7 +41,7 @@ def fit_logistic(samples: np.ndarray, successes: np.ndarray, trials: int) -> tup
 # %% ../../nbs/selection/05_n50.ipynb #df2fba95
 @dataclass(frozen=True)
 class Threshold:
-    "The size at which half of the trainings succeed."
+    "The size at which half of the runs succeed."
 
     n50: float  # N50; NaN when the success rate does not cross one half
     low: float  # lower end of the 95 % interval

@@ -49,7 +49,7 @@ REACH = 8.0  # sizes within this factor of the crossing are fitted
 
 
 def border(data: xr.Dataset, attention: str) -> list[Threshold]:
-    "The size at which half of the trainings of an arm succeed, at each alpha."
+    "The size at which half of the runs of an arm succeed, at each alpha."
     part = data[["successes", "trials"]].sel(attention=attention).transpose("place", "samples")
     sizes, trials, found = part.samples.values.astype(float), int(part.trials.max()), []
     for successes in part.successes.values:

@@ -82,7 +82,7 @@ def few_ratio(data: xr.Dataset, alpha: float) -> Ratio | str | None:
 
 # %% ../../nbs/selection/07_regime.ipynb #c1fa49e4
 def plot_batches(data: xr.Dataset):
-    "N50 against 1/alpha with full batches and minibatches, and the samples that a training with minibatches sees."
+    "N50 against 1/alpha with full batches and minibatches, and the samples that a run with minibatches sees."
     figure, ax = subplots(width=4.2, height=3)
     arms = [arm for arm in (OWN, "quarter", f"{FEW} samples") if arm in data.arm.values]
     for arm, color, marker in zip(arms, ("blue", "orange", "red"), "os^", strict=False):
