@@ -1,4 +1,4 @@
-"""The report: rows beside the committed ones, filters without a server, nothing of a row is markup, and it prints."""
+"""The report: claims beside the committed run, filters without a server, nothing of a claim is markup."""
 
 import re
 from html.parser import HTMLParser
