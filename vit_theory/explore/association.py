@@ -16,7 +16,7 @@ from .panel import static_text, turning
 PATCHES, SIZE, DIM, SAMPLES, TESTS = 16, 4, 8, 2000, 2000  # patches of an image, of a set; d; images
 STEPS = range(0, 201, 8)
 GRID = {"q": [0.1, 0.2, 0.3, 0.4, 0.6, 0.8], "sigma_A": [0.0, 0.5, 1.0, 2.0]}
-RATES = {"lr_v": 1e-3, "lr_A": 1.5 * PATCHES}
+RATES: dict[str, Any] = {"lr_v": 1e-3, "lr_A": 1.5 * PATCHES}
 ALPHA = 0.05  # start of the value vector
 
 # %% ../../nbs/explore/03_association.ipynb #8f838ea2
