@@ -136,7 +136,7 @@ def convert(path, docname, package):
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
                     text = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
-                    small = r'\g<0><img src="\1.png" alt="Figure of \2" loading="lazy">'
+                    small = r'\g<0><img src="\1.png" alt="Figure of \2">'
                     output["data"]["text/html"] = re.sub(r'<a href="(\.\./claims/([\w.-]+))\.html"[^>]*>', small, text)
             if exported and module:
                 names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)

@@ -98,7 +98,7 @@ _LOOK = """<style>
 .theorems small { display: block; opacity: .75; font-size: inherit; }
 .theorems a { display: flow-root; color: inherit; text-decoration: none; padding: .25rem 0; }
 .theorems a:is(:focus, :hover) { text-decoration: underline; }
-.theorems img { float: right; width: 5rem; height: 3.4rem; object-fit: cover; margin: 0 0 0 .4rem; background: #fff; }
+.theorems img { float: right; width: 5rem; height: 3.5rem; margin: 0 0 0 .4rem; background: #fff; }
 .theorems b b { color: #fff; border-radius: 1rem; padding: 0 .5rem; font-weight: 600; }
 @media (max-width: 720px) { .theorems { display: grid; font-size: .9rem; } .theorems > div { display: contents; } }
 </style>"""
