@@ -141,12 +141,12 @@ def test_no_worker_is_an_error_after_a_stated_wait():
 def test_reproduce_sends_the_cells_of_claims_to_a_cluster(client, tmp_path):
     address, out = client.scheduler.address, tmp_path / "ledger"
     program = [sys.executable, "-c", "from vit_theory.ledger.cli import main; main()"]
-    request = ["reproduce", "B-theorem-3.2", "--out", str(out), "--cluster", address]
+    request = ["reproduce", "B-bold-training", "--out", str(out), "--cluster", address]
     done = subprocess.run([*program, *request], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    (claim,) = select_claims(load_claims(), ["B-theorem-3.2"])
+    (claim,) = select_claims(load_claims(), ["B-bold-training"])
     data = claim.experiment(Run(progress=False))
-    assert read_data(out / "data" / "B-theorem-3.2.nc").drop_attrs().equals(data.drop_attrs())
+    assert read_data(out / "data" / "B-bold-training.nc").drop_attrs().equals(data.drop_attrs())
     hits = client.run(lambda: __import__("vit_theory.ledger.files").ledger.files.origin.cache_info().hits)
     assert all(hits.values())  # the workers had cells of it
 
