@@ -154,5 +154,5 @@ def plot_limits(data: xr.Dataset):
     ax.set_yticks(range(len(arms)), [arm.replace("attention,", "trained:").replace("uniform,", "uniform:") for arm in arms])
     ax.set(xlabel=r"exponent of $N_{50}$ minus that in the regime", xlim=(-3, 3), ylim=(len(arms) - 0.5, -0.5))
     moved = sum(not change.low <= 0 <= change.high for change in changes)
-    ax.set_title(f"{moved} of {len(arms)} choices move the exponent when undone")
+    ax.set_title(f"{moved} of {len(arms)} choices matter")
     return figure
