@@ -21,6 +21,7 @@ from .paths import GatherAttention, fold
 from .trained_heads import fit_heads
 from .variants import stride_layer
 
+# %% ../../nbs/convolution/index.ipynb #b7e86115
 _all_ = [
     "ConvAttention", "GatherAttention", "Geometry", "MinimumHeads", "TorusAttention", "astray", "astray_with_sink",
     "attention_to_conv", "conv2d_to_attention", "conv_to_attention", "error_bound", "extra_head", "fit_heads",
