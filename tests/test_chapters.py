@@ -123,6 +123,22 @@ def exported(source):
     return {name for name in found if not name.startswith("_") and not name.isupper()}
 
 
+def words(name):
+    return sum(len(source.split()) for source in text(name, "markdown"))
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS[:3])
+def test_an_essay_is_read_in_forty_minutes(chapter):
+    name = f"{chapter}/index.ipynb"
+    lengths = [len(source.splitlines()) for source in text(name, "code")]
+    pictures = sum("image/png" in output.get("data", {}) for cell in NOTEBOOKS[name].cells for output in cell.get("outputs", ()))
+    assert words(name) <= 4000 and sum(lengths) <= 250 and max(lengths) <= 15 and pictures <= 6
+
+
+def test_all_pages_are_short():
+    assert sum(map(words, NOTEBOOKS)) <= 60_000
+
+
 def test_every_public_name_is_met():
     """What a module exports is used outside of its own cell: on its page, where a reader sees it run, or on a later one."""
     cells = [(name, source) for name in NOTEBOOKS for source in text(name, "code")]
