@@ -92,7 +92,7 @@ def jupyterlab(folder, log):
     return server("lab", "--ServerApp.port", *options, log=log, folder=folder, **environment)
 
 
-def until(condition, what, seconds=60):
+def until(condition, what, seconds=300):
     """Ask until the answer is yes."""
     end = time.monotonic() + seconds
     while not (answer := condition()):
@@ -122,13 +122,13 @@ def kernel_is_ready(address, name):
 
 def opened(page, address, name):
     """A notebook opened in JupyterLab, its kernel ready."""
-    until(lambda: ask(address, "/api/status"), "the server", seconds=120)
-    page.goto(f"{address}/lab/tree/{name}?reset&token={TOKEN}")
+    until(lambda: ask(address, "/api/status"), "the server", seconds=300)
+    page.goto(f"{address}/lab/tree/{name}?reset&token={TOKEN}", timeout=300_000)
     # It may ask which kernel to take, when it is slow to start one.
     question = page.locator(".jp-Dialog", has_text="Select Kernel")
     page.add_locator_handler(question, lambda dialog: dialog.locator("button.jp-mod-accept").click())
-    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=120_000)
-    until(lambda: kernel_is_ready(address, name), "a kernel", seconds=120)
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=300_000)
+    until(lambda: kernel_is_ready(address, name), "a kernel", seconds=300)
 
 
 # null while cells are waiting; then what they left behind
