@@ -19,7 +19,8 @@ TOKEN = "test"
 
 def command_of(target):
     """The program and its options that `make TARGET` runs, with the variables that it sets."""
-    lines = subprocess.run(["make", "--no-print-directory", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    asked = ["make", "--no-print-directory", "--dry-run", target]
+    lines = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     words = shlex.split(lines.splitlines()[-1])
     variables = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
     return words[len(variables) :], variables
