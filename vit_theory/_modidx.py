@@ -860,6 +860,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'vit_theory.explore.panel.calling': ('explore/panel.html#calling', 'vit_theory/explore/panel.py'),
                                           'vit_theory.explore.panel.canvas': ('explore/panel.html#canvas', 'vit_theory/explore/panel.py'),
                                           'vit_theory.explore.panel.control': ('explore/panel.html#control', 'vit_theory/explore/panel.py'),
+                                          'vit_theory.explore.panel.need_trained': ( 'explore/panel.html#need_trained',
+                                                                                     'vit_theory/explore/panel.py'),
                                           'vit_theory.explore.panel.pictured': ( 'explore/panel.html#pictured',
                                                                                  'vit_theory/explore/panel.py'),
                                           'vit_theory.explore.panel.place': ('explore/panel.html#place', 'vit_theory/explore/panel.py'),

@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .panel import static_text, turning
+from .panel import need_trained, static_text, turning
 
 # %% ../../nbs/explore/03_association.ipynb #322e3e2c
 PATCHES, SIZE, DIM, SAMPLES, TESTS = 16, 4, 8, 2000, 2000  # patches of an image, of a set; d; images
 STEPS = range(0, 201, 8)
-GRID = {"q": [0.1, 0.2, 0.3, 0.4, 0.6, 0.8], "sigma_A": [0.0, 0.5, 1.0, 2.0]}
+GRID: dict[str, list] = {"q": [0.1, 0.2, 0.3, 0.4, 0.6, 0.8], "sigma_A": [0.0, 0.5, 1.0, 2.0]}
 RATES: dict[str, Any] = {"lr_v": 1e-3, "lr_A": 1.5 * PATCHES}
 ALPHA = 0.05  # start of the value vector
 
@@ -58,10 +58,7 @@ def association_explorer(
 ):
     "A widget to see attention find the sets, step by step, in the browser; ValueError for a start that is not possible."
     data = json.loads(static_text("association.json"))
-    trained: dict[str, Any] = {**GRID, "step": list(STEPS)}
-    for name, value in start.items():
-        if value not in trained.get(name, [value]):
-            raise ValueError(f"{name}={value!r} was not trained beforehand: use one of {', '.join(map(str, trained[name]))}")
+    need_trained(start, {**GRID, "step": STEPS})
     partition = start.get("partition", "blocks")
     if isinstance(partition, str):
         possible = partition in data["partitions"]

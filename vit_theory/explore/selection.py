@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .panel import static_text, turning
+from .panel import need_trained, static_text, turning
 
 # %% ../../nbs/explore/02_selection.ipynb #a48d5cb2
 TOKENS, TESTS, EVERY = 40, 200, 10  # tokens of a sample, test samples, steps of a frame
 STEPS = range(0, 201, EVERY)
-GRID = {"relevant": [1, 2, 3, 5, 8], "samples": [16, 64, 256, 1024], "rate": [0.0, 5.0, 25.0]}
+GRID: dict[str, list] = {"relevant": [1, 2, 3, 5, 8], "samples": [16, 64, 256, 1024], "rate": [0.0, 5.0, 25.0]}
 BINS = np.linspace(-2, 4, 25)  # of the margins
 
 # %% ../../nbs/explore/02_selection.ipynb #8b9f3dc8
@@ -68,9 +68,5 @@ def selection_explorer(
 ):
     "A widget to look at trained attention, step by step, in the browser; ValueError for a start that is not possible."
     data = json.loads(static_text("selection.json"))
-    trained: dict[str, Any] = {**GRID, "step": list(STEPS)}
-    for name, value in start.items():
-        possible = trained.get(name, [value])
-        if value not in possible:
-            raise ValueError(f"{name}={value!r} was not trained beforehand: use one of {', '.join(map(str, possible))}")
+    need_trained(start, {**GRID, "step": STEPS})
     return turning("selection", start, (*GRID, "step"), data)
