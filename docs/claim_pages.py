@@ -7,7 +7,6 @@ from pathlib import Path
 import yaml
 from PIL import Image, ImageOps
 
-from vit_theory.explore.panel import to_png
 from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations, places
@@ -119,7 +118,8 @@ def pictures(folder, site):
         run, _ = study(Card(claim.id))
         figure = claim.figure(measured(claim.id, run))
         (folder / f"{claim.id}.svg").write_text(to_svg(figure), encoding="utf-8")
-        small = Image.open(BytesIO(to_png(figure, 72))).convert("RGB")
+        figure.savefig(png := BytesIO(), dpi=72)
+        small = Image.open(png).convert("RGB")
         tiles.append(ImageOps.fit(small, (120, 84), centering=(0, 0)))  # of several panels the first
         tiles[-1].quantize(32).save(site / "claims" / f"{claim.id}.png", optimize=True)
     poster = Image.new("RGB", (1200, 630), "white")

@@ -14,7 +14,7 @@ MOVES = {
     "04_convolution": ("logit gap M", "Home"),
     "05_vit": ("layer", "ArrowRight"),
 }
-SLIDER = ".noUi-handle, .turn input[type=range]"  # of ipywidgets, of our own modules
+SLIDER = ".turn input[type=range]"
 # what our modules have drawn
 DRAWN = "first => [...first.querySelectorAll('canvas, svg')].map(one => one.toDataURL?.() ?? one.innerHTML).join()"
 
@@ -31,13 +31,7 @@ def first_output_moves(page, name):
     label, key = MOVES[name]
     first = page.locator(".jp-OutputArea-output").first
     first.locator(SLIDER).first.wait_for(timeout=300_000)
-    if first.locator(".turn").count():
-        handle = first.get_by_role("slider", name=label)
-        picture = lambda: first.evaluate(DRAWN)  # noqa: E731
-    else:
-        handle = first.locator(".widget-inline-hbox", has_text=label).locator(".noUi-handle").first
-        picture = lambda: first.locator("img").first.get_attribute("src")  # noqa: E731
-        first.locator("[role=status]").wait_for(timeout=300_000)
+    handle, picture = first.get_by_role("slider", name=label), lambda: first.evaluate(DRAWN)
     shown, words = picture(), first.locator("[role=status]").first.inner_text()
     handle.focus()
     page.keyboard.press(key)

@@ -18,6 +18,7 @@ from vit_theory.explore.association import association_frames
 from vit_theory.explore.convolution import gray_pictures
 from vit_theory.explore.panel import static_text
 from vit_theory.explore.selection import STEPS, selection_frames
+from vit_theory.explore.vit import SHARES, answers, look_into, model_and_images
 
 
 def computed(tmp_path, name, expression):
@@ -102,10 +103,25 @@ def test_association_has_the_numbers_of_python(tmp_path):
     assert drawn["labels"] == Partition.random(16, 4, seed=0).label.tolist()
 
 
+def test_vit_has_the_numbers_of_python(tmp_path):
+    """The module shows what `probe` measures of the model that ships: weights to 1 in 200, measurements to three digits."""
+    state = {"image": 3, "layer": 1, "head": 2, "query": 9, "keep": 0.25}
+    found = computed(tmp_path, "vit", f"compute({json.dumps(state)}, {static_text('vit.json')})")
+    model, images, labels, names = model_and_images(None, None)
+    seen, (order, counts, said) = look_into(model, images[3]), answers(model, images)
+    assert abs(seen["attention"][1, 2, 9] - found["look"]).max() < 0.011  # other processors round otherwise
+    assert abs(seen["attention"][:, :, 9] - found["maps"]).max() < 0.011
+    for name, values in seen["numbers"].items():
+        assert abs(values - found[name]).max() < 0.011, name
+    assert found["kept"] == order[3, : counts[SHARES.index(0.25)]].tolist() and len(found["kept"]) == 4
+    assert found["answer"] == names[said[SHARES.index(0.25), 3]] and found["truth"] == names[labels[3]]
+
+
 PAGES = {
     "explore/02_selection": "selection",
     "explore/03_association": "association",
     "explore/04_convolution": "convolution",
+    "explore/05_vit": "vit",
     "index": "convolution",
 }
 
@@ -141,20 +157,73 @@ def opened(tmp_path):
 
 @needs_chromium
 def test_convolution_turns_without_a_kernel(opened):
-    """Heads are clicked away, the gap is dragged, a kernel is typed; words, code, address follow, and it is enough."""
+    """Heads are clicked away, the gap is dragged, a kernel is typed and drawn; words, code, address follow."""
     page = opened(explore.convolution_explorer())
     said, code = page.locator(".turn [role=status]"), page.locator(".turn code")
     assert "9 of 9 heads computes this convolution" in said.inner_text() and code.inner_text() == "convolution_explorer()"
-    page.locator(".turn button").nth(0).click()
+    page.get_by_role("button", name="head at -1, -1").click()
     assert "without 1 of its 9 heads misses" in said.inner_text() and "removed=[0]" in code.inner_text()
-    page.locator(".turn button").nth(0).click()
+    page.get_by_role("button", name="head at -1, -1").click()
     page.get_by_role("slider", name="logit gap M").focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Home")
     assert "a logit gap of 1 misses" in said.inner_text() and code.inner_text() == "convolution_explorer(scale=1)"
     page.get_by_label("kernel, row 2, column 2").fill("5")
     assert "kernel=[[-1, 0, 1], [-2, 5, 2], [-1, 0, 1]]" in code.inner_text()
+    page.get_by_label("kernel, row 1, column 2").hover()
+    x, y = (page.get_by_label("kernel, row 1, column 2").bounding_box()[side] + 10 for side in "xy")
+    page.mouse.down()
+    page.mouse.move(x, y - 40, steps=4)
+    page.mouse.up()
+    drawn = json.loads(code.inner_text().partition("kernel=")[2].partition("], scale")[0] + "]")[0][1]
+    assert drawn > 0 and drawn % 0.25 == 0
     again = opened(explore.convolution_explorer(), width=390, query="?" + page.url.partition("?")[2])
+    assert again.locator(".turn [role=status]").inner_text() == said.inner_text()
+    assert again.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@needs_chromium
+def test_turn_it_plays_the_convolution_explorer(opened):
+    """Attention softens, heads go, and at the end all is as it was."""
+    page = opened(explore.convolution_explorer())
+    page.get_by_role("button", name="Turn it").click()
+    for words in ("a logit gap of 2 misses", "without 8 of its 9 heads", "9 of 9 heads computes"):
+        page.wait_for_function(f"() => document.querySelector('.turn .said').textContent.includes('{words}')")
+    page.get_by_role("button", name="Turn it").wait_for()
+    assert page.locator(".turn code").inner_text() == "convolution_explorer()"
+
+
+@needs_chromium
+def test_a_finger_draws_a_kernel(opened):
+    """A touch that goes up and down in a cell changes its number, and does not scroll the page."""
+    page = opened(explore.convolution_explorer(), width=390, has_touch=True)
+    box = page.get_by_label("kernel, row 2, column 2").bounding_box()
+    x, y = box["x"] + 10, box["y"] + 10
+    touch = page.context.new_cdp_session(page)
+    for kind, points in (("touchStart", [y]), *(("touchMove", [y + move]) for move in (8, 16, 24, 32)), ("touchEnd", [])):
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": at} for at in points]})
+    assert "[-2, -1, 2]" in page.locator(".turn code").inner_text() and page.evaluate("scrollY") == 0
+
+
+@needs_chromium
+def test_vit_turns_without_a_kernel(opened):
+    """Another head, another patch, fewer patches: words, code and address follow, and the address is enough."""
+    page = opened(explore.vit_explorer(head=1))
+    said, code = page.locator(".turn [role=status]"), page.locator(".turn code")
+    assert "head 1 of layer 0" in said.inner_text() and code.inner_text() == "vit_explorer(head=1)"
+    page.get_by_role("button", name="layer 1, head 2").click()
+    assert "head 2 of layer 1" in said.inner_text() and "layer=1, head=2" in code.inner_text()
+    box = page.locator(".turn canvas").first.bounding_box()
+    page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
+    assert "query=3" in code.inner_text()
+    assert page.get_by_role("slider", name="patch that asks").get_attribute("aria-valuetext") == "3"
+    page.get_by_role("slider", name="patches kept").focus()
+    page.keyboard.press("Home")
+    assert "With the 1 most attended of 16 patches" in said.inner_text() and "keep=0.0625" in page.url
+    page.get_by_label("bar below each head").select_option("distance, patches")
+    assert page.get_by_role("button", name="layer 1, head 2: distance").count() == 1
+    assert page.get_by_label("folder or hub name").count() == 0  # nobody is there to read it
+    again = opened(explore.vit_explorer(), width=390, query="?" + page.url.partition("?")[2])
     assert again.locator(".turn [role=status]").inner_text() == said.inner_text()
     assert again.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -1,7 +1,6 @@
 """What the explorers show without a kernel, in vit_theory/explore/static:  python tools/explorers.py (two minutes)"""
 
 import json
-from base64 import b64encode
 from itertools import islice, product
 from pathlib import Path
 
@@ -11,8 +10,9 @@ from sklearn.datasets import load_digits, load_sample_image
 
 from vit_theory.association import Partition
 from vit_theory.explore import association
+from vit_theory.explore.panel import packed
 from vit_theory.explore.selection import GRID, STEPS, borders, selection_frames
-from vit_theory.explore.vit import load_model
+from vit_theory.explore.vit import load_model, what_is_seen
 from vit_theory.explore.vit import small_vit as untrained
 from vit_theory.images import evaluate, load_images, train
 from vit_theory.ledger.files import write_file
@@ -20,11 +20,6 @@ from vit_theory.ledger.files import write_file
 STATIC = Path(__file__).resolve().parent.parent / "vit_theory" / "explore" / "static"
 # The gray pictures of the convolution explorer: file, top, left, side in pixels of scikit-learn's photographs.
 PHOTOGRAPHS = {"flower": ("flower.jpg", 30, 170, 330), "temple": ("china.jpg", 70, 160, 250)}
-
-
-def packed(values):
-    """Shares from 0 to 1 as bytes, in base64."""
-    return b64encode(np.round(255 * np.asarray(values)).astype(np.uint8).tobytes()).decode()
 
 
 def gray_pictures():
@@ -87,8 +82,14 @@ def small_vit(path):
     print(path, evaluate(load_model(), load_images("digits", split="test"))["accuracy"])
 
 
+def looked_into():
+    """What the explorer shows of that model, for twenty digits."""
+    return what_is_seen(most=20 * 2048)
+
+
 if __name__ == "__main__":
     small_vit(STATIC / "vit.npz")
-    for name, make in {"pictures": gray_pictures, "selection": selection_runs, "association": association_runs}.items():
+    makers = {"pictures": gray_pictures, "selection": selection_runs, "association": association_runs, "vit": looked_into}
+    for name, make in makers.items():
         write_file(STATIC / f"{name}.json", json.dumps(make(), indent=1 if name == "pictures" else None) + "\n")
         print(STATIC / f"{name}.json")

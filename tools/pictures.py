@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from vit_theory.explore import association_explorer, convolution_explorer, draw_vit, selection_explorer
-from vit_theory.explore.panel import to_png
+from vit_theory.explore import association_explorer, convolution_explorer, selection_explorer, vit_explorer
 from vit_theory.figures import COLORS, style, subplots, to_svg
 from vit_theory.ledger.evidence import measured
 from vit_theory.ledger.files import write_file
@@ -59,8 +58,7 @@ def convolution():
 
 
 def photographs():
-    """The explorers' index: each panel as it starts; those that turn in a browser are photographed there."""
-    yield "vit", to_png(draw_vit(), dpi=70)
+    """The explorers' index: each panel as it starts, photographed in a browser."""
     sys.path.insert(0, str(FOLDER.parents[1] / "tests"))
     from browser import chromium
 
@@ -70,6 +68,7 @@ def photographs():
             ("selection", selection_explorer()),
             ("association", association_explorer()),
             ("convolution", convolution_explorer()),
+            ("vit", vit_explorer()),
         ):
             page.set_content(widget._repr_mimebundle_()[0]["text/html"])
             yield name, page.locator(".turn .pictures").screenshot()

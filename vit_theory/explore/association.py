@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .panel import need_trained, static_text, turning
+from .panel import need_one_of, static_text, turning
 
 # %% ../../nbs/explore/03_association.ipynb #322e3e2c
 PATCHES, SIZE, DIM, SAMPLES, TESTS = 16, 4, 8, 2000, 2000  # patches of an image, of a set; d; images
@@ -58,7 +58,7 @@ def association_explorer(
 ):
     "A widget to see attention find the sets, step by step, in the browser; ValueError for a start that is not possible."
     data = json.loads(static_text("association.json"))
-    need_trained(start, {**GRID, "step": STEPS})
+    need_one_of(start, {**GRID, "step": STEPS})
     partition = start.get("partition", "blocks")
     if isinstance(partition, str):
         possible = partition in data["partitions"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .panel import need_trained, static_text, turning
+from .panel import need_one_of, static_text, turning
 
 # %% ../../nbs/explore/02_selection.ipynb #a48d5cb2
 TOKENS, TESTS, EVERY = 40, 200, 10  # tokens of a sample, test samples, steps of a frame
@@ -68,5 +68,5 @@ def selection_explorer(
 ):
     "A widget to look at trained attention, step by step, in the browser; ValueError for a start that is not possible."
     data = json.loads(static_text("selection.json"))
-    need_trained(start, {**GRID, "step": STEPS})
+    need_one_of(start, {**GRID, "step": STEPS})
     return turning("selection", start, (*GRID, "step"), data)

@@ -120,6 +120,34 @@ async function dropped(file) {
   return Float64Array.from({ length: SIDE * SIDE }, (_, place) => (data[4 * place] + data[4 * place + 1] + data[4 * place + 2]) / 765);
 }
 
+// What "Turn it" goes through: softer attention and back, then a share of the heads gone, and all back.
+const TOUR = [
+  ...[8, 6, 4, 3, 2, 3, 4, 6, 8, null].map((scale) => ({ scale, gone: 0 })),
+  ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 6, 3, 0].map((ninths) => ({ scale: null, gone: ninths / 9 })),
+];
+
+// A number follows a mouse or a finger that goes up and down on it; a click is for typing.
+function draggable(input, value, changed) {
+  input.addEventListener("mousedown", (event) => event.preventDefault());
+  input.addEventListener("pointerdown", (event) => {
+    const [begin, step] = value();
+    let moved = false;
+    input.setPointerCapture(event.pointerId);
+    input.onpointermove = ({ clientY }) => {
+      const steps = Math.round((event.clientY - clientY) / 8);
+      moved ||= steps !== 0;
+      if (moved) changed(+(begin + steps * step).toFixed(3));
+    };
+    input.onpointerup = input.onpointercancel = () => {
+      input.onpointermove = input.onpointerup = null;
+      if (moved) return;
+      input.focus();
+      input.select();
+    };
+  });
+  return input;
+}
+
 const GAPS = [...Array.from({ length: 39 }, (_, place) => 1 + place / 2), null];
 
 function view(page) {
@@ -133,32 +161,54 @@ function view(page) {
 
   const grid = make("div", { ariaLabel: "kernel", role: "group" });
   grid.style.cssText = "display: grid; gap: 2px";
+  function shade() {
+    const taps = rowsOf(page.state.kernel).flat();
+    const high = Math.max(...taps.map(Math.abs)) || 1;
+    taps.forEach((tap, place) => {
+      grid.children[place].style.background = `color-mix(in srgb, ${tap > 0 ? BLUE : RED} ${(60 * Math.abs(tap)) / high}%, transparent)`;
+    });
+  }
+  function cell(value, u, v) {
+    const change = (next) => {
+      const kernel = rowsOf(page.state.kernel).map((each) => [...each]);
+      kernel[u][v] = next;
+      name.querySelector("select").selectedIndex = Object.keys(KERNELS).length;
+      turn({ kernel, removed: [] });
+      shade();
+    };
+    const input = make("input", { type: "number", step: "any", value: +value.toFixed(3), ariaLabel: `kernel, row ${u + 1}, column ${v + 1}`,
+      oninput: () => change(+input.value || 0) });
+    const taps = () => rowsOf(page.state.kernel);
+    const begin = () => [taps()[u][v], Math.max(...taps().flat().map(Math.abs)) < 1 ? 0.05 : 0.25];
+    return draggable(input, begin, (next) => { input.value = next; change(next); });
+  }
   function cells() {
     const kernel = rowsOf(page.state.kernel);
     grid.style.gridTemplateColumns = `repeat(${kernel[0].length}, minmax(0, 1fr))`;
-    grid.replaceChildren(...kernel.flatMap((row, u) => row.map((value, v) => make("input", {
-      type: "number", step: "any", value: +value.toFixed(3), ariaLabel: `kernel, row ${u + 1}, column ${v + 1}`,
-      oninput: (event) => {
-        const next = rowsOf(page.state.kernel).map((each) => [...each]);
-        next[u][v] = +event.target.value || 0;
-        name.querySelector("select").selectedIndex = Object.keys(KERNELS).length;
-        turn({ kernel: next, removed: [] });
-      },
-    }))));
+    grid.replaceChildren(...kernel.flatMap((row, u) => row.map((value, v) => cell(value, u, v))));
+    shade();
   }
-  const names = [...Object.keys(KERNELS), "typed"];
-  const name = choice("kernel", names, KERNELS[state.kernel] ? state.kernel : "typed", (kernel) => {
-    turn({ kernel: kernel === "typed" ? rowsOf(page.state.kernel) : kernel, removed: [] });
+  const names = [...Object.keys(KERNELS), "your own"];
+  const name = choice("kernel", names, KERNELS[state.kernel] ? state.kernel : "your own", (kernel) => {
+    turn({ kernel: kernel === "your own" ? rowsOf(page.state.kernel) : kernel, removed: [] });
     cells();
   });
   cells();
+  const gap = slider("logit gap M", GAPS, state.scale, (M) => (M === null ? "one-hot" : `${M}`), (scale) => turn({ scale }));
+  let place = TOUR.length - 1;
+  const tour = player([...TOUR.keys()], () => place, (to) => {
+    place = to;
+    const [{ scale, gone }, { kernel, patch }] = [TOUR[to], page.state];
+    gap.stand(scale);
+    turn({ scale, removed: [...Array(Math.round(gone * headsOf(rowsOf(kernel), patch).length)).keys()] });
+  }, "Turn it", 400);
   controls.append(
-    name, grid,
+    tour, name, grid, make("small", {}, "drag a number up or down, or type"),
     choice("picture", Object.keys(data), state.image, (image) => { x = pixels(image); turn({ image }); }),
     make("label", {}, make("span", {}, "or one of yours"), make("span"),
       make("input", { type: "file", accept: "image/*", ariaLabel: "a picture of yours", onchange: (event) => take(event.target.files[0]) })),
     slider("patch size, pixels", [2, 4, 8, 16], state.patch, String, (patch) => turn({ patch, removed: [] })),
-    slider("logit gap M", GAPS, state.scale, (M) => (M === null ? "one-hot" : `${M}`), (scale) => turn({ scale })),
+    gap,
     choice("border", ["zeros", "circular"], state.border, (border) => turn({ border })),
   );
 

@@ -6,9 +6,10 @@ const STYLE = `
 .turn .body { display: flex; flex-wrap: wrap; gap: 1em 1.6em; }
 .turn .controls { flex: 1 1 14em; max-width: 24em; display: grid; gap: .55em; align-content: start; }
 .turn .pictures { flex: 3 1 20em; min-width: 0; display: grid; gap: .9em; align-items: start; grid-template-columns: repeat(4, 1fr); }
-.turn .half { grid-column: span 2; }
+.turn :is(.half, .pair) { grid-column: span 2; }
 .turn.turn figure { margin: 0; padding: 0; min-width: 0; }
-@media (max-width: 640px) { .turn .controls { max-width: none; } .turn.turn .pictures { grid-template-columns: 1fr 1fr; } }
+@media (max-width: 640px) { .turn .controls { max-width: none; } .turn.turn .pictures { grid-template-columns: 1fr 1fr; }
+  .turn.turn .pair { grid-column: auto; } }
 .turn .wide { grid-column: 1 / -1; }
 .turn.turn figcaption { font: inherit; font-size: .9em; color: inherit; text-align: left; margin: 0 0 .25em; padding: 0; }
 .turn canvas { display: block; width: 100%; image-rendering: pixelated; box-sizing: border-box; touch-action: manipulation;
@@ -21,7 +22,10 @@ const STYLE = `
   background: transparent; border: 1px solid color-mix(in srgb, currentColor 40%, transparent); padding: .15em .3em; }
 .turn option { color: #000; background: #fff; }
 .turn input[type=range] { padding: 0; accent-color: #0072B2; }
+.turn input[type=number] { appearance: textfield; cursor: ns-resize; touch-action: none; }
+.turn input::-webkit-inner-spin-button { appearance: none; }
 .turn button { cursor: pointer; }
+.turn button.play { background: #0072B2; color: #fff; padding: .3em; }
 .turn :is(input, select, button, canvas):focus-visible { outline: 2px solid #E69F00; outline-offset: 1px; }
 .turn code { display: block; overflow-wrap: anywhere; white-space: pre-wrap; font-size: .85em; margin-top: .8em; }
 `;
@@ -115,23 +119,23 @@ export function plot(x, y, { width = 330, height = 190 } = {}) {
 }
 
 // Play: goes through the values of a slider, from the first when it stands at the last.
-export function player(values, at, turned) {
+export function player(values, at, turned, name = "Play", pause = 150) {
   let timer = null;
   const stop = () => {
     clearInterval(timer);
     timer = null;
-    button.textContent = "Play";
+    button.textContent = name;
   };
   const next = () => {
     if (!button.isConnected || at() === values.at(-1)) return stop();
     turned(values[values.indexOf(at()) + 1]);
   };
-  const button = make("button", { type: "button", onclick: () => {
+  const button = make("button", { type: "button", className: "play", onclick: () => {
     if (timer) return stop();
     if (at() === values.at(-1)) turned(values[0]);
     button.textContent = "Pause";
-    timer = setInterval(next, 150);
-  } }, "Play");
+    timer = setInterval(next, pause);
+  } }, name);
   return button;
 }
 
@@ -159,27 +163,28 @@ function python(value) {
 
 // An explorer is { name, defaults, view }: view(page) makes controls and pictures once, and returns what draws a state.
 export function explorer({ name, defaults, view }) {
-  // Fill an element; `told` hears of every change -> a function that sets another state.
-  function mount(element, { state = {}, data = {}, told = () => {}, address = false } = {}) {
-    const page = { state: { ...defaults, ...state, ...(address ? asked(defaults) : {}) }, data };
+  // Fill an element; `told` hears of every change -> a function that sets another state, and other data.
+  function mount(element, { state = {}, data = {}, told = null, address = false } = {}) {
+    const page = { state: { ...defaults, ...state, ...(address ? asked(defaults) : {}) }, live: told !== null };
     const said = make("p", { className: "said", role: "status" });
     const code = make("code", { title: "the same state in Python" });
     [page.controls, page.pictures] = [make("div", { className: "controls" }), make("div", { className: "pictures" })];
     let draw;
     function show() {
       said.textContent = draw(page.state);
-      const changed = differ(page.state, defaults);
-      code.textContent = `${name}_explorer(${changed.map(([key, value]) => `${key}=${python(value)}`).join(", ")})`;
+      const changed = differ(page.state, defaults).map(([key, value]) => `${key}=${python(value)}`);
+      code.textContent = `${name}_explorer(${[...(page.data.given ?? []), ...changed].join(", ")})`;
     }
     page.turn = (change) => {
       Object.assign(page.state, change);
       show();
-      told({ ...page.state });
+      told?.({ ...page.state });
       if (!address) return;
       const query = new URLSearchParams(differ(page.state, defaults).map(([key, value]) => [key, JSON.stringify(value)]));
       history.replaceState(null, "", `${location.pathname}?${query}${location.hash}`);
     };
-    page.begin = (next) => {
+    page.begin = (next, shown = page.data) => {
+      page.data = shown;
       Object.assign(page.state, next);
       page.controls.replaceChildren();
       page.pictures.replaceChildren();
@@ -190,10 +195,10 @@ export function explorer({ name, defaults, view }) {
     const whole = make("div", { className: "turn", "data-lm-suppress-shortcuts": "true" }, said, body, code);
     whole.addEventListener("keydown", (event) => event.stopPropagation()); // in JupyterLab an arrow key would fold the heading
     element.replaceChildren(make("style", {}, STYLE), whole);
-    page.begin({});
+    page.begin({}, data);
     return page.begin;
   }
-  // For anywidget: the state is a trait of the Python object, in both directions.
+  // For anywidget: the state is a trait of the Python object, in both directions; Python may answer it with other data.
   function render({ model, el }) {
     let own = "";
     const told = (state) => {
@@ -203,6 +208,7 @@ export function explorer({ name, defaults, view }) {
     };
     const begin = mount(el, { state: model.get("state"), data: model.get("data"), told });
     model.on("change:state", () => JSON.stringify(model.get("state")) !== own && begin(model.get("state")));
+    model.on("change:data", () => begin({}, model.get("data")));
   }
   return { mount, render };
 }

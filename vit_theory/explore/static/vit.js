@@ -1,0 +1,152 @@
+// Where each head of a vision transformer looks, and what the model answers with fewer patches: measured beforehand, in Python.
+
+const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const MEASURES = {
+  entropy: ["entropy, nats", 2],
+  distance: ["distance, patches", 1],
+  mass: ["mass on busy patches", 2],
+  neighbors: ["neighbor score", 2],
+};
+
+// What the pictures show, from the settings. A weight is stored as the byte of its square root.
+export function compute({ image, layer, head, query, keep }, data) {
+  const [seen, n] = [data.images.find(({ number }) => number === image), data.grid[0] * data.grid[1]];
+  const [stored, place] = [bytes(seen.attention), data.shares.indexOf(keep)];
+  const looks = (layer, head) =>
+    Array.from(stored.subarray(((layer * data.heads + head) * n + query) * n).subarray(0, n), (value) => (value / 255) ** 2);
+  const maps = Array.from({ length: data.layers }, (_, l) => Array.from({ length: data.heads }, (_, h) => looks(l, h)));
+  const kept = seen.order.slice(0, data.counts[place]);
+  return { ...seen, n, maps, look: maps[layer][head], kept, answer: seen.answers[place], share: data.curve[place] };
+}
+
+const percent = (share) => `${(100 * share).toFixed(0)} %`;
+
+function sentence({ layer, head, query }, { look, kept, n, answer, truth, share }, { grid, right, total }) {
+  const most = look.indexOf(Math.max(...look));
+  const away = Math.hypot(Math.floor(most / grid[1]) - Math.floor(query / grid[1]), (most % grid[1]) - (query % grid[1]));
+  const where = away ? `a patch ${away.toFixed(1).replace(".0", "")} away` : "itself";
+  const looks = `From the framed patch head ${head} of layer ${layer} looks most at ${where} (${percent(look[most])}).`;
+  const patches = kept.length < n ? `the ${kept.length} most attended of ${n} patches` : `all ${n} patches`;
+  if (!right) return `${looks} With ${patches} the model gives ${percent(share)} of ${total} images the answer of all patches.`;
+  const said = `the model answers ${answer}, which is ${answer === truth ? "right" : `wrong: it is ${truth}`}`;
+  return `${looks} With ${patches} ${said}; of ${total} images ${percent(share)} are right.`;
+}
+
+// The image; patches that are left out are gray.
+function photograph(canvas, { pixels, kept }, { size: [high, wide], grid: [rows, columns] }) {
+  [canvas.width, canvas.height] = [wide, high];
+  const [values, picture, stay] = [bytes(pixels), new ImageData(wide, high), new Set(kept)];
+  const channels = values.length / (high * wide);
+  for (let place = 0; place < high * wide; place++) {
+    const [row, column] = [Math.floor((Math.floor(place / wide) * rows) / high), Math.floor(((place % wide) * columns) / wide)];
+    const show = (value) => (stay.has(row * columns + column) ? value : 115 + value / 10);
+    for (let color = 0; color < 3; color++) picture.data[4 * place + color] = show(values[channels * place + (color % channels)]);
+    picture.data[4 * place + 3] = 255;
+  }
+  canvas.getContext("2d").putImageData(picture, 0, 0);
+}
+
+// A canvas with a frame around one patch, which a click moves.
+function framed(canvas, [rows, columns], chosen) {
+  const frame = make("div");
+  const root = make("div", { onclick: (event) => {
+    const [row, column] = [[event.offsetY / root.clientHeight, rows], [event.offsetX / root.clientWidth, columns]].map(
+      ([share, count]) => Math.min(Math.max(Math.floor(share * count), 0), count - 1));
+    chosen(row * columns + column);
+  } }, canvas, frame);
+  root.style.cssText = "position: relative; cursor: crosshair";
+  root.stand = (query) => {
+    const [top, left] = [Math.floor(query / columns) / rows, (query % columns) / columns].map((share) => `${100 * share}%`);
+    frame.style.cssText = `position: absolute; pointer-events: none; box-sizing: border-box; border: 2px solid ${ORANGE};
+      top: ${top}; left: ${left}; width: ${100 / columns}%; height: ${100 / rows}%`;
+  };
+  return root;
+}
+
+function view(page) {
+  const { state, data, controls, pictures, turn } = page;
+  const [numbers, n] = [data.images.map(({ number }) => number), data.grid[0] * data.grid[1]];
+  const upTo = (count) => Array.from({ length: count }, (_, place) => place);
+  const inside = (value, possible) => (possible.includes(value) ? value : possible.at(-1));
+  Object.assign(state, { model: data.model, image: inside(state.image, numbers), layer: inside(state.layer, upTo(data.layers)),
+    head: inside(state.head, upTo(data.heads)), query: inside(state.query, upTo(n)), keep: inside(state.keep, data.shares) });
+  const sliders = {};
+  const sliding = (name, label, values, say = String) =>
+    (sliders[name] = slider(label, values, state[name], say, (value) => turn({ [name]: value })));
+  const names = Object.values(MEASURES).map(([label]) => label);
+  controls.append(
+    sliding("image", "image", numbers),
+    sliding("layer", "layer", upTo(data.layers)),
+    sliding("head", "head", upTo(data.heads)),
+    sliding("query", "patch that asks", upTo(n)),
+    sliding("keep", "patches kept", data.shares, (share) => `${data.counts[data.shares.indexOf(share)]} of ${n}`),
+    choice("bar below each head, mean of patches", names, MEASURES[state.measure][0], (label) => turn({ measure: Object.keys(MEASURES)[names.indexOf(label)] })),
+  );
+  if (page.live) {
+    const text = make("input", { type: "text", value: data.model ?? "", placeholder: "empty: ours", ariaLabel: "folder or hub name" });
+    const load = make("button", { type: "button", onclick: () => turn({ model: text.value || null }) }, "Load");
+    controls.append(make("label", {}, make("span", {}, "folder or hub name"), make("span"), text), load);
+  }
+
+  const ask = (query) => { sliders.query.stand(query); turn({ query }); };
+  const [photo, look] = [make("canvas"), make("canvas")];
+  const both = [photo, look].map((canvas) => framed(canvas, data.grid, ask));
+  const heads = make("div");
+  heads.style.cssText = `display: grid; gap: 3px; grid-template-columns: repeat(${data.heads}, minmax(0, 1fr))`;
+  const curve = make("div");
+  pictures.append(
+    figure("", both[0], "pair"),
+    figure("where the chosen head looks from it", both[1], "pair"),
+    figure("every head, a row for each layer: click one", heads, "half"),
+    figure(data.right ? "right answers with fewer patches" : "same answers with fewer patches", curve, "half"),
+  );
+
+  function drawHeads(now, found) {
+    const [values, [label, digits]] = [found[now.measure], MEASURES[now.measure]];
+    const high = Math.max(...values.flat());
+    heads.replaceChildren(...found.maps.flatMap((row, layer) => row.map((weights, head) => {
+      const [map, bar, value] = [make("canvas"), make("div"), values[layer][head]];
+      paint(map, weights, data.grid[1], 0, Math.max(...weights), ink(0, 114, 178));
+      bar.style.cssText = `height: 4px; margin-top: 2px; background: ${ORANGE}; width: ${(100 * value) / (high || 1)}%`;
+      const chosen = layer === now.layer && head === now.head;
+      const title = `layer ${layer}, head ${head}: ${label} ${value?.toFixed(digits)}`;
+      const button = make("button", { type: "button", title, ariaLabel: title, ariaPressed: String(chosen), onclick: () => {
+        sliders.layer.stand(layer);
+        sliders.head.stand(head);
+        turn({ layer, head });
+        heads.children[layer * data.heads + head].focus();
+      } }, map, bar, ...(data.heads > 6 ? [] : [make("small", {}, value?.toFixed(digits))]));
+      button.style.cssText = `padding: 2px; ${chosen ? `box-shadow: 0 0 0 2px ${ORANGE}` : ""}`;
+      return button;
+    })));
+  }
+  function fewer({ share }) {
+    const picture = plot({ low: 0, high: 1, label: "share of patches kept", ticks: [0, 0.5, 1] },
+      { low: 0, high: 1, label: "share of images", ticks: [0, 0.5, 1] });
+    picture.line(data.shares.map((kept, place) => [kept, data.curve[place]]), BLUE);
+    picture.point(page.state.keep, share, RED);
+    return picture.root;
+  }
+  let wrong = data.wrong;
+  return (now) => {
+    if (now.model !== data.model) return `Python reads ${now.model ?? "our model"} ...`;
+    const found = compute(now, data);
+    photograph(photo, found, data);
+    paint(look, found.look, data.grid[1], 0, Math.max(...found.look), ink(0, 114, 178));
+    both[0].previousSibling.textContent = found.kept.length < found.n ? "gray patches are left out" : "the image: click the patch that asks";
+    both.forEach((each) => each.stand(now.query));
+    drawHeads(now, found);
+    curve.replaceChildren(fewer(found));
+    const said = wrong ? `Not possible: ${wrong}` : sentence(now, found, data);
+    wrong = "";
+    return said;
+  };
+}
+
+const turned = explorer({
+  name: "vit",
+  defaults: { model: null, image: 0, layer: 0, head: 0, query: 5, measure: "entropy", keep: 1 },
+  view,
+});
+export const mount = turned.mount;
+export default { render: turned.render };
