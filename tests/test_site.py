@@ -145,6 +145,8 @@ LOOK = r"""async (theme) => {
     const undrawn = () => document.querySelector(".math:not(:has(svg))");
     while (undrawn() && !window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 5));
     await window.MathJax?.startup?.promise;
+    for (const image of document.images) image.loading = "eager";
+    await Promise.all([...document.images].map(image => image.decode().catch(() => {})));
     const root = document.documentElement;
     for (let wait = 0; wait < 40 && root.dataset.theme !== theme; wait++) await new Promise(requestAnimationFrame);
     const article = document.querySelector("article") || document.body;
@@ -263,8 +265,9 @@ def test_search_and_dark_mode(site):
 
 @needs_chromium
 def test_weight(site):
-    """What the first visit loads: at most 1 MB at home, 1.5 MB on a lesson (without node formulas are drawn by the browser)."""
-    most = {"index": 1.0e6, "selection/14_collapse": 1.5e6, "association/06_symmetry": 1.5e6, "convolution/04_exactness": 1.5e6}
+    """What the first visit loads: at most 0.7 MB at home, 1.5 MB on a lesson (without node formulas are drawn by the browser)."""
+    lessons = ("selection/index", "association/index", "convolution/index", "images/index", "convolution/09_head_counts")
+    most = {"index": 0.7e6, **dict.fromkeys(lessons, 1.5e6)}
     drawn = shutil.which("node") is not None
     with served(site) as address, chromium() as browser:
         for name, bound in most.items():
