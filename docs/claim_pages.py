@@ -11,7 +11,7 @@ from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations, places
 from vit_theory.ledger.evidence import RUNS, Card, answers, committed, fresh_seeds, measured
-from vit_theory.ledger.report import formulas
+from vit_theory.ledger.report import formulas, greek
 from vit_theory.ledger.rules import LOOKS, VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +22,7 @@ IDS = [row["id"] for row in committed("quick")]
 
 def plain(text):
     """Text of a row for a cell of a table: no sign in it means anything to Markdown."""
-    return re.sub(r"([\\*_|<>$`\[\]^~])", r"\\\1", " ".join(str(text).split()))
+    return re.sub(r"([\\*_|<>$`\[\]^~])", r"\\\1", greek(" ".join(str(text).split())))
 
 
 def formula(text):

@@ -1394,6 +1394,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'vit_theory/ledger/report.py'),
                                           'vit_theory.ledger.report.formulas': ( 'ledger/report.html#formulas',
                                                                                  'vit_theory/ledger/report.py'),
+                                          'vit_theory.ledger.report.greek': ('ledger/report.html#greek', 'vit_theory/ledger/report.py'),
                                           'vit_theory.ledger.report.notebook_of': ( 'ledger/report.html#notebook_of',
                                                                                     'vit_theory/ledger/report.py'),
                                           'vit_theory.ledger.report.origins': ('ledger/report.html#origins', 'vit_theory/ledger/report.py'),

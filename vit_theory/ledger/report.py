@@ -37,12 +37,21 @@ PAPERS = {  # name -> title, address
 }
 
 # %% ../../nbs/ledger/08_report.ipynb #11dfcd92
+NAMES = "alpha beta gamma delta epsilon eta kappa lambda mu nu omega rho sigma tau".split()
+GREEK = dict(zip(NAMES, "αβγδεηκλμνωϱστ", strict=True))
+
+
+def greek(text: str) -> str:
+    "The text with Greek letters for their names; ids, such as A-initial-sigma, and names of code stay."
+    return re.sub(rf"(?<![\w.])(?<!\w-)({'|'.join(GREEK)})(?=_[A-Z0-9*]|[^\w=]|$)", lambda name: GREEK[name[1]], text)
+
+
 def formulas(text: str) -> Markup:
-    "The text as HTML in which nothing of it is markup, with its exponents raised and its indices lowered."
+    "The text as HTML in which nothing of it is markup, with Greek letters, exponents raised and indices lowered."
     from markupsafe import Markup, escape
 
-    raised = re.sub(r"\^(\([^()]*\)|-?[\w/.]*\w)", r"<sup>\1</sup>", str(escape(text)))
-    return Markup(re.sub(r"(?<=[A-Za-z])_(\*|[A-Z0-9])(?![A-Za-z0-9])", r"<sub>\1</sub>", raised))
+    raised = re.sub(r"\^\{([^{}]*)\}|\^(\([^()]*\)|-?[\w/.]*\w)", r"<sup>\1\2</sup>", str(escape(greek(text))))
+    return Markup(re.sub(r"(?<=[^\W\d_])_(\*|[A-Z0-9])(?![A-Za-z0-9])", r"<sub>\1</sub>", raised))
 
 # %% ../../nbs/ledger/08_report.ipynb #96910dec
 _committed = functools.cache(committed)  # to be looked at, not changed: a report asks for each of its rows
