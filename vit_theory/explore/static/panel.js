@@ -21,7 +21,10 @@ const STYLE = `
 .turn input, .turn select, .turn button { font: inherit; color: inherit; margin: 0; box-sizing: border-box; border-radius: 4px;
   background: transparent; border: 1px solid color-mix(in srgb, currentColor 40%, transparent); padding: .15em .3em; }
 .turn option { color: #000; background: #fff; }
-.turn input[type=range] { padding: 0; accent-color: #0072B2; }
+.turn input[type=range] { appearance: none; height: 1.3em; padding: 0; border: 0;
+  background: linear-gradient(color-mix(in srgb, currentColor 30%, transparent) 0 0) center / 100% 4px no-repeat; }
+.turn input::-webkit-slider-thumb { appearance: none; width: 1.1em; height: 1.1em; border-radius: 50%; background: #0072B2; }
+.turn input::-moz-range-thumb { width: 1.1em; height: 1.1em; border: 0; background: #0072B2; }
 .turn input[type=number] { appearance: textfield; cursor: ns-resize; touch-action: none; }
 .turn input::-webkit-inner-spin-button { appearance: none; }
 .turn button { cursor: pointer; }

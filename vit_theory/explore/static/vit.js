@@ -80,7 +80,7 @@ function view(page) {
     sliding("head", "head", upTo(data.heads)),
     sliding("query", "patch that asks", upTo(n)),
     sliding("keep", "patches kept", data.shares, (share) => `${data.counts[data.shares.indexOf(share)]} of ${n}`),
-    choice("bar below each head, mean of patches", names, MEASURES[state.measure][0], (label) => turn({ measure: Object.keys(MEASURES)[names.indexOf(label)] })),
+    choice("bar below each head", names, MEASURES[state.measure][0], (label) => turn({ measure: Object.keys(MEASURES)[names.indexOf(label)] })),
   );
   if (page.live) {
     const text = make("input", { type: "text", value: data.model ?? "", placeholder: "empty: ours", ariaLabel: "folder or hub name" });
