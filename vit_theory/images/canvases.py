@@ -188,7 +188,7 @@ def plot_mass(
     study: xr.Dataset,  # of `canvas_study`
 ):
     "Attention mass on the relevant tokens through the training on all tokens, a line for each layer and seed."
-    figure, ax = subplots()
+    figure, ax = subplots(width=4.6)
     names = ("blue", "orange", "green", "red", "pink", "sky")
     for layer in range(study.sizes["layer"]):
         for seed in range(study.sizes["seed"]):
@@ -197,8 +197,10 @@ def plot_mass(
     ax.axhline(study.attrs["uniform"], color="0.4", linestyle=":", label="uniform")
     asked = CONCENTRATED * study.attrs["uniform"]
     ax.axhline(asked, color=COLORS["red"], linestyle="--", linewidth=0.8, label="criterion, mean of layers")
-    ax.set(xlabel="epoch", ylabel="mass on relevant tokens", ylim=(0, 1), title=f"images: {study.attrs['images']}")
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    ax.set(xlabel="epoch", ylabel="mass on relevant tokens", ylim=(0, 1))
+    first, last = study.mass.sel(arm="all").mean(("seed", "layer")).isel(epoch=[0, -1]).values
+    ax.set_title(f"{study.attrs['images']}: from {first:.0%} to {last:.0%} of attention on relevant tokens")
+    ax.legend(loc="lower right")
     return figure
 
 # %% ../../nbs/images/10_canvases.ipynb #81b9b34d
