@@ -200,7 +200,7 @@ def plot_mass(
     ax.set(xlabel="epoch", ylabel="mass on relevant tokens", ylim=(0, 1))
     first, last = study.mass.sel(arm="all").mean(("seed", "layer")).isel(epoch=[0, -1]).values
     ax.set_title(f"{study.attrs['images']}: from {first:.0%} to {last:.0%} of attention on relevant tokens")
-    ax.legend(loc="lower right")
+    ax.legend(loc="lower right", ncols=2)
     return figure
 
 # %% ../../nbs/images/10_canvases.ipynb #81b9b34d
