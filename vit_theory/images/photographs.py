@@ -59,7 +59,7 @@ def plot_curve(
             ax.plot(x, 100 * rows.accuracy.transpose(along, "seed"), "o", color=COLORS[color], alpha=0.5, markersize=3)
     ax.set(xlabel=CURVE_LABELS[along], ylabel="test accuracy, %")
     accuracy = 100 * study.accuracy.mean(("seed", along))
-    best, worst = (str(study.arm.values[place]) for place in (accuracy.argmax(), accuracy.argmin()))
+    best, worst = (str(study.arm.values[place]) for place in (accuracy.argmax("arm"), accuracy.argmin("arm")))
     ax.set_title(f"{study.attrs['images']}: best with {best} tokens, worst with {worst}")
     ax.legend(title="tokens")
     return figure
