@@ -115,14 +115,16 @@ def options_of(size: Extent, rate: float, share: float, seed: int) -> dict[str, 
 
 
 @lru_cache(maxsize=8)
-def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, noise: float, store: Path | None):
+def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, noise: float, store: Path | None,
+             progress: bool = False):  # fmt: skip
     "A model trained on all tokens -> (model, history, mass over training)."
     layout, data, aside, _ = parts_of(images, size, seed, share, noise)
     watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
     vit, dealer = canvas_model(watched, size, seed), Dealer(layout, variations(images), "all", math.prod(layout.canvas))
     look = partial(mass_by_layer, canvases=watched, places=layout.places)
     start, folder = look(vit), place(store, "all", seed, rate, share, noise)
-    history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options_of(size, rate, share, seed))
+    options = options_of(size, rate, share, seed) | {"progress": progress}
+    history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options)
     return vit, history, mass_over_training(history, start, size.epochs)
 
 # %% ../../nbs/images/10_canvases.ipynb #6f0cef21
