@@ -29,7 +29,7 @@ from vit_theory.ledger.rules import LOOKS
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tools"))
-from notebooks import folded  # noqa: E402
+from notebooks import answers, folded  # noqa: E402
 
 CHAPTERS = {
     "": "Foundations",
@@ -114,6 +114,7 @@ def convert(path, docname, package):
             cell.source = re.sub(r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source)
             cell.source = package.linkify(re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname)
         elif cell.cell_type == "code":
+            answer = place > 0 and answers(every[place - 1][0], cell)
             options = re.findall(r"^#\|\s*(.*?)\s*$", cell.source, flags=re.M)
             cell.metadata["tags"] = [TAGS[option] for option in options if option in TAGS]
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
@@ -122,11 +123,12 @@ def convert(path, docname, package):
                 package.claims.setdefault(card[1], (label, title, section))
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
             skipped = folded(cell.source, exported) or (exported and docname.startswith(ABOUT_PANELS))
-            if not cell.metadata["tags"] and skipped:
-                cell.metadata["tags"] = ["hide-input"]
+            if answer or (not cell.metadata["tags"] and skipped):
+                cell.metadata["tags"] = ["hide-cell" if answer else "hide-input"]
             after = every[place + 1][0].source if place + 1 < len(every) else ""
             alt = finding(cell, after, package, f"Picture for {section or title}")
-            prompt = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), held(cell.source))
+            words = "the answer" if answer else held(cell.source)
+            prompt = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), words)
             cell.metadata["mystnb"] = {"image": {"alt": alt}, **prompt}
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)

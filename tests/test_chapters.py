@@ -148,7 +148,7 @@ def test_every_public_name_is_met():
 
 
 def test_exercises_have_tested_answers():
-    """At least forty exercises, each followed by a folded cell with an assertion."""
+    """At least forty exercises, each followed by a cell with an assertion, folded with what it prints, in JupyterLab too."""
     found = 0
     for name in NOTEBOOKS:
         cells = NOTEBOOKS[name].cells
@@ -158,4 +158,5 @@ def test_exercises_have_tested_answers():
                 answers = [c for c in cells[number + 1 : number + 1 + 2 * asked] if c.cell_type == "code"]
                 tested = answers and re.search(r"\bassert\b|\btest_\w+\(|ExceptionExpected", answers[0].source)
                 assert tested and "code-fold" in answers[0].source, f"{name}: {cell.source[:80]}"
+                assert answers[0].metadata.get("jupyter", {}).get("outputs_hidden"), f"{name}: {cell.source[:80]}"
     assert found >= 40, found

@@ -1,4 +1,4 @@
-"""The figures of all rows, drawn from the committed measurements: nothing collides, nothing is cut off."""
+"""The figures of all claims, drawn from the committed measurements: nothing collides, is cut off, or is too much at once."""
 
 from itertools import pairwise
 
@@ -39,6 +39,22 @@ def points(ax):
             yield cloud.get_offset_transform().transform(cloud.get_offsets())
 
 
+WIDEST = 7.5  # inches; pages show 7, so letters stay as large as they are
+
+
+def crowded(figure):
+    """More than a reader takes in at a glance, or no title that says what to see."""
+    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    legends = [legend for legend in (*figure.legends, *(ax.get_legend() for ax in panels)) if legend]
+    if len(panels) > 4:
+        yield f"{len(panels)} panels"
+    yield from (f"a legend of {n} entries" for legend in legends if (n := len(legend.get_texts())) > 5)
+    if figure.get_figwidth() > WIDEST:
+        yield f"{figure.get_figwidth():.1f} inches wide"
+    if not any(figure.get_suptitle() or ax.get_title() for ax in panels):
+        yield "no title"
+
+
 def faults(figure):
     """What a reader would see: labels of ticks on each other, words cut off, a legend on data."""
     canvas = FigureCanvasAgg(figure)
@@ -63,16 +79,22 @@ def faults(figure):
 
 @pytest.mark.parametrize("id", [row["id"] for row in committed("full")])
 def test_figure(id):
-    found = list(faults(CLAIMS[id].figure(measured(id, "full"))))
+    figure = CLAIMS[id].figure(measured(id, "full"))
+    found = [*crowded(figure), *faults(figure)]
     assert not found, "\n".join(found)
 
 
 def test_what_is_looked_for_is_found():
-    """Long labels, close ticks and a legend on a curve are faults; a plain figure has none."""
+    """Long labels, close ticks, a legend on a curve and a crowd are faults; a plain figure has none."""
     figure, ax = subplots()
     ax.plot(range(20), label="a line")
     ax.legend(loc="lower right")
-    assert not list(faults(figure))
+    assert not list(faults(figure)) and list(crowded(figure)) == ["no title"]
+    figure, axes = subplots(1, 5)
+    lines = axes[0].plot(np.eye(6))
+    axes[0].legend(lines, "abcdef")
+    axes[0].set_title("five panels")
+    assert list(crowded(figure)) == ["5 panels", "a legend of 6 entries", "16.0 inches wide"]
     figure, ax = subplots(width=1.5, height=1.5)
     ax.plot([5] * 20, label="on the line")
     ax.legend(loc="center")

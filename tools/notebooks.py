@@ -125,9 +125,14 @@ def folded(source, exported):
     return helper or dull(source)
 
 
+def answers(asked, cell):
+    """Whether a cell answers the exercise above it: what it prints is folded away with it, until the reader has predicted."""
+    return asked.cell_type == "markdown" and "**Exercise" in asked.source and cell.source.startswith("#| code-fold: true")
+
+
 def fold(nb):
-    """Cells that a reader skips are folded in JupyterLab too."""
-    for cell in nb.cells:
+    """Cells that a reader skips are folded in JupyterLab too, those that answer an exercise with their outputs."""
+    for above, cell in zip([nb.cells[0], *nb.cells], nb.cells, strict=False):
         if cell.cell_type == "code":
             directive = re.match(r"#\|\s*(exporti?|hide|echo: false|code-fold: true)\b", cell.source)
             exported = directive[1] if directive else ""
@@ -136,6 +141,8 @@ def fold(nb):
             cell.metadata.pop("jupyter", None)
             if hidden:
                 cell.metadata["jupyter"] = {"source_hidden": True}
+            if answers(above, cell):
+                cell.metadata["jupyter"]["outputs_hidden"] = True
     return nb
 
 

@@ -435,8 +435,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                         'vit_theory/association/training_runs.py'),
                                                       'vit_theory.association.training_runs.learn': ( 'association/training_runs.html#learn',
                                                                                                       'vit_theory/association/training_runs.py'),
-                                                      'vit_theory.association.training_runs.legend_above': ( 'association/training_runs.html#legend_above',
-                                                                                                             'vit_theory/association/training_runs.py'),
                                                       'vit_theory.association.training_runs.make_partition': ( 'association/training_runs.html#make_partition',
                                                                                                                'vit_theory/association/training_runs.py'),
                                                       'vit_theory.association.training_runs.measure_model': ( 'association/training_runs.html#measure_model',

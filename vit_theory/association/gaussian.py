@@ -19,7 +19,7 @@ from .data import GaussianData, Partition
 from .model import error_rate, position_logits, self_attention
 from .scores import association, chance
 from .training import fit, realistic
-from .training_runs import draw_curves, draw_level, labeled, legend_above, seeded
+from .training_runs import draw_curves, draw_level, labeled, seeded
 from ..figures import draw_threshold, subplots
 from ..ledger.claims import Run, once
 from ..trials import trial_generators
@@ -135,7 +135,7 @@ def vit_apart(ds: xr.Dataset) -> xr.DataArray:
 # %% ../../nbs/association/15_gaussian.ipynb #74a3d33a
 def plot_simplified(ds: xr.Dataset):
     "Test error of the simplified model on Gaussian data, and how far its logits associate -> matplotlib Figure."
-    figure, (error, score) = subplots(1, 2, width=3.6, height=2.8)
+    figure, (error, score) = subplots(1, 2, width=3.5, height=2.8)
     draw_curves(error, ds, {"test_error": "blue"})
     draw_level(error, float(ds["linear"].mean()), "sum over all patches")
     draw_threshold(error, SMALL_ERROR, color="black")
@@ -151,7 +151,7 @@ def plot_simplified(ds: xr.Dataset):
 
 def plot_gaussian(ds: xr.Dataset):
     "Test error of the ordinary ViT from each start, and what shows the sets -> matplotlib Figure."
-    figure, axes = subplots(2, 2, width=3.6, height=2.3, sharex=True, sharey="row")
+    figure, axes = subplots(2, 2, width=3.5, height=2.3, sharex=True, sharey="row")
     names = {"vit_step": "step", "vit_error": "test_error"}
     names |= {"vit_drop": "Gram_matrix", "vit_far": "minus_logits"}
     for column, start in enumerate(ds["start"].values):

@@ -49,13 +49,16 @@ def population_run(patches: int, seed: int, steps: int = 600, draws: int = 20_00
 
 # %% ../../nbs/association/08_learning.ipynb #02cf203a
 def plot_population(data: xr.Dataset):
-    "Share of the way to f* and gamma - rho along the path at every size, mean over seeds -> Figure (B, Theorem 4.1)."
-    figure, (way, logits) = subplots(1, 2, width=4.2, height=3.2)
-    colors = [COLORS[name] for name in ("sky", "green", "blue", "black", "orange", "red", "pink")]
-    for patches, color in zip(sorted(data.patches.values.tolist()), colors, strict=False):
-        path = data.sel(patches=patches).mean("seed")
+    "Share of the way to f* and gamma - rho along the path at every size, mean over seeds; of many sizes three have colors."
+    figure, (way, logits) = subplots(1, 2, width=3.5, height=2.9)
+    patches, mean = sorted(data.patches.values.tolist()), data.mean("seed")
+    named = dict(zip((*patches[-2:], patches[0]), ("orange", "blue", "sky"), strict=False))
+    for D in sorted(patches, key=named.__contains__):  # those with colors last, on top
+        path = mean.sel(patches=D)
+        color = COLORS[named[D]] if D in named else "0.7"
+        label = f"D = {D}, C = {float(path['size']):.0f}" if D in named else "sizes between" if D == patches[1] else None
         way.plot(path.step, (path.linear - path.error) / (path.linear - path.floor), color=color)
-        logits.plot(path.step, path.gamma - path.rho, color=color, label=f"D = {patches}, C = {float(path['size']):.0f}")
+        logits.plot(path.step, path.gamma - path.rho, color=color, label=label)
     draw_threshold(way, CLOSED, color="black", place="below right")
     way.set(xlabel="step", ylabel="share of the way, linear rule to $f^*$", ylim=(-0.1, 1.05), title="it generalizes")
     logits.set(xlabel="step", ylabel="gamma - rho", title="it associates")
@@ -114,8 +117,8 @@ def plot_runs(ds: xr.Dataset):
             axis.plot(ds["step"], ds[f"{name}_population"], "k--", linewidth=1, label="population" if name != "rho" else None)
     draw_level(error, ds.attrs["linear"])
     draw_threshold(error, SAMPLE_SHARE * ds.attrs["linear"], color="black")
-    error.set(yscale="log", ylabel="error", ylim=(ds.attrs["floor"] / 2, 1), title="the error is predicted")
-    logits.set(ylabel="mean logit", title="the logits, early only")
+    error.set(yscale="log", ylabel="error", ylim=(ds.attrs["floor"] / 2, 1), title="the error comes as predicted")
+    logits.set(ylabel="mean logit", title="the logits do so at first")
     for axis in (error, logits):
         axis.legend()
     return figure
@@ -130,9 +133,9 @@ def learning(run: Run) -> xr.Dataset:
 # %% ../../nbs/association/08_learning.ipynb #b9a50eb2
 def plot_learning(ds: xr.Dataset):
     "The attention matrix of the first seed at the end, sorted by set; drop score and test error by step -> matplotlib Figure."
-    figure, (matrix, score, error) = subplots(1, 3, width=3.0, height=2.8)
+    figure, (matrix, score, error) = subplots(1, 3, width=2.35, height=2.5)
     matrix.imshow(ds["A"].isel(step=-1), interpolation="nearest", vmin=-0.5, vmax=2.5)
-    matrix.set(title=f"A after {int(ds['step'][-1])} steps", xlabel="patch, sorted by set", xticks=[], yticks=[])
+    matrix.set(title="attention: a block a set", xlabel=f"A, step {int(ds['step'][-1])}, sorted by set", xticks=[], yticks=[])
     matrix.grid(False)
     draw_curves(score, ds, {"drop": "orange"})
     draw_level(score, ds.attrs["chance_drop"], "chance", "0.4")
@@ -175,13 +178,15 @@ def contiguity(run: Run) -> xr.Dataset:
     difference = ("seed", [permuted_difference(seed) for seed in run.seeds])
     return vary(run, "kind", kinds).assign(difference=difference, neighbors=(("kind", "seed"), share))
 
-
+# %% ../../nbs/association/08_learning.ipynb #84c14a4b
 def plot_contiguity(ds: xr.Dataset):
     "Test error and association over time for the three kinds of sets -> matplotlib Figure."
     figure, axes = subplots(1, 2)
     draw_arms(axes, ds, "kind", {"blocks": "blue", "strided": "orange", "random": "green"})
     draw_threshold(axes[0], LEARNED_SHARE * ds.attrs["linear"])
     draw_threshold(axes[1], KEPT_DROP, place="below right")
+    axes[0].set_title("blocks or not, the error falls alike ...")
+    axes[1].set_title("... and so are the sets found")
     axes[0].legend()
     return figure
 

@@ -172,7 +172,7 @@ def refuting_family(ds: xr.Dataset) -> bool:
 # %% ../../nbs/association/05_linear.ipynb #39d351b3
 def plot_theorem_3_1(ds: xr.Dataset):
     "Error of the sum over all patches against r = q(D-C)/C^2, and along the family q = 2C/D, both exact -> matplotlib Figure."
-    figure, (axis, family) = subplots(1, 2, width=4.2, height=3.0)
+    figure, (axis, family) = subplots(1, 2, width=3.5, height=2.8)
     for D, C in sorted(set(zip(ds["D"].values.astype(int).tolist(), ds["C"].values.astype(int).tolist(), strict=True))):
         q = np.linspace(0, min(1, 1.2 * C**2 / (D - C)), 40)
         axis.plot([noise_ratio(D, C, p) for p in q], [linear_error(D, C, p).half for p in q], color="0.8", linewidth=0.8)

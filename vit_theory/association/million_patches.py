@@ -61,15 +61,15 @@ def takeoffs_apart(data: xr.Dataset) -> xr.DataArray:
 # %% ../../nbs/association/12_million_patches.ipynb #4f563d3c
 def plot_scaled(data: xr.Dataset):
     "Error along the path of the smallest and the largest image, and the step of take-off against D -> matplotlib Figure."
-    figure, (path, step) = subplots(1, 2, width=3.8, height=2.8)
+    figure, (path, step) = subplots(1, 2, width=3.5, height=2.8)
     for place, color, style in ((0, "orange", "--"), (-1, "blue", "-")):
         one = data.isel(patches=place).mean("seed")
         path.semilogy(one.step, one.error.clip(min=1e-6), style, color=COLORS[color], label=f"D = {int(one.patches):,}")
     draw_threshold(path, LOW, place="below left")
-    path.set(xlabel="step", ylabel="test error", ylim=(1e-4, 0.5), title="the smallest and the largest image")
+    path.set(xlabel="step", ylabel="test error", ylim=(1e-4, 0.5), title="a million patches are learned ...")
     path.legend()
     step.semilogx(data.patches, data.takeoff.transpose("patches", "seed"), "o", color=COLORS["blue"], markersize=4)
-    step.set(xlabel="D, patches of the image", ylabel="step of take-off", title="take-off does not move")
+    step.set(xlabel="D, patches of the image", ylabel="step of take-off", title="... with the same take-off")
     step.set(ylim=(0, 1.2 * float(data.takeoff.max())))
     return figure
 

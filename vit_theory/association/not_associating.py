@@ -99,7 +99,7 @@ def measure_theorem_3_2(run: Run) -> xr.Dataset:
     members = float(own_in_top(shift_attention(large, 1.0), large).double().mean())
     return ds.assign(linear=("setting", linear), gap=gap, atoms=atoms, members=members, gram_empty=(("gram", "order"), empty))
 
-
+# %% ../../nbs/association/13_not_associating.ipynb #32bd656f
 def plot_theorem_3_2(ds: xr.Dataset):
     "Exact P[f* M <= 0] of the witness, beside the least possible and the best linear rule's -> matplotlib Figure."
     figure, axis = subplots(width=4.6)
@@ -108,6 +108,7 @@ def plot_theorem_3_2(ds: xr.Dataset):
                                      ("tie", "least possible: $f^*=0$", "_", "black")):  # fmt: skip
         axis.plot(at, ds[name], mark, markersize=14 if mark == "_" else 6, color=COLORS[color], label=label)
     axis.set_xticks(at, [f"D = {D:.0f}, C = {C:.0f}" for D, C in zip(ds["D"].values, ds["C"].values, strict=True)])
+    axis.set_title("attending the next set errs as little as possible")
     axis.set(yscale="log", ylabel="$P[f^*\\mathcal{M} \\leq 0]$", xlim=(-0.5, len(at) - 0.5), ylim=(1e-5, 1))
     axis.legend()
     return figure
@@ -154,7 +155,7 @@ def plot_repair(ds: xr.Dataset):
     partition = Partition(torch.arange(32).view(8, 4))
     P, A = repaired_encodings(partition), shift_attention(partition, 1.0).double()
     gram = (P @ P.T).fill_diagonal_(0)
-    titles = ("Gram matrix, $j\\neq i$", "logits")
+    titles = ("Gram matrix: never the own set", "logits: the next set")
     for axis, matrix, title in zip(axes, (gram, A), titles, strict=True):
         axis.imshow(matrix.numpy(), interpolation="nearest", cmap="cividis")
         axis.set(title=title, xlabel="patch $j$, by set", xticks=[], yticks=[])
@@ -181,7 +182,7 @@ def unassociated(ds: xr.Dataset) -> xr.DataArray:
     "Which of these runs end with a drop score near chance."
     return generalizes(ds) & (ds["drop"].isel(step=-1).sel(noise=0.3) <= ds.attrs["chance_drop"] + NEAR_CHANCE)
 
-
+# %% ../../nbs/association/13_not_associating.ipynb #80f0ec67
 def plot_non_associating(ds: xr.Dataset):
     "Test error and association over time, from a zero diagonal with small and with large noise -> matplotlib Figure."
     figure, axes = subplots(1, 2)
@@ -189,7 +190,8 @@ def plot_non_associating(ds: xr.Dataset):
     draw_level(axes[1], ds.attrs["chance_drop"], "chance", "0.4")
     draw_threshold(axes[0], GENERALIZES)
     draw_threshold(axes[1], ds.attrs["chance_drop"] + NEAR_CHANCE)
-    axes[1].set_ylim(0, 1.03)
+    axes[0].set_title("from large noise the model learns ...")
+    axes[1].set(ylim=(0, 1.03), title="... and finds no sets")
     for axis in axes:
         axis.legend()
     return figure

@@ -34,7 +34,7 @@ def sample_size(run: Run) -> xr.Dataset:
     "Test error and association against the number of training images."
     return vary(run, "samples", run.by_scale([250, 500, 1000, 2000, 4000], [500, 1000, 2000, 4000, 8000, 16_000, 32_000]))
 
-
+# %% ../../nbs/association/10_samples.ipynb #d2e75e8c
 def plot_sample_size(ds: xr.Dataset):
     "Error and association at the last step, and the best association on the way, against the number of images -> Figure."
     figure, axes = subplots(1, 2)
@@ -42,8 +42,9 @@ def plot_sample_size(ds: xr.Dataset):
     draw_level(axes[0], ds.attrs["linear"])
     draw_level(axes[0], ds.attrs["floor"], "labeling function", "0.4")
     draw_threshold(axes[0], SAMPLE_SHARE * ds.attrs["linear"], "criterion, most images", color="black")
-    for axis in axes:
+    for axis, title in zip(axes, ("more images, smaller errors ...", "... and every row finds its set"), strict=True):
         count_axis(axis, ds["samples"].values)
+        axis.set_title(title)
         axis.legend()
     return figure
 
@@ -202,7 +203,7 @@ def scatter_share(scatter: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
     share = scatter / mean
     return share.isel(step=-1) / share.sel(step=20)
 
-
+# %% ../../nbs/association/10_samples.ipynb #1f8c10d6
 def plot_scatter(ds: xr.Dataset):
     "Scatter inside sets times sqrt(N) over its prediction, with and without curvature -> matplotlib Figure."
     figure, axis = subplots(width=4.6, height=3)
@@ -248,7 +249,7 @@ def score_lost(ds: xr.Dataset) -> xr.DataArray:
     "How far the drop score ends below its best."
     return ds["drop"].max("step") - ds["drop"].isel(step=-1)
 
-
+# %% ../../nbs/association/10_samples.ipynb #7160c959
 def plot_long_training(ds: xr.Dataset):
     "Association and error over a long run, one line a seed; dots: where validation would have stopped -> matplotlib Figure."
     figure, axes = subplots(1, 2)
@@ -258,7 +259,9 @@ def plot_long_training(ds: xr.Dataset):
             axis.plot(ds["step"], one[name], color=color, label=f"seed {seed}")
             axis.plot(one["early_step"], one[early], "o", color=color)
         axis.set(xlabel="step", ylabel=name.replace("_", " "))
-    axes[1].set_yscale("log")
-    axes[0].set_ylim(0, 1.03)
+    axes[0].set(ylim=(0, 1.03), title="sets that were found are lost again ...")
+    axes[1].set(yscale="log", title="... while the error stays low")
+    axes[1].set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
+    axes[1].minorticks_off()
     axes[0].legend()
     return figure

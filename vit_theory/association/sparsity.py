@@ -15,7 +15,7 @@ from .data import label_error
 from .dynamics import reduced_descent
 from .learning import KEPT_DROP
 from .linear import linear_error
-from .training_runs import draw_ends, legend_above, seeded, vary
+from .training_runs import draw_ends, seeded, vary
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 
@@ -54,10 +54,10 @@ def plot_marks_population(data: xr.Dataset):
         values = data[name].clip(min=1e-5) if name == "error" else data[name]
         axis.plot(data.q, values.transpose("q", "seed"), "o", color=COLORS[color], markersize=3)
         axis.plot(data.q, values.mean("seed"), color=COLORS[color], label=label)
-    axes[0].set(xlabel="q", ylabel="test error at the end", ylim=(1e-5, 0.5))
-    axes[1].set(xlabel="q", ylabel="scalars at the end")
+    axes[0].set(xlabel="q", ylabel="test error at the end", ylim=(1e-5, 0.5), title="with frequent marks the error is large ...")
+    axes[1].set(xlabel="q", ylabel="scalars at the end", title="... and the sets are not preferred")
     for axis in axes:
-        legend_above(axis)
+        axis.legend()
     return figure
 
 # %% ../../nbs/association/11_sparsity.ipynb #8dd68cad
@@ -68,14 +68,14 @@ def marks_trained(run: Run) -> xr.Dataset:
     "Training on data with different probabilities q of a mark."
     return vary(run, "q", [0.05, 0.1, 0.16, 0.25, 0.4, 0.6])
 
-
+# %% ../../nbs/association/11_sparsity.ipynb #8dd68cae
 def plot_marks_trained(ds: xr.Dataset):
     "Error and association of trained models at the last step, and the best association on the way, against q -> Figure."
     figure, axes = subplots(1, 2)
     draw_ends(axes, ds, ds["q"])
     draw_threshold(axes[1], KEPT_DROP, f"q up to {LEARNABLE:g}: above", place="below left")
     draw_threshold(axes[1], LOST_DROP, f"q = {TOO_MANY:g}: below", place="below left")
-    for axis in axes:
-        axis.set_xlabel("q")
+    for axis, title in zip(axes, ("frequent marks are not learned ...", "... nor the sets found"), strict=True):
+        axis.set(xlabel="q", title=title)
         axis.legend()
     return figure

@@ -90,7 +90,7 @@ def followed(data: xr.Dataset) -> xr.DataArray:
     "(gamma - rho) / kappa of trained models over its prediction, from step 10 on."
     return (data["trained"] / data["kappa"] / data["response"].sel(step=data["at"])).sel(at=slice(10, None))
 
-
+# %% ../../nbs/association/09_start_and_step_size.ipynb #e0da97b2
 def plot_response(data: xr.Dataset):
     "(gamma - rho) / kappa of trained models and of the population over the first-order prediction -> matplotlib Figure."
     figure, axis = subplots(width=4.6, height=3)
@@ -99,10 +99,11 @@ def plot_response(data: xr.Dataset):
         draw_band(axis, pull["at"], pull.sel(kappa=kappa), color, f"trained, kappa = {kappa:g}")
     draw_band(axis, pull["at"], pull.mean("kappa"), "blue", "trained, mean of both")
     for kappa, mark in ((-TINY, "v"), (TINY, "^")):
-        axis.plot(data["step"][1::3], (data["population"].sel(tiny=kappa) / kappa)[1::3], mark, color="0.6", markersize=4,
-                  label=f"population, kappa = {kappa:g}")  # fmt: skip
+        label = f"population, kappa = ±{TINY:g}" if kappa > 0 else None
+        axis.plot(data["step"][1::3], (data["population"].sel(tiny=kappa) / kappa)[1::3], mark, color="0.6", ms=4, label=label)
     axis.plot(data["step"][1:], data["response"][1:], "k--", label="predicted")
     axis.set(xlabel="step", ylabel="(gamma - rho) / kappa", yscale="log")
+    axis.set_title("the pull of a diagonal is predicted")
     axis.legend()
     return figure
 
@@ -156,7 +157,7 @@ def diagonal_trained(run: Run) -> xr.Dataset:
     "Training from different diagonals sigma_A, everything else the same."
     return vary(run, "sigma_A", [0.0, 0.5, 1.0, 1.5, 2.0])
 
-
+# %% ../../nbs/association/09_start_and_step_size.ipynb #91106edd
 def plot_diagonal(ds: xr.Dataset):
     "Error and association at the last step against the initial diagonal: mean and range over seeds -> matplotlib Figure."
     figure, (error, score) = subplots(1, 2)
@@ -164,6 +165,8 @@ def plot_diagonal(ds: xr.Dataset):
     draw_ends((error, score), ds, at)
     draw_level(error, ds.attrs["linear"])
     draw_threshold(score, UNLEARNED_DROP, "at 0: below")
+    error.set_title("with a large diagonal the error is small ...")
+    score.set_title("... and every row finds its set")
     for panel in (error, score):
         panel.set_xticks(at, [f"{v:g}" for v in ds["sigma_A"].values])
         panel.set_xlabel("diagonal at the start, $\\sigma_A$")
@@ -200,7 +203,7 @@ def plot_bold_steps(data: xr.Dataset):
     image = axis.pcolormesh(data.lr_A, data.lr_v, end, cmap="RdBu", vmin=-3, vmax=3)
     figure.colorbar(image, ax=axis, label="gamma - rho at the end")
     axis.set(xscale="log", yscale="log", xlabel="rate of A", ylabel="rate of v", facecolor="0.8")
-    axis.set_title("red: reversed; gray: diverged")
+    axis.set_title("bold steps reverse (red) or diverge (gray)")
     axis.grid(False)
     return figure
 

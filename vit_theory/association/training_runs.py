@@ -145,11 +145,6 @@ def count_axis(axis, counts) -> None:
     axis.minorticks_off()
 
 
-def legend_above(axis, **options) -> None:
-    "A legend above the panel, where it hides no curve."
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, handlelength=1.5, **options)
-
-
 def draw_level(axis, value: float, label: str = "best linear rule", color: str = "red") -> None:
     "A dotted line at what a curve is compared with."
     axis.axhline(value, color=COLORS.get(color, color), linestyle=":", label=label)

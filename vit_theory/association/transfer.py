@@ -152,9 +152,9 @@ def images_needed(error: xr.DataArray, target: float) -> xr.DataArray:
 # %% ../../nbs/association/14_transfer.ipynb #5017af5a
 def plot_transfer(ds: xr.Dataset):
     "Test error on the new task against its number of images: attentions that know the sets, and those that do not -> Figure."
-    figure, axes = subplots(1, 2, width=3.8, height=3.0, sharey=True)
-    groups = {"these know the sets": ("scratch", "learned", "next set", "not associating"),
-              "these do not": ("scratch", "other partition", "diagonal")}  # fmt: skip
+    figure, axes = subplots(1, 2, width=3.5, height=2.8, sharey=True)
+    groups = {"who knows the sets needs few images": ("scratch", "learned", "next set", "not associating"),
+              "a wrong partition or none does not help": ("scratch", "other partition", "diagonal")}  # fmt: skip
     for axis, (title, arms) in zip(axes, groups.items(), strict=True):
         for arm in arms:
             draw_band(axis, ds["count"], ds["error"].sel(arm=arm), COLOR_OF_ARM[arm], arm)

@@ -102,7 +102,7 @@ def receptive_field(
 # %% ../../nbs/convolution/02_blocks.ipynb #263ca97c
 def plot_receptive_field(settings: dict[str, dict]):
     "Counts of reads, patch borders and the patch computed; a panel for each title and its arguments of `receptive_field`."
-    figure, axes = subplots(1, len(settings), width=2.3, height=2.5, squeeze=False)
+    figure, axes = subplots(1, len(settings), width=1.8, height=2.3, squeeze=False)
     for ax, (title, setting) in zip(axes[0], settings.items(), strict=True):
         (y0, x0), counts = receptive_field(**setting)
         (P_h, P_w), (h, w) = pair(setting["patch"]), counts.shape
@@ -121,7 +121,7 @@ def plot_receptive_field(settings: dict[str, dict]):
 def plot_blocks(offsets: list[tuple[int, int]], blocks: Float[Tensor, "D d_in d_out"]):
     "Transfer blocks as pictures, laid out like the patches that they read."
     (ys, xs) = (sorted({D[axis] for D in offsets}) for axis in (0, 1))
-    figure, axes = subplots(len(ys), len(xs), width=1.7, height=1.8, squeeze=False)
+    figure, axes = subplots(len(ys), len(xs), width=1.5, height=1.6, squeeze=False)
     limit = blocks.abs().max().item()
     for ax in axes.flat:
         ax.axis("off")
@@ -130,6 +130,7 @@ def plot_blocks(offsets: list[tuple[int, int]], blocks: Float[Tensor, "D d_in d_
         ax.axis("on")
         ax.imshow(T_D.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
         ax.set(title=f"offset {D}", xticks=[], yticks=[])
+    figure.suptitle("the center is a band, the corners nearly empty")
     figure.supxlabel("pixel of the patch computed")
     figure.supylabel("pixel of the patch read")
     return figure
@@ -151,7 +152,7 @@ def plot_live_rows(offsets: list[tuple[int, int]], blocks: Float[Tensor, "D d_in
         ax.imshow(norm.numpy(), cmap="Blues", extent=(x, x + 1, y + 1, y), vmin=0, vmax=norms.max().item())
     ax.plot([0, 1, 1, 0, 0], [0, 0, 1, 1, 0], color=COLORS["red"], lw=2)
     ax.set(xlim=(xs[0], xs[-1] + 1), ylim=(ys[-1] + 1, ys[0]), xlabel="offset, columns", ylabel="offset, rows")
-    ax.set(xticks=range(xs[0], xs[-1] + 2), yticks=range(ys[0], ys[-1] + 2))
+    ax.set(xticks=range(xs[0], xs[-1] + 2), yticks=range(ys[0], ys[-1] + 2), title="of a neighbor few pixels count")
     return figure
 
 # %% ../../nbs/convolution/02_blocks.ipynb #b6a5f757

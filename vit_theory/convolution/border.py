@@ -74,7 +74,7 @@ def border(run: Run) -> xr.Dataset:
 # %% ../../nbs/convolution/05_border.ipynb #f7f216e7
 def plot_border(data: xr.Dataset):
     "Errors by kernel, as printed and with the zero key; and with added positions, by the brightness of the image."
-    figure, axes = subplots(1, 2, width=4.2, height=2.8)
+    figure, axes = subplots(1, 2, width=3.5, height=2.8)
     x, ax = np.arange(data.sizes["kernel"]), axes[0]
     look = {"border, as printed": ("red", "o"), "inside, as printed": ("blue", "s"), "with zero sink": ("green", "^")}
     for (part, (color, marker)), shift in zip(look.items(), (-0.2, 0, 0.2), strict=True):
@@ -82,11 +82,11 @@ def plot_border(data: xr.Dataset):
         ax.semilogy(x + shift, data.error.sel(part=part).max("seed") + 1e-18, marker, color=COLORS[color], label=label)
     ax.semilogy(x - 0.2, data.bound.max("seed"), "_", color=COLORS["black"], ms=14, label="least possible, one patch repeated")
     ax.set_xticks(x, data.kernel.values)
-    ax.set(ylabel="largest error", ylim=(1e-19, 1e9), title="Only the border is wrong; a zero key repairs it")
-    ax.legend(loc="upper left", ncols=2)
+    ax.set(ylabel="largest error", ylim=(1e-19, 1e15), title="a zero key repairs the border ...")
+    ax.legend(loc="upper left")
     axes[1].loglog(data.brightness, data.added, "o", color=COLORS["red"], label="layer with added positions")
     allowed = data.allowed.where(data.allowed > 0)
     axes[1].loglog(data.brightness, allowed, "_-", color=COLORS["black"], ms=14, label="least possible")
-    axes[1].set(xlabel="brightness t of the image", ylabel="largest error", title="Added positions do not repair it")
+    axes[1].set(xlabel="brightness t of the image", ylabel="largest error", title="... added positions do not")
     axes[1].legend(loc="upper left")
     return figure

@@ -103,7 +103,7 @@ def relative_encodings(run: Run) -> xr.Dataset:
 
     return on_grid(off, scheme=ENCODINGS, grid=run.by_scale((4, 7, 14), (4, 7, 14, 24)))
 
-
+# %% ../../nbs/convolution/12_encodings.ipynb #41a0e03f
 def plot_relative_encodings(data: xr.Dataset):
     "Weight that misses the target, by encoding and grid."
     figure, ax = subplots(width=5.4, height=2.2)
@@ -112,7 +112,7 @@ def plot_relative_encodings(data: xr.Dataset):
         ax.text(g, e, "one-hot" if value <= EXACT else f"{value:.2f}", ha="center", va="center")
     ax.set_yticks(range(data.sizes["scheme"]), data.scheme.values)
     ax.set_xticks(range(data.sizes["grid"]), [f"{G} x {G}" for G in data.grid.values])
-    ax.set(xlabel="patches in the image", title="weight that misses the target")
+    ax.set(xlabel="patches in the image", title="weight off the target: only T5's buckets miss it")
     ax.grid(False)
     return figure
 
@@ -188,7 +188,8 @@ def plot_absolute_encodings(data: xr.Dataset):
     kinds = {"noise": "white noise", "photograph": "a real image", "undoing": "the image −p"}
     axes[0].set_yticks(range(len(arms)), [f"{scheme}, {kinds[image]}" for scheme, image in arms])
     axes[0].set(xlabel="weight that misses the target", xlim=(1e-19, 1e3), ylim=(-0.5, len(arms) + 0.9))
-    axes[1].set(xlabel="relative error of the layer", xlim=(1e-19, 1e3))
+    axes[0].set_title("added, positions mostly lose their target ...")
+    axes[1].set(title="... and the layer always errs", xlabel="relative error of the layer", xlim=(1e-19, 1e3))
     for ax in axes:
         ax.set_xticks([1e-18, 1e-12, 1e-6, 1])
     axes[0].legend(loc="upper left", ncols=2)

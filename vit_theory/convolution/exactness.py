@@ -20,7 +20,7 @@ from ..attention import patchify, relative_offsets
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention, hard_scale, without_sink
 from .kernels import KNOWN_KERNELS, known_conv, random_conv, real_images, train_conv
-from ..figures import COLORS, draw_threshold, style, subplots
+from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 from ..real_images import load_images
 
@@ -93,7 +93,8 @@ def plot_lemma_2(data: xr.Dataset):
     ax.axhline(1 - 1 / N, color=COLORS["red"], ls="--")
     ax.text(33, 2, "no target: average of all patches", color=COLORS["red"], ha="right")
     ax.text(2, 1e-12, "target exists\nline: (N−1)/(e$^M$+N−1)", color=COLORS["blue"])
-    ax.set(xlabel="logit gap M", ylabel="weight off the target", title=f"{N} patches, nine offsets", ylim=(1e-14, 20))
+    ax.set(xlabel="logit gap M", ylabel="weight off the target", ylim=(1e-14, 20))
+    ax.set_title("the weight off the target falls as predicted")
     return figure
 
 # %% ../../nbs/convolution/04_exactness.ipynb #a3c14fc3
@@ -151,27 +152,18 @@ def plot_errors(ax, data: xr.Dataset, x: str):
         lines = ax.semilogy(data[x] + shift, errors + 1e-18, "o", ms=3, color=COLORS[color])
         lines[0].set_label("zero padding" if border == "zeros" else "circular padding")
     draw_threshold(ax, EXACT)
-    ax.set(xlabel=x, xticks=data[x].values, ylabel="largest error", ylim=(1e-19, 1), title="every layer (0 at 1e-18)")
-    ax.legend(loc="upper right", ncols=2)
+    ax.set(xlabel=x, xticks=data[x].values, ylabel="largest error", ylim=(1e-19, 1), title="every layer is exact (0 at 1e-18)")
+    ax.legend(loc="upper right")
 
 # %% ../../nbs/convolution/04_exactness.ipynb #05da8600
 def plot_theorem_1(data: xr.Dataset):
-    "A real image, its convolution, the attention layer's output, their difference; errors; below, where each head looks."
-    figure, axes = subplots(2, 9, width=1.0, height=1.35)
+    "A real image, its convolution, the attention layer's output, and the errors of the layers of every kernel size."
+    figure, axes = subplots(1, 4, width=1.75, height=2.1, width_ratios=(1, 1, 1, 1.9))
     limits = float(data.convolved.min()), float(data.convolved.max())
-    difference = np.abs((data.attended - data.convolved).values)
-    spread = f"difference\n(white: {max(difference.max(), 1e-300):.0e})"
-    panels = [("image", data.image, (0, 1)), ("convolution", data.convolved, limits), ("attention", data.attended, limits)]
-    for ax, (title, values, shades) in zip(axes[0], panels, strict=False):
+    panels = [("image", data.image, (0, 1)), ("convolution", data.convolved, limits), ("attention layer", data.attended, limits)]
+    for ax, (title, values, shades) in zip(axes, panels, strict=False):
         show(ax, values.values, title, shades)
-    show(axes[0][3], difference, spread, (0, difference.max()))
-    for ax in axes[0][4:]:
-        ax.remove()
-    for ax, head, seen in zip(axes[1], data["head"].values, data.maps.values, strict=True):
-        show(ax, seen, f"head {head}", (0, 1), "viridis")
-        ax.plot(2, 2, "o", color=COLORS["red"], markersize=3)
-    with style():
-        plot_errors(figure.add_subplot(axes[0][0].get_gridspec()[0, 4:]), data, "kernel")
+    plot_errors(axes[3], data, "kernel")
     return figure
 
 # %% ../../nbs/convolution/04_exactness.ipynb #c238dc30
@@ -189,13 +181,13 @@ def corollary_3(run: Run) -> xr.Dataset:
     data = on_grid(on_pixels, kernel=(1, 3, 5, 7), border=BORDERS, seed=DRAW)
     return kept_once(data, key=("border",)).assign_attrs(images=run.images)
 
-
+# %% ../../nbs/convolution/04_exactness.ipynb #c238dc31
 def plot_corollary_3(data: xr.Dataset):
     "Heads and largest error on pixels, by kernel."
     figure, axes = subplots(1, 2, width=3.2)
     axes[0].plot(data.kernel, data.heads.max(("border", "seed")), "o", color=COLORS["blue"], label="construction")
     axes[0].plot(data.kernel, data.kernel**2, color="0.6", zorder=0, label="K²")
-    axes[0].set(xlabel="kernel K", ylabel="heads", xticks=data.kernel.values, title="pixels as tokens")
+    axes[0].set(xlabel="kernel K", ylabel="heads", xticks=data.kernel.values, title="on pixels, K² heads")
     axes[0].legend()
     plot_errors(axes[1], data, "kernel")
     return figure
@@ -225,17 +217,17 @@ def within_nine(data: xr.Dataset) -> xr.Dataset:
 
 # %% ../../nbs/convolution/04_exactness.ipynb #8d6d4119
 def plot_corollary_4(data: xr.Dataset):
-    "Heads of the construction against kernel size, in units of the patch; filled: odd kernels, open: even."
-    figure, axes = subplots(1, data.sizes["patch"], width=2.5, height=2.5, sharey=True)
-    for ax, P in zip(axes, data.patch.values, strict=True):
-        part = data[["heads", "paper"]].max("border").sel(patch=P).dropna("kernel")
-        odd = part.kernel % 2 == 1
-        ax.axvspan(1.5, 2 * P + 1.5, color=COLORS["yellow"], alpha=0.25, lw=0)
-        ax.axhline(9, color=COLORS["red"], ls="--", lw=0.8)
-        ax.plot(part.kernel, part.paper, "-", color="0.6", label="paper's formula")
-        ax.plot(part.kernel[odd], part.heads[odd], "o", color=COLORS["blue"], label="odd K")
-        ax.plot(part.kernel[~odd], part.heads[~odd], "o", color=COLORS["blue"], mfc="white", label="even K")
-        ax.set(title=f"P = {P}: shaded 2 to 2P+1", xlabel="kernel K", yticks=[1, 4, 9, 16, 25], ylim=(0, 27))
-    axes[0].set_ylabel("heads")
-    axes[-1].legend(loc="lower right")
+    "Heads of the construction against the reach of the kernel in patches, all patch sizes together, by odd and even kernels."
+    figure, ax = subplots(width=6, height=2.8)
+    part = data[["heads", "paper"]].max("border").stack(case=("patch", "kernel")).dropna("case")
+    reach = (part.kernel - 1) / (2 * part.patch)
+    ax.axvspan(0, 1, color="0.93", lw=0)
+    ax.plot(reach, part.paper, "_", color="0.5", ms=12, label="paper's formula")
+    for parity, name, mark, color in ((0, "even K", "s", "orange"), (1, "odd K", "o", "blue")):
+        here = part.kernel % 2 == parity
+        ax.plot(reach[here], part.heads[here], mark, color=COLORS[color], ms=4, label=name)
+    ax.text(0.5, 9.4, "K = 2 to 2P + 1: nine", ha="center", va="bottom")
+    ax.set(xlabel="reach of the kernel, (K − 1) / 2P", ylabel="heads", yticks=[1, 4, 9, 16, 25], ylim=(0, 27))
+    ax.set_title("nine heads up to K = 2P + 1, for even kernels sometimes fewer")
+    ax.legend(loc="lower right")
     return figure

@@ -152,7 +152,7 @@ def decay(data: xr.Dataset) -> np.ndarray:
     tail = data.sel(M=slice(8, None))
     return -np.polyfit(tail.M, np.log(tail.error), 1)[0]
 
-
+# %% ../../nbs/convolution/11_finite_logits.ipynb #8b55a0fc
 def plot_finite(data: xr.Dataset):
     "Error over bound by logit gap: worst image and real images; error and the slope of the prediction."
     figure, axes = subplots(1, 2, width=3.3, height=2.6)
@@ -165,7 +165,7 @@ def plot_finite(data: xr.Dataset):
     tail = data.error.sel(M=16).mean()
     axes[1].semilogy(data.M, tail * np.exp(16 - data.M), color="0.6", zorder=0)
     axes[1].text(1.2, float(tail) * 1e3, "line: e$^{-M}$", color="0.4")
-    axes[1].set(xlabel="logit gap M", ylabel="largest error (pixels 0 to 1)", title="real images")
+    axes[1].set(xlabel="logit gap M", ylabel="largest error (pixels 0 to 1)", title="on real images the error falls as predicted")
     return figure
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #56c6b155
@@ -196,11 +196,11 @@ def plot_one_head_more(data: xr.Dataset):
         axes[0].text(16, height, label, color=COLORS[color], ha="right")
     for value in (SAME_OUTPUT, OTHER_OUTPUT):
         draw_threshold(axes[0], value, "")
-    axes[0].set(xlabel="logit gap M", ylabel="relative error", title="both kinds of padding", ylim=(1e-17, 100))
+    axes[0].set(xlabel="logit gap M", ylabel="relative error", title="ten heads are exact at every gap", ylim=(1e-17, 100))
     lines = {"gradient_W_V": ("green", "W_V"), "gradient_extra": ("blue", "table, 10 heads")}
     lines |= {"gradient_table": ("black", "table"), "gradient_W_Q": ("sky", "W_Q")}
     for name, (color, label) in lines.items():
         axes[1].semilogy(data.M, data[name].mean("seed"), "o-", ms=3, color=COLORS[color], label=label)
-    axes[1].set(xlabel="logit gap M", ylabel="largest gradient", title="what can still learn")
+    axes[1].set(xlabel="logit gap M", ylabel="largest gradient", title="only the values' gradient stays")
     axes[1].legend(loc="lower left")
     return figure

@@ -222,19 +222,20 @@ def inverse(run: Run) -> xr.Dataset:
     sizes = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     return on_grid(read_back, kernel=(3, 5), seed=run.seeds).merge(on_grid(noisy, noise=sizes, seed=run.seeds))
 
-
+# %% ../../nbs/convolution/07_inverse.ipynb #858a43cf
 def plot_inverse(data: xr.Dataset):
     "Left: error of the kernel read back. Right: distance to a convolution against noise, on the prediction."
     figure, axes = subplots(1, 2, width=3.2)
     axes[0].semilogy(data.kernel, data.recovered, "o", color=COLORS["blue"])
     draw_threshold(axes[0], RECOVERED)
     axes[0].set(xlabel="kernel K", ylabel="relative error of the kernel", xticks=data.kernel.values, ylim=(1e-17, 1))
-    axes[0].set_title("read back after a change of basis")
+    axes[0].set_title("hidden kernels are read back")
     r = np.logspace(-3.3, 1.3, 60)
     axes[1].loglog(r, r / np.sqrt(1 + r**2), color="0.6")
     axes[1].text(2e-3, 0.2, "line: r / √(1 + r²)", color="0.4")
     noisy = data.sel(noise=data.noise > 0)
     axes[1].loglog(noisy.noise, noisy.distance, "o", color=COLORS["orange"], ms=4)
     draw_threshold(axes[1], NOT_ONE, "")
-    axes[1].set(xlabel="noise on W_O, relative size r", ylabel="distance to a convolution", title="less and less of one")
+    axes[1].set(xlabel="noise on W_O, relative size r", ylabel="distance to a convolution")
+    axes[1].set_title("noise leads away from convolutions")
     return figure

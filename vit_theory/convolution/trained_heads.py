@@ -128,5 +128,6 @@ def plot_trained_heads(data: xr.Dataset):
     draw_threshold(ax, CONVOLUTION_FOUND)
     ax.set(xlabel="heads", ylabel="relative error on new images", xticks=data.heads.values, ylim=(1e-5, 30))
     ax.set(xlim=(float(data.heads.min()) - 0.5, float(data.heads.max()) + 0.5))
+    ax.set_title("from nine heads on, training finds the convolution")
     ax.legend(loc="upper center", ncols=3)
     return figure

@@ -113,14 +113,14 @@ def dilation(run: Run) -> xr.Dataset:
     data = kept_once(data, paper=("dilation",), extent=("dilation",), key=("border",))
     return data.assign_attrs(images=run.images)
 
-
+# %% ../../nbs/convolution/06_variants.ipynb #320f9c87
 def plot_dilation(data: xr.Dataset):
     "Heads and errors against dilation."
     figure, axes = subplots(1, 2, width=3.4)
     axes[0].plot(data.dilation, data.extent, "s-", color="0.7", label="formula with t(K−1)+1 for K")
     axes[0].plot(data.dilation, data.paper, "--", color=COLORS["red"], label="formula with K")
     axes[0].plot(data.dilation, data.heads.max(("border", "seed")), "o", color=COLORS["blue"], label="construction")
-    axes[0].set(xlabel="dilation t", ylabel="heads", title="K = 3, P = 4", ylim=(0, 46))
+    axes[0].set(xlabel="dilation t", ylabel="heads", title="never more than the extent needs", ylim=(0, 46))
     axes[0].legend(loc="upper left")
     plot_errors(axes[1], data, "dilation")
     return figure

@@ -115,14 +115,16 @@ def options_of(size: Extent, rate: float, share: float, seed: int) -> dict[str, 
 
 
 @lru_cache(maxsize=8)
-def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, noise: float, store: Path | None):
+def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, noise: float, store: Path | None,
+             progress: bool = False):  # fmt: skip
     "A model trained on all tokens -> (model, history, mass over training)."
     layout, data, aside, _ = parts_of(images, size, seed, share, noise)
     watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
     vit, dealer = canvas_model(watched, size, seed), Dealer(layout, variations(images), "all", math.prod(layout.canvas))
     look = partial(mass_by_layer, canvases=watched, places=layout.places)
     start, folder = look(vit), place(store, "all", seed, rate, share, noise)
-    history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options_of(size, rate, share, seed))
+    options = options_of(size, rate, share, seed) | {"progress": progress}
+    history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options)
     return vit, history, mass_over_training(history, start, size.epochs)
 
 # %% ../../nbs/images/10_canvases.ipynb #6f0cef21
@@ -188,7 +190,7 @@ def plot_mass(
     study: xr.Dataset,  # of `canvas_study`
 ):
     "Attention mass on the relevant tokens through the training on all tokens, a line for each layer and seed."
-    figure, ax = subplots()
+    figure, ax = subplots(width=4.6)
     names = ("blue", "orange", "green", "red", "pink", "sky")
     for layer in range(study.sizes["layer"]):
         for seed in range(study.sizes["seed"]):
@@ -197,8 +199,10 @@ def plot_mass(
     ax.axhline(study.attrs["uniform"], color="0.4", linestyle=":", label="uniform")
     asked = CONCENTRATED * study.attrs["uniform"]
     ax.axhline(asked, color=COLORS["red"], linestyle="--", linewidth=0.8, label="criterion, mean of layers")
-    ax.set(xlabel="epoch", ylabel="mass on relevant tokens", ylim=(0, 1), title=f"images: {study.attrs['images']}")
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    ax.set(xlabel="epoch", ylabel="mass on relevant tokens", ylim=(0, 1))
+    first, last = study.mass.sel(arm="all").mean(("seed", "layer")).isel(epoch=[0, -1]).values
+    ax.set_title(f"{study.attrs['images']}: from {first:.0%} to {last:.0%} of attention on relevant tokens")
+    ax.legend(loc="lower right", ncols=2)
     return figure
 
 # %% ../../nbs/images/10_canvases.ipynb #81b9b34d

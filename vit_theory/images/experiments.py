@@ -212,7 +212,7 @@ def plot_arms(
     asked: Mapping = NONE,  # arm -> the mean accuracy that a criterion asks of it
 ):
     "Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for what is asked."
-    figure, ax = subplots(width=max(4.2, 0.75 * study.sizes["arm"]), height=3.2)
+    figure, ax = subplots(width=max(4.2, 0.9 * study.sizes["arm"]), height=3)
     for x, arm in enumerate(study.arm.values):
         if arm in asked:
             label = None if ax.get_legend_handles_labels()[1] else "criterion"
@@ -220,8 +220,9 @@ def plot_arms(
         values = 100 * study.accuracy.sel(arm=arm)
         ax.plot([x] * len(values), values, "o", color=COLORS["blue"], alpha=0.6)
         ax.plot([x - 0.25, x + 0.25], [float(values.mean())] * 2, color=COLORS["red"])
-    ax.set(xticks=range(study.sizes["arm"]), ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
-    ax.set_xticklabels(list(study.arm.values), rotation=30, ha="right")
+    arms, best = [str(arm) for arm in study.arm.values], study.accuracy.mean("seed").idxmax("arm").item()
+    ax.set(ylabel="test accuracy, %", title=f"{study.attrs['images']}: the best mean is that of {best}")
+    ax.set_xticks(range(len(arms)), [arm.replace(", ", ",\n") for arm in arms])
     if asked:
-        ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        ax.legend()
     return figure

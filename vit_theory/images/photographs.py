@@ -50,13 +50,16 @@ def plot_curve(
     study: xr.Dataset,  # of `curve_study`
 ):
     "Accuracy along the curve, a line through the means and a dot for each seed."
-    along, (figure, ax) = study.attrs["along"], subplots()
+    along, (figure, ax) = study.attrs["along"], subplots(width=4.6)
     for arm, color in zip(TOKEN_CHOICES, ("black", "green", "blue", "orange"), strict=True):
         if arm in study.arm:
             rows = study.sel(arm=arm)
             x = rows.images.mean("seed") if along == "share" else rows[along]
             ax.plot(x, 100 * rows.accuracy.mean("seed"), color=COLORS[color], label=arm)
             ax.plot(x, 100 * rows.accuracy.transpose(along, "seed"), "o", color=COLORS[color], alpha=0.5, markersize=3)
-    ax.set(xlabel=CURVE_LABELS[along], ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    ax.set(xlabel=CURVE_LABELS[along], ylabel="test accuracy, %")
+    accuracy = 100 * study.accuracy.mean(("seed", along))
+    best, worst = (str(study.arm.values[place]) for place in (accuracy.argmax("arm"), accuracy.argmin("arm")))
+    ax.set_title(f"{study.attrs['images']}: best with {best} tokens, worst with {worst}")
+    ax.legend(title="tokens")
     return figure

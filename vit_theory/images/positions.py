@@ -112,23 +112,28 @@ def plot_positional(
     study: xr.Dataset,  # of `positions_study`
 ):
     "Accuracy, and association before and after training, beside chance."
-    figure, axes = subplots(1, 2, width=3.4, height=3.0)
-    for x, arm in enumerate(study.arm.values):
+    figure, axes = subplots(1, 2, width=3.4, height=2.6, sharey=True)
+    arms, seeds = [str(arm) for arm in study.arm.values], study.sizes["seed"]
+    for y, arm in enumerate(arms):
         row = study.sel(arm=arm)
-        axes[0].plot([x] * study.sizes["seed"], 100 * row.accuracy, "o", color=COLORS["blue"], alpha=0.7)
+        axes[0].plot(100 * row.accuracy, [y] * seeds, "o", color=COLORS["blue"], alpha=0.7)
         for shift, name, color in ((-0.12, "before", "orange"), (0.12, "after", "blue")):
-            label = f"{name} training" if x == 0 else None
-            axes[1].plot([x + shift] * study.sizes["seed"], row[name], "o", color=COLORS[color], alpha=0.7, label=label)
-    axes[1].axhline(float(study.chance.mean()), color="0.4", linestyle=":", label="chance")
+            label = None if y else f"{name} training"
+            axes[1].plot(row[name], [y + shift] * seeds, "o", color=COLORS[color], alpha=0.7, label=label)
     chance, scatter = random_scores(8, 8)
-    draw_threshold(axes[1], chance + RISEN * scatter, "criterion, after")
-    uniform = next(str(arm) for arm in study.arm.values if arm.startswith("uniform"))
-    draw_threshold(axes[0], 100 * float(study.accuracy.sel(arm=uniform).mean()) + SIMILAR, "learned: above")
-    axes[0].set(ylabel="test accuracy, %", title=f"images: {study.attrs['images']}")
-    axes[1].set(ylabel="association score", ylim=(0, 1.1 * float(max(study.after.max(), study.before.max(), study.chance.max()))))
-    axes[1].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=3, frameon=False, columnspacing=1)
-    for ax in axes:
-        ax.set_xticks(range(study.sizes["arm"]), list(study.arm.values), rotation=30, ha="right")
+    uniform = [arm for arm in arms if arm.startswith("uniform")]
+    learned = 100 * float(study.accuracy.sel(arm=uniform[0]).mean()) + SIMILAR
+    axes[1].axvline(float(study.chance.mean()), color="0.4", linestyle=":", label="chance")
+    for ax, asked in zip(axes, (learned, chance + RISEN * scatter), strict=True):
+        ax.axvline(asked, color=COLORS["red"], linestyle="--", linewidth=0.8, label="criterion" if ax is axes[1] else None)
+    ahead = int((100 * study.accuracy.mean("seed") > learned).sum())
+    risen = int((study.after.mean("seed") > chance + RISEN * scatter).sum())
+    axes[0].set_title(f"{study.attrs['images']}: {ahead} of {len(arms) - len(uniform)} beat uniform attention")
+    axes[0].set_xlabel("test accuracy, %")
+    axes[1].set(xlabel="association score", title=f"{risen} of {len(arms)} encodings find neighbors", xlim=(0, None))
+    axes[0].set_yticks(range(len(arms)), arms)
+    axes[0].set_ylim(len(arms) - 0.5, -0.5)
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 # %% ../../nbs/images/09_positions.ipynb #6d97a78a

@@ -192,11 +192,13 @@ def plot_heads(
 ):
     "Entropy, distance and, where relevant patches are known, attention mass of every head, by layer."
     labels = {"entropy": "entropy, nats", "distance": "distance, patches", "mass": "mass on relevant patches"}
+    titles = {"entropy": "how many patches heads read", "distance": "how far away", "mass": "which of them"}
     shown = [name for name in labels if name in seen]
     figure, axes = subplots(1, len(shown), squeeze=False)
     for ax, name in zip(axes[0], shown, strict=True):
         for layer in range(seen.sizes["layer"]):
             ax.plot([layer] * seen.sizes["head"], seen[name][layer], "o", color=COLORS["blue"], alpha=0.7)
+        ax.set_title(titles[name])
         ax.set(xlabel="layer", ylabel=labels[name], xticks=range(seen.sizes["layer"]), ylim=(0, 1.1 * float(seen[name].max())))
     return figure
 
@@ -207,7 +209,7 @@ def plot_positions(
 ):
     "Cosines of all position encodings with that of one patch, for three patches, and the association score."
     rows, columns = seen.attrs["rows"], seen.attrs["columns"]
-    figure, axes = subplots(1, 4, width=1.9, height=2.1)
+    figure, axes = subplots(1, 4, width=1.8, height=2.1)
     for ax, query in zip(axes, (0, (rows // 2) * columns + columns // 2, rows * columns - 1), strict=False):
         ax.imshow(seen.cosine[query].values.reshape(rows, columns), vmin=-1, vmax=1, cmap="RdBu_r")
         ax.plot(query % columns, query // columns, "o", color="black", markersize=3)
@@ -267,6 +269,6 @@ def plot_keep(
     figure, ax = subplots()
     for by, color, label in (("attention", "blue", "chosen by attention"), ("random", "orange", "chosen at random")):
         ax.plot(curve.rate, 100 * curve.accuracy.sel(by=by), "o-", color=COLORS[color], label=label)
-    ax.set(xlabel="share of patches kept", ylabel="accuracy, %", ylim=(0, 100))
+    ax.set(xlabel="share of patches kept", ylabel="accuracy, %", ylim=(0, 100), title="accuracy on fewer patches")
     ax.legend()
     return figure

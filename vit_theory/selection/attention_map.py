@@ -86,7 +86,7 @@ def _watch_arm(arm: str, seed: int, trials: int, steps: int, every: int) -> tupl
 # %% ../../nbs/selection/09_attention_map.ipynb #b0aa51ad
 def plot_attention_during_training(data: xr.Dataset, arms: tuple[str, ...] = tuple(TRAININGS)):
     "Attention mass against the step, one panel an arm, with the ceiling; gray: share of active hinge terms."
-    figure, axes = subplots(1, len(arms), width=2.7 if len(arms) > 1 else 4, sharey=True, squeeze=False)
+    figure, axes = subplots(1, len(arms), width=2.35 if len(arms) > 1 else 4, height=2.7, sharey=True, squeeze=False)
     asked = {"no confusion": SPARSE, "confusion": NEAR_CEILING * float(data["ceiling"].sel(arm="confusion"))}
     for axis, arm in zip(axes[0], arms, strict=True):
         one = data.sel(arm=arm)
@@ -97,7 +97,7 @@ def plot_attention_during_training(data: xr.Dataset, arms: tuple[str, ...] = tup
         axis.axhline(float(one["ceiling"]), color=COLORS["red"], linestyle="--", linewidth=1, label="ceiling, all queries")
         axis.set(title=f"{arm}: ends at {float(one['all'].isel(step=-1).mean()):.2f}", xlabel="step", ylim=(0, 1.05))
         if arm in asked:
-            draw_threshold(axis, asked[arm], "criterion, all queries", place="below right", color="black")
+            draw_threshold(axis, asked[arm], place="below right", color="black")
     axes[0, 0].set_ylabel("attention on relevant tokens")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
@@ -198,12 +198,12 @@ def gap_exponent(data: xr.Dataset, speed: str) -> Interval:
 # %% ../../nbs/selection/09_attention_map.ipynb #f8477ebf
 def plot_attention_against_rate(data: xr.Dataset):
     "The gap 1 - mass against the time eta t, and its end against eta."
-    figure, axes = subplots(1, 3, width=2.6, height=2.8)
+    figure, axes = subplots(1, 3, width=2.35, height=2.6)
     for axis, speed in zip(axes, data.speed.values, strict=False):
         for rate, color in zip(data.rate.values, ("red", "orange", "green", "blue"), strict=False):
             gap = 1 - data.mass.sel(speed=speed, rate=rate).mean(("seed", "trial"))
             axis.semilogy(data.time, gap, color=COLORS[color], label=f"η = {rate:g}")
-        axis.set(xlabel="time ηt", title=f"{speed.replace(' x ', ' × ')}: one curve for all η", ylim=(0.01, 1))
+        axis.set(xlabel="time ηt", title=f"{speed.replace(' x ', ' × ')}: one curve", ylim=(0.01, 1))
     axes[0].set_ylabel("1 − mass on relevant tokens")
     axes[0].legend()
     for speed, color in zip(data.speed.values, ("sky", "black"), strict=True):
@@ -212,7 +212,7 @@ def plot_attention_against_rate(data: xr.Dataset):
         axes[2].loglog(data.rate, end.mean("seed"), color=COLORS[color], lw=1, label=speed.replace(" x ", " × "))
     x = data.rate.values
     axes[2].loglog(x, 0.3 * (x / x[0]) ** 0.5, "--", color="0.5", lw=1, label="C = 1/2")
-    axes[2].set(xlabel="η", title="at the end η does not matter", ylim=(0.01, 1))
+    axes[2].set(xlabel="η", title="the end is the same", ylim=(0.01, 1))
     axes[2].set_xticks(x, [f"{rate:g}" for rate in x])
     axes[2].set_xticks([], minor=True)
     axes[2].legend()

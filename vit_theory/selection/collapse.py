@@ -410,8 +410,9 @@ def plot_engines(data):
         for k, name in enumerate(("loss", "margin", "weights")):
             apart = data[f"apart_{name}"].sel(attention=attention).values.ravel().clip(1e-18)
             same.semilogy(np.full(len(apart), k + 0.2 * (attention == "uniform")), apart, ".", color=color)
-    ax.set(xlabel="success rate, collapsed samples", ylabel="success rate, tokens", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    ax.set(xlabel="success rate, collapsed samples", ylabel="success rate, tokens", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03),
+           title="both engines succeed equally often ...")  # fmt: skip
     ax.legend()
     same.set_xticks(range(3), ["loss", "margin", "weights"])
-    same.set(ylabel="largest difference, same data", ylim=(1e-17, 1e-2))
+    same.set(ylabel="largest difference, same data", ylim=(1e-17, 1e-2), title="... and agree to rounding")
     return figure

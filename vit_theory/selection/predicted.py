@@ -63,15 +63,22 @@ def typical(data: xr.Dataset) -> float:
 # %% ../../nbs/selection/16_predicted.ipynb #b9b8872c
 def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
     "N50 of trainings and of the limit on one axis, and their ratio."
-    figure, (left, right) = subplots(1, 2, width=3.7, height=3)
+    figure, (left, right) = subplots(1, 2, width=3.4, height=2.8)
     mean, over, x = data[["network", "limit"]].map(np.log).mean("seed").map(np.exp), over_limit(data), 80 / data.alpha
     for rate, color in zip(data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False):
         left.loglog(x, mean.limit.sel(ratio=rate), "-", lw=1, color=COLORS[color])
         left.loglog(x, mean.network.sel(ratio=rate), "o", ms=4, color=COLORS[color], label=rf"$\rho$ = {rate:g}")
         right.semilogx(x, over.sel(ratio=rate), "o-", ms=4, lw=1, color=COLORS[color])
     right.axhspan(0.8, 1.25, color="0.9", lw=0)
-    left.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}$: lines, limit; points, trainings")
-    right.set(xlabel=r"$1/\alpha_*$", ylabel="trainings over limit", ylim=(0.5, 2))
+    low, high = left.get_ylim()
+    counts = [n for n in np.multiply.outer(10 ** np.arange(8), (1, 2, 5)).ravel() if low <= n <= high]
+    left.set_yticks(counts, [f"{n:,}" for n in counts])
+    left.set(ylabel=r"$N_{50}$: lines, limit; points, networks", title="the limit predicts the threshold ...")
+    right.set(ylabel="networks over limit", ylim=(0.5, 2), title="... as their ratio shows")
+    for ax in (left, right):
+        ax.set_xticks(x, [f"{each:g}" for each in x.values])
+        ax.set_xlabel(r"$1/\alpha_*$")
+        ax.minorticks_off()
     left.legend()
     return figure
 
@@ -127,10 +134,13 @@ def plot_widths(data: xr.Dataset):  # as `widths` returns it
     right.loglog(m, apart, "o-", color=ARM_COLORS["uniform"], ms=4)
     for power, style in ((0.25, "--"), (0.5, ":")):
         right.loglog(m, float(apart[0]) * (m / m[0]) ** -power, color="0.5", lw=1, ls=style, label=f"$m^{{-1/{1 / power:.0f}}}$")
-    left.set(xlabel="neurons m", ylabel=r"$N_{50}$ over that of the wide limit")
-    right.set(xlabel="neurons m", ylabel="distance of margins")
+    left.set(xlabel="neurons m", ylabel=r"$N_{50}$ over that of the wide limit", title="wide networks reach the limit ...")
+    right.set(xlabel="neurons m", ylabel="distance of margins", title="... and so do their margins")
     for ax in (left, right):
         ax.set_xticks(m, m)
+        low, high = ax.get_ylim()
+        ticks = [t for t in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5) if low <= t <= high]
+        ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
         ax.minorticks_off()
     right.legend()
     return figure
@@ -174,8 +184,13 @@ def plot_phase(data: xr.Dataset):  # as `limit_phase` returns it
         ax.fill_between(x, here.low, here.high, color=color, alpha=0.25, lw=0)
         ax.plot(x, here.n50, color=color, label=f"{attention}, limit")
         error = np.stack([here.seen_n50 - here.seen_low, here.seen_high - here.seen_n50]).clip(min=0)
-        ax.errorbar(x, here.seen_n50, error, fmt="o", color=color, ms=3, capsize=1.5, lw=1, label=f"{attention}, trainings")
-    ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", ylabel="training samples N")
+        ax.errorbar(x, here.seen_n50, error, fmt="o", color=color, ms=3, capsize=1.5, lw=1, label=f"{attention}, networks")
+    ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", ylabel="training samples N", title="the borders lie together")
+    low, high = ax.get_ylim()
+    counts = [n for n in np.multiply.outer(10.0 ** np.arange(13), (1, 3)).ravel() if low <= n <= high]
+    if len(counts) < 8:
+        ax.set_yticks(counts, [f"{n:,.0f}" for n in counts])
+        ax.minorticks_off()
     ax.legend()
     return figure
 
@@ -215,6 +230,7 @@ def plot_tiny(data: xr.Dataset):  # as `tiny` returns it
     line = np.polyfit(-np.log(data.alpha), scaled.mean("seed"), 1)
     ax.semilogx(1 / data.alpha, np.polyval(line, -np.log(data.alpha)), color=COLORS["blue"], lw=1)
     ax.set(xlabel=r"$1/\alpha_*$", ylabel=r"$\sqrt{N_{50}}\,\alpha_*$", ylim=(0, None))
+    ax.set_title("a rising line is a squared logarithm")
     return figure
 
 # %% ../../nbs/selection/16_predicted.ipynb #ce423155
@@ -281,5 +297,6 @@ def plot_starts(data: xr.Dataset):  # as `starts` returns it
         ax.axhline(0.5, color="0.6", lw=1, ls=":")
         ax.set(xlabel=r"$1/\alpha_*$", title=f"{attention} attention", ylim=(-0.03, 1.03))
     axes[0].set_ylabel(r"successes at $N = \infty$")
+    figure.suptitle("without trained attention most starts fail at last")
     axes[1].legend()
     return figure

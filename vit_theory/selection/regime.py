@@ -47,10 +47,11 @@ def slope_at(data: xr.Dataset, arm: str) -> Slope | None:
 # %% ../../nbs/selection/07_regime.ipynb #c149d8e0
 def plot_rates(data: xr.Dataset):
     "The exponent of N50, and N50 itself, against attention's learning rate."
-    figure, (left, right) = subplots(1, 2, width=3.6, height=3)
+    figure, (left, right) = subplots(1, 2, width=3.5, height=3)
     rates = [rate for rate in SPEEDUPS["full"] if f"rate x {rate:g}" in data.arm]
     slopes = {rate: slope for rate in rates if (slope := slope_at(data, f"rate x {rate:g}"))}
-    left.errorbar(list(slopes), [s.value for s in slopes.values()], [s.error for s in slopes.values()], fmt="o-", ms=4, capsize=2)
+    left.errorbar(list(slopes), [s.value for s in slopes.values()], [s.error for s in slopes.values()], fmt="o-", ms=4, capsize=2,
+                  color=COLORS["blue"])  # fmt: skip
     for theory in (2, 4):
         left.axhline(theory, color="0.5", lw=1, ls="--")
     left.set(xscale="log", ylabel=r"exponent of $N_{50}$", ylim=(0, 5), title="exponent: near 2 down to × 12")

@@ -145,7 +145,7 @@ def plot_n50(*studies: xr.Dataset):
         ax.loglog(x, whole.transpose("alpha", "seed"), "o", color=color, ms=3)[0].set_label(f"{arm} attention")
         few = x >= x[-1] / 4
         line = predicted_samples(1 / x[few], attention=arm == "trained", through=(1 / x[few][0], n50[few][0]))
-        ax.loglog(x[few], line, color=color, lw=1, ls="--", label=f"slope {2 if arm == 'trained' else 4}")
+        ax.loglog(x[few], line, color=color, lw=1, ls="--", label={"trained": "slope 2", "uniform": "slope 4"}.get(arm))
     ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title="trained attention saves samples")
     finish_shares(ax)
     ax.legend()
@@ -196,7 +196,7 @@ def arm_of(data: xr.Dataset, arm: str) -> xr.Dataset:
     frozen = data[names].rename({name: name.removeprefix("frozen_") for name in names})
     return frozen.assign_coords(seed=data.seed).assign_attrs(arm="frozen")
 
-
+# %% ../../nbs/selection/06_sample_complexity.ipynb #f96cb8a6
 def plot_without(data: xr.Dataset):
     "Both arms."
     title = "with uniform attention the slope falls below 4"
