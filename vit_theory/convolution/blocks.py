@@ -13,7 +13,6 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from ..arguments import Count, Size, Sizes, checked, need, pair
-from ..figures import COLORS, subplots
 
 # %% ../../nbs/convolution/02_blocks.ipynb #3e898dc8
 def output_patch(patch: Sizes, stride: Sizes = 1) -> tuple[int, int]:
@@ -99,60 +98,12 @@ def receptive_field(
     y, x = ((tap < K).sum(-1).flatten() for tap, K in zip((tap_y, tap_x), pair(kernel), strict=True))
     return (D_y[0], D_x[0]), y[:, None] * x
 
-# %% ../../nbs/convolution/02_blocks.ipynb #263ca97c
-def plot_receptive_field(settings: dict[str, dict]):
-    "Counts of reads, patch borders and the patch computed; a panel for each title and its arguments of `receptive_field`."
-    figure, axes = subplots(1, len(settings), width=2.3, height=2.5, squeeze=False)
-    for ax, (title, setting) in zip(axes[0], settings.items(), strict=True):
-        (y0, x0), counts = receptive_field(**setting)
-        (P_h, P_w), (h, w) = pair(setting["patch"]), counts.shape
-        extent = (x0 * P_w, x0 * P_w + w, y0 * P_h + h, y0 * P_h)
-        ax.imshow(counts.numpy(), cmap="Blues", extent=extent, vmin=0)
-        ax.hlines(range(y0 * P_h, y0 * P_h + h + 1, P_h), *extent[:2], color="0.5", lw=0.8)
-        ax.vlines(range(x0 * P_w, x0 * P_w + w + 1, P_w), *extent[2:], color="0.5", lw=0.8)
-        ax.plot([0, P_w, P_w, 0, 0], [0, 0, P_h, P_h, 0], color=COLORS["red"], lw=2)
-        offsets = (h // P_h) * (w // P_w)
-        ax.set(title=f"{title}\n{offsets} patches", xlabel="pixel column", xlim=extent[:2], ylim=extent[2:])
-        ax.grid(False)
-    axes[0][0].set_ylabel("pixel row")
-    return figure
-
-# %% ../../nbs/convolution/02_blocks.ipynb #9d67b2bc
-def plot_blocks(offsets: list[tuple[int, int]], blocks: Float[Tensor, "D d_in d_out"]):
-    "Transfer blocks as pictures, laid out like the patches that they read."
-    (ys, xs) = (sorted({D[axis] for D in offsets}) for axis in (0, 1))
-    figure, axes = subplots(len(ys), len(xs), width=1.7, height=1.8, squeeze=False)
-    limit = blocks.abs().max().item()
-    for ax in axes.flat:
-        ax.axis("off")
-    for D, T_D in zip(offsets, blocks.detach(), strict=True):
-        ax = axes[ys.index(D[0])][xs.index(D[1])]
-        ax.axis("on")
-        ax.imshow(T_D.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
-        ax.set(title=f"offset {D}", xticks=[], yticks=[])
-    figure.supxlabel("pixel of the patch computed")
-    figure.supylabel("pixel of the patch read")
-    return figure
-
 # %% ../../nbs/convolution/02_blocks.ipynb #469ee2ad
 def live_rows(
     blocks: Float[Tensor, "D d_in d_out"],
 ) -> Bool[Tensor, "D d_in"]:
     "Which entries of the patch that is read matter at all, for each block."
     return (blocks != 0).any(-1)
-
-# %% ../../nbs/convolution/02_blocks.ipynb #64eec731
-def plot_live_rows(offsets: list[tuple[int, int]], blocks: Float[Tensor, "D d_in d_out"], patch: Sizes):
-    "The pixels of each patch that a block uses, laid out as in the image; the patch computed has an orange frame."
-    (P_h, P_w), (ys, xs) = pair(patch), (sorted({D[axis] for D in offsets}) for axis in (0, 1))
-    figure, ax = subplots(1, 1, width=0.9 * len(xs) + 1, height=0.9 * len(ys) + 0.7)
-    norms = rearrange(blocks.detach().norm(dim=-1), "D (h w c) -> D h w c", h=P_h, w=P_w).norm(dim=-1)
-    for (y, x), norm in zip(offsets, norms, strict=True):
-        ax.imshow(norm.numpy(), cmap="Blues", extent=(x, x + 1, y + 1, y), vmin=0, vmax=norms.max().item())
-    ax.plot([0, 1, 1, 0, 0], [0, 0, 1, 1, 0], color=COLORS["red"], lw=2)
-    ax.set(xlim=(xs[0], xs[-1] + 1), ylim=(ys[-1] + 1, ys[0]), xlabel="offset, columns", ylabel="offset, rows")
-    ax.set(xticks=range(xs[0], xs[-1] + 2), yticks=range(ys[0], ys[-1] + 2))
-    return figure
 
 # %% ../../nbs/convolution/02_blocks.ipynb #b6a5f757
 @checked

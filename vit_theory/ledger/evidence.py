@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import vit_theory
 from .claims import near
 
-# %% auto #0
-__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'answers', 'Card', 'standing']
-
-# %% ../../nbs/ledger/06_evidence.ipynb #387fa564
 if TYPE_CHECKING:  # names in annotations only
     import xarray
+
+# %% auto #0
+__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'answers', 'Card', 'standing']
 
 # %% ../../nbs/ledger/06_evidence.ipynb #814c7c6a
 RUNS = {

@@ -20,12 +20,11 @@ from .claims import CHAPTERS, Claim
 from .evidence import RUNS, rows_by_claim
 from .rules import LOOKS, VERDICTS
 
-# %% auto #0
-__all__ = ['TEMPLATES', 'PAPERS', 'report']
-
-# %% ../../nbs/ledger/08_report.ipynb #rep00004
 if TYPE_CHECKING:  # names in annotations only
     from markupsafe import Markup
+
+# %% auto #0
+__all__ = ['TEMPLATES', 'PAPERS', 'report']
 
 # %% ../../nbs/ledger/08_report.ipynb #722b1026
 TEMPLATES = Path(vit_theory.__file__).parent / "ledger" / "report"

@@ -24,13 +24,12 @@ from .identity import digest, identity, source_identity
 from .report import notebook_of, report, site_of
 from .sweeps import Lost
 
-# %% auto #0
-__all__ = ['reproduce']
-
-# %% ../../nbs/ledger/07_run.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
     import matplotlib.figure
     import xarray
+
+# %% auto #0
+__all__ = ['reproduce']
 
 # %% ../../nbs/ledger/07_run.ipynb #5c07d529
 def blank_row(claim: Claim, run: Run) -> dict:

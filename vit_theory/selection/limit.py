@@ -315,30 +315,6 @@ def margins(
     model, _ = fit_collapsed(start, kinds, w.to(start.a), stop=lambda m: m["margin"] >= BASE["stop"], **rates)
     return kinds.y * collapsed_output(model, kinds, "uniform" if attention == "uniform" else "trained")
 
-# %% ../../nbs/selection/15_limit.ipynb #8ea8af3f
-def resolution(
-    alpha: float,
-    neurons: int,
-    trials: int = 20,
-    samples: float = math.inf,
-) -> dict[str, float]:
-    "Uniform attention at the stop: angle between twins, share of pairs with one gate open, neurons between twins."
-    kinds = in_double(sample_kinds(alpha))
-    flow = flows(
-        alpha, shares(kinds, samples, trials, 0), "uniform", 0, ratio=1.0, sigma=0.1, delta=0.1, neurons=neurons, blind=False
-    )
-    t, mean, lr = torch.zeros(trials, dtype=torch.float64), torch.zeros(trials), BASE["lr"]
-    while bool((mean < BASE["stop"]).any()):
-        mean, _, theta, h = step(flow, t, lr, 0.0, BASE["stop"])
-        flow, t = replace(flow, theta=theta), t + h
-    z = attended(flow, flow.theta)[1]
-    gate = hidden(flow, flow.theta, z) > 0
-    unit = z / z.norm(dim=-1, keepdim=True)
-    angle = (unit[:, :3] * unit[:, 3:]).sum(-1).clamp(-1, 1).acos().mean()
-    split = (gate[..., : neurons // 2] != gate[..., neurons // 2 :]).double().mean()
-    between = (gate[:, :3] != gate[:, 3:]).double().sum(-1).mean()
-    return {"angle between twins": float(angle), "split pairs": float(split), "neurons between twins": float(between)}
-
 # %% ../../nbs/selection/15_limit.ipynb #73e5c6a1
 def closed_ceiling(
     alpha: float,
