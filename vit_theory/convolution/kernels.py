@@ -6,6 +6,8 @@
 __all__ = ['known_conv', 'random_conv']
 
 # %% ../../nbs/convolution/01_kernels.ipynb #5eec536a
+import warnings
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -29,6 +31,13 @@ KNOWN_KERNELS: dict[str, list[list[float]]] = {
 def empty_conv(channels: int, channels_out: int, kernel: Sizes, **options) -> nn.Conv2d:
     "Make a convolution whose weights are not set yet; it draws no random numbers."
     return nn.utils.skip_init(nn.Conv2d, channels, channels_out, kernel, **options)
+
+
+def convolved(conv: nn.Conv2d, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
+    'What the convolution makes of images; torch would say that "same" with an even kernel copies them: slower, not wrong.'
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Using padding='same'")
+        return conv(images)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #7168b559
 @checked

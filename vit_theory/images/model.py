@@ -76,7 +76,7 @@ def read_keep(keep: Mapping[int, float] | None, depth: int, mixer: str) -> dict[
     return {int(layer): float(rate) for layer, rate in (keep or {}).items()}
 
 # %% ../../nbs/images/03_model.ipynb #d29e8046
-def complete(arguments: dict[str, Any]) -> dict[str, Any]:
+def completed(arguments: dict[str, Any]) -> dict[str, Any]:
     "The arguments of a `ViT` with sizes as pairs, grid and width filled in; ValueError for those that do not fit together."
     c = arguments | {"image_size": pair(arguments["image_size"]), "patch": pair(arguments["patch"])}
     (h, w), (ph, pw), mixer = c["image_size"], c["patch"], c["mixer"]
@@ -180,7 +180,7 @@ class ViT(nn.Module):
     ):
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__", "seed", *GROUPS)}
         super().__init__()
-        c = complete(arguments | vars(taps) | vars(variant))
+        c = completed(arguments | vars(taps) | vars(variant))
         self.patch, self.keep, self.grid, d = c["patch"], c["keep"], c["grid"], c["width"]
         self.config = {name: value for name, value in c.items() if name != "grid"}
         has_cls, numbers = variant.pool == "cls", math.prod(c["patch"]) * channels

@@ -19,7 +19,7 @@ from ..ledger.claims import once
 from ..ledger.rules import Interval
 from .data import TokenData
 from .model import ShallowViT
-from .training import TOKENS, attention_mass, draw_setting, evaluate, fit
+from .training import TOKENS, Watch, attention_mass, draw_setting, evaluate, fit
 from ..trials import log_slope
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9ad417c3
@@ -74,7 +74,7 @@ def _watch_arm(arm: str, seed: int, trials: int, steps: int, every: int) -> tupl
         return {"error": evaluate(model, fresh)["error"], "active": active, "votes": votes, **mass}
 
     rates: dict[str, Any] = {"lr": lr, "attention_lr": lr * multiplier}
-    model, history = fit(start, learn.x, learn.y, steps=steps, batch=20, seed=seed, observe=look, every=every, **rates)
+    model, history = fit(start, learn.x, learn.y, steps=steps, batch=20, seed=seed, watch=Watch(look, every), **rates)
     looks = range(0, steps + 1, every)
     half = (len(maps) - 1) // 2
     # s_ij = (W_Q mu_i) . (W_K mu_j), over its start; mean over queries i and over both kinds of keys j
@@ -177,7 +177,7 @@ def attention_against_rate(run: Run) -> xr.Dataset:
             return {"mass": attention_mass(model, seen), "error": evaluate(model, seen)["error"]}
 
         options: dict[str, Any] = {"steps": round(TIME / rate), "batch": 20, "lr": rate, "attention_lr": SPEEDS[speed] * rate}
-        _, history = fit(start, learn.x, learn.y, observe=look, every=every, seed=seed, **options)
+        _, history = fit(start, learn.x, learn.y, watch=Watch(look, every), seed=seed, **options)
         looks = range(0, options["steps"] + 1, every)
         return {name: (("trial", "time"), history[name][:, looks].numpy()) for name in ("mass", "error")}
 

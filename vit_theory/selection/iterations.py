@@ -18,7 +18,7 @@ from ..ledger import Run
 from ..ledger.rules import Interval
 from .data import TokenData, TokenSample
 from .model import ShallowViT
-from .training import TOKENS, draw_setting, fit
+from .training import TOKENS, Watch, draw_setting, fit
 from ..trials import log_slope
 
 # %% ../../nbs/selection/08_iterations.ipynb #cc24dfc1
@@ -27,7 +27,7 @@ CONVERGED = 1e-3  # hinge loss of the training set at which training has converg
 
 def fit_to_convergence(model: ShallowViT, train: TokenSample, **options: Any) -> tuple[ShallowViT, Tensor]:
     "Train until the training loss is below `CONVERGED` -> (model, T* of every trial; NaN where the steps did not suffice)."
-    options |= {"whole": True, "every": 4, "stop": lambda now: now["train"] < CONVERGED}
+    options |= {"watch": Watch(every=4, whole=True), "stop": lambda now: now["train"] < CONVERGED}
     model, history = fit(model, train.x, train.y, **options)
     return model, history.steps.to(train.x).where(history.stopped, torch.nan)
 
