@@ -9,6 +9,7 @@ __all__ = ['GROUPS', 'Taps', 'Variant', 'ViT', 'flops', 'from_transformers']
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Any, Literal
 
 import torch
@@ -287,13 +288,6 @@ HUB_NAMES = {
     "mlp.fc1": "ffn.0", "mlp.fc2": "ffn.2",
 }  # fmt: skip
 
-
-def our_name(name: str) -> str:
-    "The name in our ViT of a tensor in a transformers ViT."
-    for theirs, ours in HUB_NAMES.items():
-        name = name.replace(theirs, ours)
-    return name
-
 # %% ../../nbs/images/03_model.ipynb #07a63415
 def from_transformers(
     model: Any,  # a `ViTForImageClassification` of the transformers library
@@ -315,7 +309,7 @@ def from_transformers(
     }
     for name, p in source.items():
         if name.startswith(("vit.layers.", "vit.layernorm.", "classifier.")):
-            target[our_name(name)] = p
+            target[reduce(lambda name, pair: name.replace(*pair), HUB_NAMES.items(), name)] = p
     for layer in range(c.num_hidden_layers):
         mixer = f"blocks.{layer}.mixer"
         for part in ("weight", "bias") if c.qkv_bias else ("weight",):

@@ -45,17 +45,13 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(plain(str(error))) from error
 
 # %% ../../nbs/ledger/09_cli.ipynb #3195cce4
-def width() -> int:
-    "Columns of the terminal, between 60 and 140."
-    return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140)
-
-
 def wrapped(
     text: str,  # a paragraph
     indent: int = 4,  # columns
 ) -> str:
-    "The paragraph broken at the terminal's width."
-    return textwrap.fill(plain(text), width(), initial_indent=" " * indent, subsequent_indent=" " * indent)
+    "The paragraph broken at the terminal's width, between 60 and 140 columns."
+    width = min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140)
+    return textwrap.fill(plain(text), width, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 # %% ../../nbs/ledger/09_cli.ipynb #15b1b4e2
 paper_option = click.option("--paper", help="Only this paper's claims: A, B, C, or one of yours.")
