@@ -55,6 +55,7 @@ setup(
     package_data={
         "vit_theory": [
             "explore/static/*",
+            "moving.html",
             "py.typed",
             "*/history.json", "*/answers.json", "ledger/coverage.json",
             "ledger/report/*",

@@ -75,7 +75,8 @@ CALLS = {
     "selection.initial_model": "mu=t.mu, neurons=8, sigma=0.1, delta=0.1, scale=1.0, xi=0.05, positions=1, seed=0, first=1",
     "selection.hinge_gradient": "model=V, x=t.x, y=t.y, attention='trained', keep=keep",
     "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, keep=keep, "
-                     "attention='trained', every=1, first=1",
+                     "attention='trained', watch=selection.Watch(every=1), first=1",
+    "selection.Watch": "every=5, whole=True",
     "selection.limit_threshold": "alpha=0.1, attention='trained', ratio=50.0, "
                                  "sigma=0.1, delta=0.1, neurons=16, trials=10, seed=0",
     "selection.evaluate": "model=V, data=t, keep=keep, attention='trained'",
@@ -106,7 +107,7 @@ CALLS = {
     "association.linear_error": "patches=16, size=4, q=0.2",
     "association.regression_error": "patches=16, size=4, q=0.2, train=100, test=100, seed=0",
     "association.reduced_descent": "patches=16, size=4, q=0.1, alpha=0.05, kappa=1.5, steps=2, lr_v=0.001, lr_A=1.0, power=3, "
-                                   "nu=0.1, method='monte_carlo', gamma=0.1, rho=0.1, scale=16.0, seed=0, draws=100, prune=1e-9",
+                                   "nu=0.1, method='monte_carlo', gamma=0.1, rho=0.1, seed=0, draws=100, prune=1e-9",
     "association.scaled_rates": "patches=64, rate=5.0",
     "association.plot_partitions": "partitions={'p': p}",
     "association.plot_sample": "data=association.SpatialData(p, 3, 0.2), sample=s, count=2",

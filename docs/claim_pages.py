@@ -45,10 +45,10 @@ def drawn(row):
     return row["evidence"] == "measurement"
 
 
-def verdicts(card, study):
-    """The committed runs one below the other; a verdict that is not the one of the study says so."""
+def verdicts(card):
+    """The committed runs one below the other; a verdict that is not that of the largest says so."""
     for run, row in card.rows.items():
-        differs = "" if row["verdict"] == study["verdict"] else "<br>differs"
+        differs = "" if row["verdict"] == card.row["verdict"] else "<br>differs"
         seeds = f"<br>seeds {', '.join(map(str, row['seeds']))}" if drawn(row) else ""
         said = f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]}".strip()
         yield [f"**{run}**{seeds}", badge(row["verdict"]) + differs, plain(said)]
@@ -66,15 +66,10 @@ def quantities(card):
         yield [plain(name), "<br>".join(map(plain, asked)), *shown]
 
 
-def study(card):
-    """The run that a page speaks of first, and its row."""
-    return next((run, card.rows[run]) for run in ("full", *RUNS) if run in card.rows)
-
-
 def page(id, place):
     """The page of a row; `place` is where it is explained: (label, title of the page, title of the section)."""
     card = Card(id)
-    run, row = study(card)
+    run, row = card.run, card.row
     label, title, section = place
     answer = answers().get(id, {"title": id, "answer": row["measured"]})
     places_ = places(id[0])
@@ -91,7 +86,7 @@ def page(id, place):
         yield f"- Until {change['since']}: {plain(change['was'])} ({plain(change['why'])})"
     if row["cannot"]:
         yield "\nNo rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
-    yield "\n## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card, row), "runs")
+    yield "\n## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card), "runs")
     for version, study_ in fresh_seeds().items():
         if drawn(row) and (counts := study_["counts"].get(id)):
             found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
@@ -115,8 +110,7 @@ def pictures(folder, site):
     tiles = []
     (site / "claims").mkdir(parents=True)
     for claim in load_claims():
-        run, _ = study(Card(claim.id))
-        figure = claim.figure(measured(claim.id, run))
+        figure = claim.figure(measured(claim.id, Card(claim.id).run))
         (folder / f"{claim.id}.svg").write_text(to_svg(figure), encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")

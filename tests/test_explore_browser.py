@@ -5,7 +5,7 @@ import time
 
 import pytest
 from browser import chromium, needs_chromium
-from test_jupyterlab import jupyterlab, looked_at, opened, server, until
+from servers import jupyterlab, looked_at, opened, server, until
 
 # page -> label of a control, the key that moves it
 MOVES = {
@@ -35,8 +35,8 @@ def first_output_moves(page, name):
     shown, words = picture(), first.locator("[role=status]").first.inner_text()
     handle.focus()
     page.keyboard.press(key)
-    until(lambda: first.locator("[role=status]").first.inner_text() != words, f"other words of {name}", seconds=300)
-    until(lambda: picture() != shown, f"another picture of {name}", seconds=300)
+    until(lambda: first.locator("[role=status]").first.inner_text() != words, f"other words of {name}")
+    until(lambda: picture() != shown, f"another picture of {name}")
     assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
 
 
@@ -48,7 +48,7 @@ def test_app(tmp_path):
     with server("app", "--port", "--Voila.port_retries=0", log=log) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         with looked_at(page, log):
-            until(lambda: answers(address), "voila", seconds=300)
+            until(lambda: answers(address), "voila")
             for name in MOVES:
                 page.goto(address, timeout=300_000)
                 link = page.locator(f"a[href$='{name}.ipynb']:has(img)")

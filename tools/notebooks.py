@@ -244,9 +244,9 @@ def record(path):
 
 
 def outdated():
-    """Notebooks whose cells, or the code that they reach, changed since they were run."""
+    """Notebooks whose cells, or the code that they reach, changed since they were run, and those of which no run is recorded."""
     known = recorded()
-    return [path for path in notebooks() if known.get(path.relative_to(ROOT).as_posix(), "") not in ("", code_digest(path))]
+    return [path for path in notebooks() if known.get(path.relative_to(ROOT).as_posix()) != code_digest(path)]
 
 
 @main.command()

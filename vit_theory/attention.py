@@ -9,24 +9,24 @@ __all__ = ['patchify', 'unpatchify', 'softmax_weights', 'attention', 'relative_o
 # %% ../nbs/01_attention.ipynb #2007429a
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from .arguments import LARGEST, checked
+from .arguments import LARGEST, checked, need
 
 # %% ../nbs/01_attention.ipynb #cfa59c66
-def pair(
+def both_sides(
     value: int | Sequence[int],  # one number, or (rows, columns)
     name: str,  # the argument's name, for the message
-    least: int = 1,  # smallest value allowed
 ) -> tuple[int, int]:
     "Read a size given as one number or as (rows, columns); ValueError for anything else."
     both = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, Sequence) else ()
-    if len(both) != 2 or any(isinstance(v, bool) or not isinstance(v, int) or not least <= v <= LARGEST for v in both):
-        raise ValueError(f"{name}={value!r} is not a size: give an integer from {least} to {LARGEST}, or two as (rows, columns)")
+    if len(both) != 2 or any(isinstance(v, bool) or not isinstance(v, int) or not 1 <= v <= LARGEST for v in both):
+        raise ValueError(f"{name}={value!r} is not a size: give an integer from 1 to {LARGEST}, or two as (rows, columns)")
     return both[0], both[1]
 
 # %% ../nbs/01_attention.ipynb #320c1502
@@ -51,7 +51,7 @@ def patchify(
     patch: int | Sequence[int],  # side of a patch in pixels, or (rows, columns)
 ) -> Shaped[Tensor, "b n d"]:  # tokens: row by row; inside a token row, column, channel fastest
     "Cut images into patches, each flattened to a token; ValueError where the patch does not divide the image (C, section 2.2)."
-    ph, pw = pair(patch, "patch")
+    ph, pw = both_sides(patch, "patch")
     shape = tuple(getattr(images, "shape", ()))
     if len(shape) != 4:
         raise ValueError(f"images has shape {shape}: four axes are needed, [batch, channel, height, width]")
@@ -68,7 +68,7 @@ def unpatchify(
     channels: int,  # channels of a pixel
 ) -> Shaped[Tensor, "b c h w"]:  # the images
     "Put tokens back into images, the inverse of `patchify`; ValueError where the sizes do not fit."
-    (ph, pw), (gh, gw) = pair(patch, "patch"), pair(grid, "grid")
+    (ph, pw), (gh, gw) = both_sides(patch, "patch"), both_sides(grid, "grid")
     shape = tuple(getattr(tokens, "shape", ()))
     if len(shape) != 3:
         raise ValueError(f"tokens has shape {shape}: three axes [batch, token, feature] are needed")
@@ -120,7 +120,7 @@ def relative_offsets(
     grid: int | Sequence[int],  # patches in the image: (rows, columns)
 ) -> Int[Tensor, "n n 2"]:  # [query, key] -> (rows down, columns right)
     "Displacement from each query patch to each key patch: position of the key minus position of the query (C, eq. 4)."
-    gh, gw = pair(grid, "grid")
+    gh, gw = both_sides(grid, "grid")
     position = torch.cartesian_prod(torch.arange(gh), torch.arange(gw))
     return rearrange(position, "k t -> 1 k t") - rearrange(position, "q t -> q 1 t")
 
@@ -131,7 +131,7 @@ def relative_bias(
 ) -> Float[Tensor, "h n n"]:  # bias of each [head, query, key]
     "Spread (2Gh-1) x (2Gw-1) numbers per head over all pairs of patches; ValueError for a table of another size (C, eq. 4)."
     need_tensors(table=table)
-    gh, gw = pair(grid, "grid")
+    gh, gw = both_sides(grid, "grid")
     if tuple(table.shape[1:]) != (2 * gh - 1, 2 * gw - 1):
         need = f"[heads, {2 * gh - 1}, {2 * gw - 1}]"
         raise ValueError(f"table has shape {tuple(table.shape)}: a grid of {(gh, gw)} patches needs {need}")
@@ -140,34 +140,19 @@ def relative_bias(
     return table[:, dy + gh - 1, dx + gw - 1]
 
 # %% ../nbs/01_attention.ipynb #741520c9
-def check_shapes(W_Q, W_K, W_V, W_O, b_O=None, table=None, grid=None, queries=None):
-    "ValueError unless the matrices of a `MultiHeadAttention` fit together."
-    optional = {name: x for name, x in (("b_O", b_O), ("table", table), ("queries", queries)) if x is not None}
-    need_tensors(W_Q=W_Q, W_K=W_K, W_V=W_V, W_O=W_O, **optional)
-    h, d = W_Q.shape[:2] if W_Q.ndim == 3 else (-1, -1)
-    f, o = W_O.shape[1:] if W_O.ndim == 3 else (-1, -1)
-    if not W_Q.is_floating_point() or any(W is not None and W.dtype != W_Q.dtype for W in (W_K, W_V, W_O, b_O, table)):
-        raise ValueError(f"W_Q has dtype {W_Q.dtype}: all matrices must be of one floating point type")
-    if queries is not None and (queries.ndim != 1 or queries.is_floating_point() or not len(queries) or queries.min() < 0):
-        raise ValueError(f"queries has shape {tuple(queries.shape)} and {queries.dtype}: numbers of tokens, [q], are needed")
-    if grid is not None and queries is not None and queries.max() >= math.prod(pair(grid, "grid")):
-        raise ValueError(f"queries go up to {queries.max()}: a grid of {grid} patches has {math.prod(pair(grid, 'grid'))}")
-    if h < 0:
-        raise ValueError(f"W_Q has shape {tuple(W_Q.shape)}: three axes are needed, [heads, d, e]")
-    if W_K.shape != W_Q.shape:
-        raise ValueError(f"W_K has shape {tuple(W_K.shape)}: it must be that of W_Q, {tuple(W_Q.shape)}")
-    if tuple(W_V.shape) != (h, d, f) or W_O.shape[0] != h:
-        raise ValueError(f"W_V has shape {tuple(W_V.shape)} and W_O {tuple(W_O.shape)}: [{h}, {d}, f] and [{h}, f, o] are needed")
-    if b_O is not None and tuple(b_O.shape) != (o,):
-        raise ValueError(f"b_O has shape {tuple(b_O.shape)}: one number for each of the {o} output features is needed")
-    if table is not None and grid is None:
-        raise ValueError("grid=None, but a table of relative position biases needs the grid of patches as (rows, columns)")
-    if table is not None and tuple(table.shape[:1]) != (h,):
-        raise ValueError(f"table has shape {tuple(table.shape)}, W_Q has {h} heads: one table per head is needed")
+def need_layer(W_Q, W_K, W_V, W_O, b_O=None, table=None, grid=None, queries=None):
+    "ValueError unless the types, the queries and the table of a `MultiHeadAttention` fit together."
+    need_one_dtype(W_K=W_K, W_V=W_V, W_O=W_O, b_O=b_O, table=table, W_Q=W_Q)
+    tokens = math.inf if grid is None else math.prod(both_sides(grid, "grid"))
+    if queries is not None:
+        there = len(queries) and queries.min() >= 0 and queries.max() < tokens
+        need(there, f"queries of shape {tuple(queries.shape)} are numbers of tokens from 0 on: there are {tokens} of them")
     if table is not None:
+        need(grid is not None, "grid=None, but a table of relative position biases needs the grid of patches as (rows, columns)")
         relative_bias(table, grid)
 
 # %% ../nbs/01_attention.ipynb #4aceea01
+@partial(checked, finite=False)
 class AttentionWeights(nn.Module):
     "The matrices of a multi-head attention layer; ValueError where their shapes do not fit."
 
@@ -188,12 +173,12 @@ class AttentionWeights(nn.Module):
         queries: Int[Tensor, " q"] | None = None,  # tokens that ask; None: all
     ):
         super().__init__()
-        check_shapes(W_Q, W_K, W_V, W_O, b_O, table, grid, queries)
+        need_layer(W_Q, W_K, W_V, W_O, b_O, table, grid, queries)
         self.W_Q, self.W_K, self.W_V, self.W_O = (nn.Parameter(W) for W in (W_Q, W_K, W_V, W_O))
         self.register_parameter("b_O", None if b_O is None else nn.Parameter(b_O))
         self.register_parameter("table", None if table is None else nn.Parameter(table))
         self.register_buffer("queries", queries)
-        self.grid, self.sink, self.heads = None if grid is None else pair(grid, "grid"), sink, W_Q.shape[0]
+        self.grid, self.sink, self.heads = None if grid is None else both_sides(grid, "grid"), sink, W_Q.shape[0]
 
 # %% ../nbs/01_attention.ipynb #32b43cf5
 class MultiHeadAttention(AttentionWeights):

@@ -13,7 +13,11 @@ import json
 from collections.abc import Iterable
 from contextlib import contextmanager
 from io import BytesIO
+from pathlib import Path
+from string import Template
 from typing import Any
+
+import vit_theory
 
 # %% ../nbs/03_figures.ipynb #2ec359be
 STYLE = {
@@ -125,52 +129,6 @@ def to_svg(
     text = buffer.getvalue().decode()
     return text[text.index("<svg") :]
 
-# %% ../nbs/03_figures.ipynb #119e1c01
-MOVING = """<figure class="moving" style="margin: 0; text-align: left">
-<img src="{last}" alt="{says}" width="{width}" style="max-width: 100%; height: auto; background: #fff">
-<figcaption hidden><div style="display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; max-width: {width}px">
-<button type="button" style="min-width: 4rem"></button>
-<input type="range" min="0" max="{end}" value="{end}" aria-label="frame" style="flex: 1; min-width: 8rem">
-<output style="flex: 0 1 14rem"></output></div></figcaption>
-<script>
-(() => {{
-  const box = document.currentScript.parentElement;
-  const frames = {frames};
-  const parts = ["img", "figcaption", "button", "input", "output"];
-  const [image, bar, button, slider, words] = parts.map((name) => box.querySelector(name));
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  let timer = null;
-  const show = (place) => {{
-    slider.value = place;
-    image.src = frames[place][0];
-    words.value = frames[place][1];
-    slider.setAttribute("aria-valuetext", frames[place][1]);
-  }};
-  const stop = () => {{
-    timer = clearInterval(timer);
-    button.textContent = calm ? "Next" : "Play";
-  }};
-  const next = () => {{
-    show((slider.valueAsNumber + 1) % frames.length);
-    if (slider.valueAsNumber === frames.length - 1) stop();
-  }};
-  button.addEventListener("click", () => {{
-    if (timer) return stop();
-    next();
-    if (calm) return;
-    timer = setInterval(next, 200);
-    button.textContent = "Pause";
-  }});
-  slider.addEventListener("input", () => {{
-    stop();
-    show(slider.valueAsNumber);
-  }});
-  bar.hidden = false;
-  stop();
-  show({end});
-}})();
-</script></figure>"""
-
 # %% ../nbs/03_figures.ipynb #d090da52
 class Moving:
     "A moving picture for a notebook or a page; the same frames give the same bytes."
@@ -198,4 +156,5 @@ class Moving:
     def _repr_html_(self) -> str:
         frames = json.dumps(self.frames).replace("<", "\\u003c")  # no words of a frame may end the script
         end, last = len(self.frames) - 1, self.frames[-1][0]
-        return MOVING.format(frames=frames, end=end, last=last, says=html.escape(self.says), width=self.width)
+        page = Template(Path(vit_theory.__file__).with_name("moving.html").read_text(encoding="utf-8").rstrip("\n"))
+        return page.substitute(frames=frames, end=end, last=last, says=html.escape(self.says), width=self.width)

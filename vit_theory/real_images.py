@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
-from .arguments import Seed, Size, checked
+from .arguments import Seed, Size, checked, need
 from .figures import subplots
 
 # %% ../nbs/04_real_images.ipynb #dade0034
@@ -32,8 +32,8 @@ class Images:
     classes: tuple[str, ...]  # names
 
     def __post_init__(self):
-        if not isinstance(self.classes, tuple) or self.labels.min() < 0 or self.labels.max() >= len(self.classes):
-            raise ValueError(f"labels must be indices into classes={repr(self.classes)[:60]}, a tuple of names")
+        right = isinstance(self.classes, tuple) and 0 <= self.labels.min() and self.labels.max() < len(self.classes)
+        need(right, f"labels must be indices into classes={repr(self.classes)[:60]}, a tuple of names")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -50,12 +50,10 @@ def stratified(
     seed: int = 0,
 ) -> np.ndarray:
     "Rows of a random subset with `per_class` images of every class, ascending; nested in `per_class` for one seed."
-    if isinstance(per_class, bool) or not isinstance(per_class, int) or per_class < 1:
-        raise ValueError(f"per_class={per_class!r} must be an integer of at least 1, or None for all images")
+    need(isinstance(per_class, Size), f"per_class={per_class!r} must be an integer of at least 1, or None for all images")
     there = np.bincount(labels, minlength=len(classes))
-    if there.min() < per_class:
-        rare = classes[there.argmin()]
-        raise ValueError(f"per_class={per_class} is more than there is: class {rare!r} has {there.min()} images")
+    rare = classes[there.argmin()]
+    need(there.min() >= per_class, f"per_class={per_class} is more than there is: class {rare!r} has {there.min()} images")
     order = np.random.default_rng(seed).permutation(len(labels))
     return np.sort(np.concatenate([order[labels[order] == k][:per_class] for k in range(len(classes))]))
 
@@ -70,8 +68,7 @@ def read_digits(
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    if split not in ("train", "test"):
-        raise ValueError(f"split={split!r} is none of the splits of 'digits': 'train', 'test'")
+    need(split in ("train", "test"), f"split={split!r} is none of the splits of 'digits': 'train', 'test'")
     digits = load_digits()
     rows = train_test_split(np.arange(len(digits.target)), test_size=DIGITS_TEST, stratify=digits.target, random_state=0)
     rows = np.sort(rows[("train", "test").index(split)])
@@ -133,12 +130,10 @@ def _columns(
     here = ", ".join(f"{name} ({type(feature).__name__})" for name, feature in data.features.items())
     images = [name for name, feature in data.features.items() if isinstance(feature, datasets.Image)]
     images += [name for name in ("img", "image") if name in data.features and name not in images]
-    if not images:
-        raise ValueError(f"no column holds images; the columns are {here}")
+    need(images, f"no column holds images; the columns are {here}")
     wanted = (label,) if label else LABELS
     labels = [name for name in wanted if name in data.features]
-    if not labels:
-        raise ValueError(f"no column {' or '.join(map(repr, wanted))}; the columns are {here}; name the labels with label=")
+    need(labels, f"no column {' or '.join(map(repr, wanted))}; the columns are {here}; name the labels with label=")
     return images[0], labels[0]
 
 # %% ../nbs/04_real_images.ipynb #dc5d95e1
@@ -150,9 +145,8 @@ def _labels(
     feature, values = data.features[name], np.asarray(data.select_columns([name]).with_format("numpy")[:][name])
     known = values.dtype.kind in "iu"
     unlabelled = int((values < 0).sum()) if known else sum(value is None or value != value for value in values.tolist())
-    if unlabelled:
-        missing = f"{unlabelled} of {len(values)} images have no label"
-        raise ValueError(f"{missing} (null or negative) in column {name!r}; choose another split")
+    missing = f"{unlabelled} of {len(values)} images have no label"
+    need(not unlabelled, f"{missing} (null or negative) in column {name!r}; choose another split")
     if not known:
         names, index = np.unique(values.astype(str), return_inverse=True)
         return index.astype(np.int64), tuple(names.tolist())
@@ -170,10 +164,9 @@ def _decode(
     from PIL import Image, ImageOps
 
     with Image.open(BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]) as stored:
-        if stored.width * stored.height > MOST_PIXELS:
-            raise ValueError(f"{stored.width} x {stored.height} pixels are more than {MOST_PIXELS}")
-        if stored.mode.startswith(("I", "F")):
-            raise ValueError(f"mode {stored.mode} has more than 8 bits a channel")
+        pixels = stored.width * stored.height
+        need(pixels <= MOST_PIXELS, f"{stored.width} x {stored.height} pixels are more than {MOST_PIXELS}")
+        need(not stored.mode.startswith(("I", "F")), f"mode {stored.mode} has more than 8 bits a channel")
         image: Image.Image = stored if stored.mode == "L" else stored.convert("L" if stored.mode in ("1", "LA") else "RGB")
         return np.array(image if size is None else ImageOps.fit(image, (size, size)))
 
@@ -192,9 +185,8 @@ def _stack(
             arrays.append(_decode(cell, size))
         except (OSError, ValueError, SyntaxError, TypeError, AttributeError, DecompressionBombError) as error:
             bad.append(f"{row}{', ' + cell['path'] if cell['path'] else ''} ({type(error).__name__})")
-    if bad:
-        names = ", ".join(bad[:20]) + (", ..." if len(bad) > 20 else "")
-        raise ValueError(f"{len(bad)} of {len(rows)} images cannot be read: number {names}; mend or remove them")
+    names = ", ".join(bad[:20]) + (", ..." if len(bad) > 20 else "")
+    need(not bad, f"{len(bad)} of {len(rows)} images cannot be read: number {names}; mend or remove them")
     sizes = sorted({array.shape[:2] for array in arrays})
     if len(sizes) > 1:
         raise ValueError(f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and crop to a square")
@@ -218,17 +210,14 @@ def load_images(
 
     ValueError for an unknown source, split or column, for corrupt images (numbered and counted), and for more images per class
     than there are; ImportError when the `images` extra is not installed."""
-    if not isinstance(source, str | os.PathLike):
-        raise ValueError(f"source={source!r} must be 'digits', a folder on this machine, or the name of a data set on the hub")
-    if not str(source):
-        raise ValueError(f"source={source!r} must not be empty")
+    known = isinstance(source, str | os.PathLike) and str(source)
+    need(known, f"source={source!r} must be 'digits', a folder on this machine, or the name of a data set on the hub")
     source = str(source)
-    if source == "digits" and size is None and label is None:
+    if source == "digits":
+        need(size is None and label is None, "source='digits' has one size and one kind of labels; leave size and label at None")
         pixels, labels, classes = read_digits(split)
         rows = np.arange(len(labels)) if per_class is None else stratified(labels, classes, per_class, seed)
         return Images(torch.from_numpy(pixels[rows]), torch.from_numpy(labels[rows]), classes)
-    if source == "digits":
-        raise ValueError("source='digits' has one size and one kind of labels; leave size and label at None")
     with _open(source, split) as data:
         image, label = _columns(data, label)
         labels, classes = _labels(data, label)
@@ -245,8 +234,6 @@ def plot_images(
     rows: Size = 5,  # classes at most
 ):
     "The first images of each class, one class a row."
-    if min(rows, columns) < 1:
-        raise ValueError(f"rows={rows}, columns={columns} must be at least 1")
     rows = min(rows, len(data.classes))
     figure, axes = subplots(rows, columns, width=0.6, height=0.6, squeeze=False)
     for k, line in enumerate(axes):

@@ -9,7 +9,7 @@ __all__ = []
 from .training_runs import at_best, at_end, share_of_linear
 from ..ledger.claims import Claim
 from vit_theory.ledger.rules import (
-    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, NONE, REFUTED, SOME, Interval, Rule, above, at_least, at_most, below, caveat, equal,
+    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, NONE, REFUTED, SOME, Rule, above, at_least, at_most, below, caveat, equal,
     exponent, within,
 )  # fmt: skip
 
@@ -247,7 +247,7 @@ SAMPLE_SIZE = Claim("B-sample-size", "B", "Theorem 4.2 (number of samples)",
 EARLY = Claim(
     "B-finite-sample-early", "B", "Section 4 (from the idealized to the realistic setting)",
     "Early in training, gradient descent on N images follows the population path, with entries of A that scatter like 1/sqrt(N).",
-    (Rule("exponent of the scatter inside sets against N, at step 20", lambda d: Interval(*scatter_exponent(d)),
+    (Rule("exponent of the scatter inside sets against N, at step 20", scatter_exponent,
           exponent(-0.5, 0.15)),
      Rule("mean entry inside sets with the most images, relative distance to the population's", followed_path, at_most(0.1)),
      Rule("mass that the population path lost", lambda d: d.attrs["lost"], form=".0e")),

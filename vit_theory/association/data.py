@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..arguments import NotNegative, Seed, Share, Size, checked, need
+from ..arguments import NotNegative, Seed, Share, Size, checked, need, need_labels
 from ..figures import COLORS, subplots
 
 # %% ../../nbs/association/01_data.ipynb #1a473088
@@ -139,18 +139,6 @@ class SpatialSample:
         need_labels(self.y)
 
 # %% ../../nbs/association/01_data.ipynb #491c02b1
-def need_labels(y: Tensor) -> None:
-    "ValueError unless every label is -1 or +1."
-    wrong = y[y.abs() != 1]
-    need(not len(wrong), f"y must hold labels -1 or +1, not {wrong[:1].tolist()}; of 0 and 1, 2 * y - 1 makes them")
-
-
-def need_one_dtype(**tensors: Tensor) -> None:
-    "ValueError unless all tensors are of one type."
-    types = {name: x.dtype for name, x in tensors.items()}
-    need(len(set(types.values())) == 1, ", ".join(f"{name} has dtype {type}" for name, type in types.items()) + ": one is needed")
-
-
 def draw_coefficients(partition: Partition, q: float, n: int, generator=None) -> tuple[Tensor, Tensor, Int[Tensor, "n D"]]:
     "Labels y, signal sets and coefficients c of n images (B, Assumption 1)."
     y = torch.randint(0, 2, (n,), generator=generator) * 2 - 1

@@ -45,14 +45,14 @@ def risk_and_error(F: Float[Tensor, "g n"], weight: Float[Tensor, "n"], draws: i
 # %% ../../nbs/association/07_dynamics.ipynb #8e9d4ed8
 def descend_scalars(
     output: Callable[[Tensor], Tensor], weight: Float[Tensor, "n"], start: dict[str, Tensor], lr: dict[str, Tensor | float],
-    patches: int, size: int, steps: int, scale: float | None = None, draws: int = 0,
+    patches: int, size: int, steps: int, draws: int = 0,
 ) -> dict[str, Float[Tensor, "g states"]]:  # fmt: skip
     "Every state of descents side by side, from `output`, which makes F [g, n] of (a, b, e) [g, 3]; NaN once not finite."
 
     def gradient(theta, step):
         free = {name: value.detach().requires_grad_() for name, value in theta.items()}
         # O_i = a c_i + b s_l + e T,  F = sum_i sigma(O_i),  R = E log(1 + exp(-F))
-        F = output(torch.cat(mixing(*[free[name] for name in SCALARS], patches, size, scale), -1))
+        F = output(torch.cat(mixing(*[free[name] for name in SCALARS], patches, size), -1))
         # dR/dF = -P(atom) sigmoid(-F); autograd carries it on through the few scalars
         slopes = torch.autograd.grad(F, list(free.values()), -weight * torch.sigmoid(-F.detach()))
         state = {name: value[:, 0].clone() for name, value in theta.items()}
@@ -88,7 +88,6 @@ def reduced_descent(
     train_diag: bool = False,  # train the diagonal too; otherwise kappa stays
     gamma: Finite = 0.0,  # start of the logits inside sets
     rho: Finite = 0.0,  # start of the logits between sets
-    scale: Finite | None = None,  # factor of the attention output; None: D
     seed: Seed = 0,  # of the draws (monte_carlo), 0 or larger
     draws: Size = 20_000,  # number of draws (monte_carlo)
     prune: Share = 1e-10,  # drop atoms less probable than this (pruned)
@@ -101,7 +100,7 @@ def reduced_descent(
     values = zip(SCALARS, (alpha, kappa, gamma, rho), strict=True)
     start = {name: torch.tensor([value], dtype=torch.float64) for name, value in values}
     path = descend_scalars(polynomial_output(counts, patches, size, power, nu), weight, start,
-                           preconditioned(patches, size, lr_v, lr_A, train_diag), patches, size, steps, scale,
+                           preconditioned(patches, size, lr_v, lr_A, train_diag), patches, size, steps,
                            draws if method == "monte_carlo" else 0)  # fmt: skip
     stopped = int(path["loss"][0].isfinite().sum())
     if stopped <= steps:

@@ -164,7 +164,7 @@ def permuted_difference(seed: int, steps: int = 60) -> float:
 LEARNED_SHARE = 0.5  # of the linear rule's error, below which something is learned
 
 
-def neighbors(partition: Partition) -> float:
+def neighbor_share(partition: Partition) -> float:
     "Share of the pairs of one set that are neighbors in the square image."
     row, column = partition.sets // math.isqrt(partition.D), partition.sets % math.isqrt(partition.D)
     away = (row[:, :, None] - row[:, None]).abs() + (column[:, :, None] - column[:, None]).abs()
@@ -174,7 +174,7 @@ def neighbors(partition: Partition) -> float:
 def contiguity(run: Run) -> xr.Dataset:
     "The same training on blocks, strided and random sets, and the difference that a permutation of the patches makes."
     kinds, side = ["blocks", "strided", "random"], MEDIUM[run.scale]["side"]
-    share = [[neighbors(make_partition(kind, side, 2, seed)) for seed in run.seeds] for kind in kinds]
+    share = [[neighbor_share(make_partition(kind, side, 2, seed)) for seed in run.seeds] for kind in kinds]
     difference = ("seed", [permuted_difference(seed) for seed in run.seeds])
     return vary(run, "kind", kinds).assign(difference=difference, neighbors=(("kind", "seed"), share))
 

@@ -16,9 +16,8 @@ from einops import einsum
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from ..arguments import Finite, NotNegative, checked, kind, need, whole
-from .data import need_labels, need_one_dtype
-from ..attention import attention
+from ..arguments import Finite, NotNegative, checked, kind, need, need_labels, whole
+from ..attention import attention, need_one_dtype
 
 # %% ../../nbs/association/02_model.ipynb #d1bf4f99
 @checked

@@ -121,15 +121,21 @@ def repaired_encodings(partition: Partition) -> Float[Tensor, "D D"]:
     return U * values.sqrt()
 
 
-def repair_of(patches: int, size: int) -> dict[str, float]:
-    "Smallest eigenvalue and gap in rows of the Gram matrix, own members in the top C, and distance of the logits to the shift."
+def repaired(patches: int, size: int) -> tuple[Partition, Tensor, Tensor, Tensor]:
+    "Strided sets, their repaired encodings, the logits of the shift, and those that the encodings reach."
     partition = Partition.strided(patches, patches // size)
     P, A = repaired_encodings(partition), shift_attention(partition, SHARPNESS).double()
-    gram, W = P @ P.T, torch.linalg.solve(P, torch.linalg.solve(P, A.T).T)
+    W = torch.linalg.solve(P, torch.linalg.solve(P, A.T).T)
+    return partition, P, A, position_logits(P, W, torch.eye(patches, dtype=torch.float64))
+
+
+def repair_of(patches: int, size: int) -> dict[str, float]:
+    "Smallest eigenvalue and gap in rows of the Gram matrix, own members in the top C, and distance of the logits to the shift."
+    partition, P, A, logits = repaired(patches, size)
+    gram = P @ P.T
     off = gram - torch.diag_embed(gram.diagonal())
     own = partition.label[:, None] == partition.label
     apart = float((off.topk(size).values[:, -1] - off.masked_fill(~own, -torch.inf).amax(1)).min())
-    logits = position_logits(P, W, torch.eye(patches, dtype=torch.float64))
     members = own_in_top(gram, partition, themselves=False).double().mean()
     return {"eigenvalue": float(torch.linalg.eigvalsh(gram).min()), "apart": apart, "members": float(members),
             "reached": float((logits - A).abs().max())}  # fmt: skip
@@ -142,10 +148,8 @@ def measure_repair(run: Run) -> xr.Dataset:
     columns = {name: ("size", [one[name] for one in found]) for name in found[0]}
     ds = xr.Dataset(columns, {"size": [f"D = {D}, C = {C}" for D, C in sizes]})
     D, C, q = LISTED_IMAGES
-    partition = Partition.strided(D, D // C)
-    P, A = repaired_encodings(partition), shift_attention(partition, SHARPNESS).double()
-    W = torch.linalg.solve(P, torch.linalg.solve(P, A.T).T)
-    error, tie = sign_error(*listed_scores(position_logits(P, W, torch.eye(D, dtype=torch.float64)), partition, q))
+    partition, *_, logits = repaired(D, C)
+    error, tie = sign_error(*listed_scores(logits, partition, q))
     return ds.assign(error=error, tie=tie, linear=linear_error(D, C, q).counted)
 
 # %% ../../nbs/association/13_not_associating.ipynb #12a2bc7a

@@ -27,7 +27,8 @@ from vit_theory.association.training_runs import (
 )  # fmt: skip
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
-from ..trials import trial_generators
+from ..ledger.rules import Interval
+from ..trials import log_slope, trial_generators
 
 # %% ../../nbs/association/10_samples.ipynb #d2e75e8b
 def sample_size(run: Run) -> xr.Dataset:
@@ -82,15 +83,10 @@ def measure_early(run: Run) -> xr.Dataset:
     return finite_samples(sizes, run, prune=prune)
 
 
-def scatter_exponent(data: xr.Dataset, step: int = 20) -> tuple[float, float, float]:
-    "Exponent of the scatter inside sets against N, all seeds together, and the ends of its 95% interval."
-    from scipy import stats
-
-    y = np.log(data.gamma_std.sel(step=step).transpose("samples", "seed").values)
-    x = np.repeat(np.log(data.samples.values)[:, None], y.shape[1], 1)
-    line = stats.linregress(x.ravel(), y.ravel())
-    half = stats.t.ppf(0.975, y.size - 2) * line.stderr
-    return float(line.slope), float(line.slope - half), float(line.slope + half)
+def scatter_exponent(data: xr.Dataset) -> Interval:
+    "Exponent of the scatter inside sets against N at step 20, all seeds together."
+    scatter = data.gamma_std.sel(step=20).transpose("samples", "seed").values
+    return log_slope(np.repeat(data.samples.values[:, None], scatter.shape[1], 1), scatter)
 
 
 def followed_path(data: xr.Dataset) -> xr.DataArray:
@@ -102,7 +98,7 @@ def followed_path(data: xr.Dataset) -> xr.DataArray:
 def plot_early(data: xr.Dataset):
     "Scatter of the logits inside sets at step 20 against N, a point a seed, and its fitted power of N -> matplotlib Figure."
     figure, axis = subplots(width=4.6, height=2.8)
-    slope, scatter = scatter_exponent(data)[0], data.gamma_std.sel(step=20).transpose("samples", "seed")
+    slope, scatter = scatter_exponent(data).value, data.gamma_std.sel(step=20).transpose("samples", "seed")
     middle = np.exp(np.log(scatter).mean() - slope * np.log(data.samples).mean())
     axis.loglog(data.samples, scatter, "o", color=COLORS["blue"], label=["trained", *[""] * (data.sizes["seed"] - 1)])
     axis.loglog(data.samples, middle * data.samples**slope, "--", color=COLORS["black"], label=f"fit: N to the power {slope:.2f}")

@@ -14,8 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ..arguments import Count, Finite, NotNegative, Size, checked, need
-from .data import need_labels
+from ..arguments import Count, Finite, NotNegative, Size, checked, need, need_labels
 from .model import PatchAttention
 from ..trials import History, descend
 

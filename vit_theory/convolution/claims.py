@@ -205,17 +205,17 @@ THEOREM_6 = Claim(
 )
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #47788405
-from vit_theory.convolution.head_counts import head_count, plot_head_count, reached
+from vit_theory.convolution.head_counts import formula_reached, head_count, plot_head_count
 
 HEAD_COUNT = Claim(
     "C-head-count", "C", "Introduction, second contribution",
     "“This result shows that the construction in the above-mentioned constructive proof is optimal in terms of the number of "
     "heads.”",
-    (Rule("odd K and P where some kernel of K channels needs (2⌈(K−1)/(2P)⌉+1)² heads", lambda d: reached(d, "K"), EVERY),
-     Rule("the same with one channel", lambda d: reached(d, "one"), EVERY, CAVEAT,
+    (Rule("odd K and P where some kernel of K channels needs (2⌈(K−1)/(2P)⌉+1)² heads", lambda d: formula_reached(d, "K"), EVERY),
+     Rule("the same with one channel", lambda d: formula_reached(d, "one"), EVERY, CAVEAT,
           "odd K, stride 1, dilation 1 and enough channels: the rank is at most (2P−1)²·C·C_out"),
      TELLING, *COUNTED,
-     Rule("even K and P where some kernel needs as many", lambda d: reached(d, "K", 0) | reached(d, "one", 0)),
+     Rule("even K and P where some kernel needs as many", lambda d: formula_reached(d, "K", 0) | formula_reached(d, "one", 0)),
      Rule("named cases that need fewer heads than the formula", lambda d: d.minimum < d.paper),
      Rule("named cases that need more (dilation)", lambda d: d.minimum > d.paper)),
     "With K channels some kernel needs all heads for {0.count} of {0.size} odd K and P; with one, for {1.count}.",

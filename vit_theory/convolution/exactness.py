@@ -7,7 +7,6 @@ __all__ = []
 
 # %% ../../nbs/convolution/04_exactness.ipynb #6fe4bbee
 import itertools
-import warnings
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -19,8 +18,8 @@ from torch import Tensor, nn
 from ..attention import patchify, relative_offsets
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention, hard_scale, without_sink
-from .kernels import KNOWN_KERNELS, known_conv, random_conv, real_images, train_conv
-from ..figures import COLORS, draw_threshold, subplots
+from .kernels import KNOWN_KERNELS, convolved, known_conv, random_conv, real_images, train_conv
+from ..figures import COLORS, draw_threshold, style, subplots
 from ..ledger.claims import Run
 from ..real_images import load_images
 
@@ -32,13 +31,11 @@ DRAW = (0,)  # a proof is checked on one kernel of each size: the seeds of a run
 # %% ../../nbs/convolution/04_exactness.ipynb #a3953aae
 def largest_error(layer: ConvAttention, conv: nn.Conv2d, images: Tensor) -> float:
     "Largest difference between a layer and its convolution on images."
-    with warnings.catch_warnings(), torch.no_grad():
-        # torch says that "same" with an even kernel copies the image: slower, not wrong
-        warnings.filterwarnings("ignore", message="Using padding='same'")
-        return float((layer.convolve(images) - conv(images)).abs().max())
+    with torch.no_grad():
+        return float((layer.convolve(images) - convolved(conv, images)).abs().max())
 
 
-def compare(layer: ConvAttention, conv: nn.Conv2d, images: Tensor) -> dict:
+def compared_outputs(layer: ConvAttention, conv: nn.Conv2d, images: Tensor) -> dict:
     "The largest error, the number of heads, and whether the layer has a key of value zero."
     return {"error": largest_error(layer, conv, images), "heads": layer.heads, "key": int(layer.sink)}
 
@@ -123,7 +120,7 @@ def theorem_1(run: Run) -> xr.Dataset:
     def drawn(kernel, patch, border, seed):
         images = photos(run, 24, seed)
         conv = random_conv(images.shape[1], 2, kernel, seed, padding=kernel // 2, padding_mode=border)
-        return compare(conv_to_attention(conv, 24, patch), conv, images) | {"paper": paper_heads(kernel, patch)}
+        return compared_outputs(conv_to_attention(conv, 24, patch), conv, images) | {"paper": paper_heads(kernel, patch)}
 
     def named(name, seed):
         images = photos(run, 24, seed)
@@ -176,7 +173,7 @@ def corollary_3(run: Run) -> xr.Dataset:
         conv = random_conv(images.shape[1], 3, kernel, seed, padding=kernel // 2, padding_mode=border)
         layer = conv_to_attention(conv, size, 1)
         above = {"head_dim_above_C": layer.W_V.shape[2] - images.shape[1], "out_dim_above_C_out": layer.W_O.shape[2] - 3}
-        return compare(layer, conv, images) | above
+        return compared_outputs(layer, conv, images) | above
 
     data = on_grid(on_pixels, kernel=(1, 3, 5, 7), border=BORDERS, seed=DRAW)
     return kept_once(data, key=("border",)).assign_attrs(images=run.images)
@@ -203,7 +200,7 @@ def corollary_4(run: Run) -> xr.Dataset:
             return words
         images = photos(run, 4 * patch, seed)
         conv = random_conv(images.shape[1], 1, kernel, seed, padding="same", padding_mode=border)
-        return words | compare(conv_to_attention(conv, 4 * patch, patch), conv, images)
+        return words | compared_outputs(conv_to_attention(conv, 4 * patch, patch), conv, images)
 
     kernels = range(1, 3 * max(patches) + 1)
     data = on_grid(same_padded, patch=patches, kernel=kernels, border=BORDERS, seed=DRAW).max("seed")

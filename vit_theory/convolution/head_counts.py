@@ -155,7 +155,7 @@ def head_count(run: Run) -> xr.Dataset:
     return data.merge(on_grid(lambda case: counts(*cases[case], 16), case=cases))
 
 
-def reached(data: xr.Dataset, channels: str, odd: int = 1) -> xr.DataArray:
+def formula_reached(data: xr.Dataset, channels: str, odd: int = 1) -> xr.DataArray:
     "Whether some drawn kernel of so many channels needs all heads of the formula, by odd (or even) K and P."
     part = data.sel(kernel=data.kernel % 2 == odd)
     return part.needed.sel(channels=channels).max("seed") == part.formula

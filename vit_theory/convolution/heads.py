@@ -7,7 +7,6 @@ __all__ = ['compressed_blocks', 'Certificate', 'MinimumHeads', 'minimum_heads', 
 
 # %% ../../nbs/convolution/08_heads.ipynb #18ee0c1d
 import math
-import warnings
 from dataclasses import dataclass
 from itertools import compress, product
 import torch
@@ -19,6 +18,7 @@ from ..arguments import Count, Share, Size, Sizes, checked, need, pair
 from ..attention import MultiHeadAttention, need_one_dtype, patchify
 from .blocks import conv_padding, dense_kernel, paper_heads, tap_tables, transfer_blocks
 from .construction import Geometry, conv_geometry, hard_scale, need_sums
+from .kernels import convolved
 
 # %% ../../nbs/convolution/08_heads.ipynb #dba0824c
 def diagonals(tap: Int[Tensor, "D ri ro"], kernel: int, stride: int) -> tuple[Int[Tensor, "D e"], Int[Tensor, " e"]]:
@@ -215,10 +215,7 @@ OTHER_OUTPUT = 1e-3  # relative error above which they are called different
 
 def relative_error(layer: TorusAttention, conv: nn.Conv2d, images: Float[Tensor, "b c h w"]) -> float:
     "Largest difference between layer and convolution, over the largest output of the convolution; outputs of whole tokens only."
-    with warnings.catch_warnings():
-        # torch says that "same" with an even kernel copies the image: slower, not wrong
-        warnings.filterwarnings("ignore", message="Using padding='same'")
-        truth = patchify(conv(images), layer.geometry.patch_out)
+    truth = patchify(convolved(conv, images), layer.geometry.patch_out)
     return ((layer(patchify(images, layer.geometry.patch)) - truth).abs().max() / truth.abs().max()).item()
 
 # %% ../../nbs/convolution/08_heads.ipynb #6ff2bb59

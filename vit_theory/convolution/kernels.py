@@ -6,12 +6,13 @@
 __all__ = ['known_conv', 'random_conv']
 
 # %% ../../nbs/convolution/01_kernels.ipynb #5eec536a
+import warnings
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 from ..arguments import Seed, Size, Sizes, checked, need
-from ..figures import subplots
 from ..real_images import Images, load_images
 
 # %% ../../nbs/convolution/01_kernels.ipynb #76d0d032
@@ -30,6 +31,13 @@ KNOWN_KERNELS: dict[str, list[list[float]]] = {
 def empty_conv(channels: int, channels_out: int, kernel: Sizes, **options) -> nn.Conv2d:
     "Make a convolution whose weights are not set yet; it draws no random numbers."
     return nn.utils.skip_init(nn.Conv2d, channels, channels_out, kernel, **options)
+
+
+def convolved(conv: nn.Conv2d, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
+    'What the convolution makes of images; torch would say that "same" with an even kernel copies them: slower, not wrong.'
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Using padding='same'")
+        return conv(images)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #7168b559
 @checked
@@ -77,17 +85,6 @@ def real_images(source: str = "digits", count: Size = 8, size: Size | None = Non
     images = data.images[chosen].double() / 255
     return images if size is None else F.interpolate(images, (size, size), mode="bilinear", antialias=True)
 
-# %% ../../nbs/convolution/01_kernels.ipynb #fa9749a8
-def plot_kernels(image: Tensor, convs: dict[str, nn.Conv2d]):
-    "An image of one channel or three, values 0 to 1, and what each convolution makes of it."
-    figure, axes = subplots(1, len(convs) + 1, width=1.25, height=1.5, squeeze=False)
-    outputs = {"image": image} | {name: conv(image[None])[0].detach() for name, conv in convs.items()}
-    for ax, (name, output) in zip(axes[0], outputs.items(), strict=True):
-        low, high = min(0.0, output.min().item()), max(1.0, output.max().item())
-        ax.imshow(((output - low) / (high - low)).permute(1, 2, 0).numpy(), cmap="gray", vmin=0, vmax=1)
-        ax.set(title=name, xticks=[], yticks=[])
-    return figure
-
 # %% ../../nbs/convolution/01_kernels.ipynb #6e6215c9
 class SmallNet(nn.Module):
     "One convolution, rectification, maximum over two by two pixels, and a linear classifier."
@@ -126,17 +123,3 @@ def train_conv(data: Images, seed: int = 0, epochs: int = 8) -> tuple[SmallNet, 
             total += loss.item() * len(rows)
         losses.append(total / len(x))
     return net.requires_grad_(False), losses
-
-# %% ../../nbs/convolution/01_kernels.ipynb #a5135032
-def plot_learned(conv: nn.Conv2d, image: Float[Tensor, "1 h w"]):
-    "Each learned kernel above what it makes of an image."
-    figure, axes = subplots(2, conv.out_channels, width=0.95, height=1.05)
-    outputs = conv(image[None].to(conv.weight.dtype))[0].detach()
-    limit = conv.weight.abs().max().item()
-    for k, (top, bottom) in enumerate(axes.T):
-        top.imshow(conv.weight[k, 0].detach().numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
-        bottom.imshow(outputs[k].numpy(), cmap="gray")
-        top.set_title(f"kernel {k + 1}")
-        for ax in (top, bottom):
-            ax.set(xticks=[], yticks=[])
-    return figure

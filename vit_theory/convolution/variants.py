@@ -17,7 +17,7 @@ from torch import nn
 from ..arguments import Size, checked
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention
-from .exactness import BORDERS, DRAW, compare, kept_once, on_grid, photos, plot_errors
+from .exactness import BORDERS, DRAW, compared_outputs, kept_once, on_grid, photos, plot_errors
 from .kernels import random_conv
 from ..figures import COLORS, subplots
 from ..ledger.claims import Run
@@ -107,7 +107,7 @@ def dilation(run: Run) -> xr.Dataset:
         images = photos(run, size, seed)
         conv = random_conv(images.shape[1], 2, K, seed, padding="same", dilation=dilation, padding_mode=border)
         formula = {"paper": paper_heads(K, P), "extent": paper_heads(dilation * (K - 1) + 1, P)}
-        return compare(conv_to_attention(conv, size, P), conv, images) | formula
+        return compared_outputs(conv_to_attention(conv, size, P), conv, images) | formula
 
     data = on_grid(dilated, dilation=(1, 2, 3, 4, 5, 8), border=BORDERS, seed=DRAW)
     data = kept_once(data, paper=("dilation",), extent=("dilation",), key=("border",))

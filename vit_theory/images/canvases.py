@@ -128,7 +128,7 @@ def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, no
     return vit, history, mass_over_training(history, start, size.epochs)
 
 # %% ../../nbs/images/10_canvases.ipynb #6f0cef21
-def report(vit: ViT, history: Sequence[Row], dealer: Dealer, data: Images, canvases: Sequence[Images], seed: int) -> dict:
+def outcome(vit: ViT, history: Sequence[Row], dealer: Dealer, data: Images, canvases: Sequence[Images], seed: int) -> dict:
     "Accuracy on test and validation canvases, how right the choice of tokens is, and the cost of the training."
     chosen = [None if dealer.choice == "all" else dealer.tokens(part.images, generator(seed, 2)) for part in canvases]
     test, aside = (evaluate(vit, part, tokens=tokens) for part, tokens in zip(canvases, chosen, strict=True))
@@ -158,7 +158,7 @@ def canvas_cell(
     if arm != "all":
         vit, folder = canvas_model(shown, size, seed), place(store, arm, seed, rate, share, noise, keep)
         history = train(vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed))
-    return report(vit, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
+    return outcome(vit, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
 
 # %% ../../nbs/images/10_canvases.ipynb #74b26de4
 @checked

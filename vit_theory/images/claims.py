@@ -34,10 +34,10 @@ def accuracies(*arms: str) -> Rule:
 from vit_theory.images.two_phase import ENDINGS, OF_TABLE_1, best_convolution, lead, phases, plot_table_1
 
 
-def over_seeds(values) -> Interval:
+def mean_over_seeds(values) -> Interval:
     "Mean over seeds and its 95% interval (Student's t)."
     mean, half = float(values.mean()), stats.t.ppf(0.975, values.size - 1) * float(values.std(ddof=1)) / values.size**0.5
-    return Interval(mean, mean - half, mean + half)
+    return Interval.around(mean, half)
 
 
 def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
@@ -45,7 +45,7 @@ def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
 
     def rule(kernel):
         name = f"points ahead of {rival}, {kernel}"
-        return Rule(name, lambda d: over_seeds(lead(d, kernel, rival)), wholly_above(0), fails, why)
+        return Rule(name, lambda d: mean_over_seeds(lead(d, kernel, rival)), wholly_above(0), fails, why)
 
     return tuple(rule(kernel) for kernel in ENDINGS)
 

@@ -9,6 +9,7 @@ __all__ = ['GROUPS', 'Taps', 'Variant', 'ViT', 'flops', 'from_transformers']
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Any, Literal
 
 import torch
@@ -76,7 +77,7 @@ def read_keep(keep: Mapping[int, float] | None, depth: int, mixer: str) -> dict[
     return {int(layer): float(rate) for layer, rate in (keep or {}).items()}
 
 # %% ../../nbs/images/03_model.ipynb #d29e8046
-def complete(arguments: dict[str, Any]) -> dict[str, Any]:
+def completed(arguments: dict[str, Any]) -> dict[str, Any]:
     "The arguments of a `ViT` with sizes as pairs, grid and width filled in; ValueError for those that do not fit together."
     c = arguments | {"image_size": pair(arguments["image_size"]), "patch": pair(arguments["patch"])}
     (h, w), (ph, pw), mixer = c["image_size"], c["patch"], c["mixer"]
@@ -180,7 +181,7 @@ class ViT(nn.Module):
     ):
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__", "seed", *GROUPS)}
         super().__init__()
-        c = complete(arguments | vars(taps) | vars(variant))
+        c = completed(arguments | vars(taps) | vars(variant))
         self.patch, self.keep, self.grid, d = c["patch"], c["keep"], c["grid"], c["width"]
         self.config = {name: value for name, value in c.items() if name != "grid"}
         has_cls, numbers = variant.pool == "cls", math.prod(c["patch"]) * channels
@@ -287,13 +288,6 @@ HUB_NAMES = {
     "mlp.fc1": "ffn.0", "mlp.fc2": "ffn.2",
 }  # fmt: skip
 
-
-def our_name(name: str) -> str:
-    "The name in our ViT of a tensor in a transformers ViT."
-    for theirs, ours in HUB_NAMES.items():
-        name = name.replace(theirs, ours)
-    return name
-
 # %% ../../nbs/images/03_model.ipynb #07a63415
 def from_transformers(
     model: Any,  # a `ViTForImageClassification` of the transformers library
@@ -315,7 +309,7 @@ def from_transformers(
     }
     for name, p in source.items():
         if name.startswith(("vit.layers.", "vit.layernorm.", "classifier.")):
-            target[our_name(name)] = p
+            target[reduce(lambda name, pair: name.replace(*pair), HUB_NAMES.items(), name)] = p
     for layer in range(c.num_hidden_layers):
         mixer = f"blocks.{layer}.mixer"
         for part in ("weight", "bias") if c.qkv_bias else ("weight",):

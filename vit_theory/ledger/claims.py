@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any
 from .rules import REFUTED, VERDICTS, Judgement, Rule, criterion, impossible, judge
 from .sweeps import sweep
 
-# %% auto #0
-__all__ = ['KINDS', 'EVIDENCE_KINDS', 'once', 'Run', 'Change', 'Claim', 'load_claims', 'near', 'select_claims']
-
-# %% ../../nbs/ledger/05_claims.ipynb #46b18ea8
 if TYPE_CHECKING:  # names in annotations only: importing claims stays light
     import matplotlib.figure
     import xarray
+
+# %% auto #0
+__all__ = ['KINDS', 'EVIDENCE_KINDS', 'once', 'Run', 'Change', 'Claim', 'load_claims', 'near', 'select_claims']
 
 # %% ../../nbs/ledger/05_claims.ipynb #5bc1b79d
 KINDS = {

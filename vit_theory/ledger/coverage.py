@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from .evidence import answers, committed
-from .report import formulas
+from .report import TEMPLATES, formulas
 from .rules import LOOKS
 
 # %% ../../nbs/ledger/11_coverage.ipynb #0171a0fd
@@ -90,20 +90,6 @@ def columns(found: Mapping[str, Place]) -> list[list[Place]]:
     return result
 
 # %% ../../nbs/ledger/11_coverage.ipynb #66fa4440
-_LOOK = """<style>
-.theorems { display: flex; gap: .8rem; font-size: .8rem; line-height: 1.3; }
-.theorems > div { flex: 1 1 0; min-width: 0; display: grid; gap: .6rem; align-content: start; }
-.theorems section { border: 1px solid #8888; border-left: 4px solid #0072b2; border-radius: 4px; padding: .35rem .5rem; }
-.theorems .definition { border-left-color: #8888; } .theorems .here { border-style: dashed; border-left-width: 1px; }
-.theorems small { display: block; opacity: .75; font-size: inherit; }
-.theorems a { display: flow-root; color: inherit; text-decoration: none; padding: .25rem 0; }
-.theorems a:is(:focus, :hover) { text-decoration: underline; }
-.theorems img { float: right; width: 5rem; height: 3.5rem; margin: 0 0 0 .4rem; background: #fff; }
-.theorems b b { color: #fff; border-radius: 1rem; padding: 0 .5rem; font-weight: 600; }
-@media (max-width: 720px) { .theorems { display: grid; font-size: .9rem; } .theorems > div { display: contents; } }
-</style>"""
-
-
 def draw_box(place: Place, verdicts: Mapping[str, str]) -> str:
     "A place as HTML: its name and sentence, its claims with verdict and title, each a link, and what it rests on."
     ours, said = place.kind == "derived here", answers()
@@ -129,4 +115,5 @@ def draw_map(
     verdicts = {row["id"]: row["verdict"] for run in ("quick", "full") for row in committed(run)}
     drawn = ("".join(draw_box(place, verdicts) for place in column) for column in columns(places(paper)))
     boxes = "".join(f"<div>{column}</div>" for column in drawn)
-    return f'{_LOOK}<div class="theorems" role="group" aria-label="Map of paper {paper}">{boxes}</div>'
+    style = (TEMPLATES / "map.css").read_text(encoding="utf-8")
+    return f'<style>\n{style}</style><div class="theorems" role="group" aria-label="Map of paper {paper}">{boxes}</div>'

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import vit_theory
 from .claims import near
 
-# %% auto #0
-__all__ = ['committed', 'standing', 'measured', 'fresh_seeds', 'answers', 'Card']
-
-# %% ../../nbs/ledger/06_evidence.ipynb #387fa564
 if TYPE_CHECKING:  # names in annotations only
     import xarray
+
+# %% auto #0
+__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'answers', 'Card', 'standing']
 
 # %% ../../nbs/ledger/06_evidence.ipynb #814c7c6a
 RUNS = {
@@ -51,10 +50,14 @@ def committed(
     return json.loads(_rows(run))
 
 
-def standing() -> list[dict]:
-    "The row of each claim in its largest committed run, full or else quick, in ledger order."
-    full = {row["id"]: row for row in committed("full")}
-    return [full.get(row["id"], row) for row in committed("quick")]
+@functools.cache
+def rows_by_claim() -> dict[str, dict[str, dict]]:
+    "By claim and run, the rows of all committed runs: to be looked at, not changed."
+    found: dict[str, dict[str, dict]] = {}
+    for run in RUNS:
+        for row in committed(run):
+            found.setdefault(row["id"], {})[run] = row
+    return found
 
 
 def measured(
@@ -91,10 +94,11 @@ class Card:
         self,
         id: str,  # of a claim; ValueError names what is near
     ):
-        rows = {run: row for run in RUNS for row in committed(run) if row["id"] == id}
-        if not rows:
-            raise ValueError(f"claim {id!r} does not exist; did you mean {near(id, [row['id'] for row in committed('quick')])}?")
-        self.id, self.rows, self.row = id, rows, next(iter(rows.values()))
+        if not (rows := rows_by_claim().get(id)):
+            raise ValueError(f"claim {id!r} does not exist; did you mean {near(id, rows_by_claim())}?")
+        self.id, self.rows = id, rows
+        self.run = next(run for run in ("full", *rows) if run in rows)  # the largest, of which a reader is told first
+        self.row = rows[self.run]
 
     def verdicts(self) -> str:
         "What the runs said, and how often fresh seeds said the same."
@@ -104,7 +108,7 @@ class Card:
         said = [f"{verdict} ({', '.join(names)})" for verdict, names in runs.items()]
         drawn = self.row["evidence"] == "measurement"  # what is exact hangs on no seeds
         fresh = [study["counts"][self.id] for study in fresh_seeds().values() if drawn and self.id in study["counts"]]
-        same = sum(counts.get(self.row["verdict"], 0) for counts in fresh)
+        same = sum(counts.get(next(iter(self.rows.values()))["verdict"], 0) for counts in fresh)
         return "; ".join(said) + f"; fresh seeds: {same} of {sum(sum(each.values()) for each in fresh)} as quick" * bool(fresh)
 
     def details(self) -> list[str]:
@@ -122,6 +126,10 @@ class Card:
         return "\n\n".join(self.details())
 
     def _repr_markdown_(self) -> str:
-        full = self.rows.get("full", self.row)
-        answer = answers().get(self.id, {"answer": full["measured"]})["answer"]
-        return f"> **{full['verdict'].capitalize()}** · `{self.id}` · {full['kind']}, {full['evidence']}\n>\n> {answer}"
+        row = self.row
+        answer = answers().get(self.id, {"answer": row["measured"]})["answer"]
+        return f"> **{row['verdict'].capitalize()}** · `{self.id}` · {row['kind']}, {row['evidence']}\n>\n> {answer}"
+
+def standing() -> list[dict]:
+    "The row of each claim in its largest committed run, in ledger order."
+    return [Card(id).row for id in rows_by_claim()]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import os
 import re
@@ -18,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import vit_theory
 from .claims import CHAPTERS, Claim
-from .evidence import RUNS, committed
+from .evidence import RUNS, rows_by_claim
 from .rules import LOOKS, VERDICTS
+
+if TYPE_CHECKING:  # names in annotations only
+    from markupsafe import Markup
 
 # %% auto #0
 __all__ = ['TEMPLATES', 'PAPERS', 'report']
-
-# %% ../../nbs/ledger/08_report.ipynb #rep00004
-if TYPE_CHECKING:  # names in annotations only
-    from markupsafe import Markup
 
 # %% ../../nbs/ledger/08_report.ipynb #722b1026
 TEMPLATES = Path(vit_theory.__file__).parent / "ledger" / "report"
@@ -54,12 +52,9 @@ def formulas(text: str) -> Markup:
     return Markup(re.sub(r"(?<=[^\W\d_])_(\*|[A-Z0-9])(?![A-Za-z0-9])", r"<sub>\1</sub>", raised))
 
 # %% ../../nbs/ledger/08_report.ipynb #96910dec
-_committed = functools.cache(committed)  # to be looked at, not changed: a report asks for each of its rows
-
-
 def beside(row: dict) -> tuple[str, dict]:
     "The committed row that comes nearest to this one, and its run in words; an empty row for a claim that has none."
-    found = [(words, old) for run, words in RUNS.items() for old in _committed(run) if old["id"] == row["id"]]
+    found = [(RUNS[run], old) for run, old in rows_by_claim().get(row["id"], {}).items()]
     def asked(row):
         return row["scale"], row["seeds"], Path(row["images"]).name  # wherever the images lie
 
@@ -87,7 +82,7 @@ def commands(rows: Iterable[dict]) -> list[str]:
         asked = {"scale": row["scale"], "images": row["images"], "seeds": ",".join(map(str, row["seeds"]))}.items()
         options = [word for name, value in asked if value != plain[name] for word in (f"--{name}", value)]
         groups.setdefault(tuple(options), []).append(row["id"])
-    everything = [old["id"] for old in _committed("quick")]
+    everything = list(rows_by_claim())
     return [
         shlex.join(["vit-theory", "reproduce", *(ids if ids != everything else ()), *options]) for options, ids in groups.items()
     ]

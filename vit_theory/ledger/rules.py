@@ -65,6 +65,11 @@ class Interval:
     low: float
     high: float
 
+    @classmethod
+    def around(cls, value: float, error: float) -> "Interval":
+        "The value plus and minus an error."
+        return cls(float(value), float(value - error), float(value + error))
+
     @property
     def error(self) -> float:
         "Half its width."

@@ -24,13 +24,12 @@ from .identity import digest, identity, source_identity
 from .report import notebook_of, report, site_of
 from .sweeps import Lost
 
-# %% auto #0
-__all__ = ['reproduce']
-
-# %% ../../nbs/ledger/07_run.ipynb #cbdcfd3f
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
     import matplotlib.figure
     import xarray
+
+# %% auto #0
+__all__ = ['reproduce']
 
 # %% ../../nbs/ledger/07_run.ipynb #5c07d529
 def blank_row(claim: Claim, run: Run) -> dict:
@@ -130,7 +129,7 @@ def held(folder: Path) -> Iterator[None]:
         lock.release()
 
 # %% ../../nbs/ledger/07_run.ipynb #a7e23eba
-def place_of(folder: Path, part: str, id: str) -> Path:
+def part_file(folder: Path, part: str, id: str) -> Path:
     "Where a part of a row lies."
     return folder / part / f"{id}{ENDINGS[part]}"
 
@@ -139,7 +138,7 @@ def add_row(folder: Path, row: dict, file: bytes | None, figure: matplotlib.figu
     "Make one finished claim durable: data, figure, then the row itself -> the row."
     from vit_theory.figures import to_svg
 
-    paths = {part: place_of(folder, part, row["id"]) for part in ENDINGS}
+    paths = {part: part_file(folder, part, row["id"]) for part in ENDINGS}
     for path in paths.values():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -171,7 +170,7 @@ def finished_rows(folder: Path) -> list[dict]:
 
 def intact(folder: Path, row: dict, part: str) -> bool:
     "Whether a file of a finished row is as it was written; a warning where it is not."
-    made, path = row.get("files", {}).get(part), place_of(folder, part, row["id"])
+    made, path = row.get("files", {}).get(part), part_file(folder, part, row["id"])
     whole = path.is_file() and digest(path.read_bytes()) == made
     if made and not whole:
         warnings.warn(f"{path.name} in {part} is damaged or gone: it is made again", stacklevel=2)
@@ -199,7 +198,7 @@ def set_aside(folder: Path) -> Path | None:
 def write_report(folder: Path) -> list[dict]:
     "Write claims.json and index.html from the finished rows -> the rows."
     rows = finished_rows(folder)
-    files = {row["id"]: place_of(folder, "figures", row["id"]) for row in rows if not row["error"]}
+    files = {row["id"]: part_file(folder, "figures", row["id"]) for row in rows if not row["error"]}
     pictures = {}
     for id, path in files.items():
         try:
@@ -251,7 +250,7 @@ def kept_measurement(folder: Path, wanted: dict, done: dict[str, dict]) -> tuple
         own = row["id"] == wanted["id"]
         if measurement(row) == measurement(wanted) and (own or not row["error"]) and intact(folder, row, "data"):
             try:
-                data = read_data(place_of(folder, "data", row["id"]))
+                data = read_data(part_file(folder, "data", row["id"]))
                 return data, {"seconds": row["seconds"], "shared": row["shared"] or not own, "provenance": row["provenance"]}
             except Exception as error:
                 warnings.warn(f"the data of {row['id']} cannot be read and are measured again: {error}", stacklevel=2)

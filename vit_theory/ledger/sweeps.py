@@ -29,7 +29,6 @@ from .. import __version__
 from .files import origin, read_file, refuse_links, write_file
 from .identity import digest, identity, parts_of
 
-# %% ../../nbs/ledger/03_sweeps.ipynb #b136a5f8
 if TYPE_CHECKING:  # names in annotations only: xarray and joblib load when a sweep runs
     import distributed
     import xarray
@@ -143,12 +142,10 @@ def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #2c7c1650
 class Store:
-    "The finished cells of a sweep in a folder, or of none."
+    "The finished cells of a sweep in a folder."
 
-    def __init__(self, folder: Path | None, label: dict[str, Any]):
-        self.cells, self.sweep = folder and folder / "cells", digest(json.dumps(label, sort_keys=True))
-        if folder is None or self.cells is None:
-            return
+    def __init__(self, folder: Path, label: dict[str, Any]):
+        self.cells, self.sweep = folder / "cells", digest(json.dumps(label, sort_keys=True))
         try:
             refuse_links([self.cells])
             self.cells.mkdir(parents=True, exist_ok=True)
@@ -162,13 +159,14 @@ class Store:
             raise ValueError(f"store={str(folder)!r} was made by another sweep ({'; '.join(lines[:3])}): "
                              "name another folder, or delete this one to compute its cells again")
 
-    def path(self, number: int, ending: str = "npz") -> Path | None:
+    def path(self, number: int, ending: str = "npz") -> Path:
         "Where a cell lies."
-        return self.cells and self.cells / f"{number:06d}.{ending}"
+        return self.cells / f"{number:06d}.{ending}"
 
     def load(self, number: int, point: dict[str, Any]) -> tuple["xarray.Dataset", str] | None:
         "A stored cell and its origin; None where there is none, or (with a warning) a damaged one."
-        if (path := self.path(number)) is None or not (path.exists() or path.is_symlink()):
+        path = self.path(number)
+        if not (path.exists() or path.is_symlink()):
             return None
         try:
             cell, about = read_cell(path)
@@ -179,53 +177,45 @@ class Store:
             warnings.warn(f"stored cell {path.name} is computed again: {type(error).__name__}: {error}", stacklevel=3)
             return None
 
-    def keep(self, number: int, point: dict[str, Any], cell: Any, origin: str) -> None:
-        "Write a cell, or why there is none; RuntimeError with a remedy where it cannot be written."
-        path, failed = self.path(number), self.path(number, "failed")
-        if path is None or failed is None:
-            return
+    @contextmanager
+    def writing(self, point: dict[str, Any]) -> Iterator[None]:
+        "RuntimeError with a remedy where the store takes no more."
         try:
+            yield
+        except OSError as error:
+            where = f"the cell {at_point(point)} cannot be written to {self.cells} ({error.strerror or error})"
+            raise RuntimeError(f"{where}: make room or name another folder; finished cells are kept there") from error
+
+    def keep(self, number: int, point: dict[str, Any], cell: Any, origin: str) -> None:
+        "Write a cell, or why there is none."
+        failed = self.path(number, "failed")
+        with self.writing(point):
             if isinstance(cell, str):
                 return write_file(failed, cell)
-            write_cell(path, cell, {"sweep": self.sweep, "point": point, "origin": origin})
+            write_cell(self.path(number), cell, {"sweep": self.sweep, "point": point, "origin": origin})
             failed.unlink(missing_ok=True)
-        except OSError as error:
-            raise self.unwritable(point, error) from error
-
-    def unwritable(self, point: dict[str, Any], error: OSError) -> RuntimeError:
-        "What to say where a store takes no more."
-        where = f"the cell {at_point(point)} cannot be written to {self.cells} ({error.strerror or error})"
-        return RuntimeError(f"{where}: make room or name another folder; finished cells are kept there")
 
     def take(self, number: int, point: dict[str, Any]) -> Any:
         "The lock of a cell; None where another process has it."
         from filelock import FileLock, Timeout
 
-        if self.cells is None:
-            return True
-        lock = FileLock(self.cells / f"{number:06d}.lock", thread_local=False)
-        try:
+        lock = FileLock(self.path(number, "lock"), thread_local=False)
+        with self.writing(point), suppress(Timeout):
             lock.acquire(blocking=False)
             return lock
-        except Timeout:
-            return None
-        except OSError as error:
-            raise self.unwritable(point, error) from error
 
     def give_back(self, lock: Any) -> None:
         "Let go of a cell: whoever gets its lock from now on finds the cell."
-        if self.cells is not None:
-            with suppress(OSError):
-                Path(lock.lock_file).unlink()
-            lock.release()
+        with suppress(OSError):
+            Path(lock.lock_file).unlink()
+        lock.release()
 
     def tidy(self) -> None:
         "Remove locks and half-written files that killed processes left beside finished cells."
-        if self.cells is not None:
-            for form in ("[0-9]*.lock", ".[0-9]*.npz.[0-9]*", ".[0-9]*.failed.[0-9]*"):
-                for left in self.cells.glob(form):
-                    with suppress(OSError):  # another driver was faster, or the store is read-only
-                        left.unlink()
+        for form in ("[0-9]*.lock", ".[0-9]*.npz.[0-9]*", ".[0-9]*.failed.[0-9]*"):
+            for left in self.cells.glob(form):
+                with suppress(OSError):  # another driver was faster, or the store is read-only
+                    left.unlink()
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #4d36b68f
 def write_cell(path: Path, cell: "xarray.Dataset", about: dict[str, Any]) -> None:
@@ -398,9 +388,9 @@ def sweep(
     if client := getattr(backend := joblib.parallel.get_active_backend()[0], "client", None):
         check_workers(client, backend.wait_for_workers_timeout)
     folder = Path(store).absolute() if store is not None else None
-    kept = Store(folder, label_of(function, points, folder) if folder else {})
+    kept = Store(folder, label_of(function, points, folder)) if folder else None
     code = identity(function) if client and folder else None
-    found = {i: there for i, point in enumerate(points) if (there := kept.load(i, point))}
+    found = {i: there for i, point in enumerate(points) if kept and (there := kept.load(i, point))}
     cells, origins, held = {i: cell for i, (cell, _) in found.items()}, {origin for _, origin in found.values()}, dict[int, Any]()
 
     def arrived(number: int, cell: Any, origin: str) -> None:
@@ -411,7 +401,9 @@ def sweep(
     def calls() -> Iterator[tuple[Any, ...]]:
         "What is missing and no other process is at."
         for i in [i for i in range(len(points)) if i not in cells]:
-            if lock := kept.take(i, points[i]):
+            if kept is None:
+                yield function, i, points[i], code
+            elif lock := kept.take(i, points[i]):
                 if there := kept.load(i, points[i]):
                     arrived(i, *there)
                     kept.give_back(lock)
@@ -423,19 +415,21 @@ def sweep(
         try:
             while len(cells) < len(points):
                 for i, cell, origin in on_cluster(client, calls()) if client else side_by_side(calls(), n_jobs):
-                    kept.keep(i, points[i], cell, origin)
+                    if kept:
+                        kept.keep(i, points[i], cell, origin)
+                        kept.give_back(held.pop(i))
                     arrived(i, cell, origin)
-                    kept.give_back(held.pop(i))
                 if len(cells) < len(points):  # another process is at the rest
                     time.sleep(0.2)
         finally:
-            for lock in held.values():
-                kept.give_back(lock)
-    kept.tidy()
+            if kept:
+                for lock in held.values():
+                    kept.give_back(lock)
+                kept.tidy()
     every = [cells[i] for i in range(len(points))]
     raise_failures(every)
     made = [json.loads(text) for text in sorted(origins - {""})]
-    return gather(points, every).assign_attrs(sweep=kept.sweep if folder else "", provenance=json.dumps(made))
+    return gather(points, every).assign_attrs(sweep=kept.sweep if kept else "", provenance=json.dumps(made))
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #d5d350eb
 def status(

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from scipy.stats import linregress
 from torch import Tensor
 
 from ..figures import COLORS, draw_threshold, subplots
@@ -20,7 +19,8 @@ from ..ledger.claims import once
 from ..ledger.rules import Interval
 from .data import TokenData
 from .model import ShallowViT
-from .training import TOKENS, attention_mass, draw_setting, evaluate, fit
+from .training import TOKENS, Watch, attention_mass, draw_setting, evaluate, fit
+from ..trials import log_slope
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9ad417c3
 def mass_ceiling(tokens: int, relevant: int, confusion: int) -> float:
@@ -74,7 +74,7 @@ def _watch_arm(arm: str, seed: int, trials: int, steps: int, every: int) -> tupl
         return {"error": evaluate(model, fresh)["error"], "active": active, "votes": votes, **mass}
 
     rates: dict[str, Any] = {"lr": lr, "attention_lr": lr * multiplier}
-    model, history = fit(start, learn.x, learn.y, steps=steps, batch=20, seed=seed, observe=look, every=every, **rates)
+    model, history = fit(start, learn.x, learn.y, steps=steps, batch=20, seed=seed, watch=Watch(look, every), **rates)
     looks = range(0, steps + 1, every)
     half = (len(maps) - 1) // 2
     # s_ij = (W_Q mu_i) . (W_K mu_j), over its start; mean over queries i and over both kinds of keys j
@@ -177,7 +177,7 @@ def attention_against_rate(run: Run) -> xr.Dataset:
             return {"mass": attention_mass(model, seen), "error": evaluate(model, seen)["error"]}
 
         options: dict[str, Any] = {"steps": round(TIME / rate), "batch": 20, "lr": rate, "attention_lr": SPEEDS[speed] * rate}
-        _, history = fit(start, learn.x, learn.y, observe=look, every=every, seed=seed, **options)
+        _, history = fit(start, learn.x, learn.y, watch=Watch(look, every), seed=seed, **options)
         looks = range(0, options["steps"] + 1, every)
         return {name: (("trial", "time"), history[name][:, looks].numpy()) for name in ("mass", "error")}
 
@@ -187,13 +187,8 @@ def attention_against_rate(run: Run) -> xr.Dataset:
 
 def gap_exponent(data: xr.Dataset, speed: str) -> Interval:
     "Exponent C of the gap 1 - mass at the end against eta, every trial a point, with its 95 % interval by Student's t."
-    from scipy.stats import t as student  # an object, not a function: it would not be the same in the next process
-
     gap = 1 - data.mass.sel(speed=speed).isel(time=-1).transpose("seed", "rate", "trial")
-    rate = (xr.zeros_like(gap) + gap.rate).values
-    line = linregress(np.log(rate.ravel()), np.log(gap.values.ravel()))
-    error = float(student.ppf(0.975, gap.size - 2) * line.stderr)
-    return Interval(float(line.slope), float(line.slope) - error, float(line.slope) + error)
+    return log_slope((xr.zeros_like(gap) + gap.rate).values, gap.values)
 
 # %% ../../nbs/selection/09_attention_map.ipynb #f8477ebf
 def plot_attention_against_rate(data: xr.Dataset):

@@ -473,7 +473,7 @@ TWO_ENGINES = Claim(
 # %% ../../nbs/selection/16_predicted.ipynb #40f2c9fc
 from vit_theory.selection.predicted import (
     crossings, falling, limit_phase, over_limit, over_wide, overlapping, plot_phase, plot_prediction, plot_starts, plot_tiny,
-    plot_widths, prediction, reached, rising, starts, tiny, tiny_slope, typical, wide_enough, widths,
+    plot_widths, prediction, reaching, rising, starts, tiny, tiny_slope, typical, wide_enough, widths,
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #d08cbfd1
@@ -532,7 +532,7 @@ INITIAL_BORDER = Claim(
     "A-initial-border", "A", "For Theorem 1 (as recalled)",
     "Trained attention removes the border in alpha_* that an initial error of the values sets to uniform attention.",
     (
-        Rule("starts that succeed at infinite N, trained, sigma up to 0.3", reached, at_least(0.95), form=".2f"),
+        Rule("starts that succeed at infinite N, trained, sigma up to 0.3", reaching, at_least(0.95), form=".2f"),
         Rule("half of the starts fail below some alpha, uniform", lambda data: crossings(data).notnull(), EVERY),
         Rule("that alpha over that of the smaller sigma", rising, above(1)),
         Rule("that alpha, in units of 1/80", lambda data: 80 * crossings(data), form=".2f"),

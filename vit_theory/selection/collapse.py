@@ -17,10 +17,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..arguments import Count, Positive, Seed, Share, Size, checked, need
+from ..arguments import Count, Positive, Seed, Share, Size, checked, need, need_labels
 from ..figures import COLORS, subplots
 from ..ledger import Run
-from .data import TokenData, TokenSample, need_labels
+from .data import TokenData, TokenSample
 from .model import ShallowViT, initial_model
 from .training import Attention, evaluate, fit
 from ..trials import History, chunks, descend, join
@@ -275,10 +275,11 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 
 # %% ../../nbs/selection/14_collapse.ipynb #006a5e2a
-def draw_starts(kinds: Kinds, trials: int, seed: int, first: int, o: dict[str, Any]) -> ShallowViT:
+def draw_starts(kinds: Kinds, trials: int, seed: int, first: int, o: dict[str, Any], neurons: int = 64) -> ShallowViT:
     "Collapsed initial models of the trials, with the settings `INITIAL`."
     mu = torch.eye(10)[None, : kinds.fraction.shape[1]].repeat(trials, 1, 1)
-    return collapse(initial_model(mu, paired=True, seed=seed, first=first, **{name: o[name] for name in INITIAL}), mu)
+    sizes = {name: o[name] for name in INITIAL}
+    return collapse(initial_model(mu, neurons=neurons, paired=True, seed=seed, first=first, **sizes), mu)
 
 # %% ../../nbs/selection/14_collapse.ipynb #0f1305ad
 @checked

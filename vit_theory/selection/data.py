@@ -14,7 +14,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..arguments import Count, NotNegative, Share, Size, checked, need
+from ..arguments import Count, NotNegative, Share, Size, checked, need, need_labels
 from ..trials import trial_generators
 
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
@@ -22,11 +22,6 @@ def orthonormal_rows(rows: int, dim: int, generator: torch.Generator) -> Float[T
     "Uniformly random orthonormal vectors, as rows; at most `dim` of them."
     q, r = torch.linalg.qr(torch.randn(dim, rows, generator=generator, device=generator.device, dtype=torch.float64))
     return (q * r.diagonal().sign()).T.to(torch.get_default_dtype())
-
-# %% ../../nbs/selection/01_data.ipynb #e8f32948
-def need_labels(y: Tensor) -> None:
-    "ValueError unless the labels are -1 and +1."
-    need((y.abs() == 1).all(), "y must hold labels -1 and +1 only; map classes 0 and 1 to them by 2 * y - 1")
 
 # %% ../../nbs/selection/01_data.ipynb #08970ec9
 @checked

@@ -15,8 +15,7 @@ from einops import rearrange
 from jaxtyping import Int
 from torch import Tensor
 
-from ..arguments import need
-from .data import need_labels
+from ..arguments import need, need_labels
 from .model import ShallowViT, kept_tokens, need_fitting
 from ..trials import CACHE, Batches
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from scipy.stats import linregress
 from torch import Tensor
 
 from ..figures import COLORS, subplots
@@ -19,7 +18,8 @@ from ..ledger import Run
 from ..ledger.rules import Interval
 from .data import TokenData, TokenSample
 from .model import ShallowViT
-from .training import TOKENS, draw_setting, fit
+from .training import TOKENS, Watch, draw_setting, fit
+from ..trials import log_slope
 
 # %% ../../nbs/selection/08_iterations.ipynb #cc24dfc1
 CONVERGED = 1e-3  # hinge loss of the training set at which training has converged
@@ -27,20 +27,16 @@ CONVERGED = 1e-3  # hinge loss of the training set at which training has converg
 
 def fit_to_convergence(model: ShallowViT, train: TokenSample, **options: Any) -> tuple[ShallowViT, Tensor]:
     "Train until the training loss is below `CONVERGED` -> (model, T* of every trial; NaN where the steps did not suffice)."
-    options |= {"whole": True, "every": 4, "stop": lambda now: now["train"] < CONVERGED}
+    options |= {"watch": Watch(every=4, whole=True), "stop": lambda now: now["train"] < CONVERGED}
     model, history = fit(model, train.x, train.y, **options)
     return model, history.steps.to(train.x).where(history.stopped, torch.nan)
 
 # %% ../../nbs/selection/08_iterations.ipynb #c70ba746
 def step_slope(x: np.ndarray, steps: np.ndarray) -> Interval:
     "Exponent of T* [seed, point, trial] against x, every trial a point, by Student's t; NaN when one did not converge."
-    from scipy.stats import t as student  # an object, not a function: it would not be the same in the next process
-
     if not np.isfinite(steps).all():
         return Interval(*[float("nan")] * 3)
-    line = linregress(np.log(np.broadcast_to(x[:, None], steps.shape)).ravel(), np.log(steps).ravel())
-    error = float(student.ppf(0.975, steps.size - 2) * line.stderr)
-    return Interval(float(line.slope), float(line.slope) - error, float(line.slope) + error)
+    return log_slope(np.broadcast_to(x[:, None], steps.shape), steps)
 
 # %% ../../nbs/selection/08_iterations.ipynb #4e386fb3
 RELEVANT = (12, 9, 6, 3)  # relevant tokens out of TOKENS

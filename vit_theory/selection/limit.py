@@ -15,15 +15,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vit_theory.selection.collapse import (
-    ARMS, BASE, INITIAL, Kinds, Rows, collapse, collapsed_output, draw_weights, fit_collapsed, row_attention, sample_kinds,
+    ARMS, BASE, Kinds, Rows, collapsed_output, draw_starts, draw_weights, fit_collapsed, row_attention, sample_kinds,
 )
-from .model import ShallowViT, initial_model
+from .model import ShallowViT
 from .n50 import Threshold, search, threshold
 from .theory import mechanism_samples
 from .training import Attention
 from ..arguments import NotNegative, Positive, Seed, Size, checked, need
 from ..trials import chunks
-
 
 # %% ../../nbs/selection/15_limit.ipynb #df3d33c7
 @dataclass
@@ -99,9 +98,7 @@ def flows(
 ) -> Flow:
     "Trainings at their start."
     kinds = in_double(sample_kinds(alpha))
-    mu = torch.eye(10)[None, : kinds.fraction.shape[1]].repeat(len(w), 1, 1)
-    sizes = {"sigma": sigma, "delta": delta, **{name: BASE[name] for name in INITIAL if name in ("scale", "xi")}}
-    drawn = collapse(initial_model(mu, neurons=neurons, paired=True, seed=seed, **sizes), mu)
+    drawn = draw_starts(kinds, len(w), seed, 0, BASE | {"sigma": sigma, "delta": delta}, neurons)
     start = ShallowViT(**{name: value.double() for name, value in vars(drawn).items()})
     rows = Rows(kinds, attention)  # type: ignore[arg-type]
     fixed = row_attention(start, rows, "uniform" if attention == "uniform" else "trained")
@@ -313,36 +310,10 @@ def margins(
         flow = flows(alpha, w, attention, seed, ratio=ratio, sigma=error, delta=error, neurons=2, blind=False)
         return follow_wide(flow, lr)[0]
     kinds = sample_kinds(alpha)
-    mu = torch.eye(10)[None, : kinds.fraction.shape[1]].repeat(len(w), 1, 1)
-    sizes = {"sigma": error, "delta": error, "scale": BASE["scale"], "xi": BASE["xi"]}
-    start = initial_model(mu, neurons=neurons, paired=True, seed=seed, **sizes)
+    start = draw_starts(kinds, len(w), seed, 0, BASE | {"sigma": error, "delta": error}, neurons)
     rates = {"lr": lr, "attention_lr": lr * ratio, "attention": attention, "steps": int(40 * alpha**-1.6 / lr)}
-    model, _ = fit_collapsed(collapse(start, mu), kinds, w.to(mu), stop=lambda m: m["margin"] >= BASE["stop"], **rates)
+    model, _ = fit_collapsed(start, kinds, w.to(start.a), stop=lambda m: m["margin"] >= BASE["stop"], **rates)
     return kinds.y * collapsed_output(model, kinds, "uniform" if attention == "uniform" else "trained")
-
-# %% ../../nbs/selection/15_limit.ipynb #8ea8af3f
-def resolution(
-    alpha: float,
-    neurons: int,
-    trials: int = 20,
-    samples: float = math.inf,
-) -> dict[str, float]:
-    "Uniform attention at the stop: angle between twins, share of pairs with one gate open, neurons between twins."
-    kinds = in_double(sample_kinds(alpha))
-    flow = flows(
-        alpha, shares(kinds, samples, trials, 0), "uniform", 0, ratio=1.0, sigma=0.1, delta=0.1, neurons=neurons, blind=False
-    )
-    t, mean, lr = torch.zeros(trials, dtype=torch.float64), torch.zeros(trials), BASE["lr"]
-    while bool((mean < BASE["stop"]).any()):
-        mean, _, theta, h = step(flow, t, lr, 0.0, BASE["stop"])
-        flow, t = replace(flow, theta=theta), t + h
-    z = attended(flow, flow.theta)[1]
-    gate = hidden(flow, flow.theta, z) > 0
-    unit = z / z.norm(dim=-1, keepdim=True)
-    angle = (unit[:, :3] * unit[:, 3:]).sum(-1).clamp(-1, 1).acos().mean()
-    split = (gate[..., : neurons // 2] != gate[..., neurons // 2 :]).double().mean()
-    between = (gate[:, :3] != gate[:, 3:]).double().sum(-1).mean()
-    return {"angle between twins": float(angle), "split pairs": float(split), "neurons between twins": float(between)}
 
 # %% ../../nbs/selection/15_limit.ipynb #73e5c6a1
 def closed_ceiling(

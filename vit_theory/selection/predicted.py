@@ -281,7 +281,7 @@ def rising(data: xr.Dataset) -> xr.DataArray:
     return np.exp(xr.apply_ufunc(np.log, crossings(data)).diff("sigma"))
 
 
-def reached(data: xr.Dataset) -> xr.DataArray:
+def reaching(data: xr.Dataset) -> xr.DataArray:
     "Share of starts that succeed with trained attention, sigma at most 0.3."
     some = data.sigma[data.sigma <= 0.3]
     return data.success.sel(attention="trained", sigma=some).stack(all=("sigma", "place")).dropna("all")

@@ -139,8 +139,7 @@ def gap_at_convergence(data: xr.Dataset) -> xr.DataArray:
 def change_of(data: xr.Dataset, arm: str) -> Interval:
     "Exponent of an arm minus that of the regime's own on the same alpha."
     own, other = slope_of(data.sel(arm=OWN_ARM[arm.split(",")[0]])), slope_of(data.sel(arm=arm))
-    change, error = other.value - own.value, (own.error**2 + other.error**2) ** 0.5
-    return Interval(change, change - error, change + error)
+    return Interval.around(other.value - own.value, (own.error**2 + other.error**2) ** 0.5)
 
 # %% ../../nbs/selection/07_regime.ipynb #ef12c26c
 def plot_limits(data: xr.Dataset):

@@ -107,7 +107,7 @@ def curvature(data: xr.Dataset) -> Interval:
 
     (value, *_), cov = np.polyfit(x[there], y[there], 2, cov=True)
     error = float(student.ppf(0.975, there.sum() - 3) * cov[0, 0] ** 0.5)
-    return Interval(float(value), float(value) - error, float(value) + error)
+    return Interval.around(value, error)
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #eeed296d
 def plot_slopes(*studies: xr.Dataset, title: str = ""):

@@ -6,6 +6,7 @@
 __all__ = ['keep_random', 'keep_oracle', 'received_attention', 'keep_by_attention', 'keep_honest']
 
 # %% ../../nbs/selection/11_token_removal.ipynb #5f6eb0a7
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,13 +19,12 @@ from ..figures import COLORS, draw_threshold, subplots
 from ..ledger import Run
 from .data import TokenData, TokenSample
 from .model import ShallowViT, initial_model
+from .n50 import Ratio, growth, threshold
 from .training import REACHED, TOKENS, draw_setting, evaluate, fit, fit_early
 from ..trials import chunks
 
 if TYPE_CHECKING:  # loaded by the experiments, so that importing a chapter stays quick
     import xarray
-
-    from vit_theory.selection.n50 import Ratio
 
 # %% ../../nbs/selection/11_token_removal.ipynb #fdd122fb
 def keep_top(scores: Float[Tensor, "g b L"], count: int | None, rate: float | None, g: torch.Generator) -> Bool[Tensor, "g b L"]:
@@ -117,42 +117,29 @@ def _choose(choice: str, pilot: ShallowViT, data: TokenSample, count: int, g: to
     return by and by(data, count=count, generator=g)
 
 
-def _arms(data: TokenData, samples: int, count: int, seed: int, trials: int) -> tuple[np.ndarray, np.ndarray]:
-    "Test error and steps of every choice, [choice, trial]."
+def _arms(seed: int, samples: int, *, data: TokenData, count: int, trials: int) -> dict[str, tuple]:
+    "Test error and steps of every choice, [choice, trial], a cell of a sweep; from `MORE` samples on of the first only."
     learn, judge, start = draw_setting(data, samples, 200, trials, seed, scale=0.3)
     pilot, _ = fit(start, learn.x, learn.y, steps=150, batch=min(16, samples), lr=0.1, attention_lr=2.0, seed=seed)
     g = torch.Generator().manual_seed(seed)
-    errors, steps = [], []
-    for choice in CHOICES:
-        model, taken = fit_early(start, learn, keep=_choose(choice, pilot, learn, count, g))
-        errors.append(evaluate(model, judge, _choose(choice, pilot, judge, count, g))["error"])
-        steps.append(taken)
-    return torch.stack(errors).numpy(), torch.stack(steps).numpy()
+    error, steps = np.full((2, len(CHOICES), trials), np.nan, dtype=np.float32)
+    for k, choice in enumerate(CHOICES[: 1 if samples >= MORE else None]):
+        model, steps[k] = fit_early(start, learn, keep=_choose(choice, pilot, learn, count, g))
+        error[k] = evaluate(model, judge, _choose(choice, pilot, judge, count, g))["error"]
+    return {"error": (("choice", "trial"), error), "steps": (("choice", "trial"), steps)}
 
 # %% ../../nbs/selection/11_token_removal.ipynb #59f356d2
 def removal(run: Run) -> "xarray.Dataset":
     "Test error and steps against the number of samples, for every choice of the kept tokens; at `MORE` samples for none only."
-    import xarray
-
-    data, trials = TokenData(tokens=TOKENS, background="single"), run.by_scale(8, 40)
-    error, steps = np.full((2, len(run.seeds), len(SIZES) + 1, len(CHOICES), trials), np.nan)
-    for s, seed in enumerate(run.seeds):
-        for n, samples in enumerate(SIZES):
-            error[s, n], steps[s, n] = _arms(data, samples, KEPT, seed, trials)
-        learn, judge, start = draw_setting(data, MORE, 200, trials, seed, scale=0.3)
-        model, steps[s, -1, 0] = fit_early(start, learn)
-        error[s, -1, 0] = evaluate(model, judge)["error"]
-    coords = {"seed": list(run.seeds), "samples": [*SIZES, MORE], "choice": list(CHOICES), "trial": range(trials)}
-    variables = {"error": (list(coords), error), "steps": (list(coords), steps)}
-    return xarray.Dataset(variables, coords, {"kept": KEPT, "tokens": TOKENS, "stop": 0.5})
+    cell = partial(_arms, data=TokenData(tokens=TOKENS, background="single"), count=KEPT, trials=run.by_scale(8, 40))
+    found = run.sweep(cell, {"seed": list(run.seeds), "samples": [*SIZES, MORE]}).astype(float)
+    return found.assign_coords(choice=list(CHOICES)).assign_attrs(kept=KEPT, tokens=TOKENS, stop=0.5)
 
 
 def needed(data: "xarray.Dataset", choice: str) -> "xarray.DataArray":
     "Smallest number of samples with test error at most `REACHED`, per seed; infinite when none of the grid suffices."
-    import xarray
-
     error = data["error"].sel(choice=choice).mean("trial", skipna=False)
-    return xarray.where(error <= REACHED, error.samples, np.inf).min("samples")
+    return error.samples.where(error <= REACHED, np.inf).min("samples")
 
 
 def over_none(data: "xarray.Dataset", choice: str) -> "xarray.DataArray":
@@ -189,13 +176,10 @@ HARMED = 0.05  # test error that noisy tokens must cause at least
 
 def noisy_tokens(run: Run) -> "xarray.Dataset":
     "Test error and steps with six very noisy tokens, for every choice of the kept tokens."
-    import xarray
-
-    data, trials = TokenData(tokens=TOKENS, noisy=6, noisy_noise=2.5), run.by_scale(12, 60)
-    error, steps = zip(*(_arms(data, 32, TOKENS - 6, seed, trials) for seed in run.seeds), strict=True)
-    coords = {"seed": list(run.seeds), "choice": list(CHOICES), "trial": range(trials)}
-    variables = {"error": (list(coords), np.array(error)), "steps": (list(coords), np.array(steps))}
-    return xarray.Dataset(variables, coords, {"samples": 32, "kept": TOKENS - 6, "noisy": 6, "noisy_noise": 2.5})
+    data = TokenData(tokens=TOKENS, noisy=6, noisy_noise=2.5)
+    cell = partial(_arms, data=data, samples=32, count=TOKENS - 6, trials=run.by_scale(12, 60))
+    found = run.sweep(cell, {"seed": list(run.seeds)}).assign_coords(choice=list(CHOICES))
+    return found.assign_attrs(samples=32, kept=TOKENS - 6, noisy=6, noisy_noise=2.5)
 
 
 def error_by(data: "xarray.Dataset", choice: str) -> "xarray.DataArray":
@@ -224,30 +208,24 @@ NOISY_SIZES = (2, 4, 8, 16, 32)
 
 def noisy_samples(run: Run) -> "xarray.Dataset":
     "Success, two percent of errors at most, against N with six noisy tokens, for every choice of the kept tokens."
-    data, trials = TokenData(tokens=TOKENS, relevant=4, confusion=1, noisy=6, noisy_noise=MILD), run.by_scale(12, 60)
-
-    def cell(samples, seed):
-        return {"success": (("choice", "trial"), _arms(data, samples, TOKENS - 6, seed, trials)[0] <= REACHED)}
-
-    found = run.sweep(cell, {"samples": NOISY_SIZES, "seed": list(run.seeds)}, "noisy")
-    return found.assign_coords(choice=list(CHOICES)).assign_attrs(kept=TOKENS - 6, noisy=6, noisy_noise=MILD)
+    data = TokenData(tokens=TOKENS, relevant=4, confusion=1, noisy=6, noisy_noise=MILD)
+    cell = partial(_arms, data=data, count=TOKENS - 6, trials=run.by_scale(12, 60))
+    found = run.sweep(cell, {"samples": NOISY_SIZES, "seed": list(run.seeds)}, "noisy").assign_coords(choice=list(CHOICES))
+    success = (found[["error"]] <= REACHED).rename(error="success")
+    return success.assign_attrs(found.attrs, kept=TOKENS - 6, noisy=6, noisy_noise=MILD)
 
 
 def n50_by(data: "xarray.Dataset", choice: str) -> "xarray.Dataset":
     "N50 and its bootstrap with the tokens kept by a choice, all seeds pooled."
     import xarray
 
-    from vit_theory.selection.n50 import threshold
-
     success = data.success.sel(choice=choice).stack(all=("seed", "trial")).transpose("samples", "all")
     t = threshold(success.samples.values, success.values.sum(-1), success.sizes["all"])
     return xarray.Dataset({"n50": t.n50, "draws": ("draw", t.draws)})
 
 
-def n50_saved(data: "xarray.Dataset", choice: str) -> "Ratio":
+def n50_saved(data: "xarray.Dataset", choice: str) -> Ratio:
     "N50 with all tokens over that with the tokens kept by a choice."
-    from vit_theory.selection.n50 import growth
-
     return growth(n50_by(data, choice), n50_by(data, "none"))
 
 # %% ../../nbs/selection/11_token_removal.ipynb #9fb33f26
@@ -269,7 +247,7 @@ TRAIN_RATES, TEST_RATES = (0.9, 1.0), (0.5, 0.0)
 REMOVALS = ("none", "random", "attention", "spurious")
 
 
-def _spurious_errors(train_rate: float, seed: int, trials: int) -> dict[str, np.ndarray]:
+def _spurious_errors(train_rate: float, seed: int, *, trials: int) -> dict[str, tuple]:
     "Test error by removal and test rate, [removal, rate, trial], and the share of spurious tokens that attention keeps, [trial]."
     data = TokenData(tokens=TOKENS, relevant=4, confusion=2, patterns=7, spurious=6)
     rate = torch.tensor([train_rate] * 100 + [TEST_RATES[0]] * 200 + [TEST_RATES[1]] * 200)
@@ -286,20 +264,16 @@ def _spurious_errors(train_rate: float, seed: int, trials: int) -> dict[str, np.
         for part in (slice(100, 300), slice(300, 500)):
             errors.append(evaluate(model, samples.samples(part), None if keep is None else keep[:, part])["error"])
     kept = ((chosen & ~keep_honest(samples)).sum(-1) / 6).mean(-1)
-    return {"error": torch.stack(errors).reshape(len(REMOVALS), 2, trials).numpy(), "kept": kept.numpy()}
+    error = torch.stack(errors).reshape(len(REMOVALS), 2, trials)
+    return {"error": (("removed", "test_rate", "trial"), error), "kept": ("trial", kept)}
 
 # %% ../../nbs/selection/11_token_removal.ipynb #abdea0f0
 def spurious_patterns(run: Run) -> "xarray.Dataset":
     "Test error under spurious patterns whose rate changes between training and test, before and after removal."
-    import xarray
-
-    trials = run.by_scale(4, 24)
-    found = [[_spurious_errors(rate, seed, trials) for seed in run.seeds] for rate in TRAIN_RATES]
-    error, kept = (np.array([[one[name] for one in row] for row in found]) for name in ("error", "kept"))
-    coords = {"train_rate": list(TRAIN_RATES), "seed": list(run.seeds), "removed": list(REMOVALS), "test_rate": list(TEST_RATES)}
-    coords |= {"trial": list(range(trials))}
-    values = {"error": (list(coords), error), "kept": (("train_rate", "seed", "trial"), kept)}
-    return xarray.Dataset(values, coords, {"samples": 100, "spurious": 6, "relevant": 4})
+    cell = partial(_spurious_errors, trials=run.by_scale(4, 24))
+    found = run.sweep(cell, {"train_rate": TRAIN_RATES, "seed": list(run.seeds)})
+    places = {"removed": list(REMOVALS), "test_rate": list(TEST_RATES)}
+    return found.assign_coords(places).assign_attrs(samples=100, spurious=6, relevant=4)
 
 
 def error_after(data: "xarray.Dataset", removed: str) -> "xarray.DataArray":

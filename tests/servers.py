@@ -1,4 +1,4 @@
-"""A notebook opened in a real JupyterLab, in a real browser: Run All, no cell fails, the figure is there."""
+"""Servers that `make` starts, for the tests in a browser: JupyterLab with a notebook open in it, and others on a free port."""
 
 import json
 import os
@@ -123,13 +123,10 @@ def kernel_is_ready(address, name):
 
 def opened(page, address, name):
     """A notebook opened in JupyterLab, its kernel ready."""
-    until(lambda: ask(address, "/api/status"), "the server", seconds=300)
+    until(lambda: ask(address, "/api/status"), "the server")
     page.goto(f"{address}/lab/tree/{name}?reset&token={TOKEN}", timeout=300_000)
     # It may ask which kernel to take, when it is slow to start one.
     question = page.locator(".jp-Dialog", has_text="Select Kernel")
     page.add_locator_handler(question, lambda dialog: dialog.locator("button.jp-mod-accept").click())
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=300_000)
-    until(lambda: kernel_is_ready(address, name), "a kernel", seconds=300)
-
-
-# null while cells are waiting; then what they left behind
+    until(lambda: kernel_is_ready(address, name), "a kernel")
