@@ -19,7 +19,7 @@ from ..attention import patchify, relative_offsets
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention, hard_scale, without_sink
 from .kernels import KNOWN_KERNELS, convolved, known_conv, random_conv, real_images, train_conv
-from ..figures import COLORS, draw_threshold, style, subplots
+from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 from ..real_images import load_images
 
