@@ -1,12 +1,14 @@
 """What somebody meets first: two commands that exist, pictures and links that lead somewhere, numbers that the evidence has."""
 
 import ast
+import importlib.util
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from vit_theory.figures import style, to_svg
 from vit_theory.ledger.evidence import Card, answers, standing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +29,48 @@ def test_the_two_commands_come_first():
     above = README[: README.index("## The parts")]
     assert all(f"]({place}" in above for place in ("nbs/pictures/A.svg", "nbs/pictures/B.svg", "nbs/pictures/C.svg"))
     assert above.count("https://arxiv.org/abs/") == 3, "each card links to its paper"
+
+
+def test_the_front_page_is_short():
+    """At most 500 words beside the cards, the two commands and what is folded; the targets of links do not count."""
+    parts = re.split(r"^## ", re.sub(r"<details>.*?</details>", "", README, flags=re.S), flags=re.M)
+    kept = [part for part in parts if not part.startswith(("Two commands", "Three papers"))]
+    assert len(kept) == len(parts) - 2
+    words = [word for word in re.sub(r"\]\([^)]*\)", "]", "\n".join(kept)).split() if word.strip("|-")]
+    assert len(words) <= 500, len(words)
+
+
+def test_statements_have_their_answers():
+    """The papers' statements stand in one table, ours in a second that is folded; each leads to its page."""
+    shown, ours = README.split("<details><summary>Statements of our own")
+    head = "| paper | statement | our answer | evidence | page |"
+    assert shown.count(head) == 1 and ours.partition("</details>")[0].count(head) == 1 and README.count(head) == 2
+    kinds = {row["id"]: row["kind"] == "derived here" for row in standing()}
+    for text, own in ((shown, False), (ours.partition("</details>")[0], True)):
+        linked = re.findall(r"\[`([ABC]-[\w.-]+)`\]\((nbs/[\w/]+\.ipynb)\) \|$", text, re.M)
+        assert len(linked) >= 12 and all(kinds[id] == own for id, _ in linked)
+        assert not [id for id, page in linked if f'Card(\\"{id}\\")' not in (ROOT / page).read_text(encoding="utf-8")]
+
+
+def test_routes_and_examples():
+    """Three routes; each part of the package has one example, folded."""
+    for minutes in (5, 40, 120):
+        assert len(re.findall(rf"^\| {minutes} \|", README, re.M)) == 1
+    parts = README[README.index("## The parts") :]
+    folded = re.findall(r"<details>.*?</details>", parts, re.S)
+    assert len(folded) == 3 and all("```python" in each for each in folded)
+    assert parts.count("```python") == sum(each.count("```python") for each in folded)
+
+
+def test_pictures_of_the_cards_are_drawn_from_the_evidence():
+    """The pictures show the measurements whose numbers the cards say."""
+    spec = importlib.util.spec_from_file_location("pictures", ROOT / "tools" / "pictures.py")
+    pictures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pictures)
+    with style():
+        made = {name: to_svg(draw()) + "\n" for name, draw in pictures.CARDS.items()}
+    stale = [name for name, text in made.items() if (pictures.FOLDER / f"{name}.svg").read_text(encoding="utf-8") != text]
+    assert not stale, f"drawn from other measurements (run: python tools/pictures.py): {stale}"
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

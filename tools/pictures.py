@@ -58,6 +58,9 @@ def convolution():
     return figure
 
 
+CARDS = {"A": samples, "B": sets, "C": convolution}  # name -> what draws it
+
+
 def photographs():
     """The explorers' index: each panel as it starts; those that turn in a browser are photographed there."""
     yield "vit", to_png(draw_vit(), dpi=70)
@@ -82,7 +85,7 @@ def main():
         path.write_bytes(picture)
         print(path)
     with style():
-        for name, draw in {"A": samples, "B": sets, "C": convolution}.items():
+        for name, draw in CARDS.items():
             write_file(FOLDER / f"{name}.svg", to_svg(draw()) + "\n")
             print(FOLDER / f"{name}.svg")
 
