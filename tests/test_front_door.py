@@ -3,13 +3,14 @@
 import ast
 import importlib.util
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from vit_theory.figures import style, to_svg
-from vit_theory.ledger.evidence import Card, answers, standing
+from vit_theory.ledger.evidence import RUNS, Card, answers, committed, standing
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -143,3 +144,44 @@ def test_every_answer_states_the_verdict_of_the_largest_run():
     for id, answer in said.items():
         assert answer["answer"].endswith(".") and len(answer["answer"].split()) <= 40, id
         assert 1 < len(answer["title"].split()) <= 10, id
+
+
+# Numbers of an answer that stand in no text of its rows: sizes of the experiment, and values read off the figure's data.
+BESIDE = {
+    "A-attention-ceiling": ".77", "A-attention-eta": ".025", "A-attention-rate": ".16", "A-attention-sparse": ".31",
+    "A-images-mass": ".25", "A-initial-border": "4.0", "A-iterations-alpha": ".001 120", "A-limit": "50 12 8",
+    "A-minibatches": ".16", "A-no-attention": "43", "A-noisy-tokens": ".099", "A-sample-complexity": "1.09 8 .125",
+    "A-sparsification": "20 16", "B-figure-2-vit": ".20", "B-images-association": ".27", "B-long-training": "4000",
+    "B-q-ablation": "36", "B-scatter-response": "64000", "B-sigma-A-ablation": ".001", "B-theorem-3.1": ".129",
+    "B-theorem-4.1-sample": "20000", "B-theorem-4.2": "25", "C-corollary-3": "5 7", "C-corollary-4": "4e-14", "C-dilation": "8",
+    "C-finite-logits": "16 0.24", "C-head-width": "4e-16", "C-stride": "12 26", "C-table-1": "3200",
+}  # fmt: skip
+
+
+def numbers(text):
+    """The numbers of a text, as written -> (word, value)."""
+    plain = text.replace(",", "").replace("\N{MINUS SIGN}", "-")
+    words = re.findall(r"(?<![\w.^/])-?\d*\.?\d+(?:e-?\d+)?(?![\w^²])|(?<=/)\d+", plain)
+    return [(word, abs(float(word))) for word in words]
+
+
+def half_a_digit(word):
+    """How far a number may be from the one that it rounds."""
+    base, _, exponent = word.partition("e")
+    return 0.51 * 10.0 ** (int(exponent or 0) - len(base.partition(".")[2]))
+
+
+def test_numbers_of_an_answer_are_those_of_the_evidence():
+    """Each number that an answer says rounds one that some committed run of its claim measured, asks for or states."""
+    told = defaultdict(list)
+    for row in (row for run in RUNS for row in committed(run)):
+        quantities = [value for quantity in row["quantities"] for value in quantity.values()]
+        parts = [row[name] for name in ("measured", "note", "statement", "criterion", "source")]
+        told[row["id"]] += numbers(" ".join(map(str, [*parts, *quantities])))
+    wrong = {}
+    for id, said in answers().items():
+        known = [1, 2, 3, *(value * times for _, value in told[id] for times in (1, 100))]  # 3 seeds; shares as percentages
+        found = [word for word, value in numbers(said["answer"]) if all(abs(value - each) > half_a_digit(word) for each in known)]
+        if strange := set(found) ^ set(BESIDE.get(id, "").split()):
+            wrong[id] = strange
+    assert not wrong, wrong

@@ -431,7 +431,9 @@ def steeper(data) -> Ask:
     return wholly_above(border_exponent(data, "trained").high)
 
 
-BENDS = "with trained attention the border is not a line: the exponent rises along it, and from 1/80 to 0.25/80 it passes through 2"
+BENDS = (
+    "with trained attention the border is not a line: the exponent rises along it, and from 1/80 to 0.25/80 it passes through 2"
+)
 
 
 def exponent_in(arm: str):
