@@ -57,6 +57,9 @@ def convolution():
     return figure
 
 
+CARDS = {"A": samples, "B": sets, "C": convolution}  # name -> what draws it
+
+
 def photographs():
     """The explorers' index: each panel as it starts, photographed in a browser."""
     sys.path.insert(0, str(FOLDER.parents[1] / "tests"))
@@ -81,7 +84,7 @@ def main():
         path.write_bytes(picture)
         print(path)
     with style():
-        for name, draw in {"A": samples, "B": sets, "C": convolution}.items():
+        for name, draw in CARDS.items():
             write_file(FOLDER / f"{name}.svg", to_svg(draw()) + "\n")
             print(FOLDER / f"{name}.svg")
 

@@ -272,8 +272,8 @@ LATE = Claim(
 # %% ../../nbs/association/10_samples.ipynb #7a2598b1
 SCATTER = Claim(
     "B-scatter-response", "B", "Section 1, on the idea of the proof in Section 4 (on samples)",
-    "The rows of a set part because the noise of a fixed sample adds up: their scatter is N to the power -1/2 times a curve "
-    "computed from the population alone, and its share in their mean grows with time.",
+    "The rows of a set drift apart because the noise of a fixed sample adds up: their scatter is N to the power -1/2 times a "
+    "curve computed from the population alone, and its share in their mean grows with time.",
     (Rule("scatter inside sets with the most images over its prediction, from step 10 on", scatter_followed, within(1, 0.2)),
      Rule("share of the scatter in the mean at the end, over that at step 20",
           lambda d: scatter_share(d.scatter, d.gamma).isel(samples=-1), above(1)),

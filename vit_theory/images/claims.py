@@ -68,8 +68,7 @@ from vit_theory.images.two_phase import PRINTED, plot_acceleration, step_time, t
 
 # %% ../../nbs/images/08_two_phase.ipynb #9e65a0de
 ACCELERATION = Claim(
-    "C-acceleration", "C", "Section 4.2 (images)",
-    "\"The convolutional phase helps to accelerate training.\"",
+    "C-acceleration", "C", "Section 4.2 (images)", "\"The convolutional phase helps to accelerate training.\"",
     (learned("two-phase", "attention"),
      Rule("time of all steps over that of attention alone, every pair of runs", lambda d: step_time(d).pairs, below(1),
           form=".2f", why="two phases are not faster for every pair of runs: the load of the machine enters seconds a step"),
@@ -82,8 +81,7 @@ ACCELERATION = Claim(
      accuracies("two-phase", "attention")),
     "All steps of two phases take {2:.2f} of the time of attention alone (.65 in the paper), and {3:.2f} of its epochs reach its "
     "best loss.",
-    phases, plot_acceleration, kind="quoted",
-)
+    phases, plot_acceleration, kind="quoted")
 
 # %% ../../nbs/images/08_two_phase.ipynb #d3665b4a
 from vit_theory.images.two_phase import LATER, OF_FIGURE_2, SAME_LOSS, epochs_to_catch_up, plot_warmup, warmup_gap

@@ -116,7 +116,7 @@ ATTENTION_RATE = Claim(
 # %% ../../nbs/selection/07_regime.ipynb #013cc1b6
 MINIBATCHES = Claim(
     "A-minibatches", "A", "Section 1 (training by SGD); Theorem 1 (as recalled)",
-    "Minibatches in place of the full batch leave N50 and its exponent 2 as they are, if training sees each sample often.",
+    "Minibatches in place of the full batch change neither N50 nor its exponent 2, if training sees each sample often.",
     (
         Rule("N50 with minibatches of a quarter over that of the full batch", lambda d: batch_ratio(d, "quarter"),
              wholly_between(1 / 1.5, 1.5)),
@@ -131,7 +131,7 @@ MINIBATCHES = Claim(
 UNDONE = [arm for arm in LIMITS if arm not in OWN_ARM.values()]
 OUTSIDE_THE_REGIME = Claim(
     "A-regime", "A", "Theorem 1 (as recalled), beyond the regime of the measurement",
-    "The exponents of N50 do not hang on the regime: undoing one choice leaves them, and they appear at convergence too.",
+    "The exponents of N50 do not depend on the regime: undoing one choice leaves them, and they appear at convergence too.",
     (
         *(Rule(f"exponent of N50, {arm}, minus that in the regime", partial(change_of, arm=arm), exponent(0, 0.4))
           for arm in UNDONE),
@@ -148,7 +148,7 @@ from vit_theory.selection.iterations import (
     plot_iterations_against_rate, rate_slope,
 )
 
-CONVERGENCE = Rule("trainings that converge", lambda d: d["steps"].notnull(), EVERY, INCONCLUSIVE, "some did not converge")
+CONVERGENCE = Rule("runs that converge", lambda d: d["steps"].notnull(), EVERY, INCONCLUSIVE, "some did not converge")
 STEP_WIDTH = 0.1  # largest half width of a 95 % interval that decides on an exponent of T*
 
 # %% ../../nbs/selection/08_iterations.ipynb #67e1e3d1
@@ -217,7 +217,7 @@ ATTENTION_SPARSE = Claim(
 IMPOSSIBLE = "it cannot be: a background query does not know which kind is in the majority (derived here)"
 ATTENTION_CONFUSION = Claim(
     "A-attention-confusion", "A", "Proposition on the attention map (as recalled)",
-    "With confusion tokens present, too, the mass on label-relevant tokens tends to 1.",
+    "Also with confusion tokens, the mass on label-relevant tokens tends to 1.",
     (
         Rule("mass of all queries after 400 steps, 6 relevant and 2 confusion of 20 tokens", lambda d: at_end(d, "confusion"),
              at_least(SPARSE), why=IMPOSSIBLE),
@@ -431,7 +431,9 @@ def steeper(data) -> Ask:
     return wholly_above(border_exponent(data, "trained").high)
 
 
-BENDS = "with trained attention the border is no line: the exponent rises along it, and from 1/80 to 0.25/80 it passes through 2"
+BENDS = (
+    "with trained attention the border is not a line: the exponent rises along it, and from 1/80 to 0.25/80 it passes through 2"
+)
 
 
 def exponent_in(arm: str):
@@ -448,7 +450,7 @@ PHASE_DIAGRAM = Claim(
         Rule("exponent of the border, uniform attention, 8/80 to 2/80", exponent_in("uniform"), steeper),
         Rule("exponent of the border, frozen attention", exponent_in("frozen")),
         Rule("share of successes at the largest sizes", success_at_most, each="attention"),
-        Rule("trainings", lambda d: d.trials.sum(), form=",.0f"), caveat(FAST), caveat(BENDS),
+        Rule("runs", lambda d: d.trials.sum(), form=",.0f"), caveat(FAST), caveat(BENDS),
     ),
     "The border's exponent is {0} with trained and {2} with uniform attention.", phase_diagram, plot_heat, kind="recalled",
 )
@@ -479,14 +481,14 @@ from vit_theory.selection.predicted import (
 # %% ../../nbs/selection/16_predicted.ipynb #d08cbfd1
 EARLY_LIMIT = Claim(
     "A-limit", "A", "For Theorem 1 (as recalled)",
-    "The early limit, which keeps the network's width and has no constant to fit, predicts N50 of the trainings.",
+    "The early limit, which keeps the network's width and has no constant to fit, predicts N50 of the runs.",
     (
-        Rule("N50 of trainings over that of the limit, by rate and alpha", over_limit, between(0.8, 1.25), form=".2f"),
+        Rule("N50 of runs over that of the limit, by rate and alpha", over_limit, between(0.8, 1.25), form=".2f"),
         Rule("the same, geometric mean", typical, form=".2f"),
-        Rule("share of trainings that end as the limit says", lambda data: data.alike, form=".2f"),
+        Rule("share of runs that end as the limit says", lambda data: data.alike, form=".2f"),
         Rule("points", lambda data: over_limit(data).size),
     ),
-    "N50 of trainings is {1:.2f} times that of the limit, at {3:.0f} points.", prediction, plot_prediction, kind="derived here",
+    "N50 of runs is {1:.2f} times that of the limit, at {3:.0f} points.", prediction, plot_prediction, kind="derived here",
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #157089c0
@@ -506,7 +508,7 @@ LIMIT_WIDTH = Claim(
 # %% ../../nbs/selection/16_predicted.ipynb #b4961b0a
 LIMIT_PHASE = Claim(
     "A-limit-phase", "A", "For the phase diagram of section 4 (as recalled)",
-    "The limit draws the borders of the phase diagram where the trainings have them.",
+    "The limit draws the borders of the phase diagram where the runs have them.",
     (
         Rule("share of borders whose intervals overlap", lambda d: float(overlapping(d).mean()), at_least(0.95), form=".2f"),
         Rule("borders compared", lambda data: overlapping(data).size),
