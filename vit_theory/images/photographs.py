@@ -61,5 +61,5 @@ def plot_curve(
     accuracy = 100 * study.accuracy.mean(("seed", along))
     best, worst = (str(study.arm.values[place]) for place in (accuracy.argmax("arm"), accuracy.argmin("arm")))
     ax.set_title(f"{study.attrs['images']}: best with {best} tokens, worst with {worst}")
-    ax.legend(title="tokens")
+    ax.legend(loc="center", ncols=4)
     return figure

@@ -198,7 +198,7 @@ def plot_table_1(study: xr.Dataset):
     ax.axvline(0, color=COLORS["red"], ls="--", lw=0.8)
     ax.set_yticks(range(3), ["attention alone", "convolution alone", "convolution, continued"])
     ax.set(xlabel="points by which two phases lead", ylim=(2.5, -0.5))
-    ax.set_title(f"{study.attrs['images']}: two phases lead for certain in {sure} of 6")
+    ax.set_title(f"{study.attrs['images']}: the 95 % interval of the lead is above zero in {sure} of 6")
     ax.legend(loc="lower right")
     return figure
 
