@@ -24,7 +24,7 @@ def fit(
     lr_b: float = 0.0, lr_u: float | Tensor = 0.0, lr_v: float = 0.0, nu: float = 0.0,
 ) -> list[tuple[Tensor, Tensor, Tensor]]:  # fmt: skip
     "Full-batch descent of H heads on mean max(0, 1 - yF) -> every state (b, u, v); b(0) stays."
-    state, path = [b, u, v], []
+    state, path = [value.detach().clone() for value in (b, u, v)], []
     rates: tuple[Tensor | float, ...] = (lr_b * (torch.arange(data.N) > 0), lr_u, lr_v)
     for _ in range(steps + 1):
         b, u, v = (value.requires_grad_() for value in state)
@@ -42,7 +42,7 @@ def content_cell(share: float, samples: int, attention: str, seed: int, *, trial
     for _ in range(trials):
         train, test = data.sample(samples, g), data.sample(1000, g)
         lr = {"lr_u": 2.0 * (attention == "trained"), "lr_v": data.N**-4.0, "nu": 1.0}
-        _, u, v = fit(train, data, torch.zeros(1, 32).double(), zero, zero.clone(), steps=120, **lr)[-1]
+        _, u, v = fit(train, data, torch.zeros(1, 32).double(), zero, zero, steps=120, **lr)[-1]
         S = torch.full((1, 32, 32), 1 / 32).double()
         error = (test.y * activation(outputs(test.x, S, u, v), 1.0) <= 0).double().mean()
         mass = ((test.x @ u[0]).softmax(1) * test.relevant).sum(1).mean()
