@@ -54,7 +54,7 @@ def measure_content(run: Run) -> xr.Dataset:
     "Trained and uniform attention, by share of relevant tokens and number of samples."
     shares, samples = run.by_scale(([0.6, 0.4], [16, 64, 256]), ([0.8, 0.6, 0.4, 0.3], [16, 64, 256, 1024]))
     grid = {"share": shares, "samples": samples, "attention": ["uniform", "trained"], "seed": run.seeds}
-    return run.sweep(partial(content_cell, trials=run.by_scale(3, 6)), grid)
+    return run.sweep(partial(content_cell, trials=run.by_scale(2, 3)), grid)
 
 
 def four_times(data: xr.Dataset) -> xr.DataArray:
@@ -159,7 +159,7 @@ def plot_window(data: xr.Dataset):
         for push, color, mark in ((2.0, "blue", "o"), (0.0, "orange", "x")):
             b = data.b.sel(window=window, push=push).values[1 : made.N]
             ax.plot(made.r[1:], b, mark, color=COLORS[color], ms=4, label=f"push {push:g}")
-        ax.set(xlabel="overlap $r(\\delta)$", title=f"{made.window}", xticks=range(int(made.r[1:].max()) + 1))
+        ax.set(xlabel="overlap $r(\\delta)$", title=f"{WINDOWS[window][0][0]} x {made.N // WINDOWS[window][0][0]}, {made.window}", xticks=range(int(made.r[1:].max()) + 1))
     axes[0].set_ylabel("$b(\\delta)$, $\\delta\\neq0$")
     axes[0].legend()
     return figure
@@ -201,7 +201,7 @@ def heads_cell(heads: int, seed: int, *, starts: int) -> dict[str, float]:
 
 def measure_heads(run: Run) -> xr.Dataset:
     "Trained heads against the floor."
-    heads, starts = run.by_scale(([3, 4, 5], 4), ([1, 2, 3, 4, 5, 6], 16))
+    heads, starts = run.by_scale(([4, 5], 4), ([1, 2, 3, 4, 5, 6], 8))
     return run.sweep(partial(heads_cell, starts=starts), {"heads": heads, "seed": run.seeds})
 
 
