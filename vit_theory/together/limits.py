@@ -159,7 +159,8 @@ def plot_window(data: xr.Dataset):
         for push, color, mark in ((2.0, "blue", "o"), (0.0, "orange", "x")):
             b = data.b.sel(window=window, push=push).values[1 : made.N]
             ax.plot(made.r[1:], b, mark, color=COLORS[color], ms=4, label=f"push {push:g}")
-        ax.set(xlabel="overlap $r(\\delta)$", title=f"{WINDOWS[window][0][0]} x {made.N // WINDOWS[window][0][0]}, {made.window}", xticks=range(int(made.r[1:].max()) + 1))
+        rows, columns = WINDOWS[window][0]
+        ax.set(xlabel="overlap $r(\\delta)$", title=f"{rows} x {columns}, {made.window}", xticks=range(int(made.r[1:].max()) + 1))
     axes[0].set_ylabel("$b(\\delta)$, $\\delta\\neq0$")
     axes[0].legend()
     return figure
