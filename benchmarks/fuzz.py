@@ -484,6 +484,8 @@ RIGHT = {
     (WEIGHTS, r".*", r"NaN|inf|1e30"): "a descent that diverges has such weights; it marks the trial and keeps the others",
     (r"(selection|association)\..*", r"model", r"\w+: (NaN|inf|1e30|zeros)"):
         "a diverged trial: NaN where its weights are read; or one that has not begun",
+    (r"together\.WindowData", r"share|visible", r"zero"): "no signal, or one without marks",
+    (r"together\.population_path", r"v", r"zero|negative"): "a value may have any sign, and zero stays where it is",
     (r"(selection|association)\.fit", r"lr|lr_v|attention_lr", r"1e30"): "a descent that diverges: its trial is marked",
     (r".*", r".*", r"zeros"): "zero is a number, the first class, the first patch",
     (r".*", r".*", r"vector"): "one rate for each trial",

@@ -58,6 +58,7 @@ class WindowData:
         self.inside = first[self.moved]  # [translate, place]
         self.r = (self.inside[0] & self.inside.T[self.moved[0]].T).sum(1).double()  # [offset] overlap of w with w + offset
 
+    @checked
     def sample(
         self,
         n: Size,  # samples
