@@ -38,7 +38,8 @@ import beartype  # noqa: E402, F401
 random.getrandbits = getrandbits
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a name of no data set is not looked for
-PACKAGES = ("attention", "trials", "ledger", "figures", "real_images", "selection", "association", "convolution", "images")
+PACKAGES = ("attention", "trials", "ledger", "figures", "real_images", "selection", "association", "convolution", "images",
+            "together")  # fmt: skip
 SECONDS = 5.0  # that a call may take
 MEMORY = 6 * 2**30  # bytes that a process may hold
 HUGE = 10**12
@@ -200,6 +201,10 @@ CALLS = {
     "images.plot_mass": "study=measured('A-images-mass')",
     "images.plot_positional": "study=measured('B-images-positional')",
     "images.plot_warmup": "study=measured('C-figure-2')",
+    "together.WindowData": "grid=(1, 6), window=[0, 1], share=0.5, q=0.25, visible=0.5, dim=3, noise=0.1",
+    "together.WindowData((1, 6), [0, 1]).sample": "n=4, generator=g",
+    "together.population_path": "data=shifted, kappa=1.0, v=0.05, steps=1, lr_b=1.0, lr_u=0.1, lr_v=0.01, nu=0.1",
+    "together.visible_border": "data=shifted, kappa=1.0",
 }  # fmt: skip
 # Whole experiments, a file that is not there, a figure of data that are not committed: refusals are tried, valid calls are not.
 NOT_RUN = {"images.canvas_study", "images.positions_study", "images.two_phase_study", "images.curve_study", "images.load_vit",
@@ -247,6 +252,7 @@ class Known:
     phase = cached_property(lambda self: self["images"].ViT(8, 2, 1, 10, 1, 2, mixer="convolution"))
     seen = cached_property(lambda self: self["images"].probe(self.vit, self.digits.images))
     curve = cached_property(lambda self: self["images"].keep_curve(self.vit, self.digits, (1.0, 0.5)))
+    shifted = cached_property(lambda self: self["together"].WindowData((1, 6), [0, 1], 0.5))
     run = cached_property(lambda self: importlib.import_module("vit_theory.ledger").Run(seeds=(0,), progress=False))
 
     def draw(self, *shape):
@@ -479,6 +485,8 @@ RIGHT = {
     (WEIGHTS, r".*", r"NaN|inf|1e30"): "a descent that diverges has such weights; it marks the trial and keeps the others",
     (r"(selection|association)\..*", r"model", r"\w+: (NaN|inf|1e30|zeros)"):
         "a diverged trial: NaN where its weights are read; or one that has not begun",
+    (r"together\.WindowData", r"share|visible", r"zero"): "no signal, or one without marks",
+    (r"together\.population_path", r"v", r"zero|negative"): "a value may have any sign, and zero stays where it is",
     (r"(selection|association)\.fit", r"lr|lr_v|attention_lr", r"1e30"): "a descent that diverges: its trial is marked",
     (r".*", r".*", r"zeros"): "zero is a number, the first class, the first patch",
     (r".*", r".*", r"vector"): "one rate for each trial",

@@ -64,7 +64,8 @@ def modules(room: str = ""):
 
 def swap(room: str, name: str, make: Callable) -> None:
     """Put make(original) in the place of a function or class of a room, wherever the package has bound it."""
-    rooms = [module for chapter in ("", "selection", "association", "convolution", "images") for module in modules(chapter)]
+    chapters = ("", "selection", "association", "convolution", "images", "together")
+    rooms = [module for chapter in chapters for module in modules(chapter)]
     own = f"vit_theory.{room}".rstrip(".")
     holders = [m for m in rooms if m.__name__.startswith(own) and getattr(vars(m).get(name), "__module__", "").startswith(own)]
     if not holders:
@@ -1108,6 +1109,50 @@ def no_phase_one():
 def warm_up_for_all():
     """The arms without warm-up have one."""
     swap("images", "train", with_arguments(descent=importlib.import_module("vit_theory.images").Descent()))
+
+
+# One model for three papers --------------------------------------------------------------------------------------------------
+
+
+@breaks("together", "B-together-descent B-together-window", "tests/test_together_model.py::test_the_risk_is_that_of_all_samples")
+def marks_without_variance():
+    """The exact risk forgets the variance of what a place hears."""
+
+    def make(original):
+        return lambda data, theta: [kappa * (n != 2) for n, kappa in enumerate(original(data, theta))]
+
+    swap("together", "heard_cumulants", make)
+
+
+@breaks("together", "B-together-descent B-together-window A-together-border")
+def no_push_at_home():
+    """The exact path starts without the push at offset 0."""
+    swap("together", "population_path", with_arguments(kappa=0.0))
+
+
+@breaks("together", "A-together-content A-together-border")
+def keys_frozen():
+    """Keys have the learning rate 0."""
+    swap("together", "fit", with_arguments(lr_u=0.0))
+
+
+@breaks("together", "A-together-content")
+def labels_half_turned():
+    """Two in four labels are turned."""
+    swap_method("together", "WindowData", "sample", lambda original: lambda self, *args, **options: (
+        (drawn := original(self, *args, **options))._replace(y=half_turned(drawn.y))))  # fmt: skip
+
+
+@breaks("together", "C-together-heads")
+def heads_hardly_trained():
+    """Heads take one step."""
+    swap("together", "heads_start", lambda original: lambda T, heads, seed, steps: original(T, heads, seed, 1))
+
+
+@breaks("together", "C-together-heads")
+def a_head_is_lost():
+    """One head fewer than asked for."""
+    swap("together", "heads_start", lambda original: lambda T, heads, seed, steps: original(T, heads - 1, seed, steps))
 
 
 def said(row: dict) -> str:

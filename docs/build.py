@@ -37,6 +37,7 @@ CHAPTERS = {
     "association": "B Association",
     "convolution": "C Convolution",
     "images": "Images",
+    "together": "Together",
     "ledger": "The ledger",
     "explore": "Explore",
 }

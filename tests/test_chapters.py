@@ -13,7 +13,7 @@ import pytest
 from vit_theory.ledger.claims import KINDS, load_claims
 
 NBS = Path(__file__).resolve().parent.parent / "nbs"
-CHAPTERS = ("selection", "association", "convolution", "images")
+CHAPTERS = ("selection", "association", "convolution", "images", "together")
 NOTEBOOKS = {p.relative_to(NBS).as_posix(): nbformat.read(p, as_version=4) for p in sorted(NBS.rglob("*.ipynb"))
              if not any(part[0] in "._" for part in p.relative_to(NBS).parts)}  # fmt: skip
 MARK = re.compile(r"^> \*\*(Quoted|Paraphrased|Recalled|Derived here)\b", re.MULTILINE)

@@ -375,4 +375,4 @@ def test_every_claim_of_the_chapters_is_well_formed():
         for text in (claim.source, claim.statement, claim.criterion):
             assert text.strip() and "\\" not in text, f"{claim.id}: {text!r} is to be plain text"
     assert select_claims(claims, paper=claims[0].paper)
-    assert set(CHAPTERS) == {"selection", "association", "convolution", "images"} and len(VERDICTS) == 5
+    assert set(CHAPTERS) == {"selection", "association", "convolution", "images", "together"} and len(VERDICTS) == 5

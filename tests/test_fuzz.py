@@ -28,7 +28,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("chapter", ("selection", "association", "convolution", "images"))
+@pytest.mark.parametrize("chapter", ("selection", "association", "convolution", "images", "together"))
 def test_every_public_name_has_a_valid_call(chapter):
     public = importlib.import_module(f"vit_theory.{chapter}").__all__
     assert [name for name in public if not any(f"{chapter}.{name}" == call.split(".(")[0] for call in fuzz.CALLS)] == []

@@ -13,7 +13,7 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 SHARED = {"attention", "trials", "figures", "real_images", "arguments", "ledger"}
 # Rooms above the three theories, and what they may use.
-ABOVE = {"images": set(CHAPTERS) - {"explore"}, "explore": set(CHAPTERS)}
+ABOVE = {"images": set(CHAPTERS) - {"explore", "together"}, "explore": set(CHAPTERS)}
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]
 SLOW = ["xarray", "pandas", "scipy", "joblib", "click"]  # a second and more: an experiment loads them
 

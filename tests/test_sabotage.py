@@ -10,7 +10,7 @@ TRY = """
 import os, sys
 sys.path.insert(0, "benchmarks")
 import sabotage
-for chapter in ("", "selection", "association", "convolution", "images"):
+for chapter in ("", "selection", "association", "convolution", "images", "together"):
     sabotage.modules(chapter)
 for name, breakage in sabotage.BREAKAGES.items():
     if not (child := os.fork()):  # each breaks a process of its own

@@ -140,7 +140,7 @@ class Claim:
         return judgement
 
 # %% ../../nbs/ledger/05_claims.ipynb #ab2ec74f
-CHAPTERS = ("selection", "association", "convolution", "images")
+CHAPTERS = ("selection", "association", "convolution", "images", "together")
 
 
 def distinct(claims: list) -> list:

@@ -1,0 +1,84 @@
+"""One model for three papers: the exact risk against a list of all samples, and what trainings rest on."""
+
+import pytest
+import torch
+
+from vit_theory.together import WindowData, population_path, visible_border
+from vit_theory.together.limits import first_push, fit, translate_gap
+from vit_theory.together.model import activation, all_samples, outputs, population_risk
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("grid, window", [((1, 5), [0, 2]), ((2, 3), [1, 3]), ((1, 6), [0, 1, 3])])
+@pytest.mark.parametrize("share, q, nu", [(1.0, 0.25, 0.0), (0.4, 0.6, 0.3), (0.0, 0.5, 0.1)])
+def test_the_risk_is_that_of_all_samples(grid, window, share, q, nu):
+    data = WindowData(grid, window, share, q, visible=0.7)
+    x, y, weight = all_samples(data)
+    b, theta, v = numbers(data.N), torch.tensor(0.6).double(), torch.tensor(0.11).double()
+    u = torch.stack([theta * 0, theta])[None]
+    F = activation(outputs(x, b[data.moved].softmax(1)[None], u, torch.stack([v, v * 0])[None], weight), nu)
+    risk, margin = population_risk(data, b, theta, v, nu)
+    torch.testing.assert_close(weight.sum().item(), 1.0)
+    torch.testing.assert_close(margin, weight @ (y * F), atol=1e-13, rtol=1e-10)
+    torch.testing.assert_close(risk, weight @ (1 - y * F).square() / 2, atol=1e-13, rtol=1e-10)
+
+
+def test_overlaps_are_counted_on_the_torus():
+    data = WindowData((3, 4), [0, 1, 4])
+    places = {(0, 0), (0, 1), (1, 0)}
+    for offset in range(12):
+        moved = {((row + offset // 4) % 3, (column + offset % 4) % 4) for row, column in places}
+        assert data.r[offset] == len(places & moved)
+    assert data.inside.sum(1).eq(3).all() and data.inside.unique(dim=0).shape[0] == 12
+
+
+def test_samples_follow_their_law():
+    data = WindowData((1, 10), [0, 1, 2], 0.5, 0.4, visible=2.0, dim=4, noise=0.3)
+    x, y, relevant = data.sample(20_000, torch.Generator().manual_seed(1))
+    assert set(y.unique().tolist()) == {-1.0, 1.0} and abs(y.mean()) < 0.03
+    assert (x[..., 0] * y[:, None])[relevant].eq(1).all() and x[..., 1].eq(2.0 * relevant).all()
+    assert abs(relevant.double().mean() - 0.15) < 0.01 and abs(x[..., 2:].std() - 0.3) < 0.01
+    assert abs((x[..., 0][~relevant].abs() == 1).double().mean() - 0.4) < 0.01
+    again = data.sample(20_000, torch.Generator().manual_seed(1))
+    assert torch.equal(again.x, x)
+
+
+def test_a_training_leaves_its_start_alone_and_shares_nothing():
+    data = WindowData((1, 6), [0, 1], 0.5)
+    zero = torch.zeros(1, 2).double()
+    path = fit(data.sample(50), data, torch.zeros(1, 6).double(), zero, zero, steps=2, lr_u=1.0, lr_v=1e-3, nu=1.0)
+    assert not zero.any() and not zero.requires_grad
+    assert path[1][2].any() and not path[1][1].any()  # with v = 0 the key has no slope
+
+
+def test_many_heads_are_one_at_the_start():
+    data = WindowData((1, 6), [0, 1], 0.5)
+    S = numbers(1, 6, seed=2)[0][data.moved].softmax(1)[None]
+    x, u, v = data.sample(7, torch.Generator().manual_seed(0)).x, numbers(1, 2), numbers(1, 2, seed=1)
+    parts = torch.tensor([[0.5], [0.3], [0.2]]).double()
+    torch.testing.assert_close(outputs(x, S.repeat(3, 1, 1), u.repeat(3, 1), parts * v), outputs(x, S, u, v))
+
+
+def test_the_border_is_free_of_value_and_visibility():
+    values = [visible_border(WindowData((1, 8), [0, 1, 3], 0.5, visible=visible), 1.0) for visible in (0.1, 1.0, 3.0)]
+    assert max(values) - min(values) < 1e-12
+    data = WindowData((1, 8), [0, 1], 0.5)
+    small, large = (first_push(data, 1.0, v) for v in (0.1, 0.3))
+    torch.testing.assert_close(large[0], 27 * small[0])
+    torch.testing.assert_close(large[1], 27 * small[1])
+
+
+def test_without_a_push_nothing_moves():
+    path = population_path(WindowData((1, 8), [0, 1, 3]), kappa=0.0, v=0.02, steps=5, lr_b=1.0, lr_u=0.0)
+    assert abs(path.b).max() < 1e-14
+
+
+def test_a_translate_is_told_from_other_offsets():
+    data = WindowData((1, 12), [0, 1, 4])
+    b = torch.zeros(12).double().index_fill(0, torch.tensor([11, 0, 3]), 2.0).numpy()
+    assert translate_gap(data, b) == 2.0
+    b[3], b[4] = 0, 2
+    assert translate_gap(data, b) == 0.0
