@@ -116,6 +116,7 @@ def plot_border(data: xr.Dataset):
         ax.plot([], [], mark, mfc="none", color=COLORS["blue"], ms=4, label=f"trained, heads: {heads}")
     ax.text(shares[2], 0.2, "content first: what (A)")
     ax.text(shares[-3], 0.06, "position first: which (B)", ha="right")
+    ax.set(title="two first pushes place the border")
     ax.set(xlabel="share of the signal $\\alpha$", ylabel="visibility $\\lambda$", ylim=(0.05, 0.24), yticks=[0.06, 0.1, 0.2],
            yticklabels=["0.06", "0.1", "0.2"])
     ax.set(xticks=data.share.values, xticklabels=[f"{share:g}" for share in data.share.values])
