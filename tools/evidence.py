@@ -139,8 +139,12 @@ def stamp(ids, ran, jobs):
         fits = id in made and made[id].get("experiment") == now[id] and all(made[id][name] == value for name, value in plain)
         good_here = fits and same_numbers(read_data(ran / "data" / f"{id}.nc"), measured(id, "quick"))
         (good if good_here else bad).append(id)
+    # the quick numbers speak for rows of the same experiment, not for those whose stamp is another or missing
+    same = {id: quick[id].get("experiment") for id in good}
     for run in filter(lambda run: (run_folder(run) / "claims.json").exists(), RUNS):
-        store(run, [row | {"experiment": now[row["id"]]} if row["id"] in good else row for row in committed(run)])
+        rows = committed(run)
+        fits = [row["id"] in same and row.get("experiment") == same[row["id"]] for row in rows]
+        store(run, [row | {"experiment": now[row["id"]]} if fit else row for row, fit in zip(rows, fits, strict=True)])
     click.echo(f"{len(good)} rows stamped")
     if bad:
         raise click.ClickException(f"other numbers, or no quick run by this code: {', '.join(bad)}; run them again and add them")
