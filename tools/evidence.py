@@ -140,11 +140,10 @@ def stamp(ids, ran, jobs):
         good_here = fits and same_numbers(read_data(ran / "data" / f"{id}.nc"), measured(id, "quick"))
         (good if good_here else bad).append(id)
     # the quick numbers speak for rows of the same experiment, not for those whose stamp is another or missing
-    same = {id: quick[id].get("experiment") for id in good}
+    spoken_for = {id: quick[id].get("experiment") for id in good}.items()
     for run in filter(lambda run: (run_folder(run) / "claims.json").exists(), RUNS):
-        rows = committed(run)
-        fits = [row["id"] in same and row.get("experiment") == same[row["id"]] for row in rows]
-        store(run, [row | {"experiment": now[row["id"]]} if fit else row for row, fit in zip(rows, fits, strict=True)])
+        rows = ((row, (row["id"], row.get("experiment")) in spoken_for) for row in committed(run))
+        store(run, [row | {"experiment": now[row["id"]]} if fit else row for row, fit in rows])
     click.echo(f"{len(good)} rows stamped")
     if bad:
         raise click.ClickException(f"other numbers, or no quick run by this code: {', '.join(bad)}; run them again and add them")
