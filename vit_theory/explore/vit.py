@@ -185,11 +185,17 @@ def what_is_seen(
     }  # fmt: skip
 
 
+def from_0_to_1(image: Tensor) -> np.ndarray:
+    "An image [c, h, w] as pixels [h, w, c] from 0, its darkest, to 1."
+    pixels = image.permute(1, 2, 0).numpy()
+    low = pixels.min()
+    return (pixels - low) / max(float(pixels.max() - low), 1e-9)
+
+
 def pictured(model: nn.Module, image: Tensor) -> dict[str, Any]:
     "An image and its attention as bytes, and the measurements, rounded."
-    seen, pixels = look_into(model, image), image.permute(1, 2, 0).numpy()
-    gray, low = bool((pixels == pixels[:, :, :1]).all()), pixels.min()
-    pixels = (pixels - low) / max(float(pixels.max() - low), 1e-9)
+    seen, pixels = look_into(model, image), from_0_to_1(image)
+    gray = bool((pixels == pixels[:, :, :1]).all())
     numbers = {name: np.nan_to_num(values).round(3).tolist() for name, values in seen["numbers"].items()}
     attention = packed(np.sqrt(np.nan_to_num(seen["attention"])))
     return {"pixels": packed(pixels[:, :, :1] if gray else pixels), "attention": attention, **numbers}
@@ -244,10 +250,8 @@ def draw_vit(
                 {"layer": range(layers), "head": range(heads), "query": range(patches)})  # fmt: skip
     _, _, said = answers(model, images, (*SHARES, keep))
     right = (said == (said[-2] if labels is None else labels)).double().mean(1).numpy()
-    pixels = images[image].permute(1, 2, 0).numpy()
-    pixels = (pixels - pixels.min()) / max(float(pixels.max() - pixels.min()), 1e-9)
     weights, numbers = seen["attention"][layer, head, query].reshape(seen["grid"]), seen["numbers"][measure]
-    figure, (photo, look, table, curve) = draw_panels(pixels, weights, numbers, query, (head, layer))
+    figure, (photo, look, table, curve) = draw_panels(from_0_to_1(images[image]), weights, numbers, query, (head, layer))
     table.set_title(f"{measure}; the dot: the head")
     curve.plot(SHARES, right[:-1], "o-")
     curve.plot([keep], right[-1:], "o")
