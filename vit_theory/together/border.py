@@ -16,7 +16,7 @@ from ..arguments import Finite, checked, need
 from ..figures import COLORS, subplots
 from ..ledger.claims import Run
 from .limits import first_push, fit
-from .model import WindowData, population_path, population_risk
+from .model import WindowData, population_path, population_risk, pushed
 
 # %% ../../nbs/together/03_border.ipynb #f9854e14
 def contrast(data: WindowData, b: torch.Tensor) -> torch.Tensor:
@@ -43,6 +43,11 @@ FACTORS = (0.7, 0.85, 1.0, 1.2, 1.45, 1.75)  # visibility over lambda*
 LEAD, STEPS = 0.25, 45
 
 
+def on_square(share: float, visible: float = 1.0) -> WindowData:
+    "The data of the phase diagram: a square of four places on the 4 x 4 torus."
+    return WindowData((4, 4), [0, 1, 4, 5], share, visible=visible)
+
+
 def lead(content: np.ndarray, position: np.ndarray) -> float:
     "ln of content over position at the first state at which one of them reaches 1/4."
     at = np.flatnonzero(np.maximum(content, position) >= LEAD)
@@ -59,9 +64,9 @@ def crossing(leads: list[float]) -> float:
 
 def settings(share: float) -> tuple[float, float, float]:
     "(lambda*, the value that makes the first margin 1e-3, the rate at which position would take 80 steps to 1)."
-    data = WindowData((4, 4), [0, 1, 4, 5], share)
-    b = torch.eye(1, data.N).double()[0]
-    v = (1e-3 / float(population_risk(data, b, torch.tensor(0.0).double(), torch.tensor(1.0).double())[1])) ** (1 / 3)
+    data = on_square(share)
+    zero, one = torch.tensor([0.0, 1.0]).double()
+    v = (1e-3 / float(population_risk(data, pushed(data, 1.0), zero, one)[1])) ** (1 / 3)
     return visible_border(data), v, 1 / (80 * float(contrast(data, first_push(data, 1.0, v)[0])))
 
 
@@ -70,7 +75,7 @@ def exact_border(share: float) -> dict[str, float]:
     border, v, lr = settings(share)
     leads = []
     for factor in FACTORS:
-        data = WindowData((4, 4), [0, 1, 4, 5], share, visible=factor * border)
+        data = on_square(share, factor * border)
         path = population_path(data, kappa=1.0, v=v, steps=STEPS, lr_b=lr, lr_u=lr)
         leads.append(lead(data.visible * path.theta.values, contrast(data, torch.from_numpy(path.b.values)).numpy()))
     return {"border": border, "exact": crossing(leads)}
@@ -82,9 +87,9 @@ def trained_border(share: float, heads: int, samples: int, seed: int) -> dict[st
     part = torch.tensor({1: [1.0], 3: [0.5, 0.3, 0.2]}[heads]).double()
     leads = []
     for factor in FACTORS:
-        data = WindowData((4, 4), [0, 1, 4, 5], share, visible=factor * border)
+        data = on_square(share, factor * border)
         sample = data.sample(samples, torch.Generator().manual_seed(seed))
-        start = torch.eye(1, data.N).double().repeat(heads, 1), torch.zeros(heads, 2).double()
+        start = pushed(data, 1.0).repeat(heads, 1), torch.zeros(heads, 2).double()
         # the head with the largest value sets the pace; a key has its mark alone
         rate, value = lr / float(part[0]), v * part[:, None] * torch.tensor([1.0, 0.0])
         path = fit(sample, data, *start, value, steps=STEPS, lr_b=rate, lr_u=rate * torch.tensor([0.0, 1.0]))
@@ -105,7 +110,7 @@ def plot_border(data: xr.Dataset):
     "The phase diagram: the border over share of the signal and visibility, by theory and by training -> matplotlib Figure."
     figure, ax = subplots(width=4.6, height=3)
     shares = np.geomspace(float(data.share.min()), float(data.share.max()), 25)
-    line = np.array([visible_border(WindowData((4, 4), [0, 1, 4, 5], float(share))) for share in shares])
+    line = np.array([visible_border(on_square(float(share))) for share in shares])
     ax.fill_between(shares, line, 0.24, color=COLORS["sky"], alpha=0.2, lw=0)
     ax.fill_between(shares, 0.05, line, color=COLORS["orange"], alpha=0.2, lw=0)
     ax.loglog(shares, line, color=COLORS["black"], label="first pushes")
@@ -116,9 +121,8 @@ def plot_border(data: xr.Dataset):
         ax.plot([], [], mark, mfc="none", color=COLORS["blue"], ms=4, label=f"trained, heads: {heads}")
     ax.text(shares[2], 0.2, "content first: what (A)")
     ax.text(shares[-3], 0.06, "position first: which (B)", ha="right")
-    ax.set(title="two first pushes place the border")
-    ax.set(xlabel="share of the signal $\\alpha$", ylabel="visibility $\\lambda$", ylim=(0.05, 0.24), yticks=[0.06, 0.1, 0.2],
-           yticklabels=["0.06", "0.1", "0.2"])
+    ax.set(title="two first pushes place the border", xlabel="share of the signal $\\alpha$", ylabel="visibility $\\lambda$")
+    ax.set(ylim=(0.05, 0.24), yticks=[0.06, 0.1, 0.2], yticklabels=["0.06", "0.1", "0.2"])
     ax.set(xticks=data.share.values, xticklabels=[f"{share:g}" for share in data.share.values])
     ax.minorticks_off()
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))

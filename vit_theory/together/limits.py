@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
-from .model import WindowData, WindowSample, activation, outputs, population_path, population_risk
+from .model import WindowData, WindowSample, activation, outputs, population_path, population_risk, pushed
 
 # %% ../../nbs/together/02_limits.ipynb #eb9bbffc
 def fit(
@@ -86,7 +86,7 @@ def plot_content(data: xr.Dataset):
 # %% ../../nbs/together/02_limits.ipynb #5ae5e083
 def first_push(data: WindowData, kappa: float, v: float) -> tuple[Float[Tensor, "N"], Tensor]:
     "(-dR/db, -dR/dtheta) of the margin at the start, exact, by autograd."
-    b = (kappa * torch.eye(1, data.N).double()[0]).requires_grad_()
+    b = pushed(data, kappa).requires_grad_()
     theta = torch.tensor(0.0).double().requires_grad_()
     margin = population_risk(data, b, theta, torch.tensor(v, dtype=torch.float64))[1]
     on_b, on_theta = torch.autograd.grad(margin, (b, theta))
@@ -95,7 +95,7 @@ def first_push(data: WindowData, kappa: float, v: float) -> tuple[Float[Tensor, 
 
 def push_slope(data: WindowData, kappa: float, v: float) -> float:
     "k, by its formula."
-    p = (kappa * torch.eye(1, data.N).double()[0]).softmax(0)
+    p = pushed(data, kappa).softmax(0)
     a, e, share, q = float(p[0] - p[1]), float(p[1]), data.share, data.q
     inner = a**2 * (1 - q) + 2 * a * e * (2 * (1 - q) + share * (data.C - 2))
     return 3 * e * (data.N * v) ** 3 * share**2 * inner
@@ -134,7 +134,7 @@ def window_trained(window: int, seed: int) -> dict[str, float]:
     "The same after training on 4,000 samples, with the softmax's own normalizer."
     data = WindowData(*WINDOWS[window])
     sample = data.sample(4000, torch.Generator().manual_seed(seed))
-    start = (2.0 * torch.eye(1, data.N).double(), torch.zeros(1, 2).double(), torch.tensor([[0.02, 0.0]], dtype=torch.float64))
+    start = (pushed(data, 2.0)[None], torch.zeros(1, 2).double(), torch.tensor([[0.02, 0.0]], dtype=torch.float64))
     b = fit(sample, data, *start, steps=EARLY, lr_b=2.5, lr_v=5e-4)[-1][0]
     return {"sampled": standing_out(data, b[0].numpy())}
 

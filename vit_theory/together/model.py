@@ -156,6 +156,11 @@ def moments(P: Float[Tensor, "N N"], kappa: list[Float[Tensor, "N"]]):
     return moment
 
 
+def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
+    "b at the start: kappa at offset 0, else 0."
+    return kappa * torch.eye(1, data.N).double()[0]
+
+
 def population_risk(data: WindowData, b: Float[Tensor, "N"], theta: Tensor, v: Tensor, nu: float = 0.0) -> tuple[Tensor, Tensor]:
     "(E (1 - yF)^2 / 2, E yF), exact and differentiable."
     M = moments(data.N * v * b.softmax(0)[data.moved], heard_cumulants(data, theta))
@@ -177,8 +182,7 @@ def population_path(
     nu: NotNegative = 0.0,  # linear part of the activation
 ) -> xr.Dataset:
     "Path of population descent from b = kappa at offset 0, theta = 0, index 0 the start (derived here)."
-    b = kappa * torch.eye(1, data.N).double()[0]
-    state, path = [b, torch.tensor(0.0).double(), torch.tensor(v, dtype=torch.float64)], []
+    state, path = [pushed(data, kappa), torch.tensor(0.0).double(), torch.tensor(v, dtype=torch.float64)], []
     rates: tuple[Tensor | float, ...] = (lr_b * (torch.arange(data.N) > 0), lr_u, lr_v)
     for _ in range(steps + 1):
         b, theta, v_ = free = [value.requires_grad_() for value in state]
