@@ -128,13 +128,13 @@ def test_installed_papers_belong_to_the_ledger(tmp_path, monkeypatch, cell, word
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("2papers", "is no name of a Python package"),
-        ("my-paper", "is no name of a Python package"),
-        ("../paper", "is no name of a Python package"),
-        ("", "is no name of a Python package"),
-        ("class", "is no name of a Python package"),
-        ("json", "is a module that is here already"),
-        ("taken", "exists already: choose another name"),
+        ("2papers", "is not a valid package name"),
+        ("my-paper", "is not a valid package name"),
+        ("../paper", "is not a valid package name"),
+        ("", "is not a valid package name"),
+        ("class", "is not a valid package name"),
+        ("json", "is the name of an installed module"),
+        ("taken", "already exists: choose another name"),
     ],
 )
 def test_a_name_that_does_not_do_is_refused(tmp_path, monkeypatch, name, words):

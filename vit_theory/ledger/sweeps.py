@@ -435,7 +435,7 @@ def sweep(
 def status(
     store: str | Path,  # of a sweep, running or not
 ) -> dict[str, Any]:
-    "Say how far a sweep is: cells done, failed, in work; ValueError for no store."
+    "Count the cells of a sweep: done, failed, in progress; ValueError for no store."
     from filelock import FileLock, Timeout
 
     stored = read_label(Path(store)) or {}
