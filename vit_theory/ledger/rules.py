@@ -195,7 +195,7 @@ def why_not(rule: Rule, ask: Ask | None, value: Any, verdict: str, data: Any) ->
     if rule.why:
         return rule.why if isinstance(rule.why, str) else rule.why(data)
     shown = str(value) if isinstance(value, Interval) else Quantity(rule.name, *in_words(value, rule.form)).value
-    return f"{rule.name}: {shown}, asked is {ask and ask.words}"
+    return f"{rule.name}: {shown}, required: {ask and ask.words}"
 
 # %% ../../nbs/ledger/04_rules.ipynb #8143b695
 def in_words(value: Any, form: str) -> tuple[str, str]:
