@@ -36,7 +36,7 @@ PAPERS = {  # name -> title, address
 
 # %% ../../nbs/ledger/08_report.ipynb #11dfcd92
 NAMES = "alpha beta gamma delta epsilon eta kappa lambda mu nu omega rho sigma tau".split()
-GREEK = dict(zip(NAMES, "αβγδεηκλμνωϱστ", strict=True))
+GREEK = dict(zip(NAMES, "αβγδεηκλμνωρστ", strict=True))
 
 
 def greek(text: str) -> str:
@@ -125,7 +125,7 @@ def took(row: dict, rows: Iterable[dict]) -> str:
     if not row.get("shared"):
         return seconds
     same = [each["id"] for each in rows if each.get("code", {}).get("experiment") == row.get("code", {}).get("experiment", "")]
-    return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another row'}"
+    return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another claim'}"
 
 # %% ../../nbs/ledger/08_report.ipynb #014e93b4
 def report(
