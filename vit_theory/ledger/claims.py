@@ -64,9 +64,9 @@ class Run:
         if not self.seeds:
             raise ValueError("seeds=(): name at least one seed, for instance seeds=(0, 1, 2)")
         if wrong := [seed for seed in self.seeds if type(seed) is not int or not 0 <= seed < 2**31]:
-            raise ValueError(f"seeds={self.seeds}: {wrong[0]!r} is no seed; a seed is a whole number from 0 to 2147483647")
+            raise ValueError(f"seeds={self.seeds}: {wrong[0]!r} is not a seed: use whole numbers from 0 to 2147483647")
         if double := [seed for seed, count in Counter(self.seeds).items() if count > 1]:
-            raise ValueError(f"seeds={self.seeds}: {double[0]} comes twice; the same seed again is no new evidence")
+            raise ValueError(f"seeds={self.seeds}: {double[0]} is listed twice; the same seed again is no new evidence")
 
     @property
     def __identity__(self) -> tuple:
@@ -175,7 +175,7 @@ def run_notebook(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"source={str(path)!r} cannot be read ({error.strerror}); give the path of a notebook") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"source={str(path)!r} is no notebook; save it in JupyterLab, as .ipynb") from error
+        raise ValueError(f"source={str(path)!r} is not a notebook; save it in JupyterLab, as .ipynb") from error
     names: dict[str, Any] = {"__name__": "__main__", "display": lambda *things, **options: None}
     with contextlib.chdir(path.parent), contextlib.redirect_stdout(io.StringIO()):
         for number, (kind, text) in enumerate(cells, 1):
@@ -188,7 +188,7 @@ def run_notebook(path: Path) -> dict[str, Any]:
                     start = text.strip().partition("\n")[0]
                     raise ValueError(
                         f"source={str(path)!r}: cell {number} ({start!r}) fails with {why}; "
-                        "mend the notebook until it runs from top to bottom"
+                        "fix the notebook until it runs from top to bottom"
                     ) from error
     return names
 
@@ -207,9 +207,9 @@ def claims_from(source: str | Path) -> list:
             ) from error
         names, folder = vars(module), Path(getattr(module, "__file__", None) or ".").parent
     if not isinstance(listed := names.get("CLAIMS", []), list) or not all(isinstance(claim, Claim) for claim in listed):
-        raise ValueError(f"source={str(source)!r}: CLAIMS is to be a list of claims, CLAIMS = [Claim(...)]")
+        raise ValueError(f"source={str(source)!r}: CLAIMS must be a list of claims, CLAIMS = [Claim(...)]")
     if not (claims := claims_in(names, folder)):
-        raise ValueError(f"source={str(source)!r} has no claims: it is to define some, such as MEAN = Claim(...)")
+        raise ValueError(f"source={str(source)!r} has no claims: define at least one, such as MEAN = Claim(...)")
     return distinct(claims)
 
 # %% ../../nbs/ledger/05_claims.ipynb #9ebb4197

@@ -101,7 +101,7 @@ def open_ledger(out: str | Path) -> Path:
     for part, ending in ENDINGS.items():
         strange = [path.name for path in (folder / part).glob("[!.]*") if path.suffix != ending]
         if strange and not (folder / ".lock").exists():  # `data` of a project, say, which is not to be moved away
-            raise ValueError(f"out={str(out)!r} is no ledger, since {part} there holds {strange[0]!r}: name another folder")
+            raise ValueError(f"out={str(out)!r} is not a ledger: its {part} holds {strange[0]!r}: name another folder")
     trial = folder / "rows" / "trial"
     try:
         write_file(trial, "")
@@ -164,7 +164,7 @@ def finished_rows(folder: Path) -> list[dict]:
                 raise ValueError("it is not as it was written")
             found.append(row)
         except Exception as error:  # damage has many faces
-            warnings.warn(f"the row {path.name} is damaged and counts as missing: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(f"the claim {path.stem} is damaged and counts as missing: {type(error).__name__}: {error}", stacklevel=2)
     return sorted(found, key=lambda row: (row["place"], row["id"]))
 
 
@@ -173,7 +173,7 @@ def intact(folder: Path, row: dict, part: str) -> bool:
     made, path = row.get("files", {}).get(part), part_file(folder, part, row["id"])
     whole = path.is_file() and digest(path.read_bytes()) == made
     if made and not whole:
-        warnings.warn(f"{path.name} in {part} is damaged or gone: it is made again", stacklevel=2)
+        warnings.warn(f"{path.name} in {part} is damaged or missing: it is made again", stacklevel=2)
     return whole
 
 # %% ../../nbs/ledger/07_run.ipynb #6866a871
