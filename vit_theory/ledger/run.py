@@ -164,7 +164,7 @@ def finished_rows(folder: Path) -> list[dict]:
                 raise ValueError("it is not as it was written")
             found.append(row)
         except Exception as error:  # damage has many faces
-            warnings.warn(f"the claim {path.stem} is damaged and counts as missing: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(f"claim {path.stem} is damaged and counts as missing: {type(error).__name__}: {error}", stacklevel=2)
     return sorted(found, key=lambda row: (row["place"], row["id"]))
 
 
