@@ -266,7 +266,7 @@ def near(value, number, by=None):
 def slopes(data):
     """Exponents of N50 between neighboring shares, the tail included."""
     whole = with_tail(data).sortby("alpha", ascending=False)
-    return local_slopes(whole.alpha, over_seeds(whole.n50).transpose(..., "alpha"))
+    return local_slopes(whole.alpha.values, over_seeds(whole.n50).transpose(..., "alpha").values)
 
 
 def is_so(condition, id, run):
