@@ -1,16 +1,16 @@
 """The ledger at seeds that no run has used, by a rule that was stated before the run.
 
-    python benchmarks/fresh_seeds.py --store DIR [--first 0] [--triples 8] [--scale quick] [--claim ID ...] [--jobs 1]
+    python benchmarks/fresh_seeds.py --store DIR [--first 0] [--seed-sets 8] [--scale quick] [--claim ID ...] [--jobs 1]
 
-The rule: triple k (0, 1, ...) of version V is the first three 24-bit numbers of sha256("vit_theory V fresh k"). Each triple is
-used once for a row, as it comes; what it says stays in the table. A row that does not get its verdict in at least seven of the
-first eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be
-once more (`--first 17`); all tables stay. At full scale every row runs once more, at triple 16 (`--scale full --first 16
---triples 1`, hours). DIR keeps the finished rows, so that an interrupted study goes on.
+The rule: seed set k (0, 1, ...) of version V is the first three 24-bit numbers of sha256("vit_theory V fresh k"). A claim uses
+each seed set once, and the verdict stays in the table. A claim that does not get its verdict with at least seven of the first
+eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be once more
+(`--first 17`); all tables stay. At full scale every claim runs once more, with seed set 16 (`--scale full --first 16
+--seed-sets 1`, hours). DIR keeps what is finished, so an interrupted study can go on.
 
-Writes vit_theory/ledger/runs/fresh_seeds.json: by version and triples, the seeds, how often each row got each verdict, and where
-it was made; rows that were not asked for keep what stands there. The measurements go, rounded to single
-precision and compressed, to results/fresh_seeds/, so that `--judge` counts the verdicts of the present rules without a run.
+Writes vit_theory/ledger/runs/fresh_seeds.json: by version and seed sets ("triples" in its keys), the seeds, how often each claim
+got each verdict, and where it ran; claims that were not named keep their counts. The measurements go, rounded to single
+precision and compressed, to results/fresh_seeds/, so `--judge` counts the verdicts of the present rules without a run.
 """
 
 import gzip
@@ -33,43 +33,43 @@ from vit_theory.ledger.sweeps import one_thread
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def triple(number: int, version: str = vit_theory.__version__) -> tuple[int, ...]:
-    """Seeds of a triple, by the rule."""
+def seed_set(number: int, version: str = vit_theory.__version__) -> tuple[int, ...]:
+    """Seeds of a seed set, by the rule."""
     digest = hashlib.sha256(f"vit_theory {version} fresh {number}".encode()).digest()
     return tuple(int.from_bytes(digest[3 * i : 3 * i + 3], "big") for i in range(3))
 
 
 @click.command(help=__doc__)
-@click.option("--store", type=click.Path(path_type=Path), help="folder that keeps the finished rows")
-@click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="number of the first triple")
-@click.option("--triples", default=8, show_default=True, type=click.IntRange(1))
+@click.option("--store", type=click.Path(path_type=Path), help="folder that keeps finished claims")
+@click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="number of the first seed set")
+@click.option("--seed-sets", "sets", default=8, show_default=True, type=click.IntRange(1))
 @click.option("--scale", default="quick", show_default=True, type=click.Choice(["quick", "full"]))
 @click.option("--claim", "ids", multiple=True, help="only these claims (default: all)")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--judge", is_flag=True, help="run nothing: judge the measurements that are kept")
-def main(store, first, triples, scale, ids, jobs, judge):
+def main(store, first, sets, scale, ids, jobs, judge):
     claims = [claim for claim in select_claims(load_claims(), ids) if claim.evidence == "measurement"]  # the others need no seeds
-    numbers = range(first, first + triples)
-    words = f"triples {first} to {numbers[-1]}" if triples > 1 else f"triple {first}"
+    numbers = range(first, first + sets)
+    words = f"triples {first} to {numbers[-1]}" if sets > 1 else f"triple {first}"
     name = ", ".join([vit_theory.__version__, *(["full scale"] if scale == "full" else []), words])
     folder = ROOT / "results" / "fresh_seeds" / name.replace(", ", "-").replace(" ", "_")
     if not judge:
         if store is None:
-            raise click.UsageError("--store is missing: name a folder that keeps the finished rows")
+            raise click.UsageError("--store is missing: name a folder that keeps finished claims")
         for number in numbers:
-            print(f"triple {number}: seeds {triple(number)}", flush=True)
-            run = Run(scale=scale, seeds=triple(number), n_jobs=jobs)
+            print(f"seed set {number}: seeds {seed_set(number)}", flush=True)
+            run = Run(scale=scale, seeds=seed_set(number), n_jobs=jobs)
             with one_thread():
                 reproduce(claims, run, store / str(number), resume=True)
             for claim in claims:
                 if (path := store / str(number) / "data" / f"{claim.id}.nc").exists():
                     write_file(folder / f"{claim.id}.{number}.nc.gz", small(read_data(path)))
     found = {claim.id: Counter(verdict(claim, folder / f"{claim.id}.{number}.nc.gz") for number in numbers) for claim in claims}
-    if judge:  # rows of earlier versions have counts only
+    if judge:  # earlier versions have counts only
         found = {id: counts for id, counts in found.items() if not counts["crashed"]}
     path = COMMITTED / "fresh_seeds.json"
     versions = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    before = versions.get(name, {"seeds": [list(triple(number)) for number in numbers], "counts": {}, **provenance()})
+    before = versions.get(name, {"seeds": [list(seed_set(number)) for number in numbers], "counts": {}, **provenance()})
     counts = before["counts"] | {id: dict(verdicts) for id, verdicts in found.items()}
     made = before.get("made", {}) | ({} if judge else dict.fromkeys(found, provenance()))
     known = [claim.id for claim in load_claims() if claim.id in counts]
@@ -91,7 +91,7 @@ def verdict(claim, path: Path) -> str:
         return "crashed"
     try:
         return claim.judge(xarray.load_dataset(io.BytesIO(gzip.decompress(path.read_bytes())), engine="scipy")).verdict
-    except Exception:  # as a row that crashes
+    except Exception:  # as a claim that crashes
         return "crashed"
 
 

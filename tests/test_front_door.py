@@ -1,16 +1,24 @@
 """What somebody meets first: two commands that exist, pictures and links that lead somewhere, numbers that the evidence has."""
 
 import ast
+import functools
 import importlib.util
 import re
 from collections import defaultdict
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
+from matplotlib import pyplot
 
 from vit_theory.figures import style, to_svg
-from vit_theory.ledger.evidence import RUNS, Card, answers, committed, standing
+from vit_theory.images.two_phase import lead
+from vit_theory.ledger.claims import load_claims
+from vit_theory.ledger.evidence import RUNS, Card, answers, committed, measured, rows_by_claim, run_folder, standing
+from vit_theory.ledger.rules import AGAINST, CAVEAT, HOLDS, INCONCLUSIVE, REFUTED, VERDICTS
+from vit_theory.selection.n50 import local_slopes, over_seeds
+from vit_theory.selection.sample_complexity import with_tail
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -161,7 +169,7 @@ BESIDE = {
 
 def numbers(text):
     """The numbers of a text, as written -> (word, value)."""
-    plain = text.replace(",", "").replace("\N{MINUS SIGN}", "-")
+    plain = re.sub(r"_\{\d+\}", "", text.replace(",", "").replace("\N{MINUS SIGN}", "-"))  # N_{50} is a name
     words = re.findall(r"(?<![\w.^/])-?\d*\.?\d+(?:e-?\d+)?(?![\w^²])|(?<=/)\d+", plain)
     return [(word, abs(float(word))) for word in words]
 
@@ -172,17 +180,123 @@ def half_a_digit(word):
     return 0.51 * 10.0 ** (int(exponent or 0) - len(base.partition(".")[2]))
 
 
-def test_numbers_of_an_answer_are_those_of_the_evidence():
-    """Each number that an answer says rounds one that some committed run of its claim measured, asks for or states."""
-    told = defaultdict(list)
+def drawn():
+    """Each figure of a page that is drawn from committed measurements -> page, {(claim, run)}, caption, title in the cell."""
+    for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
+        cells, named = nbformat.read(path, as_version=4).cells, {}
+        for place, cell in enumerate(cells):
+            if cell.cell_type != "code":
+                continue
+            read = []
+            for name, id, run in re.findall(r"(?:(\w+) = )?measured\(f?\"([^\"]+)\"(?:, \"?([\w ]+)\"?)?\)", cell.source):
+                ids = [id] if "{" not in id else [each for each in answers() if f'"{each[2:]}"' in cell.source]
+                runs = [each for each in RUNS if f'"{each}"' in cell.source] if run == "run" else [run or "full"]
+                read += (pairs := [(each, run) for each in ids for run in runs])
+                named[name] = pairs
+            words = set(re.findall(r"\w+", cell.source))
+            read = read or [pair for name, pairs in named.items() if name in words for pair in pairs]
+            if read and any("image/png" in output.get("data", {}) for output in cell.outputs):
+                after = "\n\n".join(each.source for each in cells[place + 1 : place + 4] if each.cell_type == "markdown")
+                caption = re.search(r"\*\*Figure\.\*\* (.*?)(?=\n\n|\Z)", after, re.S)
+                titles = re.findall(r"(?:title=|title\()f?\"([^\"]+)\"", cell.source)
+                yield str(path.relative_to(ROOT / "nbs")), read, caption and caption[1], titles
+
+
+@functools.cache
+def told():
+    """By claim, the numbers in what its committed rows measured, ask for or state; shares as percentages too."""
+    found = defaultdict(lambda: {1, 2, 3})  # 3 seeds
     for row in (row for run in RUNS for row in committed(run)):
         quantities = [value for quantity in row["quantities"] for value in quantity.values()]
         parts = [row[name] for name in ("measured", "note", "statement", "criterion", "source")]
-        told[row["id"]] += numbers(" ".join(map(str, [*parts, *quantities])))
+        for _, value in numbers(" ".join(map(str, [*parts, *quantities]))):
+            found[row["id"]] |= {value, 100 * value}
+    return found
+
+
+def strange(text, known):
+    """The numbers of a text that round none of the known ones."""
+    return [word for word, value in numbers(text) if all(abs(value - each) > half_a_digit(word) for each in known)]
+
+
+def test_numbers_of_an_answer_are_those_of_the_evidence():
+    """Each number that an answer says rounds one that some committed run of its claim measured, asks for or states."""
     wrong = {}
     for id, said in answers().items():
-        known = [1, 2, 3, *(value * times for _, value in told[id] for times in (1, 100))]  # 3 seeds; shares as percentages
-        found = [word for word, value in numbers(said["answer"]) if all(abs(value - each) > half_a_digit(word) for each in known)]
-        if strange := set(found) ^ set(BESIDE.get(id, "").split()):
-            wrong[id] = strange
+        if differ := set(strange(said["answer"], told()[id])) ^ set(BESIDE.get(id, "").split()):
+            wrong[id] = differ
     assert not wrong, wrong
+
+
+data = functools.cache(measured)
+
+
+def titles_in(figure):
+    """The titles of a figure and its panels, in one line."""
+    found = [figure.get_suptitle(), *(ax.get_title(loc) for ax in figure.axes for loc in ("left", "center", "right"))]
+    return " ".join(filter(None, found)).replace("\n", " ")
+
+
+@functools.cache
+def texts():
+    """Captions and titles of all figures drawn from committed measurements -> place, [(claim, run)], text, its first sentence."""
+    found = []
+    for page, read, caption, titles in drawn():
+        found += [(page, read, said, re.split(r"(?<!\.)\. ", said)[0]) for said in (caption, " ".join(titles)) if said]
+    for claim in load_claims():
+        for run in (run for run, row in rows_by_claim()[claim.id].items() if (run_folder(run) / f"{claim.id}.nc.gz").exists()):
+            said = titles_in(claim.figure(data(claim.id, run)))
+            pyplot.close("all")
+            found.append((f"figure of {claim.id}, {run}", [(claim.id, run)], said, said))
+    return found
+
+
+def findings():
+    """The lines of findings.txt -> claim, condition, words, pattern of the words."""
+    lines = (ROOT / "tests" / "findings.txt").read_text(encoding="utf-8").splitlines()
+    parts = [line.split(" | ") for line in lines if line and not line.startswith("#")]
+    return [(id, condition, words, re.escape(words).replace(r"\#", r"[-+]?[\w.]+")) for id, condition, words in parts]
+
+
+def near(value, number, by=None):
+    """Whether a value is the number, to rounding."""
+    return abs(value - number) <= (by or half_a_digit(f"{number:g}"))
+
+
+def slopes(data):
+    """Exponents of N50 between neighboring shares, the tail included."""
+    whole = with_tail(data).sortby("alpha", ascending=False)
+    return local_slopes(whole.alpha.values, over_seeds(whole.n50).transpose(..., "alpha").values)
+
+
+def is_so(condition, id, run):
+    """Whether what a caption or title says is so in a committed measurement."""
+    verdict = rows_by_claim()[id][run]["verdict"]
+    allowed = {"yes": (HOLDS, CAVEAT), "no": (AGAINST, REFUTED), "open": (INCONCLUSIVE,)}
+    if condition.startswith("- ") or condition in allowed:
+        return verdict in allowed.get(condition, VERDICTS)
+    d = data(id, run)
+    names = {"d": d, "end": d.isel(step=-1) if "step" in d.dims else d, "of": lambda id: data(id, run), "verdict": verdict}
+    return bool(np.all(eval(condition, names | {"np": np, "near": near, "slopes": slopes, "lead": lead})))
+
+
+def test_captions_and_titles_say_what_the_evidence_says():
+    """Each number rounds one of the evidence, and each finding is so in the measurement that the figure draws."""
+    faults, used = [], set()
+    for place, read, text, first in texts():
+        known = set().union(*(told()[id] for id, _ in read), *({value for _, value in numbers(RUNS[run])} for _, run in read))
+        met, rest = False, text
+        for id, condition, words, pattern in findings():
+            pairs = [pair for pair in read if pair[0] == id]
+            if not pairs or not re.search(pattern, text):
+                continue
+            used.add((id, words))
+            met |= bool(re.search(pattern, first))
+            faults += [f"{place}: not so for {id}, {run}: {words}" for _, run in pairs if not is_so(condition, id, run)]
+            named = {value * times for _, value in numbers(condition) for times in (1, 100)}
+            if "#" in words or not strange(words, known | named) or condition.startswith("- "):
+                rest = re.sub(pattern, "", rest)
+        faults += [f"{place}: no line of findings.txt for: {first}"] * (not met)
+        faults += [f"{place}: {word} is not in the evidence" for word in strange(rest, known)]
+    faults += [f"findings.txt: nothing says so of {id}: {words}" for id, _, words, _ in findings() if (id, words) not in used]
+    assert not faults, "\n".join(faults)

@@ -106,7 +106,7 @@ def test_the_report_does_not_show_what_a_link_leads_to(ledger):
 def test_data_of_a_project_are_not_moved_away(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "photo.jpg").write_text("precious")
-    with pytest.raises(ValueError, match="is no ledger, since data there holds 'photo.jpg': name another folder"):
+    with pytest.raises(ValueError, match="is not a ledger: its data holds 'photo.jpg': name another folder"):
         reproduce(CLAIMS, RUN, tmp_path)
     assert content(tmp_path) == {"data/photo.jpg": b"precious"}
 

@@ -76,9 +76,9 @@ def test_cells_run_as_in_jupyter(tmp_path):
         ([IMPORT], "such as MEAN = Claim(...)"),
         (["CLAIMS = []"], "such as MEAN = Claim(...)"),
         (["CLAIMS = [1]"], "CLAIMS = [Claim(...)]"),
-        (["1 / 0"], "cell 1 ('1 / 0') fails with ZeroDivisionError: division by zero; mend the notebook"),
+        (["1 / 0"], "cell 1 ('1 / 0') fails with ZeroDivisionError: division by zero; fix the notebook"),
         (["if"], "cell 1 ('if') fails with SyntaxError"),
-        (["raise SystemExit"], "fails with SystemExit; mend"),
+        (["raise SystemExit"], "fails with SystemExit; fix"),
         ([IMPORT, GOOD, GOOD.replace("MEAN", "AGAIN")], "['M-mean'] are used twice"),
         ([IMPORT, GOOD.replace("M-mean", "../mean")], "id='../mean': it names files"),
     ],
@@ -128,13 +128,13 @@ def test_installed_papers_belong_to_the_ledger(tmp_path, monkeypatch, cell, word
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("2papers", "is no name of a Python package"),
-        ("my-paper", "is no name of a Python package"),
-        ("../paper", "is no name of a Python package"),
-        ("", "is no name of a Python package"),
-        ("class", "is no name of a Python package"),
-        ("json", "is a module that is here already"),
-        ("taken", "exists already: choose another name"),
+        ("2papers", "is not a valid package name"),
+        ("my-paper", "is not a valid package name"),
+        ("../paper", "is not a valid package name"),
+        ("", "is not a valid package name"),
+        ("class", "is not a valid package name"),
+        ("json", "is the name of an installed module"),
+        ("taken", "already exists: choose another name"),
     ],
 )
 def test_a_name_that_does_not_do_is_refused(tmp_path, monkeypatch, name, words):

@@ -109,11 +109,11 @@ def test_a_version_is_released_once(tree):
 
 
 def test_seeds_of_the_ledger_are_the_first_that_are_fresh():
-    def triple(number):
+    def seed_set(number):
         return (number, number + 1, number + 2)
 
-    assert release.next_triple([], triple) == (0, 1, 2)
-    assert release.next_triple([[0, 1, 2], [17, 18, 19], [3, 4, 5]], triple) == (18, 19, 20)
+    assert release.next_seed_set([], seed_set) == (0, 1, 2)
+    assert release.next_seed_set([[0, 1, 2], [17, 18, 19], [3, 4, 5]], seed_set) == (18, 19, 20)
 
 
 def test_nothing_but_words_tags_or_uploads():

@@ -82,7 +82,7 @@ def test_commands_and_seconds():
     assert [took(row, [first, second, fast]) for row in (first, second, fast)] == [
         "61.0 seconds", "61.0 seconds, shared with one", "less than 0.1 seconds",
     ]  # fmt: skip
-    assert took({"id": "old", "seconds": 2.0, "shared": True}, [first, fast]) == "2.0 seconds, shared with another row"
+    assert took({"id": "old", "seconds": 2.0, "shared": True}, [first, fast]) == "2.0 seconds, shared with another claim"
 
 
 @needs_chromium

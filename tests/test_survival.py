@@ -81,7 +81,7 @@ def test_a_process_that_is_killed_at_its_cell(tmp_path):
             os._exit(9)
         return {"y": float(x)}
 
-    with pytest.raises(RuntimeError, match="killed, perhaps for want of memory: .* the same call goes on"):
+    with pytest.raises(RuntimeError, match="killed, perhaps because memory ran out: .* the same call goes on"):
         quiet(cell, {"x": list(range(8))}, store=tmp_path / "store", n_jobs=2)
     assert status(tmp_path / "store")["done"] >= 5
     assert quiet(cell, {"x": list(range(8))}, store=tmp_path / "store").y.values.tolist() == list(range(8))

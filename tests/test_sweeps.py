@@ -444,7 +444,7 @@ def test_a_damaged_label_is_written_anew_and_cells_know_their_sweep(tmp_path, da
     first = quiet(cell, {"x": [1, 2]}, store=tmp_path)
     label = (tmp_path / "sweep.json").read_bytes()
     (tmp_path / "sweep.json").write_bytes(damage)
-    with pytest.warns(UserWarning, match="written anew"):
+    with pytest.warns(UserWarning, match="damaged and is written again"):
         assert quiet(cell, {"x": [1, 2]}, store=tmp_path).identical(first)
     assert calls == [1, 2] and (tmp_path / "sweep.json").read_bytes() == label
     (tmp_path / "sweep.json").write_bytes(damage)

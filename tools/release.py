@@ -75,10 +75,10 @@ def refusals(root):
         yield f"rows are not what their judges say: make evidence, then commit\n{judged.stdout}{judged.stderr}".rstrip()
 
 
-def next_triple(used, triple):
-    """Seeds of the first triple after all that were used; `triple` gives the seeds of a number."""
-    last = max((number for number in range(1000) if list(triple(number)) in used), default=-1)
-    return triple(last + 1)
+def next_seed_set(used, seed_set):
+    """Seeds of the first seed set after all that were used; `seed_set` gives the seeds of a number."""
+    last = max((number for number in range(1000) if list(seed_set(number)) in used), default=-1)
+    return seed_set(last + 1)
 
 
 def checksums(folder):
@@ -99,9 +99,9 @@ def run(*command, **environment):
 def build(version, out, jobs):
     """Everything that a release consists of, in the folder `out`."""
     sys.path.append(str(ROOT / "benchmarks"))
-    from fresh_seeds import triple  # the rule of the seeds stands there alone
+    from fresh_seeds import seed_set  # the rule of the seeds stands there alone
 
-    seeds = next_triple([list(seeds) for study in studies(ROOT, version) for seeds in study["seeds"]], triple)
+    seeds = next_seed_set([list(seeds) for study in studies(ROOT, version) for seeds in study["seeds"]], seed_set)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     stamp = git(ROOT, "log", "-1", "--format=%ct").strip()  # the same commit gives the same wheel

@@ -112,7 +112,7 @@ def draw_threshold(
     place: str = "above right",  # where the text stands: above or below the line, at its left or right end
     color: str = "red",  # one of `COLORS`
 ) -> None:
-    "A dashed line at what the criterion asks."
+    "A dashed line at the threshold of the criterion."
     side, end = place.split()
     ax.axhline(value, color=COLORS[color], linestyle="--", linewidth=0.8)
     where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": end, "va": "bottom" if side == "above" else "top"}

@@ -55,7 +55,7 @@ def shown_of(model, test) -> dict[str, Any]:
 
 # %% ../../nbs/explore/02_selection.ipynb #268b2dcd
 def borders() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    "Share of relevant tokens and N50, the samples at which half of the trainings succeed, with trained and uniform attention."
+    "Share of relevant tokens and N50, the samples at which half of the runs succeed, with trained and uniform attention."
     from vit_theory.ledger.evidence import measured
 
     rows = {"trained attention": "A-sample-complexity", "uniform attention": "A-no-attention"}

@@ -257,7 +257,7 @@ def share_of_gain(data: xr.Dataset) -> float:
 
 
 def plot_gain(study: xr.Dataset):
-    "Test accuracy by choice of tokens, and what is asked: of the oracle, and of attention in the oracle's share."
+    "Test accuracy by choice of tokens, with the criteria for the oracle and for attention."
     mean = study.accuracy.mean("seed")
     every, oracle = (float(mean.sel(arm=arm)) for arm in ("all", "relevant"))
     return plot_arms(study, {"relevant": every + WORTH / 100, "attention": every + MOST * max(oracle - every, WORTH / 100)})

@@ -211,7 +211,7 @@ def plot_arms(
     study: xr.Dataset,  # with accuracy[arm, seed]
     asked: Mapping = NONE,  # arm -> the mean accuracy that a criterion asks of it
 ):
-    "Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for what is asked."
+    "Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for the criterion."
     figure, ax = subplots(width=max(4.2, 0.9 * study.sizes["arm"]), height=3)
     for x, arm in enumerate(study.arm.values):
         if arm in asked:

@@ -48,7 +48,7 @@ class Machine:
 
     precision: Literal["32-true", "64-true", "bf16-mixed"] = "32-true"  # "64-true" for a model in double precision
     processes: Size = 1  # that share each batch
-    compiled: bool = False  # by torch.compile: the first step waits for the compiler; for long trainings on a GPU
+    compiled: bool = False  # by torch.compile: the first step waits for the compiler; for long runs on a GPU
 
 # %% ../../nbs/images/12_trainer.ipynb #c5e581b0
 @dataclass

@@ -49,7 +49,7 @@ EVIDENCE_KINDS = {
 # %% ../../nbs/ledger/05_claims.ipynb #f8033785
 @dataclass(frozen=True)
 class Run:
-    "On what the claims are to be run: handed to every experiment."
+    "The scale, images and seeds of a run: every experiment receives them."
 
     scale: str = "quick"  # "quick" (seconds on a laptop) or "full"
     images: str = "digits"  # source of real images, as `load_images` takes it
@@ -64,13 +64,13 @@ class Run:
         if not self.seeds:
             raise ValueError("seeds=(): name at least one seed, for instance seeds=(0, 1, 2)")
         if wrong := [seed for seed in self.seeds if type(seed) is not int or not 0 <= seed < 2**31]:
-            raise ValueError(f"seeds={self.seeds}: {wrong[0]!r} is no seed; a seed is a whole number from 0 to 2147483647")
+            raise ValueError(f"seeds={self.seeds}: {wrong[0]!r} is not a seed: use whole numbers from 0 to 2147483647")
         if double := [seed for seed, count in Counter(self.seeds).items() if count > 1]:
-            raise ValueError(f"seeds={self.seeds}: {double[0]} comes twice; the same seed again is no new evidence")
+            raise ValueError(f"seeds={self.seeds}: {double[0]} is listed twice; the same seed again is no new evidence")
 
     @property
     def __identity__(self) -> tuple:
-        "What of a run decides numbers: where they are kept, how many processes and which bars do not."
+        "The fields that decide the numbers; store, processes and progress bars do not."
         return self.scale, self.images, self.seeds
 
     def folder(self, name: str) -> Path | None:
@@ -88,7 +88,7 @@ class Run:
 # %% ../../nbs/ledger/05_claims.ipynb #faf476f4
 @dataclass(frozen=True)
 class Change:
-    "A change of a row's criterion or of the size of its experiment."
+    "A change of a claim's criterion or of the size of its experiment."
 
     since: str  # version or date from which the present one is used
     was: str  # criterion, verdict or size before
@@ -97,13 +97,13 @@ class Change:
 # %% ../../nbs/ledger/05_claims.ipynb #8c83d4bf
 @dataclass(frozen=True)
 class Claim:
-    "One row of the ledger before it is run."
+    "A claim of a paper: statement, criterion as rules, experiment, and figure."
 
     id: str  # "C-theorem-1": paper, then what it is
     paper: str  # "A", "B", "C", or the name of your own
     source: str  # where in the paper: "Theorem 1", "Figure 2"
     statement: str  # what the paper says, in a sentence
-    rules: tuple[Rule, ...] | Callable[[xarray.Dataset], Judgement]  # or a function that judges, its docstring the criterion
+    rules: tuple[Rule, ...] | Callable[[xarray.Dataset], Judgement]  # or data -> Judgement, its docstring the criterion
     sentence: str | Callable[[xarray.Dataset], str]  # the measurement in words: "The exponent is {0}.", see `judge`
     experiment: Callable[[Run], xarray.Dataset]  # measures
     figure: Callable[[xarray.Dataset], matplotlib.figure.Figure]  # draws the measurement
@@ -133,7 +133,7 @@ class Claim:
         return tuple(verdict for verdict in VERDICTS if verdict in none | ours)
 
     def judge(self, data: xarray.Dataset) -> Judgement:
-        "What a measurement amounts to; ValueError when it refutes what is not the paper's own statement."
+        "Judge a measurement; ValueError when it refutes a statement that is not the paper's own."
         judgement = self.rules(data) if callable(self.rules) else judge(self.rules, self.sentence, data)
         if judgement.verdict == REFUTED and self.kind not in ("quoted", "paraphrased"):
             raise ValueError(f"{self.id} is {self.kind}: only a paper's own statement can be refuted")
@@ -175,7 +175,7 @@ def run_notebook(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"source={str(path)!r} cannot be read ({error.strerror}); give the path of a notebook") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"source={str(path)!r} is no notebook; save it in JupyterLab, as .ipynb") from error
+        raise ValueError(f"source={str(path)!r} is not a notebook; save it in JupyterLab, as .ipynb") from error
     names: dict[str, Any] = {"__name__": "__main__", "display": lambda *things, **options: None}
     with contextlib.chdir(path.parent), contextlib.redirect_stdout(io.StringIO()):
         for number, (kind, text) in enumerate(cells, 1):
@@ -188,7 +188,7 @@ def run_notebook(path: Path) -> dict[str, Any]:
                     start = text.strip().partition("\n")[0]
                     raise ValueError(
                         f"source={str(path)!r}: cell {number} ({start!r}) fails with {why}; "
-                        "mend the notebook until it runs from top to bottom"
+                        "fix the notebook until it runs from top to bottom"
                     ) from error
     return names
 
@@ -207,9 +207,9 @@ def claims_from(source: str | Path) -> list:
             ) from error
         names, folder = vars(module), Path(getattr(module, "__file__", None) or ".").parent
     if not isinstance(listed := names.get("CLAIMS", []), list) or not all(isinstance(claim, Claim) for claim in listed):
-        raise ValueError(f"source={str(source)!r}: CLAIMS is to be a list of claims, CLAIMS = [Claim(...)]")
+        raise ValueError(f"source={str(source)!r}: CLAIMS must be a list of claims, CLAIMS = [Claim(...)]")
     if not (claims := claims_in(names, folder)):
-        raise ValueError(f"source={str(source)!r} has no claims: it is to define some, such as MEAN = Claim(...)")
+        raise ValueError(f"source={str(source)!r} has no claims: define at least one, such as MEAN = Claim(...)")
     return distinct(claims)
 
 # %% ../../nbs/ledger/05_claims.ipynb #9ebb4197
@@ -232,7 +232,7 @@ def near(
     id: str,  # that does not exist
     known: Iterable[str],  # ids that do
 ) -> str:
-    "The ids that look like it, or all of them where none does, as words of an error."
+    "The ids most like it, or all of them if none is, as text for an error message."
     return ", ".join(difflib.get_close_matches(str(id), known := list(known), n=3, cutoff=0.4) or known)
 
 

@@ -38,7 +38,7 @@ def main():
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    "A ValueError in the block is what click says of a call that cannot be met."
+    "Report a ValueError in the block as a usage error."
     try:
         yield
     except ValueError as error:
@@ -91,7 +91,7 @@ def list_claims(paper, source, criteria):
 # %% ../../nbs/ledger/09_cli.ipynb #e1cbde50
 @main.command("show")
 @click.argument("claim")
-@click.option("--run", type=click.Choice(list(RUNS)), default="full", show_default=True, help="Whose measurement is drawn.")
+@click.option("--run", type=click.Choice(list(RUNS)), default="full", show_default=True, help="The committed run that is drawn.")
 @click.option("--figure", type=click.Path(dir_okay=False), help="Draw the figure too, as an SVG file there.")
 def show_claim(claim, run, figure):
     "Print statement, criterion, measurements and verdicts of CLAIM; with --figure FILE also draw its figure as SVG."
@@ -100,7 +100,7 @@ def show_claim(claim, run, figure):
         (chosen,) = select_claims(load_claims(), [claim])
     click.echo("\n\n".join(wrapped(line, 0) for line in repr(card).split("\n\n")))
     for quantity in next((row["quantities"] for name, row in card.rows.items() if name == run), []):
-        asked = f"  (asked: {quantity['threshold']})" if quantity["threshold"] else ""
+        asked = f"  (required: {quantity['threshold']})" if quantity["threshold"] else ""
         click.echo(wrapped(f"{quantity['name']}: {quantity['value']} {quantity['spread']}{asked}"))
     if figure:
         write_file(Path(figure), to_svg(chosen.figure(data)))
@@ -111,7 +111,7 @@ COLORS = dict(zip(VERDICTS, ("green", "yellow", None, "magenta", "red"), strict=
 
 
 def as_lines(row: dict) -> str:
-    "A row for the terminal: verdict, claim, seconds; below it what was measured."
+    "A finished claim for the terminal: verdict, id, seconds; below it what was measured."
     verdict = row["verdict"] or "crashed"
     shared = ", shared" if row["shared"] else ""
     head = f"{click.style(f'{verdict:25}', fg=COLORS[verdict])} {row['id']} ({row['seconds']:.1f} s{shared})"
@@ -119,7 +119,7 @@ def as_lines(row: dict) -> str:
 
 # %% ../../nbs/ledger/09_cli.ipynb #9873bb5c
 def minutes(seconds: float) -> str:
-    "A duration as people say it."
+    "A duration in words."
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
@@ -137,7 +137,7 @@ def expected(ids: Sequence[str], run: Run) -> str:
 
 
 def verdicts_by_paper(rows: Sequence[dict]) -> str:
-    "How many rows of each paper have which verdict, a line a paper."
+    "How many claims of each paper got which verdict, one line a paper."
     lines = []
     for paper in dict.fromkeys(row["paper"] for row in rows):
         counts = Counter(row["verdict"] or "crashed" for row in rows if row["paper"] == paper)
@@ -155,7 +155,7 @@ def parse_seeds(context, parameter, value: str) -> tuple[int, ...]:
 
 # %% ../../nbs/ledger/09_cli.ipynb #725b127f
 def check_request(claims: list[Claim], ids, paper, out, run: Run) -> list[Claim]:
-    "Those of the claims that are asked for, after a look at everything that could stop them; ValueError says what to mend."
+    "The claims asked for, after checking what could stop them; ValueError says what to fix."
     chosen = select_claims(claims, ids, paper)
     if run.images != "digits":
         from vit_theory.real_images import load_images
@@ -191,10 +191,10 @@ def on_workers(address: str | None) -> Iterator[None]:
 @click.argument("claim", nargs=-1)
 @paper_option
 @source_option
-@click.option("--scale", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="Seconds, or the study.")
+@click.option("--scale", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="Seconds, or hours.")
 @click.option("--images", default="digits", show_default=True, help="Real images: digits, a folder of parquet files, a hub name.")
 @click.option("--out", default="claims", show_default=True, type=click.Path(), help="Folder of the ledger.")
-@click.option("--resume", is_flag=True, help="Keep finished rows of the same run and go on.")
+@click.option("--resume", is_flag=True, help="Keep finished claims of the same run and go on.")
 @click.option("--seeds", default="0,1,2", show_default=True, callback=parse_seeds, help="Base seeds.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes (one thread each) for a claim.")
 @click.option("--cluster", help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers compute.")
@@ -223,7 +223,7 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
                     click.echo(wrapped(f"{len(chosen)} claims at {scale} scale, {roughly}", 0))
                 rows = reproduce(
                     chosen, run, out, resume, order=[each.id for each in known], reached=tell,
-                    moved=lambda place: click.echo(f"the ledger that was there is now in {click.format_filename(place)}"),
+                    moved=lambda place: click.echo(f"the earlier ledger is now in {click.format_filename(place)}"),
                 )  # fmt: skip
     except KeyboardInterrupt:
         stopped("stopped", 130)
@@ -244,11 +244,11 @@ def new_paper(
     "Write a literate project whose one claim can be reproduced at once -> its folder; ValueError before anything is written."
     folder = Path(where) / name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
-        raise ValueError(f"name={name!r} is no name of a Python package: use letters, digits and '_', such as my_paper")
+        raise ValueError(f"name={name!r} is not a valid package name: use letters, digits and '_', such as my_paper")
     if folder.exists():
-        raise ValueError(f"name={name!r}: the folder {str(folder)!r} exists already: choose another name, or move it away")
+        raise ValueError(f"name={name!r}: the folder {str(folder)!r} already exists: choose another name, or move it away")
     if importlib.util.find_spec(name):
-        raise ValueError(f"name={name!r} is a module that is here already, which would hide it: choose another name")
+        raise ValueError(f"name={name!r} is the name of an installed module: choose another name")
     try:
         for path in TEMPLATE.rglob("*"):
             if path.is_file():
@@ -265,22 +265,22 @@ def new(name):
     "Write a project for claims of your own into the folder NAME: a notebook, its settings, two commands."
     with usage_errors():
         folder = new_paper(name)
-    click.echo(f"{click.format_filename(folder)} is there; now: cd {name}, make test, make reproduce")
+    click.echo(f"{click.format_filename(folder)} is ready; now: cd {name}, make test, make reproduce")
     click.echo(f"without make: vit-theory claims --from {name}, vit-theory reproduce --from {name}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #de144ced
 @main.group("sweep")
 def sweeps():
-    "Look at sweeps."
+    "Inspect sweeps."
 
 
 @sweeps.command("status")
 @click.argument("store", type=click.Path())
 def sweep_status(store):
-    "Say how far the sweep in the folder STORE is: done, failed, in work."
+    "Show the progress of the sweep in the folder STORE: done, failed, in progress."
     with usage_errors():
         seen = status(store)
-    count = f"{seen['done']} of {seen['cells']} cells done, {len(seen['failed'])} failed, {seen['working']} in work"
+    count = f"{seen['done']} of {seen['cells']} cells done, {len(seen['failed'])} failed, {seen['working']} in progress"
     click.echo(plain(f"{seen['function']}: {count}"))
     for cell, why in seen["failed"].items():
         click.echo(plain(f"failed: {cell}: {why}"))

@@ -26,12 +26,12 @@ class Place(NamedTuple):
 
     name: str  # "Theorem 1"
     says: str  # in words
-    what: str  # ids of the rows that measure it; or the notebook that defines it; or why there is neither
+    what: str  # ids of the claims that measure it; or the notebook that defines it; or why there is neither
     rests: str = ""  # names of the places that it rests on, with "; " between them
 
     @property
     def rows(self) -> list[str]:
-        "The ids of its rows."
+        "The ids of its claims."
         return re.findall(ID, self.what)
 
     @property
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 # %% ../../nbs/ledger/11_coverage.ipynb #fa71a977
 _TABLES = json.loads(files("vit_theory.ledger").joinpath("coverage.json").read_text(encoding="utf-8"))
 PLACES = {paper: tuple(Place(**place) for place in listed) for paper, listed in _TABLES["places"].items()}
-BEYOND: dict[str, str] = _TABLES["beyond"]  # id of a row that goes beyond the papers -> names of the places that it rests on
+BEYOND: dict[str, str] = _TABLES["beyond"]  # id of a claim beyond the papers -> names of the places that it rests on
 
 # %% ../../nbs/ledger/11_coverage.ipynb #91c8822d
 def places(
@@ -64,9 +64,9 @@ def places(
 
 
 def foundations(
-    id: str,  # of a row
+    id: str,  # of a claim
 ) -> dict[str, list[str]]:
-    "What a row rests on: the names of places, each with the rows that measure it."
+    "What a claim rests on: the names of places, each with the claims that measure it."
     found = places(id[0])
     names = dict.fromkeys(name for place in found.values() if id in place.rows for name in place.on)
     return {name: [row for row in found[name].rows if row != id] for name in names}

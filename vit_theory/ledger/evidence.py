@@ -26,13 +26,13 @@ RUNS = {
     "quick": "quick scale, seeds 0 to 2",
     "full": "full scale, seeds 0 to 2",
     "other seeds": "quick scale, seeds 20 to 22",
-    "photographs": "3,200 photographs of CIFAR-10 (rows on images), seeds 0 to 2",
+    "photographs": "3,200 photographs of CIFAR-10 (claims on images), seeds 0 to 2",
 }
 COMMITTED = Path(vit_theory.__file__).parent / "ledger" / "runs"
 
 
 def run_folder(run: str) -> Path:
-    "Where a committed run lies: its rows in `claims.json`, a measurement in `ID.nc.gz`."
+    "The folder of a committed run: its rows in `claims.json`, each measurement in `ID.nc.gz`."
     return COMMITTED / run.replace(" ", "_")
 
 # %% ../../nbs/ledger/06_evidence.ipynb #382629ea
@@ -52,7 +52,7 @@ def committed(
 
 @functools.cache
 def rows_by_claim() -> dict[str, dict[str, dict]]:
-    "By claim and run, the rows of all committed runs: to be looked at, not changed."
+    "The rows of all committed runs, by claim and run; do not change them."
     found: dict[str, dict[str, dict]] = {}
     for run in RUNS:
         for row in committed(run):
@@ -64,7 +64,7 @@ def measured(
     id: str,  # of a claim
     run: str = "full",  # one of `RUNS`
 ) -> xarray.Dataset:
-    "The measurement behind a committed row; ValueError names the ids near to one that does not exist."
+    "The committed measurement of a claim; for an unknown id, ValueError names the nearest ones."
     import xarray
 
     known = [row["id"] for row in committed(run)]
@@ -76,7 +76,7 @@ def measured(
 
 @functools.cache
 def fresh_seeds() -> dict[str, dict]:
-    "By version and triples: `seeds` that no run had used before, and in `counts` how often each row got each verdict at them."
+    "By version and seed sets: `seeds` that no run had used before, and in `counts` how often each claim got each verdict."
     return json.loads((COMMITTED / "fresh_seeds.json").read_text(encoding="utf-8"))
 
 
@@ -97,16 +97,16 @@ class Card:
         if not (rows := rows_by_claim().get(id)):
             raise ValueError(f"claim {id!r} does not exist; did you mean {near(id, rows_by_claim())}?")
         self.id, self.rows = id, rows
-        self.run = next(run for run in ("full", *rows) if run in rows)  # the largest, of which a reader is told first
+        self.run = next(run for run in ("full", *rows) if run in rows)  # the largest is shown first
         self.row = rows[self.run]
 
     def verdicts(self) -> str:
-        "What the runs said, and how often fresh seeds said the same."
+        "The verdicts of the runs, and how often fresh seeds gave the same."
         runs: dict[str, list[str]] = {}
         for run, row in self.rows.items():
             runs.setdefault(row["verdict"], []).append(run)
         said = [f"{verdict} ({', '.join(names)})" for verdict, names in runs.items()]
-        drawn = self.row["evidence"] == "measurement"  # what is exact hangs on no seeds
+        drawn = self.row["evidence"] == "measurement"  # exact results do not depend on seeds
         fresh = [study["counts"][self.id] for study in fresh_seeds().values() if drawn and self.id in study["counts"]]
         same = sum(counts.get(next(iter(self.rows.values()))["verdict"], 0) for counts in fresh)
         return "; ".join(said) + f"; fresh seeds: {same} of {sum(sum(each.values()) for each in fresh)} as quick" * bool(fresh)

@@ -36,7 +36,7 @@ PAPERS = {  # name -> title, address
 
 # %% ../../nbs/ledger/08_report.ipynb #11dfcd92
 NAMES = "alpha beta gamma delta epsilon eta kappa lambda mu nu omega rho sigma tau".split()
-GREEK = dict(zip(NAMES, "αβγδεηκλμνωϱστ", strict=True))
+GREEK = dict(zip(NAMES, "αβγδεηκλμνωρστ", strict=True))
 
 
 def greek(text: str) -> str:
@@ -53,7 +53,7 @@ def formulas(text: str) -> Markup:
 
 # %% ../../nbs/ledger/08_report.ipynb #96910dec
 def beside(row: dict) -> tuple[str, dict]:
-    "The committed row that comes nearest to this one, and its run in words; an empty row for a claim that has none."
+    "The committed row most like this one, and its run in words; an empty row for a claim that has none."
     found = [(RUNS[run], old) for run, old in rows_by_claim().get(row["id"], {}).items()]
     def asked(row):
         return row["scale"], row["seeds"], Path(row["images"]).name  # wherever the images lie
@@ -63,7 +63,7 @@ def beside(row: dict) -> tuple[str, dict]:
 
 
 def compared(row: dict, old: dict) -> list[tuple[str, str, str, str]]:
-    "The quantities of both rows -> [(name, what is asked, value here, value there)]."
+    "The quantities of both runs -> [(name, requirement, value here, committed value)]."
     def text(quantity):
         return f"{quantity['value']} {quantity['spread']}".strip()
 
@@ -75,7 +75,7 @@ def compared(row: dict, old: dict) -> list[tuple[str, str, str, str]]:
 
 # %% ../../nbs/ledger/08_report.ipynb #69e7e9d4
 def commands(rows: Iterable[dict]) -> list[str]:
-    "The lines for a terminal that measure these rows again: one for each scale, images and seeds."
+    "The commands that measure these claims again: one for each scale, images and seeds."
     plain = {"scale": "quick", "images": "digits", "seeds": "0,1,2"}
     groups: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
@@ -109,7 +109,7 @@ def site_of(folder: Path) -> str | None:
 
 # %% ../../nbs/ledger/08_report.ipynb #154fef44
 def origins(rows: Iterable[dict]) -> list[tuple[dict, list[str]]]:
-    "The different circumstances under which the rows were measured -> [(circumstances, ids of the rows)]."
+    "The hardware and versions on which the claims were measured -> [(circumstances, ids of claims)]."
     groups: dict[str, tuple[dict, list[str]]] = {}
     for row in rows:
         origin = {**row["provenance"]}
@@ -120,12 +120,12 @@ def origins(rows: Iterable[dict]) -> list[tuple[dict, list[str]]]:
 
 
 def took(row: dict, rows: Iterable[dict]) -> str:
-    "How long the measurement took, and with which rows it is shared."
+    "How long the measurement took, and with which claims it is shared."
     seconds = f"{row['seconds']:.1f} seconds" if row["seconds"] >= 0.05 else "less than 0.1 seconds"
     if not row.get("shared"):
         return seconds
     same = [each["id"] for each in rows if each.get("code", {}).get("experiment") == row.get("code", {}).get("experiment", "")]
-    return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another row'}"
+    return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another claim'}"
 
 # %% ../../nbs/ledger/08_report.ipynb #014e93b4
 def report(

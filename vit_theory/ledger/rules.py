@@ -35,17 +35,17 @@ class Broken(RuntimeError):
 # %% ../../nbs/ledger/04_rules.ipynb #16ab77f7
 @dataclass(frozen=True)
 class Quantity:
-    "One measured number of a row, as text: a line of its table."
+    "One measured number of a claim, as text: a line of its table."
 
     name: str  # what was measured, in words
     value: str  # with its unit
     spread: str = ""  # over seeds and settings, or an interval
-    threshold: str = ""  # what the criterion asks of it; empty when it is shown for comparison only
+    threshold: str = ""  # what the criterion requires; empty when it is shown for comparison only
 
 # %% ../../nbs/ledger/04_rules.ipynb #71eb42bc
 @dataclass(frozen=True)
 class Judgement:
-    "What a claim's measurement amounts to."
+    "The verdict on a claim's measurement, with the numbers behind it."
 
     verdict: str  # one of `VERDICTS`
     measured: str  # the measurement as a person reads it: a sentence with a number or two
@@ -67,19 +67,19 @@ class Interval:
 
     @classmethod
     def around(cls, value: float, error: float) -> "Interval":
-        "The value plus and minus an error."
+        "The interval of a value plus or minus an error."
         return cls(float(value), float(value - error), float(value + error))
 
     @property
     def error(self) -> float:
-        "Half its width."
+        "Half the width of the interval."
         return (self.high - self.low) / 2
 
     def __str__(self):
         return f"{round(self.value, 2) + 0:.2f} ± {self.error:.2f}"  # + 0: no minus before 0.00
 
     def misses(self, center: float, width: float) -> str:
-        "Why it does not show the center; empty when it contains it and is at most ± width."
+        "Why the interval does not confirm the center; empty when it contains it and is at most ± width."
         if np.isnan(self.value):
             return "there are not two thresholds to fit a slope to"
         if not self.error <= width:
@@ -89,47 +89,47 @@ class Interval:
 # %% ../../nbs/ledger/04_rules.ipynb #fa38deba
 @dataclass(frozen=True)
 class Ask:
-    "What is asked of each number."
+    "A requirement on each number."
 
     words: str  # as the table prints it
-    test: Callable[[Any], Any]  # numbers -> whether each is as asked
+    test: Callable[[Any], Any]  # numbers -> whether each meets it
     passes: Any = None  # a value that just passes
     fails: Any = None  # a value that just fails
     against: Callable[[Any], Any] | None = None  # an interval -> whether it decides against; None: all numbers fail
 
 # %% ../../nbs/ledger/04_rules.ipynb #bc241120
 def at_most(limit: float) -> Ask:
-    "Ask for numbers <= limit."
+    "Require numbers <= limit."
     return Ask(f"<= {limit:g}", lambda x: x <= limit, limit, np.nextafter(limit, np.inf))
 
 
 def at_least(limit: float) -> Ask:
-    "Ask for numbers >= limit."
+    "Require numbers >= limit."
     return Ask(f">= {limit:g}", lambda x: x >= limit, limit, np.nextafter(limit, -np.inf))
 
 
 def below(limit: float) -> Ask:
-    "Ask for numbers < limit."
+    "Require numbers < limit."
     return Ask(f"< {limit:g}", lambda x: x < limit, np.nextafter(limit, -np.inf), limit)
 
 
 def above(limit: float) -> Ask:
-    "Ask for numbers > limit."
+    "Require numbers > limit."
     return Ask(f"> {limit:g}", lambda x: x > limit, np.nextafter(limit, np.inf), limit)
 
 # %% ../../nbs/ledger/04_rules.ipynb #c01d43c8
 def equal(number: float, words: str = "") -> Ask:
-    "Ask for this number and no other; `words` in place of the number."
+    "Require exactly this number; `words` replaces it in the table."
     return Ask(words or f"= {number:g}", lambda x: x == number, number, np.nextafter(number, np.inf))
 
 
 def within(center: float, distance: float) -> Ask:
-    "Ask for numbers at most so far from the center."
+    "Require numbers within this distance of the center."
     return Ask(f"within {distance:g} of {center:g}", lambda x: abs(x - center) <= distance, center, center + 1.001 * distance)
 
 
 def between(low: float, high: float) -> Ask:
-    "Ask for numbers from low to high."
+    "Require numbers from low to high."
     return Ask(f"from {low:g} to {high:g}", lambda x: (x >= low) & (x <= high), high, np.nextafter(high, np.inf))
 
 # %% ../../nbs/ledger/04_rules.ipynb #89ec3475
@@ -139,20 +139,20 @@ NONE = Ask("none", lambda x: ~np.asarray(x, dtype=bool), False, True)
 
 # %% ../../nbs/ledger/04_rules.ipynb #456fe417
 def exponent(center: float, width: float) -> Ask:
-    "Ask for an interval that contains the center and is at most ± width."
+    "Require an interval that contains the center and is at most ± width."
     passes, fails = (Interval(x, x - 0.999 * width, x + 0.999 * width) for x in (center, center + width))  # clear of rounding
     return Ask(f"95% interval contains {center:g}, at most ± {width:g}", lambda x: not x.misses(center, width),
                passes, fails, lambda x: not x.low <= center <= x.high)  # fmt: skip
 
 
 def wholly_above(limit: float) -> Ask:
-    "Ask for an interval above the limit."
+    "Require an interval above the limit."
     passes, fails = Interval(limit + 1, limit + 0.5, limit + 2), Interval(limit - 1, limit - 2, limit)
     return Ask(f"95% interval above {limit:.3g}", lambda x: x.low > limit, passes, fails, lambda x: x.high <= limit)
 
 
 def wholly_between(low: float, high: float) -> Ask:
-    "Ask for an interval from low to high."
+    "Require an interval from low to high."
     middle = (low + high) / 2
     passes, fails = Interval(middle, low, high), Interval(high + 2, high + 1, high + 3)
     return Ask(f"95% interval from {low:.3g} to {high:.3g}", lambda x: low <= x.low and x.high <= high,
@@ -161,24 +161,24 @@ def wholly_between(low: float, high: float) -> Ask:
 # %% ../../nbs/ledger/04_rules.ipynb #e78893c4
 @dataclass(frozen=True)
 class Rule:
-    "A line of a row's table, and what follows from it."
+    "A line of a claim's table, and the verdict that follows from it."
 
     name: str  # what is measured, in words
-    value: Callable[[Any], Any]  # dataset -> numbers, truth values or an `Interval`; None: no part of this measurement
-    ask: Ask | Callable[[Any], Ask] | None = None  # of each number; a function of the dataset says it in its docstring
-    fails: str = AGAINST  # the verdict where it is not so
+    value: Callable[[Any], Any]  # dataset -> numbers, truth values or an `Interval`; None: not measured here
+    ask: Ask | Callable[[Any], Ask] | None = None  # required of each number; a function of the dataset has its words as docstring
+    fails: str = AGAINST  # the verdict where the requirement is not met
     why: str | Callable[[Any], str] = ""  # the note then
-    mean: bool = False  # ask the mean over seeds; a caveat where some seed is another
+    mean: bool = False  # judge the mean over seeds; a caveat where some seed differs
     form: str = ".3g"  # of the numbers in the table
     each: str = ""  # dimension that has a line of the table for each of its values
 
     def asked(self, data: Any) -> Ask | None:
-        "What is asked in this measurement."
+        "What is required in this measurement."
         return self.ask if self.ask is None or isinstance(self.ask, Ask) else self.ask(data)
 
 # %% ../../nbs/ledger/04_rules.ipynb #e171f21c
 def verdict_of(rule: Rule, ask: Ask | None, value: Any) -> str:
-    "The verdict that a value gives by itself."
+    "The verdict of one rule on its value."
     if ask is None or value is None or bool(np.all(ask.test(value))):
         return HOLDS
     in_mean = rule.mean and "seed" in getattr(value, "dims", ()) and bool(np.all(ask.test(value.mean("seed"))))
@@ -195,11 +195,11 @@ def why_not(rule: Rule, ask: Ask | None, value: Any, verdict: str, data: Any) ->
     if rule.why:
         return rule.why if isinstance(rule.why, str) else rule.why(data)
     shown = str(value) if isinstance(value, Interval) else Quantity(rule.name, *in_words(value, rule.form)).value
-    return f"{rule.name}: {shown}, asked is {ask and ask.words}"
+    return f"{rule.name}: {shown}, required: {ask and ask.words}"
 
 # %% ../../nbs/ledger/04_rules.ipynb #8143b695
 def in_words(value: Any, form: str) -> tuple[str, str]:
-    "A value and its spread, as the table has them."
+    "A value and its spread, as the table shows them."
     if isinstance(value, str):
         return value, ""
     if isinstance(value, Interval):
@@ -225,7 +225,7 @@ def lines_of(rule: Rule, ask: Ask | None, value: Any) -> list[Quantity]:
 def caveat(
     why: str,  # the condition, a sentence without its period
 ) -> Rule:
-    "A rule that allows no plain holds."
+    "A rule that never allows a plain \"holds\"."
     return Rule("", lambda data: False, Ask("", lambda x: x), CAVEAT, why)
 
 # %% ../../nbs/ledger/04_rules.ipynb #ae393bb4
@@ -234,10 +234,10 @@ ORDER = (BROKEN, "guard", REFUTED, AGAINST, INCONCLUSIVE, CAVEAT)  # the first t
 
 def decide(
     rules: Sequence[Rule],
-    values: Sequence[Any],  # one for each rule; None: no part of this measurement
-    data: Any = None,  # the measurement, for what is asked of it
+    values: Sequence[Any],  # one for each rule; None: not measured here
+    data: Any = None,  # the measurement, for requirements that depend on it
 ) -> tuple[str, list[str]]:  # the verdict, and why it is not better
-    "The worst verdict that some rule gives; Broken where a rule says that the code is broken."
+    "The worst verdict of any rule; Broken where a rule says that the code is broken."
     found = []
     for rule, value in zip(rules, values, strict=True):
         ask = rule.asked(data) if value is not None else None
@@ -252,7 +252,7 @@ def decide(
 
 # %% ../../nbs/ledger/04_rules.ipynb #24a80c03
 class Seen:
-    "Numbers as a sentence has them."
+    "Numbers as a sentence shows them."
 
     def __init__(self, value: Any):
         self.text = str(value) if isinstance(value, Interval | str) else ""
@@ -269,7 +269,7 @@ def judge(
     sentence: str | Callable[[Any], str],  # the measurement in words, with the values of rules by place
     data: Any,  # as the experiment returned it
 ) -> Judgement:
-    "All rules on a measurement."
+    "Apply all rules to a measurement."
     values = [rule.value(data) for rule in rules]
     verdict, whys = decide(rules, values, data)
     said = sentence(data) if callable(sentence) else sentence.format(*(Seen(np.nan if v is None else v) for v in values))

@@ -52,7 +52,7 @@ def run_claim(
     run: Run,  # on what
     data: xarray.Dataset | None = None,  # a measurement that is at hand; None: it is made
 ) -> tuple[dict, bytes | None, matplotlib.figure.Figure | None]:
-    "One claim measured, judged and drawn -> (row, data as a file, figure); a crash gives a row with `error` and no verdict."
+    "Measure, judge and draw one claim -> (row, data as a file, figure); a crash gives a row with `error` and no verdict."
     row, file, figure = blank_row(claim, run), None, None
     start = time.perf_counter()
     try:
@@ -62,25 +62,25 @@ def run_claim(
         row |= dataclasses.asdict(claim.judge(data))
         figure = claim.figure(data)
     except Lost:
-        raise  # not the claim's fault, and the next one's fate
+        raise  # not the claim's fault, and the next one would fail too
     except Exception as error:
         row |= {"verdict": None, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
     return row | {"seconds": round(time.perf_counter() - start, 3), "shared": False, "provenance": provenance()}, file, figure
 
 # %% ../../nbs/ledger/07_run.ipynb #b8f34197
 def code_of(claim: Claim) -> dict[str, str]:
-    "What a claim does, by identity: how it measures, and what it makes of that; ValueError when it cannot be told from others."
+    "The identities of a claim's experiment and of its rules and figure; ValueError where an identity cannot be told."
     return {"experiment": identity(claim.experiment), "rest": identity([claim.rules, claim.sentence, claim.figure])}
 
 
 def measurement(row: dict) -> str:
-    "What must agree for a measurement to stand for a new run."
+    "What must agree for a measurement to be used again in a new run."
     experiment = row.get("code", {}).get("experiment")
     return digest(json.dumps([*(row[name] for name in ("scale", "images", "seeds")), experiment]))
 
 
 def fingerprint(row: dict) -> str:
-    "What must agree for a finished row to stand for a new run as it is."
+    "What must agree for a finished row to be kept in a new run."
     return digest(json.dumps([measurement(row), *(row.get(name) for name in ("id", "statement", "criterion", "kind", "code"))]))
 
 # %% ../../nbs/ledger/07_run.ipynb #c1ca4ed0
@@ -101,7 +101,7 @@ def open_ledger(out: str | Path) -> Path:
     for part, ending in ENDINGS.items():
         strange = [path.name for path in (folder / part).glob("[!.]*") if path.suffix != ending]
         if strange and not (folder / ".lock").exists():  # `data` of a project, say, which is not to be moved away
-            raise ValueError(f"out={str(out)!r} is no ledger, since {part} there holds {strange[0]!r}: name another folder")
+            raise ValueError(f"out={str(out)!r} is not a ledger: its {part} holds {strange[0]!r}: name another folder")
     trial = folder / "rows" / "trial"
     try:
         write_file(trial, "")
@@ -164,7 +164,7 @@ def finished_rows(folder: Path) -> list[dict]:
                 raise ValueError("it is not as it was written")
             found.append(row)
         except Exception as error:  # damage has many faces
-            warnings.warn(f"the row {path.name} is damaged and counts as missing: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(f"claim {path.stem} is damaged and counts as missing: {type(error).__name__}: {error}", stacklevel=2)
     return sorted(found, key=lambda row: (row["place"], row["id"]))
 
 
@@ -173,7 +173,7 @@ def intact(folder: Path, row: dict, part: str) -> bool:
     made, path = row.get("files", {}).get(part), part_file(folder, part, row["id"])
     whole = path.is_file() and digest(path.read_bytes()) == made
     if made and not whole:
-        warnings.warn(f"{path.name} in {part} is damaged or gone: it is made again", stacklevel=2)
+        warnings.warn(f"{path.name} in {part} is damaged or missing: it is made again", stacklevel=2)
     return whole
 
 # %% ../../nbs/ledger/07_run.ipynb #6866a871
@@ -244,7 +244,7 @@ def reproduce(
 
 # %% ../../nbs/ledger/07_run.ipynb #81a2d334
 def kept_measurement(folder: Path, wanted: dict, done: dict[str, dict]) -> tuple[xarray.Dataset | None, dict]:
-    "A measurement in the ledger that stands for this row, its own first, and what the row says of it; None where there is none."
+    "A measurement in the ledger that this row can use, its own first, with its time and origin; None if there is none."
     rows = [done[wanted["id"]]] if wanted["id"] in done else []
     for row in (*rows, *(row for row in done.values() if row["id"] != wanted["id"])):
         own = row["id"] == wanted["id"]
@@ -258,7 +258,7 @@ def kept_measurement(folder: Path, wanted: dict, done: dict[str, dict]) -> tuple
 
 
 def complete(folder: Path, claim: Claim, run: Run, more: dict, done: dict[str, dict]) -> dict:
-    "Do what is missing of a row: nothing, judge and draw what was measured, or all of it -> the row."
+    "Complete a row: keep it, judge and draw its measurement again, or run the claim -> the row."
     wanted, old = blank_row(claim, run) | more, done.get(claim.id)
     if old and fingerprint(old) == fingerprint(wanted) and not old["error"]:
         if intact(folder, old, "data") and intact(folder, old, "figures"):

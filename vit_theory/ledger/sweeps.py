@@ -234,7 +234,7 @@ def read_cell(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
         raise ValueError("it is no file")
     with np.load(path, allow_pickle=False) as file:
         if sum(part.file_size for part in file.zip.infolist()) > path.stat().st_size:
-            raise ValueError("it is packed, and may unfold to any size: a sweep does not pack its cells")
+            raise ValueError("it is compressed and may expand to any size: a sweep does not compress its cells")
         about = json.loads(str(file["arr_0"]))
         arrays = [file[f"arr_{i}"] for i in range(1, len(file.files))]
     found = {name: (dims, array) for (name, dims), array in zip(about["dims"].items(), arrays, strict=True)}
@@ -251,7 +251,7 @@ def read_label(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        warnings.warn(f"sweep.json of the store is written anew, it is damaged: {error}", stacklevel=3)
+        warnings.warn(f"sweep.json of the store is damaged and is written again: {error}", stacklevel=3)
         return None
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #be01c487
@@ -322,7 +322,7 @@ def side_by_side(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Iterator[tupl
         yield from joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as=way)(joblib.delayed(compute)(*call) for call in calls)
     except BrokenExecutor as error:
         remedy = "what is in the store stays, and the same call goes on; fewer n_jobs need less memory"
-        raise RuntimeError(f"a process that computes cells was killed, perhaps for want of memory: {remedy}") from error
+        raise RuntimeError(f"a process that computes cells was killed, perhaps because memory ran out: {remedy}") from error
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #0d6fbd70
 def check_call(function: Callable, point: dict[str, Any], n_jobs: int) -> None:
@@ -435,7 +435,7 @@ def sweep(
 def status(
     store: str | Path,  # of a sweep, running or not
 ) -> dict[str, Any]:
-    "Say how far a sweep is: cells done, failed, in work; ValueError for no store."
+    "Count the cells of a sweep: done, failed, in progress; ValueError for no store."
     from filelock import FileLock, Timeout
 
     stored = read_label(Path(store)) or {}

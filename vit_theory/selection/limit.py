@@ -38,7 +38,7 @@ class Flow:
     blind: bool = False  # gates do not see the label
 
     def only(self, some: Bool[Tensor, "g"] | slice) -> "Flow":
-        "Some of the trainings."
+        "Some of the runs."
         theta = {name: value[some] for name, value in self.theta.items()}
         return replace(self, theta=theta, w=self.w[some], a=self.a[some], fixed=self.fixed[some])
 
@@ -153,7 +153,7 @@ def step(flow: Flow, t: Tensor, lr: float, move: float, stop: float) -> tuple[Te
 
 # %% ../../nbs/selection/15_limit.ipynb #f414868f
 def follow(flow: Flow, lr: float, move: float, stop: float = BASE["stop"], rounds: int = 100_000) -> tuple[Tensor, Tensor]:
-    "Follow trainings to the stop -> (margins of the kinds there [g, t], time [g]); NaN where `rounds` steps do not suffice."
+    "Follow training runs to the stop -> (margins of the kinds there [g, t], time [g]); NaN where `rounds` steps do not suffice."
     t = torch.zeros(len(flow.w), dtype=torch.float64)
     margins, ends, who = torch.full_like(flow.w, torch.nan), torch.full_like(t, torch.nan), torch.arange(len(t))
     for _ in range(rounds):
@@ -304,7 +304,7 @@ def margins(
     ratio: float = 1.0,
     error: float = 0.1,  # sigma and delta
 ) -> Float[Tensor, "g t"]:
-    "Margins of the kinds at the stop, of trainings of some width or in the wide limit."
+    "Margins of the kinds at the stop, of networks of some width or in the wide limit."
     lr = ARMS[attention].get("lr", BASE["lr"])
     if not neurons:
         flow = flows(alpha, w, attention, seed, ratio=ratio, sigma=error, delta=error, neurons=2, blind=False)

@@ -29,7 +29,7 @@ SHARES = {"quick": [8.0, 4.0], "full": [8.0, 2.0, 0.5, 0.125, 0.03125]}  # alpha
 
 # %% ../../nbs/selection/16_predicted.ipynb #fb0cb740
 def point_cell(ratio: float, alpha: float, seed: int, *, trials: int) -> dict[str, float]:
-    "N50 of trainings and of the early limit, from the same starts and training sets; how often the two end alike."
+    "N50 of training runs and of the early limit, from the same starts and training sets; how often the two end alike."
     a, seen = alpha / 80, {}
     settings = ARMS["trained"] | {"multiplier": ratio}
     errors = {"sigma": BASE["sigma"], "delta": BASE["delta"]}
@@ -46,13 +46,13 @@ def point_cell(ratio: float, alpha: float, seed: int, *, trials: int) -> dict[st
 
 
 def prediction(run: Run) -> xr.Dataset:
-    "N50 of trainings beside that of the early limit."
+    "N50 of training runs beside that of the early limit."
     grid: dict[str, Any] = {"ratio": RATES[run.scale], "alpha": SHARES[run.scale], "seed": run.seeds}
     return run.sweep(partial(point_cell, trials=run.by_scale(32, 100)), grid, "limit")
 
 # %% ../../nbs/selection/16_predicted.ipynb #c02f1ea1
 def over_limit(data: xr.Dataset) -> xr.DataArray:
-    "N50 of trainings over that of the limit, geometric mean over seeds, by rate and alpha."
+    "N50 of training runs over that of the limit, geometric mean over seeds, by rate and alpha."
     return (data.network / data.limit).pipe(np.log).mean("seed", skipna=False).pipe(np.exp)
 
 
@@ -62,7 +62,7 @@ def typical(data: xr.Dataset) -> float:
 
 # %% ../../nbs/selection/16_predicted.ipynb #b9b8872c
 def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
-    "N50 of trainings and of the limit on one axis, and their ratio."
+    "N50 of training runs and of the limit on one axis, and their ratio."
     figure, (left, right) = subplots(1, 2, width=3.4, height=2.8)
     mean, over, x = data[["network", "limit"]].map(np.log).mean("seed").map(np.exp), over_limit(data), 80 / data.alpha
     for rate, color in zip(data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False):
@@ -158,7 +158,7 @@ def phase_cell(attention: str, alpha: float, *, trials: int, seed: int) -> dict[
 
 # %% ../../nbs/selection/16_predicted.ipynb #90e0bfd5
 def limit_phase(run: Run) -> xr.Dataset:
-    "The limit's borders beside those of the committed trainings."
+    "The limit's borders beside those of the committed runs."
     seen = measured("A-phase-diagram", run.scale)
     some = run.by_scale(slice(0, None, 4), slice(None))
     arms: list[str] = run.by_scale(["trained"], list(seen.attention.values))
@@ -177,7 +177,7 @@ def overlapping(data: xr.Dataset) -> xr.DataArray:
 
 # %% ../../nbs/selection/16_predicted.ipynb #38702829
 def plot_phase(data: xr.Dataset):  # as `limit_phase` returns it
-    "Borders between failure and success: lines, the limit; points, trainings with 95 % intervals."
+    "Borders between failure and success: lines, the limit; points, training runs with 95 % intervals."
     figure, ax = subplots(width=4.2, height=3.2)
     for attention in data.attention.values:
         here, color, x = data.sel(attention=attention), ARM_COLORS[str(attention)], (80 / data.alpha.values) ** 2

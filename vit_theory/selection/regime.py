@@ -86,6 +86,7 @@ def plot_batches(data: xr.Dataset):
     "N50 against 1/alpha with full batches and minibatches, and the samples that a run with minibatches sees."
     figure, ax = subplots(width=4.2, height=3)
     arms = [arm for arm in (OWN, "quarter", f"{FEW} samples") if arm in data.arm.values]
+    title = "small batches fail where they see too few samples" if len(arms) > 2 else "batches of a quarter cost no samples"
     for arm, color, marker in zip(arms, ("blue", "orange", "red"), "os^", strict=False):
         name, part = {OWN: "full batch", "quarter": "a quarter"}.get(arm, arm), data.sel(arm=arm)
         ax.loglog(80 / part.alpha, part.n50.transpose("alpha", "seed"), marker, color=COLORS[color], ms=4)[0].set_label(name)
@@ -93,7 +94,7 @@ def plot_batches(data: xr.Dataset):
             ax.loglog(80 / part.alpha, FEW * part.steps.mean("seed"), ":", color=COLORS[color], label=f"{FEW} samples × steps")
     x, base = 80 / data.alpha.values, float(data.n50.sel(arm=OWN).isel(alpha=0).mean())
     ax.loglog(x, base * (x / x[0]) ** 2, "--", color="0.5", lw=1, label="slope 2")
-    ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title="small batches fail where they see too few samples")
+    ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title=title)
     ax.set_xticks(x, [f"{each:g}" for each in x])
     ax.minorticks_off()
     ax.legend()

@@ -198,7 +198,7 @@ def arm_of(data: xr.Dataset, arm: str) -> xr.Dataset:
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #f96cb8a6
 def plot_without(data: xr.Dataset):
-    "Both arms."
+    "Slopes of N50 with uniform and with frozen attention."
     title = "with uniform attention the slope falls below 4"
     return plot_slopes(arm_of(data, "uniform"), arm_of(data, "frozen"), title=title)
 
