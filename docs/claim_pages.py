@@ -87,10 +87,12 @@ def page(id, place):
     if row["cannot"]:
         yield "\nNo rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
     yield "\n## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card), "runs")
-    for version, study_ in fresh_seeds().items():
-        if drawn(row) and (counts := study_["counts"].get(id)):
-            found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
-            yield f"**Fresh seeds** ({version}): {found}.\n"
+    studies = {name: study["counts"].get(id) for name, study in fresh_seeds().items() if drawn(row)}
+    studies = {name: counts for name, counts in studies.items() if counts}
+    for name, counts in studies.items():
+        found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
+        then = "" if name == [*studies][-1] else ", by the criterion of that time"
+        yield f"**Fresh seeds** ({name.replace('triple', 'seed set')}{then}): {found}.\n"
     if rows := list(quantities(card)):
         yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
     if below := foundations(id):
