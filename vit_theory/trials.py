@@ -177,9 +177,7 @@ def chunks(
         yield slice(start, min(start + size, trials))
 
 # %% ../nbs/02_trials.ipynb #652f8461
-def join(
-    runs: list[tuple[dict[str, Tensor], History]],  # what `descend` returned for consecutive chunks
-) -> tuple[dict[str, Tensor], History]:
+def join(runs: list[tuple[dict[str, Tensor], History]]) -> tuple[dict[str, Tensor], History]:
     "The runs of several chunks as one run of all their trials."
     parameters = {name: torch.cat([theta[name] for theta, _ in runs]) for name in runs[0][0]}
     histories = [history for _, history in runs]

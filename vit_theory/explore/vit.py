@@ -94,10 +94,7 @@ def model_and_images(
 MEASURES = ("entropy", "distance", "mass", "neighbors")
 
 
-def neighbor_score(
-    attention: np.ndarray,  # [..., n, n] weights, query by key
-    grid: tuple[int, int],  # patches in the image
-) -> np.ndarray:
+def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     "Share of each patch's most attended patches that touch it, as many as touch it, averaged over patches [...]."
     y, x = np.divmod(np.arange(math.prod(grid)), grid[1])
     near = np.maximum(abs(y[:, None] - y), abs(x[:, None] - x)) == 1
@@ -106,10 +103,7 @@ def neighbor_score(
     return ((np.take_along_axis(np.broadcast_to(near, ranked.shape), ranked, -1) & best).sum(-1) / near.sum(1)).mean(-1)
 
 
-def busy_patches(
-    image: Tensor,  # [c, h, w]
-    grid: tuple[int, int],  # patches in the image
-) -> Tensor:
+def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
     "Numbers of the quarter of the patches whose pixels vary most."
     rows, columns = grid
     h, w = image.shape[1] // rows, image.shape[2] // columns
@@ -117,10 +111,7 @@ def busy_patches(
     return cells.std(1).argsort(descending=True, stable=True)[: max(rows * columns // 4, 1)]
 
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
-def look_into(
-    model: nn.Module,
-    image: Tensor,  # [c, h, w], as the model takes it
-) -> dict[str, Any]:
+def look_into(model: nn.Module, image: Tensor) -> dict[str, Any]:
     "What `probe` says of one image: attention [layer, head, query, key], and measurements [layer, head]."
     from vit_theory.images import probe
 
@@ -134,11 +125,7 @@ def look_into(
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
 
 
-def answers(
-    model: nn.Module,
-    images: Tensor,  # [b, c, h, w], as the model takes them
-    shares: tuple[float, ...] = SHARES,  # of the patches that stay
-) -> tuple[Tensor, list[int], Tensor]:
+def answers(model: nn.Module, images: Tensor, shares: tuple[float, ...] = SHARES) -> tuple[Tensor, list[int], Tensor]:
     "Patches by the attention that they receive [b, n]; for each share how many stay, and the classes answered [share, b]."
     import torch
 
@@ -158,12 +145,7 @@ def answers(
 MOST = 2**23  # bytes of attention
 
 
-def what_is_seen(
-    model: Any = None,  # as `load_model` takes it
-    data: Images | None = None,  # labeled images; None: digits
-    first: int = 0,  # the first of the images that are shown
-    most: int = MOST,  # bytes of attention
-) -> dict[str, Any]:
+def what_is_seen(model: Any = None, data: Images | None = None, first: int = 0, most: int = MOST) -> dict[str, Any]:
     "All that the module shows, JSON."
     source, (model, images, labels, names) = model, model_and_images(model, data)
     order, counts, said = answers(model, images)
@@ -201,13 +183,7 @@ def pictured(model: nn.Module, image: Tensor) -> dict[str, Any]:
     return {"pixels": packed(pixels[:, :, :1] if gray else pixels), "attention": attention, **numbers}
 
 # %% ../../nbs/explore/05_vit.ipynb #5d1f0c7a
-def draw_panels(
-    pixels: np.ndarray,  # [h, w, c], from 0 to 1
-    weights: np.ndarray,  # attention of the patch that asks [row, column]
-    numbers: np.ndarray,  # a measurement [layer, head]
-    query: int,  # the patch that asks
-    chosen: tuple[int, int],  # head, layer
-):
+def draw_panels(pixels: np.ndarray, weights: np.ndarray, numbers: np.ndarray, query: int, chosen: tuple[int, int]):
     "Image, attention, measurement, and an empty curve -> (figure, axes)."
     from vit_theory.figures import COLORS, subplots
 

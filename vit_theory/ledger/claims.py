@@ -228,10 +228,7 @@ def installed_claims() -> list:
     return claims
 
 # %% ../../nbs/ledger/05_claims.ipynb #c105915a
-def near(
-    id: str,  # that does not exist
-    known: Iterable[str],  # ids that do
-) -> str:
+def near(id: str, known: Iterable[str]) -> str:
     "The ids that look like it, or all of them where none does, as words of an error."
     return ", ".join(difflib.get_close_matches(str(id), known := list(known), n=3, cutoff=0.4) or known)
 

@@ -45,10 +45,7 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(plain(str(error))) from error
 
 # %% ../../nbs/ledger/09_cli.ipynb #3195cce4
-def wrapped(
-    text: str,  # a paragraph
-    indent: int = 4,  # columns
-) -> str:
+def wrapped(text: str, indent: int = 4) -> str:
     "The paragraph broken at the terminal's width, between 60 and 140 columns."
     width = min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140)
     return textwrap.fill(plain(text), width, initial_indent=" " * indent, subsequent_indent=" " * indent)

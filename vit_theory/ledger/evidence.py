@@ -88,12 +88,9 @@ def answers() -> dict[str, dict[str, str]]:
 
 # %% ../../nbs/ledger/06_evidence.ipynb #8b2fc289
 class Card:
-    "What the committed runs say of one claim, for a notebook (as Markdown) or a terminal (as text)."
+    "What the committed runs say of one claim, for a notebook (as Markdown) or a terminal (as text); ValueError names near ids."
 
-    def __init__(
-        self,
-        id: str,  # of a claim; ValueError names what is near
-    ):
+    def __init__(self, id: str):
         if not (rows := rows_by_claim().get(id)):
             raise ValueError(f"claim {id!r} does not exist; did you mean {near(id, rows_by_claim())}?")
         self.id, self.rows = id, rows

@@ -222,10 +222,8 @@ def lines_of(rule: Rule, ask: Ask | None, value: Any) -> list[Quantity]:
     return [Quantity(name, *in_words(part, rule.form), asked) for name, (_, part) in zip(names, places, strict=True)]
 
 # %% ../../nbs/ledger/04_rules.ipynb #824136e9
-def caveat(
-    why: str,  # the condition, a sentence without its period
-) -> Rule:
-    "A rule that allows no plain holds."
+def caveat(why: str) -> Rule:
+    "A rule that allows no plain holds; `why` is a sentence without its period."
     return Rule("", lambda data: False, Ask("", lambda x: x), CAVEAT, why)
 
 # %% ../../nbs/ledger/04_rules.ipynb #ae393bb4
@@ -277,9 +275,7 @@ def judge(
     return Judgement(verdict, said, "; ".join(dict.fromkeys(whys)), tuple(sum(lines, [])))
 
 # %% ../../nbs/ledger/04_rules.ipynb #a2903de9
-def criterion(
-    rules: Sequence[Rule],
-) -> str:
+def criterion(rules: Sequence[Rule]) -> str:
     "The rules in words."
     parts = []
     for rule in rules:
@@ -292,9 +288,7 @@ def criterion(
     return "; ".join(parts)
 
 
-def impossible(
-    rules: Sequence[Rule],
-) -> tuple[str, ...]:
+def impossible(rules: Sequence[Rule]) -> tuple[str, ...]:
     "The verdicts that no rule gives."
     given = {rule.fails for rule in rules if rule.ask} | {CAVEAT for rule in rules if rule.mean}
     given |= {INCONCLUSIVE} if AGAINST in given else set()
