@@ -178,14 +178,14 @@ ITERATIONS_RATE = Claim(
     "The exponent of 1/η is {0}.", iterations_against_rate, plot_iterations_against_rate, kind="recalled",
 )
 
-# %% ../../nbs/selection/09_attention_map.ipynb #59f838e9
+# %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b11
 from vit_theory.selection.attention_map import (
     DEAD, NEAR_CEILING, SPARSE, SPEEDS, at_end, attention_against_rate, attention_during_training, gain, gap_exponent,
     movement_after_stop, off_closed_form, plot_attention_against_rate, plot_attention_during_training, plot_attention_maps,
     plot_directions, share_of_ceiling,
 )
 
-# %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b11
+
 def learned(gain, error) -> tuple[Rule, Rule]:
     "Rules that ask whether anything was learned."
     return (
@@ -299,12 +299,11 @@ ATTENTION_ETA = Claim(
     attention_against_rate, plot_attention_against_rate, kind="recalled",
 )
 
-# %% ../../nbs/selection/10_robustness.ipynb #533cde83
+# %% ../../nbs/selection/10_robustness.ipynb #7bcd5f30
 from vit_theory.selection.robustness import (
     growth_by_noise, growth_of, initial_error, n50_by_noise, noise_level, plot_initial_error, plot_noise_level,
 )
 
-# %% ../../nbs/selection/10_robustness.ipynb #7bcd5f30
 NOISE = Claim(
     "A-noise", "A", "Abstract; Theorem 1 (as recalled)",
     "The sample complexity is positively correlated with the token noise level.",
@@ -455,10 +454,9 @@ PHASE_DIAGRAM = Claim(
     "The border's exponent is {0} with trained and {2} with uniform attention.", phase_diagram, plot_heat, kind="recalled",
 )
 
-# %% ../../nbs/selection/14_collapse.ipynb #ba45308d
+# %% ../../nbs/selection/14_collapse.ipynb #2c29a96f
 from vit_theory.selection.collapse import engines, plot_engines
 
-# %% ../../nbs/selection/14_collapse.ipynb #2c29a96f
 TWO_ENGINES = Claim(
     "A-two-engines", "A", "Derived here",
     "Without noise, training on merged samples is training on tokens: the same losses, weights and successes.",
