@@ -47,7 +47,7 @@ def with_positions(run: Run, brightness: float) -> dict[str, float]:
     return {"added": float(error), "allowed": border_bound(conv, x[0, 0], size // P, P) - float(b)}
 
 # %% ../../nbs/convolution/05_border.ipynb #bdd275a3
-def border(run: Run) -> xr.Dataset:
+def border_errors(run: Run) -> xr.Dataset:
     "Error inside and at the border, as printed and with the zero sink, by kernel and seed; least possible error (C, Thm 1)."
     size, P = 24, 4
 

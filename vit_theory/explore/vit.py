@@ -116,10 +116,10 @@ def look_into(model: nn.Module, image: Tensor) -> dict[str, Any]:
     from vit_theory.images import probe
 
     seen = probe(model, image[None])
-    grid = seen.attrs["rows"], seen.attrs["columns"]
-    seen = probe(model, image[None], relevant=busy_patches(image, grid))
-    numbers = {name: seen[name].values for name in MEASURES[:3]} | {MEASURES[3]: neighbor_score(seen.attention.values, grid)}
-    return {"attention": seen.attention.values, "grid": grid, "numbers": numbers}
+    grid, attention = (seen.attrs["rows"], seen.attrs["columns"]), seen.attention.values
+    mass = attention[..., busy_patches(image, grid).numpy()].sum(-1).mean(-1)
+    values = seen.entropy.values, seen.distance.values, mass, neighbor_score(attention, grid)
+    return {"attention": attention, "grid": grid, "numbers": dict(zip(MEASURES, values, strict=True))}
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
