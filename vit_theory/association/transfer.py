@@ -23,7 +23,7 @@ from .model import PatchAttention, error_rate, set_attention
 from .not_associating import shift_attention
 from .scores import association
 from .training import features_first, fit, gradient, realistic
-from .training_runs import count_axis, draw_band, draw_level, floors, over_seeds
+from .training_runs import count_axis, draw_band, floors, over_seeds
 from ..figures import subplots
 from ..ledger.claims import Run
 from ..trials import History, descend, trial_generators

@@ -12,9 +12,9 @@ import xarray as xr
 
 from ..attention import patchify
 from .construction import border_bound, conv_to_attention, without_sink
-from .exactness import DRAW, EXACT, largest_error, on_grid, photos, show
+from .exactness import DRAW, EXACT, largest_error, on_grid, photos
 from .kernels import known_conv, random_conv, real_images
-from ..figures import COLORS, draw_threshold, subplots
+from ..figures import COLORS, subplots
 from ..ledger.claims import Run
 
 # %% ../../nbs/convolution/05_border.ipynb #b382a2d3
