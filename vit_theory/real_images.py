@@ -117,7 +117,7 @@ LABELS = ("label", "labels", "fine_label")
 
 
 def _columns(data, label: str | None) -> tuple[str, str]:
-    "Names of the image column and of the label column; ValueError with what is there when they cannot be told."
+    "Names of the image column and of the label column (None: of `LABELS`); ValueError with what is there otherwise."
     datasets = _library()
     here = ", ".join(f"{name} ({type(feature).__name__})" for name, feature in data.features.items())
     images = [name for name, feature in data.features.items() if isinstance(feature, datasets.Image)]

@@ -177,7 +177,7 @@ def chunks(
 
 # %% ../nbs/02_trials.ipynb #652f8461
 def join(runs: list[tuple[dict[str, Tensor], History]]) -> tuple[dict[str, Tensor], History]:
-    "The runs of several chunks as one run of all their trials."
+    "What `descend` returned for several chunks, as one run of all their trials."
     parameters = {name: torch.cat([theta[name] for theta, _ in runs]) for name in runs[0][0]}
     histories = [history for _, history in runs]
     states = max(history[name].shape[1] for history in histories for name in history.metrics)

@@ -58,7 +58,7 @@ def need_one_of(start: Mapping[str, Any], possible: Mapping[str, Sequence]) -> N
 
 
 def packed(values: Any) -> str:
-    "The numbers as bytes, in base64."
+    "Numbers from 0 to 1 as bytes, in base64."
     return b64encode(np.round(255 * np.asarray(values)).astype(np.uint8).tobytes()).decode()
 
 

@@ -95,7 +95,7 @@ MEASURES = ("entropy", "distance", "mass", "neighbors")
 
 
 def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    "Share of each patch's most attended patches that touch it, as many as touch it, averaged over patches [...]."
+    "Share of each patch's most attended patches that touch it, as many as touch it, averaged over patches: [..., n, n] -> [...]."
     y, x = np.divmod(np.arange(math.prod(grid)), grid[1])
     near = np.maximum(abs(y[:, None] - y), abs(x[:, None] - x)) == 1
     ranked = np.argsort(-np.where(np.eye(len(y), dtype=bool), -np.inf, attention), axis=-1, kind="stable")
@@ -104,7 +104,7 @@ def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
 
 
 def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
-    "Numbers of the quarter of the patches whose pixels vary most."
+    "Numbers of the quarter of the patches whose pixels vary most, of an image [c, h, w]."
     rows, columns = grid
     h, w = image.shape[1] // rows, image.shape[2] // columns
     cells = image[:, : rows * h, : columns * w].mean(0).reshape(rows, h, columns, w).transpose(1, 2).reshape(rows * columns, -1)
@@ -112,7 +112,7 @@ def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
 
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
 def look_into(model: nn.Module, image: Tensor) -> dict[str, Any]:
-    "What `probe` says of one image: attention [layer, head, query, key], and measurements [layer, head]."
+    "What `probe` says of one image [c, h, w]: attention [layer, head, query, key], and measurements [layer, head]."
     from vit_theory.images import probe
 
     seen = probe(model, image[None])
@@ -126,7 +126,7 @@ SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches 
 
 
 def answers(model: nn.Module, images: Tensor, shares: tuple[float, ...] = SHARES) -> tuple[Tensor, list[int], Tensor]:
-    "Patches by the attention that they receive [b, n]; for each share how many stay, and the classes answered [share, b]."
+    "Of images [b, c, h, w]: patches by attention received [b, n]; for each share how many stay, and the answers [share, b]."
     import torch
 
     from vit_theory.images import ViT, from_transformers
@@ -145,7 +145,12 @@ def answers(model: nn.Module, images: Tensor, shares: tuple[float, ...] = SHARES
 MOST = 2**23  # bytes of attention
 
 
-def what_is_seen(model: Any = None, data: Images | None = None, first: int = 0, most: int = MOST) -> dict[str, Any]:
+def what_is_seen(
+    model: Any = None,  # as `load_model` takes it
+    data: Images | None = None,  # labeled images; None: digits
+    first: int = 0,  # the first of the images that are shown
+    most: int = MOST,  # bytes of attention
+) -> dict[str, Any]:
     "All that the module shows, JSON."
     source, (model, images, labels, names) = model, model_and_images(model, data)
     order, counts, said = answers(model, images)
@@ -184,7 +189,7 @@ def pictured(model: nn.Module, image: Tensor) -> dict[str, Any]:
 
 # %% ../../nbs/explore/05_vit.ipynb #5d1f0c7a
 def draw_panels(pixels: np.ndarray, weights: np.ndarray, numbers: np.ndarray, query: int, chosen: tuple[int, int]):
-    "Image, attention, measurement, and an empty curve -> (figure, axes)."
+    "Image, attention [row, column] of the patch that asks, measurement [layer, head], and an empty curve -> (figure, axes)."
     from vit_theory.figures import COLORS, subplots
 
     figure, axes = subplots(2, 2, width=3.4)

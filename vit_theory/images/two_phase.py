@@ -237,7 +237,7 @@ def step_time(data: xr.Dataset) -> xr.Dataset:
 # %% ../../nbs/images/08_two_phase.ipynb #e8f285d3
 @checked
 def plot_acceleration(study: xr.Dataset):
-    "Validation loss against seconds: attention alone, and two phases, whose curve begins after the seconds of phase 1."
+    "Validation loss against seconds of a `two_phase_study`: attention alone, and two phases, which begin after phase 1."
     figure, ax = subplots(width=4.6)
     time, alone, two = time_to_reach(study), study.sel(arm="attention"), study.sel(arm="two-phase")
     for seed in range(study.sizes["seed"]):
