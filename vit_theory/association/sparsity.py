@@ -15,7 +15,7 @@ from .data import label_error
 from .dynamics import reduced_descent
 from .learning import KEPT_DROP
 from .linear import linear_error
-from .training_runs import draw_ends, over_seeds, learn_along
+from .training_runs import draw_ends, seed_sweep, learn_along
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 
@@ -35,7 +35,7 @@ def measure_marks(run: Run) -> xr.Dataset:
     "Population descents with rare to frequent marks."
     steps, draws, tried = run.by_scale((400, 3000, [0.05, 0.1, 0.2, 0.4, 0.6, 0.8]),
                                        (600, 10_000, [0.02, 0.05, *np.arange(1, 10) / 10]))  # fmt: skip
-    return over_seeds(partial(marks_population, steps=steps, draws=draws), run, q=tried)
+    return seed_sweep(partial(marks_population, steps=steps, draws=draws), run, q=tried)
 
 
 def sets_learned(data: xr.Dataset) -> xr.DataArray:

@@ -104,14 +104,14 @@ def show_claim(claim, run, figure):
         click.echo(f"\nfigure ({RUNS[run]}): {click.format_filename(figure)}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #50121727
-COLORS = dict(zip(VERDICTS, ("green", "yellow", None, "magenta", "red"), strict=True)) | {"crashed": "cyan"}
+VERDICT_COLORS = dict(zip(VERDICTS, ("green", "yellow", None, "magenta", "red"), strict=True)) | {"crashed": "cyan"}
 
 
 def as_lines(row: dict) -> str:
     "A row for the terminal: verdict, claim, seconds; below it what was measured."
     verdict = row["verdict"] or "crashed"
     shared = ", shared" if row["shared"] else ""
-    head = f"{click.style(f'{verdict:25}', fg=COLORS[verdict])} {row['id']} ({row['seconds']:.1f} s{shared})"
+    head = f"{click.style(f'{verdict:25}', fg=VERDICT_COLORS[verdict])} {row['id']} ({row['seconds']:.1f} s{shared})"
     return head + "\n" + wrapped(row["error"] or row["measured"])
 
 # %% ../../nbs/ledger/09_cli.ipynb #9873bb5c

@@ -135,7 +135,7 @@ def last_mean(data: xr.Dataset, arm: str, name: str = "all") -> xr.DataArray:
     return data[name].sel(arm=arm).isel(step=-1).mean("trial")
 
 
-def mass_gain(data: xr.Dataset, arm: str) -> xr.DataArray:
+def mass_growth(data: xr.Dataset, arm: str) -> xr.DataArray:
     "How much the mass of all queries grew, for each seed."
     return last_mean(data, arm) - data["all"].sel(arm=arm).isel(step=0).mean("trial")
 

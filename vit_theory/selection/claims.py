@@ -180,7 +180,7 @@ ITERATIONS_RATE = Claim(
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b11
 from vit_theory.selection.attention_map import (
-    DEAD, NEAR_CEILING, SPARSE, SPEEDS, last_mean, attention_against_rate, attention_during_training, mass_gain, gap_exponent,
+    DEAD, NEAR_CEILING, SPARSE, SPEEDS, last_mean, attention_against_rate, attention_during_training, mass_growth, gap_exponent,
     movement_after_stop, off_closed_form, plot_attention_against_rate, plot_attention_during_training, plot_attention_maps,
     plot_directions, share_of_ceiling,
 )
@@ -196,7 +196,7 @@ def learned_rules(gain, error) -> tuple[Rule, Rule]:
 
 def learned_in(arm: str) -> tuple[Rule, Rule]:
     "The same for one of the arms."
-    return learned_rules(lambda d: mass_gain(d, arm), lambda d: last_mean(d, arm, "error"))
+    return learned_rules(lambda d: mass_growth(d, arm), lambda d: last_mean(d, arm, "error"))
 
 # %% ../../nbs/selection/09_attention_map.ipynb #c0b69c21
 TWENTY = "attention learns 20 times faster than the rest; with one rate training stops before attention has moved far"
