@@ -1,7 +1,6 @@
 """Population dynamics: contracts, oracles."""
 
 import math
-from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -94,16 +93,6 @@ def test_finite_samples_of_the_whole_population_are_the_population():
     end = [float(path[name][-1]) for name in ("kappa", "gamma", "rho")]
     assert torch.allclose(model.A, symmetric_logits(partition, *end), atol=1e-10)
     np.testing.assert_allclose(history["loss"][0].numpy(), path.loss, atol=1e-10)
-
-
-def test_atoms_are_all_multisets_with_multinomial_weights():
-    counts, weight = enumerate_atoms(4, type_law(2, 0.3))
-    listed = {tuple(np.bincount(kinds, minlength=6)) for kinds in combinations_with_replacement(range(6), 4)}
-    assert {tuple(row) for row in counts.tolist()} == listed and len(counts) == len(listed) == atom_count(10, 2)
-    law = type_law(2, 0.3)
-    for row, w in zip(counts.tolist(), weight.tolist(), strict=True):
-        ways = math.factorial(4) / math.prod(math.factorial(n) for n in row)
-        assert w == pytest.approx(ways * math.prod(p**n for p, n in zip(law.tolist(), row, strict=True)), rel=1e-12)
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import logsigmoid
 
-from vit_theory.association import (
-    Partition,
-    PatchAttention,
-    SpatialData,
-    fit,
-    idealized,
-    logistic_gradient,
-    realistic,
-)
+from vit_theory.association import Partition, PatchAttention, SpatialData, fit, idealized, logistic_gradient, realistic
 from vit_theory.association.start_and_step_size import bold_run, last_seen
 from vit_theory.association.training_runs import learn
 

@@ -9,16 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from vit_theory.attention import (
-    MultiHeadAttention,
-    attention,
-    patchify,
-    positional_attention,
-    relative_bias,
-    relative_offsets,
-    softmax_weights,
-    unpatchify,
-)
+from vit_theory.attention import MultiHeadAttention, patchify, relative_bias, relative_offsets, softmax_weights, unpatchify
 
 sides = st.integers(1, 4)
 
@@ -46,17 +37,6 @@ def test_patchify_is_unfold_with_channels_last():
     images = normal(2, 3, 8, 12)
     theirs = F.unfold(images, 4, stride=4).transpose(1, 2).reshape(2, 6, 3, 16).transpose(2, 3).reshape(2, 6, 48)
     assert torch.equal(patchify(images, 4), theirs)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
-def test_attention_is_torch(seed, shape):
-    q, k, v = normal(*shape, 5, 4, seed=seed), normal(*shape, 7, 4, seed=seed + 9), normal(*shape, 7, 6, seed=seed + 5)
-    bias = normal(5, 7, seed=seed + 1)
-    assert (attention(q, k, v) - F.scaled_dot_product_attention(q, k, v)).abs().max() < 1e-12
-    assert (attention(q, k, v, bias) - F.scaled_dot_product_attention(q, k, v, attn_mask=bias)).abs().max() < 1e-12
-    sunk = F.scaled_dot_product_attention(q, F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1)), attn_mask=F.pad(bias, (0, 1)))
-    assert (attention(q, k, v, bias, sink=True) - sunk).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("sink", [False, True])
@@ -105,9 +85,3 @@ def test_sink_never_overflows_and_never_is_nan():
     assert torch.equal(softmax_weights(torch.full((1, 3), -torch.inf), sink=True), torch.zeros(1, 3))
     scores = normal(4, 5)
     assert (softmax_weights(scores, sink=True) - scores.exp() / (1 + scores.exp().sum(-1, keepdim=True))).abs().max() < 1e-12
-
-
-def test_positional_attention_ignores_contents():
-    x, P, W_Q, W_K, W_V = normal(2, 6, 4), normal(6, 5, seed=1), normal(5, 3, seed=2), normal(5, 3, seed=3), normal(4, 2, seed=4)
-    S = ((P @ W_Q) @ (P @ W_K).T / math.sqrt(3)).softmax(-1)
-    assert (positional_attention(x, P, W_Q, W_K, W_V) - S @ x @ W_V).abs().max() < 1e-12

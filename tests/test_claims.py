@@ -12,6 +12,7 @@ import warnings
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from test_sweeps import Calls
 
 from vit_theory.figures import subplots
 from vit_theory.ledger import cli
@@ -38,12 +39,6 @@ def draw(data):
 
 
 GOOD = Claim("A-good", "A", "Theorem 1", "A good claim & <b>markup</b>.", judge, "", measure, draw)
-
-
-class Calls(list):
-    """What was called: it has no influence on measurements, so it is no part of an experiment."""
-
-    __identity__ = "calls"
 
 
 def other(**changes):
@@ -148,19 +143,6 @@ def counting(counted, function):
         return function(*arguments)
 
     return count
-
-
-def test_resume_runs_only_what_is_missing_or_changed(request_cli):
-    measured, judges = Calls(), Calls()
-    claim = other(experiment=counting(measured, measure), rules=counting(judges, judge))
-    request_cli.claims[0] = claim
-    request_cli("A-good")
-    assert request_cli("--resume")[0] == 0 and (len(measured), len(judges)) == (1, 1)
-    request_cli.claims[0] = dataclasses.replace(claim, statement="Another statement.")
-    request_cli("--resume")
-    assert (len(measured), len(judges)) == (1, 2)
-    request_cli("--resume", "--seeds", "5,6,7")
-    assert (len(measured), len(judges)) == (2, 3) and measured[-1][0].seeds == (5, 6, 7)
 
 
 def doubled(run):

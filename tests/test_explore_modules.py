@@ -259,16 +259,3 @@ def test_association_plays_and_two_patches_are_swapped(opened):
     assert again.locator(".turn [role=status]").first.inner_text() == said.inner_text()
     assert again.get_by_role("button", name="patch 1, of set 2").count() == 1
     assert again.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_a_start_that_is_not_possible():
-    wrong = {"Sobol": {"kernel": "Sobol"}, "odd": {"kernel": [[1, 2]]}, "gap": {"scale": 0}, "no setting": {"colour": 1}}
-    with pytest.raises(ValueError, match="1, 2, 3, 5, 8"):
-        explore.selection_explorer(relevant=4)
-    with pytest.raises(ValueError, match="0.1, 0.2, 0.3"):
-        explore.association_explorer(q=99)
-    with pytest.raises(ValueError, match="four rows of four"):
-        explore.association_explorer(partition=[[0, 1], [1, 2]])
-    for words, start in wrong.items():
-        with pytest.raises(ValueError, match=words):
-            explore.convolution_explorer(**start)

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from test_sweeps import Calls
 
 from vit_theory.images import canvases, experiments, positions, trainer, two_phase
 from vit_theory.images.canvases import Dealer, canvas_study, layout_of
@@ -33,12 +34,6 @@ def tiny(monkeypatch):
     for name, change in {"two-phase": {}, "positions": {"depth": 1, "width": 8}, "canvases": {"width": 8}}.items():
         row = replace(EXTENTS[name, "quick"], per_class=15, epochs=2, rates=(5e-3,), **change)
         monkeypatch.setitem(EXTENTS, (name, "tiny"), row)
-
-
-class Calls(list):
-    "What was called: no part of what a cell computes, and so none of its identity."
-
-    __identity__ = "calls"
 
 
 @cache

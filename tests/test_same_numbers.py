@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from vit_theory.association import (
-    learning,
-    million_patches,
-    samples,
-    sparsity,
-    start_and_step_size,
-    transfer,
-)
+from vit_theory.association import learning, million_patches, samples, sparsity, start_and_step_size, transfer
 from vit_theory.convolution import trained_heads
 from vit_theory.images import canvases, positions, two_phase
 from vit_theory.images.experiments import Extent

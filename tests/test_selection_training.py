@@ -34,24 +34,6 @@ def autograd(model, x, y, **options):
     return loss.detach(), dict(zip(NAMES, slopes, strict=True))
 
 
-@pytest.mark.parametrize("positions", [1, 7])
-@pytest.mark.parametrize("attention", ["trained", "uniform"])
-@pytest.mark.parametrize("removal", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_gradient_is_autograds(positions, attention, removal, seed):
-    model = random_model(positions=positions, seed=seed)
-    x, y, keep = random_samples(seed=seed + 10)
-    options = {"attention": attention, "keep": keep if removal else None}
-    loss, slopes = hinge_gradient(model, x, y, **options)
-    expected_loss, expected = autograd(model, x, y, **options)
-    torch.testing.assert_close(loss, expected_loss, rtol=0, atol=1e-12)
-    for name in NAMES:
-        torch.testing.assert_close(getattr(slopes, name), expected[name], rtol=0, atol=1e-12)
-    assert isinstance(slopes, ShallowViT) and loss.shape == (3,)
-    if attention == "uniform":
-        assert not slopes.W_Q.any() and not slopes.W_K.any()
-
-
 def test_gradient_of_a_view_of_the_data_leaves_its_arguments_alone():
     model, (x, y, _) = random_model(), random_samples(L=9)
     view = x.flip(1)[:, :, 1:8]

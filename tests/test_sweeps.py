@@ -15,13 +15,11 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vit_theory.ledger import cli
 from vit_theory.ledger.identity import identity, source_identity
-from vit_theory.ledger.sweeps import as_dataset, grid_points, read_cell, status, sweep, write_cell
+from vit_theory.ledger.sweeps import as_dataset, read_cell, status, sweep, write_cell
 
 quiet = functools.partial(sweep, progress=False)
 
@@ -99,30 +97,6 @@ def test_numbers_do_not_depend_on_processes_threads_or_store(tmp_path):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("stop", [1, 4, 6])
-def test_an_interrupted_sweep_goes_on_with_the_missing_cells(tmp_path, stop):
-    calls = Calls()
-
-    def cell(x, y):
-        calls.append((x, y))
-        if len(calls) == stop:
-            raise KeyboardInterrupt
-        return {"z": 10 * x + y}
-
-    grid = {"x": [1, 2, 3], "y": [1, 2]}
-    with pytest.raises(KeyboardInterrupt):
-        quiet(cell, grid, store=tmp_path)
-    assert len(list((tmp_path / "cells").glob("*.npz"))) == stop - 1
-    data = quiet(cell, grid, store=tmp_path)
-    assert calls == grid_xy(grid)[:stop] + grid_xy(grid)[stop - 1 :]
-    assert data.z.values.tolist() == [[11, 12], [21, 22], [31, 32]]
-    assert quiet(cell, grid, store=tmp_path).identical(data) and len(calls) == 7
-
-
-def grid_xy(grid):
-    return [tuple(point.values()) for point in grid_points(grid)]
 
 
 DRIVER = """
@@ -217,18 +191,6 @@ def test_the_cell_of_a_driver_that_was_killed_is_done_by_the_other(tmp_path):
     assert other.communicate(timeout=60)[0].strip() == "4324"
     done = list(map(int, log.read_text().split()))
     assert sorted(set(done)) == list(range(24)) and len(done) == 25  # the one in flight is the only one begun twice
-
-
-def test_the_status_of_a_store(tmp_path):
-    with pytest.raises(ValueError, match="holds no sweep"):
-        status(tmp_path)
-    quiet(half, {"x": [1, 2, 3]}, store=tmp_path)
-    seen = status(tmp_path)
-    assert (seen["cells"], seen["done"], seen["failed"], seen["working"]) == (3, 3, {}, 0)
-    assert seen["function"] == "test_sweeps.half"
-    said = CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path)])
-    assert said.exit_code == 0 and "3 of 3 cells done" in said.output and "test_sweeps.half" in said.output
-    assert CliRunner().invoke(cli.main, ["sweep", "status", str(tmp_path / "none")]).exit_code == 2
 
 
 def half(x, power=1.0):

@@ -132,10 +132,7 @@ def in_one_line(message: str) -> str:
     return f"{name}={' '.join(value.split())[:60]} is not {' '.join(wanted.split())}" + f", where {known}" * bool(known)
 
 # %% ../nbs/05_arguments.ipynb #a798824b
-def need(
-    true: Any,  # what must be so
-    words: str,  # argument, value and remedy
-) -> None:
+def need(true: Any, words: str) -> None:
     "ValueError with these words unless it is true."
     if not true:
         raise ValueError(words)

@@ -19,10 +19,7 @@ from torch import Tensor, nn
 from .arguments import LARGEST, checked, need
 
 # %% ../nbs/01_attention.ipynb #cfa59c66
-def both_sides(
-    value: int | Sequence[int],  # one number, or (rows, columns)
-    name: str,  # the argument's name, for the message
-) -> tuple[int, int]:
+def both_sides(value: int | Sequence[int], name: str) -> tuple[int, int]:
     "Read a size given as one number or as (rows, columns); ValueError for anything else."
     both = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, Sequence) else ()
     if len(both) != 2 or any(isinstance(v, bool) or not isinstance(v, int) or not 1 <= v <= LARGEST for v in both):
@@ -204,10 +201,7 @@ class MultiHeadAttention(AttentionWeights):
             S = S + relative_bias(self.table, self.grid)[:, asking]
         return softmax_weights(S, self.sink)
 
-    def forward(
-        self,
-        x: Float[Tensor, "b n d"],  # tokens
-    ) -> Float[Tensor, "b q o"]:  # one output for each token that asks
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:  # one output for each token that asks
         "Answer every query (C, eq. 2)."
         A, V = self.attention_map(x), einsum(x, self.W_V, "b k d, h d f -> b h k f")
         # MHSA(X) = sum_h A_h V_h W_O^h + b_O

@@ -119,9 +119,7 @@ def draw_threshold(
     ax.annotate(text, (float(end == "right"), value), color=COLORS[color], **where)
 
 # %% ../nbs/03_figures.ipynb #8d713f40
-def to_svg(
-    figure,  # a matplotlib figure
-) -> str:
+def to_svg(figure) -> str:
     "The figure as SVG text that can stand inside an HTML page; the same figure gives the same text."
     buffer = BytesIO()
     with style():

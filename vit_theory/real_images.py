@@ -61,9 +61,7 @@ def stratified(
 DIGITS_TEST = 500  # digits set apart for testing
 
 
-def read_digits(
-    split: str,  # "train" or "test"
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+def read_digits(split: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     "scikit-learn's digits -> (images [n,1,8,8], labels [n], classes); the split is always the same one."
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
@@ -90,10 +88,7 @@ def _library():
 
 # %% ../nbs/04_real_images.ipynb #4f6a8b56
 @contextmanager
-def _open(
-    source: str,  # folder or hub name
-    split: str,
-) -> Iterator:
+def _open(source: str, split: str) -> Iterator:
     "One split of a data set of the `datasets` library, for as long as the block lasts; ValueError when there is none."
     datasets = _library()
     local, bars = Path(source).is_dir(), datasets.are_progress_bars_disabled()
@@ -121,11 +116,8 @@ def _open(
 LABELS = ("label", "labels", "fine_label")
 
 
-def _columns(
-    data,  # datasets.Dataset
-    label: str | None,  # name of the label column, or None: the first of `LABELS`
-) -> tuple[str, str]:
-    "Names of the image column and of the label column; ValueError with what is there when they cannot be told."
+def _columns(data, label: str | None) -> tuple[str, str]:
+    "Names of the image column and of the label column (None: of `LABELS`); ValueError with what is there otherwise."
     datasets = _library()
     here = ", ".join(f"{name} ({type(feature).__name__})" for name, feature in data.features.items())
     images = [name for name, feature in data.features.items() if isinstance(feature, datasets.Image)]
@@ -137,11 +129,8 @@ def _columns(
     return images[0], labels[0]
 
 # %% ../nbs/04_real_images.ipynb #dc5d95e1
-def _labels(
-    data,  # datasets.Dataset
-    name: str,  # label column
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    "Class index of every row, and the names of the classes."
+def _labels(data, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    "Class index of every row of a `datasets.Dataset`, and the names of the classes."
     feature, values = data.features[name], np.asarray(data.select_columns([name]).with_format("numpy")[:][name])
     known = values.dtype.kind in "iu"
     unlabelled = int((values < 0).sum()) if known else sum(value is None or value != value for value in values.tolist())
@@ -156,11 +145,8 @@ def _labels(
 MOST_PIXELS = 50_000_000  # of one image: a small file can unfold into more than a machine's memory
 
 
-def _decode(
-    cell: dict,  # {"bytes": ..., "path": ...} as the `datasets` library stores an image
-    size: int | None,  # side to resize to, pixels
-) -> np.ndarray:
-    "One image -> uint8 [h, w] when it is gray, else [h, w, 3]; OSError or ValueError when it is corrupt."
+def _decode(cell: dict, size: int | None) -> np.ndarray:
+    "One stored image -> uint8 [h, w] when it is gray, else [h, w, 3]; OSError or ValueError when it is corrupt."
     from PIL import Image, ImageOps
 
     with Image.open(BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]) as stored:
@@ -171,11 +157,7 @@ def _decode(
         return np.array(image if size is None else ImageOps.fit(image, (size, size)))
 
 # %% ../nbs/04_real_images.ipynb #73eb7a77
-def _stack(
-    cells: Iterator,  # of {"bytes": ..., "path": ...}
-    rows: np.ndarray,  # their row numbers, for the message
-    size: int | None,
-) -> UInt8[Tensor, "n c h w"]:
+def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor, "n c h w"]:
     "All images as one tensor, gray only when all of them are; ValueError that names the corrupt ones, or the several sizes."
     from PIL.Image import DecompressionBombError
 

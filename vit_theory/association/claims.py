@@ -54,10 +54,9 @@ THEOREM_3_1 = Claim(
     measure_theorem_3_1, plot_theorem_3_1, kind="quoted", evidence="counterexample",
 )  # fmt: skip
 
-# %% ../../nbs/association/07_dynamics.ipynb #8e3e9a8b
+# %% ../../nbs/association/07_dynamics.ipynb #57034a30
 from vit_theory.association.dynamics import GAP, measure_reduction, plot_equality
 
-# %% ../../nbs/association/07_dynamics.ipynb #57034a30
 REDUCTION = Claim(
     "B-reduced-dynamics", "B", "Section 1, on the idea of the proof in Section 4",
     "Population gradient descent on all of A and v keeps the symmetry of the sets: it is a descent on alpha, gamma, rho "
@@ -137,14 +136,13 @@ CONTIGUITY = Claim(
     contiguity, plot_contiguity,
 )  # fmt: skip
 
-# %% ../../nbs/association/09_start_and_step_size.ipynb #48af67cb
+# %% ../../nbs/association/09_start_and_step_size.ipynb #6a1e5d89
 from vit_theory.association.start_and_step_size import (
     APART, GENTLE, LOSS_OF_DROP, UNLEARNED_DROP, bold_steps_found, bold_trained, diagonal_start_learned, diagonal_trained,
     followed, last_seen, lost_by_bold_steps, measure_bold_steps, measure_diagonal, measure_response, plot_bold, plot_bold_steps,
     plot_diagonal, plot_diagonal_start, plot_response,
 )  # fmt: skip
 
-# %% ../../nbs/association/09_start_and_step_size.ipynb #6a1e5d89
 RESPONSE = Claim(
     "B-diagonal-response", "B", "Section 4 (why sigma_A > 0)",
     "The diagonal at the start is a push: early on gamma - rho is kappa times one curve, for either sign, that the population's "
@@ -219,7 +217,7 @@ BOLD_TRAINED = Claim(
     bold_trained, plot_bold, kind="derived here",
 )  # fmt: skip
 
-# %% ../../nbs/association/10_samples.ipynb #e70b1d29
+# %% ../../nbs/association/10_samples.ipynb #1d3c2c58
 from vit_theory.association.learning import LEARNED_SHARE, SAMPLE_SHARE
 from vit_theory.association.samples import (
     followed_path, long_training, measure_early, measure_late, measure_scatter, plot_early, plot_late, plot_long_training,
@@ -227,7 +225,6 @@ from vit_theory.association.samples import (
 )  # fmt: skip
 from vit_theory.association.start_and_step_size import LOSS_OF_DROP
 
-# %% ../../nbs/association/10_samples.ipynb #1d3c2c58
 SAMPLE_SIZE = Claim("B-sample-size", "B", "Theorem 4.2 (number of samples)",
     "Association and generalization need enough images, and come together with their number.",
     (Rule("margin of association with the most images, at its best", lambda d: d.margin.max("step").isel(samples=-1), above(0),
@@ -299,14 +296,13 @@ LONG_TRAINING = Claim(
     long_training, plot_long_training, kind="derived here",
 )  # fmt: skip
 
-# %% ../../nbs/association/11_sparsity.ipynb #09623bda
+# %% ../../nbs/association/11_sparsity.ipynb #4e56fb75
 from vit_theory.association.learning import KEPT_DROP
 from vit_theory.association.sparsity import (
     HALF, LEARNABLE, LOST_DROP, MANY, RARE, TOO_MANY, marks_trained, measure_marks, plot_marks_population, plot_marks_trained,
     sets_learned,
 )  # fmt: skip
 
-# %% ../../nbs/association/11_sparsity.ipynb #4e56fb75
 MARKS_POPULATION = Claim(
     "B-q-ablation", "B", "Assumption 2 (q << 1)",
     "Patch association needs rare spurious marks: population descent finds it for small q and loses it when most patches are "
@@ -333,11 +329,10 @@ MARKS_TRAINED = Claim(
     marks_trained, plot_marks_trained, kind="derived here",
 )  # fmt: skip
 
-# %% ../../nbs/association/12_million_patches.ipynb #d64eca9b
+# %% ../../nbs/association/12_million_patches.ipynb #e98738b4
 from vit_theory.association.learning import CLOSED, KEPT_DROP, SAMPLE_SHARE, associates, plot_population, way_closed
 from vit_theory.association.million_patches import LOW, growing_sets, measure_million, plot_scaled, takeoffs_apart
 
-# %% ../../nbs/association/12_million_patches.ipynb #e98738b4
 MILLION = Claim(
     "B-million-patches", "B", "Section 4 (large images)",
     "The idealized dynamics has a limit of large images: with scaled rates the take-off of association does not "
@@ -367,14 +362,13 @@ GROWING = Claim(
     growing_sets, plot_population, kind="derived here",
 )  # fmt: skip
 
-# %% ../../nbs/association/13_not_associating.ipynb #b596a6f4
+# %% ../../nbs/association/13_not_associating.ipynb #a6ac217e
 from vit_theory.association.learning import SAMPLE_SHARE
 from vit_theory.association.not_associating import (
     GENERALIZES, NEAR_BEST, NEAR_CHANCE, generalizes, measure_repair, measure_theorem_3_2, non_associating, plot_non_associating,
     plot_repair, plot_theorem_3_2, unassociated,
 )  # fmt: skip
 
-# %% ../../nbs/association/13_not_associating.ipynb #a6ac217e
 THEOREM_3_2 = Claim("B-theorem-3.2", "B", "Theorem 3.2",
     "\"Let D be defined as in Assumption 1. There exists a (one-layer) transformer M so that P[f*(X) M(X) <= 0] = d^{-omega(1)} "
     "but for all l in [L], i in S_l, Top_C{<p_i^(M), p_j^(M)>}_{j=1}^D and S_l are disjoint.\"",
@@ -423,12 +417,11 @@ NON_ASSOCIATING = Claim(
     non_associating, plot_non_associating, kind="derived here",
 )  # fmt: skip
 
-# %% ../../nbs/association/14_transfer.ipynb #633268ec
+# %% ../../nbs/association/14_transfer.ipynb #924fc709
 from vit_theory.association.transfer import (
     TRANSFER_ERROR, images_saved, needed_by, needed_in_words, plot_transfer, transfer, without_association,
 )  # fmt: skip
 
-# %% ../../nbs/association/14_transfer.ipynb #924fc709
 THEOREM_5_1 = Claim("B-theorem-5.1", "B", "Section 1 (contributions), on Theorem 5.1",
     "After pre-training, the model can be sample-efficiently fine-tuned to a downstream dataset that shares the structure and "
     "may differ in the features: patch association helps.",

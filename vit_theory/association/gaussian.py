@@ -19,7 +19,7 @@ from .data import GaussianData, Partition
 from .model import error_rate, position_logits, self_attention
 from .scores import association, chance
 from .training import fit, realistic
-from .training_runs import draw_curves, draw_level, labeled, seeded
+from .training_runs import draw_curves, draw_level, labeled, seed_sweep
 from ..figures import draw_threshold, subplots
 from ..ledger.claims import Run, once
 from ..trials import trial_generators
@@ -117,7 +117,7 @@ def gaussian_cell(seed: int, samples: int, tests: int, steps: int, vit_steps: in
 def gaussian(run: Run) -> xr.Dataset:
     "Gaussian patches labeled by a convolution over the sets (B, Figure 2)."
     keep, drop = chance(PARTITION)
-    ds = seeded(partial(gaussian_cell, **GAUSSIAN[run.scale]), run)
+    ds = seed_sweep(partial(gaussian_cell, **GAUSSIAN[run.scale]), run)
     return ds.assign_attrs(chance_keep=keep, chance_drop=drop)
 
 

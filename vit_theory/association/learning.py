@@ -19,7 +19,7 @@ from .linear import linear_error
 from .symmetry import atom_count
 from .training import fit, realistic
 from .training_runs import MEDIUM, RATES, draw_arms, draw_curves, draw_level, floors
-from .training_runs import learn, make_partition, seeded, vary
+from .training_runs import learn, make_partition, seed_sweep, learn_along
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 from ..trials import trial_generators
@@ -72,7 +72,7 @@ CLOSED = 0.95  # share of the way from the best linear rule to f* that training 
 def measure_theorem_4_1(run: Run) -> xr.Dataset:
     "Idealized paths at several sizes."
     steps, draws, larger = run.by_scale((600, 10_000, []), (800, 20_000, [256, 324, 576]))
-    return seeded(partial(population_run, steps=steps, draws=draws), run, patches=[16, 36, 64, 100, *larger])
+    return seed_sweep(partial(population_run, steps=steps, draws=draws), run, patches=[16, 36, 64, 100, *larger])
 
 
 def associates(data: xr.Dataset) -> xr.DataArray:
@@ -99,7 +99,7 @@ def idealized_sample(run: Run) -> xr.Dataset:
     "Training from the idealized start on a finite sample, and the population path from there (B, Theorem 4.1)."
     size = MEDIUM[run.scale]
     D, q, steps = size["side"] ** 2, size["q"], size["steps"]
-    ds = floors(seeded(partial(learn, start="idealized", sigma_A=FIRST_DIAGONAL, **size), run), size["side"], 2, q)
+    ds = floors(seed_sweep(partial(learn, start="idealized", sigma_A=FIRST_DIAGONAL, **size), run), size["side"], 2, q)
     path = reduced_descent(D, 4, q, alpha=FIRST_ALPHA, kappa=FIRST_DIAGONAL, steps=steps, lr_v=RATES["lr_v"], lr_A=size["lr_A"],
                            method="monte_carlo", draws=20_000)  # fmt: skip
     for name in ("gamma", "rho", "error"):
@@ -176,7 +176,7 @@ def contiguity(run: Run) -> xr.Dataset:
     kinds, side = ["blocks", "strided", "random"], MEDIUM[run.scale]["side"]
     share = [[neighbor_share(make_partition(kind, side, 2, seed)) for seed in run.seeds] for kind in kinds]
     difference = ("seed", [permuted_difference(seed) for seed in run.seeds])
-    return vary(run, "kind", kinds).assign(difference=difference, neighbors=(("kind", "seed"), share))
+    return learn_along(run, "kind", kinds).assign(difference=difference, neighbors=(("kind", "seed"), share))
 
 # %% ../../nbs/association/08_learning.ipynb #84c14a4b
 def plot_contiguity(ds: xr.Dataset):

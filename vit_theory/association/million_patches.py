@@ -16,7 +16,7 @@ from ..arguments import Positive, Size, checked, need
 from .dynamics import reduced_descent
 from .learning import PATH, population_run
 from .linear import linear_error
-from .training_runs import MEDIUM, learn, seeded
+from .training_runs import MEDIUM, learn, seed_sweep
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 
@@ -48,9 +48,9 @@ def scaled(patches: int, seed: int, steps: int = 400, draws: int = 5000, rate: f
 def measure_million(run: Run) -> xr.Dataset:
     "Scaled paths from a thousand to a million patches."
     if run.scale == "quick":
-        return seeded(partial(scaled, draws=10_000), run, patches=[1024, 32_768, 1_000_000])
+        return seed_sweep(partial(scaled, draws=10_000), run, patches=[1024, 32_768, 1_000_000])
     sizes = [1024, 4096, 16_384, 65_536, 262_144, 1_000_000]
-    return seeded(partial(scaled, steps=800, draws=10_000, rate=2.5), run, patches=sizes)
+    return seed_sweep(partial(scaled, steps=800, draws=10_000, rate=2.5), run, patches=sizes)
 
 
 def takeoffs_apart(data: xr.Dataset) -> xr.DataArray:

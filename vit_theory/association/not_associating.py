@@ -19,7 +19,7 @@ from .linear import linear_error
 from .model import PatchAttention, position_logits, set_attention
 from .populations import population
 from .symmetry import all_images, mixing, polynomial_output, set_types
-from .training_runs import draw_arms, draw_level, vary
+from .training_runs import draw_arms, draw_level, learn_along
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 
@@ -173,7 +173,7 @@ GENERALIZES, NEAR_CHANCE = 0.02, 0.1  # largest error, and distance of the drop 
 
 def non_associating(run: Run) -> xr.Dataset:
     "Training from sigma_A = 0 with large noise: small error, association by chance."
-    return vary(run, "noise", [1e-3, 0.3], sigma_A=0.0, steps=180, every=20)
+    return learn_along(run, "noise", [1e-3, 0.3], sigma_A=0.0, steps=180, every=20)
 
 
 def generalizes(ds: xr.Dataset) -> xr.DataArray:

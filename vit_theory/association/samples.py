@@ -23,17 +23,17 @@ from .scores import association
 from .symmetry import all_images, split_pairs, symmetric_logits
 from .training import fit, idealized, realistic
 from vit_theory.association.training_runs import (
-    count_axis, draw_band, draw_ends, draw_level, floors, labeled, make_partition, measure_model, seeded, vary,
+    count_axis, draw_band, draw_ends, draw_level, floors, labeled, make_partition, measure_model, seed_sweep, learn_along,
 )  # fmt: skip
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
-from ..ledger.rules import Interval
-from ..trials import log_slope, trial_generators
+from ..ledger.rules import Interval, log_slope
+from ..trials import trial_generators
 
 # %% ../../nbs/association/10_samples.ipynb #d2e75e8b
 def sample_size(run: Run) -> xr.Dataset:
     "Test error and association against the number of training images."
-    return vary(run, "samples", run.by_scale([250, 500, 1000, 2000, 4000], [500, 1000, 2000, 4000, 8000, 16_000, 32_000]))
+    return learn_along(run, "samples", run.by_scale([250, 500, 1000, 2000, 4000], [500, 1000, 2000, 4000, 8000, 16_000, 32_000]))
 
 # %% ../../nbs/association/10_samples.ipynb #d2e75e8c
 def plot_sample_size(ds: xr.Dataset):
@@ -178,7 +178,7 @@ def scatter_cell(samples: int, seed: int, draws: int, steps: int) -> dict:
 def measure_scatter(run: Run) -> xr.Dataset:
     "Scatter of trained runs with few to many images, and its prediction with and without curvature."
     steps, draws, samples = run.by_scale((60, 8, [1000, 8000, 32_000]), (80, 16, [1000, 8000, 64_000]))
-    ds = seeded(partial(scatter_cell, draws=draws, steps=steps), run, samples=samples)
+    ds = seed_sweep(partial(scatter_cell, draws=draws, steps=steps), run, samples=samples)
     partition = Partition.strided(9, 3)
     for name, curvature in (("predicted", True), ("noise_alone", False)):
         path = scatter_response(partition, 0.4, kappa=1.0, steps=steps, curvature=curvature, **TINY_IMAGE).sel(step=ds.step)
@@ -238,7 +238,7 @@ def long_run(seed: int, *, side: int, q: float, dim: int, samples: int, steps: i
 def long_training(run: Run) -> xr.Dataset:
     "Training far beyond the best state, and stopped by a validation set."
     size = LONG[run.scale]
-    return floors(seeded(partial(long_run, **size), run), size["side"], 2, size["q"])
+    return floors(seed_sweep(partial(long_run, **size), run), size["side"], 2, size["q"])
 
 
 def score_lost(ds: xr.Dataset) -> xr.DataArray:

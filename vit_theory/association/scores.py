@@ -62,9 +62,7 @@ def association(
 
 # %% ../../nbs/association/03_scores.ipynb #81dac6e5
 @checked
-def chance(
-    partition: Partition,  # the sets
-) -> tuple[float, float]:
+def chance(partition: Partition) -> tuple[float, float]:
     "Expected (keep, drop) of a matrix with a dominant diagonal and otherwise random scores."
     C, D = partition.C, partition.D
     drop = (C - 1) / (D - 1)
@@ -72,10 +70,7 @@ def chance(
 
 # %% ../../nbs/association/03_scores.ipynb #207828d8
 @checked
-def set_mass(
-    A: Float[Tensor, "D D"],  # attention logits
-    partition: Partition,  # the sets
-) -> Float[Tensor, "D L"]:
+def set_mass(A: Float[Tensor, "D D"], partition: Partition) -> Float[Tensor, "D L"]:
     "Attention of each patch on each set, rows sum to 1."
     need(len(A) == partition.D, f"A has shape {tuple(A.shape)}; the partition has D={partition.D} patches: [D, D]")
     # mass_il = sum_{j in S_l} softmax(A)_ij
@@ -83,10 +78,7 @@ def set_mass(
 
 # %% ../../nbs/association/03_scores.ipynb #ceb0431c
 @checked
-def sort_by_set(
-    scores: Shaped[Tensor, "D D"],  # any matrix over patches
-    partition: Partition,  # the sets
-) -> Shaped[Tensor, "D D"]:
+def sort_by_set(scores: Shaped[Tensor, "D D"], partition: Partition) -> Shaped[Tensor, "D D"]:
     "Rows and columns reordered so that the patches of a set are neighbors."
     need(len(scores) == partition.D, f"scores has shape {tuple(scores.shape)}; the partition has D={partition.D} patches: [D, D]")
     order = partition.sets.flatten()

@@ -15,7 +15,7 @@ from .data import label_error
 from .dynamics import reduced_descent
 from .learning import KEPT_DROP
 from .linear import linear_error
-from .training_runs import draw_ends, seeded, vary
+from .training_runs import draw_ends, seed_sweep, learn_along
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 
@@ -35,7 +35,7 @@ def measure_marks(run: Run) -> xr.Dataset:
     "Population descents with rare to frequent marks."
     steps, draws, tried = run.by_scale((400, 3000, [0.05, 0.1, 0.2, 0.4, 0.6, 0.8]),
                                        (600, 10_000, [0.02, 0.05, *np.arange(1, 10) / 10]))  # fmt: skip
-    return seeded(partial(marks_population, steps=steps, draws=draws), run, q=tried)
+    return seed_sweep(partial(marks_population, steps=steps, draws=draws), run, q=tried)
 
 
 def sets_learned(data: xr.Dataset) -> xr.DataArray:
@@ -66,7 +66,7 @@ LEARNABLE, TOO_MANY, LOST_DROP = 0.25, 0.6, 0.5  # marks that a trained model mu
 
 def marks_trained(run: Run) -> xr.Dataset:
     "Training on data with different probabilities q of a mark."
-    return vary(run, "q", [0.05, 0.1, 0.16, 0.25, 0.4, 0.6])
+    return learn_along(run, "q", [0.05, 0.1, 0.16, 0.25, 0.4, 0.6])
 
 # %% ../../nbs/association/11_sparsity.ipynb #8dd68cae
 def plot_marks_trained(ds: xr.Dataset):

@@ -24,7 +24,7 @@ from .populations import population
 from .symmetry import all_images, direct_output, full_gradient, mixing, polynomial_output, split_pairs
 from .training import fit, idealized
 from .training_runs import MEDIUM, draw_band, draw_ends, draw_level, floors
-from .training_runs import learn, seeded, vary
+from .training_runs import learn, seed_sweep, learn_along
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 
@@ -80,7 +80,7 @@ def early_pull(kappa: float, seed: int, samples: int) -> dict:
 
 def measure_response(run: Run) -> xr.Dataset:
     "Pull of a diagonal on trained models, on the population when it is tiny, and the curve predicted for both."
-    ds = seeded(partial(early_pull, samples=run.by_scale(20_000, 100_000)), run, kappa=[-SMALL_KAPPA, SMALL_KAPPA])
+    ds = seed_sweep(partial(early_pull, samples=run.by_scale(20_000, 100_000)), run, kappa=[-SMALL_KAPPA, SMALL_KAPPA])
     paths = descend_grid(16, 4, 0.4, HORIZON, ["tiny"], kappa=torch.tensor([-TINY, TINY]), **IDEAL)
     response = diagonal_response(16, 4, 0.4, steps=HORIZON, **IDEAL)
     return ds.assign(population=paths.gamma - paths.rho, response=("step", response)).assign_coords(tiny=[-TINY, TINY])
@@ -155,7 +155,7 @@ UNLEARNED_DROP = 0.35
 
 def diagonal_trained(run: Run) -> xr.Dataset:
     "Training from different diagonals sigma_A, everything else the same."
-    return vary(run, "sigma_A", [0.0, 0.5, 1.0, 1.5, 2.0])
+    return learn_along(run, "sigma_A", [0.0, 0.5, 1.0, 1.5, 2.0])
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #91106edd
 def plot_diagonal(ds: xr.Dataset):
@@ -225,7 +225,7 @@ def bold_run(factor: int, **arguments) -> dict:
 def bold_trained(run: Run) -> xr.Dataset:
     "Training with 1, 3, 10 and 30 times the usual learning rate of A; NaN after a run has broken off."
     size = BOLD_SIZE[run.scale]
-    return floors(seeded(partial(bold_run, **size), run, factor=[1, 3, 10, 30]), size["side"], 2, size["q"])
+    return floors(seed_sweep(partial(bold_run, **size), run, factor=[1, 3, 10, 30]), size["side"], 2, size["q"])
 
 
 def last_seen(values: xr.DataArray) -> xr.DataArray:

@@ -93,7 +93,7 @@ MEDIUM: dict[str, dict[str, Any]] = {
 }
 
 
-def seeded(function, run: Run, **grid) -> xr.Dataset:
+def seed_sweep(function, run: Run, **grid) -> xr.Dataset:
     "`function` on the grid, for every seed of the run."
     return run.sweep(function, grid | {"seed": list(run.seeds)})
 
@@ -106,11 +106,11 @@ def floors(ds: xr.Dataset, side: int, block: int, q: float) -> xr.Dataset:
                            chance_keep=keep, chance_drop=drop)  # fmt: skip
 
 
-def vary(run: Run, axis: str, values: list, **fixed) -> xr.Dataset:
+def learn_along(run: Run, axis: str, values: list, **fixed) -> xr.Dataset:
     "The usual training run of this scale with one argument of `learn` varied, and others fixed."
     size = MEDIUM[run.scale]
     usual = {name: value for name, value in (size | fixed).items() if name != axis}
-    return floors(seeded(partial(learn, **usual), run, **{axis: values}), size["side"], 2, size["q"])
+    return floors(seed_sweep(partial(learn, **usual), run, **{axis: values}), size["side"], 2, size["q"])
 
 # %% ../../nbs/association/17_training_runs.ipynb #6ec22c96
 def at_end(name: str, dim: str = "step") -> Callable[[xr.Dataset], xr.DataArray]:

@@ -23,7 +23,7 @@ from .model import PatchAttention, error_rate, set_attention
 from .not_associating import shift_attention
 from .scores import association
 from .training import features_first, fit, gradient, realistic
-from .training_runs import count_axis, draw_band, draw_level, floors, seeded
+from .training_runs import count_axis, draw_band, floors, seed_sweep
 from ..figures import subplots
 from ..ledger.claims import Run
 from ..trials import History, descend, trial_generators
@@ -140,7 +140,7 @@ TRANSFER: dict[str, dict[str, Any]] = {
 def transfer(run: Run) -> xr.Dataset:
     "Transfer to a new feature with each attention against the number of images (B, Theorem 5.1)."
     size = TRANSFER[run.scale]
-    return floors(seeded(partial(transfer_cell, **size), run), size["side"], 2, size["q"])
+    return floors(seed_sweep(partial(transfer_cell, **size), run), size["side"], 2, size["q"])
 
 # %% ../../nbs/association/14_transfer.ipynb #a3486378
 def images_needed(error: xr.DataArray, target: float) -> xr.DataArray:

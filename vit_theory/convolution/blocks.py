@@ -85,9 +85,7 @@ def transfer_blocks(
     return list(compress(product(D_y, D_x), live.tolist())), T[live]
 
 # %% ../../nbs/convolution/02_blocks.ipynb #469ee2ad
-def live_rows(
-    blocks: Float[Tensor, "D d_in d_out"],
-) -> Bool[Tensor, "D d_in"]:
+def live_rows(blocks: Float[Tensor, "D d_in d_out"]) -> Bool[Tensor, "D d_in"]:
     "Which entries of the patch that is read matter at all, for each block."
     return (blocks != 0).any(-1)
 

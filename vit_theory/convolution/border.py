@@ -12,9 +12,9 @@ import xarray as xr
 
 from ..attention import patchify
 from .construction import border_bound, conv_to_attention, without_sink
-from .exactness import DRAW, EXACT, largest_error, on_grid, photos, show
+from .exactness import DRAW, EXACT, largest_error, on_grid, photos
 from .kernels import known_conv, random_conv, real_images
-from ..figures import COLORS, draw_threshold, subplots
+from ..figures import COLORS, subplots
 from ..ledger.claims import Run
 
 # %% ../../nbs/convolution/05_border.ipynb #b382a2d3
@@ -47,7 +47,7 @@ def with_positions(run: Run, brightness: float) -> dict[str, float]:
     return {"added": float(error), "allowed": border_bound(conv, x[0, 0], size // P, P) - float(b)}
 
 # %% ../../nbs/convolution/05_border.ipynb #bdd275a3
-def border(run: Run) -> xr.Dataset:
+def border_errors(run: Run) -> xr.Dataset:
     "Error inside and at the border, as printed and with the zero sink, by kernel and seed; least possible error (C, Thm 1)."
     size, P = 24, 4
 

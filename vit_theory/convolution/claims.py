@@ -84,7 +84,7 @@ COROLLARY_4 = Claim(
 )
 
 # %% ../../nbs/convolution/05_border.ipynb #aae325a2
-from vit_theory.convolution.border import WRONG, border, plot_border
+from vit_theory.convolution.border import WRONG, border_errors, plot_border
 
 BORDER = Claim(
     "C-border", "C", "Theorem 1 at the border of the image (the paper does not treat it)",
@@ -98,7 +98,7 @@ BORDER = Claim(
      Rule("least possible error on a repeated patch", lambda d: d.bound, at_least(WRONG)),
      Rule("least possible error with added positions, brightest image", lambda d: d.allowed[-1], at_least(WRONG))),
     "As printed the border is off by {4.min:.2f} or more; with the zero key by {1:.0e}.",
-    border, plot_border, kind="derived here", evidence="proof",
+    border_errors, plot_border, kind="derived here", evidence="proof",
 )
 
 # %% ../../nbs/convolution/06_variants.ipynb #81ff7b30

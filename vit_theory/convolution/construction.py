@@ -140,10 +140,7 @@ class ConvAttention(MultiHeadAttention):
         self.offsets, self.geometry, self.scale, self.patch_out, self.grid_out = offsets, g, M, g.patch_out, g.grid_out
 
     @checked
-    def convolve(
-        self,
-        images: Float[Tensor, "b c h w"],
-    ) -> Float[Tensor, "b o y x"]:
+    def convolve(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
         "The layer on images: cut into patches, attend, put together, and keep what the convolution would return."
         need_one_dtype(images=images, W_Q=self.W_Q)
         g, (rows, columns) = self.geometry, self.geometry.output_size
@@ -205,9 +202,7 @@ def conv2d_to_attention(
 
 # %% ../../nbs/convolution/03_construction.ipynb #880999a2
 @checked
-def without_sink(
-    layer: ConvAttention,
-) -> ConvAttention:
+def without_sink(layer: ConvAttention) -> ConvAttention:
     "The construction as the paper prints it: no zero key, bias M at the wanted offset and 0 elsewhere (C, Lemma 2)."
     literal = deepcopy(layer)
     table = offset_table(layer.offsets, layer.geometry.grid, layer.scale)

@@ -6,8 +6,6 @@
 __all__ = []
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #e2c4a265
-import math
-
 import numpy as np
 import torch
 import xarray as xr

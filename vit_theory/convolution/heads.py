@@ -172,10 +172,7 @@ class TorusAttention(nn.Module):
         self.attend = MultiHeadAttention(0 * I, I.clone(), I.clone(), W, b_O, table.to(W), self.torus)
 
     @checked
-    def forward(
-        self,
-        x: Float[Tensor, "b n d"],  # tokens of the image
-    ) -> Float[Tensor, "b q o"]:  # tokens of the convolution
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:  # tokens of the convolution
         "Surround with zeros, attend, keep the patches that ask."
         (gh, gw), (rows, columns) = self.geometry.grid, self.torus
         need(x.shape[1] == gh * gw, f"x has shape {tuple(x.shape)}: [b, {gh * gw} tokens, d] is needed")

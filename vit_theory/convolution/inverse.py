@@ -28,18 +28,14 @@ from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 
 # %% ../../nbs/convolution/07_inverse.ipynb #e4ab1e65
-def positional_weights(
-    layer: ConvAttention,
-) -> Float[Tensor, "h q k"]:
+def positional_weights(layer: ConvAttention) -> Float[Tensor, "h q k"]:
     "Where the heads look when the image is faint: the softmax of the position biases alone, A_h."
     table, asking = layer.table, slice(None) if layer.queries is None else layer.queries
     assert table is not None
     return softmax_weights(relative_bias(table.detach(), layer.geometry.grid)[:, asking], layer.sink)
 
 
-def head_products(
-    layer: ConvAttention,
-) -> Float[Tensor, "h d o"]:
+def head_products(layer: ConvAttention) -> Float[Tensor, "h d o"]:
     "What the heads do with what they see: W_h = W_V W_O, which no change of basis inside the head can alter."
     V, O = layer.W_V.detach(), layer.W_O.detach()
     as_built = V.shape[1] == V.shape[2] and torch.equal(V, torch.eye(V.shape[1]).to(V).expand_as(V))

@@ -46,10 +46,7 @@ class GatherAttention(nn.Module):
         self.register_buffer("bias", None if layer.b_O is None else layer.b_O.detach())
 
     @checked
-    def forward(
-        self,
-        x: Float[Tensor, "b n d"],  # tokens
-    ) -> Float[Tensor, "b q o"]:
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:
         "The layer's output tokens."
         need_one_dtype(x=x, weight=self.weight)
         need(math.prod(x.shape[1:]) == self.entries, f"x has shape {tuple(x.shape)}: {self.entries} numbers an image are needed")

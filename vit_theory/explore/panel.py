@@ -49,10 +49,7 @@ def turning(
     return Turning(data=dict(data), state=dict(start))
 
 
-def need_one_of(
-    start: Mapping[str, Any],  # settings to begin with
-    possible: Mapping[str, Sequence],  # setting -> its values
-) -> None:
+def need_one_of(start: Mapping[str, Any], possible: Mapping[str, Sequence]) -> None:
     "ValueError for a value that an explorer cannot show."
     for name, value in start.items():
         values = possible.get(name, [value])
@@ -60,10 +57,8 @@ def need_one_of(
             raise ValueError(f"{name}={value!r} is not among what this explorer shows: use one of {', '.join(map(str, values))}")
 
 
-def packed(
-    values: Any,  # numbers from 0 to 1
-) -> str:
-    "The numbers as bytes, in base64."
+def packed(values: Any) -> str:
+    "Numbers from 0 to 1 as bytes, in base64."
     return b64encode(np.round(255 * np.asarray(values)).astype(np.uint8).tobytes()).decode()
 
 

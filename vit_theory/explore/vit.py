@@ -94,11 +94,8 @@ def model_and_images(
 MEASURES = ("entropy", "distance", "mass", "neighbors")
 
 
-def neighbor_score(
-    attention: np.ndarray,  # [..., n, n] weights, query by key
-    grid: tuple[int, int],  # patches in the image
-) -> np.ndarray:
-    "Share of each patch's most attended patches that touch it, as many as touch it, averaged over patches [...]."
+def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    "Share of each patch's most attended patches that touch it, as many as touch it, averaged over patches: [..., n, n] -> [...]."
     y, x = np.divmod(np.arange(math.prod(grid)), grid[1])
     near = np.maximum(abs(y[:, None] - y), abs(x[:, None] - x)) == 1
     ranked = np.argsort(-np.where(np.eye(len(y), dtype=bool), -np.inf, attention), axis=-1, kind="stable")
@@ -106,40 +103,30 @@ def neighbor_score(
     return ((np.take_along_axis(np.broadcast_to(near, ranked.shape), ranked, -1) & best).sum(-1) / near.sum(1)).mean(-1)
 
 
-def busy_patches(
-    image: Tensor,  # [c, h, w]
-    grid: tuple[int, int],  # patches in the image
-) -> Tensor:
-    "Numbers of the quarter of the patches whose pixels vary most."
+def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
+    "Numbers of the quarter of the patches whose pixels vary most, of an image [c, h, w]."
     rows, columns = grid
     h, w = image.shape[1] // rows, image.shape[2] // columns
     cells = image[:, : rows * h, : columns * w].mean(0).reshape(rows, h, columns, w).transpose(1, 2).reshape(rows * columns, -1)
     return cells.std(1).argsort(descending=True, stable=True)[: max(rows * columns // 4, 1)]
 
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
-def look_into(
-    model: nn.Module,
-    image: Tensor,  # [c, h, w], as the model takes it
-) -> dict[str, Any]:
-    "What `probe` says of one image: attention [layer, head, query, key], and measurements [layer, head]."
+def look_into(model: nn.Module, image: Tensor) -> dict[str, Any]:
+    "What `probe` says of one image [c, h, w]: attention [layer, head, query, key], and measurements [layer, head]."
     from vit_theory.images import probe
 
     seen = probe(model, image[None])
-    grid = seen.attrs["rows"], seen.attrs["columns"]
-    seen = probe(model, image[None], relevant=busy_patches(image, grid))
-    numbers = {name: seen[name].values for name in MEASURES[:3]} | {MEASURES[3]: neighbor_score(seen.attention.values, grid)}
-    return {"attention": seen.attention.values, "grid": grid, "numbers": numbers}
+    grid, attention = (seen.attrs["rows"], seen.attrs["columns"]), seen.attention.values
+    mass = attention[..., busy_patches(image, grid).numpy()].sum(-1).mean(-1)
+    values = seen.entropy.values, seen.distance.values, mass, neighbor_score(attention, grid)
+    return {"attention": attention, "grid": grid, "numbers": dict(zip(MEASURES, values, strict=True))}
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
 
 
-def answers(
-    model: nn.Module,
-    images: Tensor,  # [b, c, h, w], as the model takes them
-    shares: tuple[float, ...] = SHARES,  # of the patches that stay
-) -> tuple[Tensor, list[int], Tensor]:
-    "Patches by the attention that they receive [b, n]; for each share how many stay, and the classes answered [share, b]."
+def answers(model: nn.Module, images: Tensor, shares: tuple[float, ...] = SHARES) -> tuple[Tensor, list[int], Tensor]:
+    "Of images [b, c, h, w]: patches by attention received [b, n]; for each share how many stay, and the answers [share, b]."
     import torch
 
     from vit_theory.images import ViT, from_transformers
@@ -201,14 +188,8 @@ def pictured(model: nn.Module, image: Tensor) -> dict[str, Any]:
     return {"pixels": packed(pixels[:, :, :1] if gray else pixels), "attention": attention, **numbers}
 
 # %% ../../nbs/explore/05_vit.ipynb #5d1f0c7a
-def draw_panels(
-    pixels: np.ndarray,  # [h, w, c], from 0 to 1
-    weights: np.ndarray,  # attention of the patch that asks [row, column]
-    numbers: np.ndarray,  # a measurement [layer, head]
-    query: int,  # the patch that asks
-    chosen: tuple[int, int],  # head, layer
-):
-    "Image, attention, measurement, and an empty curve -> (figure, axes)."
+def draw_panels(pixels: np.ndarray, weights: np.ndarray, numbers: np.ndarray, query: int, chosen: tuple[int, int]):
+    "Image, attention [row, column] of the patch that asks, measurement [layer, head], and an empty curve -> (figure, axes)."
     from vit_theory.figures import COLORS, subplots
 
     figure, axes = subplots(2, 2, width=3.4)

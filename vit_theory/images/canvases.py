@@ -186,10 +186,8 @@ def mass(data: xr.Dataset, epoch: int) -> xr.DataArray:
 
 # %% ../../nbs/images/10_canvases.ipynb #3adc5f46
 @checked
-def plot_mass(
-    study: xr.Dataset,  # of `canvas_study`
-):
-    "Attention mass on the relevant tokens through the training on all tokens, a line for each layer and seed."
+def plot_mass(study: xr.Dataset):
+    "Attention mass on the relevant tokens through a `canvas_study`'s training on all tokens, a line for each layer and seed."
     figure, ax = subplots(width=4.6)
     names = ("blue", "orange", "green", "red", "pink", "sky")
     for layer in range(study.sizes["layer"]):

@@ -63,10 +63,9 @@ TABLE_1 = Claim(
     phases, plot_table_1, kind="quoted",
 )
 
-# %% ../../nbs/images/08_two_phase.ipynb #5e2b287f
+# %% ../../nbs/images/08_two_phase.ipynb #9e65a0de
 from vit_theory.images.two_phase import PRINTED, plot_acceleration, step_time, time_to_reach
 
-# %% ../../nbs/images/08_two_phase.ipynb #9e65a0de
 ACCELERATION = Claim(
     "C-acceleration", "C", "Section 4.2 (images)", "\"The convolutional phase helps to accelerate training.\"",
     (learned("two-phase", "attention"),
@@ -83,10 +82,9 @@ ACCELERATION = Claim(
     "best loss.",
     phases, plot_acceleration, kind="quoted")
 
-# %% ../../nbs/images/08_two_phase.ipynb #d3665b4a
+# %% ../../nbs/images/08_two_phase.ipynb #61477615
 from vit_theory.images.two_phase import LATER, OF_FIGURE_2, SAME_LOSS, epochs_to_catch_up, plot_warmup, warmup_gap
 
-# %% ../../nbs/images/08_two_phase.ipynb #61477615
 FIGURE_2 = Claim(
     "C-figure-2", "C", "Section 4.3 and Figure 2 (images)",
     "\"when CMHSA is initialized randomly in the self-attention phase, the training is ineffective without the warm-up stage\"; "
@@ -102,10 +100,10 @@ FIGURE_2 = Claim(
     phases, plot_warmup, kind="quoted",
 )
 
-# %% ../../nbs/images/09_positions.ipynb #10c66df0
+# %% ../../nbs/images/09_positions.ipynb #0dfc911a
 from vit_theory.images.positions import SIMILAR, content_or_positions, plot_positional, points_over
 
-# %% ../../nbs/images/09_positions.ipynb #0dfc911a
+
 def better_than_uniform(uniform: str, *arms: str) -> Rule:
     "Ask that attention has learned to look: it leads attention that cannot choose."
     return Rule("points ahead of uniform attention, mean over seeds", lambda d: points_over(d, uniform, *arms).mean("seed"),
@@ -156,10 +154,9 @@ ASSOCIATION = Claim(
     "The association score of the ordinary ViT rises from {5:.3f} to {6:.3f}.", content_or_positions, plot_positional,
 )
 
-# %% ../../nbs/images/09_positions.ipynb #d3d7b1a3
+# %% ../../nbs/images/09_positions.ipynb #80443138
 from vit_theory.images.positions import pixels_permuted
 
-# %% ../../nbs/images/09_positions.ipynb #80443138
 PIXELS_PERMUTED = Claim(
     "B-images-pixels", "B", "Section 1 and Figure 1, for Figure 5 (images)",
     "\"ViTs learn spatial structure in images from the CIFAR-100 dataset, even when the pixels of the images are permuted\"",
@@ -171,10 +168,9 @@ PIXELS_PERMUTED = Claim(
     "Pixels permuted, the association score rises from {5:.3f} to {6:.3f}.", pixels_permuted, plot_positional, kind="quoted",
 )
 
-# %% ../../nbs/images/10_canvases.ipynb #058f431f
+# %% ../../nbs/images/10_canvases.ipynb #119d9e14
 from vit_theory.images.canvases import CONCENTRATED, canvases, mass, plot_mass
 
-# %% ../../nbs/images/10_canvases.ipynb #119d9e14
 MASS = Claim(
     "A-images-mass", "A", "Abstract and Section 1 (on canvases)",
     "Training by SGD leads to a sparse attention map, concentrated on the label-relevant tokens, also in deeper ViTs.",
@@ -187,10 +183,9 @@ MASS = Claim(
     "The relevant quarter of the tokens gets {3:.2f} of the attention.", canvases, plot_mass,
 )
 
-# %% ../../nbs/images/10_canvases.ipynb #b4a00dd0
+# %% ../../nbs/images/10_canvases.ipynb #2c8fa39d
 from vit_theory.images.canvases import MOST, WORTH, gain, plot_gain, share_of_gain
 
-# %% ../../nbs/images/10_canvases.ipynb #2c8fa39d
 SPARSIFICATION = Claim(
     "A-images-sparsification", "A", "Abstract and Section 1 (on canvases)",
     "A proper token sparsification, by the attention map, improves the test performance by removing label-irrelevant tokens.",

@@ -46,10 +46,8 @@ CURVE_LABELS = {"keep": "share of tokens kept", "share": "training images", "noi
 
 
 @checked
-def plot_curve(
-    study: xr.Dataset,  # of `curve_study`
-):
-    "Accuracy along the curve, a line through the means and a dot for each seed."
+def plot_curve(study: xr.Dataset):
+    "Accuracy along a `curve_study`, a line through the means and a dot for each seed."
     along, (figure, ax) = study.attrs["along"], subplots(width=4.6)
     for arm, color in zip(TOKEN_CHOICES, ("black", "green", "blue", "orange"), strict=True):
         if arm in study.arm:

@@ -108,10 +108,8 @@ def points_over(data: xr.Dataset, rival: str, *arms: str) -> xr.DataArray:
 
 # %% ../../nbs/images/09_positions.ipynb #5edcc72f
 @checked
-def plot_positional(
-    study: xr.Dataset,  # of `positions_study`
-):
-    "Accuracy, and association before and after training, beside chance."
+def plot_positional(study: xr.Dataset):
+    "Accuracy, and association before and after training, beside chance, of a `positions_study`."
     figure, axes = subplots(1, 2, width=3.4, height=2.6, sharey=True)
     arms, seeds = [str(arm) for arm in study.arm.values], study.sizes["seed"]
     for y, arm in enumerate(arms):

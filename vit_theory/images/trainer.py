@@ -108,9 +108,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 # %% ../../nbs/images/12_trainer.ipynb #8c4dc1b5
 @checked
-def load_vit(
-    path: str | Path,  # of a checkpoint
-) -> ViT:
+def load_vit(path: str | Path) -> ViT:
     "The model of a checkpoint, with its weights; ValueError for a file that is truncated or no checkpoint."
     stored = load_checkpoint(path)
     vit = ViT.of(stored["config"])

@@ -236,10 +236,8 @@ def step_time(data: xr.Dataset) -> xr.Dataset:
 
 # %% ../../nbs/images/08_two_phase.ipynb #e8f285d3
 @checked
-def plot_acceleration(
-    study: xr.Dataset,  # of `two_phase_study`, with the arms two-phase, convolution and attention
-):
-    "Validation loss against seconds: attention alone, and two phases, whose curve begins after the seconds of phase 1."
+def plot_acceleration(study: xr.Dataset):
+    "Validation loss against seconds of a `two_phase_study`: attention alone, and two phases, which begin after phase 1."
     figure, ax = subplots(width=4.6)
     time, alone, two = time_to_reach(study), study.sel(arm="attention"), study.sel(arm="two-phase")
     for seed in range(study.sizes["seed"]):
@@ -262,9 +260,7 @@ def plot_acceleration(
 
 # %% ../../nbs/images/08_two_phase.ipynb #01ea61e0
 @checked
-def plot_warmup(
-    study: xr.Dataset,  # of `two_phase_study`, with the arms `OF_FIGURE_2`
-):
+def plot_warmup(study: xr.Dataset):
     "Validation loss by epoch with and without warm-up, from the convolution and from a random start (C, Figure 2)."
     figure, axes = subplots(1, 2, width=3.2, height=2.8, sharey=True)
     for arm in OF_FIGURE_2:

@@ -228,10 +228,7 @@ def installed_claims() -> list:
     return claims
 
 # %% ../../nbs/ledger/05_claims.ipynb #c105915a
-def near(
-    id: str,  # that does not exist
-    known: Iterable[str],  # ids that do
-) -> str:
+def near(id: str, known: Iterable[str]) -> str:
     "The ids most like it, or all of them if none is, as text for an error message."
     return ", ".join(difflib.get_close_matches(str(id), known := list(known), n=3, cutoff=0.4) or known)
 

@@ -45,10 +45,7 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(plain(str(error))) from error
 
 # %% ../../nbs/ledger/09_cli.ipynb #3195cce4
-def wrapped(
-    text: str,  # a paragraph
-    indent: int = 4,  # columns
-) -> str:
+def wrapped(text: str, indent: int = 4) -> str:
     "The paragraph broken at the terminal's width, between 60 and 140 columns."
     width = min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140)
     return textwrap.fill(plain(text), width, initial_indent=" " * indent, subsequent_indent=" " * indent)
@@ -107,14 +104,14 @@ def show_claim(claim, run, figure):
         click.echo(f"\nfigure ({RUNS[run]}): {click.format_filename(figure)}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #50121727
-COLORS = dict(zip(VERDICTS, ("green", "yellow", None, "magenta", "red"), strict=True)) | {"crashed": "cyan"}
+VERDICT_COLORS = dict(zip(VERDICTS, ("green", "yellow", None, "magenta", "red"), strict=True)) | {"crashed": "cyan"}
 
 
 def as_lines(row: dict) -> str:
     "A finished claim for the terminal: verdict, id, seconds; below it what was measured."
     verdict = row["verdict"] or "crashed"
     shared = ", shared" if row["shared"] else ""
-    head = f"{click.style(f'{verdict:25}', fg=COLORS[verdict])} {row['id']} ({row['seconds']:.1f} s{shared})"
+    head = f"{click.style(f'{verdict:25}', fg=VERDICT_COLORS[verdict])} {row['id']} ({row['seconds']:.1f} s{shared})"
     return head + "\n" + wrapped(row["error"] or row["measured"])
 
 # %% ../../nbs/ledger/09_cli.ipynb #9873bb5c

@@ -54,18 +54,14 @@ PLACES = {paper: tuple(Place(**place) for place in listed) for paper, listed in 
 BEYOND: dict[str, str] = _TABLES["beyond"]  # id of a claim beyond the papers -> names of the places that it rests on
 
 # %% ../../nbs/ledger/11_coverage.ipynb #91c8822d
-def places(
-    paper: str,  # "A", "B" or "C"
-) -> dict[str, Place]:
+def places(paper: str) -> dict[str, Place]:
     "All places of a paper, and what goes beyond them, by name."
     said = {row["id"]: row["statement"] for row in committed("quick")}
     beyond = (Place(id, said[id], id, rests) for id, rests in BEYOND.items() if id.startswith(paper))
     return {place.name: place for place in (*PLACES[paper], *beyond)}
 
 
-def foundations(
-    id: str,  # of a claim
-) -> dict[str, list[str]]:
+def foundations(id: str) -> dict[str, list[str]]:
     "What a claim rests on: the names of places, each with the claims that measure it."
     found = places(id[0])
     names = dict.fromkeys(name for place in found.values() if id in place.rows for name in place.on)
@@ -108,9 +104,7 @@ def draw_box(place: Place, verdicts: Mapping[str, str]) -> str:
     return "".join(parts) + "</section>"
 
 # %% ../../nbs/ledger/11_coverage.ipynb #6bdbb35e
-def draw_map(
-    paper: str,  # "A", "B" or "C"
-) -> str:
+def draw_map(paper: str) -> str:
     "The map of a paper as HTML: boxes in columns, each to the right of what it rests on, with links to the claims' pages."
     verdicts = {row["id"]: row["verdict"] for run in ("quick", "full") for row in committed(run)}
     drawn = ("".join(draw_box(place, verdicts) for place in column) for column in columns(places(paper)))

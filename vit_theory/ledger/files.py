@@ -20,10 +20,7 @@ from pathlib import Path
 import vit_theory
 
 # %% ../../nbs/ledger/01_files.ipynb #07f562e9
-def write_file(
-    path: Path,  # where
-    content: str | bytes,  # what
-) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     "Write a file so that it appears complete or not at all; folders are made, and a failure leaves nothing behind."
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
@@ -37,9 +34,7 @@ def write_file(
 LARGEST_TEXT = 2**24  # bytes of a row, a label, or a picture: the largest of ours, a picture, has 0.2 MiB
 
 
-def read_file(
-    path: Path,  # of a text file from elsewhere
-) -> bytes:
+def read_file(path: Path) -> bytes:
     "Content of a file; ValueError for what is no file (a pipe, a folder), or larger than 16 MiB."
     about = path.stat()
     if not stat.S_ISREG(about.st_mode):
@@ -49,18 +44,14 @@ def read_file(
     return path.read_bytes()
 
 
-def refuse_links(
-    paths: Iterable[Path],  # folders that will be written into
-) -> None:
+def refuse_links(paths: Iterable[Path]) -> None:
     "ValueError for a folder that is a symbolic link: what is written or deleted in it would be so elsewhere."
     for path in paths:
         if path.is_symlink() and (path.is_dir() or not path.exists()):
             raise ValueError(f"{path} is a symbolic link to {path.readlink()}: remove it, so that nothing is written elsewhere")
 
 
-def plain(
-    text: str,  # from elsewhere
-) -> str:
+def plain(text: str) -> str:
     "Text in which control characters, which are orders to a terminal, are written out."
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], text)
 

@@ -24,9 +24,7 @@ from typing import Any
 import numpy as np
 
 
-def digest(
-    content: str | bytes,  # of anything
-) -> str:
+def digest(content: str | bytes) -> str:
     "A short name for a content: the first 16 digits of its SHA-256."
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
 
@@ -40,9 +38,7 @@ LOOSE = ("", "__main__", "__mp_main__")  # where code has no file that could be 
 
 
 @functools.cache
-def place_of(
-    module: str,  # name of a module
-) -> str:
+def place_of(module: str) -> str:
     "The file of a module that is read; empty for one that is only named, and for code without a file."
     top, dot, _ = module.partition(".")
     if top in (*sys.stdlib_module_names, *LOOSE) or (dot and not place_of(top)):
@@ -56,9 +52,7 @@ def place_of(
 
 
 @functools.cache
-def version(
-    top: str,  # a library, by the name it is imported under
-) -> str:
+def version(top: str) -> str:
     "The version of an installed library; `missing` where nothing of that name is installed."
     try:
         return importlib.metadata.version(top)
@@ -68,9 +62,7 @@ def version(
 
 # %% ../../nbs/ledger/02_identity.ipynb #text0001
 @functools.cache
-def _text_of(
-    module: str,  # that is read
-) -> tuple[str, frozenset[str]]:
+def _text_of(module: str) -> tuple[str, frozenset[str]]:
     "A module's code without docstrings and comments, as a digest, and the names of what it imports."
     tree, imported = ast.parse(Path(place_of(module)).read_text(encoding="utf-8")), set()
     for node in ast.walk(tree):
@@ -85,11 +77,8 @@ def _text_of(
     return digest(ast.dump(tree, annotate_fields=False)), frozenset(imported)
 
 
-def reached(
-    modules: set[str],  # whose code is used
-    leave: str = MACHINE,  # a package that is left out
-) -> dict[str, str]:
-    "The modules that these reach, themselves included -> digest of their text; of other libraries the version."
+def reached(modules: set[str], leave: str = MACHINE) -> dict[str, str]:
+    "The modules that these reach, themselves included -> digest of their text; of other libraries the version; not `leave`."
     found: dict[str, str] = {}
     todo = set(modules)
     while todo:
@@ -227,16 +216,12 @@ def parts_of(
     return {"itself": words if len(words) <= 80 else digest(words), **reached(reader.modules)}
 
 
-def identity(
-    thing: Any,  # a function, or whatever carries code
-) -> str:
+def identity(thing: Any) -> str:
     "A short name for what a function does: the same in every process, another one when anything in `parts_of` changes."
     return digest(repr((sys.version_info[:2], parts_of(thing))))
 
 
-def source_identity(
-    function: Callable,
-) -> str:
+def source_identity(function: Callable) -> str:
     "The same by the text of our own modules alone: equal on every machine and with every version of a library."
     reader = Reader(code=False)
     words = reader.words(function)

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['VERDICTS', 'HOLDS', 'CAVEAT', 'INCONCLUSIVE', 'AGAINST', 'REFUTED', 'LOOKS', 'BROKEN', 'EVERY', 'SOME', 'NONE',
-           'ORDER', 'Broken', 'Quantity', 'Judgement', 'Interval', 'Ask', 'at_most', 'at_least', 'below', 'above',
-           'equal', 'within', 'between', 'exponent', 'wholly_above', 'wholly_between', 'Rule', 'caveat', 'decide',
-           'judge', 'criterion', 'impossible']
+           'ORDER', 'Broken', 'Quantity', 'Judgement', 'Interval', 'log_slope', 'Ask', 'at_most', 'at_least', 'below',
+           'above', 'equal', 'within', 'between', 'exponent', 'wholly_above', 'wholly_between', 'Rule', 'caveat',
+           'decide', 'judge', 'criterion', 'impossible']
 
 # %% ../../nbs/ledger/04_rules.ipynb #4e2a03c3
 from collections.abc import Callable, Sequence
@@ -85,6 +85,14 @@ class Interval:
         if not self.error <= width:
             return f"the interval {self} is wider than ± {width:g}"
         return "" if self.low <= center <= self.high else f"the interval {self} excludes {center:g}"
+
+# %% ../../nbs/ledger/04_rules.ipynb #logslope1
+def log_slope(x: np.ndarray, y: np.ndarray) -> Interval:
+    "Slope of ln y against ln x, every trial a point, with its 95 % interval by Student's t."
+    from scipy import stats
+
+    line = stats.linregress(np.log(x).ravel(), np.log(y).ravel())
+    return Interval.around(line.slope, stats.t.ppf(0.975, y.size - 2) * line.stderr)
 
 # %% ../../nbs/ledger/04_rules.ipynb #fa38deba
 @dataclass(frozen=True)
@@ -222,9 +230,7 @@ def lines_of(rule: Rule, ask: Ask | None, value: Any) -> list[Quantity]:
     return [Quantity(name, *in_words(part, rule.form), asked) for name, (_, part) in zip(names, places, strict=True)]
 
 # %% ../../nbs/ledger/04_rules.ipynb #824136e9
-def caveat(
-    why: str,  # the condition, a sentence without its period
-) -> Rule:
+def caveat(why: str) -> Rule:
     "A rule that never allows a plain \"holds\"."
     return Rule("", lambda data: False, Ask("", lambda x: x), CAVEAT, why)
 
@@ -277,9 +283,7 @@ def judge(
     return Judgement(verdict, said, "; ".join(dict.fromkeys(whys)), tuple(sum(lines, [])))
 
 # %% ../../nbs/ledger/04_rules.ipynb #a2903de9
-def criterion(
-    rules: Sequence[Rule],
-) -> str:
+def criterion(rules: Sequence[Rule]) -> str:
     "The rules in words."
     parts = []
     for rule in rules:
@@ -292,9 +296,7 @@ def criterion(
     return "; ".join(parts)
 
 
-def impossible(
-    rules: Sequence[Rule],
-) -> tuple[str, ...]:
+def impossible(rules: Sequence[Rule]) -> tuple[str, ...]:
     "The verdicts that no rule gives."
     given = {rule.fails for rule in rules if rule.ask} | {CAVEAT for rule in rules if rule.mean}
     given |= {INCONCLUSIVE} if AGAINST in given else set()

@@ -116,17 +116,14 @@ def held(folder: Path) -> Iterator[None]:
     "Within the block no other process writes into this ledger; ValueError when one is already at it."
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / ".lock")
     try:
-        lock.acquire(blocking=False)
+        lock = FileLock(folder / ".lock").acquire(blocking=False)
     except Timeout as error:
         raise ValueError(
             f"out={str(folder)!r} is being written by another run: wait until it has ended, or name another folder"
         ) from error
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 # %% ../../nbs/ledger/07_run.ipynb #a7e23eba
 def part_file(folder: Path, part: str, id: str) -> Path:

@@ -432,9 +432,7 @@ def sweep(
     return gather(points, every).assign_attrs(sweep=kept.sweep if kept else "", provenance=json.dumps(made))
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #d5d350eb
-def status(
-    store: str | Path,  # of a sweep, running or not
-) -> dict[str, Any]:
+def status(store: str | Path) -> dict[str, Any]:
     "Count the cells of a sweep: done, failed, in progress; ValueError for no store."
     from filelock import FileLock, Timeout
 

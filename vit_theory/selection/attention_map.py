@@ -16,11 +16,10 @@ from torch import Tensor
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger import Run
 from ..ledger.claims import once
-from ..ledger.rules import Interval
+from ..ledger.rules import Interval, log_slope
 from .data import TokenData
 from .model import ShallowViT
 from .training import TOKENS, Watch, attention_mass, draw_setting, evaluate, fit
-from ..trials import log_slope
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9ad417c3
 def mass_ceiling(tokens: int, relevant: int, confusion: int) -> float:
@@ -131,19 +130,19 @@ def plot_directions(data: xr.Dataset):
     return figure
 
 # %% ../../nbs/selection/09_attention_map.ipynb #77cc401a
-def at_end(data: xr.Dataset, arm: str, name: str = "all") -> xr.DataArray:
+def last_mean(data: xr.Dataset, arm: str, name: str = "all") -> xr.DataArray:
     "Mass of all queries, or another variable, at the end, mean over trials, for each seed."
     return data[name].sel(arm=arm).isel(step=-1).mean("trial")
 
 
-def gain(data: xr.Dataset, arm: str) -> xr.DataArray:
+def mass_growth(data: xr.Dataset, arm: str) -> xr.DataArray:
     "How much the mass of all queries grew, for each seed."
-    return at_end(data, arm) - data["all"].sel(arm=arm).isel(step=0).mean("trial")
+    return last_mean(data, arm) - data["all"].sel(arm=arm).isel(step=0).mean("trial")
 
 
 def share_of_ceiling(data: xr.Dataset) -> xr.DataArray:
     "Mass of all queries over its ceiling, with confusion tokens."
-    return at_end(data, "confusion") / data["ceiling"].sel(arm="confusion")
+    return last_mean(data, "confusion") / data["ceiling"].sel(arm="confusion")
 
 # %% ../../nbs/selection/09_attention_map.ipynb #f587bb85
 DEAD = 0.001  # share of active hinge terms at which training has stopped

@@ -178,15 +178,15 @@ ITERATIONS_RATE = Claim(
     "The exponent of 1/η is {0}.", iterations_against_rate, plot_iterations_against_rate, kind="recalled",
 )
 
-# %% ../../nbs/selection/09_attention_map.ipynb #59f838e9
+# %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b11
 from vit_theory.selection.attention_map import (
-    DEAD, NEAR_CEILING, SPARSE, SPEEDS, at_end, attention_against_rate, attention_during_training, gain, gap_exponent,
+    DEAD, NEAR_CEILING, SPARSE, SPEEDS, last_mean, attention_against_rate, attention_during_training, mass_growth, gap_exponent,
     movement_after_stop, off_closed_form, plot_attention_against_rate, plot_attention_during_training, plot_attention_maps,
     plot_directions, share_of_ceiling,
 )
 
-# %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b11
-def learned(gain, error) -> tuple[Rule, Rule]:
+
+def learned_rules(gain, error) -> tuple[Rule, Rule]:
     "Rules that ask whether anything was learned."
     return (
         Rule("gain of mass, all queries", gain, at_least(0.1), INCONCLUSIVE, "nothing was learned: attention did not move"),
@@ -196,7 +196,7 @@ def learned(gain, error) -> tuple[Rule, Rule]:
 
 def learned_in(arm: str) -> tuple[Rule, Rule]:
     "The same for one of the arms."
-    return learned(lambda d: gain(d, arm), lambda d: at_end(d, arm, "error"))
+    return learned_rules(lambda d: mass_growth(d, arm), lambda d: last_mean(d, arm, "error"))
 
 # %% ../../nbs/selection/09_attention_map.ipynb #c0b69c21
 TWENTY = "attention learns 20 times faster than the rest; with one rate training stops before attention has moved far"
@@ -205,7 +205,7 @@ ATTENTION_SPARSE = Claim(
     "A training process using stochastic gradient descent leads to a sparse attention map, which selects the label-relevant "
     "tokens.",
     (
-        Rule("mass of all queries after 400 steps, 6 relevant of 20", lambda d: at_end(d, "no confusion"), at_least(SPARSE)),
+        Rule("mass of all queries after 400 steps, 6 relevant of 20", lambda d: last_mean(d, "no confusion"), at_least(SPARSE)),
         *learned_in("no confusion"),
         caveat(TWENTY),
     ),
@@ -219,11 +219,11 @@ ATTENTION_CONFUSION = Claim(
     "A-attention-confusion", "A", "Proposition on the attention map (as recalled)",
     "Also with confusion tokens, the mass on label-relevant tokens tends to 1.",
     (
-        Rule("mass of all queries after 400 steps, 6 relevant and 2 confusion of 20 tokens", lambda d: at_end(d, "confusion"),
+        Rule("mass of all queries after 400 steps, 6 relevant and 2 confusion of 20 tokens", lambda d: last_mean(d, "confusion"),
              at_least(SPARSE), why=IMPOSSIBLE),
         *learned_in("confusion"),
         Rule("ceiling of the mass, derived", lambda d: d.ceiling.sel(arm="confusion")),
-        Rule("mass if confusion tokens, which vote too, count as relevant", lambda d: at_end(d, "confusion", "votes")),
+        Rule("mass if confusion tokens, which vote too, count as relevant", lambda d: last_mean(d, "confusion", "votes")),
     ),
     "With confusion tokens the mass ends at {0:.2f}, under a ceiling of {3:.2f}; if they count as relevant, at {4:.2f}.",
     attention_during_training, plot_attention_maps, kind="recalled",
@@ -252,7 +252,7 @@ ATTENTION_DEAD_ZONE = Claim(
         Rule("largest movement of the mass from then on", movement_after_stop, below(0.005)),
         Rule("mass of relevant queries at the start, distance to the closed form", off_closed_form, below(0.03)),
         *learned_in("one rate"),
-        Rule("mass of all queries at the end", lambda d: at_end(d, "one rate")),
+        Rule("mass of all queries at the end", lambda d: last_mean(d, "one rate")),
     ),
     "Attention stops for good at a mass of {5:.2f}.", attention_during_training,
     lambda data: plot_attention_during_training(data, ("one rate",)), kind="derived here",
@@ -293,18 +293,17 @@ ATTENTION_ETA = Claim(
         Rule("speeds of attention at which the 95% interval of C lies above 0 and is at most ± 0.1", nearer_to_one, SOME,
              why=END_OF_FLOW),
         Rule("the same", nearer_to_one, EVERY, CAVEAT, why="with one speed of attention only"),
-        *learned(lambda d: d.mass.diff("time").sum("time").mean("trial"), lambda d: d.error.isel(time=-1).mean("trial")),
+        *learned_rules(lambda d: d.mass.diff("time").sum("time").mean("trial"), lambda d: d.error.isel(time=-1).mean("trial")),
     ),
     "The gap 1 − mass goes with η to the power {0} (one rate) and {1} (attention × 20).",
     attention_against_rate, plot_attention_against_rate, kind="recalled",
 )
 
-# %% ../../nbs/selection/10_robustness.ipynb #533cde83
+# %% ../../nbs/selection/10_robustness.ipynb #7bcd5f30
 from vit_theory.selection.robustness import (
     growth_by_noise, growth_of, initial_error, n50_by_noise, noise_level, plot_initial_error, plot_noise_level,
 )
 
-# %% ../../nbs/selection/10_robustness.ipynb #7bcd5f30
 NOISE = Claim(
     "A-noise", "A", "Abstract; Theorem 1 (as recalled)",
     "The sample complexity is positively correlated with the token noise level.",
@@ -455,10 +454,9 @@ PHASE_DIAGRAM = Claim(
     "The border's exponent is {0} with trained and {2} with uniform attention.", phase_diagram, plot_heat, kind="recalled",
 )
 
-# %% ../../nbs/selection/14_collapse.ipynb #ba45308d
+# %% ../../nbs/selection/14_collapse.ipynb #2c29a96f
 from vit_theory.selection.collapse import engines, plot_engines
 
-# %% ../../nbs/selection/14_collapse.ipynb #2c29a96f
 TWO_ENGINES = Claim(
     "A-two-engines", "A", "Derived here",
     "Without noise, training on merged samples is training on tokens: the same losses, weights and successes.",

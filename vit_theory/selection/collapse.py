@@ -97,11 +97,8 @@ def merge(sample: TokenSample) -> tuple[Kinds, Float[Tensor, "g t"]]:
 
 # %% ../../nbs/selection/14_collapse.ipynb #d82eb009
 @checked
-def collapse(
-    model: ShallowViT,
-    mu: Float[Tensor, "g M d"],  # each trial's orthonormal patterns
-) -> ShallowViT:
-    "The model in coordinates of the patterns: column j of W_Q, W_K, W_V is the image of pattern j."
+def collapse(model: ShallowViT, mu: Float[Tensor, "g M d"]) -> ShallowViT:
+    "The model in coordinates of each trial's orthonormal patterns mu: column j of W_Q, W_K, W_V is the image of pattern j."
     need(model.a.shape[1] == 1, f"a has signs for {model.a.shape[1]} positions: only signs shared by all positions can be merged")
     W_Q, W_K, W_V = (torch.einsum("gmd,gjd->gmj", W, mu) for W in (model.W_Q, model.W_K, model.W_V))
     return ShallowViT(W_Q, W_K, W_V, model.W_O, model.a)
