@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from vit_theory.together import WindowData, population_path, visible_border
-from vit_theory.together.limits import first_push, fit, translate_gap
-from vit_theory.together.model import activation, all_samples, outputs, population_risk
+from vit_theory.together.limits import first_push, fit, hinge_slopes, translate_gap
+from vit_theory.together.model import WindowSample, activation, all_samples, outputs, population_risk, population_slopes
 
 
 def numbers(*shape, seed=0):
@@ -24,6 +24,11 @@ def test_the_risk_is_that_of_all_samples(grid, window, share, q, nu):
     torch.testing.assert_close(weight.sum().item(), 1.0)
     torch.testing.assert_close(margin, weight @ (y * F), atol=1e-13, rtol=1e-10)
     torch.testing.assert_close(risk, weight @ (1 - y * F).square() / 2, atol=1e-13, rtol=1e-10)
+    free = [value.requires_grad_() for value in (b, theta, v)]
+    slopes = torch.autograd.grad(population_risk(data, *free, nu)[0], free)
+    ours = population_slopes(data, b.detach().numpy(), float(theta), float(v), nu)
+    for found, oracle in zip([*ours[:2], *ours[2]], [risk, margin, *slopes], strict=True):
+        torch.testing.assert_close(torch.as_tensor(found), oracle, atol=1e-13, rtol=1e-10)
 
 
 def test_overlaps_are_counted_on_the_torus():
@@ -49,9 +54,26 @@ def test_samples_follow_their_law():
 def test_a_training_leaves_its_start_alone_and_shares_nothing():
     data = WindowData((1, 6), [0, 1], 0.5)
     zero = torch.zeros(1, 2).double()
-    path = fit(data.sample(50), data, torch.zeros(1, 6).double(), zero, zero, steps=2, lr_u=1.0, lr_v=1e-3, nu=1.0)
+    path = list(fit(data.sample(50), data, torch.zeros(1, 6).double(), zero, zero, steps=2, lr_u=1.0, lr_v=1e-3, nu=1.0))
     assert not zero.any() and not zero.requires_grad
     assert path[1][2].any() and not path[1][1].any()  # with v = 0 the key has no slope
+
+
+@pytest.mark.parametrize("heads, nu", [(1, 0.0), (3, 0.4)])
+def test_slopes_are_those_of_autograd(heads, nu):
+    data = WindowData((2, 4), [0, 1], 0.6, visible=0.7, dim=5, noise=0.3)
+    x, y, _ = data.sample(60, torch.Generator().manual_seed(0))
+    b, u, v = (numbers(heads, size, seed=size).requires_grad_() for size in (8, 5, 5))
+    S = b.softmax(1)[:, data.moved]
+    slopes = torch.autograd.grad((1 - y * activation(outputs(x, S, u, 0.1 * v), nu)).relu().mean(), (S, u, v))
+    with torch.no_grad():
+        ours = hinge_slopes(x, y, S, u, 0.1 * v, nu)
+    torch.testing.assert_close((ours[0], ours[1], 0.1 * ours[2]), slopes)
+    start = [value.detach() for value in (b, u, 0.1 * v)]
+    after, *_ = list(fit(WindowSample(x, y, x[..., 0] > 0), data, *start, steps=1, lr_b=1.0, nu=nu))[1]
+    F = activation(outputs(x, b.softmax(1)[:, data.moved], u, 0.1 * v), nu)
+    on_b = torch.autograd.grad((1 - y * F).relu().mean(), b)[0]
+    torch.testing.assert_close(after[:, 1:], (b - on_b).detach()[:, 1:])
 
 
 def test_many_heads_are_one_at_the_start():

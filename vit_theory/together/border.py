@@ -6,7 +6,7 @@
 __all__ = ['visible_border']
 
 # %% ../../nbs/together/03_border.ipynb #dab52359
-from functools import partial
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -48,11 +48,12 @@ def on_square(share: float, visible: float = 1.0) -> WindowData:
     return WindowData((4, 4), [0, 1, 4, 5], share, visible=visible)
 
 
-def lead(content: np.ndarray, position: np.ndarray) -> float:
-    "ln of content over position at the first state at which one of them reaches 1/4."
-    at = np.flatnonzero(np.maximum(content, position) >= LEAD)
-    here = at[0] if len(at) else -1
-    return float(np.log(max(content[here], 1e-9) / max(position[here], 1e-9)))
+def lead(path: Iterable[tuple[float, float]]) -> float:
+    "ln of content over position at the first state at which one of them reaches 1/4, where training ends."
+    for here, other in path:
+        if max(here, other) >= LEAD:
+            break
+    return float(np.log(max(here, 1e-9) / max(other, 1e-9)))
 
 
 def crossing(leads: list[float]) -> float:
@@ -77,7 +78,8 @@ def exact_border(share: float) -> dict[str, float]:
     for factor in FACTORS:
         data = on_square(share, factor * border)
         path = population_path(data, kappa=1.0, v=v, steps=STEPS, lr_b=lr, lr_u=lr)
-        leads.append(lead(data.visible * path.theta.values, contrast(data, torch.from_numpy(path.b.values)).numpy()))
+        position = contrast(data, torch.from_numpy(path.b.values)).numpy()
+        leads.append(lead(zip(data.visible * path.theta.values, position, strict=True)))
     return {"border": border, "exact": crossing(leads)}
 
 
@@ -93,8 +95,7 @@ def trained_border(share: float, heads: int, samples: int, seed: int) -> dict[st
         # the head with the largest value sets the pace; a key has its mark alone
         rate, value = lr / float(part[0]), v * part[:, None] * torch.tensor([1.0, 0.0])
         path = fit(sample, data, *start, value, steps=STEPS, lr_b=rate, lr_u=rate * torch.tensor([0.0, 1.0]))
-        b, u = (torch.stack([state[k][0] for state in path]) for k in (0, 1))
-        leads.append(lead(data.visible * u[:, 1].numpy(), contrast(data, b).numpy()))
+        leads.append(lead((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in path))
     return {"trained": crossing(leads)}
 
 

@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/together/02_limits.ipynb #53a5e658
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -19,20 +20,39 @@ from ..ledger.claims import Run
 from .model import WindowData, WindowSample, activation, outputs, population_path, population_risk, pushed
 
 # %% ../../nbs/together/02_limits.ipynb #eb9bbffc
+def hinge_slopes(
+    x: Float[Tensor, "n N d"], y: Float[Tensor, "n"], S: Float[Tensor, "h N N"], u: Float[Tensor, "h d"], v: Float[Tensor, "h d"],
+    nu: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    "Slopes of mean max(0, 1 - yF) in S, u and v: that of autograd, written out."
+    flat, shape = x.flatten(0, 1), (len(S), *x.shape[:2])
+    e, value = (u @ flat.T).exp().view(shape), (v @ flat.T).view(shape)
+    Z, heard = e @ S.mT, (e * value) @ S.mT
+    O = S.shape[1] * (heard / Z).sum(0)
+    on_O = -((1 - y * activation(O, nu) > 0) * y / len(y))[:, None] * (3 * O**2 + nu)
+    on_heard = S.shape[1] * on_O / Z
+    on_Z = -on_heard * heard / Z
+    on_value = e * (on_heard @ S)
+    on_key = on_value * value + e * (on_Z @ S)
+    on_S = on_heard.mT @ (e * value) + on_Z.mT @ e
+    return on_S, on_key.flatten(1) @ flat, on_value.flatten(1) @ flat
+
+
 def fit(
     sample: WindowSample, data: WindowData, b: Float[Tensor, "h N"], u: Tensor, v: Tensor, *, steps: int,
     lr_b: float = 0.0, lr_u: float | Tensor = 0.0, lr_v: float = 0.0, nu: float = 0.0,
-) -> list[tuple[Tensor, Tensor, Tensor]]:  # fmt: skip
-    "Full-batch descent of H heads on mean max(0, 1 - yF) -> every state (b, u, v); b(0) stays."
-    state, path = [value.detach().clone() for value in (b, u, v)], []
-    rates: tuple[Tensor | float, ...] = (lr_b * (torch.arange(data.N) > 0), lr_u, lr_v)
-    for _ in range(steps + 1):
-        b, u, v = (value.requires_grad_() for value in state)
-        path.append((b.detach(), u.detach(), v.detach()))
-        F = activation(outputs(sample.x, b.softmax(1)[:, data.moved], u, v), nu)
-        slopes = torch.autograd.grad((1 - sample.y * F).relu().mean(), (b, u, v))
-        state = [value.detach() - lr * slope for value, lr, slope in zip((b, u, v), rates, slopes, strict=True)]
-    return path
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:  # fmt: skip
+    "Full-batch descent of H heads on mean max(0, 1 - yF), one state (b, u, v) after the other; b(0) stays."
+    rates = (lr_b * (torch.arange(data.N) > 0).double(), lr_u, lr_v)
+    yield b, u, v
+    for _ in range(steps):
+        p = b.softmax(1)
+        on_S, *slopes = hinge_slopes(sample.x, sample.y, p[:, data.moved], u, v, nu)
+        on_p = torch.zeros_like(p).index_add(1, data.moved.flatten(), on_S.flatten(1))
+        on_b = p * (on_p - (p * on_p).sum(1, keepdim=True))
+        b, u, v = (value - lr * slope for value, lr, slope in zip((b, u, v), rates, (on_b, *slopes), strict=True))
+        yield b, u, v
+
 
 # %% ../../nbs/together/02_limits.ipynb #9b9ebf26
 def content_cell(share: float, samples: int, attention: str, seed: int, *, trials: int) -> dict[str, float]:
@@ -42,7 +62,7 @@ def content_cell(share: float, samples: int, attention: str, seed: int, *, trial
     for _ in range(trials):
         train, test = data.sample(samples, g), data.sample(1000, g)
         lr = {"lr_u": 2.0 * (attention == "trained"), "lr_v": data.N**-4.0, "nu": 1.0}
-        _, u, v = fit(train, data, torch.zeros(1, 32).double(), zero, zero, steps=120, **lr)[-1]
+        *_, (_, u, v) = fit(train, data, torch.zeros(1, 32).double(), zero, zero, steps=120, **lr)
         S = torch.full((1, 32, 32), 1 / 32).double()
         error = (test.y * activation(outputs(test.x, S, u, v), 1.0) <= 0).double().mean()
         mass = ((test.x @ u[0]).softmax(1) * test.relevant).sum(1).mean()
@@ -135,7 +155,7 @@ def window_trained(window: int, seed: int) -> dict[str, float]:
     data = WindowData(*WINDOWS[window])
     sample = data.sample(4000, torch.Generator().manual_seed(seed))
     start = (pushed(data, 2.0)[None], torch.zeros(1, 2).double(), torch.tensor([[0.02, 0.0]], dtype=torch.float64))
-    b = fit(sample, data, *start, steps=EARLY, lr_b=2.5, lr_v=5e-4)[-1][0]
+    *_, (b, _, _) = fit(sample, data, *start, steps=EARLY, lr_b=2.5, lr_v=5e-4)
     return {"sampled": standing_out(data, b[0].numpy())}
 
 

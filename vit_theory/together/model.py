@@ -7,6 +7,7 @@ __all__ = ['WindowData', 'population_path']
 
 # %% ../../nbs/together/01_model.ipynb #3a8294c0
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from math import comb
 from typing import NamedTuple
@@ -97,7 +98,9 @@ def all_samples(data: WindowData) -> tuple[Float[Tensor, "m N 2"], Float[Tensor,
     # (c, mark, probability) of a token outside of the window, and inside
     outside = [(1.0, 0.0, q / 2), (-1.0, 0.0, q / 2), (0.0, 0.0, 1 - q)]
     inner = [(1.0, mark, a), *((c, none, (1 - a) * p) for c, none, p in outside)]
-    lists = [list(product(*[inner if place else outside for place in row.tolist()])) for row in data.inside]
+    # what cannot happen is left out
+    kinds = [[kind for kind in given if kind[2] > 0] for given in (outside, inner)]
+    lists = [list(product(*[kinds[place] for place in row.tolist()])) for row in data.inside]
     states = torch.cat([torch.tensor(listed, dtype=torch.float64) for listed in lists])
     x, weight = states[..., :2], states[..., 2].prod(1) / (2 * data.N)
     y = torch.tensor([1.0, -1.0]).double().repeat_interleave(len(x))
@@ -120,40 +123,33 @@ def full_path(data: WindowData, kappa: float, v: float, steps: int, lr_b: float,
     return [torch.stack(each) for each in zip(*path, strict=True)]
 
 # %% ../../nbs/together/01_model.ipynb #52ab69cd
-def cumulants(m: list[Tensor]) -> list[Tensor]:
-    "From moments 0, 1, 2, ...: kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}."
-    found = [m[0] * 0]
-    for n in range(1, len(m)):
-        found.append(m[n] - sum(comb(n - 1, j - 1) * found[j] * m[n - j] for j in range(1, n)))
+def heard_cumulants(data: WindowData, theta) -> list[list[tuple]]:
+    "Cumulants 0 to 6 of h_j and their slopes in theta, for a place in the window and for one outside."
+    E, part, found = np.e ** (data.visible * theta), data.share * data.C / data.N, []
+    Z = 1 + part * (E - 1)
+    for a in (data.share, 0.0):  # P(relevant)
+        # m_n = a (E/Z)^n + (1 - a) q / Z^n for even n, and its slope
+        marked = [a * (E / Z) ** n for n in range(7)]
+        m = [marked[n] + (n % 2 == 0) * (1 - a) * data.q / Z**n for n in range(7)]
+        slope = [n * data.visible * (marked[n] - part * E / Z * m[n]) for n in range(7)]
+        known = [(E * 0, E * 0)]
+        for n in range(1, 7):
+            # kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}; m' = kappa' m for the generating functions
+            kappa = m[n] - sum(comb(n - 1, j - 1) * known[j][0] * m[n - j] for j in range(1, n))
+            known.append((kappa, slope[n] - sum(comb(n, j) * known[j][1] * m[n - j] for j in range(1, n))))
+        found.append(known)
     return found
 
 
-def heard_cumulants(data: WindowData, theta: Tensor) -> list[Float[Tensor, "N"]]:
-    "Cumulants 0 to 6 of h_j, the first translate being the one drawn."
-    E = (data.visible * theta).exp()
-    Z = 1 + data.share * data.C / data.N * (E - 1)
-    a = data.share * data.inside[0].double()  # P(relevant)
-    even = [float(n % 2 == 0) * data.q for n in range(7)]
-    # m_n = a (E/Z)^n + (1 - a) q / Z^n for even n
-    return cumulants([a**0, *(a * (E / Z) ** n + (1 - a) * even[n] / Z**n for n in range(1, 7))])
-
-
-def moments(P: Float[Tensor, "N N"], kappa: list[Float[Tensor, "N"]]):
-    "A function that gives the matrix of E O_i^p O_k^r, p and r at most 3."
-    power = [P**n for n in range(4)]
-    known: dict[tuple[int, int], Tensor] = {(0, 0): torch.ones_like(P)}
-
-    def moment(p: int, r: int) -> Tensor:
-        if p == 0 < r:
-            return moment(r, 0).T
-        if (p, r) not in known:
-            terms = [(c, d) for c in range(1, p + 1) for d in range(r + 1)]
-            parts = [comb(p - 1, c - 1) * comb(r, d) * (power[c] * kappa[c + d]) @ power[d].T * moment(p - c, r - d)
-                     for c, d in terms]  # fmt: skip
-            known[p, r] = torch.stack(parts).sum(0)
-        return known[p, r]
-
-    return moment
+def moments(P, kappa) -> dict:
+    "The matrices of E O_i^p O_k^r, p and r at most 3, of numpy or of torch."
+    power, M = [P**n for n in range(4)], {(0, 0): P**0}
+    joint = {(c, d): (power[c] * kappa[c + d]) @ power[d].T for c, d in product(range(4), repeat=2) if c + d}
+    for p, r in list(product(range(4), repeat=2))[1:]:
+        terms = product(range(1, p + 1), range(r + 1)) if p else ((0, d) for d in range(1, r + 1))
+        ways = {(c, d): comb(p - 1, c - 1) * comb(r, d) if p else comb(r - 1, d - 1) for c, d in terms}
+        M[p, r] = sum(count * joint[c, d] * M[p - c, r - d] for (c, d), count in ways.items())
+    return M
 
 
 def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
@@ -163,10 +159,44 @@ def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
 
 def population_risk(data: WindowData, b: Float[Tensor, "N"], theta: Tensor, v: Tensor, nu: float = 0.0) -> tuple[Tensor, Tensor]:
     "(E (1 - yF)^2 / 2, E yF), exact and differentiable."
-    M = moments(data.N * v * b.softmax(0)[data.moved], heard_cumulants(data, theta))
-    margin = (M(3, 0) + nu * M(1, 0))[:, 0].sum()
-    square = (M(3, 3) + 2 * nu * M(3, 1) + nu**2 * M(1, 1)).sum()
+    # the first translate is the one drawn
+    kappa = [torch.where(data.inside[0], i[0], o[0]) for i, o in zip(*heard_cumulants(data, theta), strict=True)]
+    M = moments(data.N * v * b.softmax(0)[data.moved], kappa)
+    margin = (M[3, 0] + nu * M[1, 0])[:, 0].sum()
+    square = (M[3, 3] + 2 * nu * M[3, 1] + nu**2 * M[1, 1]).sum()
     return (1 - 2 * margin + square) / 2, margin
+
+
+# %% ../../nbs/together/01_model.ipynb #f60d2ab1
+@cache
+def turned(N: int, nu: float) -> np.ndarray:
+    "2 R - 1 = sum_{ik} sum_{pr} w_pr M_pr as a map from all M to its slopes in kappa_cd, [c, d, p, r]."
+    weight = {(3, 3): 1.0, (3, 1): nu, (1, 3): nu, (1, 1): nu**2} | {pr: -1 / N for pr in ((3, 0), (0, 3))}
+    weight |= {pr: -nu / N for pr in ((1, 0), (0, 1))}
+    found = np.zeros((4, 4, 4, 4))
+    for (p, r), w in weight.items():
+        for c, d in product(range(p + 1), range(r + 1)):
+            found[c, d, p - c, r - d] = w * comb(p, c) * comb(r, d)
+    return found
+
+
+def population_slopes(data: WindowData, b: np.ndarray, theta: float, v: float, nu: float = 0.0) -> tuple:
+    "(risk, margin, slopes of the risk in b, theta and v), in closed form."
+    p, moved, inside = np.exp(b - b.max()), data.moved.numpy(), data.inside[0].numpy()
+    p /= p.sum()
+    P = data.N * v * p[moved]
+    kappa, slope = (np.where(inside, *np.array(heard_cumulants(data, theta))[:, :, k, None]) for k in (0, 1))
+    M = np.stack(list(moments(P, kappa).values()))
+    G = (turned(data.N, nu).reshape(16, 16) @ M.reshape(16, -1)).reshape(4, 4, *P.shape)
+    power, both = np.stack([P**n for n in range(4)]), np.add.outer(range(4), range(4))
+    Q = G @ power
+    on_theta = np.einsum("cij,cdij,cdj->", power, Q, slope[both]) / 2
+    # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j): half of the slope in P is that in its first power
+    on_P = np.einsum("c,cij,cdij,cdj->ij", np.arange(1, 4), power[:3], Q[1:], kappa[both[1:]])
+    on_p = data.N * np.bincount(moved.ravel(), on_P.ravel())
+    margin = (M[12] + nu * M[4]).sum() / data.N
+    return (1 + G[0, 0].sum()) / 2, margin, (v * p * (on_p - p @ on_p), on_theta, p @ on_p)
+
 
 # %% ../../nbs/together/01_model.ipynb #5767cee5
 @checked
@@ -182,17 +212,15 @@ def population_path(
     nu: NotNegative = 0.0,  # linear part of the activation
 ) -> xr.Dataset:
     "Path of population descent from b = kappa at offset 0, theta = 0, index 0 the start (derived here)."
-    state, path = [pushed(data, kappa), torch.tensor(0.0).double(), torch.tensor(v, dtype=torch.float64)], []
-    rates: tuple[Tensor | float, ...] = (lr_b * (torch.arange(data.N) > 0), lr_u, lr_v)
+    b, theta, value, path, free = pushed(data, kappa).numpy(), 0.0, float(v), [], np.arange(data.N) > 0
     for _ in range(steps + 1):
-        b, theta, v_ = free = [value.requires_grad_() for value in state]
-        loss, margin = population_risk(data, b, theta, v_, nu)
-        path.append([value.detach().numpy().copy() for value in (loss, margin, *free)])
-        slopes = torch.autograd.grad(loss, free)
-        state = [value.detach() - lr * slope for value, lr, slope in zip(free, rates, slopes, strict=True)]
+        loss, margin, (on_b, on_theta, on_v) = population_slopes(data, b, theta, value, nu)
+        path.append((loss, margin, b, theta, value))
+        b, theta, value = b - lr_b * free * on_b, theta - lr_u * on_theta, value - lr_v * on_v
     names = ("loss", "margin", "b", "theta", "v")
     dims = {name: ("step", "offset") if name == "b" else ("step",) for name in names}
     return xr.Dataset({name: (dims[name], np.stack(each)) for name, each in zip(names, zip(*path, strict=True), strict=True)})
+
 
 # %% ../../nbs/together/01_model.ipynb #36ccb3a5
 GAP = 1e-10  # largest difference allowed between reduced and full descent
