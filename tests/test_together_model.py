@@ -1,11 +1,14 @@
 """One model for three papers: the exact risk against a list of all samples, and what trainings rest on."""
 
+import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 from vit_theory.together import WindowData, population_path, visible_border
+from vit_theory.together.border import enough
 from vit_theory.together.limits import first_push, fit, hinge_slopes, translate_gap
-from vit_theory.together.model import WindowSample, activation, all_samples, outputs, population_risk, population_slopes
+from vit_theory.together.model import WindowSample, activation, all_samples, outputs, population_slopes
 
 
 def numbers(*shape, seed=0):
@@ -17,18 +20,15 @@ def numbers(*shape, seed=0):
 def test_the_risk_is_that_of_all_samples(grid, window, share, q, nu):
     data = WindowData(grid, window, share, q, visible=0.7)
     x, y, weight = all_samples(data)
-    b, theta, v = numbers(data.N), torch.tensor(0.6).double(), torch.tensor(0.11).double()
+    b, theta, v = free = [value.double().requires_grad_() for value in (numbers(data.N), torch.tensor(0.6), torch.tensor(0.11))]
     u = torch.stack([theta * 0, theta])[None]
     F = activation(outputs(x, b[data.moved].softmax(1)[None], u, torch.stack([v, v * 0])[None], weight), nu)
-    risk, margin = population_risk(data, b, theta, v, nu)
+    listed = weight @ (1 - y * F).square() / 2
+    risk, margin, slopes = population_slopes(data, b.detach().numpy(), float(theta), float(v), nu)
     torch.testing.assert_close(weight.sum().item(), 1.0)
-    torch.testing.assert_close(margin, weight @ (y * F), atol=1e-13, rtol=1e-10)
-    torch.testing.assert_close(risk, weight @ (1 - y * F).square() / 2, atol=1e-13, rtol=1e-10)
-    free = [value.requires_grad_() for value in (b, theta, v)]
-    slopes = torch.autograd.grad(population_risk(data, *free, nu)[0], free)
-    ours = population_slopes(data, b.detach().numpy(), float(theta), float(v), nu)
-    for found, oracle in zip([*ours[:2], *ours[2]], [risk, margin, *slopes], strict=True):
-        torch.testing.assert_close(torch.as_tensor(found), oracle, atol=1e-13, rtol=1e-10)
+    oracle = [listed.detach(), (weight @ (y * F)).detach(), *torch.autograd.grad(listed, free)]
+    for ours, truth in zip([risk, margin, *slopes], oracle, strict=True):
+        torch.testing.assert_close(torch.as_tensor(ours), truth, atol=1e-13, rtol=1e-10)
 
 
 def test_overlaps_are_counted_on_the_torus():
@@ -96,6 +96,21 @@ def test_the_border_is_free_of_value_and_visibility():
 def test_without_a_push_nothing_moves():
     path = population_path(WindowData((1, 8), [0, 1, 3]), kappa=0.0, v=0.02, steps=5, lr_b=1.0, lr_u=0.0)
     assert abs(path.b).max() < 1e-14
+
+
+def test_a_first_phase_leaves_the_keys_alone():
+    data, zero = WindowData((1, 8), [0, 1, 3], 0.5), torch.zeros(1, 2).double()
+    path = population_path(data, kappa=1.0, v=0.02, steps=6, lr_b=1.0, lr_u=1.0, first=4)
+    assert not path.theta[:5].any() and path.theta[5:].all()
+    start = torch.eye(1, 8).double(), zero, zero + 0.02
+    trained = list(fit(data.sample(50), data, *start, steps=6, lr_b=1.0, lr_u=1.0, first=4))
+    assert [bool(u.any()) for _, u, _ in trained] == [False] * 5 + [True] * 2
+
+
+def test_enough_samples_are_those_from_which_on_all_are_near():
+    near = xr.DataArray([[1.05], [1.2], [0.95], [1.0]], dims=("samples", "seed"), coords={"samples": [1, 2, 3, 4]})
+    data = xr.Dataset({"trained": near.expand_dims(share=[1.0], heads=[1]), "exact": ("share", [1.0])})
+    assert enough(data) == 3 and enough(data.isel(samples=slice(0, 2))) == np.inf
 
 
 def test_a_translate_is_told_from_other_offsets():

@@ -7,6 +7,7 @@ __all__ = ['visible_border']
 
 # %% ../../nbs/together/03_border.ipynb #dab52359
 from collections.abc import Iterable
+from itertools import islice
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from ..arguments import Finite, checked, need
 from ..figures import COLORS, subplots
 from ..ledger.claims import Run
 from .limits import first_push, fit
-from .model import WindowData, population_path, population_risk, pushed
+from .model import WindowData, population_path, population_slopes, pushed
 
 # %% ../../nbs/together/03_border.ipynb #f9854e14
 def contrast(data: WindowData, b: torch.Tensor) -> torch.Tensor:
@@ -41,6 +42,7 @@ def visible_border(
 # %% ../../nbs/together/03_border.ipynb #d50c84bf
 FACTORS = (0.7, 0.85, 1.0, 1.2, 1.45, 1.75)  # visibility over lambda*
 LEAD, STEPS = 0.25, 45
+PARTS = {1: [1.0], 3: [0.5, 0.3, 0.2], 8: [0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05]}  # of the value, by number of heads
 
 
 def on_square(share: float, visible: float = 1.0) -> WindowData:
@@ -48,12 +50,14 @@ def on_square(share: float, visible: float = 1.0) -> WindowData:
     return WindowData((4, 4), [0, 1, 4, 5], share, visible=visible)
 
 
-def lead(path: Iterable[tuple[float, float]]) -> float:
-    "ln of content over position at the first state at which one of them reaches 1/4, where training ends."
-    for here, other in path:
-        if max(here, other) >= LEAD:
+def lead(path: Iterable[tuple[float, float]], first: int = 0) -> float:
+    "ln of what content gained over what position gained since state `first`, as soon as one of them is 1/4."
+    later, content, gained = islice(path, first, None), 0.0, 0.0
+    start = next(later)[1]
+    for content, position in later:
+        if max(content, gained := position - start) >= LEAD:
             break
-    return float(np.log(max(here, 1e-9) / max(other, 1e-9)))
+    return float(np.log(max(content, 1e-9) / max(gained, 1e-9)))
 
 
 def crossing(leads: list[float]) -> float:
@@ -66,27 +70,28 @@ def crossing(leads: list[float]) -> float:
 def settings(share: float) -> tuple[float, float, float]:
     "(lambda*, the value that makes the first margin 1e-3, the rate at which position would take 80 steps to 1)."
     data = on_square(share)
-    zero, one = torch.tensor([0.0, 1.0]).double()
-    v = (1e-3 / float(population_risk(data, pushed(data, 1.0), zero, one)[1])) ** (1 / 3)
+    v = (1e-3 / population_slopes(data, pushed(data, 1.0).numpy(), 0.0, 1.0)[1]) ** (1 / 3)
     return visible_border(data), v, 1 / (80 * float(contrast(data, first_push(data, 1.0, v)[0])))
 
 
-def exact_border(share: float) -> dict[str, float]:
-    "lambda*, and the border of the exact path over it."
+def exact_border(share: float, first: int = 0) -> dict[str, float]:
+    "lambda*; over it, the border of the exact path after `first` steps of positions alone, and of the pushes there."
     border, v, lr = settings(share)
     leads = []
     for factor in FACTORS:
         data = on_square(share, factor * border)
-        path = population_path(data, kappa=1.0, v=v, steps=STEPS, lr_b=lr, lr_u=lr)
-        position = contrast(data, torch.from_numpy(path.b.values)).numpy()
-        leads.append(lead(zip(data.visible * path.theta.values, position, strict=True)))
-    return {"border": border, "exact": crossing(leads)}
+        path = population_path(data, kappa=1.0, v=v, steps=first + STEPS, lr_b=lr, lr_u=lr, first=first)
+        position = contrast(data, torch.from_numpy(path.b.values)).tolist()
+        leads.append(lead(zip(data.visible * path.theta.values, position, strict=True), first))
+    on_b, on_theta, _ = population_slopes(on_square(share), path.b.values[first], 0.0, v)[2]
+    squared = float(contrast(data, torch.from_numpy(on_b))) / on_theta
+    return {"border": border, "exact": crossing(leads), "pushes": float(max(squared, 0) ** 0.5 / border)}
 
 
-def trained_border(share: float, heads: int, samples: int, seed: int) -> dict[str, float]:
+def trained_border(share: float, heads: int, samples: int, seed: int, first: int = 0) -> dict[str, float]:
     "The border of models trained on samples, with the softmax's own normalizer, over lambda*."
     border, v, lr = settings(share)
-    part = torch.tensor({1: [1.0], 3: [0.5, 0.3, 0.2]}[heads]).double()
+    part = torch.tensor(PARTS[heads]).double()
     leads = []
     for factor in FACTORS:
         data = on_square(share, factor * border)
@@ -94,37 +99,72 @@ def trained_border(share: float, heads: int, samples: int, seed: int) -> dict[st
         start = pushed(data, 1.0).repeat(heads, 1), torch.zeros(heads, 2).double()
         # the head with the largest value sets the pace; a key has its mark alone
         rate, value = lr / float(part[0]), v * part[:, None] * torch.tensor([1.0, 0.0])
-        path = fit(sample, data, *start, value, steps=STEPS, lr_b=rate, lr_u=rate * torch.tensor([0.0, 1.0]))
-        leads.append(lead((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in path))
+        lr_u = rate * torch.tensor([0.0, 1.0])
+        path = fit(sample, data, *start, value, steps=first + STEPS, lr_b=rate, lr_u=lr_u, first=first)
+        leads.append(lead(((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in path), first))
     return {"trained": crossing(leads)}
 
 
 def measure_border(run: Run) -> xr.Dataset:
     "lambda*, the exact path's border and that of trainings over it, by share, heads and samples."
-    shares, samples = run.by_scale(([1.0, 0.5], [1000]), ([1.0, 0.7, 0.5, 0.35], [500, 4000]))
+    shares, heads = run.by_scale(([1.0, 0.5], [1, 3]), ([1.0, 0.7, 0.5, 0.35], [1, 3, 8]))
+    samples = run.by_scale([1000], [125, 250, 500, 1000, 4000, 16000])
     exact = run.sweep(exact_border, {"share": shares}, "exact")
-    grid = {"share": shares, "heads": [1, 3], "samples": samples, "seed": run.seeds}
+    grid = {"share": shares, "heads": heads, "samples": samples, "seed": run.seeds}
     return exact.merge(run.sweep(trained_border, grid, "trained"))
 
 
+def enough(data: xr.Dataset) -> xr.DataArray:
+    "Fewest samples from which on trained borders, mean over seeds, are within 10 % of the exact path's; else infinite."
+    near = abs((data.trained / data.exact).mean("seed") - 1).max(["share", "heads"], skipna=False) <= 0.1
+    return data.samples.where(near[::-1].cumprod("samples")[::-1], np.inf).min("samples")
+
+
 def plot_border(data: xr.Dataset):
-    "The phase diagram: the border over share of the signal and visibility, by theory and by training -> matplotlib Figure."
-    figure, ax = subplots(width=4.6, height=3)
+    "The border over share and visibility, by theory and by training; trained over exact by samples -> matplotlib Figure."
+    figure, (ax, right) = subplots(1, 2, width=3.6, height=3)
     shares = np.geomspace(float(data.share.min()), float(data.share.max()), 25)
     line = np.array([visible_border(on_square(float(share))) for share in shares])
     ax.fill_between(shares, line, 0.24, color=COLORS["sky"], alpha=0.2, lw=0)
     ax.fill_between(shares, 0.05, line, color=COLORS["orange"], alpha=0.2, lw=0)
     ax.loglog(shares, line, color=COLORS["black"], label="first pushes")
     ax.loglog(data.share, data.border * data.exact, "x", color=COLORS["red"], label="exact path", zorder=3)
-    for heads, mark, shift in ((1, "o", 0.985), (3, "s", 1.015)):
-        points = (data.border * data.trained.sel(heads=heads)).transpose("share", ...).values.reshape(data.sizes["share"], -1)
-        ax.loglog(data.share * shift, points, mark, mfc="none", color=COLORS["blue"], ms=4)
-        ax.plot([], [], mark, mfc="none", color=COLORS["blue"], ms=4, label=f"trained, heads: {heads}")
-    ax.text(shares[2], 0.2, "content first: what (A)")
-    ax.text(shares[-3], 0.06, "position first: which (B)", ha="right")
-    ax.set(title="two first pushes place the border", xlabel="share of the signal $\\alpha$", ylabel="visibility $\\lambda$")
+    for heads, mark, color, shift in zip(data.heads.values, "osv", ("blue", "green", "orange"), (0.98, 1.0, 1.02), strict=False):
+        here, look = data.sel(heads=heads), {"marker": mark, "ls": "", "mfc": "none", "color": COLORS[color], "ms": 4}
+        ax.loglog(data.share * shift, (data.border * here.trained.isel(samples=-1)).transpose("share", "seed"), **look)
+        over = (here.trained / data.exact).stack(each=("share", "seed")).transpose("samples", "each")
+        right.semilogx(data.samples * shift**4, over, **look, label=[f"heads: {heads}"] + [None] * (over.sizes["each"] - 1))
+    ax.text(shares[1], 0.2, "content first: what (A)")
+    ax.text(shares[-2], 0.06, "position first: which (B)", ha="right")
+    ax.set(title=f"{int(data.samples[-1]):,} samples", xlabel="share of the signal $\\alpha$", ylabel="visibility $\\lambda$")
     ax.set(ylim=(0.05, 0.24), yticks=[0.06, 0.1, 0.2], yticklabels=["0.06", "0.1", "0.2"])
     ax.set(xticks=data.share.values, xticklabels=[f"{share:g}" for share in data.share.values])
     ax.minorticks_off()
-    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.87))
+    right.axhspan(0.9, 1.1, color=COLORS["sky"], alpha=0.2, lw=0)
+    right.set(title="all shares and seeds", xlabel="training samples", ylabel="trained border over exact")
+    right.legend()
     return figure
+
+
+# %% ../../nbs/together/03_border.ipynb #b7c0a2d1
+def measure_phases(run: Run) -> xr.Dataset:
+    "Borders after a first phase of positions alone: of the pushes there, of the exact path and of trainings, one head."
+    shares, first = run.by_scale(([1.0, 0.5], [0, 10]), ([1.0, 0.7, 0.5], [0, 5, 10, 15, 20]))
+    exact = run.sweep(exact_border, {"share": shares, "first": first}, "exact")
+    grid = {"share": shares, "heads": [1], "samples": [1000], "seed": run.seeds, "first": first}
+    return exact.merge(run.sweep(trained_border, grid, "trained").squeeze(["heads", "samples"], drop=True))
+
+
+def plot_phases(data: xr.Dataset):
+    "The border over lambda* by length of the first phase and share -> matplotlib Figure."
+    figure, ax = subplots(width=4.2, height=2.6)
+    for share, color, shift in zip(data.share.values, ("black", "blue", "orange"), (-0.2, 0, 0.2), strict=False):
+        here = data.sel(share=share).transpose("first", ...)
+        ax.plot(data["first"], here.pushes.where(here.pushes > 0), color=COLORS[color], label=f"pushes, {share:g}")
+        x = data["first"] + shift
+        ax.plot(x, here.exact, "x", x, here.trained, "o", mfc="none", color=COLORS[color], ms=4)
+    ax.set(xlabel="steps of positions alone", ylabel="border over $\\lambda^*$", title="a first phase raises the border")
+    ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+

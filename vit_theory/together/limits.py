@@ -17,40 +17,34 @@ from torch import Tensor
 
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
-from .model import WindowData, WindowSample, activation, outputs, population_path, population_risk, pushed
+from .model import WindowData, WindowSample, activation, outputs, population_path, population_slopes, pushed
 
 # %% ../../nbs/together/02_limits.ipynb #eb9bbffc
-def hinge_slopes(
-    x: Float[Tensor, "n N d"], y: Float[Tensor, "n"], S: Float[Tensor, "h N N"], u: Float[Tensor, "h d"], v: Float[Tensor, "h d"],
-    nu: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+def hinge_slopes(x: Tensor, y: Tensor, S: Tensor, u: Tensor, v: Tensor, nu: float) -> tuple[Tensor, Tensor, Tensor]:
     "Slopes of mean max(0, 1 - yF) in S, u and v: that of autograd, written out."
     flat, shape = x.flatten(0, 1), (len(S), *x.shape[:2])
     e, value = (u @ flat.T).exp().view(shape), (v @ flat.T).view(shape)
     Z, heard = e @ S.mT, (e * value) @ S.mT
     O = S.shape[1] * (heard / Z).sum(0)
-    on_O = -((1 - y * activation(O, nu) > 0) * y / len(y))[:, None] * (3 * O**2 + nu)
-    on_heard = S.shape[1] * on_O / Z
-    on_Z = -on_heard * heard / Z
-    on_value = e * (on_heard @ S)
-    on_key = on_value * value + e * (on_Z @ S)
-    on_S = on_heard.mT @ (e * value) + on_Z.mT @ e
+    on_heard = -S.shape[1] * ((1 - y * activation(O, nu) > 0) * y / len(y))[:, None] * (3 * O**2 + nu) / Z
+    on_Z, on_value = -on_heard * heard / Z, e * (on_heard @ S)
+    on_key, on_S = on_value * value + e * (on_Z @ S), on_heard.mT @ (e * value) + on_Z.mT @ e
     return on_S, on_key.flatten(1) @ flat, on_value.flatten(1) @ flat
 
 
 def fit(
     sample: WindowSample, data: WindowData, b: Float[Tensor, "h N"], u: Tensor, v: Tensor, *, steps: int,
-    lr_b: float = 0.0, lr_u: float | Tensor = 0.0, lr_v: float = 0.0, nu: float = 0.0,
+    lr_b: float = 0.0, lr_u: float | Tensor = 0.0, lr_v: float = 0.0, nu: float = 0.0, first: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:  # fmt: skip
-    "Full-batch descent of H heads on mean max(0, 1 - yF), one state (b, u, v) after the other; b(0) stays."
-    rates = (lr_b * (torch.arange(data.N) > 0).double(), lr_u, lr_v)
+    "Full-batch descent of H heads on mean max(0, 1 - yF), every state (b, u, v) in turn; b(0) stays, u for `first` steps."
+    free = (torch.arange(data.N) > 0).double()
     yield b, u, v
-    for _ in range(steps):
+    for step in range(steps):
         p = b.softmax(1)
-        on_S, *slopes = hinge_slopes(sample.x, sample.y, p[:, data.moved], u, v, nu)
+        on_S, on_u, on_v = hinge_slopes(sample.x, sample.y, p[:, data.moved], u, v, nu)
         on_p = torch.zeros_like(p).index_add(1, data.moved.flatten(), on_S.flatten(1))
         on_b = p * (on_p - (p * on_p).sum(1, keepdim=True))
-        b, u, v = (value - lr * slope for value, lr, slope in zip((b, u, v), rates, (on_b, *slopes), strict=True))
+        b, u, v = b - lr_b * free * on_b, u - lr_u * (step >= first) * on_u, v - lr_v * on_v
         yield b, u, v
 
 
@@ -96,8 +90,7 @@ def plot_content(data: xr.Dataset):
     for share, color in zip(data.share.values, ("blue", "orange", "green", "red"), strict=False):
         for attention, style in (("uniform", "--"), ("trained", "-")):
             here = data.error.sel(share=share, attention=attention).clip(min=5e-4)
-            label = f"{share:g}" if attention == "trained" else None
-            ax.loglog(data.samples, here.mean("seed"), style, color=COLORS[color], label=label)
+            ax.loglog(data.samples, here.mean("seed"), style, color=COLORS[color], label=f"{share:g}" if style == "-" else None)
             ax.loglog(data.samples, here.transpose("samples", "seed"), ".", color=COLORS[color], ms=3)
     ax.set(xlabel="training samples", ylabel="test error", title="trained attention (lines) errs less than uniform (dashes)")
     ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
@@ -105,12 +98,9 @@ def plot_content(data: xr.Dataset):
 
 # %% ../../nbs/together/02_limits.ipynb #5ae5e083
 def first_push(data: WindowData, kappa: float, v: float) -> tuple[Float[Tensor, "N"], Tensor]:
-    "(-dR/db, -dR/dtheta) of the margin at the start, exact, by autograd."
-    b = pushed(data, kappa).requires_grad_()
-    theta = torch.tensor(0.0).double().requires_grad_()
-    margin = population_risk(data, b, theta, torch.tensor(v, dtype=torch.float64))[1]
-    on_b, on_theta = torch.autograd.grad(margin, (b, theta))
-    return on_b, on_theta
+    "(-dR/db, -dR/dtheta) of the margin at the start, exact."
+    on_b, on_theta, _ = population_slopes(data, pushed(data, kappa).numpy(), 0.0, v, square=0.0)[2]
+    return -torch.from_numpy(on_b), torch.tensor(-on_theta)
 
 
 def push_slope(data: WindowData, kappa: float, v: float) -> float:

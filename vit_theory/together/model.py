@@ -98,8 +98,7 @@ def all_samples(data: WindowData) -> tuple[Float[Tensor, "m N 2"], Float[Tensor,
     # (c, mark, probability) of a token outside of the window, and inside
     outside = [(1.0, 0.0, q / 2), (-1.0, 0.0, q / 2), (0.0, 0.0, 1 - q)]
     inner = [(1.0, mark, a), *((c, none, (1 - a) * p) for c, none, p in outside)]
-    # what cannot happen is left out
-    kinds = [[kind for kind in given if kind[2] > 0] for given in (outside, inner)]
+    kinds = [[kind for kind in given if kind[2] > 0] for given in (outside, inner)]  # what cannot happen is left out
     lists = [list(product(*[kinds[place] for place in row.tolist()])) for row in data.inside]
     states = torch.cat([torch.tensor(listed, dtype=torch.float64) for listed in lists])
     x, weight = states[..., :2], states[..., 2].prod(1) / (2 * data.N)
@@ -123,7 +122,7 @@ def full_path(data: WindowData, kappa: float, v: float, steps: int, lr_b: float,
     return [torch.stack(each) for each in zip(*path, strict=True)]
 
 # %% ../../nbs/together/01_model.ipynb #52ab69cd
-def heard_cumulants(data: WindowData, theta) -> list[list[tuple]]:
+def heard_cumulants(data: WindowData, theta: float) -> list[list[tuple[float, float]]]:
     "Cumulants 0 to 6 of h_j and their slopes in theta, for a place in the window and for one outside."
     E, part, found = np.e ** (data.visible * theta), data.share * data.C / data.N, []
     Z = 1 + part * (E - 1)
@@ -132,7 +131,7 @@ def heard_cumulants(data: WindowData, theta) -> list[list[tuple]]:
         marked = [a * (E / Z) ** n for n in range(7)]
         m = [marked[n] + (n % 2 == 0) * (1 - a) * data.q / Z**n for n in range(7)]
         slope = [n * data.visible * (marked[n] - part * E / Z * m[n]) for n in range(7)]
-        known = [(E * 0, E * 0)]
+        known = [(0.0, 0.0)]
         for n in range(1, 7):
             # kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}; m' = kappa' m for the generating functions
             kappa = m[n] - sum(comb(n - 1, j - 1) * known[j][0] * m[n - j] for j in range(1, n))
@@ -141,14 +140,14 @@ def heard_cumulants(data: WindowData, theta) -> list[list[tuple]]:
     return found
 
 
-def moments(P, kappa) -> dict:
-    "The matrices of E O_i^p O_k^r, p and r at most 3, of numpy or of torch."
-    power, M = [P**n for n in range(4)], {(0, 0): P**0}
-    joint = {(c, d): (power[c] * kappa[c + d]) @ power[d].T for c, d in product(range(4), repeat=2) if c + d}
-    for p, r in list(product(range(4), repeat=2))[1:]:
-        terms = product(range(1, p + 1), range(r + 1)) if p else ((0, d) for d in range(1, r + 1))
-        ways = {(c, d): comb(p - 1, c - 1) * comb(r, d) if p else comb(r - 1, d - 1) for c, d in terms}
-        M[p, r] = sum(count * joint[c, d] * M[p - c, r - d] for (c, d), count in ways.items())
+def moments(P: np.ndarray, kappa: np.ndarray) -> np.ndarray:
+    "The matrices of E O_i^p O_k^r, p and r at most 3, [p, r, i, k]."
+    power, M = [P**n for n in range(4)], np.ones((4, 4, *P.shape))
+    joint = [[(power[c] * kappa[c + d]) @ power[d].T for d in range(4)] for c in range(4)]
+    for r, p in product(range(4), range(1, 4)):
+        terms = product(range(1, p + 1), range(r + 1))
+        M[p, r] = sum(comb(p - 1, c - 1) * comb(r, d) * joint[c][d] * M[p - c, r - d] for c, d in terms)
+        M[r, p] = M[p, r].T
     return M
 
 
@@ -157,44 +156,33 @@ def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
     return kappa * torch.eye(1, data.N).double()[0]
 
 
-def population_risk(data: WindowData, b: Float[Tensor, "N"], theta: Tensor, v: Tensor, nu: float = 0.0) -> tuple[Tensor, Tensor]:
-    "(E (1 - yF)^2 / 2, E yF), exact and differentiable."
-    # the first translate is the one drawn
-    kappa = [torch.where(data.inside[0], i[0], o[0]) for i, o in zip(*heard_cumulants(data, theta), strict=True)]
-    M = moments(data.N * v * b.softmax(0)[data.moved], kappa)
-    margin = (M[3, 0] + nu * M[1, 0])[:, 0].sum()
-    square = (M[3, 3] + 2 * nu * M[3, 1] + nu**2 * M[1, 1]).sum()
-    return (1 - 2 * margin + square) / 2, margin
-
-
 # %% ../../nbs/together/01_model.ipynb #f60d2ab1
 @cache
-def turned(N: int, nu: float) -> np.ndarray:
-    "2 R - 1 = sum_{ik} sum_{pr} w_pr M_pr as a map from all M to its slopes in kappa_cd, [c, d, p, r]."
-    weight = {(3, 3): 1.0, (3, 1): nu, (1, 3): nu, (1, 1): nu**2} | {pr: -1 / N for pr in ((3, 0), (0, 3))}
-    weight |= {pr: -nu / N for pr in ((1, 0), (0, 1))}
-    found = np.zeros((4, 4, 4, 4))
-    for (p, r), w in weight.items():
+def turned(N: int, nu: float, square: float) -> np.ndarray:
+    "2 R - 1 = sum_{ik} sum_{pr} w_pr M_pr: the map from all M to its slopes in kappa_cd, [c, d, p, r]."
+    weight, found = {0: -1 / N, 1: nu, 3: 1.0}, np.zeros((4, 4, 4, 4))
+    for p, r in ((3, 3), (3, 1), (1, 3), (1, 1), (3, 0), (0, 3), (1, 0), (0, 1)):
         for c, d in product(range(p + 1), range(r + 1)):
-            found[c, d, p - c, r - d] = w * comb(p, c) * comb(r, d)
+            found[c, d, p - c, r - d] = weight[p] * weight[r] * comb(p, c) * comb(r, d) * (square if p * r else 1)
     return found
 
 
-def population_slopes(data: WindowData, b: np.ndarray, theta: float, v: float, nu: float = 0.0) -> tuple:
-    "(risk, margin, slopes of the risk in b, theta and v), in closed form."
+def population_slopes(data: WindowData, b: np.ndarray, theta: float, v: float, nu: float = 0.0, square: float = 1.0) -> tuple:
+    "(risk, margin, slopes of the risk in b, theta and v), exact; the risk is E (1 - 2yF + square F^2) / 2, the margin E yF."
     p, moved, inside = np.exp(b - b.max()), data.moved.numpy(), data.inside[0].numpy()
     p /= p.sum()
     P = data.N * v * p[moved]
+    # the first translate is the one drawn
     kappa, slope = (np.where(inside, *np.array(heard_cumulants(data, theta))[:, :, k, None]) for k in (0, 1))
-    M = np.stack(list(moments(P, kappa).values()))
-    G = (turned(data.N, nu).reshape(16, 16) @ M.reshape(16, -1)).reshape(4, 4, *P.shape)
+    M = moments(P, kappa)
+    G = (turned(data.N, nu, square).reshape(16, 16) @ M.reshape(16, -1)).reshape(M.shape)
     power, both = np.stack([P**n for n in range(4)]), np.add.outer(range(4), range(4))
     Q = G @ power
     on_theta = np.einsum("cij,cdij,cdj->", power, Q, slope[both]) / 2
     # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j): half of the slope in P is that in its first power
     on_P = np.einsum("c,cij,cdij,cdj->ij", np.arange(1, 4), power[:3], Q[1:], kappa[both[1:]])
     on_p = data.N * np.bincount(moved.ravel(), on_P.ravel())
-    margin = (M[12] + nu * M[4]).sum() / data.N
+    margin = (M[3, 0] + nu * M[1, 0]).sum() / data.N
     return (1 + G[0, 0].sum()) / 2, margin, (v * p * (on_p - p @ on_p), on_theta, p @ on_p)
 
 
@@ -210,13 +198,14 @@ def population_path(
     lr_u: NotNegative,  # rate of theta
     lr_v: NotNegative = 0.0,  # rate of v
     nu: NotNegative = 0.0,  # linear part of the activation
+    first: Count = 0,  # steps of a first phase, in which theta stays
 ) -> xr.Dataset:
     "Path of population descent from b = kappa at offset 0, theta = 0, index 0 the start (derived here)."
     b, theta, value, path, free = pushed(data, kappa).numpy(), 0.0, float(v), [], np.arange(data.N) > 0
-    for _ in range(steps + 1):
+    for step in range(steps + 1):
         loss, margin, (on_b, on_theta, on_v) = population_slopes(data, b, theta, value, nu)
         path.append((loss, margin, b, theta, value))
-        b, theta, value = b - lr_b * free * on_b, theta - lr_u * on_theta, value - lr_v * on_v
+        b, theta, value = b - lr_b * free * on_b, theta - lr_u * (step >= first) * on_theta, value - lr_v * on_v
     names = ("loss", "margin", "b", "theta", "v")
     dims = {name: ("step", "offset") if name == "b" else ("step",) for name in names}
     return xr.Dataset({name: (dims[name], np.stack(each)) for name, each in zip(names, zip(*path, strict=True), strict=True)})
