@@ -93,6 +93,6 @@ PHASES = Claim(
      Rule("trained border over the exact path's, 10 steps", lambda d: (d.trained / d.exact).sel(first=10), between(0.8, 1.25)),
      Rule("trained border, two phases over one", lambda d: d.trained.sel(first=10) / d.trained.sel(first=0), above(1)),
      Rule("border of the pushes, two phases over one", lambda d: d.pushes.sel(first=10))),
-    "Ten steps of positions alone multiply the trained border by {2.min:.2f} to {2.max:.2f}, that of the pushes by {3.min:.2f} or more.",
+    "Ten steps of positions alone multiply the trained border by {2.min:.2f} to {2.max:.2f}, the pushes' by {3.min:.2f} or more.",
     measure_phases, plot_phases, kind="derived here",
 )  # fmt: skip
