@@ -105,6 +105,7 @@ def trained_border(share: float, heads: int, samples: int, seed: int, first: int
     return {"trained": crossing(leads)}
 
 
+# %% ../../nbs/together/03_border.ipynb #e1a40c31
 def measure_border(run: Run) -> xr.Dataset:
     "lambda*, the exact path's border and that of trainings over it, by share, heads and samples."
     shares, heads = run.by_scale(([1.0, 0.5], [1, 3]), ([1.0, 0.7, 0.5, 0.35], [1, 3, 8]))
@@ -114,6 +115,7 @@ def measure_border(run: Run) -> xr.Dataset:
     return exact.merge(run.sweep(trained_border, grid, "trained"))
 
 
+# %% ../../nbs/together/03_border.ipynb #e1a40c32
 def enough(data: xr.Dataset) -> xr.DataArray:
     "Fewest samples from which on trained borders, mean over seeds, are within 10 % of the exact path's; else infinite."
     near = abs((data.trained / data.exact).mean("seed") - 1).max(["share", "heads"], skipna=False) <= 0.1
@@ -156,6 +158,7 @@ def measure_phases(run: Run) -> xr.Dataset:
     return exact.merge(run.sweep(trained_border, grid, "trained").squeeze(["heads", "samples"], drop=True))
 
 
+# %% ../../nbs/together/03_border.ipynb #e1a40c33
 def plot_phases(data: xr.Dataset):
     "The border over lambda* by length of the first phase and share -> matplotlib Figure."
     figure, ax = subplots(width=4.2, height=2.6)

@@ -64,6 +64,7 @@ def content_cell(share: float, samples: int, attention: str, seed: int, *, trial
     return dict(zip(("error", "mass"), np.mean(found, 0), strict=True))
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c21
 def measure_content(run: Run) -> xr.Dataset:
     "Trained and uniform attention, by share of relevant tokens and number of samples."
     shares, samples = run.by_scale(([0.6, 0.4], [16, 64, 256]), ([0.8, 0.6, 0.4, 0.3], [16, 64, 256, 1024]))
@@ -71,6 +72,7 @@ def measure_content(run: Run) -> xr.Dataset:
     return run.sweep(partial(content_cell, trials=run.by_scale(2, 3)), grid)
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c22
 def four_times(data: xr.Dataset) -> xr.DataArray:
     "Error of trained attention over that of uniform attention with four times the samples, means over seeds."
     error = data.error.mean("seed")
@@ -95,6 +97,7 @@ def plot_content(data: xr.Dataset):
     ax.set(xlabel="training samples", ylabel="test error", title="trained attention (lines) errs less than uniform (dashes)")
     ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
+
 
 # %% ../../nbs/together/02_limits.ipynb #5ae5e083
 def first_push(data: WindowData, kappa: float, v: float) -> tuple[Float[Tensor, "N"], Tensor]:
@@ -149,6 +152,7 @@ def window_trained(window: int, seed: int) -> dict[str, float]:
     return {"sampled": standing_out(data, b[0].numpy())}
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c23
 def measure_window(run: Run) -> xr.Dataset:
     "Exact paths with and without the push, and trainings on samples."
     cell = partial(window_cell, steps=run.by_scale(EARLY, 2500))
@@ -157,6 +161,7 @@ def measure_window(run: Run) -> xr.Dataset:
     return exact.merge(trained).assign_attrs(scale=run.scale)
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c24
 def late_translate(data: xr.Dataset) -> xr.DataArray | None:
     "By how much a translate of the window stands out in the end; no part of quick runs, which end early."
     return data.translate.sel(push=2.0, window=0) if data.attrs["scale"] == "full" else None
@@ -175,6 +180,7 @@ def plot_window(data: xr.Dataset):
     axes[0].set_ylabel("$b(\\delta)$, $\\delta\\neq0$")
     axes[0].legend()
     return figure
+
 
 # %% ../../nbs/together/02_limits.ipynb #804dceeb
 TAPS = (0, 1, 3, 4, 12)  # a cross on the 4 x 4 torus
@@ -211,12 +217,14 @@ def heads_cell(heads: int, seed: int, *, starts: int) -> dict[str, float]:
     return dict(zip(("error", "on_taps", "largest"), found, strict=True)) | {"floor": floor}
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c25
 def measure_heads(run: Run) -> xr.Dataset:
     "Trained heads against the floor."
     heads, starts = run.by_scale(([4, 5], 4), ([1, 2, 3, 4, 5, 6], 8))
     return run.sweep(partial(heads_cell, starts=starts), {"heads": heads, "seed": run.seeds})
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c26
 def plot_heads(data: xr.Dataset):
     "Error of trained heads and the floor, by number of heads; every seed -> matplotlib Figure."
     figure, ax = subplots(width=4, height=2.6)
@@ -227,3 +235,4 @@ def plot_heads(data: xr.Dataset):
     ax.set(xlabel="heads", ylabel="relative error", xticks=data.heads.values, title="five heads for five taps leave nothing")
     ax.legend()
     return figure
+

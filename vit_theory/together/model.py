@@ -235,11 +235,13 @@ def path_gap(case: int, steps: int) -> dict:
     return {"gap": ("step", gap.numpy()), "spread": ("step", spread.values), "theta": ("step", path.theta.values)}
 
 
+# %% ../../nbs/together/01_model.ipynb #e1a40c11
 def measure_descent(run: Run) -> xr.Dataset:
     "Both descents in all cases."
     return run.sweep(path_gap, {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}).squeeze("steps")
 
 
+# %% ../../nbs/together/01_model.ipynb #e1a40c12
 def plot_descent(data: xr.Dataset):
     "Gap of the two descents, and how far b moved meanwhile -> matplotlib Figure."
     figure, axes = subplots(1, 2, height=2.6)
@@ -253,3 +255,4 @@ def plot_descent(data: xr.Dataset):
     axes[0].legend(title="torus")
     axes[1].set(xlabel="step", ylabel="spread of $b(\\delta)$, $\\delta\\neq0$", title="while $b$ moves far")
     return figure
+
