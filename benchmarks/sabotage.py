@@ -1119,7 +1119,7 @@ def marks_without_variance():
     """The exact risk forgets the variance of what a place hears."""
 
     def make(original):
-        return lambda data, theta: [[(0.0, 0.0) if n == 2 else pair for n, pair in enumerate(kind)] for kind in original(data, theta)]
+        return lambda *args: [[pair if n != 2 else (0.0, 0.0) for n, pair in enumerate(kind)] for kind in original(*args)]
 
     swap("together", "heard_cumulants", make)
 
