@@ -79,8 +79,7 @@ BORDER = Claim(
           lambda d: (d.trained / d.exact).sel(samples=slice(500, None)), between(0.8, 1.25)),
      Rule("border, first pushes", lambda d: d.border),
      Rule("fewest samples from which on the mean over seeds is within 10 % of the exact path", enough, at_most(1000))),
-    "The exact path has the border at {0.min:.2f} to {0.max:.2f} of the predicted visibility, trained models at {2.min:.2f} to "
-    "{2.max:.2f} of that; means over seeds are within 10 % of it from {4:,.0f} samples on.",
+    "The exact path's border is {0.min:.2f} to {0.max:.2f} of the pushes'; trained means are within 10 % from {4:,.0f} samples.",
     measure_border, plot_border, kind="derived here",
 )  # fmt: skip
 
