@@ -24,7 +24,7 @@ def test_the_risk_is_that_of_all_samples(grid, window, share, q, nu):
     u = torch.stack([theta * 0, theta])[None]
     F = activation(outputs(x, b[data.moved].softmax(1)[None], u, torch.stack([v, v * 0])[None], weight), nu)
     listed = weight @ (1 - y * F).square() / 2
-    risk, margin, slopes = population_slopes(data, b.detach().numpy(), float(theta), float(v), nu)
+    risk, margin, slopes = population_slopes(data, b.detach().numpy(), theta.item(), v.item(), nu)
     torch.testing.assert_close(weight.sum().item(), 1.0)
     oracle = [listed.detach(), (weight @ (y * F)).detach(), *torch.autograd.grad(listed, free)]
     for ours, truth in zip([risk, margin, *slopes], oracle, strict=True):
