@@ -1119,21 +1119,37 @@ def marks_without_variance():
     """The exact risk forgets the variance of what a place hears."""
 
     def make(original):
-        return lambda data, theta: [kappa * (n != 2) for n, kappa in enumerate(original(data, theta))]
+        return lambda *args: [[pair if n != 2 else (0.0, 0.0) for n, pair in enumerate(kind)] for kind in original(*args)]
 
     swap("together", "heard_cumulants", make)
 
 
-@breaks("together", "B-together-descent B-together-window A-together-border")
+@breaks("together", "B-together-descent B-together-window A-together-border C-together-phases")
 def no_push_at_home():
     """The exact path starts without the push at offset 0."""
     swap("together", "population_path", with_arguments(kappa=0.0))
 
 
-@breaks("together", "A-together-content A-together-border")
+@breaks("together", "A-together-content A-together-border C-together-phases")
 def keys_frozen():
     """Keys have the learning rate 0."""
     swap("together", "fit", with_arguments(lr_u=0.0))
+
+
+@breaks("together", "A-together-border C-together-phases", "tests/test_together_model.py::test_slopes_are_those_of_autograd")
+def positions_at_half_their_slope():
+    """Trainings take half of the slope in positions."""
+
+    def make(original):
+        return lambda *args: ((slopes := original(*args))[0] / 2, *slopes[1:])
+
+    swap("together", "hinge_slopes", make)
+
+
+@breaks("together", "C-together-phases", "tests/test_together_model.py::test_a_first_phase_leaves_the_keys_alone")
+def first_phase_with_keys():
+    """Keys move in the first phase of trainings too."""
+    swap("together", "fit", with_arguments(first=0))
 
 
 @breaks("together", "A-together-content")

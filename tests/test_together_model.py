@@ -1,11 +1,14 @@
 """One model for three papers: the exact risk against a list of all samples, and what trainings rest on."""
 
+import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 from vit_theory.together import WindowData, population_path, visible_border
-from vit_theory.together.limits import first_push, fit, translate_gap
-from vit_theory.together.model import activation, all_samples, outputs, population_risk
+from vit_theory.together.border import enough
+from vit_theory.together.limits import first_push, fit, hinge_slopes, translate_gap
+from vit_theory.together.model import WindowSample, activation, all_samples, outputs, population_slopes
 
 
 def numbers(*shape, seed=0):
@@ -17,13 +20,15 @@ def numbers(*shape, seed=0):
 def test_the_risk_is_that_of_all_samples(grid, window, share, q, nu):
     data = WindowData(grid, window, share, q, visible=0.7)
     x, y, weight = all_samples(data)
-    b, theta, v = numbers(data.N), torch.tensor(0.6).double(), torch.tensor(0.11).double()
+    b, theta, v = free = [value.double().requires_grad_() for value in (numbers(data.N), torch.tensor(0.6), torch.tensor(0.11))]
     u = torch.stack([theta * 0, theta])[None]
     F = activation(outputs(x, b[data.moved].softmax(1)[None], u, torch.stack([v, v * 0])[None], weight), nu)
-    risk, margin = population_risk(data, b, theta, v, nu)
+    listed = weight @ (1 - y * F).square() / 2
+    risk, margin, slopes = population_slopes(data, b.detach().numpy(), theta.item(), v.item(), nu)
     torch.testing.assert_close(weight.sum().item(), 1.0)
-    torch.testing.assert_close(margin, weight @ (y * F), atol=1e-13, rtol=1e-10)
-    torch.testing.assert_close(risk, weight @ (1 - y * F).square() / 2, atol=1e-13, rtol=1e-10)
+    oracle = [listed.detach(), (weight @ (y * F)).detach(), *torch.autograd.grad(listed, free)]
+    for ours, truth in zip([risk, margin, *slopes], oracle, strict=True):
+        torch.testing.assert_close(torch.as_tensor(ours), truth, atol=1e-13, rtol=1e-10)
 
 
 def test_overlaps_are_counted_on_the_torus():
@@ -49,9 +54,26 @@ def test_samples_follow_their_law():
 def test_a_training_leaves_its_start_alone_and_shares_nothing():
     data = WindowData((1, 6), [0, 1], 0.5)
     zero = torch.zeros(1, 2).double()
-    path = fit(data.sample(50), data, torch.zeros(1, 6).double(), zero, zero, steps=2, lr_u=1.0, lr_v=1e-3, nu=1.0)
+    path = list(fit(data.sample(50), data, torch.zeros(1, 6).double(), zero, zero, steps=2, lr_u=1.0, lr_v=1e-3, nu=1.0))
     assert not zero.any() and not zero.requires_grad
     assert path[1][2].any() and not path[1][1].any()  # with v = 0 the key has no slope
+
+
+@pytest.mark.parametrize("heads, nu", [(1, 0.0), (3, 0.4)])
+def test_slopes_are_those_of_autograd(heads, nu):
+    data = WindowData((2, 4), [0, 1], 0.6, visible=0.7, dim=5, noise=0.3)
+    x, y, _ = data.sample(60, torch.Generator().manual_seed(0))
+    b, u, v = (numbers(heads, size, seed=size).requires_grad_() for size in (8, 5, 5))
+    S = b.softmax(1)[:, data.moved]
+    slopes = torch.autograd.grad((1 - y * activation(outputs(x, S, u, 0.1 * v), nu)).relu().mean(), (S, u, v))
+    with torch.no_grad():
+        ours = hinge_slopes(x, y, S, u, 0.1 * v, nu)
+    torch.testing.assert_close((ours[0], ours[1], 0.1 * ours[2]), slopes)
+    start = [value.detach() for value in (b, u, 0.1 * v)]
+    after, *_ = list(fit(WindowSample(x, y, x[..., 0] > 0), data, *start, steps=1, lr_b=1.0, nu=nu))[1]
+    F = activation(outputs(x, b.softmax(1)[:, data.moved], u, 0.1 * v), nu)
+    on_b = torch.autograd.grad((1 - y * F).relu().mean(), b)[0]
+    torch.testing.assert_close(after[:, 1:], (b - on_b).detach()[:, 1:])
 
 
 def test_many_heads_are_one_at_the_start():
@@ -74,6 +96,21 @@ def test_the_border_is_free_of_value_and_visibility():
 def test_without_a_push_nothing_moves():
     path = population_path(WindowData((1, 8), [0, 1, 3]), kappa=0.0, v=0.02, steps=5, lr_b=1.0, lr_u=0.0)
     assert abs(path.b).max() < 1e-14
+
+
+def test_a_first_phase_leaves_the_keys_alone():
+    data, zero = WindowData((1, 8), [0, 1, 3], 0.5), torch.zeros(1, 2).double()
+    path = population_path(data, kappa=1.0, v=0.02, steps=6, lr_b=1.0, lr_u=1.0, first=4)
+    assert not path.theta[:5].any() and path.theta[5:].all()
+    start = torch.eye(1, 8).double(), zero, zero + 0.02
+    trained = list(fit(data.sample(50), data, *start, steps=6, lr_b=1.0, lr_u=1.0, first=4))
+    assert [bool(u.any()) for _, u, _ in trained] == [False] * 5 + [True] * 2
+
+
+def test_enough_samples_are_those_from_which_on_all_are_near():
+    near = xr.DataArray([[1.05], [1.2], [0.95], [1.0]], dims=("samples", "seed"), coords={"samples": [1, 2, 3, 4]})
+    data = xr.Dataset({"trained": near.expand_dims(share=[1.0], heads=[1]), "exact": ("share", [1.0])})
+    assert enough(data) == 3 and enough(data.isel(samples=slice(0, 2))) == np.inf
 
 
 def test_a_translate_is_told_from_other_offsets():

@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/together/02_limits.ipynb #53a5e658
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -16,23 +17,36 @@ from torch import Tensor
 
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
-from .model import WindowData, WindowSample, activation, outputs, population_path, population_risk, pushed
+from .model import WindowData, WindowSample, activation, outputs, population_path, population_slopes, pushed
 
 # %% ../../nbs/together/02_limits.ipynb #eb9bbffc
+def hinge_slopes(x: Tensor, y: Tensor, S: Tensor, u: Tensor, v: Tensor, nu: float) -> tuple[Tensor, Tensor, Tensor]:
+    "Slopes of mean max(0, 1 - yF) in S, u and v: that of autograd, written out."
+    flat, shape = x.flatten(0, 1), (len(S), *x.shape[:2])
+    e, value = (u @ flat.T).exp().view(shape), (v @ flat.T).view(shape)
+    Z, heard = e @ S.mT, (e * value) @ S.mT
+    O = S.shape[1] * (heard / Z).sum(0)
+    on_heard = -S.shape[1] * ((1 - y * activation(O, nu) > 0) * y / len(y))[:, None] * (3 * O**2 + nu) / Z
+    on_Z, on_value = -on_heard * heard / Z, e * (on_heard @ S)
+    on_key, on_S = on_value * value + e * (on_Z @ S), on_heard.mT @ (e * value) + on_Z.mT @ e
+    return on_S, on_key.flatten(1) @ flat, on_value.flatten(1) @ flat
+
+
 def fit(
     sample: WindowSample, data: WindowData, b: Float[Tensor, "h N"], u: Tensor, v: Tensor, *, steps: int,
-    lr_b: float = 0.0, lr_u: float | Tensor = 0.0, lr_v: float = 0.0, nu: float = 0.0,
-) -> list[tuple[Tensor, Tensor, Tensor]]:  # fmt: skip
-    "Full-batch descent of H heads on mean max(0, 1 - yF) -> every state (b, u, v); b(0) stays."
-    state, path = [value.detach().clone() for value in (b, u, v)], []
-    rates: tuple[Tensor | float, ...] = (lr_b * (torch.arange(data.N) > 0), lr_u, lr_v)
-    for _ in range(steps + 1):
-        b, u, v = (value.requires_grad_() for value in state)
-        path.append((b.detach(), u.detach(), v.detach()))
-        F = activation(outputs(sample.x, b.softmax(1)[:, data.moved], u, v), nu)
-        slopes = torch.autograd.grad((1 - sample.y * F).relu().mean(), (b, u, v))
-        state = [value.detach() - lr * slope for value, lr, slope in zip((b, u, v), rates, slopes, strict=True)]
-    return path
+    lr_b: float = 0.0, lr_u: float | Tensor = 0.0, lr_v: float = 0.0, nu: float = 0.0, first: int = 0,
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:  # fmt: skip
+    "Full-batch descent of H heads on mean max(0, 1 - yF), every state (b, u, v) in turn; b(0) stays, u for `first` steps."
+    free = (torch.arange(data.N) > 0).double()
+    yield b, u, v
+    for step in range(steps):
+        p = b.softmax(1)
+        on_S, on_u, on_v = hinge_slopes(sample.x, sample.y, p[:, data.moved], u, v, nu)
+        on_p = torch.zeros_like(p).index_add(1, data.moved.flatten(), on_S.flatten(1))
+        on_b = p * (on_p - (p * on_p).sum(1, keepdim=True))
+        b, u, v = b - lr_b * free * on_b, u - lr_u * (step >= first) * on_u, v - lr_v * on_v
+        yield b, u, v
+
 
 # %% ../../nbs/together/02_limits.ipynb #9b9ebf26
 def content_cell(share: float, samples: int, attention: str, seed: int, *, trials: int) -> dict[str, float]:
@@ -42,7 +56,7 @@ def content_cell(share: float, samples: int, attention: str, seed: int, *, trial
     for _ in range(trials):
         train, test = data.sample(samples, g), data.sample(1000, g)
         lr = {"lr_u": 2.0 * (attention == "trained"), "lr_v": data.N**-4.0, "nu": 1.0}
-        _, u, v = fit(train, data, torch.zeros(1, 32).double(), zero, zero, steps=120, **lr)[-1]
+        *_, (_, u, v) = fit(train, data, torch.zeros(1, 32).double(), zero, zero, steps=120, **lr)
         S = torch.full((1, 32, 32), 1 / 32).double()
         error = (test.y * activation(outputs(test.x, S, u, v), 1.0) <= 0).double().mean()
         mass = ((test.x @ u[0]).softmax(1) * test.relevant).sum(1).mean()
@@ -50,6 +64,7 @@ def content_cell(share: float, samples: int, attention: str, seed: int, *, trial
     return dict(zip(("error", "mass"), np.mean(found, 0), strict=True))
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c21
 def measure_content(run: Run) -> xr.Dataset:
     "Trained and uniform attention, by share of relevant tokens and number of samples."
     shares, samples = run.by_scale(([0.6, 0.4], [16, 64, 256]), ([0.8, 0.6, 0.4, 0.3], [16, 64, 256, 1024]))
@@ -57,6 +72,7 @@ def measure_content(run: Run) -> xr.Dataset:
     return run.sweep(partial(content_cell, trials=run.by_scale(2, 3)), grid)
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c22
 def four_times(data: xr.Dataset) -> xr.DataArray:
     "Error of trained attention over that of uniform attention with four times the samples, means over seeds."
     error = data.error.mean("seed")
@@ -76,21 +92,18 @@ def plot_content(data: xr.Dataset):
     for share, color in zip(data.share.values, ("blue", "orange", "green", "red"), strict=False):
         for attention, style in (("uniform", "--"), ("trained", "-")):
             here = data.error.sel(share=share, attention=attention).clip(min=5e-4)
-            label = f"{share:g}" if attention == "trained" else None
-            ax.loglog(data.samples, here.mean("seed"), style, color=COLORS[color], label=label)
+            ax.loglog(data.samples, here.mean("seed"), style, color=COLORS[color], label=f"{share:g}" if style == "-" else None)
             ax.loglog(data.samples, here.transpose("samples", "seed"), ".", color=COLORS[color], ms=3)
     ax.set(xlabel="training samples", ylabel="test error", title="trained attention (lines) errs less than uniform (dashes)")
     ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
+
 # %% ../../nbs/together/02_limits.ipynb #5ae5e083
 def first_push(data: WindowData, kappa: float, v: float) -> tuple[Float[Tensor, "N"], Tensor]:
-    "(-dR/db, -dR/dtheta) of the margin at the start, exact, by autograd."
-    b = pushed(data, kappa).requires_grad_()
-    theta = torch.tensor(0.0).double().requires_grad_()
-    margin = population_risk(data, b, theta, torch.tensor(v, dtype=torch.float64))[1]
-    on_b, on_theta = torch.autograd.grad(margin, (b, theta))
-    return on_b, on_theta
+    "(-dR/db, -dR/dtheta) of the margin at the start, exact."
+    on_b, on_theta, _ = population_slopes(data, pushed(data, kappa).numpy(), 0.0, v, square=0.0)[2]
+    return -torch.from_numpy(on_b), torch.tensor(-on_theta)
 
 
 def push_slope(data: WindowData, kappa: float, v: float) -> float:
@@ -135,10 +148,11 @@ def window_trained(window: int, seed: int) -> dict[str, float]:
     data = WindowData(*WINDOWS[window])
     sample = data.sample(4000, torch.Generator().manual_seed(seed))
     start = (pushed(data, 2.0)[None], torch.zeros(1, 2).double(), torch.tensor([[0.02, 0.0]], dtype=torch.float64))
-    b = fit(sample, data, *start, steps=EARLY, lr_b=2.5, lr_v=5e-4)[-1][0]
+    *_, (b, _, _) = fit(sample, data, *start, steps=EARLY, lr_b=2.5, lr_v=5e-4)
     return {"sampled": standing_out(data, b[0].numpy())}
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c23
 def measure_window(run: Run) -> xr.Dataset:
     "Exact paths with and without the push, and trainings on samples."
     cell = partial(window_cell, steps=run.by_scale(EARLY, 2500))
@@ -147,6 +161,7 @@ def measure_window(run: Run) -> xr.Dataset:
     return exact.merge(trained).assign_attrs(scale=run.scale)
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c24
 def late_translate(data: xr.Dataset) -> xr.DataArray | None:
     "By how much a translate of the window stands out in the end; no part of quick runs, which end early."
     return data.translate.sel(push=2.0, window=0) if data.attrs["scale"] == "full" else None
@@ -165,6 +180,7 @@ def plot_window(data: xr.Dataset):
     axes[0].set_ylabel("$b(\\delta)$, $\\delta\\neq0$")
     axes[0].legend()
     return figure
+
 
 # %% ../../nbs/together/02_limits.ipynb #804dceeb
 TAPS = (0, 1, 3, 4, 12)  # a cross on the 4 x 4 torus
@@ -201,12 +217,14 @@ def heads_cell(heads: int, seed: int, *, starts: int) -> dict[str, float]:
     return dict(zip(("error", "on_taps", "largest"), found, strict=True)) | {"floor": floor}
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c25
 def measure_heads(run: Run) -> xr.Dataset:
     "Trained heads against the floor."
     heads, starts = run.by_scale(([4, 5], 4), ([1, 2, 3, 4, 5, 6], 8))
     return run.sweep(partial(heads_cell, starts=starts), {"heads": heads, "seed": run.seeds})
 
 
+# %% ../../nbs/together/02_limits.ipynb #e1a40c26
 def plot_heads(data: xr.Dataset):
     "Error of trained heads and the floor, by number of heads; every seed -> matplotlib Figure."
     figure, ax = subplots(width=4, height=2.6)
@@ -217,3 +235,4 @@ def plot_heads(data: xr.Dataset):
     ax.set(xlabel="heads", ylabel="relative error", xticks=data.heads.values, title="five heads for five taps leave nothing")
     ax.legend()
     return figure
+

@@ -7,6 +7,7 @@ __all__ = ['WindowData', 'population_path']
 
 # %% ../../nbs/together/01_model.ipynb #3a8294c0
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from math import comb
 from typing import NamedTuple
@@ -97,7 +98,8 @@ def all_samples(data: WindowData) -> tuple[Float[Tensor, "m N 2"], Float[Tensor,
     # (c, mark, probability) of a token outside of the window, and inside
     outside = [(1.0, 0.0, q / 2), (-1.0, 0.0, q / 2), (0.0, 0.0, 1 - q)]
     inner = [(1.0, mark, a), *((c, none, (1 - a) * p) for c, none, p in outside)]
-    lists = [list(product(*[inner if place else outside for place in row.tolist()])) for row in data.inside]
+    kinds = [[kind for kind in given if kind[2] > 0] for given in (outside, inner)]  # what cannot happen is left out
+    lists = [list(product(*[kinds[place] for place in row.tolist()])) for row in data.inside]
     states = torch.cat([torch.tensor(listed, dtype=torch.float64) for listed in lists])
     x, weight = states[..., :2], states[..., 2].prod(1) / (2 * data.N)
     y = torch.tensor([1.0, -1.0]).double().repeat_interleave(len(x))
@@ -120,40 +122,33 @@ def full_path(data: WindowData, kappa: float, v: float, steps: int, lr_b: float,
     return [torch.stack(each) for each in zip(*path, strict=True)]
 
 # %% ../../nbs/together/01_model.ipynb #52ab69cd
-def cumulants(m: list[Tensor]) -> list[Tensor]:
-    "From moments 0, 1, 2, ...: kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}."
-    found = [m[0] * 0]
-    for n in range(1, len(m)):
-        found.append(m[n] - sum(comb(n - 1, j - 1) * found[j] * m[n - j] for j in range(1, n)))
+def heard_cumulants(data: WindowData, theta: float) -> list[list[tuple[float, float]]]:
+    "Cumulants 0 to 6 of h_j and their slopes in theta, for a place in the window and for one outside."
+    E, part, found = np.e ** (data.visible * theta), data.share * data.C / data.N, []
+    Z = 1 + part * (E - 1)
+    for a in (data.share, 0.0):  # P(relevant)
+        # m_n = a (E/Z)^n + (1 - a) q / Z^n for even n, and its slope
+        marked = [a * (E / Z) ** n for n in range(7)]
+        m = [marked[n] + (n % 2 == 0) * (1 - a) * data.q / Z**n for n in range(7)]
+        slope = [n * data.visible * (marked[n] - part * E / Z * m[n]) for n in range(7)]
+        known = [(0.0, 0.0)]
+        for n in range(1, 7):
+            # kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}; m' = kappa' m for the generating functions
+            kappa = m[n] - sum(comb(n - 1, j - 1) * known[j][0] * m[n - j] for j in range(1, n))
+            known.append((kappa, slope[n] - sum(comb(n, j) * known[j][1] * m[n - j] for j in range(1, n))))
+        found.append(known)
     return found
 
 
-def heard_cumulants(data: WindowData, theta: Tensor) -> list[Float[Tensor, "N"]]:
-    "Cumulants 0 to 6 of h_j, the first translate being the one drawn."
-    E = (data.visible * theta).exp()
-    Z = 1 + data.share * data.C / data.N * (E - 1)
-    a = data.share * data.inside[0].double()  # P(relevant)
-    even = [float(n % 2 == 0) * data.q for n in range(7)]
-    # m_n = a (E/Z)^n + (1 - a) q / Z^n for even n
-    return cumulants([a**0, *(a * (E / Z) ** n + (1 - a) * even[n] / Z**n for n in range(1, 7))])
-
-
-def moments(P: Float[Tensor, "N N"], kappa: list[Float[Tensor, "N"]]):
-    "A function that gives the matrix of E O_i^p O_k^r, p and r at most 3."
-    power = [P**n for n in range(4)]
-    known: dict[tuple[int, int], Tensor] = {(0, 0): torch.ones_like(P)}
-
-    def moment(p: int, r: int) -> Tensor:
-        if p == 0 < r:
-            return moment(r, 0).T
-        if (p, r) not in known:
-            terms = [(c, d) for c in range(1, p + 1) for d in range(r + 1)]
-            parts = [comb(p - 1, c - 1) * comb(r, d) * (power[c] * kappa[c + d]) @ power[d].T * moment(p - c, r - d)
-                     for c, d in terms]  # fmt: skip
-            known[p, r] = torch.stack(parts).sum(0)
-        return known[p, r]
-
-    return moment
+def moments(P: np.ndarray, kappa: np.ndarray) -> np.ndarray:
+    "The matrices of E O_i^p O_k^r, p and r at most 3, [p, r, i, k]."
+    power, M = [P**n for n in range(4)], np.ones((4, 4, *P.shape))
+    joint = [[(power[c] * kappa[c + d]) @ power[d].T for d in range(4)] for c in range(4)]
+    for r, p in product(range(4), range(1, 4)):
+        terms = product(range(1, p + 1), range(r + 1))
+        M[p, r] = sum(comb(p - 1, c - 1) * comb(r, d) * joint[c][d] * M[p - c, r - d] for c, d in terms)
+        M[r, p] = M[p, r].T
+    return M
 
 
 def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
@@ -161,12 +156,35 @@ def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
     return kappa * torch.eye(1, data.N).double()[0]
 
 
-def population_risk(data: WindowData, b: Float[Tensor, "N"], theta: Tensor, v: Tensor, nu: float = 0.0) -> tuple[Tensor, Tensor]:
-    "(E (1 - yF)^2 / 2, E yF), exact and differentiable."
-    M = moments(data.N * v * b.softmax(0)[data.moved], heard_cumulants(data, theta))
-    margin = (M(3, 0) + nu * M(1, 0))[:, 0].sum()
-    square = (M(3, 3) + 2 * nu * M(3, 1) + nu**2 * M(1, 1)).sum()
-    return (1 - 2 * margin + square) / 2, margin
+# %% ../../nbs/together/01_model.ipynb #f60d2ab1
+@cache
+def turned(N: int, nu: float, square: float) -> np.ndarray:
+    "2 R - 1 = sum_{ik} sum_{pr} w_pr M_pr: the map from all M to its slopes in kappa_cd, [c, d, p, r]."
+    weight, found = {0: -1 / N, 1: nu, 3: 1.0}, np.zeros((4, 4, 4, 4))
+    for p, r in ((3, 3), (3, 1), (1, 3), (1, 1), (3, 0), (0, 3), (1, 0), (0, 1)):
+        for c, d in product(range(p + 1), range(r + 1)):
+            found[c, d, p - c, r - d] = weight[p] * weight[r] * comb(p, c) * comb(r, d) * (square if p * r else 1)
+    return found
+
+
+def population_slopes(data: WindowData, b: np.ndarray, theta: float, v: float, nu: float = 0.0, square: float = 1.0) -> tuple:
+    "(risk, margin, slopes of the risk in b, theta and v), exact; the risk is E (1 - 2yF + square F^2) / 2, the margin E yF."
+    p, moved, inside = np.exp(b - b.max()), data.moved.numpy(), data.inside[0].numpy()
+    p /= p.sum()
+    P = data.N * v * p[moved]
+    # the first translate is the one drawn
+    kappa, slope = (np.where(inside, *np.array(heard_cumulants(data, theta))[:, :, k, None]) for k in (0, 1))
+    M = moments(P, kappa)
+    G = (turned(data.N, nu, square).reshape(16, 16) @ M.reshape(16, -1)).reshape(M.shape)
+    power, both = np.stack([P**n for n in range(4)]), np.add.outer(range(4), range(4))
+    Q = G @ power
+    on_theta = np.einsum("cij,cdij,cdj->", power, Q, slope[both]) / 2
+    # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j): half of the slope in P is that in its first power
+    on_P = np.einsum("c,cij,cdij,cdj->ij", np.arange(1, 4), power[:3], Q[1:], kappa[both[1:]])
+    on_p = data.N * np.bincount(moved.ravel(), on_P.ravel())
+    margin = (M[3, 0] + nu * M[1, 0]).sum() / data.N
+    return (1 + G[0, 0].sum()) / 2, margin, (v * p * (on_p - p @ on_p), on_theta, p @ on_p)
+
 
 # %% ../../nbs/together/01_model.ipynb #5767cee5
 @checked
@@ -180,19 +198,18 @@ def population_path(
     lr_u: NotNegative,  # rate of theta
     lr_v: NotNegative = 0.0,  # rate of v
     nu: NotNegative = 0.0,  # linear part of the activation
+    first: Count = 0,  # steps of a first phase, in which theta stays
 ) -> xr.Dataset:
     "Path of population descent from b = kappa at offset 0, theta = 0, index 0 the start (derived here)."
-    state, path = [pushed(data, kappa), torch.tensor(0.0).double(), torch.tensor(v, dtype=torch.float64)], []
-    rates: tuple[Tensor | float, ...] = (lr_b * (torch.arange(data.N) > 0), lr_u, lr_v)
-    for _ in range(steps + 1):
-        b, theta, v_ = free = [value.requires_grad_() for value in state]
-        loss, margin = population_risk(data, b, theta, v_, nu)
-        path.append([value.detach().numpy().copy() for value in (loss, margin, *free)])
-        slopes = torch.autograd.grad(loss, free)
-        state = [value.detach() - lr * slope for value, lr, slope in zip(free, rates, slopes, strict=True)]
+    b, theta, value, path, free = pushed(data, kappa).numpy(), 0.0, float(v), [], np.arange(data.N) > 0
+    for step in range(steps + 1):
+        loss, margin, (on_b, on_theta, on_v) = population_slopes(data, b, theta, value, nu)
+        path.append((loss, margin, b, theta, value))
+        b, theta, value = b - lr_b * free * on_b, theta - lr_u * (step >= first) * on_theta, value - lr_v * on_v
     names = ("loss", "margin", "b", "theta", "v")
     dims = {name: ("step", "offset") if name == "b" else ("step",) for name in names}
     return xr.Dataset({name: (dims[name], np.stack(each)) for name, each in zip(names, zip(*path, strict=True), strict=True)})
+
 
 # %% ../../nbs/together/01_model.ipynb #36ccb3a5
 GAP = 1e-10  # largest difference allowed between reduced and full descent
@@ -218,11 +235,13 @@ def path_gap(case: int, steps: int) -> dict:
     return {"gap": ("step", gap.numpy()), "spread": ("step", spread.values), "theta": ("step", path.theta.values)}
 
 
+# %% ../../nbs/together/01_model.ipynb #e1a40c11
 def measure_descent(run: Run) -> xr.Dataset:
     "Both descents in all cases."
     return run.sweep(path_gap, {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}).squeeze("steps")
 
 
+# %% ../../nbs/together/01_model.ipynb #e1a40c12
 def plot_descent(data: xr.Dataset):
     "Gap of the two descents, and how far b moved meanwhile -> matplotlib Figure."
     figure, axes = subplots(1, 2, height=2.6)
@@ -236,3 +255,4 @@ def plot_descent(data: xr.Dataset):
     axes[0].legend(title="torus")
     axes[1].set(xlabel="step", ylabel="spread of $b(\\delta)$, $\\delta\\neq0$", title="while $b$ moves far")
     return figure
+
