@@ -208,11 +208,11 @@ def heads_start(T: Float[Tensor, "N m"], heads: int, seed: int, steps: int) -> l
     return [float(left().detach().norm() / T.norm()), float(p[:, TAPS].sum(1).min()), float(p.amax(1).mean())]
 
 
-def heads_cell(heads: int, seed: int, *, starts: int) -> dict[str, float]:
-    "Best of some starts for the kernel of a seed, and the Eckart-Young floor."
+def heads_cell(heads: int, seed: int) -> dict[str, float]:
+    "Best of eight starts for the kernel of a seed, and the Eckart-Young floor."
     g = torch.Generator().manual_seed(seed)
     T = torch.zeros(16, 9).double().index_copy(0, torch.tensor(TAPS), torch.randn(5, 9, generator=g, dtype=torch.float64))
-    found = min(heads_start(T, heads, 1000 * seed + start, 300) for start in range(starts))
+    found = min(heads_start(T, heads, 1000 * seed + start, 300) for start in range(8))
     floor = float(torch.linalg.svdvals(T)[heads:].norm() / T.norm())
     return dict(zip(("error", "on_taps", "largest"), found, strict=True)) | {"floor": floor}
 
@@ -220,8 +220,7 @@ def heads_cell(heads: int, seed: int, *, starts: int) -> dict[str, float]:
 # %% ../../nbs/together/02_limits.ipynb #e1a40c25
 def measure_heads(run: Run) -> xr.Dataset:
     "Trained heads against the floor."
-    heads, starts = run.by_scale(([4, 5], 4), ([1, 2, 3, 4, 5, 6], 8))
-    return run.sweep(partial(heads_cell, starts=starts), {"heads": heads, "seed": run.seeds})
+    return run.sweep(heads_cell, {"heads": run.by_scale([4, 5], [1, 2, 3, 4, 5, 6]), "seed": run.seeds})
 
 
 # %% ../../nbs/together/02_limits.ipynb #e1a40c26
