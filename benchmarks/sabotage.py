@@ -178,7 +178,7 @@ def _with_noise(factor):
     swap_method("selection", "TokenData", "sample", make)
 
 
-@breaks("selection", "A-noise A-noisy-tokens A-noisy-samples")
+@breaks("selection", "A-noise A-noisy-tokens")
 def noise_off():
     """Tokens carry no noise."""
     _with_noise(0.0)
@@ -192,7 +192,8 @@ def noise_per_coordinate():
 
 @breaks(
     "selection",
-    "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse A-attention-eta A-attention-confusion A-attention-direction",
+    "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse A-attention-eta A-attention-confusion "
+    "A-attention-direction A-noisy-samples",
 )
 def learning_rate_zero():
     """The token trainer does not move."""

@@ -261,7 +261,8 @@ ATTENTION_DEAD_ZONE = Claim(
 # %% ../../nbs/selection/09_attention_map.ipynb #e3d5bd6a
 def turned_to(data, keys: str):
     "Mean growth of the logits of all queries on a kind of keys, without confusion tokens, for each seed."
-    return data.turned.sel(arm="no confusion", keys=keys).mean("trial")
+    # with a coordinate `keys` it would be a dict to xarray
+    return data.turned.sel(arm="no confusion", keys=keys, drop=True).mean("trial")
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b12
 ATTENTION_DIRECTION = Claim(
