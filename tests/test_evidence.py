@@ -13,7 +13,7 @@ from vit_theory.ledger.evidence import committed, measured
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "benchmarks")]
 import evidence  # noqa: E402
-import sabotage  # noqa: E402
+import faults  # noqa: E402
 
 sys.path[:2] = []
 
@@ -41,15 +41,15 @@ def test_a_stamp_asks_for_the_same_numbers(change, same):
     assert numbers and evidence.same_numbers(data.assign(numbers), data) == same
 
 
-def test_one_breakage_run_alone_keeps_the_others(tmp_path, monkeypatch):
-    for name in ("sabotage.csv", "sabotage.json"):
+def test_one_fault_run_alone_keeps_the_others(tmp_path, monkeypatch):
+    for name in ("faults.csv", "faults.json"):
         (tmp_path / name).write_bytes((ROOT / "results" / name).read_bytes())
-    monkeypatch.setattr(sabotage, "RESULTS", tmp_path)
-    before = list(csv.DictReader((tmp_path / "sabotage.csv").open()))
-    name = before[-1]["breakage"]
-    kept = [{**row, "noticed": True} for row in before if row["breakage"] == name]
+    monkeypatch.setattr(faults, "RESULTS", tmp_path)
+    before = list(csv.DictReader((tmp_path / "faults.csv").open()))
+    name = before[-1]["fault"]
+    kept = [{**row, "noticed": True} for row in before if row["fault"] == name]
     (tmp_path / f"{name.replace('/', '.')}.json").write_text(json.dumps(kept))
-    answer = CliRunner().invoke(sabotage.main, ["--store", str(tmp_path), "--only", name])
+    answer = CliRunner().invoke(faults.main, ["--store", str(tmp_path), "--only", name])
     assert answer.exit_code == 0, answer.output
-    after = list(csv.DictReader((tmp_path / "sabotage.csv").open()))
-    assert {row["breakage"] for row in after} == {row["breakage"] for row in before if row["breakage"] in sabotage.BREAKAGES}
+    after = list(csv.DictReader((tmp_path / "faults.csv").open()))
+    assert {row["fault"] for row in after} == {row["fault"] for row in before if row["fault"] in faults.FAULTS}

@@ -207,18 +207,18 @@ def very_small(monkeypatch):
     canvases.pilot_of.cache_clear()
 
 
-@pytest.mark.parametrize("breakage", ["learning rate 0", "labels shuffled"])
-def test_rows_notice_models_that_cannot_learn(very_small, monkeypatch, breakage):
+@pytest.mark.parametrize("fault", ["learning rate 0", "labels shuffled"])
+def test_rows_notice_models_that_cannot_learn(very_small, monkeypatch, fault):
     "Each row says that nothing was learned; before it had a guard, several held."
     def broken(vit, data, **options):
-        if breakage == "learning rate 0":
+        if fault == "learning rate 0":
             return train(vit, data, **options | {"lr": 1e-12})
         return train(vit, replace(data, labels=data.labels.roll(7)), **options)
 
     train = two_phase.train
     for module in (two_phase, positions, canvases):
         monkeypatch.setattr(module, "train", broken)
-    seed = 11 if breakage == "learning rate 0" else 12  # the experiments are remembered by seed
+    seed = 11 if fault == "learning rate 0" else 12  # the experiments are remembered by seed
     for claim in CLAIMS.values():
         found = claim.judge(claim.experiment(replace(very_small, seeds=(seed,))))
         assert found.verdict in NOT_SHOWN and "nothing was learned" in found.note, claim.id

@@ -129,7 +129,7 @@ def test_weights_are_counts_of_balanced_labels(samples, seed):
 
 
 def test_imbalances_are_those_of_drawn_training_sets():
-    from vit_theory.selection import theory  # looked up here, so that a breakage of it is seen
+    from vit_theory.selection import theory  # looked up here, so that a fault of it is seen
 
     w = draw_weights(sample_kinds(0.1), 3000, 4000, seed=0)
     drawn = 3000**0.5 * (w[:, :3] - w[:, 3:]).abs().amax(1)

@@ -124,7 +124,7 @@ def full_path(data: WindowData, kappa: float, v: float, steps: int, lr_b: float,
 # %% ../../nbs/together/01_model.ipynb #52ab69cd
 def heard_cumulants(data: WindowData, theta: float) -> list[list[tuple[float, float]]]:
     "Cumulants 0 to 6 of h_j and their slopes in theta, for a place in the window and for one outside."
-    E, part, found = np.e ** (data.visible * theta), data.share * data.C / data.N, []
+    E, part, found = np.exp(data.visible * theta), data.share * data.C / data.N, []
     Z = 1 + part * (E - 1)
     for a in (data.share, 0.0):  # P(relevant)
         # m_n = a (E/Z)^n + (1 - a) q / Z^n for even n, and its slope

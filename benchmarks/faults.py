@@ -1,14 +1,13 @@
-"""Break the code on purpose, and see which rows of the ledger notice.
+"""Break the code on purpose, and see which claims of the ledger notice.
 
-    python benchmarks/sabotage.py --store DIR [--only NAME ...] [--room selection ...]
+    python benchmarks/faults.py --store DIR [--only NAME ...] [--room selection ...]
 
-Each breakage runs in a process of its own, against the rows and tests that should notice it, rows at quick scale with seeds 0
-to 2. A row notices when its verdict is another than the committed one, or when it ends in `Broken`; any other error only says
-that the breakage does not run, and does not count. A row that is not shown with and without the breakage notices when it gives
-another reason: its sentence and note, numbers aside. A test notices when it fails. DIR keeps what is finished, so that an
-interrupted run goes on, and what is added to a breakage is run alone. Writes results/sabotage.csv (breakage x row: verdict
-before and after), and results/sabotage.json.
-`--only NAME --here` breaks the code in this process and prints the rows: for a look at one breakage.
+Each fault runs in a process of its own, against the claims and tests that should notice it, claims at quick scale with seeds 0
+to 2. A claim notices when its verdict is another than the committed one, or when it ends in `Broken`; any other error only says
+that the code does not run with the fault, and does not count. A claim that does not hold with and without the fault notices when
+it gives another reason: its sentence and note, numbers aside. A test notices when it fails. DIR keeps what is finished, so that
+an interrupted run goes on, and what is added to a fault is run alone. Writes results/faults.csv (fault x claim or test: verdict
+before and after), and results/faults.json. `--only NAME --here` breaks the code in this process and prints what was seen.
 """
 
 import csv
@@ -31,7 +30,7 @@ NOT_SHOWN = (INCONCLUSIVE, AGAINST)  # verdicts that have a reason
 
 
 @dataclasses.dataclass
-class Breakage:
+class Fault:
     """One way to be wrong."""
 
     name: str
@@ -41,7 +40,7 @@ class Breakage:
     apply: Callable[[], None]
 
 
-BREAKAGES: dict[str, Breakage] = {}
+FAULTS: dict[str, Fault] = {}
 
 
 def breaks(room: str, rows: str, tests: str = ""):
@@ -49,7 +48,7 @@ def breaks(room: str, rows: str, tests: str = ""):
 
     def register(function):
         name = f"{room}/{function.__name__.strip('_').replace('_', '-')}"
-        BREAKAGES[name] = Breakage(name, room, " ".join(function.__doc__.split()), rows.split() + tests.split(), function)
+        FAULTS[name] = Fault(name, room, " ".join(function.__doc__.split()), rows.split() + tests.split(), function)
         return function
 
     return register
@@ -69,7 +68,7 @@ def swap(room: str, name: str, make: Callable) -> None:
     own = f"vit_theory.{room}".rstrip(".")
     holders = [m for m in rooms if m.__name__.startswith(own) and getattr(vars(m).get(name), "__module__", "").startswith(own)]
     if not holders:
-        raise LookupError(f"nothing in {own} is called {name}: the breakage has to be mended")
+        raise LookupError(f"nothing in {own} is called {name}: the fault has to be mended")
     original = vars(holders[0])[name]
     replacement = make(original)
     for module in rooms:
@@ -83,7 +82,7 @@ def swap_method(room: str, cls: str, name: str, make: Callable) -> None:
         if isinstance(owner := vars(module).get(cls), type):
             setattr(owner, name, make(getattr(owner, name)))
             return
-    raise LookupError(f"nothing in {room} is called {cls}: the breakage has to be mended")
+    raise LookupError(f"nothing in {room} is called {cls}: the fault has to be mended")
 
 
 def with_arguments(**forced):
@@ -1202,7 +1201,7 @@ def outcomes(name: str, watchers: list[str]) -> list[dict]:
     """Break the code in this process, and ask the rows and tests."""
     from vit_theory.ledger.evidence import committed
 
-    broken = BREAKAGES[name]
+    broken = FAULTS[name]
     verdicts = {row["id"]: said(row) for row in committed("quick")}
     if unknown := [watcher for watcher in watchers if watcher not in verdicts and "::" not in watcher]:
         raise LookupError(f"{name} names rows that are not committed: {', '.join(unknown)}")
@@ -1214,21 +1213,21 @@ def outcomes(name: str, watchers: list[str]) -> list[dict]:
         noticed = after.startswith("error: Broken") or (after != before and not after.startswith("error"))
         if not (before.startswith(NOT_SHOWN) and after.startswith(NOT_SHOWN)):  # the reason only where both have one
             before, after = (text.partition(":")[0] if text.startswith(NOT_SHOWN) else text for text in (before, after))
-        row = {"breakage": name, "what": broken.says, "row": watcher, "before": before[:200], "after": after[:200]}
+        row = {"fault": name, "what": broken.says, "row": watcher, "before": before[:200], "after": after[:200]}
         found.append({**row, "noticed": noticed})
     return found
 
 
 @click.command(help=__doc__)
 @click.option("--store", type=click.Path(path_type=Path), help="folder that keeps what is finished")
-@click.option("--only", multiple=True, help="names of breakages")
-@click.option("--room", multiple=True, help="only the breakages of these rooms")
+@click.option("--only", multiple=True, help="names of faults")
+@click.option("--room", multiple=True, help="only the faults of these rooms")
 @click.option("--here", is_flag=True, help="break the code in this process and print the rows as JSON")
 @click.option("--watcher", multiple=True, help="with --here: these rows and tests alone")
 def main(store, only, room, here, watcher):
-    chosen = [name for name in BREAKAGES if (not only or name in only) and (not room or BREAKAGES[name].room in room)]
+    chosen = [name for name in FAULTS if (not only or name in only) and (not room or FAULTS[name].room in room)]
     if here:
-        print(json.dumps(outcomes(chosen[0], list(watcher) or BREAKAGES[chosen[0]].watchers)))
+        print(json.dumps(outcomes(chosen[0], list(watcher) or FAULTS[chosen[0]].watchers)))
         return
     if store is None:
         raise click.UsageError("--store is missing: name a folder that keeps what is finished")
@@ -1237,7 +1236,7 @@ def main(store, only, room, here, watcher):
     for name in chosen:
         path = store / f"{name.replace('/', '.')}.json"
         kept = {row["row"]: row for row in json.loads(path.read_text(encoding="utf-8"))} if path.exists() else {}
-        if missing := [watcher for watcher in BREAKAGES[name].watchers if watcher not in kept]:
+        if missing := [watcher for watcher in FAULTS[name].watchers if watcher not in kept]:
             asked = [option for watcher in missing for option in ("--watcher", watcher)]
             command = [sys.executable, __file__, "--only", name, "--here", *asked]
             done = subprocess.run(command, capture_output=True, text=True)
@@ -1246,28 +1245,28 @@ def main(store, only, room, here, watcher):
                 continue
             kept |= {row["row"]: row for row in json.loads(done.stdout.strip().splitlines()[-1])}
             path.write_text(json.dumps(list(kept.values())), encoding="utf-8")
-        rows = [kept[watcher] for watcher in BREAKAGES[name].watchers]
+        rows = [kept[watcher] for watcher in FAULTS[name].watchers]
         table += rows
         seen = [row["row"] for row in rows if row["noticed"]]
         click.echo(f"{name:50} noticed by {', '.join(seen) or 'NO ROW'}", color=False)
-    with (RESULTS / "sabotage.csv").open(newline="", encoding="utf-8") as file:  # breakages that were not asked for stay
-        others = [row for row in csv.DictReader(file) if row["breakage"] in BREAKAGES and row["breakage"] not in chosen]
-    order = list(BREAKAGES)
-    with (RESULTS / "sabotage.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["breakage", "what", "row", "before", "after", "noticed"])
+    with (RESULTS / "faults.csv").open(newline="", encoding="utf-8") as file:  # faults that were not asked for stay
+        others = [row for row in csv.DictReader(file) if row["fault"] in FAULTS and row["fault"] not in chosen]
+    order = list(FAULTS)
+    with (RESULTS / "faults.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["fault", "what", "row", "before", "after", "noticed"])
         writer.writeheader()
-        writer.writerows(sorted(others + table, key=lambda row: order.index(row["breakage"])))
+        writer.writerows(sorted(others + table, key=lambda row: order.index(row["fault"])))
     from vit_theory.ledger.files import provenance
 
-    path = RESULTS / "sabotage.json"
+    path = RESULTS / "faults.json"
     about = json.loads(path.read_text(encoding="utf-8"))
-    if len(chosen) == len(BREAKAGES):
-        about = {"command": "python benchmarks/sabotage.py", "breakages": len(BREAKAGES), **provenance()}
+    if len(chosen) == len(FAULTS):
+        about = {"command": "python benchmarks/faults.py", "faults": len(FAULTS), **provenance()}
     else:  # what was run alone says so beside the others
-        about |= {"breakages": len(BREAKAGES), "later": about.get("later", {}) | dict.fromkeys(chosen, provenance()["commit"])}
+        about |= {"faults": len(FAULTS), "later": about.get("later", {}) | dict.fromkeys(chosen, provenance()["commit"])}
     path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    unseen = sorted({row["breakage"] for row in table} - {row["breakage"] for row in table if row["noticed"]})
-    click.echo(f"{len(chosen)} breakages, {len(unseen)} that no row notices: {', '.join(unseen)}")
+    unseen = sorted({row["fault"] for row in table} - {row["fault"] for row in table if row["noticed"]})
+    click.echo(f"{len(chosen)} faults, {len(unseen)} that no row notices: {', '.join(unseen)}")
 
 
 if __name__ == "__main__":

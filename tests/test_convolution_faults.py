@@ -63,7 +63,7 @@ def offsets_for_minimum(keep):
 
 
 # name: (what is replaced, in which modules or class, make(original))
-BREAKAGES = {
+FAULTS = {
     "missing sink": ("__init__", [ConvAttention], without_sink),
     "head too few": ("__init__", [ConvAttention], head_too_few),
     "bias forgotten": ("__init__", [ConvAttention], lambda keep: lambda self, w, bias, *rest: keep(self, w, None, *rest)),
@@ -127,20 +127,20 @@ CASES += [("C-encodings", ["another offset"], BROKEN), ("C-encodings", ["one buc
 CASES += [("C-encodings", ["fine buckets"], HOLDS)]  # nothing is left to object to
 CASES += [("C-absolute", ["queries for no offset"], BROKEN)]
 CASES += [("C-absolute", ["large positions", "factor of a million"], NOT_SHOWN)]  # no photograph disturbs them
-# the same calls without a breakage: so it was the breakage that was noticed
+# the same calls without a fault: so it was the fault that was noticed
 CASES += [(id, [], CAVEAT) for id in ("C-corollary-3", "C-dilation", "C-absolute")]
 CASES += [(id, [], HOLDS) for id in ("C-border", "C-head-width", "C-theorem-5", "C-theorem-6")]
 
 
 def break_it(patch, names):
-    for attribute, places, make in (BREAKAGES[name] for name in names):
+    for attribute, places, make in (FAULTS[name] for name in names):
         original = getattr(places[0], attribute)
         for place in places:
             patch.setattr(place, attribute, make(original))
 
 
 @pytest.mark.parametrize(("id", "names", "said"), CASES, ids=str)
-def test_a_breakage_is_noticed(id, names, said, monkeypatch):
+def test_a_fault_is_noticed(id, names, said, monkeypatch):
     break_it(monkeypatch, names)
     assert outcome(id) == said or outcome(id) in NOT_SHOWN == said
 
