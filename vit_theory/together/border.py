@@ -138,13 +138,14 @@ def plot_border(data: xr.Dataset):
         right.semilogx(data.samples * shift**4, over, **look, label=[f"heads: {heads}"] + [None] * (over.sizes["each"] - 1))
     ax.text(shares[1], 0.2, "content first: what (A)")
     ax.text(shares[-2], 0.06, "position first: which (B)", ha="right")
-    ax.set(title=f"{int(data.samples[-1]):,} samples", xlabel="share of the signal $\\alpha$", ylabel="visibility $\\lambda$")
+    ax.set_title(f"{int(data.samples[-1]):,} samples meet the exact path")
+    ax.set(xlabel="share of the signal $\\alpha$", ylabel="visibility $\\lambda$")
     ax.set(ylim=(0.05, 0.24), yticks=[0.06, 0.1, 0.2], yticklabels=["0.06", "0.1", "0.2"])
     ax.set(xticks=data.share.values, xticklabels=[f"{share:g}" for share in data.share.values])
     ax.minorticks_off()
     ax.legend(loc="upper left", bbox_to_anchor=(0, 0.87))
     right.axhspan(0.9, 1.1, color=COLORS["sky"], alpha=0.2, lw=0)
-    right.set(title="all shares and seeds", xlabel="training samples", ylabel="trained border over exact")
+    right.set(title="most runs lie within 10 % of it", xlabel="training samples", ylabel="trained border over exact")
     right.legend()
     return figure
 
