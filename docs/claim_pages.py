@@ -91,7 +91,7 @@ def page(id, place):
     studies = {name: counts for name, counts in studies.items() if counts}
     for name, counts in studies.items():
         found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
-        then = "" if name == [*studies][-1] else ", by the criterion of that time"
+        then = "" if name == [*studies][-1] else ", by the criterion and size of that time"
         yield f"**Fresh seeds** ({name.replace('triple', 'seed set')}{then}): {found}.\n"
     if rows := list(quantities(card)):
         yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
