@@ -52,7 +52,7 @@ ALPHAS = {  # quick, full
     "uniform": ([4.0, 2.0, 1.0], [16.0, 12.0, 8.0, 6.0, 4.0, 3.0, 2.0, 1.0, 0.5]),
     "frozen": ([8.0, 4.0, 2.0], [16.0, 8.0, 4.0, 2.0]),
 }
-TRIALS = {"trained": (64, 200), "uniform": (96, 200), "frozen": (96, 200)}  # a point and base seed
+TRIALS = {"trained": (96, 200), "uniform": (160, 200), "frozen": (96, 200)}  # a point and base seed
 TAIL = {"trained": [0.125, 0.0625, 0.03125], "uniform": [0.25]}  # at full scale, with other base seeds and half of the trials
 POINTS = 5  # of a fit, factors of 2 in N
 
