@@ -1,5 +1,6 @@
 """What many tests need: the place of the project, its notebooks and scripts, programs that must succeed, and waiting."""
 
+import functools
 import importlib.util
 import subprocess
 import sys
@@ -15,6 +16,14 @@ NOTEBOOKS = [name for name in sorted(path.relative_to(NBS).as_posix() for path i
 def shown(cell, *kinds):
     """What a cell of a notebook shows, of these kinds."""
     return [output["data"][kind] for output in cell.get("outputs", []) for kind in kinds if kind in output.get("data", {})]
+
+
+@functools.cache
+def cells_in(name):
+    """The cells of a notebook."""
+    import nbformat  # where only the package is tried out, with few tools, it is missing
+
+    return nbformat.read(NBS / name, as_version=4).cells
 
 
 def script(path):
