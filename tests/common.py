@@ -13,7 +13,7 @@ NOTEBOOKS = [name for name in sorted(path.relative_to(NBS).as_posix() for path i
              if not any(part[0] in "._" for part in name.split("/"))]  # fmt: skip
 
 
-def shown(cell, *kinds):
+def outputs(cell, *kinds):
     """What a cell of a notebook shows, of these kinds."""
     return [output["data"][kind] for output in cell.get("outputs", []) for kind in kinds if kind in output.get("data", {})]
 

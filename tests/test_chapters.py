@@ -6,11 +6,10 @@ from collections import Counter, defaultdict
 from itertools import takewhile
 
 import pytest
-from common import NOTEBOOKS, ROOT, cells_in, shown
+from common import NOTEBOOKS, ROOT, cells_in, outputs
 
-from vit_theory.ledger.claims import KINDS, load_claims
+from vit_theory.ledger.claims import CHAPTERS, KINDS, load_claims
 
-CHAPTERS = ("selection", "association", "convolution", "images", "together")
 MARK = re.compile(r"^> \*\*(Quoted|Paraphrased|Recalled|Derived here)\b", re.MULTILINE)
 # A page that quotes the paper shows the words that a paraphrase shortens.
 SERVES = {kind: {kind.capitalize()} for kind in KINDS} | {"paraphrased": {"Quoted", "Paraphrased"}}
@@ -81,7 +80,7 @@ def test_glossary():
 def test_no_figure_is_drawn_twice():
     drawn = defaultdict(list)
     for name in NOTEBOOKS:
-        for picture in (picture for cell in cells_in(name) for picture in shown(cell, "image/png", "image/svg+xml")):
+        for picture in (picture for cell in cells_in(name) for picture in outputs(cell, "image/png", "image/svg+xml")):
             drawn[picture].append(name)
     assert not [pages for pages in drawn.values() if len(pages) > 1]
 
@@ -108,7 +107,7 @@ def words(name):
 def test_an_essay_is_read_in_forty_minutes(chapter):
     name = f"{chapter}/index.ipynb"
     lengths = [len(source.splitlines()) for source in text(name, "code")]
-    pictures = sum(len(shown(cell, "image/png")) for cell in cells_in(name))
+    pictures = sum(len(outputs(cell, "image/png")) for cell in cells_in(name))
     assert words(name) <= 4000 and sum(lengths) <= 250 and max(lengths) <= 15 and pictures <= 6
 
 
@@ -168,5 +167,5 @@ def test_terms():
     found = {name: private.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose(name))) for name in NOTEBOOKS}
     assert not {name: said for name, said in found.items() if said}
     for name in NOTEBOOKS:
-        said = [words for cell in cells_in(name) for words in shown(cell, "text/markdown", "text/html")]
+        said = [words for cell in cells_in(name) for words in outputs(cell, "text/markdown", "text/html")]
         assert not [words for words in said if "not shown here" in words], name

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from common import NOTEBOOKS, ROOT, cells_in, script, shown
+from common import NOTEBOOKS, ROOT, cells_in, outputs, script
 from matplotlib import pyplot
 
 from vit_theory.figures import style, to_svg
@@ -78,14 +78,6 @@ def test_pictures_of_the_cards_are_drawn_from_the_evidence():
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_every_command_has_its_target(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    named = set(re.findall(r"(?:^|`| {4})make ([a-z-]+)\b", text, re.M))
-    targets = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
-    assert named and named <= targets, f"{page} names targets that the Makefile lacks: {sorted(named - targets)}"
-
-
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_links_and_pictures_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     inner = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"\w+:|#", target)]
@@ -102,11 +94,6 @@ def test_the_plain_lines_are_those_of_the_makefile():
         assert needed in MAKEFILE and any(needed in line for line in plain), needed
 
 
-def test_ci_runs_the_readme():
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "README.md" in script and "make slow" in script
-
-
 @pytest.mark.parametrize("name", ["index", "ledger/10_verdicts"])
 def test_generated_text_is_what_the_evidence_says(name):
     """The tables and numbers that the front pages show are those of the committed measurements."""
@@ -114,7 +101,7 @@ def test_generated_text_is_what_the_evidence_says(name):
     for cell in cells_in(f"{name}.ipynb"):
         if cell.source.startswith("#| hide"):
             exec(cell.source, names)
-        if cell.source.startswith("#| echo: false") and (stored := shown(cell, "text/markdown")):
+        if cell.source.startswith("#| echo: false") and (stored := outputs(cell, "text/markdown")):
             *before, last = ast.parse(cell.source).body
             exec(compile(ast.Module(before, []), name, "exec"), names)
             made = eval(compile(ast.Expression(last.value), name, "eval"), names)
@@ -129,7 +116,7 @@ def test_cards_say_what_the_evidence_says():
     for name in NOTEBOOKS:
         for cell in cells_in(name):
             if cell.cell_type == "code" and (found := re.search(r"(?m)^Card\(\"([^\"]+)\"\)\s*\Z", cell.source)):
-                if Card(found[1])._repr_markdown_() not in shown(cell, "text/markdown"):
+                if Card(found[1])._repr_markdown_() not in outputs(cell, "text/markdown"):
                     stale.append(f"nbs/{name}: {found[1]}")
     assert not stale, "run these notebooks again (python tools/notebooks.py run ...): " + ", ".join(stale)
 
@@ -187,7 +174,7 @@ def drawn():
                 named[name] = pairs
             words = set(re.findall(r"\w+", cell.source))
             read = read or [pair for name, pairs in named.items() if name in words for pair in pairs]
-            if read and shown(cell, "image/png"):
+            if read and outputs(cell, "image/png"):
                 after = "\n\n".join(each.source for each in cells[place + 1 : place + 4] if each.cell_type == "markdown")
                 caption = re.search(r"\*\*Figure\.\*\* (.*?)(?=\n\n|\Z)", after, re.S)
                 titles = re.findall(r"(?:title=|title\()f?\"([^\"]+)\"", cell.source)
