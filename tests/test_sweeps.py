@@ -37,7 +37,8 @@ def product(x, y):
 def drawn(seed, size):
     g = torch.Generator().manual_seed(seed)
     a = torch.randn(size, size, generator=g)
-    return {"norm": torch.linalg.matrix_norm(a @ a.T @ a).item(), "rows": (a @ a).sum(1)[:2]}
+    norm = torch.linalg.matrix_norm(a @ a.T @ a).item()
+    return {"norm": norm, "rows": (a @ a).sum(1)[:2], "threads": torch.get_num_threads()}
 
 
 numbers = st.lists(st.one_of(st.integers(-5, 5), st.floats(-5, 5)), min_size=1, max_size=4, unique=True)
@@ -257,7 +258,9 @@ CHANGED = {  # a factor of 1 or 100, and the function that multiplies with it
     "class that it uses": through_class,
     "cached": lambda value: functools.lru_cache(make(value)),
     "no gradient": lambda value: torch.no_grad()(make(value)),
-    "weights": lambda value: functools.partial(lambda x, w: {"y": x * w.weight.item()}, w=torch.nn.PReLU(init=value)),
+    "weights": lambda value: functools.partial(
+        lambda x, w: {"y": x * w[0].item()}, w=torch.nn.ParameterList([torch.full((1,), float(value))])
+    ),
 }
 
 
