@@ -8,20 +8,19 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from common import ROOT, run, until
+
 TOKEN = "test"
 
 
 def command_of(target):
     """The program and its options that `make TARGET` runs, with the variables that it sets."""
     asked = ["make", "--no-print-directory", "--dry-run", target]
-    lines = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    words = shlex.split(lines.splitlines()[-1])
+    words = shlex.split(run(*asked).splitlines()[-1])
     variables = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
     return words[len(variables) :], variables
 
@@ -91,15 +90,6 @@ def jupyterlab(folder, log):
         "--LabApp.news_url=None",
     ]
     return server("lab", "--ServerApp.port", *options, log=log, folder=folder, **environment)
-
-
-def until(condition, what, seconds=300):
-    """Ask until the answer is yes."""
-    end = time.monotonic() + seconds
-    while not (answer := condition()):
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
-        time.sleep(0.1)
-    return answer
 
 
 def ask(address, path):

@@ -1,7 +1,6 @@
 """Paper B: model, training, transfer. Contracts, gradients, identities that are dull to read in a notebook."""
 
 import math
-import warnings
 from dataclasses import replace
 
 import pytest
@@ -111,9 +110,8 @@ def test_a_run_hangs_on_its_seed_only():
     assert learn(seed=0, matrices=True, **SMALL)["A"].shape == (3, 16, 16)
 
 
+@pytest.mark.filterwarnings("error")
 def test_broken_runs_are_marked_and_silent():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run = bold_run(10**7, seed=0, **SMALL | {"lr_v": 1.0})
+    run = bold_run(10**7, seed=0, **SMALL | {"lr_v": 1.0})
     assert bool(run["loss"].isnull()[-1]) and run["loss"].shape == (3,)
     assert float(last_seen(xr.DataArray([1.0, 2.0, math.nan], {"step": [0, 1, 2]}))) == 2.0

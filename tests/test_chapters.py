@@ -1,32 +1,30 @@
 """What every chapter promises: marks on statements, a figure only once, no name, claim or page that nobody meets."""
 
 import ast
-import hashlib
 import re
 from collections import Counter, defaultdict
 from itertools import takewhile
-from pathlib import Path
 
-import nbformat
 import pytest
+from common import NOTEBOOKS, ROOT, cells_in, outputs
 
-from vit_theory.ledger.claims import KINDS, load_claims
+from vit_theory.ledger.claims import CHAPTERS, KINDS, load_claims
 
-NBS = Path(__file__).resolve().parent.parent / "nbs"
-CHAPTERS = ("selection", "association", "convolution", "images", "together")
-NOTEBOOKS = {p.relative_to(NBS).as_posix(): nbformat.read(p, as_version=4) for p in sorted(NBS.rglob("*.ipynb"))
-             if not any(part[0] in "._" for part in p.relative_to(NBS).parts)}  # fmt: skip
 MARK = re.compile(r"^> \*\*(Quoted|Paraphrased|Recalled|Derived here)\b", re.MULTILINE)
 # A page that quotes the paper shows the words that a paraphrase shortens.
 SERVES = {kind: {kind.capitalize()} for kind in KINDS} | {"paraphrased": {"Quoted", "Paraphrased"}}
 
 
 def text(name, kind):
-    return [cell.source for cell in NOTEBOOKS[name].cells if cell.cell_type == kind]
+    return [cell.source for cell in cells_in(name) if cell.cell_type == kind]
+
+
+def prose(name):
+    return "\n".join(text(name, "markdown"))
 
 
 def marks(name):
-    return Counter(MARK.findall("\n".join(text(name, "markdown"))))
+    return Counter(MARK.findall(prose(name)))
 
 
 def pages_of(id):
@@ -43,7 +41,7 @@ def test_a_claim_stands_on_one_page_beside_its_statement(claim):
 
 def sections(name):
     """The headings of a notebook, each with what stands under it, up to the next heading of its level or above."""
-    pieces = re.split(r"^(#+ .*)$", "\n".join(text(name, "markdown")), flags=re.MULTILINE)
+    pieces = re.split(r"^(#+ .*)$", prose(name), flags=re.MULTILINE)
     found = [(heading, len(heading.split()[0]), body) for heading, body in zip(pieces[1::2], pieces[2::2], strict=True)]
     for number, (heading, level, body) in enumerate(found):
         below = takewhile(lambda section, level=level: section[1] > level, found[number + 1 :])
@@ -69,44 +67,22 @@ def test_glossary():
     # The same anchor in JupyterLab, which keeps the words as they are, and on the site, which makes them small and plain.
     assert len(terms) >= 40 and all(re.fullmatch("[a-z-]+", term) for term in terms), list(terms)
     assert len(terms) == cell.count("\n#### ") and all(words.endswith(".") for words in terms.values())
-    linked = {name: re.findall(r"00_notation\.ipynb#([^)]*)\)", "\n".join(text(name, "markdown"))) for name in NOTEBOOKS}
+    linked = {name: re.findall(r"00_notation\.ipynb#([^)]*)\)", prose(name)) for name in NOTEBOOKS}
     twice = {name: found for name, found in linked.items() if len(set(found)) < len(found)}
     assert not twice, f"linked at the first use only: {twice}"
     assert set().union(*linked.values()) == set(terms), set().union(*linked.values()) ^ set(terms)
     for page in (f"{chapter}/index.ipynb" for chapter in CHAPTERS):
-        words = re.sub(r"\[[^\]]*\]\([^)]*\)", "", "\n".join(text(page, "markdown")))  # without its links
+        words = re.sub(r"\[[^\]]*\]\([^)]*\)", "", prose(page))  # without its links
         used = {term for term in terms if re.search(rf"\b{term.replace('-', ' ')}s?\b", words, re.IGNORECASE)}
         assert used <= set(linked[page]), f"{page} uses but does not link {used - set(linked[page])}"
 
 
 def test_no_figure_is_drawn_twice():
     drawn = defaultdict(list)
-    for name, nb in NOTEBOOKS.items():
-        for cell in nb.cells:
-            for output in cell.get("outputs", []):
-                for kind in ("image/png", "image/svg+xml"):
-                    if kind in (data := output.get("data", {})):
-                        drawn[hashlib.sha256("".join(data[kind]).encode()).hexdigest()].append(name)
-    assert not [pages for pages in drawn.values() if len(pages) > 1]
-
-
-def test_a_figure_has_a_caption():
-    """After a cell that draws from the committed measurement stands a finding, with scale and seeds."""
-    bare = []
     for name in NOTEBOOKS:
-        if name.split("/")[0] not in CHAPTERS:
-            continue
-        cells = NOTEBOOKS[name].cells
-        for number, cell in enumerate(cells):
-            drawn = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
-            if drawn and "measured(" in cell.source:
-                following = "\n".join(c.source for c in cells[number + 1 : number + 4] if c.cell_type == "markdown")
-                caption = re.search(r"\*\*Figure\.\*\*.*?(?=\n\n|\Z)", following, re.DOTALL)
-                if caption and "nothing is drawn" in caption[0]:  # exact: no seeds, no scale
-                    continue
-                if not caption or "scale" not in caption[0].lower() or not re.search("seed|random", caption[0]):
-                    bare.append(f"{name}: {cell.source[:60]}")
-    assert not bare, "\n".join(bare)
+        for picture in (picture for cell in cells_in(name) for picture in outputs(cell, "image/png", "image/svg+xml")):
+            drawn[picture].append(name)
+    assert not [pages for pages in drawn.values() if len(pages) > 1]
 
 
 def exported(source):
@@ -131,7 +107,7 @@ def words(name):
 def test_an_essay_is_read_in_forty_minutes(chapter):
     name = f"{chapter}/index.ipynb"
     lengths = [len(source.splitlines()) for source in text(name, "code")]
-    pictures = sum("image/png" in output.get("data", {}) for cell in NOTEBOOKS[name].cells for output in cell.get("outputs", ()))
+    pictures = sum(len(outputs(cell, "image/png")) for cell in cells_in(name))
     assert words(name) <= 4000 and sum(lengths) <= 250 and max(lengths) <= 15 and pictures <= 6
 
 
@@ -150,7 +126,7 @@ def test_every_public_name_is_met():
 def test_exercises_have_answers_that_print():
     """Each exercise is followed by a folded cell that asserts its answer and shows it; each essay has five."""
     for name in NOTEBOOKS:
-        cells, found = NOTEBOOKS[name].cells, 0
+        cells, found = cells_in(name), 0
         for number, cell in enumerate(cells):
             if cell.cell_type == "markdown" and (asked := cell.source.count("**Exercise ") + cell.source.count("**Exercise.")):
                 found += asked
@@ -168,19 +144,18 @@ def test_pages_with_symbols_have_a_set_up():
     """A page of a chapter that writes formulas says in a box what its symbols mean; the box leads to the reference."""
     bare = []
     for name in NOTEBOOKS:
-        source = "\n".join(text(name, "markdown"))
-        formulas = re.findall(r"\$\$.+?\$\$|\$[^$\n]*[A-Za-z][^$\n]*\$", source, re.DOTALL)
-        if name.split("/")[0] in CHAPTERS and formulas and not SET_UP.search(source):
+        formulas = re.findall(r"\$\$.+?\$\$|\$[^$\n]*[A-Za-z][^$\n]*\$", prose(name), re.DOTALL)
+        if name.split("/")[0] in CHAPTERS and formulas and not SET_UP.search(prose(name)):
             bare.append(name)
     assert not bare, bare
-    boxes = {name: found[1] for name in NOTEBOOKS if (found := SET_UP.search("\n".join(text(name, "markdown")))) and found[1]}
+    boxes = {name: found[1] for name in NOTEBOOKS if (found := SET_UP.search(prose(name))) and found[1]}
     assert len(boxes) >= 50 and not [name for name, box in boxes.items() if len(box.split()) > 110], boxes
 
 
 def test_a_claim_is_short():
     """What a claim says in code is read at a glance: fifteen lines."""
     for chapter in CHAPTERS:
-        tree = ast.parse((NBS.parent / "vit_theory" / chapter / "claims.py").read_text(encoding="utf-8"))
+        tree = ast.parse((ROOT / "vit_theory" / chapter / "claims.py").read_text(encoding="utf-8"))
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Claim"]
         assert calls and max(node.end_lineno - node.lineno + 1 for node in calls) <= 15
 
@@ -189,9 +164,8 @@ def test_terms():
     """One word for one thing: a claim is no row, seeds come in sets, a fault is injected, and dead verdicts are gone."""
     words = "trainings|fresh triples?|sabotages?|not shown|hangs? on|what we meet|judges?|judged"
     private = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-    found = {name: private.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", "\n".join(text(name, "markdown")))) for name in NOTEBOOKS}
+    found = {name: private.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose(name))) for name in NOTEBOOKS}
     assert not {name: said for name, said in found.items() if said}
     for name in NOTEBOOKS:
-        shown = [str(output.get("data", {}).get(kind, "")) for cell in NOTEBOOKS[name].cells for output in cell.get("outputs", [])
-                 for kind in ("text/markdown", "text/html")]  # fmt: skip
-        assert not [said for said in shown if "not shown here" in said], name
+        said = [words for cell in cells_in(name) for words in outputs(cell, "text/markdown", "text/html")]
+        assert not [words for words in said if "not shown here" in words], name

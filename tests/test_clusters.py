@@ -12,8 +12,9 @@ import time
 
 import joblib
 import pytest
-import torch
 from click.testing import CliRunner
+from common import python, until
+from test_sweeps import cells_of, drawn
 
 import vit_theory
 from vit_theory.ledger.claims import Run, load_claims, select_claims
@@ -23,19 +24,12 @@ from vit_theory.ledger.sweeps import Lost, check_workers, status, sweep
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
-SCALE = 1.0
 GRID = {"seed": list(range(8)), "size": [5, 60]}
 
 
-def drawn(seed, size, pause=0.0):
-    g = torch.Generator().manual_seed(seed)
-    a = torch.randn(size, size, generator=g)
-    time.sleep(pause)
-    return {"norm": SCALE * torch.linalg.matrix_norm(a @ a.T @ a).item(), "rows": (a @ a).sum(1)[:2]}
-
-
 def slow(seed, size):
-    return drawn(seed, size, pause=0.05)
+    time.sleep(0.05)
+    return drawn(seed, size)
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +58,10 @@ def test_the_same_bits_in_the_drivers_folder(client, tmp_path, monkeypatch):
 
 
 def test_a_cell_that_kills_its_workers_has_failed_and_the_others_are_done(client, tmp_path):
-    cells = tmp_path / "cells"
-
     def deadly(x):
         if x == 1:
             # what waits behind this cell would die with it: the scheduler moves it to the other worker meanwhile
-            until = time.monotonic() + 60
-            while len(list(cells.glob("*.npz"))) < 2 and time.monotonic() < until:
-                time.sleep(0.01)
+            until(lambda: len(cells_of(tmp_path)) >= 2, "the other cells", 60)
             os._exit(1)
         return {"y": x}
 
@@ -140,10 +130,8 @@ def test_no_worker_is_an_error_after_a_stated_wait():
 @pytest.mark.slow
 def test_reproduce_sends_the_cells_of_claims_to_a_cluster(client, tmp_path):
     address, out = client.scheduler.address, tmp_path / "ledger"
-    program = [sys.executable, "-c", "from vit_theory.ledger.cli import main; main()"]
-    request = ["reproduce", "B-bold-training", "--out", str(out), "--cluster", address]
-    done = subprocess.run([*program, *request], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    program = "from vit_theory.ledger.cli import main; main()"
+    python("-c", program, "reproduce", "B-bold-training", "--out", out, "--cluster", address, timeout=300)
     (claim,) = select_claims(load_claims(), ["B-bold-training"])
     data = claim.experiment(Run(progress=False))
     assert read_data(out / "data" / "B-bold-training.nc").drop_attrs().equals(data.drop_attrs())
@@ -197,16 +185,14 @@ class Cluster:
 
 
 def has_cells(store):
-    return lambda: len(list(store.glob("cells/*.npz"))) >= 3
+    return lambda: len(cells_of(store)) >= 3
 
 
 def at_moment(ready, act):
     """Act as soon as something is so, while the test goes on."""
 
     def wait():
-        until = time.monotonic() + 60
-        while not ready() and time.monotonic() < until:
-            time.sleep(0.01)
+        until(ready, "the moment", 60)
         act()
 
     thread = threading.Thread(target=wait)

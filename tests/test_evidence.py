@@ -2,20 +2,14 @@
 
 import csv
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from common import ROOT, script
 
 from vit_theory.ledger.evidence import committed, measured
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "benchmarks")]
-import evidence  # noqa: E402
-import faults  # noqa: E402
-
-sys.path[:2] = []
+evidence, faults = script("tools/evidence.py"), script("benchmarks/faults.py")
 
 
 def test_an_experiment_that_drifts_from_its_evidence_is_seen():

@@ -1,18 +1,12 @@
 """The explorer of a vision transformer in Python: what it shows is what was measured, of ours and of models in folders."""
 
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from common import python
 
 from vit_theory import explore
 from vit_theory.explore.vit import answers, fitting_images, load_model, what_is_seen
 from vit_theory.images import choose_tokens, evaluate, load_images
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attention_chooses():
@@ -90,5 +84,4 @@ try:
 except ImportError as error:
     print(error)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert re.search(r"vit_theory\[notebooks\]", run.stdout), run.stderr
+    assert "vit_theory[notebooks]" in python("-c", code)

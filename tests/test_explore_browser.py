@@ -5,7 +5,8 @@ import time
 
 import pytest
 from browser import chromium, needs_chromium
-from servers import jupyterlab, looked_at, opened, server, until
+from common import until
+from servers import jupyterlab, looked_at, opened, server
 
 # page -> label of a control, the key that moves it
 MOVES = {

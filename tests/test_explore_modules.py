@@ -2,13 +2,12 @@
 
 import json
 import shutil
-import subprocess
 from base64 import b64decode
-from pathlib import Path
 
 import pytest
 import torch
 from browser import chromium, needs_chromium
+from common import cells_in, outputs, run
 
 from vit_theory import explore
 from vit_theory.association import Partition, sort_by_set
@@ -28,7 +27,7 @@ def computed(tmp_path, name, expression):
     script = tmp_path / f"{name}.mjs"
     text = "".join(static_text(f"{part}.js") for part in ("panel", name))
     script.write_text(f"{text}\nconsole.log(JSON.stringify({expression}));", encoding="utf-8")
-    return json.loads(subprocess.run(["node", script], capture_output=True, text=True, check=True).stdout)
+    return json.loads(run("node", script))
 
 
 ROWS = [[1.0, -0.5, 0.25, 2, 0], [0, 1, 0, -1, 3], [0.5, 0, 0, 0, 1]]
@@ -129,12 +128,9 @@ PAGES = {
 @pytest.mark.parametrize(("notebook", "name"), PAGES.items())
 def test_the_stored_pages_hold_the_present_module(notebook, name):
     """What the site shows is what the package has."""
-    path = Path(__file__).resolve().parent.parent / "nbs" / f"{notebook}.ipynb"
-    outputs = [output for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] for output in cell.get("outputs", [])]
-    held = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
-    assert static_text("panel.js") + static_text(f"{name}.js") in held, (
-        f"stale: python tools/notebooks.py run nbs/{notebook}.ipynb"
-    )
+    held = [text for cell in cells_in(f"{notebook}.ipynb") for text in outputs(cell, "text/html")]
+    module = static_text("panel.js") + static_text(f"{name}.js")
+    assert any(module in text for text in held), f"stale: python tools/notebooks.py run nbs/{notebook}.ipynb"
 
 
 @pytest.fixture
@@ -153,6 +149,14 @@ def opened(tmp_path):
             return page
 
         yield open_page
+
+
+def assert_its_address_is_enough(page, opened, explorer):
+    """On a phone too, where nothing is wider than the window -> that page."""
+    again = opened(explorer, width=390, query="?" + page.url.partition("?")[2])
+    said, there = (each.locator(".turn [role=status]").first.inner_text() for each in (page, again))
+    assert said == there and again.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    return again
 
 
 @needs_chromium
@@ -177,9 +181,7 @@ def test_convolution_turns_without_a_kernel(opened):
     page.mouse.up()
     drawn = json.loads(code.inner_text().partition("kernel=")[2].partition("], scale")[0] + "]")[0][1]
     assert drawn > 0 and drawn % 0.25 == 0
-    again = opened(explore.convolution_explorer(), width=390, query="?" + page.url.partition("?")[2])
-    assert again.locator(".turn [role=status]").inner_text() == said.inner_text()
-    assert again.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_its_address_is_enough(page, opened, explore.convolution_explorer())
 
 
 @needs_chromium
@@ -223,9 +225,7 @@ def test_vit_turns_without_a_kernel(opened):
     page.get_by_label("bar below each head").select_option("distance, patches")
     assert page.get_by_role("button", name="layer 1, head 2: distance").count() == 1
     assert page.get_by_label("folder or hub name").count() == 0  # nobody is there to read it
-    again = opened(explore.vit_explorer(), width=390, query="?" + page.url.partition("?")[2])
-    assert again.locator(".turn [role=status]").inner_text() == said.inner_text()
-    assert again.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_its_address_is_enough(page, opened, explore.vit_explorer())
 
 
 @needs_chromium
@@ -255,7 +255,5 @@ def test_association_plays_and_two_patches_are_swapped(opened):
     for patch in (1, 1, 1, 3):  # the second click on the same patch takes the first back
         page.get_by_role("button", name=f"patch {patch},").click()
     assert "partition=[[1, 2, 4, 5], [0, 3, 6, 7]" in code.inner_text()
-    again = opened(explore.association_explorer(), width=390, query="?" + page.url.partition("?")[2])
-    assert again.locator(".turn [role=status]").first.inner_text() == said.inner_text()
+    again = assert_its_address_is_enough(page, opened, explore.association_explorer())
     assert again.get_by_role("button", name="patch 1, of set 2").count() == 1
-    assert again.evaluate("document.documentElement.scrollWidth <= innerWidth")

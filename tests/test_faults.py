@@ -1,11 +1,9 @@
 """The faults of benchmarks/faults.py break what is there. That rows notice them takes an hour: results/faults.csv."""
 
 import csv
-import subprocess
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from common import ROOT, python
+
 TRY = """
 import os, sys
 sys.path.insert(0, "benchmarks")
@@ -18,16 +16,15 @@ for name, fault in faults.FAULTS.items():
             fault.apply()
             os._exit(0)
         except BaseException as error:
-            print(f"{name}: {error!r}", file=sys.stderr, flush=True)
+            print(name, repr(error), sep="|", flush=True)
             os._exit(1)
     print(name, os.waitpid(child, 0)[1], *fault.watchers, sep="|")
 """
 
 
 def test_every_fault_can_be_applied_and_was_noticed():
-    done = subprocess.run([sys.executable, "-c", TRY], capture_output=True, text=True, cwd=ROOT, check=True)
-    found = [line.split("|") for line in done.stdout.splitlines()]
-    assert [name for name, status, *_ in found if status != "0"] == [], done.stderr
+    found = [line.split("|") for line in python("-c", TRY).splitlines()]
+    assert [line for line in found if line[1] != "0"] == []
     for _, _, *watchers in found:
         for path, _, test in (watcher.partition("::") for watcher in watchers if "::" in watcher):
             assert f"def {test.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")

@@ -3,24 +3,17 @@
 import csv
 import importlib
 import re
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from common import python, script
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import fuzz  # noqa: E402
+fuzz = script("benchmarks/fuzz.py")
 
 
 def run(*options):
     """benchmarks/fuzz.py as a program: here the check of types would come first."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "fuzz.py"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return python("benchmarks/fuzz.py", *options, timeout=300).splitlines()
 
 
 def rows_of(path):
@@ -36,7 +29,7 @@ def test_every_public_name_has_a_valid_call(chapter):
 
 def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
     """The quick part of the table, made anew."""
-    run("--quick", "--out", str(tmp_path / "rows.csv"))
+    run("--quick", "--out", tmp_path / "rows.csv")
     rows = rows_of(tmp_path / "rows.csv")
     bad = [row for row in rows if row["outcome"] not in ("clear", "right", "argued")]
     assert bad == []

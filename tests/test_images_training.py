@@ -1,12 +1,12 @@
 """Training of image models: several processes, resuming, files that are refused. The notebook has the rest."""
 
 import dataclasses
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
+from common import python
 
 from vit_theory.images.data import Images, augment, load_images
 from vit_theory.images.model import ViT
@@ -51,9 +51,7 @@ if __name__ == "__main__":  # every process reads this file
 def test_two_processes_have_the_losses_of_one(tmp_path):
     script = tmp_path / "together.py"
     script.write_text(TOGETHER)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "the same"
+    assert python(script, timeout=300).splitlines()[-1] == "the same"
 
 
 def test_processes_are_refused_where_they_cannot_be_started(digits, monkeypatch):
@@ -84,9 +82,7 @@ print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 @pytest.mark.slow
 def test_a_compiled_training_is_the_same_training(tmp_path):
     # in a process of its own: the run-time checks of shapes that tests have switched on cannot be compiled
-    done = subprocess.run([sys.executable, "-c", COMPILED, str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    *rows, graphs = done.stdout.splitlines()
+    *rows, graphs = python("-c", COMPILED, tmp_path).splitlines()
     assert len(rows) == 4 and int(graphs) > 0
     assert all(float(change) < 1e-5 for row in rows for change in row.split()[1:])
     # the files are those of the models themselves

@@ -1,13 +1,10 @@
 """The package imports quickly and light, and its chapters do not lean on each other."""
 
 import ast
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from common import ROOT, python
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "vit_theory"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
@@ -16,11 +13,6 @@ SHARED = {"attention", "trials", "figures", "real_images", "arguments", "ledger"
 ABOVE = {"images": set(CHAPTERS) - {"explore", "together"}, "explore": set(CHAPTERS)}
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]
 SLOW = ["xarray", "pandas", "scipy", "joblib", "click"]  # a second and more: an experiment loads them
-
-
-def python(code):
-    """What a fresh interpreter prints."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
 
 
 def test_import_is_light():
@@ -34,7 +26,7 @@ for name, heavy in [("vit_theory.selection", {HEAVY + SLOW})] + [(f"vit_theory.{
         print(f"{{name}}:{{library}}")
 print("done")
 """
-    assert python(code) == ["done"]
+    assert python("-c", code) == "done\n"
 
 
 def imports(path):

@@ -1,14 +1,10 @@
 """Moving pictures: a page of their own plays, pauses, answers the keyboard, and those of the chapters are small."""
 
-import json
-from pathlib import Path
-
 import pytest
 from browser import chromium, needs_chromium
+from common import cells_in, outputs
 
 from vit_theory.figures import Moving, subplots
-
-NBS = Path(__file__).resolve().parent.parent / "nbs"
 
 
 def frame(place):
@@ -19,14 +15,8 @@ def frame(place):
 
 @pytest.mark.parametrize("chapter", ["selection", "association", "convolution", "images"])
 def test_each_chapter_has_one_of_at_most_a_megabyte(chapter):
-    cells = json.loads((NBS / chapter / "index.ipynb").read_text(encoding="utf-8"))["cells"]
-    found = [
-        output["data"]["text/html"]
-        for cell in cells
-        for output in cell.get("outputs", [])
-        if "text/html" in output.get("data", {})
-    ]
-    moving = [text for text in map("".join, found) if '<figure class="moving"' in text]
+    found = [text for cell in cells_in(f"{chapter}/index.ipynb") for text in outputs(cell, "text/html")]
+    moving = [text for text in found if '<figure class="moving"' in text]
     assert len(moving) == 1 and len(moving[0]) <= 1_000_000
 
 

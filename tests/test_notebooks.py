@@ -4,15 +4,12 @@ import contextlib
 import io
 import os
 import tempfile
-from pathlib import Path
 
 import pytest
 import torch
+from common import NBS, NOTEBOOKS
 from nbdev.config import get_config
 from nbdev.test import test_nb as run_notebook
-
-NBS = Path(__file__).resolve().parent.parent / "nbs"
-NOTEBOOKS = sorted(path for path in NBS.rglob("*.ipynb") if not any(part[0] in "._" for part in path.relative_to(NBS).parts))
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +25,9 @@ def fresh(monkeypatch):
     os.environ.update(environment)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(NBS).as_posix())
-def test_notebook(path):
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook(name):
     trouble = io.StringIO()
     with contextlib.redirect_stderr(trouble):
-        passed, _ = run_notebook(path, skip_flags=get_config(path=NBS.parent).tst_flags.split())
-    assert passed, f"{path.relative_to(NBS.parent)} fails\n{trouble.getvalue()}"
+        passed, _ = run_notebook(NBS / name, skip_flags=get_config(path=NBS.parent).tst_flags.split())
+    assert passed, f"nbs/{name} fails\n{trouble.getvalue()}"

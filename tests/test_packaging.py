@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import venv
 import zipfile
@@ -15,21 +14,20 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import distribution as distribution_of
 from pathlib import Path
 
+import common
 import pytest
+from common import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from vit_theory.ledger.evidence import committed
 
-ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ("https://arxiv.org/abs/2302.06015", "https://arxiv.org/abs/2210.09221", "https://arxiv.org/abs/2111.01353")
 
 
 def run(*command, cwd):
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, f"{' '.join(done.args)}\n{done.stdout}{done.stderr}"
-    return done.stdout
+    return common.run(*command, cwd=cwd, env=environment)
 
 
 def checkout():
@@ -72,11 +70,6 @@ def metadata(dist):
         return message_from_bytes(files.read(name), policy=email_policy)
 
 
-def links(text):
-    """Addresses of the links and pictures of a page."""
-    return re.findall(r"\]\(([^)\s]+)\)", text)
-
-
 def test_wheel_holds_the_package_and_nothing_else(dist):
     (wheel,) = dist.glob("vit_theory-*.whl")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
@@ -103,9 +96,9 @@ def test_metadata_says_what_the_settings_say(metadata):
 
 
 def test_index_page_has_no_dead_link(metadata):
-    text = metadata.get_payload()
-    assert links(text) and [target for target in links(text) if not re.match(r"https://", target)] == []
-    assert "make reproduce" in text
+    targets = re.findall(r"\]\(([^)\s]+)\)", metadata.get_payload())
+    assert targets and [target for target in targets if not target.startswith("https://")] == []
+    assert "make reproduce" in metadata.get_payload()
 
 
 @pytest.fixture(scope="module")

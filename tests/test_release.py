@@ -1,35 +1,20 @@
-"""A release is refused with words until everything agrees; CONTRIBUTING names only commands that exist."""
+"""A release is refused with words until everything agrees; README and CONTRIBUTING name only commands that exist."""
 
-import importlib.util
 import json
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import click
 import pytest
 import yaml
 from click.testing import CliRunner
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def script(path):
-    """A script of the project, as a module."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
+from common import ROOT, python, run, script
 
 release, environments = script("tools/release.py"), script("tools/environments.py")
 
 
 def git(folder, *arguments):
-    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+    run("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.org", *arguments, cwd=folder)
 
 
 @pytest.fixture
@@ -141,6 +126,8 @@ def test_the_workflow_has_the_versions_of_the_settings():
     flow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]["test"]
     assert flow["strategy"]["matrix"]["python"] == environments.settings()["pythons"].split()
     assert ".ci/run" in [step.get("run", "").partition(" ")[0] for step in flow["steps"]]
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "p' README.md |" in ci and "exec make slow" in ci
     site = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8"))["jobs"]
     assert site["test"]["uses"] == "./.github/workflows/tests.yml"
     assert (site["build"]["needs"], site["publish"]["needs"]) == ("test", "build")
@@ -150,20 +137,15 @@ PROGRAMS = ("make", "python", "pytest", "vit-theory", "nbdev_clean", ".venv/bin/
 
 
 def spans(text):
-    """What stands in backticks, and the lines of indented blocks without their comments."""
-    return [
-        *re.findall(r"`([^`\n]+)`", text),
-        *(line.partition("  #")[0].strip() for line in re.findall(r"(?m)^ {4}(\S.*)$", text)),
-    ]
+    """What stands in backticks, and the lines of blocks of commands without their comments."""
+    lines = re.findall(r"(?m)^(?: {4}|(?=make ))(\S.*)$", text)
+    return [*re.findall(r"`([^`\n]+)`", text), *(line.partition("  #")[0].strip() for line in lines)]
 
 
 def commands():
-    """Every command that CONTRIBUTING, the issue templates and the hook name."""
-    names = [
-        "CONTRIBUTING.md",
-        ".github/pull_request_template.md",
-        *(f".github/ISSUE_TEMPLATE/{name}.md" for name in ("row", "fault")),
-    ]
+    """Every command that README, CONTRIBUTING and the issue templates name."""
+    names = ["README.md", "CONTRIBUTING.md", ".github/pull_request_template.md"]
+    names += [f".github/ISSUE_TEMPLATE/{name}.md" for name in ("row", "fault")]
     found = [span for name in names for span in spans((ROOT / name).read_text(encoding="utf-8"))]
     return sorted({span for span in found if span.split()[0] in PROGRAMS and " " in span})
 
@@ -186,8 +168,7 @@ def test_a_command_that_is_named_exists(command):
     """Targets of make are run without doing anything, programs are asked for their help, and files are there."""
     program, *words = shlex.split(command)
     if program == "make":
-        done = subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        assert "Nothing to be done" not in run("make", "--dry-run", *words)  # as make says of a phony target without rule
     elif program == "python" and words[0].endswith(".py"):
         answers(script(words[0]).main, words[1:])
     elif program == "vit-theory":
@@ -195,10 +176,10 @@ def test_a_command_that_is_named_exists(command):
 
         answers(main, words)
     elif program == "python" and words[0] == "-c":
-        subprocess.run([sys.executable, *words], check=True, capture_output=True, cwd=ROOT)
+        python(*words)
     elif program == "pytest":
         assert (ROOT / words[0]).exists()
-        subprocess.run([sys.executable, "-m", "pytest", "--version", *words[1:]], check=True, capture_output=True, cwd=ROOT)
+        python("-m", "pytest", "--version", *words[1:])
     elif program == ".venv/bin/pip":
         extra = re.search(r"\.\[(\w+)\]", command)[1]
         assert words[0] == "install" and f"{extra}_requirements" in environments.settings() and (ROOT / words[-1]).exists()

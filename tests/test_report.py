@@ -2,18 +2,17 @@
 
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 import yaml
 from browser import chromium, needs_chromium
+from common import ROOT
 
 from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.evidence import committed, measured
 from vit_theory.ledger.report import PAPERS, commands, notebook_of, report, took
 
-ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\"> {{ 7 * 7 }} a & b"
 
 

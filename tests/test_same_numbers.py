@@ -1,4 +1,4 @@
-"""The experiments of every chapter, very small: their numbers do not depend on processes, backend, order, company or threads."""
+"""The experiments of every chapter, very small: their numbers do not depend on processes, backend, order or company."""
 
 from functools import cache, partial
 
@@ -76,12 +76,3 @@ def test_order_and_company():
     torch.manual_seed(5)
     np.random.seed(5)
     assert {key: digests((key[0],), (key[1],))[key] for key in reversed(together)} == together
-
-
-def test_threads_of_the_caller():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        assert digests() == one_after_the_other()
-    finally:
-        torch.set_num_threads(before)

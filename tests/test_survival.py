@@ -2,19 +2,18 @@
 
 import errno
 import functools
-import io
 import json
 import os
+import resource
 import shutil
 import subprocess
-import sys
-import time
-import warnings
+import zipfile
 
 import joblib
 import numpy as np
 import pytest
-from test_sweeps import Calls, quiet
+from common import python, until
+from test_sweeps import Calls, cells_of, quiet
 
 from vit_theory.ledger.sweeps import status
 
@@ -59,10 +58,7 @@ print(*counts)
 
 @pytest.mark.slow
 def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
-    command = [sys.executable, "-c", DRIVERS, tmp_path / "store"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    counts = list(map(int, done.stdout.split()))
+    counts = list(map(int, python("-c", DRIVERS, tmp_path / "store", timeout=300).split()))
     assert len(set(counts)) == 21 and counts[-1] < 600, counts
     seen = status(tmp_path / "store")
     assert (seen["done"], seen["failed"], seen["working"]) == (600, {}, 0)
@@ -71,13 +67,12 @@ def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
 
 
 def test_a_process_that_is_killed_at_its_cell(tmp_path):
-    once, cells = tmp_path / "once", tmp_path / "store/cells"
+    once = tmp_path / "once"
 
     def cell(x):
         if x == 3 and not once.exists():
             once.write_text("")
-            while len(list(cells.glob("*.npz"))) < 5:  # the other process goes on
-                time.sleep(0.05)
+            until(lambda: len(cells_of(tmp_path / "store")) >= 5, "the other process, which goes on")
             os._exit(9)
         return {"y": float(x)}
 
@@ -195,6 +190,19 @@ def replaced(make):
     return lambda path: path.write_bytes(make(path.read_bytes()))
 
 
+def claimed(path, numbers, kibibytes, packing):
+    """The cell with an array that is said to have so many numbers, and has so many KiB of zeros."""
+    with np.load(path) as file:
+        about = file["arr_0"]
+    with zipfile.ZipFile(path, "w", packing) as file:
+        with file.open("arr_0.npy", "w") as member:
+            np.save(member, about)
+        with file.open("arr_1.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (numbers,)})
+            for _ in range(kibibytes):
+                member.write(bytes(2**10))
+
+
 class Program:
     def __reduce__(self):
         return (os.mkdir, ("executed",))
@@ -209,23 +217,21 @@ DAMAGE = {
     "bit of a name": bit(lambda content: content.rindex(b"arr_1")),
     "another cell": lambda path: shutil.copy(path.with_name("000002.npz"), path),
     "another sweep": said(lambda about: about.update(sweep="0" * 16)),
-    "no archive": lambda path: path.write_bytes(npy(np.arange(3))),
+    "no archive": replaced(lambda content: content[content.index(b"\x93NUMPY") :]),  # its first array
     "link to nowhere": lambda path: (path.unlink(), path.symlink_to("nowhere")),
     "program": written(lambda arrays: arrays.update(arr_1=np.array([Program()], dtype=object))),
     "says a list": said(lambda about: [1]),
     "too few entries": said(lambda about: about["dims"].popitem() and None),
     "bit of what it says": bit(lambda content: content.index("sweep".encode("utf-32-le"))),
+    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "bomb": lambda path: claimed(path, 2**25, 2**18, zipfile.ZIP_DEFLATED),  # a sound cell that unfolds to a quarter of a GiB
+    "promise": lambda path: claimed(path, 2**50, 1, zipfile.ZIP_STORED),
 }
 
 
-def npy(array):
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch):
+def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch, recwarn):
+    """Memory stays bounded, and nothing hangs, whatever a cell from elsewhere claims to be."""
     monkeypatch.chdir(tmp_path)
     calls = Calls()
 
@@ -237,11 +243,11 @@ def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch):
     path = tmp_path / "store/cells/000001.npz"
     content = path.read_bytes()
     DAMAGE[kind](path)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        after = quiet(cell, {"x": [1, 2, 3]}, store="store")
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    after = quiet(cell, {"x": [1, 2, 3]}, store="store")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 2**17  # KiB: an eighth of a GiB
     assert calls == [1, 2, 3, 2] and after.identical(before) and path.read_bytes() == content
-    words = [str(warning.message) for warning in caught]
+    words = [str(warning.message) for warning in recwarn]
     assert kind in ("gone", "link to nowhere") or any("000001.npz is computed again" in text for text in words), words
     assert sorted(path.name for path in (tmp_path / "store/cells").iterdir()) == ["000000.npz", "000001.npz", "000002.npz"]
     assert [path.name for path in tmp_path.iterdir()] == ["store"]

@@ -2,14 +2,11 @@
 
 import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import nbformat
 import pytest
+from common import ROOT, python
 
-ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("nbs", "vit_theory", "tools", "settings.ini", "setup.py", "pyproject.toml", "README.md")
 
 
@@ -27,8 +24,7 @@ def copy(tmp_path_factory):
 def run(copy, *arguments):
     """A Python command in the copy, which must succeed."""
     environment = {name: value for name, value in os.environ.items() if name != "IN_TEST"}  # nbdev_export does nothing under it
-    done = subprocess.run([sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    python(*arguments, cwd=copy, env=environment)
 
 
 def changed(copy, *names):
