@@ -11,7 +11,6 @@ import functools
 import html
 import json
 from collections.abc import Iterable
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from string import Template
@@ -52,13 +51,11 @@ COLORS = {
 }
 
 # %% ../nbs/03_figures.ipynb #d63af0a0
-@contextmanager
 def style():
-    """The project's matplotlib style, for as long as the block lasts."""
+    "The project's matplotlib style, for as long as the block lasts."
     import matplotlib as mpl
 
-    with mpl.rc_context(STYLE):
-        yield
+    return mpl.rc_context(STYLE)
 
 # %% ../nbs/03_figures.ipynb #7525cdd3
 @functools.cache

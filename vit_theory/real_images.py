@@ -50,7 +50,6 @@ def stratified(
     seed: int = 0,
 ) -> np.ndarray:
     "Rows of a random subset with `per_class` images of every class, ascending; nested in `per_class` for one seed."
-    need(isinstance(per_class, Size), f"per_class={per_class!r} must be an integer of at least 1, or None for all images")
     there = np.bincount(labels, minlength=len(classes))
     rare = classes[there.argmin()]
     need(there.min() >= per_class, f"per_class={per_class} is more than there is: class {rare!r} has {there.min()} images")

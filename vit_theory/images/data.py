@@ -230,7 +230,6 @@ class Canvas:
     seed: Seed = 0  # of the places
 
     def __post_init__(self):
-        generator(self.seed)
         m, n = math.prod(self.picture), math.prod(self.canvas)
         need(m < n, f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}: the canvas must be larger")
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..arguments import Positive, Seed, Size, checked, need, pair
 from ..attention import MultiHeadAttention, relative_bias, softmax_weights
 from .data import seeded
-from .mixers import attention_of, small_heads
+from .mixers import attention_of, table_heads
 from .model import ViT, hub_attention
 
 # %% ../../nbs/images/05_transfer.ipynb #ebe431e8
@@ -103,7 +103,7 @@ def conv_init(
         need(fits, f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: give one for each")
         pixels = [pixel_patch(conv, width, patch) for conv in chosen]
         made = [
-            small_heads(conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads)
+            table_heads(conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads)
             for conv, p in zip(chosen, pixels, strict=True)
         ]
     special = 2 if any("distillation_token" in name for name, _ in model.named_parameters()) else 1
