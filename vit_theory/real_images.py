@@ -91,10 +91,8 @@ def _open(source: str, split: str) -> Iterator:
     "One split of a data set of the `datasets` library, for as long as the block lasts; ValueError when there is none."
     datasets = _library()
     local, bars = Path(source).is_dir(), datasets.are_progress_bars_disabled()
-    if not local and not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", source):
-        raise ValueError(
-            f"source={source!r} is no folder on this machine, and no name of a data set on the hub; 'digits' is always there"
-        )
+    named = local or re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", source)
+    need(named, f"source={source!r} is no folder on this machine, and no name of a data set on the hub; 'digits' is always there")
     with tempfile.TemporaryDirectory() as folder:
         options = {"cache_dir": folder} if local else {}
         if local:
@@ -107,8 +105,7 @@ def _open(source: str, split: str) -> Iterator:
         finally:
             if local and not bars:
                 datasets.enable_progress_bars()
-        if data is None:
-            raise ValueError(f"split={split!r} is none of the splits of {source!r}: {', '.join(map(repr, splits))}")
+        need(data is not None, f"split={split!r} is none of the splits of {source!r}: {', '.join(map(repr, splits))}")
         yield data
 
 # %% ../nbs/04_real_images.ipynb #ada1baaf
@@ -169,8 +166,7 @@ def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor,
     names = ", ".join(bad[:20]) + (", ..." if len(bad) > 20 else "")
     need(not bad, f"{len(bad)} of {len(rows)} images cannot be read: number {names}; mend or remove them")
     sizes = sorted({array.shape[:2] for array in arrays})
-    if len(sizes) > 1:
-        raise ValueError(f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and crop to a square")
+    need(len(sizes) < 2, f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and crop to a square")
     if len({array.ndim for array in arrays}) > 1:
         arrays = [array if array.ndim == 3 else np.repeat(array[..., None], 3, -1) for array in arrays]
     images = torch.from_numpy(np.stack(arrays))

@@ -99,8 +99,7 @@ FAR = 16  # standard deviations from the mean that no pixel between 0 and 1, and
 
 def check_choice(tokens: Any, patches: int, mixer: str, batch: int) -> None:
     "ValueError unless `tokens` names patches for each image, and the mixer can do without the others."
-    if mixer in ON_IMAGE:
-        raise ValueError(f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
+    need(mixer not in ON_IMAGE, f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
     whole = isinstance(tokens, Tensor) and tokens.ndim == 2 and not tokens.is_floating_point() and tokens.dtype != torch.bool
     if not whole or len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
         shape = tuple(getattr(tokens, "shape", ()))

@@ -65,13 +65,6 @@ class HubAttention(nn.Module):
         return y if a.b_O is None else y + a.b_O, A
 
 # %% ../../nbs/images/05_transfer.ipynb #1a1b9324
-def default_convs(width: int, patch: tuple[int, int], layers: int, kernel: int) -> list[nn.Conv2d]:
-    "Random convolutions for the layers of a model: on pixels where the width allows, else depthwise on tokens."
-    area = math.prod(patch)
-    channels, groups = (width // area, 1) if width % area == 0 else (width, width)
-    return [nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=groups) for _ in range(layers)]
-
-
 def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[int, int]:
     "Pixels that a token stands for when its features have the channels of `conv`; ValueError where that is not possible."
     need(isinstance(conv, nn.Conv2d), f"convs has a {type(conv).__name__}: give a torch.nn.Conv2d for each layer")
@@ -97,8 +90,12 @@ def conv_init(
     layers, c = hub_attention(model), model.config
     (h, w), patch = pair(c.image_size), pair(c.patch_size)
     rows, columns, width = h // patch[0], w // patch[1], c.hidden_size
+    area = math.prod(patch)
+    channels, groups = (width // area, 1) if width % area == 0 else (width, width)
     with seeded(seed):
-        chosen = default_convs(width, patch, len(layers), kernel) if convs is None else list(convs)
+        if convs is None:
+            convs = [nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=groups) for _ in layers]
+        chosen = list(convs)
         fits = len(chosen) == len(layers)
         need(fits, f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: give one for each")
         pixels = [pixel_patch(conv, width, patch) for conv in chosen]
