@@ -90,16 +90,11 @@ def scattered(data: Images, layout: Canvas, seed: int) -> Images:
     return replace(data, images=scatter(layout, data.images, generator(seed, len(data))))
 
 
-def layout_of(size: Extent, noise: float, seed: int) -> Canvas:
-    "Pictures on canvases of twice their side."
-    p = size.patches
-    return Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
-
-
 @lru_cache(maxsize=2)
 def parts_of(images: str, size: Extent, seed: int, share: float, noise: float) -> tuple[Canvas, Images, Images, Images]:
-    "The layout, training images, and validation and test images on canvases."
-    layout, (data, validation, test) = layout_of(size, noise, seed), pictures(images, size, seed)
+    "A layout of twice the side of the pictures, training images, and validation and test images on canvases."
+    p, (data, validation, test) = size.patches, pictures(images, size, seed)
+    layout = Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
     return layout, fewer(data, share), scattered(validation, layout, seed), scattered(test, layout, seed)
 
 

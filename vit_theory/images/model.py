@@ -110,9 +110,8 @@ def check_pixels(x: Float[Tensor, "b c h w"]) -> None:
     "ValueError for pixels, mean and standard deviation taken away, that run to 255 or are not finite."
     if torch.compiler.is_compiling() or x.device.type == "meta" or not x.numel():
         return
-    if not (largest := float(x.detach().abs().max())) <= FAR:
-        far = f"images are {largest:.3g} standard deviations from the mean"
-        raise ValueError(f"{far}: give uint8 from 0 to 255, or floats from 0 to 1")
+    far = f"images are {(largest := float(x.detach().abs().max())):.3g} standard deviations from the mean"
+    need(largest <= FAR, f"{far}: give uint8 from 0 to 255, or floats from 0 to 1")
 
 # %% ../../nbs/images/03_model.ipynb #c0d7421e
 def initialize(vit: Any) -> None:
