@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vit_theory.images import Images, ViT
 
 # %% auto #0
-__all__ = ['draw_vit', 'vit_explorer']
+__all__ = ['vit_explorer']
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
 def small_vit() -> ViT:
@@ -159,71 +159,14 @@ def what_is_seen(
     }  # fmt: skip
 
 
-def from_0_to_1(image: Tensor) -> np.ndarray:
-    "An image [c, h, w] as pixels [h, w, c] from 0, its darkest, to 1."
-    pixels = image.permute(1, 2, 0).numpy()
-    low = pixels.min()
-    return (pixels - low) / max(float(pixels.max() - low), 1e-9)
-
-
 def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
-    "An image and its attention as bytes, and the measurements, rounded."
-    seen, pixels = look_into(model, image), from_0_to_1(image)
+    "An image, from 0, its darkest, to 1, and its attention as bytes, and the measurements, rounded."
+    seen, pixels = look_into(model, image), image.permute(1, 2, 0).numpy()
+    pixels = (pixels - pixels.min()) / max(float(np.ptp(pixels)), 1e-9)
     gray = bool((pixels == pixels[:, :, :1]).all())
     numbers = {name: np.nan_to_num(values).round(3).tolist() for name, values in seen["numbers"].items()}
     attention = packed(np.sqrt(np.nan_to_num(seen["attention"])))
     return {"pixels": packed(pixels[:, :, :1] if gray else pixels), "attention": attention, **numbers}
-
-# %% ../../nbs/explore/05_vit.ipynb #5d1f0c7a
-def draw_panels(pixels: np.ndarray, weights: np.ndarray, numbers: np.ndarray, query: int, chosen: tuple[int, int]):
-    "Image, attention [row, column] of the patch that asks, measurement [layer, head], and an empty curve -> (figure, axes)."
-    from vit_theory.figures import COLORS, subplots
-
-    figure, axes = subplots(2, 2, width=3.4)
-    photo, look, table, curve = axes.flat
-    rows, columns = weights.shape
-    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
-    photo.imshow(pixels, cmap="gray", extent=extent)
-    look.imshow(weights, extent=extent)
-    figure.colorbar(table.imshow(numbers, aspect="auto"), ax=table)
-    asks = (query % columns, query // columns)
-    for ax, (x, y) in ((photo, asks), (look, asks), (table, chosen)):
-        ax.plot([x], [y], "o", color=COLORS["red"], markeredgecolor="white")
-        ax.grid(False)
-    photo.set(title="the image; the dot asks", xticks=[], yticks=[])
-    look.set(title="where the chosen head looks", xticks=[], yticks=[])
-    table.set(xlabel="head", ylabel="layer", xticks=range(numbers.shape[1]), yticks=range(numbers.shape[0]))
-    curve.set(title="answers with fewer patches", xlabel="share of patches kept", ylabel="right or same", ylim=(0, 1.05))
-    return figure, axes.flat
-
-# %% ../../nbs/explore/05_vit.ipynb #ae280ea0
-def draw_vit(
-    model: Any = None,  # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
-    image: int = 0,  # number of the image
-    layer: int = 0,
-    head: int = 0,
-    query: int = 5,  # the patch that asks
-    measure: str = "entropy",  # "entropy", "distance", "mass" or "neighbors"
-    keep: float = 1.0,  # share of the patches that stay
-    data: Images | None = None,  # labeled images; None: digits
-):
-    "An image, where one patch of it looks, a measurement by layer and head, answers against patches kept -> Figure."
-    model, images, labels, _ = model_and_images(model, data)
-    need_one_of({"image": image, "measure": measure}, {"image": range(len(images)), "measure": MEASURES})
-    if not 0 < keep <= 1:
-        raise ValueError(f"keep={keep} must be above 0 and at most 1")
-    seen = look_into(model, images[image])
-    layers, heads, patches, _ = seen["attention"].shape
-    need_one_of({"layer": layer, "head": head, "query": query},
-                {"layer": range(layers), "head": range(heads), "query": range(patches)})  # fmt: skip
-    _, _, said = answers(model, images, (*SHARES, keep))
-    right = (said == (said[-2] if labels is None else labels)).double().mean(1).numpy()
-    weights, numbers = seen["attention"][layer, head, query].reshape(seen["grid"]), seen["numbers"][measure]
-    figure, (photo, look, table, curve) = draw_panels(from_0_to_1(images[image]), weights, numbers, query, (head, layer))
-    table.set_title(f"{measure}; the dot: the head")
-    curve.plot(SHARES, right[:-1], "o-")
-    curve.plot([keep], right[-1:], "o")
-    return figure
 
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(
