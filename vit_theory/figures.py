@@ -64,22 +64,13 @@ def styled_classes() -> tuple[type, type]:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    def styled(kind, names, **defaults):
-        def within(method, **given):
-            @functools.wraps(method)
-            def call(*args, **options):
-                with style():
-                    return method(*args, **given | options)
+    def styled(kind, names):
+        return {name: style()(getattr(kind, name)) for name in names.split()}
 
-            return call
-
-        methods = {name: within(getattr(kind, name)) for name in names.split()}
-        methods |= {name: within(getattr(kind, name), **given) for name, given in defaults.items()}
-        return type(kind.__name__, (kind,), methods)
-
-    axes = styled(Axes, "set_title legend text annotate imshow tick_params set_xticks set_yticks")
-    figure = styled(Figure, "draw legend text colorbar suptitle supxlabel supylabel", add_subplot={"axes_class": axes})
-    return figure, axes
+    axes = type("Axes", (Axes,), styled(Axes, "set_title legend text annotate imshow tick_params set_xticks set_yticks"))
+    made = functools.partialmethod(style()(Figure.add_subplot), axes_class=axes)
+    methods = styled(Figure, "draw legend text colorbar suptitle supxlabel supylabel")
+    return type("Figure", (Figure,), methods | {"add_subplot": made}), axes
 
 # %% ../nbs/03_figures.ipynb #2640116b
 def subplots(

@@ -212,13 +212,10 @@ def plot_images(
 ):
     "The first images of each class, one class a row."
     rows = min(rows, len(data.classes))
-    figure, axes = subplots(rows, columns, width=0.6, height=0.6, squeeze=False)
+    figure, axes = subplots(rows, columns, width=0.6, height=0.6, squeeze=False, subplot_kw={"xticks": [], "yticks": []})
     for k, line in enumerate(axes):
         line[0].set_ylabel(data.classes[k], rotation=0, ha="right", va="center")
         images = data.images[data.labels == k]
         for ax, image in zip(line, images, strict=False):
             ax.imshow(image.permute(1, 2, 0).numpy(), cmap="gray", vmin=0, vmax=255)
-        for ax in line:
-            ax.set(xticks=[], yticks=[])
-            ax.grid(False)
     return figure

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 __all__ = ['vit_explorer']
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
-def small_vit() -> ViT:
-    "Our model for digits, before training."
-    from vit_theory.images import ViT
-
-    return ViT(image_size=8, patch=2, channels=1, classes=10, depth=2, heads=4, width=32)
+OURS: dict[str, Any] = dict(image_size=8, patch=2, channels=1, classes=10, depth=2, heads=4, width=32)  # our model for digits
 
 
 def load_model(
@@ -41,7 +37,7 @@ def load_model(
     from vit_theory.images import ViT, from_transformers
 
     if source is None or source == "":
-        vit = small_vit()
+        vit = ViT(**OURS)
         with (files("vit_theory.explore") / "static" / "vit.npz").open("rb") as file:
             vit.load_state_dict({name: torch.from_numpy(array).float() for name, array in np.load(file).items()})
         return vit.eval()
@@ -114,12 +110,12 @@ def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
 
 
-def answers(model: ViT, images: Tensor, shares: tuple[float, ...] = SHARES) -> tuple[Tensor, list[int], Tensor]:
+def answers(model: ViT, images: Tensor) -> tuple[Tensor, list[int], Tensor]:
     "Of images [b, c, h, w]: patches by attention received [b, n]; for each share how many stay, and the answers [share, b]."
     import torch
 
     n = math.prod(model.grid)
-    counts = [max(1, round(share * n)) for share in shares]
+    counts = [max(1, round(share * n)) for share in SHARES]
     with torch.no_grad():
         maps = [model.attention_maps(part) for part in images.split(16)]
         received = torch.cat([torch.stack([A.mean((1, 2))[:, -n:] for A in layers]).mean(0) for layers in maps])

@@ -8,7 +8,7 @@ __all__ = ['probe', 'plot_maps', 'plot_heads', 'plot_positions', 'choose_tokens'
 # %% ../../nbs/images/06_probes.ipynb #daeca2ad
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 import torch
@@ -52,15 +52,11 @@ def attention_layers(model: nn.Module) -> list[Any]:
 def listening(model: nn.Module) -> Iterator[list[Float[Tensor, "b h q k"]]]:
     "Inside the block, each call of the model leaves the attention weights of its layers in the list, in order."
     heard: list[Tensor] = []
-    hooks = [
-        layer.register_forward_hook(lambda module, args, output: heard.append(weights_of(module, args, output)))
-        for layer in attention_layers(model)
-    ]
-    try:
+    with ExitStack() as hooks:
+        for layer in attention_layers(model):
+            hook = layer.register_forward_hook(lambda module, args, output: heard.append(weights_of(module, args, output)))
+            hooks.enter_context(hook)
         yield heard
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 # %% ../../nbs/images/06_probes.ipynb #414edffc
 def entropy(A: Float[Tensor, "*b q k"]) -> Float[Tensor, "*b q"]:
@@ -202,8 +198,7 @@ def plot_heads(
     shown = [name for name in labels if name in seen]
     figure, axes = subplots(1, len(shown), squeeze=False)
     for ax, name in zip(axes[0], shown, strict=True):
-        for layer in range(seen.sizes["layer"]):
-            ax.plot([layer] * seen.sizes["head"], seen[name][layer], "o", color=COLORS["blue"], alpha=0.7)
+        ax.plot(range(seen.sizes["layer"]), seen[name], "o", color=COLORS["blue"], alpha=0.7)
         ax.set_title(titles[name])
         ax.set(xlabel="layer", ylabel=labels[name], xticks=range(seen.sizes["layer"]), ylim=(0, 1.1 * float(seen[name].max())))
     return figure

@@ -90,16 +90,6 @@ def description(job: Job) -> dict[str, Any]:
     return job.vit.config | job.settings | {name: identity(each) for name, each in large.items()}
 
 # %% ../../nbs/images/12_trainer.ipynb #7a497ebb
-def save_checkpoint(fabric: Any, path: Path, state: dict[str, Any]) -> None:
-    "Write a checkpoint so that it appears complete or not at all; all processes call this."
-    scratch = path.with_name(f".{path.name}")
-    fabric.save(scratch, state)
-    if fabric.is_global_zero:
-        with scratch.open("ab") as file:
-            file.write(hashlib.sha256(scratch.read_bytes()).digest())
-        scratch.replace(path)
-
-
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     "What a checkpoint holds; ValueError for a file that is damaged or no checkpoint of ours."
     try:
@@ -140,15 +130,20 @@ def restore(job: Job, optimizer: torch.optim.Optimizer) -> list[Row]:
 
 # %% ../../nbs/images/12_trainer.ipynb #8f29dbee
 def keep_record(job: Job, history: list[Row], trouble: str) -> None:
-    "Write checkpoint and diary."
+    "Write checkpoint, which appears complete or not at all, and diary; all processes call this."
     import pandas as pd
 
     assert job.folder is not None
+    path = job.folder / ("stopped.ckpt" if trouble else "checkpoint.ckpt")
+    scratch = path.with_name(f".{path.name}")
     about = {"config": job.vit.config, "training": job.known, "history": history, "trouble": trouble}
-    state = {"model": job.vit, "optimizer": job.optimizer, **about}
-    save_checkpoint(job.fabric, job.folder / ("stopped.ckpt" if trouble else "checkpoint.ckpt"), state)
-    if history and job.fabric.is_global_zero:
-        write_file(job.folder / "history.csv", pd.DataFrame(history).to_csv(index=False))
+    job.fabric.save(scratch, {"model": job.vit, "optimizer": job.optimizer, **about})
+    if job.fabric.is_global_zero:
+        with scratch.open("ab") as file:
+            file.write(hashlib.sha256(scratch.read_bytes()).digest())
+        scratch.replace(path)
+        if history:
+            write_file(job.folder / "history.csv", pd.DataFrame(history).to_csv(index=False))
 
 # %% ../../nbs/images/12_trainer.ipynb #4672b01b
 def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bool]:
