@@ -63,13 +63,10 @@ def test_of_a_large_model_a_page_holds_the_images_from_the_asked_one_on(folder):
 def test_a_start_that_is_not_possible(start, words):
     with pytest.raises(ValueError, match=words):
         explore.vit_explorer(**start)
-    if "colour" not in start:
-        with pytest.raises(ValueError, match=next(iter(start))):
-            explore.draw_vit(**start)
 
 
 def test_without_ipywidgets():
-    """The figure can be drawn; an explorer names the extra to install. The start needs neither torch nor matplotlib."""
+    """An explorer names the extra to install. The start needs neither torch nor matplotlib."""
     code = """
 import sys
 from vit_theory import explore
@@ -78,7 +75,6 @@ assert not {"torch", "matplotlib"} & set(sys.modules)
 for name in [name for name in sys.modules if name.partition(".")[0] in ("ipywidgets", "anywidget")]:
     del sys.modules[name]
 sys.modules["ipywidgets"] = None
-explore.draw_vit()
 try:
     explore.selection_explorer()
 except ImportError as error:

@@ -14,7 +14,6 @@ from vit_theory.association import Partition, sort_by_set
 from vit_theory.convolution import conv_to_attention
 from vit_theory.convolution.kernels import KNOWN_KERNELS
 from vit_theory.explore.association import association_frames
-from vit_theory.explore.convolution import gray_pictures
 from vit_theory.explore.panel import static_text
 from vit_theory.explore.selection import STEPS, selection_frames
 from vit_theory.explore.vit import SHARES, answers, look_into, model_and_images
@@ -43,7 +42,8 @@ STATES = [
 
 @pytest.fixture
 def image():
-    return torch.tensor(list(b64decode(gray_pictures()["flower"]))).double()[None, None].reshape(1, 1, 32, 32) / 255
+    pixels = b64decode(json.loads(static_text("pictures.json"))["flower"])
+    return torch.tensor(list(pixels)).double().reshape(1, 1, 32, 32) / 255
 
 
 def test_convolution_has_the_numbers_of_python(tmp_path, image):

@@ -11,7 +11,7 @@ import torch
 from test_sweeps import Calls
 
 from vit_theory.images import canvases, experiments, positions, trainer, two_phase
-from vit_theory.images.canvases import Dealer, canvas_study, layout_of
+from vit_theory.images.canvases import Dealer, canvas_study, parts_of
 from vit_theory.images.data import generator, load_images
 from vit_theory.images.experiments import CHOOSING, CHOSEN, EXTENTS, Extent, losses_by_rate, lowest, pictures
 from vit_theory.images.model import ViT
@@ -160,7 +160,7 @@ def test_the_pilot_is_trained_once(tmp_path):
 
 def test_attention_chooses_as_the_pilot_does():
     size = EXTENTS["canvases", "quick"]
-    layout, digits = layout_of(size, 0.0, 0), load_images("digits", per_class=3)
+    layout, digits = parts_of("digits", size, 0, 1.0, 0.0)[0], load_images("digits", per_class=3)
     pilot = canvases.canvas_model(canvases.scattered(digits, layout, 0), size, 0)
     dealer = Dealer(layout, experiments.variations("digits"), "attention", 12, pilot)
     x, _, tokens = dealer(digits.images, digits.labels, 10, generator(1))

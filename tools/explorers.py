@@ -12,9 +12,8 @@ from vit_theory.association import Partition
 from vit_theory.explore import association
 from vit_theory.explore.panel import packed
 from vit_theory.explore.selection import GRID, STEPS, borders, selection_frames
-from vit_theory.explore.vit import load_model, what_is_seen
-from vit_theory.explore.vit import small_vit as untrained
-from vit_theory.images import evaluate, load_images, train
+from vit_theory.explore.vit import OURS, load_model, what_is_seen
+from vit_theory.images import ViT, evaluate, load_images, train
 from vit_theory.ledger.files import write_file
 
 STATIC = Path(__file__).resolve().parent.parent / "vit_theory" / "explore" / "static"
@@ -76,7 +75,7 @@ def association_runs():
 
 def small_vit(path):
     """The vision transformer that the explorer starts with, trained on digits; each number in two bytes."""
-    vit = untrained()
+    vit = ViT(**OURS)
     train(vit, load_images("digits"), epochs=30, batch=32, lr=4e-3, seed=0, device="cpu", progress=False)
     np.savez_compressed(path, **{name: p.detach().numpy().astype(np.float16) for name, p in vit.state_dict().items()})
     print(path, evaluate(load_model(), load_images("digits", split="test"))["accuracy"])

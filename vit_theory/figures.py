@@ -11,7 +11,6 @@ import functools
 import html
 import json
 from collections.abc import Iterable
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from string import Template
@@ -52,13 +51,11 @@ COLORS = {
 }
 
 # %% ../nbs/03_figures.ipynb #d63af0a0
-@contextmanager
 def style():
-    """The project's matplotlib style, for as long as the block lasts."""
+    "The project's matplotlib style, for as long as the block lasts."
     import matplotlib as mpl
 
-    with mpl.rc_context(STYLE):
-        yield
+    return mpl.rc_context(STYLE)
 
 # %% ../nbs/03_figures.ipynb #7525cdd3
 @functools.cache
@@ -67,22 +64,13 @@ def styled_classes() -> tuple[type, type]:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    def styled(kind, names, **defaults):
-        def within(method, **given):
-            @functools.wraps(method)
-            def call(*args, **options):
-                with style():
-                    return method(*args, **given | options)
+    def styled(kind, names):
+        return {name: style()(getattr(kind, name)) for name in names.split()}
 
-            return call
-
-        methods = {name: within(getattr(kind, name)) for name in names.split()}
-        methods |= {name: within(getattr(kind, name), **given) for name, given in defaults.items()}
-        return type(kind.__name__, (kind,), methods)
-
-    axes = styled(Axes, "set_title legend text annotate imshow tick_params set_xticks set_yticks")
-    figure = styled(Figure, "draw legend text colorbar suptitle supxlabel supylabel", add_subplot={"axes_class": axes})
-    return figure, axes
+    axes = type("Axes", (Axes,), styled(Axes, "set_title legend text annotate imshow tick_params set_xticks set_yticks"))
+    made = functools.partialmethod(style()(Figure.add_subplot), axes_class=axes)
+    methods = styled(Figure, "draw legend text colorbar suptitle supxlabel supylabel")
+    return type("Figure", (Figure,), methods | {"add_subplot": made}), axes
 
 # %% ../nbs/03_figures.ipynb #2640116b
 def subplots(

@@ -50,7 +50,6 @@ def stratified(
     seed: int = 0,
 ) -> np.ndarray:
     "Rows of a random subset with `per_class` images of every class, ascending; nested in `per_class` for one seed."
-    need(isinstance(per_class, Size), f"per_class={per_class!r} must be an integer of at least 1, or None for all images")
     there = np.bincount(labels, minlength=len(classes))
     rare = classes[there.argmin()]
     need(there.min() >= per_class, f"per_class={per_class} is more than there is: class {rare!r} has {there.min()} images")
@@ -92,10 +91,8 @@ def _open(source: str, split: str) -> Iterator:
     "One split of a data set of the `datasets` library, for as long as the block lasts; ValueError when there is none."
     datasets = _library()
     local, bars = Path(source).is_dir(), datasets.are_progress_bars_disabled()
-    if not local and not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", source):
-        raise ValueError(
-            f"source={source!r} is no folder on this machine, and no name of a data set on the hub; 'digits' is always there"
-        )
+    named = local or re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", source)
+    need(named, f"source={source!r} is no folder on this machine, and no name of a data set on the hub; 'digits' is always there")
     with tempfile.TemporaryDirectory() as folder:
         options = {"cache_dir": folder} if local else {}
         if local:
@@ -108,8 +105,7 @@ def _open(source: str, split: str) -> Iterator:
         finally:
             if local and not bars:
                 datasets.enable_progress_bars()
-        if data is None:
-            raise ValueError(f"split={split!r} is none of the splits of {source!r}: {', '.join(map(repr, splits))}")
+        need(data is not None, f"split={split!r} is none of the splits of {source!r}: {', '.join(map(repr, splits))}")
         yield data
 
 # %% ../nbs/04_real_images.ipynb #ada1baaf
@@ -170,8 +166,7 @@ def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor,
     names = ", ".join(bad[:20]) + (", ..." if len(bad) > 20 else "")
     need(not bad, f"{len(bad)} of {len(rows)} images cannot be read: number {names}; mend or remove them")
     sizes = sorted({array.shape[:2] for array in arrays})
-    if len(sizes) > 1:
-        raise ValueError(f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and crop to a square")
+    need(len(sizes) < 2, f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and crop to a square")
     if len({array.ndim for array in arrays}) > 1:
         arrays = [array if array.ndim == 3 else np.repeat(array[..., None], 3, -1) for array in arrays]
     images = torch.from_numpy(np.stack(arrays))
@@ -217,13 +212,10 @@ def plot_images(
 ):
     "The first images of each class, one class a row."
     rows = min(rows, len(data.classes))
-    figure, axes = subplots(rows, columns, width=0.6, height=0.6, squeeze=False)
+    figure, axes = subplots(rows, columns, width=0.6, height=0.6, squeeze=False, subplot_kw={"xticks": [], "yticks": []})
     for k, line in enumerate(axes):
         line[0].set_ylabel(data.classes[k], rotation=0, ha="right", va="center")
         images = data.images[data.labels == k]
         for ax, image in zip(line, images, strict=False):
             ax.imshow(image.permute(1, 2, 0).numpy(), cmap="gray", vmin=0, vmax=255)
-        for ax in line:
-            ax.set(xticks=[], yticks=[])
-            ax.grid(False)
     return figure

@@ -41,14 +41,9 @@ class Batches:
     ):
         need(generators, "generators=[] is empty: give one for each trial, as `trial_generators` makes them")
         need(1 <= batch <= samples, f"batch={batch} must lie between 1 and the number of samples, {samples}")
-        self.samples, self.batch, self.generators = samples, batch, generators
+        self.samples, self.batch, self.generators, self.full = samples, batch, generators, batch == samples
         device = generators[0].device
         self.left = torch.arange(samples, device=device).repeat(len(generators), 1)[:, : samples if self.full else 0]
-
-    @property
-    def full(self) -> bool:
-        "Whether every batch is the whole training set."
-        return self.batch == self.samples
 
     def next(self) -> Int[Tensor, "g b"]:
         "The sample numbers of the next minibatch, one row a trial."

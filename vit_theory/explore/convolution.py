@@ -8,7 +8,6 @@ __all__ = ['convolution_explorer']
 # %% ../../nbs/explore/04_convolution.ipynb #12afd4ae
 import json
 import math
-from functools import cache
 from typing import Any
 
 from .panel import static_text, turning
@@ -18,15 +17,9 @@ NAMES = ("Sobel", "Laplace", "sharpen", "emboss", "Gaussian blur", "box blur", "
 SETTINGS = ("kernel", "image", "patch", "scale", "removed", "border")
 
 
-@cache
-def gray_pictures() -> dict[str, str]:
-    "Name -> 32 x 32 gray bytes, in base64."
-    return json.loads(static_text("pictures.json"))
-
-
-def check_start(kernel=((0,),), image="flower", patch=4, scale=None, removed=(), border="zeros") -> None:
+def check_start(images, kernel=((0,),), image="flower", patch=4, scale=None, removed=(), border="zeros") -> None:
     "ValueError for a state that the explorer cannot show."
-    one_of = {"image": (image, tuple(gray_pictures())), "patch": (patch, (2, 4, 8, 16))}
+    one_of = {"image": (image, images), "patch": (patch, (2, 4, 8, 16))}
     one_of["border"] = border, ("zeros", "circular")
     if isinstance(kernel, str):
         one_of["kernel"] = kernel, NAMES
@@ -45,6 +38,7 @@ def convolution_explorer(
     **start: Any,  # kernel (a name or rows of numbers), image, patch, scale (None: one-hot), removed (heads), border
 ):
     "A widget to draw a kernel and watch attention compute it, in the browser; ValueError for a start that is not possible."
-    widget = turning("convolution", start, SETTINGS, gray_pictures())
-    check_start(**start)
+    pictures = json.loads(static_text("pictures.json"))  # name -> 32 x 32 gray bytes, in base64
+    widget = turning("convolution", start, SETTINGS, pictures)
+    check_start(tuple(pictures), **start)
     return widget

@@ -44,7 +44,10 @@ def turning(
 
         def _repr_mimebundle_(self, **options):
             live, more = super()._repr_mimebundle_(**options)
-            return live | {"text/html": _page_of(name, module, self.state, self.data)}, more
+            shown = json.dumps({"state": self.state, "data": self.data, "address": True}).replace("</", "<\\/")
+            call = f'mount(document.getElementById("turn-{name}"), {shown});'
+            page = f'<div id="turn-{name}"></div>\n<script type="module">\n{module}\n{call}\n</script>'
+            return live | {"text/html": page}, more  # the page needs nothing else
 
     return Turning(data=dict(data), state=dict(start))
 
@@ -65,10 +68,3 @@ def packed(values: Any) -> str:
 def static_text(name: str) -> str:
     "A file that the explorers' pages need."
     return (files("vit_theory.explore") / "static" / name).read_text(encoding="utf-8")
-
-
-def _page_of(name: str, module: str, state: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    "The explorer as HTML that needs nothing else."
-    options = json.dumps({"state": state, "data": data, "address": True}).replace("</", "<\\/")
-    call = f'mount(document.getElementById("turn-{name}"), {options});'
-    return f'<div id="turn-{name}"></div>\n<script type="module">\n{module}\n{call}\n</script>'

@@ -17,34 +17,32 @@ import numpy as np
 from .panel import need_one_of, packed, static_text, turning
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from vit_theory.images import Images, ViT
 
 # %% auto #0
-__all__ = ['draw_vit', 'vit_explorer']
+__all__ = ['vit_explorer']
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
-def small_vit() -> ViT:
-    "Our model for digits, before training."
-    from vit_theory.images import ViT
-
-    return ViT(image_size=8, patch=2, channels=1, classes=10, depth=2, heads=4, width=32)
+OURS: dict[str, Any] = dict(image_size=8, patch=2, channels=1, classes=10, depth=2, heads=4, width=32)  # our model for digits
 
 
 def load_model(
     source: Any = None,  # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
-) -> Any:
-    "A vision transformer in evaluation mode; ValueError for a folder that holds none, ImportError that names the extra."
+) -> ViT:
+    "Our form of a vision transformer; ValueError for a folder that holds none, ImportError that names the extra."
     import torch
 
+    from vit_theory.images import ViT, from_transformers
+
     if source is None or source == "":
-        vit = small_vit()
+        vit = ViT(**OURS)
         with (files("vit_theory.explore") / "static" / "vit.npz").open("rb") as file:
             vit.load_state_dict({name: torch.from_numpy(array).float() for name, array in np.load(file).items()})
         return vit.eval()
     if isinstance(source, torch.nn.Module):
-        return source.eval()
+        return (source if isinstance(source, ViT) else from_transformers(source)).eval()
     folder, named = (Path(source) / "config.json").is_file(), re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
     if not folder and (Path(source).exists() or not named):
         raise ValueError(f"model={str(source)!r} is no name on the hub, and no folder with a config.json: see save_pretrained")
@@ -53,54 +51,38 @@ def load_model(
     except ImportError as error:
         raise ImportError("reading this model needs 'transformers': pip install 'vit_theory[hub]'") from error
     try:
-        made = AutoModelForImageClassification.from_pretrained(source, attn_implementation="eager", local_files_only=folder)
-        return made.eval()
+        made = AutoModelForImageClassification.from_pretrained(source, local_files_only=folder)
     except (OSError, KeyError) as error:
         raise ValueError(f"model={str(source)!r} cannot be read: {error}") from error
+    return from_transformers(made).eval()
 
 # %% ../../nbs/explore/05_vit.ipynb #189d15f2
 def fitting_images(
-    model: Any,  # ours, or of the transformers library
+    model: ViT,
     data: Images,  # any labeled images
 ) -> Tensor:  # [n, c, h, w], as the model takes them
     "The images in the size, channels and range of a model."
     from torch.nn.functional import interpolate
 
-    from vit_theory.images import ViT
-
-    x = data.images.float() / 255
-    if isinstance(model, ViT):
-        channels, size = model.config["channels"], model.config["image_size"]
-    else:
-        channels, side = model.config.num_channels, model.config.image_size
-        size = (side, side) if isinstance(side, int) else tuple(side)
-    x = interpolate(x, size, mode="bilinear", antialias=True) if tuple(x.shape[2:]) != tuple(size) else x
+    channels, size, x = model.config["channels"], model.config["image_size"], data.images.float() / 255
+    x = interpolate(x, size, mode="bilinear", antialias=True) if tuple(x.shape[2:]) != size else x
     x = x if x.shape[1] == channels else x.mean(1, keepdim=True).expand(-1, channels, -1, -1)
-    return x.contiguous() if isinstance(model, ViT) else 2 * x - 1
+    return x.contiguous() if model.config["mean"] else 2 * x - 1  # a model that takes nothing away wants standardized images
 
 
 def model_and_images(
     model: Any,  # as `load_model` takes it
     data: Images | None,  # labeled images; None: digits
-) -> tuple[Any, Tensor, Tensor | None, tuple[str, ...]]:
+) -> tuple[ViT, Tensor, Tensor | None, tuple[str, ...]]:
     "The model, images that fit it, and their labels and names of classes where the model has as many classes."
-    from vit_theory.images import ViT, load_images
+    from vit_theory.images import load_images
 
     model, data = load_model(model), load_images("digits", split="test", per_class=8) if data is None else data
-    classes = model.config["classes"] if isinstance(model, ViT) else model.config.num_labels
-    return model, fitting_images(model, data), data.labels if classes == len(data.classes) else None, tuple(data.classes)
+    labels = data.labels if model.config["classes"] == len(data.classes) else None
+    return model, fitting_images(model, data), labels, tuple(data.classes)
 
 # %% ../../nbs/explore/05_vit.ipynb #0e31419f
 MEASURES = ("entropy", "distance", "mass", "neighbors")
-
-
-def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    "Share of each patch's most attended patches that touch it, as many as touch it, averaged over patches: [..., n, n] -> [...]."
-    y, x = np.divmod(np.arange(math.prod(grid)), grid[1])
-    near = np.maximum(abs(y[:, None] - y), abs(x[:, None] - x)) == 1
-    ranked = np.argsort(-np.where(np.eye(len(y), dtype=bool), -np.inf, attention), axis=-1, kind="stable")
-    best = np.arange(len(y)) < near.sum(1, keepdims=True)
-    return ((np.take_along_axis(np.broadcast_to(near, ranked.shape), ranked, -1) & best).sum(-1) / near.sum(1)).mean(-1)
 
 
 def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -111,34 +93,34 @@ def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
     return cells.std(1).argsort(descending=True, stable=True)[: max(rows * columns // 4, 1)]
 
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
-def look_into(model: nn.Module, image: Tensor) -> dict[str, Any]:
+def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
     "What `probe` says of one image [c, h, w]: attention [layer, head, query, key], and measurements [layer, head]."
-    from vit_theory.images import probe
+    import torch
+
+    from vit_theory.images.probes import neighbor_share, neighbors, probe
 
     seen = probe(model, image[None])
     grid, attention = (seen.attrs["rows"], seen.attrs["columns"]), seen.attention.values
     mass = attention[..., busy_patches(image, grid).numpy()].sum(-1).mean(-1)
-    values = seen.entropy.values, seen.distance.values, mass, neighbor_score(attention, grid)
+    near = neighbor_share(torch.from_numpy(attention), neighbors(grid)).numpy().mean(-1)
+    values = seen.entropy.values, seen.distance.values, mass, near
     return {"attention": attention, "grid": grid, "numbers": dict(zip(MEASURES, values, strict=True))}
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
 
 
-def answers(model: nn.Module, images: Tensor, shares: tuple[float, ...] = SHARES) -> tuple[Tensor, list[int], Tensor]:
+def answers(model: ViT, images: Tensor) -> tuple[Tensor, list[int], Tensor]:
     "Of images [b, c, h, w]: patches by attention received [b, n]; for each share how many stay, and the answers [share, b]."
     import torch
 
-    from vit_theory.images import ViT, from_transformers
-
-    vit = model if isinstance(model, ViT) else from_transformers(model)
-    n = math.prod(vit.grid)
-    counts = [max(1, round(share * n)) for share in shares]
+    n = math.prod(model.grid)
+    counts = [max(1, round(share * n)) for share in SHARES]
     with torch.no_grad():
-        maps = [vit.attention_maps(part) for part in images.split(16)]
+        maps = [model.attention_maps(part) for part in images.split(16)]
         received = torch.cat([torch.stack([A.mean((1, 2))[:, -n:] for A in layers]).mean(0) for layers in maps])
         order = received.argsort(dim=1, descending=True, stable=True)
-        said = [vit(images) if m == n else vit(images, tokens=order[:, :m].sort(1).values) for m in counts]
+        said = [model(images) if m == n else model(images, tokens=order[:, :m].sort(1).values) for m in counts]
     return order, counts, torch.stack(said).argmax(-1)
 
 # %% ../../nbs/explore/05_vit.ipynb #0870fcff
@@ -160,7 +142,8 @@ def what_is_seen(
     shown = max(1, min(len(images), most // seen["attention"].size))
     first = max(0, min(first, len(images) - shown))
     return {
-        "model": source if isinstance(source, str) and source else None, "given": ["model"] if source is model else [],
+        "model": source if isinstance(source, str) and source else None,
+        "given": [] if source is None or isinstance(source, str) else ["model"],
         "size": list(images.shape[2:]), "grid": list(seen["grid"]), "layers": layers, "heads": heads,
         "shares": list(SHARES), "counts": counts, "right": labels is not None, "total": len(images),
         "curve": [round(float(share), 4) for share in (said == truth).double().mean(1)],
@@ -172,71 +155,14 @@ def what_is_seen(
     }  # fmt: skip
 
 
-def from_0_to_1(image: Tensor) -> np.ndarray:
-    "An image [c, h, w] as pixels [h, w, c] from 0, its darkest, to 1."
-    pixels = image.permute(1, 2, 0).numpy()
-    low = pixels.min()
-    return (pixels - low) / max(float(pixels.max() - low), 1e-9)
-
-
-def pictured(model: nn.Module, image: Tensor) -> dict[str, Any]:
-    "An image and its attention as bytes, and the measurements, rounded."
-    seen, pixels = look_into(model, image), from_0_to_1(image)
+def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
+    "An image, from 0, its darkest, to 1, and its attention as bytes, and the measurements, rounded."
+    seen, pixels = look_into(model, image), image.permute(1, 2, 0).numpy()
+    pixels = (pixels - pixels.min()) / max(float(np.ptp(pixels)), 1e-9)
     gray = bool((pixels == pixels[:, :, :1]).all())
     numbers = {name: np.nan_to_num(values).round(3).tolist() for name, values in seen["numbers"].items()}
     attention = packed(np.sqrt(np.nan_to_num(seen["attention"])))
     return {"pixels": packed(pixels[:, :, :1] if gray else pixels), "attention": attention, **numbers}
-
-# %% ../../nbs/explore/05_vit.ipynb #5d1f0c7a
-def draw_panels(pixels: np.ndarray, weights: np.ndarray, numbers: np.ndarray, query: int, chosen: tuple[int, int]):
-    "Image, attention [row, column] of the patch that asks, measurement [layer, head], and an empty curve -> (figure, axes)."
-    from vit_theory.figures import COLORS, subplots
-
-    figure, axes = subplots(2, 2, width=3.4)
-    photo, look, table, curve = axes.flat
-    rows, columns = weights.shape
-    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
-    photo.imshow(pixels, cmap="gray", extent=extent)
-    look.imshow(weights, extent=extent)
-    figure.colorbar(table.imshow(numbers, aspect="auto"), ax=table)
-    asks = (query % columns, query // columns)
-    for ax, (x, y) in ((photo, asks), (look, asks), (table, chosen)):
-        ax.plot([x], [y], "o", color=COLORS["red"], markeredgecolor="white")
-        ax.grid(False)
-    photo.set(title="the image; the dot asks", xticks=[], yticks=[])
-    look.set(title="where the chosen head looks", xticks=[], yticks=[])
-    table.set(xlabel="head", ylabel="layer", xticks=range(numbers.shape[1]), yticks=range(numbers.shape[0]))
-    curve.set(title="answers with fewer patches", xlabel="share of patches kept", ylabel="right or same", ylim=(0, 1.05))
-    return figure, axes.flat
-
-# %% ../../nbs/explore/05_vit.ipynb #ae280ea0
-def draw_vit(
-    model: Any = None,  # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
-    image: int = 0,  # number of the image
-    layer: int = 0,
-    head: int = 0,
-    query: int = 5,  # the patch that asks
-    measure: str = "entropy",  # "entropy", "distance", "mass" or "neighbors"
-    keep: float = 1.0,  # share of the patches that stay
-    data: Images | None = None,  # labeled images; None: digits
-):
-    "An image, where one patch of it looks, a measurement by layer and head, answers against patches kept -> Figure."
-    model, images, labels, _ = model_and_images(model, data)
-    need_one_of({"image": image, "measure": measure}, {"image": range(len(images)), "measure": MEASURES})
-    if not 0 < keep <= 1:
-        raise ValueError(f"keep={keep} must be above 0 and at most 1")
-    seen = look_into(model, images[image])
-    layers, heads, patches, _ = seen["attention"].shape
-    need_one_of({"layer": layer, "head": head, "query": query},
-                {"layer": range(layers), "head": range(heads), "query": range(patches)})  # fmt: skip
-    _, _, said = answers(model, images, (*SHARES, keep))
-    right = (said == (said[-2] if labels is None else labels)).double().mean(1).numpy()
-    weights, numbers = seen["attention"][layer, head, query].reshape(seen["grid"]), seen["numbers"][measure]
-    figure, (photo, look, table, curve) = draw_panels(from_0_to_1(images[image]), weights, numbers, query, (head, layer))
-    table.set_title(f"{measure}; the dot: the head")
-    curve.plot(SHARES, right[:-1], "o-")
-    curve.plot([keep], right[-1:], "o")
-    return figure
 
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(

@@ -69,12 +69,6 @@ def mass_by_layer(vit: ViT, canvases: Images, places: Int[Tensor, "m"]) -> dict[
     seen = probe(vit, canvases.images.to(vit.head.weight.device), relevant=places)
     return {f"mass_{layer}": float(mass) for layer, mass in enumerate(seen.mass.mean("head"))}
 
-
-def mass_over_training(history: Sequence[Row], start: Mapping[str, float], epochs: int) -> np.ndarray:
-    "Mass [epochs + 1, layer] at the start and at `epochs` evenly spaced times of the diary."
-    rows = [start, *(history[round(len(history) * (i + 1) / epochs) - 1] for i in range(epochs))]
-    return np.array([[row[name] for name in start] for row in rows])
-
 # %% ../../nbs/images/10_canvases.ipynb #4c7b0d7e
 def fewer(data: Images, share: float) -> Images:
     "The first images of each class, a share of them."
@@ -96,16 +90,11 @@ def scattered(data: Images, layout: Canvas, seed: int) -> Images:
     return replace(data, images=scatter(layout, data.images, generator(seed, len(data))))
 
 
-def layout_of(size: Extent, noise: float, seed: int) -> Canvas:
-    "Pictures on canvases of twice their side."
-    p = size.patches
-    return Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
-
-
 @lru_cache(maxsize=2)
 def parts_of(images: str, size: Extent, seed: int, share: float, noise: float) -> tuple[Canvas, Images, Images, Images]:
-    "The layout, training images, and validation and test images on canvases."
-    layout, (data, validation, test) = layout_of(size, noise, seed), pictures(images, size, seed)
+    "A layout of twice the side of the pictures, training images, and validation and test images on canvases."
+    p, (data, validation, test) = size.patches, pictures(images, size, seed)
+    layout = Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
     return layout, fewer(data, share), scattered(validation, layout, seed), scattered(test, layout, seed)
 
 
@@ -117,7 +106,7 @@ def options_of(size: Extent, rate: float, share: float, seed: int) -> dict[str, 
 @lru_cache(maxsize=8)
 def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, noise: float, store: Path | None,
              progress: bool = False):  # fmt: skip
-    "A model trained on all tokens -> (model, history, mass over training)."
+    "A model trained on all tokens -> (model, history, mass [epochs + 1, layer] at the start and at evenly spaced times)."
     layout, data, aside, _ = parts_of(images, size, seed, share, noise)
     watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
     vit, dealer = canvas_model(watched, size, seed), Dealer(layout, variations(images), "all", math.prod(layout.canvas))
@@ -125,7 +114,8 @@ def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, no
     start, folder = look(vit), place(store, "all", seed, rate, share, noise)
     options = options_of(size, rate, share, seed) | {"progress": progress}
     history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options)
-    return vit, history, mass_over_training(history, start, size.epochs)
+    seen = [start, *(history[round(len(history) * (i + 1) / size.epochs) - 1] for i in range(size.epochs))]
+    return vit, history, np.array([[row[name] for name in start] for row in seen])
 
 # %% ../../nbs/images/10_canvases.ipynb #6f0cef21
 def outcome(vit: ViT, history: Sequence[Row], dealer: Dealer, data: Images, canvases: Sequence[Images], seed: int) -> dict:
@@ -190,15 +180,15 @@ def plot_mass(study: xr.Dataset):
     "Attention mass on the relevant tokens through a `canvas_study`'s training on all tokens, a line for each layer and seed."
     figure, ax = subplots(width=4.6)
     names = ("blue", "orange", "green", "red", "pink", "sky")
+    mass = study.mass.sel(arm="all")
     for layer in range(study.sizes["layer"]):
-        for seed in range(study.sizes["seed"]):
-            label = f"layer {layer}" if seed == 0 else None
-            ax.plot(study.mass.sel(arm="all")[seed, :, layer], color=COLORS[names[layer % len(names)]], label=label, alpha=0.8)
+        lines = ax.plot(mass[:, :, layer].T, color=COLORS[names[layer % len(names)]], alpha=0.8)
+        lines[0].set_label(f"layer {layer}")
     ax.axhline(study.attrs["uniform"], color="0.4", linestyle=":", label="uniform")
     asked = CONCENTRATED * study.attrs["uniform"]
     ax.axhline(asked, color=COLORS["red"], linestyle="--", linewidth=0.8, label="criterion, mean of layers")
     ax.set(xlabel="epoch", ylabel="mass on relevant tokens", ylim=(0, 1))
-    first, last = study.mass.sel(arm="all").mean(("seed", "layer")).isel(epoch=[0, -1]).values
+    first, last = mass.mean(("seed", "layer")).isel(epoch=[0, -1]).values
     ax.set_title(f"{study.attrs['images']}: from {first:.0%} to {last:.0%} of attention on relevant tokens")
     ax.legend(loc="lower right", ncols=2)
     return figure
@@ -218,19 +208,14 @@ def plot_choices(
     fits = tuple(canvases.shape[1:]) == size
     need(fits, f"canvases has shape {tuple(canvases.shape)}: the pilot takes [b, {', '.join(map(str, size))}]")
     figure, axes = subplots(len(canvases), 1 + len(ALL_CHOICES), width=1.25, height=1.3, squeeze=False)
-    x, n = (canvases / 255).expand(-1, 3, -1, -1), math.prod(layout.canvas)
-    orange = torch.tensor(to_rgb(COLORS["orange"]))[:, None, None]
-    own = torch.isin(torch.arange(n), layout.places).expand(len(x), n)
-
-    def mask(tokens: Tensor) -> Tensor:
-        return unpatchify(tokens[..., None].expand(-1, -1, layout.patch**2), layout.patch, layout.canvas, 1)
-
-    tinted = torch.where(mask(own), x, 0.5 * x + 0.5 * orange)
-    shown = {"picture": unpatchify(patchify(x, layout.patch)[:, layout.places], layout.patch, layout.picture, 3), "all": x}
+    p, own = layout.patch, torch.isin(torch.arange(math.prod(layout.canvas)), layout.places)[:, None]
+    x = patchify((canvases / 255).expand(-1, 3, -1, -1), p)
+    tinted = torch.where(own, x, 0.5 * x + 0.5 * torch.tensor(to_rgb(COLORS["orange"])).repeat(p * p))
+    shown = {"picture": unpatchify(x[:, layout.places], p, layout.picture, 3), "all": unpatchify(x, p, layout.canvas, 3)}
     for choice in ALL_CHOICES[1:]:
         tokens = Dealer(layout, Recipe(), choice, number, pilot).tokens(canvases, generator(0))
-        chosen = torch.zeros(len(x), n, dtype=torch.bool).scatter(1, tokens, True)
-        shown[choice] = torch.where(mask(chosen), tinted, 0.9)
+        chosen = torch.zeros(x.shape[:2], dtype=torch.bool).scatter(1, tokens, True)[..., None]
+        shown[choice] = unpatchify(torch.where(chosen, tinted, 0.9), p, layout.canvas, 3)
     for column, (name, images) in zip(axes.T, shown.items(), strict=True):
         for ax, image in zip(column, images, strict=True):
             ax.imshow(image.permute(1, 2, 0).numpy(), vmin=0, vmax=1)

@@ -7,7 +7,6 @@ __all__ = []
 
 # %% ../../nbs/images/00_claims.ipynb #c29465e6
 import numpy as np
-from scipy import stats
 
 from ..ledger import Claim, Rule
 from vit_theory.ledger.rules import (
@@ -31,13 +30,7 @@ def accuracies(*arms: str) -> Rule:
     return Rule("test accuracy, %", lambda data: 100 * data.accuracy.sel(arm=list(arms)), form=".1f", each="arm")
 
 # %% ../../nbs/images/08_two_phase.ipynb #44eed355
-from vit_theory.images.two_phase import ENDINGS, OF_TABLE_1, best_convolution, lead, phases, plot_table_1
-
-
-def mean_over_seeds(values) -> Interval:
-    "Mean over seeds and its 95% interval (Student's t)."
-    mean, half = float(values.mean()), stats.t.ppf(0.975, values.size - 1) * float(values.std(ddof=1)) / values.size**0.5
-    return Interval.around(mean, half)
+from vit_theory.images.two_phase import ENDINGS, OF_TABLE_1, best_convolution, lead, mean_and_half, phases, plot_table_1
 
 
 def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
@@ -45,7 +38,7 @@ def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
 
     def rule(kernel):
         name = f"points ahead of {rival}, {kernel}"
-        return Rule(name, lambda d: mean_over_seeds(lead(d, kernel, rival)), wholly_above(0), fails, why)
+        return Rule(name, lambda d: Interval.around(*mean_and_half(lead(d, kernel, rival))), wholly_above(0), fails, why)
 
     return tuple(rule(kernel) for kernel in ENDINGS)
 

@@ -157,14 +157,6 @@ def rand_augment(x: Float[Tensor, "b c h w"], operations: int, magnitude: int, s
     varied = torch.cat(parts).clamp(0, 1)
     return varied.mean(1, keepdim=True) if gray else varied
 
-
-def erase(x: Float[Tensor, "b c h w"], probability: float, seed: int) -> Float[Tensor, "b c h w"]:
-    "A black rectangle in some of the images."
-    from kornia.augmentation import RandomErasing
-
-    with seeded(seed), torch.no_grad():
-        return RandomErasing(p=probability)(x)
-
 # %% ../../nbs/images/01_data.ipynb #b1cdcf6b
 def vary(x: Float[Tensor, "b c h w"], recipe: Recipe, g: torch.Generator) -> Float[Tensor, "b c h w"]:
     "Each image varied by itself: window, mirror, RandAugment, erasing."
@@ -175,7 +167,12 @@ def vary(x: Float[Tensor, "b c h w"], recipe: Recipe, g: torch.Generator) -> Flo
         x = crop_flip(x, down, right, mirror, border)
     first, second = torch.randint(2**62, (2,), generator=g).tolist()
     x = rand_augment(x, recipe.randaugment, recipe.magnitude, first) if recipe.randaugment else x
-    return erase(x, recipe.erasing, second) if recipe.erasing else x
+    if recipe.erasing:
+        from kornia.augmentation import RandomErasing
+
+        with seeded(second), torch.no_grad():
+            x = RandomErasing(p=recipe.erasing)(x)
+    return x
 
 # %% ../../nbs/images/01_data.ipynb #2bb61b36
 @checked
@@ -230,7 +227,6 @@ class Canvas:
     seed: Seed = 0  # of the places
 
     def __post_init__(self):
-        generator(self.seed)
         m, n = math.prod(self.picture), math.prod(self.canvas)
         need(m < n, f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}: the canvas must be larger")
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..arguments import Positive, Size, Sizes, checked, need, pair
-from ..attention import MultiHeadAttention, patchify, unpatchify
+from ..attention import MultiHeadAttention, need_one_dtype, patchify, unpatchify
 from ..convolution.construction import conv_to_attention, narrow_heads
 from ..convolution.finite_logits import soft_attention
 from .data import seeded
@@ -27,8 +27,7 @@ def check_tokens(x: Any, width: int, weight: Tensor, name: str = "x") -> None:
     if not isinstance(x, Tensor) or x.ndim not in (3, 2 + (name == "x")) or x.shape[-1] != width or not x.is_floating_point():
         shape = tuple(getattr(x, "shape", ()))
         raise ValueError(f"{name} has shape {shape}: floating point tokens [b, n, {width}] are needed")
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise ValueError(f"{name} has dtype {x.dtype}, the layer {weight.dtype}: give {name}.to({weight.dtype})")
+    need_one_dtype(**{name: x, "the layer": weight})
 
 # %% ../../nbs/images/02_mixers.ipynb #55067d8f
 @checked
@@ -149,16 +148,12 @@ def xavier(like: Float[Tensor, "h d e"]) -> Float[Tensor, "h d e"]:
 Pair = tuple[int, int]
 
 
-def full_heads(conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float | None) -> MultiHeadAttention:
-    "One head of full width for each offset (C, Thm 1), able to learn: W_Q = 0, W_K random; scale None is one-hot."
-    layer = conv_to_attention(conv, image_size, patch, scale)
-    layer.W_K.data = xavier(layer.W_K)
-    return layer
-
-# %% ../../nbs/images/02_mixers.ipynb #076e13be
-def small_heads(conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float | None, width: int) -> MultiHeadAttention:
-    "Heads of a given width, each carrying some of the live rows of its offset; the same function as `full_heads`."
-    layer = narrow_heads(conv_to_attention(conv, image_size, patch, scale), width)
+def table_heads(
+    conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float | None, width: int | None = None
+) -> MultiHeadAttention:
+    "A convolution as heads that can learn, W_Q = 0, W_K random: full ones (C, Thm 1), or of this width; scale None is one-hot."
+    wide = conv_to_attention(conv, image_size, patch, scale)
+    layer = wide if width is None else narrow_heads(wide, width)
     layer.W_K.data = xavier(layer.W_K)
     return layer
 
@@ -211,6 +206,7 @@ def attention_of(mixer: Convolution, config: dict) -> TableAttention:
     "The mixer's convolution as attention, by the model's construction and scale; keys from PyTorch's own generator."
     (rows, columns), (ph, pw), scale = mixer.grid, mixer.patch, config["scale"]
     about = mixer.conv, (rows * ph, columns * pw), (ph, pw), scale
-    if config["construction"] == "small":
-        return TableAttention(small_heads(*about, max(1, config["width"] // config["heads"])))
-    return TableAttention(ring_heads(*about) if config["construction"] == "extra" else full_heads(*about))
+    if config["construction"] == "extra":
+        return TableAttention(ring_heads(*about))
+    width = max(1, config["width"] // config["heads"]) if config["construction"] == "small" else None
+    return TableAttention(table_heads(*about, width))

@@ -99,8 +99,7 @@ FAR = 16  # standard deviations from the mean that no pixel between 0 and 1, and
 
 def check_choice(tokens: Any, patches: int, mixer: str, batch: int) -> None:
     "ValueError unless `tokens` names patches for each image, and the mixer can do without the others."
-    if mixer in ON_IMAGE:
-        raise ValueError(f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
+    need(mixer not in ON_IMAGE, f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
     whole = isinstance(tokens, Tensor) and tokens.ndim == 2 and not tokens.is_floating_point() and tokens.dtype != torch.bool
     if not whole or len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
         shape = tuple(getattr(tokens, "shape", ()))
@@ -111,9 +110,8 @@ def check_pixels(x: Float[Tensor, "b c h w"]) -> None:
     "ValueError for pixels, mean and standard deviation taken away, that run to 255 or are not finite."
     if torch.compiler.is_compiling() or x.device.type == "meta" or not x.numel():
         return
-    if not (largest := float(x.detach().abs().max())) <= FAR:
-        far = f"images are {largest:.3g} standard deviations from the mean"
-        raise ValueError(f"{far}: give uint8 from 0 to 255, or floats from 0 to 1")
+    far = f"images are {(largest := float(x.detach().abs().max())):.3g} standard deviations from the mean"
+    need(largest <= FAR, f"{far}: give uint8 from 0 to 255, or floats from 0 to 1")
 
 # %% ../../nbs/images/03_model.ipynb #c0d7421e
 def initialize(vit: Any) -> None:

@@ -111,13 +111,11 @@ def points_over(data: xr.Dataset, rival: str, *arms: str) -> xr.DataArray:
 def plot_positional(study: xr.Dataset):
     "Accuracy, and association before and after training, beside chance, of a `positions_study`."
     figure, axes = subplots(1, 2, width=3.4, height=2.6, sharey=True)
-    arms, seeds = [str(arm) for arm in study.arm.values], study.sizes["seed"]
-    for y, arm in enumerate(arms):
-        row = study.sel(arm=arm)
-        axes[0].plot(100 * row.accuracy, [y] * seeds, "o", color=COLORS["blue"], alpha=0.7)
-        for shift, name, color in ((-0.12, "before", "orange"), (0.12, "after", "blue")):
-            label = None if y else f"{name} training"
-            axes[1].plot(row[name], [y + shift] * seeds, "o", color=COLORS[color], alpha=0.7, label=label)
+    arms = [str(arm) for arm in study.arm.values]
+    axes[0].plot(100 * study.accuracy, np.arange(len(arms)), "o", color=COLORS["blue"], alpha=0.7)
+    for shift, name, color in ((-0.12, "before", "orange"), (0.12, "after", "blue")):
+        dots = axes[1].plot(study[name], np.arange(len(arms)) + shift, "o", color=COLORS[color], alpha=0.7)
+        dots[0].set_label(f"{name} training")
     chance, scatter = random_scores(8, 8)
     uniform = [arm for arm in arms if arm.startswith("uniform")]
     learned = 100 * float(study.accuracy.sel(arm=uniform[0]).mean()) + SIMILAR

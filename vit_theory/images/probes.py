@@ -8,7 +8,7 @@ __all__ = ['probe', 'plot_maps', 'plot_heads', 'plot_positions', 'choose_tokens'
 # %% ../../nbs/images/06_probes.ipynb #daeca2ad
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 import torch
@@ -52,15 +52,11 @@ def attention_layers(model: nn.Module) -> list[Any]:
 def listening(model: nn.Module) -> Iterator[list[Float[Tensor, "b h q k"]]]:
     "Inside the block, each call of the model leaves the attention weights of its layers in the list, in order."
     heard: list[Tensor] = []
-    hooks = [
-        layer.register_forward_hook(lambda module, args, output: heard.append(weights_of(module, args, output)))
-        for layer in attention_layers(model)
-    ]
-    try:
+    with ExitStack() as hooks:
+        for layer in attention_layers(model):
+            hook = layer.register_forward_hook(lambda module, args, output: heard.append(weights_of(module, args, output)))
+            hooks.enter_context(hook)
         yield heard
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 # %% ../../nbs/images/06_probes.ipynb #414edffc
 def entropy(A: Float[Tensor, "*b q k"]) -> Float[Tensor, "*b q"]:
@@ -88,12 +84,18 @@ def cosines(P: Float[Tensor, "n d"]) -> Float[Tensor, "n n"]:
     return unit @ unit.T
 
 
+def neighbor_share(similarity: Float[Tensor, "*b n n"], near: Bool[Tensor, "n n"]) -> Float[Tensor, "*b n"]:
+    "Share of each patch's most similar patches that are its neighbors; as many as it has neighbors."
+    others = similarity.masked_fill(torch.eye(len(near), dtype=torch.bool), -math.inf)
+    ranked = others.argsort(dim=-1, descending=True, stable=True)
+    number = near.sum(1).to(similarity.dtype)
+    best = torch.arange(len(near)) < number[:, None]
+    return (near.expand_as(ranked).gather(-1, ranked) & best).sum(-1) / number.clamp(min=1)
+
+
 def association_score(similarity: Float[Tensor, "n n"], near: Bool[Tensor, "n n"]) -> float:
-    "Share of each patch's most similar patches that are its neighbors, averaged over patches; as many as it has neighbors."
-    ranked = similarity.clone().fill_diagonal_(-math.inf).argsort(dim=1, descending=True)
-    number = near.sum(1)
-    best = torch.arange(len(near), device=near.device) < number[:, None]
-    return float(((near.gather(1, ranked) & best).sum(1) / number.clamp(min=1)).mean())
+    "The share of neighbors among each patch's most similar patches, averaged over patches."
+    return float(neighbor_share(similarity, near).mean())
 
 # %% ../../nbs/images/06_probes.ipynb #cb53a347
 def layout(model: Any) -> tuple[tuple[int, int], Tensor | None]:
@@ -196,8 +198,7 @@ def plot_heads(
     shown = [name for name in labels if name in seen]
     figure, axes = subplots(1, len(shown), squeeze=False)
     for ax, name in zip(axes[0], shown, strict=True):
-        for layer in range(seen.sizes["layer"]):
-            ax.plot([layer] * seen.sizes["head"], seen[name][layer], "o", color=COLORS["blue"], alpha=0.7)
+        ax.plot(range(seen.sizes["layer"]), seen[name], "o", color=COLORS["blue"], alpha=0.7)
         ax.set_title(titles[name])
         ax.set(xlabel="layer", ylabel=labels[name], xticks=range(seen.sizes["layer"]), ylim=(0, 1.1 * float(seen[name].max())))
     return figure

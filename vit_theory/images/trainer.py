@@ -53,7 +53,7 @@ class Machine:
 # %% ../../nbs/images/12_trainer.ipynb #c5e581b0
 @dataclass
 class Job:
-    "A training, ready to be run in one process or several."
+    "A training: what is asked for, and what each process sets up to run it."
 
     vit: ViT
     data: Images
@@ -64,6 +64,10 @@ class Job:
     progress: bool
     compiled: bool
     known: dict[str, Any] = field(default_factory=dict)  # what its checkpoints say of it
+    fabric: Any = None  # from here on set up in each process
+    model: Any = None  # `vit`, as the fabric has it
+    optimizer: Any = None
+    bar: Any = None  # of progress
 
     @property
     def steps(self) -> int:
@@ -86,16 +90,6 @@ def description(job: Job) -> dict[str, Any]:
     return job.vit.config | job.settings | {name: identity(each) for name, each in large.items()}
 
 # %% ../../nbs/images/12_trainer.ipynb #7a497ebb
-def save_checkpoint(fabric: Any, path: Path, state: dict[str, Any]) -> None:
-    "Write a checkpoint so that it appears complete or not at all; all processes call this."
-    scratch = path.with_name(f".{path.name}")
-    fabric.save(scratch, state)
-    if fabric.is_global_zero:
-        with scratch.open("ab") as file:
-            file.write(hashlib.sha256(scratch.read_bytes()).digest())
-        scratch.replace(path)
-
-
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     "What a checkpoint holds; ValueError for a file that is damaged or no checkpoint of ours."
     try:
@@ -135,76 +129,69 @@ def restore(job: Job, optimizer: torch.optim.Optimizer) -> list[Row]:
     return stored["history"]
 
 # %% ../../nbs/images/12_trainer.ipynb #8f29dbee
-@dataclass
-class Training:
-    "A job in one process."
-
-    job: Job
-    fabric: Any
-    model: Any  # the job's, as the fabric has set it up
-    optimizer: Any
-    bar: Any  # of progress
-
-
-def keep_record(t: Training, history: list[Row], trouble: str) -> None:
-    "Write checkpoint and diary."
+def keep_record(job: Job, history: list[Row], trouble: str) -> None:
+    "Write checkpoint, which appears complete or not at all, and diary; all processes call this."
     import pandas as pd
 
-    job = t.job
     assert job.folder is not None
+    path = job.folder / ("stopped.ckpt" if trouble else "checkpoint.ckpt")
+    scratch = path.with_name(f".{path.name}")
     about = {"config": job.vit.config, "training": job.known, "history": history, "trouble": trouble}
-    state = {"model": job.vit, "optimizer": t.optimizer, **about}
-    save_checkpoint(t.fabric, job.folder / ("stopped.ckpt" if trouble else "checkpoint.ckpt"), state)
-    if history and t.fabric.is_global_zero:
-        write_file(job.folder / "history.csv", pd.DataFrame(history).to_csv(index=False))
+    job.fabric.save(scratch, {"model": job.vit, "optimizer": job.optimizer, **about})
+    if job.fabric.is_global_zero:
+        with scratch.open("ab") as file:
+            file.write(hashlib.sha256(scratch.read_bytes()).digest())
+        scratch.replace(path)
+        if history:
+            write_file(job.folder / "history.csv", pd.DataFrame(history).to_csv(index=False))
 
 # %% ../../nbs/images/12_trainer.ipynb #4672b01b
-def take_step(t: Training, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bool]:
+def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bool]:
     "One step of descent -> (loss before it, whether it was taken: not where loss or gradient is not finite)."
-    fabric = t.fabric
+    fabric = job.fabric
     share = slice(fabric.global_rank, None, fabric.world_size)
     x, y, *tokens = (part[share] for part in batch)
-    loss = F.cross_entropy(t.model(x, *tokens), y)
+    loss = F.cross_entropy(job.model(x, *tokens), y)
     value = float(fabric.all_reduce(loss.detach(), reduce_op="mean"))
     if not math.isfinite(value):
         return value, False
     fabric.backward(loss)
-    norm = fabric.clip_gradients(t.model, t.optimizer, max_norm=t.job.settings["clip"], error_if_nonfinite=False)
+    norm = fabric.clip_gradients(job.model, job.optimizer, max_norm=job.settings["clip"], error_if_nonfinite=False)
     if taken := math.isfinite(float(norm)):
-        for group in t.optimizer.param_groups:
+        for group in job.optimizer.param_groups:
             group["lr"] = lr
-        t.optimizer.step()
-    t.optimizer.zero_grad()
+        job.optimizer.step()
+    job.optimizer.zero_grad()
     return value, taken
 
 # %% ../../nbs/images/12_trainer.ipynb #21982288
-def run_epoch(t: Training, epoch: int) -> tuple[float, str]:
+def run_epoch(job: Job, epoch: int) -> tuple[float, str]:
     "One epoch -> (mean loss, trouble: empty when all went well)."
-    job, s = t.job, t.job.settings
+    s = job.settings
     order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], epoch)).to(job.data.images.device)
     losses, warm = [], round(s["warmup"] * job.steps)
     for step in range(job.steps):
         lr = rate(epoch * job.steps + step, s["epochs"] * job.steps, warm, s["lr"])
-        loss, taken = take_step(t, job.batch(epoch, step, order), lr)
+        loss, taken = take_step(job, job.batch(epoch, step, order), lr)
         losses.append(loss)
-        t.bar.update(s["batch"])
-        t.bar.set_postfix(epoch=epoch, loss=f"{loss:.3f}", refresh=False)
+        job.bar.update(s["batch"])
+        job.bar.set_postfix(epoch=epoch, loss=f"{loss:.3f}", refresh=False)
         if not taken:
             what = "gradient is not finite" if math.isfinite(loss) else f"loss is {loss}"
             return loss, f"the {what} at epoch {epoch}, step {step} (both from 0), learning rate {lr:.3g}"
     return sum(losses) / len(losses), ""
 
 
-def one_epoch(t: Training, epoch: int) -> tuple[Row, str]:
+def one_epoch(job: Job, epoch: int) -> tuple[Row, str]:
     "One epoch and a look at the validation images -> (row of the diary, trouble)."
-    job, start = t.job, time.perf_counter()
-    loss, trouble = run_epoch(t, epoch)
+    start = time.perf_counter()
+    loss, trouble = run_epoch(job, epoch)
     speed = job.steps * job.settings["batch"] / (time.perf_counter() - start)
     row = {"epoch": epoch + 1, "loss": loss}
     if callable(job.validation):
         row |= {name: float(value) for name, value in job.validation(job.vit).items()}
     elif job.validation is not None:
-        row |= {f"validation_{name}": value for name, value in evaluate(t.model, job.validation).items()}
+        row |= {f"validation_{name}": value for name, value in evaluate(job.model, job.validation).items()}
     return row | {"images_per_second": round(speed, 1)}, trouble
 
 # %% ../../nbs/images/12_trainer.ipynb #2642016f
@@ -215,34 +202,29 @@ def run(fabric: Any, job: Job) -> tuple[dict[str, Any], list[Row], str]:
     if fabric.world_size > 1:  # tensors reach another process as shared memory: each needs its own
         job.vit = copy.deepcopy(job.vit)
     job.data = replace(job.data, images=fabric.to_device(job.data.images), labels=fabric.to_device(job.data.labels))
-    s, optimizer, trouble = job.settings, make_optimizer(job.vit, job.settings["lr"], job.settings["weight_decay"]), ""
+    s, trouble, job.fabric = job.settings, "", fabric
+    optimizer = make_optimizer(job.vit, s["lr"], s["weight_decay"])
     history = restore(job, optimizer)
-    model, optimizer = fabric.setup(torch.compile(job.vit) if job.compiled else job.vit, optimizer)
+    job.model, job.optimizer = fabric.setup(torch.compile(job.vit) if job.compiled else job.vit, optimizer)
     quiet, epoch = None if job.progress and fabric.is_global_zero else True, job.steps * s["batch"]
-    with tqdm(total=s["epochs"] * epoch, initial=len(history) * epoch, unit=" images", unit_scale=True, disable=quiet) as bar:
-        t = Training(job, fabric, model, optimizer, bar)
+    with tqdm(total=s["epochs"] * epoch, initial=len(history) * epoch, unit=" images", unit_scale=True, disable=quiet) as job.bar:
         while len(history) < s["epochs"] and not trouble:
-            row, trouble = one_epoch(t, len(history))
+            row, trouble = one_epoch(job, len(history))
             history = history if trouble else [*history, row]
             if job.folder:
-                keep_record(t, history, trouble)
+                keep_record(job, history, trouble)
     # arrays outlive the process that made them, tensors in shared memory do not
     return {name: p.detach().cpu().numpy() for name, p in job.vit.state_dict().items()}, history, trouble
 
 # %% ../../nbs/images/12_trainer.ipynb #fc10639a
-def check_data(data: Images, classes: int, name: str) -> None:
-    "ValueError unless there are at least two classes, and no label that the model does not know."
-    found = data.labels.unique().tolist()
-    need(len(found) > 1, f"{name} holds {len(found)} class(es): there is nothing to tell apart, at least two are needed")
-    need(found[-1] < classes, f"{name} has labels up to {found[-1]}, the model {classes} classes: build it with more")
-
-
 def check_job(job: Job, processes: int) -> None:
     "ValueError unless model, images, settings and processes of a job fit together."
     c, s, images = job.vit.config, job.settings, job.data.images
     for name in ("data", "validation"):
-        if isinstance(getattr(job, name), Images):
-            check_data(getattr(job, name), c["classes"], name)
+        if isinstance(data := getattr(job, name), Images):
+            found, classes = data.labels.unique().tolist(), c["classes"]
+            need(len(found) > 1, f"{name} holds {len(found)} class(es): there is nothing to tell apart, at least two are needed")
+            need(found[-1] < classes, f"{name} has labels up to {found[-1]}, the model {classes} classes: build it with more")
     need(s["warmup"] <= s["epochs"], f"warmup={s['warmup']} epochs are more than the epochs={s['epochs']} there are")
     need(s["batch"] <= len(images), f"batch={s['batch']} must lie between 1 and the {len(images)} images there are")
     need(s["batch"] % processes == 0, f"processes={processes} must divide batch={s['batch']}")
@@ -262,11 +244,10 @@ def make_fabric(device: torch.device, machine: Machine):
     from lightning_fabric.strategies import DDPStrategy
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    accelerator = "cpu" if device.type == "cpu" else device.type
     several = machine.processes > 1
     where = machine.processes if several or device.type == "cpu" else [device.index or 0]
     strategy = DDPStrategy(start_method="spawn") if several else "auto"
-    return Fabric(accelerator=accelerator, devices=where, strategy=strategy, precision=machine.precision)
+    return Fabric(accelerator=device.type, devices=where, strategy=strategy, precision=machine.precision)
 
 # %% ../../nbs/images/12_trainer.ipynb #5bfd8dd4
 @checked

@@ -36,11 +36,9 @@ def decays(name: str, p: Tensor) -> bool:
 def make_optimizer(vit: nn.Module, lr: float, weight_decay: float) -> torch.optim.AdamW:
     "AdamW in two groups of parameters, with and without decay."
     named = [(name, p) for name, p in vit.named_parameters() if p.requires_grad]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for name, p in named if decays(name, p)], "weight_decay": weight_decay},
-        {"params": [p for name, p in named if not decays(name, p)], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=lr, fused=True)
+    parts = {part: [p for name, p in named if decays(name, p) is part] for part in (True, False)}
+    groups = [{"params": p, "weight_decay": weight_decay * part} for part, p in parts.items() if p]
+    return torch.optim.AdamW(groups, lr=lr, fused=True)
 
 # %% ../../nbs/images/04_training.ipynb #b8e86c21
 @checked

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..arguments import Positive, Seed, Size, checked, need, pair
 from ..attention import MultiHeadAttention, relative_bias, softmax_weights
 from .data import seeded
-from .mixers import attention_of, small_heads
+from .mixers import attention_of, table_heads
 from .model import ViT, hub_attention
 
 # %% ../../nbs/images/05_transfer.ipynb #ebe431e8
@@ -65,13 +65,6 @@ class HubAttention(nn.Module):
         return y if a.b_O is None else y + a.b_O, A
 
 # %% ../../nbs/images/05_transfer.ipynb #1a1b9324
-def default_convs(width: int, patch: tuple[int, int], layers: int, kernel: int) -> list[nn.Conv2d]:
-    "Random convolutions for the layers of a model: on pixels where the width allows, else depthwise on tokens."
-    area = math.prod(patch)
-    channels, groups = (width // area, 1) if width % area == 0 else (width, width)
-    return [nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=groups) for _ in range(layers)]
-
-
 def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[int, int]:
     "Pixels that a token stands for when its features have the channels of `conv`; ValueError where that is not possible."
     need(isinstance(conv, nn.Conv2d), f"convs has a {type(conv).__name__}: give a torch.nn.Conv2d for each layer")
@@ -97,13 +90,17 @@ def conv_init(
     layers, c = hub_attention(model), model.config
     (h, w), patch = pair(c.image_size), pair(c.patch_size)
     rows, columns, width = h // patch[0], w // patch[1], c.hidden_size
+    area = math.prod(patch)
+    channels, groups = (width // area, 1) if width % area == 0 else (width, width)
     with seeded(seed):
-        chosen = default_convs(width, patch, len(layers), kernel) if convs is None else list(convs)
+        if convs is None:
+            convs = [nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=groups) for _ in layers]
+        chosen = list(convs)
         fits = len(chosen) == len(layers)
         need(fits, f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: give one for each")
         pixels = [pixel_patch(conv, width, patch) for conv in chosen]
         made = [
-            small_heads(conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads)
+            table_heads(conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads)
             for conv, p in zip(chosen, pixels, strict=True)
         ]
     special = 2 if any("distillation_token" in name for name, _ in model.named_parameters()) else 1

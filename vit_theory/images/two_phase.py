@@ -99,13 +99,6 @@ def last_model(way: Way, first: ViT, seed: int) -> ViT:
         return first
     return to_attention(first, GAPS[way.construction], way.construction, seed) if way.first else random_attention(first, seed)
 
-
-def logit_change(one: ViT, two: ViT, data: Images) -> float:
-    "Largest difference of two models' logits on the first images."
-    x = data.images[:200].to(one.head.weight.device)
-    with torch.no_grad():
-        return float((two.to(x.device)(x) - one(x)).abs().max())
-
 # %% ../../nbs/images/08_two_phase.ipynb #2203a225
 def two_phase_cell(
     arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None, rate_1: float | None = None
@@ -121,7 +114,9 @@ def two_phase_cell(
         before = evaluate(first, test)["accuracy"]
     vit = last_model(way, copy.deepcopy(first), seed)
     if way.first and way.mixer == "attention":
-        transfer = logit_change(first, vit, test)
+        x = test.images[:200].to(first.head.weight.device)
+        with torch.no_grad():
+            transfer = float((vit.to(x.device)(x) - first(x)).abs().max())
     if not way.first:
         epochs = epochs_of_equal_time(first, vit, data, epochs, **options) if way.equal_time else 2 * epochs
     # whatever the training depends on, beside the settings that its checkpoint knows
@@ -183,18 +178,23 @@ def best_convolution(data: xr.Dataset) -> float:
     return 100 * max(float(data.accuracy.sel(arm=f"convolution{end}").mean()) for end in ENDINGS.values())
 
 
+def mean_and_half(values: xr.DataArray) -> tuple[float, float]:
+    "Mean over seeds, and half of its 95 % interval (Student's t)."
+    return float(values.mean()), stats.t.ppf(0.975, values.size - 1) * float(values.std(ddof=1)) / values.size**0.5
+
+
 def plot_table_1(study: xr.Dataset):
     "Points by which two phases lead each rival, every seed, mean and 95 % interval; the criterion asks for more than zero."
     figure, ax = subplots(width=5.6, height=2.6)
     rivals, sure = ("attention", "convolution", "continued"), 0
     for y, rival in enumerate(rivals):
         for (kernel, _), color, shift in zip(ENDINGS.items(), ("blue", "orange"), (-0.15, 0.15), strict=True):
-            points = lead(study, kernel, rival).values
-            half = stats.t.ppf(0.975, len(points) - 1) * points.std(ddof=1) / len(points) ** 0.5
-            sure += bool(points.mean() > half)
+            points = lead(study, kernel, rival)
+            mean, half = mean_and_half(points)
+            sure += mean > half
             ax.plot(points, [y + shift] * len(points), "|", color=COLORS[color], ms=9)
             label = kernel if y == 0 else None
-            ax.errorbar(points.mean(), y + shift, xerr=half, fmt="o", color=COLORS[color], capsize=4, label=label)
+            ax.errorbar(mean, y + shift, xerr=half, fmt="o", color=COLORS[color], capsize=4, label=label)
     ax.axvline(0, color=COLORS["red"], ls="--", lw=0.8)
     ax.set_yticks(range(3), ["attention alone", "convolution alone", "convolution, continued"])
     ax.set(xlabel="points by which two phases lead", ylim=(2.5, -0.5))
@@ -240,15 +240,14 @@ def plot_acceleration(study: xr.Dataset):
     "Validation loss against seconds of a `two_phase_study`: attention alone, and two phases, which begin after phase 1."
     figure, ax = subplots(width=4.6)
     time, alone, two = time_to_reach(study), study.sel(arm="attention"), study.sel(arm="two-phase")
-    for seed in range(study.sizes["seed"]):
-        row, epochs = time.isel(seed=seed), np.arange(1, study.sizes["epoch"] + 1)
-        lines = {
-            "attention alone": (epochs * float(alone.seconds[seed] / alone.epochs[seed]), alone.loss[seed], "orange"),
-            "two phases: the second": (float(row.phase_1) + epochs * float(row.one), two.loss[seed], "blue"),
-        }
-        for label, (spent, loss, color) in lines.items():
-            ax.plot(spent, loss, color=COLORS[color], label=label if seed == 0 else None, alpha=0.8)
-        ax.plot(float(row.seconds), float(row.goal), "o", color=COLORS["black"], label="best loss alone" if seed == 0 else None)
+    epochs = np.arange(1, study.sizes["epoch"] + 1)[:, None]
+    lines = {
+        "attention alone": (epochs * (alone.seconds / alone.epochs).values, alone.loss, "orange"),
+        "two phases: the second": (time.phase_1.values + epochs * time.one.values, two.loss, "blue"),
+    }
+    for label, (spent, loss, color) in lines.items():
+        ax.plot(spent, loss.T, color=COLORS[color], alpha=0.8)[0].set_label(label)
+    ax.plot(time.seconds, time.goal, "o", color=COLORS["black"], label="best loss alone")
     ax.set(xlabel="seconds of training, phase 1 included", ylabel="validation loss", yscale="log")
     share = float(time.share_of_seconds.mean())
     words = f"in {share:.0%} of its seconds" if np.isfinite(share) else "not by every seed"
@@ -263,12 +262,10 @@ def plot_acceleration(study: xr.Dataset):
 def plot_warmup(study: xr.Dataset):
     "Validation loss by epoch with and without warm-up, from the convolution and from a random start (C, Figure 2)."
     figure, axes = subplots(1, 2, width=3.2, height=2.8, sharey=True)
-    for arm in OF_FIGURE_2:
-        ax = axes[0 if arm.startswith("two-phase") else 1]
-        without = arm.endswith("no warm-up")
-        for seed, values in enumerate(study.loss.sel(arm=arm)):
-            label = ("without" if without else "with") + " warm-up" if seed == 0 else None
-            ax.plot(1 + np.arange(len(values)), values, color=COLORS["orange" if without else "blue"], label=label, alpha=0.8)
+    for panel, arm in enumerate(OF_FIGURE_2):
+        color, label = (("blue", "with warm-up"), ("orange", "without warm-up"))[panel % 2]
+        times = 1 + np.arange(study.sizes["epoch"])
+        axes[panel // 2].plot(times, study.loss.sel(arm=arm).T, color=COLORS[color], alpha=0.8)[0].set_label(label)
     last, (reference, _) = study.sizes["epoch"] // 2, epochs_to_catch_up(study)
     end, goal = (float(study.loss.sel(arm=OF_FIGURE_2[i])[:, epoch - 1].mean()) for i, epoch in ((0, last), (2, reference)))
     axes[0].errorbar(last, end, yerr=SAME_LOSS, color=COLORS["red"], capsize=4, label="criterion: within")
