@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations, places
-from vit_theory.ledger.evidence import RUNS, Card, answers, committed, fresh_seeds, measured
+from vit_theory.ledger.evidence import RUNS, Card, answers, committed, fresh_seeds, last_fresh, measured
 from vit_theory.ledger.report import formulas, greek
 from vit_theory.ledger.rules import LOOKS, VERDICTS
 
@@ -87,18 +87,17 @@ def page(id, place):
     if row["cannot"]:
         yield "\nNo rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
     yield "\n## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card), "runs")
-    studies = {name: study["counts"].get(id) for name, study in fresh_seeds().items() if drawn(row)}
-    studies = {name: counts for name, counts in studies.items() if counts}
-    for name, counts in studies.items():
+    studies = {name: study["counts"][id] for name, study in fresh_seeds().items() if drawn(row) and id in study["counts"]}
+    for place, (name, counts) in enumerate(studies.items()):
         found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
-        then = "" if name == [*studies][-1] else ", by the criterion and size of that time"
+        then = ", by the criterion and size of that time" if place < [*studies].index(last_fresh(id)[0]) else ""
         yield f"**Fresh seeds** ({name.replace('triple', 'seed set')}{then}): {found}.\n"
     if rows := list(quantities(card)):
         yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
     if below := foundations(id):
         yield f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has it:\n"
         for name, rows in below.items():
-            pages = [f"[{page}](/{page}.ipynb)" for page in re.findall(r"[\w/]*\d\d_\w+", places_[name].what)]
+            pages = [f"[{page}](/{page}.ipynb)" for page in places_[name].pages]
             yield f"- {plain(name)}: {', '.join(pages + [f'`{each}`' for each in rows])}\n".replace(": \n", "\n")
     asked = ["", " --scale full", *([" --images FOLDER/cifar10"] if "photographs" in card.rows else [])]
     commands = "\n".join(f"vit-theory {what}" for what in (*(f"reproduce {id}{how}" for how in asked), f"show {id}"))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # names in annotations only: importing claims stays light
     import xarray
 
 # %% auto #0
-__all__ = ['KINDS', 'EVIDENCE_KINDS', 'once', 'Run', 'Change', 'Claim', 'load_claims', 'near', 'select_claims']
+__all__ = ['KINDS', 'EVIDENCE_KINDS', 'once', 'Run', 'Claim', 'load_claims', 'near', 'select_claims']
 
 # %% ../../nbs/ledger/05_claims.ipynb #5bc1b79d
 KINDS = {
@@ -73,26 +73,13 @@ class Run:
         "The fields that decide the numbers; store, processes and progress bars do not."
         return self.scale, self.images, self.seeds
 
-    def folder(self, name: str) -> Path | None:
-        "Folder in the store for one sweep of an experiment that has several; None without a store."
-        return self.store / name if self.store else None
-
     def by_scale(self, quick: Any, full: Any) -> Any:
         "The value for this run's scale."
         return full if self.scale == "full" else quick
 
     def sweep(self, function: Callable[..., Mapping], grid: Mapping[str, Iterable], name: str = "") -> xarray.Dataset:
         "`vit_theory.ledger.sweeps.sweep` with the store (its folder `name`), the processes and the progress of this run."
-        return sweep(function, grid, store=self.folder(name) if name else self.store, n_jobs=self.n_jobs, progress=self.progress)
-
-# %% ../../nbs/ledger/05_claims.ipynb #faf476f4
-@dataclass(frozen=True)
-class Change:
-    "A change of a claim's criterion or of the size of its experiment."
-
-    since: str  # version or date from which the present one is used
-    was: str  # criterion, verdict or size before
-    why: str  # the reason for the change, and whether results had been seen
+        return sweep(function, grid, store=self.store and self.store / name, n_jobs=self.n_jobs, progress=self.progress)
 
 # %% ../../nbs/ledger/05_claims.ipynb #8c83d4bf
 @dataclass(frozen=True)
@@ -110,15 +97,14 @@ class Claim:
     kind: str = "paraphrased"  # one of `KINDS`: what sort of sentence the statement is
     evidence: str = "measurement"  # one of `EVIDENCE_KINDS`
     title: str = ""  # of a paper that is not A, B or C: its heading in the report
-    history: tuple[Change, ...] = ()  # earlier criteria and sizes, oldest first; `load_claims` reads them
+    history: Sequence[Mapping[str, str]] = ()  # of `history.json`, oldest first: since when it has changed, what was before, why
 
     def __post_init__(self):
         if not re.fullmatch(r"\w[\w.-]*", self.id):
             raise ValueError(f"id={self.id!r}: it names files; use letters, digits, '-', '_' and '.', such as 'C-theorem-1'")
-        if self.kind not in KINDS:
-            raise ValueError(f"kind={self.kind!r} of claim {self.id} is none of {tuple(KINDS)}")
-        if self.evidence not in EVIDENCE_KINDS:
-            raise ValueError(f"evidence={self.evidence!r} of claim {self.id} is none of {tuple(EVIDENCE_KINDS)}")
+        for name, value, known in (("kind", self.kind, KINDS), ("evidence", self.evidence, EVIDENCE_KINDS)):
+            if value not in known:
+                raise ValueError(f"{name}={value!r} of claim {self.id} is none of {tuple(known)}")
 
     @property
     def criterion(self) -> str:
@@ -145,27 +131,16 @@ CHAPTERS = ("selection", "association", "convolution", "images", "together")
 
 def distinct(claims: list) -> list:
     "The same claims; ValueError when two share an id."
-    double = [id for id, count in Counter(claim.id for claim in claims).items() if count > 1]
-    if double:
+    if double := [id for id, count in Counter(claim.id for claim in claims).items() if count > 1]:
         raise ValueError(f"claim ids {double} are used twice: an id is the name of one claim, so rename the other")
     return claims
-
-
-def claims_in(names: Mapping[str, Any], folder: Path) -> list:
-    "The claims among the names, or those of the list `CLAIMS`, each with its history."
-    found = names.get("CLAIMS") or [value for value in names.values() if isinstance(value, Claim)]
-    file = folder / "history.json"
-    changes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    kept = {id: tuple(Change(**change) for change in each) for id, each in changes.items()}
-    return [dataclasses.replace(claim, history=kept.get(claim.id, claim.history)) for claim in found]
 
 # %% ../../nbs/ledger/05_claims.ipynb #c5c78177
 def load_claims(
     chapters: Sequence[str] = CHAPTERS,  # subpackages of vit_theory that have a module `claims`
 ) -> list:
     "All claims of the chapters in reading order; ValueError when two share an id."
-    modules = [importlib.import_module(f"vit_theory.{chapter}.claims") for chapter in chapters]
-    return distinct([claim for module in modules for claim in claims_in(vars(module), Path(str(module.__file__)).parent)])
+    return distinct([claim for chapter in chapters for claim in claims_from(f"vit_theory.{chapter}.claims")])
 
 # %% ../../nbs/ledger/05_claims.ipynb #c9c9b38a
 def run_notebook(path: Path) -> dict[str, Any]:
@@ -178,39 +153,36 @@ def run_notebook(path: Path) -> dict[str, Any]:
         raise ValueError(f"source={str(path)!r} is not a notebook; save it in JupyterLab, as .ipynb") from error
     names: dict[str, Any] = {"__name__": "__main__", "display": lambda *things, **options: None}
     with contextlib.chdir(path.parent), contextlib.redirect_stdout(io.StringIO()):
-        for number, (kind, text) in enumerate(cells, 1):
-            if kind == "code":
-                code, place = re.sub(r"^[%!].*", "", text, flags=re.MULTILINE), f"{path}, cell {number}"
-                try:
-                    exec(compile(code, place, "exec", dont_inherit=True), names)
-                except (Exception, SystemExit) as error:
-                    why = f"{type(error).__name__}: {error}".strip(": ")
-                    start = text.strip().partition("\n")[0]
-                    raise ValueError(
-                        f"source={str(path)!r}: cell {number} ({start!r}) fails with {why}; "
-                        "fix the notebook until it runs from top to bottom"
-                    ) from error
+        for number, text in [(number, text) for number, (kind, text) in enumerate(cells, 1) if kind == "code"]:
+            code, start = re.sub(r"^[%!].*", "", text, flags=re.MULTILINE), text.strip().partition("\n")[0]
+            try:
+                exec(compile(code, f"{path}, cell {number}", "exec", dont_inherit=True), names)
+            except (Exception, SystemExit) as error:
+                why = f"cell {number} ({start!r}) fails with {type(error).__name__}: {error}".removesuffix(": ")
+                raise ValueError(f"source={str(path)!r}: {why}; fix the notebook until it runs from top to bottom") from error
     return names
 
 
 def claims_from(source: str | Path) -> list:
-    "The claims that a module or notebook defines, which is run for it; ValueError says what is missing or fails."
+    "The claims of a module or notebook, which is run for it, with their histories; ValueError says what is missing or fails."
     if Path(source).suffix == ".ipynb":
         names, folder = run_notebook(Path(source)), Path(source).parent
     else:
         try:
-            module = importlib.import_module(str(source))
+            names = vars(importlib.import_module(str(source)))
         except (Exception, SystemExit) as error:
-            raise ValueError(
-                f"source={str(source)!r} cannot be imported ({type(error).__name__}: {error}); "
-                "give a module that Python can import, such as my_paper, or the path of a notebook"
-            ) from error
-        names, folder = vars(module), Path(getattr(module, "__file__", None) or ".").parent
-    if not isinstance(listed := names.get("CLAIMS", []), list) or not all(isinstance(claim, Claim) for claim in listed):
+            why = f"source={str(source)!r} cannot be imported ({type(error).__name__}: {error})"
+            remedy = "give a module that Python can import, such as my_paper, or the path of a notebook"
+            raise ValueError(f"{why}; {remedy}") from error
+        folder = Path(names.get("__file__") or ".").parent
+    found = names.get("CLAIMS") or [value for value in names.values() if isinstance(value, Claim)]
+    if not isinstance(found, list) or not all(isinstance(claim, Claim) for claim in found):
         raise ValueError(f"source={str(source)!r}: CLAIMS must be a list of claims, CLAIMS = [Claim(...)]")
-    if not (claims := claims_in(names, folder)):
+    if not found:
         raise ValueError(f"source={str(source)!r} has no claims: define at least one, such as MEAN = Claim(...)")
-    return distinct(claims)
+    file = folder / "history.json"
+    changes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return distinct([dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in found])
 
 # %% ../../nbs/ledger/05_claims.ipynb #9ebb4197
 GROUP = "vit_theory.claims"

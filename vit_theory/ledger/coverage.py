@@ -6,15 +6,15 @@
 __all__ = ['PLACES', 'BEYOND', 'places', 'foundations', 'draw_map']
 
 # %% ../../nbs/ledger/11_coverage.ipynb #67e78b44
-import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from importlib.resources import files
 from typing import NamedTuple
 
 from .evidence import answers, committed
-from .report import TEMPLATES, formulas
+from .report import template
 from .rules import LOOKS
 
 # %% ../../nbs/ledger/11_coverage.ipynb #0171a0fd
@@ -27,7 +27,7 @@ class Place(NamedTuple):
     name: str  # "Theorem 1"
     says: str  # in words
     what: str  # ids of the claims that measure it; or the notebook that defines it; or why there is neither
-    rests: str = ""  # names of the places that it rests on, with "; " between them
+    on: Sequence[str] = ()  # names of the places that it rests on
 
     @property
     def rows(self) -> list[str]:
@@ -35,9 +35,9 @@ class Place(NamedTuple):
         return re.findall(ID, self.what)
 
     @property
-    def on(self) -> list[str]:
-        "The names that it rests on."
-        return self.rests.split("; ") if self.rests else []
+    def pages(self) -> list[str]:
+        "The notebooks that define it."
+        return re.findall(r"[\w/]*\d\d_\w+", self.what)
 
     @property
     def kind(self) -> str:
@@ -51,13 +51,13 @@ class Place(NamedTuple):
 # %% ../../nbs/ledger/11_coverage.ipynb #fa71a977
 _TABLES = json.loads(files("vit_theory.ledger").joinpath("coverage.json").read_text(encoding="utf-8"))
 PLACES = {paper: tuple(Place(**place) for place in listed) for paper, listed in _TABLES["places"].items()}
-BEYOND: dict[str, str] = _TABLES["beyond"]  # id of a claim beyond the papers -> names of the places that it rests on
+BEYOND: dict[str, list[str]] = _TABLES["beyond"]  # id of a claim beyond the papers -> names of the places that it rests on
 
 # %% ../../nbs/ledger/11_coverage.ipynb #91c8822d
 def places(paper: str) -> dict[str, Place]:
     "All places of a paper, and what goes beyond them, by name."
     said = {row["id"]: row["statement"] for row in committed("quick")}
-    beyond = (Place(id, said[id], id, rests) for id, rests in BEYOND.items() if id.startswith(paper))
+    beyond = (Place(id, said[id], id, on) for id, on in BEYOND.items() if id.startswith(paper))
     return {place.name: place for place in (*PLACES[paper], *beyond)}
 
 
@@ -68,46 +68,20 @@ def foundations(id: str) -> dict[str, list[str]]:
     return {name: [row for row in found[name].rows if row != id] for name in names}
 
 # %% ../../nbs/ledger/11_coverage.ipynb #318ec849
-def columns(found: Mapping[str, Place]) -> list[list[Place]]:
-    "The places in columns: each to the right of all that it rests on."
-    level: dict[str, int] = {}
-    while left := [place for place in found.values() if place.name not in level]:
-        ready = [place for place in left if all(name in level for name in place.on)]
-        if not ready:
-            raise ValueError(f"these places rest on each other: {', '.join(place.name for place in left)}")
-        level |= {place.name: 1 + max((level[name] for name in place.on), default=-1) for place in ready}
+def columns(found: Mapping[str, Place]) -> Iterator[list[Place]]:
+    "The places in columns: each to the right of all that it rests on; CycleError where there is no such order."
+    sorter = TopologicalSorter({name: place.on for name, place in found.items()})
+    sorter.prepare()
     height: dict[str, float] = {}
-    result = []
-    for number in range(1 + max(level.values())):
-        column = [place for place in found.values() if level[place.name] == number]
+    while ready := sorter.get_ready():
+        column = [place for name, place in found.items() if name in ready]
         column.sort(key=lambda place: sum(height[name] for name in place.on) / max(1, len(place.on)))
         height |= {place.name: (spot + 0.5) / len(column) for spot, place in enumerate(column)}
-        result.append(column)
-    return result
-
-# %% ../../nbs/ledger/11_coverage.ipynb #66fa4440
-def draw_box(place: Place, verdicts: Mapping[str, str]) -> str:
-    "A place as HTML: its name and sentence, its claims with verdict and title, each a link, and what it rests on."
-    ours, said = place.kind == "derived here", answers()
-    parts = [f'<section class="{place.kind.removeprefix("derived ")}">']
-    if not ours:
-        parts.append(f"<b>{html.escape(place.name)}</b>: {formulas(place.says)}")
-    for id in dict.fromkeys(place.rows):
-        short, sign, color = LOOKS[verdicts[id]]
-        badge = f'<b><b style="background:{color}">{sign} {short}</b></b>'
-        title = formulas(said.get(id, {}).get("title", id))
-        parts.append(f'<a href="../claims/{id}.html" aria-label="{id}: {verdicts[id]}">{badge} {title}</a>')
-    for name in re.findall(r"[\w/]*\d\d_\w+", place.what):
-        parts.append(f'<a href="../{name}.ipynb">→ {name}</a>')
-    if place.on:
-        parts.append(f"<small>rests on {html.escape(', '.join(place.on))}</small>")
-    return "".join(parts) + "</section>"
+        yield column
+        sorter.done(*ready)
 
 # %% ../../nbs/ledger/11_coverage.ipynb #6bdbb35e
 def draw_map(paper: str) -> str:
     "The map of a paper as HTML: boxes in columns, each to the right of what it rests on, with links to the claims' pages."
-    verdicts = {row["id"]: row["verdict"] for run in ("quick", "full") for row in committed(run)}
-    drawn = ("".join(draw_box(place, verdicts) for place in column) for column in columns(places(paper)))
-    boxes = "".join(f"<div>{column}</div>" for column in drawn)
-    style = (TEMPLATES / "map.css").read_text(encoding="utf-8")
-    return f'<style>\n{style}</style><div class="theorems" role="group" aria-label="Map of paper {paper}">{boxes}</div>'
+    looks = {row["id"]: (row["verdict"], *LOOKS[row["verdict"]]) for run in ("quick", "full") for row in committed(run)}
+    return template("map.html").render(paper=paper, columns=columns(places(paper)), looks=looks, answers=answers())

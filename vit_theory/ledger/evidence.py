@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # names in annotations only
     import xarray
 
 # %% auto #0
-__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'answers', 'Card', 'standing']
+__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'last_fresh', 'answers', 'Card', 'standing']
 
 # %% ../../nbs/ledger/06_evidence.ipynb #814c7c6a
 RUNS = {
@@ -35,19 +35,21 @@ def run_folder(run: str) -> Path:
     "The folder of a committed run: its rows in `claims.json`, each measurement in `ID.nc.gz`."
     return COMMITTED / run.replace(" ", "_")
 
+
+def read_data(file: Path | io.BytesIO) -> xarray.Dataset:
+    "A measurement as its experiment returned it."
+    import xarray
+
+    return xarray.load_dataset(file, engine="scipy")
+
 # %% ../../nbs/ledger/06_evidence.ipynb #382629ea
-@functools.cache
-def _rows(run: str) -> str:
-    if run not in RUNS:
-        raise ValueError(f"run={run!r}: the committed runs are {', '.join(map(repr, RUNS))}")
-    return (run_folder(run) / "claims.json").read_text(encoding="utf-8")
-
-
 def committed(
     run: str = "full",  # one of `RUNS`
 ) -> list[dict]:
     "The rows of a committed run, in ledger order, as `reproduce` wrote them; ValueError for a run that does not exist."
-    return json.loads(_rows(run))
+    if run not in RUNS:
+        raise ValueError(f"run={run!r}: the committed runs are {', '.join(map(repr, RUNS))}")
+    return json.loads((run_folder(run) / "claims.json").read_text(encoding="utf-8"))
 
 
 @functools.cache
@@ -65,19 +67,24 @@ def measured(
     run: str = "full",  # one of `RUNS`
 ) -> xarray.Dataset:
     "The committed measurement of a claim; for an unknown id, ValueError names the nearest ones."
-    import xarray
-
     known = [row["id"] for row in committed(run)]
     path = run_folder(run) / f"{id}.nc.gz"
     if id not in known or not path.exists():
         raise ValueError(f"id={id!r} has no measurement in the run {run!r}; did you mean {near(id, known)}?")
-    return xarray.load_dataset(io.BytesIO(gzip.decompress(path.read_bytes())), engine="scipy")
+    return read_data(io.BytesIO(gzip.decompress(path.read_bytes())))
 
 
 @functools.cache
 def fresh_seeds() -> dict[str, dict]:
     "By version and seed sets: `seeds` that no run had used before, and in `counts` how often each claim got each verdict."
     return json.loads((COMMITTED / "fresh_seeds.json").read_text(encoding="utf-8"))
+
+
+def last_fresh(id: str) -> tuple[str, dict[str, int]]:
+    "The last quick study of a claim at fresh seeds, and how often it gave each verdict; empty for exact results."
+    drawn = next(iter(rows_by_claim()[id].values()))["evidence"] == "measurement"  # all else does not depend on seeds
+    counts = {name: study["counts"].get(id) for name, study in fresh_seeds().items() if drawn and "full scale" not in name}
+    return next(((name, found) for name, found in reversed(counts.items()) if found), ("", {}))
 
 
 @functools.cache
@@ -103,14 +110,11 @@ class Card:
         for run, row in self.rows.items():
             runs.setdefault(row["verdict"], []).append(run)
         said = [f"{verdict} ({', '.join(names)})" for verdict, names in runs.items()]
-        drawn = self.row["evidence"] == "measurement"  # exact results do not depend on seeds
-        found = [study["counts"].get(self.id) for name, study in fresh_seeds().items() if drawn and "full scale" not in name]
-        last = [counts for counts in found if counts][-1:]  # the earlier ones met earlier criteria
-        same = sum(counts.get(next(iter(self.rows.values()))["verdict"], 0) for counts in last)
-        return "; ".join(said) + f"; fresh seeds: {same} of {sum(sum(each.values()) for each in last)} as quick" * bool(last)
+        _, counts = last_fresh(self.id)  # the earlier ones met earlier criteria
+        same = counts.get(next(iter(self.rows.values()))["verdict"], 0)
+        return "; ".join(said) + f"; fresh seeds: {same} of {sum(counts.values())} as quick" * bool(counts)
 
-    def details(self) -> list[str]:
-        "Statement, criterion, history, and what each run measured, as paragraphs for a terminal."
+    def __repr__(self) -> str:
         row = self.row
         lines = [f"{self.id} · paper {row['paper']}, {row['source']} · {row['kind']}", row["statement"]]
         lines.append(f"Criterion: {row['criterion']}")
@@ -118,10 +122,7 @@ class Card:
             lines.append(f"History: {len(history)} changes, the last since {history[-1]['since']}; the claim's page says why.")
         for run, row in self.rows.items():
             lines.append(f"{row['verdict'].capitalize()} ({run}: {RUNS[run]}). {row['measured']} {row['note']}".strip())
-        return [*lines, f"Verdicts: {self.verdicts()}."]
-
-    def __repr__(self) -> str:
-        return "\n\n".join(self.details())
+        return "\n\n".join([*lines, f"Verdicts: {self.verdicts()}."])
 
     def _repr_markdown_(self) -> str:
         row = self.row

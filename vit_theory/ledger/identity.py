@@ -120,13 +120,9 @@ def names_in(code: types.CodeType) -> Iterator[str]:
 
 # %% ../../nbs/ledger/02_identity.ipynb #614a92e6
 class Reader:
-    "Puts values into words that are the same in every process, and notes the modules they reach."
+    "Puts values into words that are the same in every process, and notes the modules they reach; `base` as in `parts_of`."
 
-    def __init__(
-        self,
-        base: Path | None = None,  # a `Path` that this folder lies in is told by the way to it from here
-        code: bool = True,  # tell functions by their compiled code where names do not tell them
-    ):
+    def __init__(self, base: Path | None = None, code: bool = True):  # code: of functions that names do not tell, compiled
         self.base, self.code, self.modules, self.met = base, code, set[str](), dict[int, Any]()
 
     def words(self, value: Any) -> str:

@@ -21,10 +21,11 @@ from .evidence import RUNS, rows_by_claim
 from .rules import LOOKS, VERDICTS
 
 if TYPE_CHECKING:  # names in annotations only
+    import jinja2
     from markupsafe import Markup
 
 # %% auto #0
-__all__ = ['TEMPLATES', 'PAPERS', 'report']
+__all__ = ['TEMPLATES', 'PAPERS', 'template', 'report']
 
 # %% ../../nbs/ledger/08_report.ipynb #722b1026
 TEMPLATES = Path(vit_theory.__file__).parent / "ledger" / "report"
@@ -54,24 +55,18 @@ def formulas(text: str) -> Markup:
 # %% ../../nbs/ledger/08_report.ipynb #96910dec
 def beside(row: dict) -> tuple[str, dict]:
     "The committed row most like this one, and its run in words; an empty row for a claim that has none."
-    found = [(RUNS[run], old) for run, old in rows_by_claim().get(row["id"], {}).items()]
-    def asked(row):
-        return row["scale"], row["seeds"], Path(row["images"]).name  # wherever the images lie
+    def alike(found):
+        old = found[1]  # wherever the images lie
+        return old["scale"] == row["scale"], old["seeds"] == row["seeds"], Path(old["images"]).name == Path(row["images"]).name
 
-    alike = [[a == b for a, b in zip(asked(old), asked(row), strict=True)] for _, old in found]
-    return found[alike.index(max(alike))] if found else ("", {})
+    run, old = max(rows_by_claim().get(row["id"], {}).items(), key=alike, default=("", {}))
+    return RUNS.get(run, ""), old
 
 
-def compared(row: dict, old: dict) -> list[tuple[str, str, str, str]]:
-    "The quantities of both runs -> [(name, requirement, value here, committed value)]."
-    def text(quantity):
-        return f"{quantity['value']} {quantity['spread']}".strip()
-
+def compared(row: dict, old: dict) -> list[tuple[dict | None, dict | None]]:
+    "The quantities of both runs, by name."
     here, there = ({each["name"]: each for each in one.get("quantities", ())} for one in (row, old))
-    return [
-        (name, (here.get(name) or there[name])["threshold"], *(text(one[name]) if name in one else "" for one in (here, there)))
-        for name in here | there
-    ]
+    return [(here.get(name), there.get(name)) for name in here | there]
 
 # %% ../../nbs/ledger/08_report.ipynb #69e7e9d4
 def commands(rows: Iterable[dict]) -> list[str]:
@@ -82,10 +77,8 @@ def commands(rows: Iterable[dict]) -> list[str]:
         asked = {"scale": row["scale"], "images": row["images"], "seeds": ",".join(map(str, row["seeds"]))}.items()
         options = [word for name, value in asked if value != plain[name] for word in (f"--{name}", value)]
         groups.setdefault(tuple(options), []).append(row["id"])
-    everything = list(rows_by_claim())
-    return [
-        shlex.join(["vit-theory", "reproduce", *(ids if ids != everything else ()), *options]) for options, ids in groups.items()
-    ]
+    return [shlex.join(["vit-theory", "reproduce", *(ids if ids != list(rows_by_claim()) else ()), *options])
+            for options, ids in groups.items()]
 
 
 def notebook_of(claim: Claim) -> str | None:
@@ -113,10 +106,15 @@ def origins(rows: Iterable[dict]) -> list[tuple[dict, list[str]]]:
     groups: dict[str, tuple[dict, list[str]]] = {}
     for row in rows:
         origin = {**row["provenance"]}
-        versions = origin.pop("versions")
-        origin["libraries"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+        origin["libraries"] = ", ".join(map(" ".join, origin.pop("versions").items()))
         groups.setdefault(json.dumps(origin, sort_keys=True), (origin, []))[1].append(row["id"])
     return list(groups.values())
+
+
+def tally(rows: Iterable[dict]) -> list[tuple[str, int]]:
+    "How many claims got which verdict, the best first, crashes last."
+    counts = Counter(row["verdict"] or "crashed" for row in rows)
+    return [(verdict, counts[verdict]) for verdict in (*VERDICTS, "crashed") if counts[verdict]]
 
 
 def took(row: dict, rows: Iterable[dict]) -> str:
@@ -128,30 +126,25 @@ def took(row: dict, rows: Iterable[dict]) -> str:
     return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another claim'}"
 
 # %% ../../nbs/ledger/08_report.ipynb #014e93b4
+def template(name: str) -> jinja2.Template:
+    "A page's words, in which text is no markup."
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, loader=jinja2.FileSystemLoader(TEMPLATES))
+    environment.filters["formulas"] = formulas
+    return environment.get_template(name)
+
+
 def report(
     rows: Sequence[dict],  # finished rows in ledger order
     pictures: dict[str, str],  # SVG text by claim id
     site: str | None = None,  # address of the site
 ) -> str:
     "The ledger as one self-contained HTML page."
-    import jinja2
-
     shown = []
     for row in rows:
         run, old = beside(row)
-        svg = pictures.get(row["id"])
-        picture = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode() if svg else None
-        more = {"run": run, "beside": old, "compared": compared(row, old), "took": took(row, rows)}
-        shown.append({**row, **more, "picture": picture, "command": commands([row])[0]})
-    counts = Counter(row["verdict"] or "crashed" for row in rows)
-    ordered = [(verdict, counts[verdict]) for verdict in (*VERDICTS, "crashed") if counts[verdict]]
-    papers = []
-    for name in dict.fromkeys(row["paper"] for row in rows):
-        own = [row for row in shown if row["paper"] == name]
-        papers.append({"name": name, "title": own[0].get("title") or PAPERS.get(name, ("", ""))[0], "rows": own})
-    environment = jinja2.Environment(autoescape=True, loader=jinja2.FileSystemLoader(TEMPLATES))
-    environment.filters["formulas"] = formulas
-    environment.globals["style"] = lambda row: f"v{VERDICTS.index(row['verdict'])}" if row["verdict"] else "crashed"
-    whole = {"rows": rows, "papers": papers, "counts": ordered, "origins": origins(rows), "commands": commands(rows)}
-    links = {name: address for name, (_, address) in PAPERS.items()}
-    return environment.get_template("page.html").render(whole, links=links, site=site, looks=LOOKS.values())
+        more = {"run": run, "beside": old, "compared": compared(row, old), "took": took(row, rows), "command": commands([row])[0]}
+        shown.append(row | more | {"picture": base64.b64encode(pictures.get(row["id"], "").encode()).decode()})
+    whole = {"rows": shown, "counts": tally(rows), "origins": origins(rows), "commands": commands(rows)}
+    return template("page.html").render(whole, papers=PAPERS, site=site, verdicts=VERDICTS, looks=LOOKS.values())

@@ -78,14 +78,6 @@ class Interval:
     def __str__(self):
         return f"{round(self.value, 2) + 0:.2f} ± {self.error:.2f}"  # + 0: no minus before 0.00
 
-    def misses(self, center: float, width: float) -> str:
-        "Why the interval does not confirm the center; empty when it contains it and is at most ± width."
-        if np.isnan(self.value):
-            return "there are not two thresholds to fit a slope to"
-        if not self.error <= width:
-            return f"the interval {self} is wider than ± {width:g}"
-        return "" if self.low <= center <= self.high else f"the interval {self} excludes {center:g}"
-
 # %% ../../nbs/ledger/04_rules.ipynb #logslope1
 def log_slope(x: np.ndarray, y: np.ndarray) -> Interval:
     "Slope of ln y against ln x, every trial a point, with its 95 % interval by Student's t."
@@ -149,7 +141,7 @@ NONE = Ask("none", lambda x: ~np.asarray(x, dtype=bool), False, True)
 def exponent(center: float, width: float) -> Ask:
     "Require an interval that contains the center and is at most ± width."
     passes, fails = (Interval(x, x - 0.999 * width, x + 0.999 * width) for x in (center, center + width))  # clear of rounding
-    return Ask(f"95% interval contains {center:g}, at most ± {width:g}", lambda x: not x.misses(center, width),
+    return Ask(f"95% interval contains {center:g}, at most ± {width:g}", lambda x: x.error <= width and x.low <= center <= x.high,
                passes, fails, lambda x: not x.low <= center <= x.high)  # fmt: skip
 
 
@@ -161,8 +153,7 @@ def wholly_above(limit: float) -> Ask:
 
 def wholly_between(low: float, high: float) -> Ask:
     "Require an interval from low to high."
-    middle = (low + high) / 2
-    passes, fails = Interval(middle, low, high), Interval(high + 2, high + 1, high + 3)
+    passes, fails = Interval((low + high) / 2, low, high), Interval(high + 2, high + 1, high + 3)
     return Ask(f"95% interval from {low:.3g} to {high:.3g}", lambda x: low <= x.low and x.high <= high,
                passes, fails, lambda x: x.high < low or x.low > high)  # fmt: skip
 
@@ -187,12 +178,12 @@ class Rule:
 # %% ../../nbs/ledger/04_rules.ipynb #e171f21c
 def verdict_of(rule: Rule, ask: Ask | None, value: Any) -> str:
     "The verdict of one rule on its value."
-    if ask is None or value is None or bool(np.all(ask.test(value))):
+    if ask is None or value is None or (met := np.asarray(ask.test(value))).all():
         return HOLDS
-    in_mean = rule.mean and "seed" in getattr(value, "dims", ()) and bool(np.all(ask.test(value.mean("seed"))))
+    in_mean = rule.mean and "seed" in getattr(value, "dims", ()) and np.asarray(ask.test(value.mean("seed"))).all()
     if in_mean or rule.fails != AGAINST:
         return CAVEAT if in_mean else rule.fails
-    decides = ask.against(value) if ask.against else np.isfinite(value).all() and not np.any(ask.test(value))
+    decides = ask.against(value) if ask.against else np.isfinite(np.asarray(value)).all() and not met.any()
     return AGAINST if decides else INCONCLUSIVE
 
 
@@ -202,7 +193,7 @@ def why_not(rule: Rule, ask: Ask | None, value: Any, verdict: str, data: Any) ->
         return f"{rule.name}: in the mean, but not in every seed"
     if rule.why:
         return rule.why if isinstance(rule.why, str) else rule.why(data)
-    shown = str(value) if isinstance(value, Interval) else Quantity(rule.name, *in_words(value, rule.form)).value
+    shown = str(value) if isinstance(value, Interval) else in_words(value, rule.form)[0]
     return f"{rule.name}: {shown}, required: {ask and ask.words}"
 
 # %% ../../nbs/ledger/04_rules.ipynb #8143b695

@@ -12,14 +12,14 @@ import shutil
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .claims import Claim, Run
-from .files import provenance, read_file, refuse_links, write_file
+from .evidence import read_data
+from .files import provenance, read_file, refuse_links, take_lock, write_file
 from .identity import digest, identity, source_identity
 from .report import notebook_of, report, site_of
 from .sweeps import Lost
@@ -35,7 +35,7 @@ __all__ = ['reproduce']
 def blank_row(claim: Claim, run: Run) -> dict:
     "The row of a claim before anything is measured."
     row = {name: getattr(claim, name) for name in ("id", "paper", "source", "kind", "evidence", "statement", "criterion")}
-    row |= {"history": [dataclasses.asdict(change) for change in claim.history], "cannot": list(claim.cannot)}
+    row |= {"history": list(claim.history), "cannot": list(claim.cannot)}
     row |= {"measured": None, "verdict": None, "note": "", "quantities": [], "error": None}
     row |= {"title": claim.title} if claim.title else {}
     return row | {"scale": run.scale, "images": run.images, "seeds": list(run.seeds)}
@@ -48,9 +48,7 @@ def as_netcdf(data: xarray.Dataset) -> bytes:
 
 
 def run_claim(
-    claim: Claim,  # to be run
-    run: Run,  # on what
-    data: xarray.Dataset | None = None,  # a measurement that is at hand; None: it is made
+    claim: Claim, run: Run, data: xarray.Dataset | None = None  # a measurement that is at hand; None: it is made
 ) -> tuple[dict, bytes | None, matplotlib.figure.Figure | None]:
     "Measure, judge and draw one claim -> (row, data as a file, figure); a crash gives a row with `error` and no verdict."
     row, file, figure = blank_row(claim, run), None, None
@@ -75,13 +73,7 @@ def code_of(claim: Claim) -> dict[str, str]:
 
 def measurement(row: dict) -> str:
     "What must agree for a measurement to be used again in a new run."
-    experiment = row.get("code", {}).get("experiment")
-    return digest(json.dumps([*(row[name] for name in ("scale", "images", "seeds")), experiment]))
-
-
-def fingerprint(row: dict) -> str:
-    "What must agree for a finished row to be kept in a new run."
-    return digest(json.dumps([measurement(row), *(row.get(name) for name in ("id", "statement", "criterion", "kind", "code"))]))
+    return digest(json.dumps([row["scale"], row["images"], row["seeds"], row.get("code", {}).get("experiment")]))
 
 # %% ../../nbs/ledger/07_run.ipynb #c1ca4ed0
 PARTS = ("claims.json", "index.html", "rows", "figures", "data", "cells")
@@ -89,10 +81,7 @@ ENDINGS = {"rows": ".json", "figures": ".svg", "data": ".nc"}  # of the files of
 
 # %% ../../nbs/ledger/07_run.ipynb #8d09e4e5
 def open_ledger(out: str | Path) -> Path:
-    """The folder as a path, after a trial write.
-
-    ValueError when none is named, nothing can be written there, it holds files that are no ledger's, or leads elsewhere.
-    """
+    "The folder as a path, after a trial write; ValueError where that fails, it holds files of no ledger, or leads elsewhere."
     if not str(out).strip():
         raise ValueError(f"out={str(out)!r} names no folder; name one, for instance 'claims'")
     folder = Path(out)
@@ -109,21 +98,6 @@ def open_ledger(out: str | Path) -> Path:
     except OSError as error:
         raise ValueError(f"out={str(out)!r} cannot be written ({error.strerror}); name a folder that can") from error
     return folder
-
-# %% ../../nbs/ledger/07_run.ipynb #ad8f4fa0
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    "Within the block no other process writes into this ledger; ValueError when one is already at it."
-    from filelock import FileLock, Timeout
-
-    try:
-        lock = FileLock(folder / ".lock").acquire(blocking=False)
-    except Timeout as error:
-        raise ValueError(
-            f"out={str(folder)!r} is being written by another run: wait until it has ended, or name another folder"
-        ) from error
-    with lock:
-        yield
 
 # %% ../../nbs/ledger/07_run.ipynb #a7e23eba
 def part_file(folder: Path, part: str, id: str) -> Path:
@@ -176,17 +150,16 @@ def intact(folder: Path, row: dict, part: str) -> bool:
 # %% ../../nbs/ledger/07_run.ipynb #6866a871
 def set_aside(folder: Path) -> Path | None:
     "Move a ledger that is already in the folder to `earlier/TIME`; None when there is none."
-    parts = [folder / name for name in PARTS if (folder / name).exists()]
-    held = [path for path in parts if path.is_file() or any(path.iterdir())]
-    if not held:
+    found = [path for path in map(folder.joinpath, PARTS) if path.is_file() or (path.is_dir() and any(path.iterdir()))]
+    if not found:
         return None
-    stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in held), UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in found), UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     place, number = folder / "earlier" / stamp, 1
     while place.exists():
         number += 1
         place = folder / "earlier" / f"{stamp}-{number}"
     place.mkdir(parents=True)
-    for path in held:
+    for path in found:
         path.rename(place / path.name)
     (folder / "rows").mkdir(exist_ok=True)
     return place
@@ -222,7 +195,9 @@ def reproduce(
 
     folder, code = open_ledger(out), {claim.id: code_of(claim) for claim in claims}
     places = {id: place for place, id in enumerate(order or [claim.id for claim in claims])}
-    with held(folder):
+    if not (lock := take_lock(folder / ".lock")):
+        raise ValueError(f"out={str(folder)!r} is being written by another run: wait until it has ended, or name another folder")
+    with lock:
         if not resume and (place := set_aside(folder)):
             moved(place)
         for name in (".claims.json", ".index.html", *(f"{part}/.*" for part in ENDINGS)):
@@ -242,8 +217,7 @@ def reproduce(
 # %% ../../nbs/ledger/07_run.ipynb #81a2d334
 def kept_measurement(folder: Path, wanted: dict, done: dict[str, dict]) -> tuple[xarray.Dataset | None, dict]:
     "A measurement in the ledger that this row can use, its own first, with its time and origin; None if there is none."
-    rows = [done[wanted["id"]]] if wanted["id"] in done else []
-    for row in (*rows, *(row for row in done.values() if row["id"] != wanted["id"])):
+    for row in sorted(done.values(), key=lambda row: row["id"] != wanted["id"]):
         own = row["id"] == wanted["id"]
         if measurement(row) == measurement(wanted) and (own or not row["error"]) and intact(folder, row, "data"):
             try:
@@ -257,7 +231,8 @@ def kept_measurement(folder: Path, wanted: dict, done: dict[str, dict]) -> tuple
 def complete(folder: Path, claim: Claim, run: Run, more: dict, done: dict[str, dict]) -> dict:
     "Complete a row: keep it, judge and draw its measurement again, or run the claim -> the row."
     wanted, old = blank_row(claim, run) | more, done.get(claim.id)
-    if old and fingerprint(old) == fingerprint(wanted) and not old["error"]:
+    decides = ("scale", "images", "seeds", "statement", "criterion", "kind", "code")
+    if old and not old["error"] and all(old.get(name) == wanted[name] for name in decides):
         if intact(folder, old, "data") and intact(folder, old, "figures"):
             return old
     data, said = kept_measurement(folder, wanted, done)
@@ -269,10 +244,3 @@ def complete(folder: Path, claim: Claim, run: Run, more: dict, done: dict[str, d
     row = add_row(folder, row | more | said, file, figure)
     write_report(folder)
     return row
-
-# %% ../../nbs/ledger/07_run.ipynb #5bc4d169
-def read_data(path: Path) -> xarray.Dataset:
-    "A measurement as its experiment returned it."
-    import xarray
-
-    return xarray.load_dataset(path, engine="scipy")

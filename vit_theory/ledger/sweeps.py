@@ -19,14 +19,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import __version__
-from .files import origin, read_file, refuse_links, write_file
+from .files import origin, read_file, refuse_links, take_lock, write_file
 from .identity import digest, identity, parts_of
 
 if TYPE_CHECKING:  # names in annotations only: xarray and joblib load when a sweep runs
@@ -95,21 +95,16 @@ def at_point(point: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in point.items())
 
 
-def compute(
-    function: Callable[..., Mapping],  # of the sweep
-    number: int,  # of the cell, handed back
-    point: dict[str, Any],  # its arguments
-    code: str | None = None,  # identity of the function at the driver; None: it is the same process or machine
-) -> tuple[int, Any, str]:  # number, the cell or why there is none, where it was computed
-    "One cell, computed on one thread."
-    if code and code != identity(function):
+def compute(function: Callable[..., Mapping], number: int, point: dict[str, Any], code: str | None) -> tuple[int, Any, str]:
+    "A cell on one thread -> its number, the cell or why there is none, its origin; ValueError where the code is another."
+    if code and code != identity(function):  # None: the process and the machine are the driver's
         raise ValueError("a worker has another function than the driver: install the same code on all workers")
     with one_thread():
         try:
             return number, as_dataset(function(**point), list(point)), origin()
         except Exception as error:
-            why = f"the cell {at_point(point)} failed: {type(error).__name__}: {error}\n{traceback.format_exc()}"
-            return number, why, origin()
+            why = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+            return number, f"the cell {at_point(point)} failed: {why}", origin()
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #6a2af2ca
 FORMAT = "vit_theory store 4"  # of a store on disk; another format is refused
@@ -117,18 +112,20 @@ FORMAT = "vit_theory store 4"  # of a store on disk; another format is refused
 
 def label_of(function: Callable, points: list[dict[str, Any]], store: Path) -> dict[str, Any]:
     "What makes two sweeps the same; ValueError where it cannot be told."
-    label: dict[str, Any] = {"format": FORMAT}
     fixed: dict[str, Any] = {}
     while isinstance(function, functools.partial):
         fixed = {**{f"position {i}": value for i, value in enumerate(function.args)}, **function.keywords, **fixed}
         function = function.func
     arguments = {name: parts_of(value, store) for name, value in fixed.items()}
-    label |= {f"fixed argument {name!r}": parts.pop("itself") for name, parts in arguments.items()}
-    label |= {f"grid {name!r}": list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
     named = function if hasattr(function, "__qualname__") else type(function)
     code = {"name": f"{named.__module__}.{named.__qualname__}", **parts_of(function, store)}
-    label |= {f"function {name!r}": text for name, text in code.items()}
-    return label | {f"code of an argument {k!r}": v for parts in arguments.values() for k, v in parts.items()}
+    return {
+        "format": FORMAT,
+        **{f"fixed argument {name!r}": parts.pop("itself") for name, parts in arguments.items()},
+        **{f"grid {name!r}": list(dict.fromkeys(point[name] for point in points)) for name in points[0]},
+        **{f"function {name!r}": text for name, text in code.items()},
+        **{f"code of an argument {name!r}": text for parts in arguments.values() for name, text in parts.items()},
+    }
 
 
 def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
@@ -142,10 +139,11 @@ def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #2c7c1650
 class Store:
-    "The finished cells of a sweep in a folder."
+    "The finished cells of a sweep in a folder, and the locks of those that are being computed."
 
-    def __init__(self, folder: Path, label: dict[str, Any]):
-        self.cells, self.sweep = folder / "cells", digest(json.dumps(label, sort_keys=True))
+    def __init__(self, folder: Path, label: dict[str, Any], points: list[dict[str, Any]]):
+        self.cells, self.points, self.held = folder / "cells", points, dict[int, Any]()
+        self.sweep = digest(json.dumps(label, sort_keys=True))
         try:
             refuse_links([self.cells])
             self.cells.mkdir(parents=True, exist_ok=True)
@@ -163,55 +161,55 @@ class Store:
         "Where a cell lies."
         return self.cells / f"{number:06d}.{ending}"
 
-    def load(self, number: int, point: dict[str, Any]) -> tuple["xarray.Dataset", str] | None:
+    def load(self, number: int) -> tuple["xarray.Dataset", str] | None:
         "A stored cell and its origin; None where there is none, or (with a warning) a damaged one."
         path = self.path(number)
-        if not (path.exists() or path.is_symlink()):
-            return None
         try:
             cell, about = read_cell(path)
-            if [about["sweep"], about["point"]] != [self.sweep, point]:
+            if [about["sweep"], about["point"]] != [self.sweep, self.points[number]]:
                 raise ValueError(f"it holds the cell {about['point']} of the sweep {about['sweep']!r}")
             return cell, json.dumps(json.loads(about["origin"]), sort_keys=True)
+        except FileNotFoundError:
+            return None
         except Exception as error:  # damage has many faces
             warnings.warn(f"stored cell {path.name} is computed again: {type(error).__name__}: {error}", stacklevel=3)
             return None
 
     @contextmanager
-    def writing(self, point: dict[str, Any]) -> Iterator[None]:
+    def writing(self, number: int) -> Iterator[None]:
         "RuntimeError with a remedy where the store takes no more."
         try:
             yield
         except OSError as error:
-            where = f"the cell {at_point(point)} cannot be written to {self.cells} ({error.strerror or error})"
+            where = f"the cell {at_point(self.points[number])} cannot be written to {self.cells} ({error.strerror or error})"
             raise RuntimeError(f"{where}: make room or name another folder; finished cells are kept there") from error
 
-    def keep(self, number: int, point: dict[str, Any], cell: Any, origin: str) -> None:
-        "Write a cell, or why there is none."
-        failed = self.path(number, "failed")
-        with self.writing(point):
+    def take(self, number: int) -> bool:
+        "Lock a cell; False where another process has it."
+        with self.writing(number):
+            if lock := take_lock(self.path(number, "lock")):
+                self.held[number] = lock
+        return number in self.held
+
+    def keep(self, number: int, cell: Any, origin: str) -> None:
+        "Write a cell, or why there is none, and let go of it."
+        with self.writing(number):
             if isinstance(cell, str):
-                return write_file(failed, cell)
-            write_cell(self.path(number), cell, {"sweep": self.sweep, "point": point, "origin": origin})
-            failed.unlink(missing_ok=True)
+                write_file(self.path(number, "failed"), cell)
+            else:
+                write_cell(self.path(number), cell, {"sweep": self.sweep, "point": self.points[number], "origin": origin})
+                self.path(number, "failed").unlink(missing_ok=True)
+        self.give_back(number)
 
-    def take(self, number: int, point: dict[str, Any]) -> Any:
-        "The lock of a cell; None where another process has it."
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.path(number, "lock"), thread_local=False)
-        with self.writing(point), suppress(Timeout):
-            lock.acquire(blocking=False)
-            return lock
-
-    def give_back(self, lock: Any) -> None:
+    def give_back(self, number: int) -> None:
         "Let go of a cell: whoever gets its lock from now on finds the cell."
-        with suppress(OSError):
-            Path(lock.lock_file).unlink()
-        lock.release()
+        with self.held.pop(number), suppress(OSError):
+            self.path(number, "lock").unlink()
 
-    def tidy(self) -> None:
-        "Remove locks and half-written files that killed processes left beside finished cells."
+    def close(self) -> None:
+        "Let go of all cells; locks and half-written files that killed processes left go too."
+        for number in [*self.held]:
+            self.give_back(number)
         for form in ("[0-9]*.lock", ".[0-9]*.npz.[0-9]*", ".[0-9]*.failed.[0-9]*"):
             for left in self.cells.glob(form):
                 with suppress(OSError):  # another driver was faster, or the store is read-only
@@ -230,7 +228,7 @@ def read_cell(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
     "A cell and what it says of itself, in no more memory than its file takes; some error for anything else."
     import xarray
 
-    if not path.is_file():
+    if path.exists() and not path.is_file():
         raise ValueError("it is no file")
     with np.load(path, allow_pickle=False) as file:
         if sum(part.file_size for part in file.zip.infolist()) > path.stat().st_size:
@@ -244,13 +242,10 @@ def read_cell(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
 def read_label(folder: Path) -> dict[str, Any] | None:
     "The label of a store; None where there is none, or (with a warning) a damaged one: its cells know their sweep."
     try:
-        stored = json.loads(read_file(folder / "sweep.json"))
-        if isinstance(stored, dict):
-            return stored
-        raise ValueError("it is no label")
+        return json.loads(read_file(folder / "sweep.json")) | {}  # TypeError for what is no dict
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         warnings.warn(f"sweep.json of the store is damaged and is written again: {error}", stacklevel=3)
         return None
 
@@ -268,49 +263,41 @@ def check_workers(
         client.submit(len, "", pure=False).result(timeout=wait or None)  # some clusters start workers when there is work
     except TimeoutError as error:
         address = client.scheduler.address
-        raise ValueError(
-            f"the scheduler at {address} has had no worker for {wait:g} seconds: start some (`dask worker {address}`), or wait "
-            "longer: joblib.parallel_config(backend='dask', wait_for_workers_timeout=60)"
-        ) from error
+        why = f"the scheduler at {address} has had no worker for {wait:g} seconds: start some (`dask worker {address}`), or wait "
+        raise ValueError(why + "longer: joblib.parallel_config(backend='dask', wait_for_workers_timeout=60)") from error
     said = client.run(pkgutil.resolve_name, "vit_theory:__version__", on_error="return")
     wrong = [f"{worker} has {found if isinstance(found, str) else f'none ({found})'}" for worker, found in said.items()
              if found != __version__ and not isinstance(found, OSError)]  # one that is gone meanwhile does no harm
     if wrong:
-        raise ValueError(
-            f"the workers do not have vit_theory {__version__}, as it is here: {'; '.join(wrong[:3])}: install the same version"
-        )
+        why = f"the workers do not have vit_theory {__version__}, as it is here: {'; '.join(wrong[:3])}"
+        raise ValueError(f"{why}: install the same version")
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #42e0ced0
 def on_cluster(client: "distributed.Client", calls: Iterator[tuple[Any, ...]]) -> Iterator[tuple[int, Any, str]]:
     "The results of the calls in the order in which they finish, two under way for each thread of a worker."
-    from distributed import CancelledError, KilledWorker, as_completed
+    from distributed import CancelledError, KilledWorker
 
-    ready, flying, waiting = as_completed(loop=client.loop, with_results=True, raise_errors=False), dict[Any, tuple](), False
-    gone = "the scheduler cannot be reached any more: finished cells are in the store, and the same call goes on"
+    flying, waiting = dict[Any, tuple](), False
     while True:
         try:
             threads = sum(client.nthreads().values())
-        except OSError as error:
-            raise Lost(gone) from error
-        if not threads and not waiting:
-            warnings.warn("the cluster has no worker any more: waiting for one; finished cells are kept", stacklevel=3)
-        waiting = not threads
-        for call in itertools.islice(calls, max(0, 2 * threads - len(flying))):
-            future = client.submit(compute, *call, pure=False)
-            flying[future] = call
-            ready.add(future)
-        if not flying and threads:
-            return
-        if not ready.has_ready():
-            time.sleep(0.02)
-            continue
-        future, result = next(ready)
-        _, number, point, _ = flying.pop(future)
-        if isinstance(result, CancelledError):
-            raise Lost(gone) from result
-        if future.status == "error" and not isinstance(result[1], KilledWorker):
-            raise result[1]
-        yield result if future.status != "error" else (number, f"the cell {at_point(point)} failed: {result[1]}", "")
+            if not threads and not waiting:
+                warnings.warn("the cluster has no worker any more: waiting for one; finished cells are kept", stacklevel=3)
+            waiting = not threads
+            for call in itertools.islice(calls, max(0, 2 * threads - len(flying))):
+                flying[client.submit(compute, *call, pure=False)] = call
+            if not flying and threads:
+                return
+            for future in [future for future in flying if future.done()]:
+                _, number, point, _ = flying.pop(future)
+                try:
+                    yield future.result()
+                except KilledWorker as error:
+                    yield number, f"the cell {at_point(point)} failed: {error}", ""
+        except (CancelledError, OSError) as error:
+            why = "the scheduler cannot be reached any more: finished cells are in the store, and the same call goes on"
+            raise Lost(why) from error
+        time.sleep(0.02)
 
 
 def side_by_side(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Iterator[tuple[int, Any, str]]:
@@ -337,10 +324,16 @@ def check_call(function: Callable, point: dict[str, Any], n_jobs: int) -> None:
         raise ValueError(f"grid has the axes {list(point)}, but {error}: the axes are the function's arguments") from error
 
 
-def gather(points: list[dict[str, Any]], cells: list["xarray.Dataset"]) -> "xarray.Dataset":
-    "Put finished cells together; ValueError names the first point whose variables, shapes or coordinates differ."
+def gather(points: list[dict[str, Any]], cells: list[Any]) -> "xarray.Dataset":
+    "Put cells together; RuntimeError names those that failed, ValueError the first of another form or other coordinates."
     import xarray
 
+    if failed := [cell.partition("\n") for cell in cells if isinstance(cell, str)]:
+        more = f"; and {len(failed) - 5} more" if len(failed) > 5 else ""
+        count = f"{len(failed)} of {len(cells)} cells failed: " if len(failed) > 1 else ""
+        error = RuntimeError(count + "; ".join(said for said, *_ in failed[:5]) + more)
+        error.add_note("The first of them:\n" + failed[0][2])
+        raise error
     first = cells[0]
     for point, cell in zip(points, cells, strict=True):
         form, same = ({name: (v.dims, v.shape) for name, v in each.data_vars.items()} for each in (cell, first))
@@ -349,21 +342,10 @@ def gather(points: list[dict[str, Any]], cells: list["xarray.Dataset"]) -> "xarr
         if not cell.coords.to_dataset().equals(first.coords.to_dataset()):
             raise ValueError(f"the cell {point} has other coordinates than the cell {points[0]}: all must have the same")
     axes = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
-    shape = tuple(len(values) for values in axes.values())
+    shape = tuple(map(len, axes.values()))
     data = {name: ((*axes, *v.dims), np.stack([cell[name].values for cell in cells]).reshape(*shape, *v.shape))
             for name, v in first.data_vars.items()}
     return xarray.Dataset(data, {**axes, **first.coords})
-
-
-def raise_failures(cells: list[Any]) -> None:
-    "RuntimeError that names the cells that failed, with the traceback of the first."
-    if failed := [cell for cell in cells if isinstance(cell, str)]:
-        said = [text.partition("\n")[0] for text in failed]
-        more = f"; and {len(said) - 5} more" if len(said) > 5 else ""
-        count = f"{len(failed)} of {len(cells)} cells failed: " if len(failed) > 1 else ""
-        error = RuntimeError(count + "; ".join(said[:5]) + more)
-        error.add_note("The first of them:\n" + failed[0].partition("\n")[2])
-        raise error
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #865d2ea4
 def sweep(
@@ -388,65 +370,49 @@ def sweep(
     if client := getattr(backend := joblib.parallel.get_active_backend()[0], "client", None):
         check_workers(client, backend.wait_for_workers_timeout)
     folder = Path(store).absolute() if store is not None else None
-    kept = Store(folder, label_of(function, points, folder)) if folder else None
+    kept = Store(folder, label_of(function, points, folder), points) if folder else None
     code = identity(function) if client and folder else None
-    found = {i: there for i, point in enumerate(points) if kept and (there := kept.load(i, point))}
-    cells, origins, held = {i: cell for i, (cell, _) in found.items()}, {origin for _, origin in found.values()}, dict[int, Any]()
-
-    def arrived(number: int, cell: Any, origin: str) -> None:
-        cells[number] = cell
-        origins.add(origin)
-        bar.update()
+    cells = {i: there for i in range(len(points)) if kept and (there := kept.load(i))}
 
     def calls() -> Iterator[tuple[Any, ...]]:
         "What is missing and no other process is at."
         for i in [i for i in range(len(points)) if i not in cells]:
-            if kept is None:
+            if kept and not kept.take(i):
+                continue
+            if kept and (there := kept.load(i)):  # another process was faster
+                cells[i] = there
+                kept.give_back(i)
+                bar.update()
+            else:
                 yield function, i, points[i], code
-            elif lock := kept.take(i, points[i]):
-                if there := kept.load(i, points[i]):
-                    arrived(i, *there)
-                    kept.give_back(lock)
-                else:
-                    held[i] = lock
-                    yield function, i, points[i], code
 
     with tqdm(total=len(points), initial=len(cells), unit="cell", disable=None if progress else True, leave=None) as bar:
-        try:
+        with closing(kept) if kept else nullcontext():
             while len(cells) < len(points):
                 for i, cell, origin in on_cluster(client, calls()) if client else side_by_side(calls(), n_jobs):
                     if kept:
-                        kept.keep(i, points[i], cell, origin)
-                        kept.give_back(held.pop(i))
-                    arrived(i, cell, origin)
+                        kept.keep(i, cell, origin)
+                    cells[i] = cell, origin
+                    bar.update()
                 if len(cells) < len(points):  # another process is at the rest
                     time.sleep(0.2)
-        finally:
-            if kept:
-                for lock in held.values():
-                    kept.give_back(lock)
-                kept.tidy()
-    every = [cells[i] for i in range(len(points))]
-    raise_failures(every)
-    made = [json.loads(text) for text in sorted(origins - {""})]
-    return gather(points, every).assign_attrs(sweep=kept.sweep if kept else "", provenance=json.dumps(made))
+    data = gather(points, [cells[i][0] for i in range(len(points))])
+    made = [json.loads(text) for text in sorted({origin for _, origin in cells.values()} - {""})]
+    return data.assign_attrs(sweep=kept.sweep if kept else "", provenance=json.dumps(made))
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #d5d350eb
 def status(store: str | Path) -> dict[str, Any]:
     "Count the cells of a sweep: done, failed, in progress; ValueError for no store."
-    from filelock import FileLock, Timeout
-
     stored = read_label(Path(store)) or {}
     if not (axes := [values for name, values in stored.items() if name.startswith("grid ") and isinstance(values, list)]):
         raise ValueError(f"store={str(store)!r} holds no sweep: name the folder that `sweep` was given as store")
     cells, working, said = Path(store) / "cells", 0, {}
     for path in cells.glob("*.lock"):
-        try:
-            FileLock(path, blocking=False).acquire().lock.release()
-        except Timeout:
-            working += 1
-        except OSError:  # a link, or a lock that went away meanwhile
-            continue
+        with suppress(OSError):  # a link, or a lock that went away meanwhile
+            if lock := take_lock(path):
+                lock.lock.release()
+            else:
+                working += 1
     for path in filter(Path.is_file, sorted(cells.glob("*.failed"))):
         with path.open(errors="replace") as file:
             said[path.stem] = file.readline(1000).rstrip("\n")
