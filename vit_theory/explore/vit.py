@@ -85,6 +85,15 @@ def model_and_images(
 MEASURES = ("entropy", "distance", "mass", "neighbors")
 
 
+def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    "Share of each patch's most attended patches that touch it, as many as touch it, averaged over patches: [..., n, n] -> [...]."
+    y, x = np.divmod(np.arange(math.prod(grid)), grid[1])
+    near = np.maximum(abs(y[:, None] - y), abs(x[:, None] - x)) == 1
+    ranked = np.argsort(-np.where(np.eye(len(y), dtype=bool), -np.inf, attention), axis=-1, kind="stable")
+    best = np.arange(len(y)) < near.sum(1, keepdims=True)
+    return ((np.take_along_axis(np.broadcast_to(near, ranked.shape), ranked, -1) & best).sum(-1) / near.sum(1)).mean(-1)
+
+
 def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
     "Numbers of the quarter of the patches whose pixels vary most, of an image [c, h, w]."
     rows, columns = grid
@@ -95,15 +104,12 @@ def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
 def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
     "What `probe` says of one image [c, h, w]: attention [layer, head, query, key], and measurements [layer, head]."
-    import torch
-
-    from vit_theory.images.probes import neighbor_share, neighbors, probe
+    from vit_theory.images import probe
 
     seen = probe(model, image[None])
     grid, attention = (seen.attrs["rows"], seen.attrs["columns"]), seen.attention.values
     mass = attention[..., busy_patches(image, grid).numpy()].sum(-1).mean(-1)
-    near = neighbor_share(torch.from_numpy(attention), neighbors(grid)).numpy().mean(-1)
-    values = seen.entropy.values, seen.distance.values, mass, near
+    values = seen.entropy.values, seen.distance.values, mass, neighbor_score(attention, grid)
     return {"attention": attention, "grid": grid, "numbers": dict(zip(MEASURES, values, strict=True))}
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01

@@ -84,18 +84,12 @@ def cosines(P: Float[Tensor, "n d"]) -> Float[Tensor, "n n"]:
     return unit @ unit.T
 
 
-def neighbor_share(similarity: Float[Tensor, "*b n n"], near: Bool[Tensor, "n n"]) -> Float[Tensor, "*b n"]:
-    "Share of each patch's most similar patches that are its neighbors; as many as it has neighbors."
-    others = similarity.masked_fill(torch.eye(len(near), dtype=torch.bool), -math.inf)
-    ranked = others.argsort(dim=-1, descending=True, stable=True)
-    number = near.sum(1).to(similarity.dtype)
-    best = torch.arange(len(near)) < number[:, None]
-    return (near.expand_as(ranked).gather(-1, ranked) & best).sum(-1) / number.clamp(min=1)
-
-
 def association_score(similarity: Float[Tensor, "n n"], near: Bool[Tensor, "n n"]) -> float:
-    "The share of neighbors among each patch's most similar patches, averaged over patches."
-    return float(neighbor_share(similarity, near).mean())
+    "Share of each patch's most similar patches that are its neighbors, averaged over patches; as many as it has neighbors."
+    ranked = similarity.clone().fill_diagonal_(-math.inf).argsort(dim=1, descending=True)
+    number = near.sum(1)
+    best = torch.arange(len(near), device=near.device) < number[:, None]
+    return float(((near.gather(1, ranked) & best).sum(1) / number.clamp(min=1)).mean())
 
 # %% ../../nbs/images/06_probes.ipynb #cb53a347
 def layout(model: Any) -> tuple[tuple[int, int], Tensor | None]:
