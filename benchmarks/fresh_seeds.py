@@ -4,9 +4,10 @@
 
 The rule: seed set k (0, 1, ...) of version V is the first three 24-bit numbers of sha256("vit_theory V fresh k"). A claim uses
 each seed set once, and the verdict stays in the table. A claim that does not get its verdict with at least seven of the first
-eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be once more
-(`--first 17`); all tables stay. The claims on images keep their size, since a quick run must stay quick. At full scale every claim
-runs once more, with seed set 16 (`--scale full --first 16 --seed-sets 1`, hours). DIR keeps what is finished, so an interrupted study can go on.
+eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be once
+more (`--first 17`); all tables stay. The claims on images keep their size, since a quick run must stay quick. At full scale
+every claim runs once more, with seed set 16 (`--scale full --first 16 --seed-sets 1`, hours). DIR keeps what is finished, so an
+interrupted study can go on.
 
 Writes vit_theory/ledger/runs/fresh_seeds.json: by version and seed sets ("triples" in its keys), the seeds, how often each claim
 got each verdict, and where it ran; claims that were not named keep their counts. The measurements go, rounded to single
