@@ -49,7 +49,7 @@ SAMPLE_COMPLEXITY = Claim(
         caveat(FAST),
     ),
     "With trained attention the exponent of N50 is {0}.", measure_with,
-    partial(plot_slopes, title="with trained attention the slope climbs past 2"), kind="recalled",
+    partial(plot_slopes, title="with trained attention the slope climbs to about 2"), kind="recalled",
 )
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #af105cc2

@@ -67,19 +67,22 @@ def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
     mean, over, x = data[["network", "limit"]].map(np.log).mean("seed").map(np.exp), over_limit(data), 80 / data.alpha
     for rate, color in zip(data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False):
         left.loglog(x, mean.limit.sel(ratio=rate), "-", lw=1, color=COLORS[color])
-        left.loglog(x, mean.network.sel(ratio=rate), "o", ms=4, color=COLORS[color], label=rf"$\rho$ = {rate:g}")
+        left.loglog(x, mean.network.sel(ratio=rate), "o", ms=4, color=COLORS[color])
+        last = (x[-1], mean.network.sel(ratio=rate)[-1])
+        left.annotate(rf"$\rho$ = {rate:g}", last, (6, 0), textcoords="offset points", va="center")
         right.semilogx(x, over.sel(ratio=rate), "o-", ms=4, lw=1, color=COLORS[color])
     right.axhspan(0.8, 1.25, color="0.9", lw=0)
     low, high = left.get_ylim()
-    counts = [n for n in np.multiply.outer(10 ** np.arange(8), (1, 2, 5)).ravel() if low <= n <= high]
+    digits = (1, 2, 5) if high < 1e4 * low else (1,)
+    counts = [n for n in np.multiply.outer(10 ** np.arange(10), digits).ravel() if low <= n <= high]
     left.set_yticks(counts, [f"{n:,}" for n in counts])
+    left.set_xlim(right=float(x.max()) ** 1.2)
     left.set(ylabel=r"$N_{50}$: lines, limit; points, networks", title="the limit predicts the threshold ...")
     right.set(ylabel="networks over limit", ylim=(0.5, 2), title="... as their ratio shows")
     for ax in (left, right):
         ax.set_xticks(x, [f"{each:g}" for each in x.values])
         ax.set_xlabel(r"$1/\alpha_*$")
         ax.minorticks_off()
-    left.legend()
     return figure
 
 # %% ../../nbs/selection/16_predicted.ipynb #46a63233
@@ -182,9 +185,9 @@ def plot_phase(data: xr.Dataset):  # as `limit_phase` returns it
     for attention in data.attention.values:
         here, color, x = data.sel(attention=attention), ARM_COLORS[str(attention)], (80 / data.alpha.values) ** 2
         ax.fill_between(x, here.low, here.high, color=color, alpha=0.25, lw=0)
-        ax.plot(x, here.n50, color=color, label=f"{attention}, limit")
+        ax.plot(x, here.n50, color=color, label=f"{attention} attention")
         error = np.stack([here.seen_n50 - here.seen_low, here.seen_high - here.seen_n50]).clip(min=0)
-        ax.errorbar(x, here.seen_n50, error, fmt="o", color=color, ms=3, capsize=1.5, lw=1, label=f"{attention}, networks")
+        ax.errorbar(x, here.seen_n50, error, fmt="o", color=color, ms=3, capsize=1.5, lw=1)
     ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", ylabel="training samples N", title="the borders lie together")
     low, high = ax.get_ylim()
     counts = [n for n in np.multiply.outer(10.0 ** np.arange(13), (1, 3)).ravel() if low <= n <= high]
