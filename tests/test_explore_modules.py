@@ -184,6 +184,7 @@ def test_convolution_turns_without_a_kernel(opened):
     assert_its_address_is_enough(page, opened, explore.convolution_explorer())
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_turn_it_plays_the_convolution_explorer(opened):
     """Attention softens, heads go, and at the end all is as it was."""

@@ -36,6 +36,7 @@ def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
     assert sum(row["outcome"] == "clear" for row in rows) > 3500
 
 
+@pytest.mark.slow
 def test_what_hypothesis_draws_is_refused_or_right():
     """Five calls of each callable, the same ones every time; `benchmarks/fuzz.py --random 200 --seed 1` draws others."""
     *failures, summary = run("--quick", "--random", "5")
@@ -52,6 +53,7 @@ def test_the_whole_table_as_it_was_committed():
     assert found["argued"] < 20
 
 
+@pytest.mark.slow
 def test_valid_calls_change_nothing_that_all_code_shares():
     """Random state, threads, types, rcParams, warnings, folder; all but the weights that layers of torch draw."""
     layers = ("ContentAttention", "PositionalAttention", "UniformAttention", "Convolution")
