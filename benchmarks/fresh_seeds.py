@@ -22,13 +22,12 @@ from collections import Counter
 from pathlib import Path
 
 import click
-import xarray
 
 import vit_theory
 from vit_theory.ledger.claims import Run, load_claims, select_claims
-from vit_theory.ledger.evidence import COMMITTED
+from vit_theory.ledger.evidence import COMMITTED, read_data
 from vit_theory.ledger.files import provenance, write_file
-from vit_theory.ledger.run import as_netcdf, read_data, reproduce
+from vit_theory.ledger.run import as_netcdf, reproduce
 from vit_theory.ledger.sweeps import one_thread
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,7 +90,7 @@ def verdict(claim, path: Path) -> str:
     if not path.exists():
         return "crashed"
     try:
-        return claim.judge(xarray.load_dataset(io.BytesIO(gzip.decompress(path.read_bytes())), engine="scipy")).verdict
+        return claim.judge(read_data(io.BytesIO(gzip.decompress(path.read_bytes())))).verdict
     except Exception:  # as a claim that crashes
         return "crashed"
 

@@ -19,7 +19,7 @@ from test_sweeps import cells_of, drawn
 import vit_theory
 from vit_theory.ledger.claims import Run, load_claims, select_claims
 from vit_theory.ledger.cli import main
-from vit_theory.ledger.run import read_data
+from vit_theory.ledger.evidence import read_data
 from vit_theory.ledger.sweeps import Lost, check_workers, status, sweep
 
 distributed = pytest.importorskip("distributed")

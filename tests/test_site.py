@@ -262,17 +262,24 @@ def test_weight(site):
 
 
 @needs_chromium
-def test_the_list_of_claims_is_filtered_from_its_address_on(site):
+def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
     """By the script of the report, whose own test presses more; without scripts the list is whole."""
     rows = committed("quick")
     with served(site) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 800})
-        page.goto(f"{address}/ledger/10_verdicts.html?paper=C")
+        page.goto(f"{address}/ledger/10_verdicts.html")
+        shown = page.locator("article tbody tr:visible")
+        assert shown.count() == len(rows)
+        page.select_option("[name=paper]", "C")
         page.select_option("[name=kind]", "quoted")
         page.fill("[name=text]", "theorem")
         expected = [row["id"] for row in rows if row["paper"] == "C" and row["kind"] == "quoted"]
-        seen = page.locator("article tbody tr:visible code").all_inner_texts()
+        seen = shown.locator("code").all_inner_texts()
         assert 0 < len(seen) < len(expected) and set(seen) <= set(expected)
+        page.goto(page.url)
+        assert shown.locator("code").all_inner_texts() == seen
+        page.fill("[name=text]", "no such words")
+        assert shown.count() == 0 and page.inner_text(".claims-filter output").startswith("0 of")
         bare = browser.new_page(java_script_enabled=False)
         bare.goto(f"{address}/ledger/10_verdicts.html?paper=C")
         assert bare.locator("article tbody tr").count() == len(rows)

@@ -20,10 +20,10 @@ import click
 import numpy as np
 
 from vit_theory.ledger.claims import Run, load_claims, select_claims
-from vit_theory.ledger.evidence import RUNS, committed, measured, run_folder
+from vit_theory.ledger.evidence import RUNS, committed, measured, read_data, run_folder
 from vit_theory.ledger.files import write_file
 from vit_theory.ledger.identity import source_identity
-from vit_theory.ledger.run import blank_row, finished_rows, read_data, reproduce
+from vit_theory.ledger.run import blank_row, finished_rows, reproduce
 from vit_theory.ledger.sweeps import one_thread
 
 REMEDY = "run it again and add it, or python tools/evidence.py stamp ID, when its quick numbers are the same"
