@@ -177,7 +177,7 @@ def shares(kinds: Kinds, samples: float, trials: int, seed: int) -> Float[Tensor
     return 1 / t + x / samples**0.5
 
 # %% ../../nbs/selection/15_limit.ipynb #fb97457e
-LONG = 0.01  # movement in a long step; a third of it where attention's rate is below ten times the others'
+LONG = 0.01  # movement in a long step; where attention's rate is below ten times the others', less
 OWN = 0.25 / 80  # down to this alpha attention that is not trained takes the network's own steps
 
 # %% ../../nbs/selection/15_limit.ipynb #730bce2d
@@ -204,7 +204,7 @@ def limit_trainings(
         blind=still and alpha < 0.999 * OWN,
     )
     if move is None:
-        move = 0.0 if still and alpha >= 0.999 * OWN else LONG if still or ratio >= 10 else LONG / 3
+        move = 0.0 if still and alpha >= 0.999 * OWN else LONG * (1 if still else min(max(ratio, 1), 10) / 10) ** 1.5
     parts = chunks(trials, cost=32 * flow.fixed.shape[2] * neurons, budget=2**22)
     margin, t = (torch.cat(each) for each in zip(*(follow(flow.only(some), lr, move) for some in parts), strict=True))
     return {"success": (margin > 0).all(1).numpy(), "steps": (t / lr).numpy(), "margin": margin.numpy()}

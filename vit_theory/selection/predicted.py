@@ -66,10 +66,10 @@ def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
     figure, (left, right) = subplots(1, 2, width=3.4, height=2.8)
     mean, over, x = data[["network", "limit"]].map(np.log).mean("seed").map(np.exp), over_limit(data), 80 / data.alpha
     for rate, color in zip(data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False):
-        left.loglog(x, mean.limit.sel(ratio=rate), "-", lw=1, color=COLORS[color])
-        left.loglog(x, mean.network.sel(ratio=rate), "o", ms=4, color=COLORS[color])
-        last = (x[-1], mean.network.sel(ratio=rate)[-1])
-        left.annotate(rf"$\rho$ = {rate:g}", last, (6, 0), textcoords="offset points", va="center")
+        here = mean.sel(ratio=rate)
+        left.loglog(x, here.limit, "-", lw=1, color=COLORS[color])
+        left.loglog(x, here.network, "o", ms=4, color=COLORS[color])
+        left.annotate(rf"$\rho$ = {rate:g}", (x[-1], here.network[-1]), (6, 0), textcoords="offset points", va="center")
         right.semilogx(x, over.sel(ratio=rate), "o-", ms=4, lw=1, color=COLORS[color])
     right.axhspan(0.8, 1.25, color="0.9", lw=0)
     low, high = left.get_ylim()
