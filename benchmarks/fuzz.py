@@ -315,8 +315,8 @@ def tensors(x):
         yield from {"floats": x.float() + 0.5, "negative": -1 - x, "1e12": x + HUGE, "zeros": x * 0}.items()
 
 
-def wrongs(value):
-    """(kind, value) of an argument made wrong: what its type suggests, then other types."""
+def wrongs(value, only=None):
+    """(kind, value) of an argument made wrong: what its type suggests, then other types. `only`: a part of this kind is made."""
     if isinstance(value, torch.Tensor):
         yield from tensors(value)
     elif isinstance(value, bool):
@@ -337,20 +337,21 @@ def wrongs(value):
         if isinstance(value, tuple) and isinstance(value[0], torch.Tensor):
             yield "first - 1", (value[0][:-1], *value[1:])
     elif is_dataclass(value) and any(isinstance(getattr(value, f.name), torch.Tensor) for f in fields(value)):
-        yield from parts(value)
+        yield from parts(value, only)
     for kind, other in TYPES.items():
         if type(other) is not type(value):
             yield kind, other
 
 
-def parts(value):
-    """A data class of tensors with one of them made wrong."""
+def parts(value, only):
+    """A data class of tensors with one of them made wrong; `only`: this kind alone, as making one takes milliseconds."""
     for field in fields(value):
         if isinstance(part := getattr(value, field.name), torch.Tensor):
             for kind, wrong in tensors(part):
-                if kind in ("first - 1", "last - 1", "empty", "NaN", "rank + 1"):
+                name = f"{field.name}: {kind}"
+                if kind in ("first - 1", "last - 1", "empty", "NaN", "rank + 1") and only in (None, name):
                     with contextlib.suppress(ValueError):  # it may be refused at construction
-                        yield f"{field.name}: {kind}", replace(value, **{field.name: wrong})
+                        yield name, replace(value, **{field.name: wrong})
 
 
 def fits(name, argument, value):
@@ -397,7 +398,7 @@ def made_wrong(name, wrong):
     """The arguments of a call, some of them made wrong: by a kind of the table, or by Python for another value."""
     given = arguments_of(name)
     for argument, how in wrong.items():
-        kinds = dict(wrongs(given[argument]))
+        kinds = dict(wrongs(given[argument], how))
         given[argument] = kinds[how] if how in kinds else eval(how, NAMES | {"value": given[argument]}, KNOWN)
     return given
 

@@ -8,6 +8,7 @@ import tempfile
 import pytest
 import torch
 from common import NBS, NOTEBOOKS
+from IPython.core import pylabtools
 from nbdev.config import get_config
 from nbdev.test import test_nb as run_notebook
 
@@ -19,6 +20,8 @@ def fresh(monkeypatch):
     os.environ |= {"TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
     with tempfile.TemporaryDirectory() as scratch:
         monkeypatch.setattr(tempfile, "tempdir", scratch)
+        # Figures are laid out, which takes half the time of painting them: tests/test_figures.py paints those of all claims.
+        monkeypatch.setattr(pylabtools, "retina_figure", lambda figure, **_: figure.draw_without_rendering())
         yield
     torch.set_default_dtype(dtype)
     os.environ.clear()
