@@ -24,7 +24,6 @@ import vit_theory
 from .claims import claims_from, distinct, installed_claims, load_claims, Run, select_claims
 from .evidence import RUNS, Card, committed, measured
 from .rules import VERDICTS
-from ..figures import to_svg
 from .files import plain, write_file
 from .report import tally
 from .run import reproduce
@@ -84,9 +83,9 @@ def list_claims(paper, source, criteria):
 @main.command("show", cls=Command)
 @click.argument("claim")
 @click.option("--run", type=click.Choice(list(RUNS)), default="full", show_default=True, help="The committed run that is drawn.")
-@click.option("--figure", type=click.Path(dir_okay=False), help="Draw the figure too, as an SVG file there.")
+@click.option("--figure", type=click.Path(dir_okay=False), help="Draw the figure too, there: .svg, .png or .pdf.")
 def show_claim(claim, run, figure):
-    "Print statement, criterion, measurements and verdicts of CLAIM; with --figure FILE also draw its figure as SVG."
+    "Print statement, criterion, measurements and verdicts of CLAIM; with --figure FILE also draw its figure."
     card, data = Card(claim), measured(claim, run)
     click.echo("\n\n".join(wrapped(line, 0) for line in repr(card).split("\n\n")))
     for quantity in card.rows[run]["quantities"]:
@@ -94,7 +93,7 @@ def show_claim(claim, run, figure):
         click.echo(wrapped(f"{quantity['name']}: {quantity['value']} {quantity['spread']}{asked}"))
     if figure:
         (chosen,) = select_claims(load_claims(), [claim])
-        write_file(Path(figure), to_svg(chosen.figure(data)))
+        chosen.figure(data).savefig(figure)
         click.echo(f"\nfigure ({RUNS[run]}): {click.format_filename(figure)}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #50121727

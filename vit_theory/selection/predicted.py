@@ -63,7 +63,7 @@ def typical(data: xr.Dataset) -> float:
 # %% ../../nbs/selection/16_predicted.ipynb #b9b8872c
 def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
     "N50 of training runs and of the limit on one axis, and their ratio."
-    figure, (left, right) = subplots(1, 2, width=3.4, height=2.8)
+    figure, (left, right) = subplots(1, 2, width=3.4, height=3.6)
     mean, over, x = data[["network", "limit"]].map(np.log).mean("seed").map(np.exp), over_limit(data), 80 / data.alpha
     for rate, color in zip(data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False):
         here = mean.sel(ratio=rate)
