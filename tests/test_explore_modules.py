@@ -4,6 +4,7 @@ import json
 import shutil
 from base64 import b64decode
 
+import numpy as np
 import pytest
 import torch
 from browser import chromium, needs_chromium
@@ -15,7 +16,7 @@ from vit_theory.convolution import conv_to_attention
 from vit_theory.convolution.kernels import KNOWN_KERNELS
 from vit_theory.explore.association import association_frames
 from vit_theory.explore.panel import static_text
-from vit_theory.explore.selection import STEPS, selection_frames
+from vit_theory.explore.selection import STEPS, borders, selection_frames
 from vit_theory.explore.vit import SHARES, answers, look_into, model_and_images
 
 
@@ -70,7 +71,10 @@ def test_kernels_have_the_same_names_and_numbers(tmp_path):
 
 
 def test_selection_has_the_numbers_of_python(tmp_path):
-    """The module shows what training gives: error and mass to four digits, attention and margins to 1 in 255."""
+    """The module shows what training gives, error and mass to four digits, attention and margins to 1 in 255; and the ledger's
+    borders."""
+    for arm, line in json.loads(static_text("selection.json"))["borders"].items():
+        np.testing.assert_allclose(line, np.transpose(borders()[arm]), rtol=1e-3)
     state = {"relevant": 2, "samples": 16, "rate": 5, "step": STEPS[-1]}
     found = computed(tmp_path, "selection", f"compute({json.dumps(state)}, {static_text('selection.json')})")
     for place, frame in zip(range(len(STEPS)), selection_frames(2, 16, 5.0), strict=False):
