@@ -547,13 +547,13 @@ def temperature_in_the_reduced_softmax():
     swap("association", "mixing", make)
 
 
-@breaks("association", "B-reduced-dynamics B-theorem-4.1 B-theorem-3.2")
+@breaks("association", "B-reduced-dynamics B-theorem-4.1 B-theorem-3.2 B-bold-steps")
 def law_of_types_wrong():
     """All types of sets are equally likely."""
     swap("association", "type_law", lambda original: lambda *args: original(*args) * 0 + 1 / len(original(*args)))
 
 
-@breaks("association", "B-reduced-dynamics B-theorem-4.1 B-theorem-3.2")
+@breaks("association", "B-reduced-dynamics B-theorem-4.1 B-theorem-3.2 B-bold-steps")
 def signal_set_missing():
     """The signal set is left out of the population."""
     swap("association", "with_signal", lambda original: lambda counts, size: counts)

@@ -909,6 +909,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'vit_theory/images/claims.py'),
                                           'vit_theory.images.claims.better_than_uniform': ( 'images/positions.html#better_than_uniform',
                                                                                             'vit_theory/images/claims.py'),
+                                          'vit_theory.images.claims.handed_over': ( 'images/two_phase.html#handed_over',
+                                                                                    'vit_theory/images/claims.py'),
                                           'vit_theory.images.claims.leads': ('images/two_phase.html#leads', 'vit_theory/images/claims.py'),
                                           'vit_theory.images.claims.learned': ( 'images/experiments.html#learned',
                                                                                 'vit_theory/images/claims.py'),

@@ -70,7 +70,8 @@ def plot_scaled(data: xr.Dataset):
     path.legend()
     step.semilogx(data.patches, data.takeoff.transpose("patches", "seed"), "o", color=COLORS["blue"], markersize=4)
     step.set(xlabel="D, patches of the image", ylabel="step of take-off", title="... with the same take-off")
-    step.set(ylim=(0, 1.2 * float(data.takeoff.max())))
+    step.margins(y=0.2)
+    step.set_ylim(bottom=0)
     return figure
 
 # %% ../../nbs/association/12_million_patches.ipynb #bd94d163

@@ -42,6 +42,18 @@ def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
 
     return tuple(rule(kernel) for kernel in ENDINGS)
 
+
+def handed_over() -> tuple[Rule, Rule]:
+    "Ask that phase 1 has learned something, and that the transfer keeps it."
+
+    def after_phase_1(data):
+        return 100 * (data.phase_1.mean() - data.attrs.get("chance", 0.1))
+
+    name = "points of test accuracy above chance after phase 1"
+    return (Rule(name, after_phase_1, at_least(10), INCONCLUSIVE, "phase 1 learned nothing", form=".1f"),
+            Rule("largest change of a logit by the transfer", lambda d: d.transfer.max(), at_most(0.1), INCONCLUSIVE,
+                 "phase 2 does not start from what phase 1 learned", form=".3f"))  # fmt: skip
+
 # %% ../../nbs/images/08_two_phase.ipynb #ecc750b7
 TABLE_1 = Claim(
     "C-table-1", "C", "Section 4.2 and Table 1 (images)",
@@ -51,7 +63,7 @@ TABLE_1 = Claim(
      Rule("test accuracy of the better convolution, %", best_convolution, at_most(96), INCONCLUSIVE, "at a ceiling", form=".1f"),
      *leads("convolution"), *leads("attention"),
      *leads("continued", fails=CAVEAT, why="the lead over a convolution that goes on is open: it may be the second schedule's"),
-     accuracies(*OF_TABLE_1)),
+     accuracies(*OF_TABLE_1), *handed_over()),
     "Two phases lead the convolution by {2} (K = 3) and {3} points (K = 5), attention alone by {4} and {5}.",
     phases, plot_table_1, kind="quoted",
 )
@@ -70,7 +82,7 @@ ACCELERATION = Claim(
           lambda d: time_to_reach(d).share_of_epochs.mean("seed"), below(1), CAVEAT,
           "two phases do not reach the best loss of attention alone in fewer epochs", form=".2f"),
      Rule("seconds of all epochs over those of attention alone, by the clock", lambda d: time_to_reach(d).share_of_all),
-     accuracies("two-phase", "attention")),
+     accuracies("two-phase", "attention"), *handed_over()),
     "All steps of two phases take {2:.2f} of the time of attention alone (.65 in the paper), and {3:.2f} of its epochs reach its "
     "best loss.",
     phases, plot_acceleration, kind="quoted")
@@ -88,7 +100,7 @@ FIGURE_2 = Claim(
      Rule("times as many epochs to the loss that warm-up gives after a fifth of them, from a random start, median over seeds",
           lambda d: np.median(epochs_to_catch_up(d)[1]), at_least(LATER), why="a random start does not need the warm-up"),
      Rule("the same, smallest and largest seed", lambda d: epochs_to_catch_up(d)[1], at_least(LATER), CAVEAT),
-     accuracies(*OF_FIGURE_2)),
+     accuracies(*OF_FIGURE_2), *handed_over()),
     "Without warm-up the loss after the convolution ends {1:+.3f} nats higher; a random start needs {2:.1f} times the epochs.",
     phases, plot_warmup, kind="quoted",
 )
