@@ -316,7 +316,7 @@ def tensors(x):
 
 
 def wrongs(value, only=None):
-    """(kind, value) of an argument made wrong: what its type suggests, then other types. `only`: a part of this kind is made."""
+    """(kind, value) of an argument made wrong: what its type suggests, then other types. `only`: see `parts`."""
     if isinstance(value, torch.Tensor):
         yield from tensors(value)
     elif isinstance(value, bool):
@@ -344,7 +344,7 @@ def wrongs(value, only=None):
 
 
 def parts(value, only):
-    """A data class of tensors with one of them made wrong; `only`: this kind alone, as making one takes milliseconds."""
+    """A data class of tensors with one of them made wrong; `only`: no other kind is made, as each takes milliseconds."""
     for field in fields(value):
         if isinstance(part := getattr(value, field.name), torch.Tensor):
             for kind, wrong in tensors(part):

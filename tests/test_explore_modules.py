@@ -73,8 +73,9 @@ def test_kernels_have_the_same_names_and_numbers(tmp_path):
 def test_selection_has_the_numbers_of_python(tmp_path):
     """The module shows what training gives, error and mass to four digits, attention and margins to 1 in 255; and the ledger's
     borders."""
+    committed = borders()
     for arm, line in json.loads(static_text("selection.json"))["borders"].items():
-        np.testing.assert_allclose(line, np.transpose(borders()[arm]), rtol=1e-3)
+        np.testing.assert_allclose(line, np.transpose(committed[arm]), rtol=1e-3)
     state = {"relevant": 2, "samples": 16, "rate": 5, "step": STEPS[-1]}
     found = computed(tmp_path, "selection", f"compute({json.dumps(state)}, {static_text('selection.json')})")
     for place, frame in zip(range(len(STEPS)), selection_frames(2, 16, 5.0), strict=False):

@@ -15,6 +15,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ import vit_theory
 from .claims import claims_from, distinct, installed_claims, load_claims, Run, select_claims
 from .evidence import RUNS, Card, committed, measured
 from .rules import VERDICTS
+from ..figures import to_svg
 from .files import plain, write_file
 from .report import tally
 from .run import reproduce
@@ -93,7 +95,12 @@ def show_claim(claim, run, figure):
         click.echo(wrapped(f"{quantity['name']}: {quantity['value']} {quantity['spread']}{asked}"))
     if figure:
         (chosen,) = select_claims(load_claims(), [claim])
-        chosen.figure(data).savefig(figure)
+        drawn, path, buffer = chosen.figure(data), Path(figure), BytesIO()
+        if path.suffix in ("", ".svg"):
+            write_file(path, to_svg(drawn))
+        else:
+            drawn.savefig(buffer, format=path.suffix[1:])
+            write_file(path, buffer.getvalue())
         click.echo(f"\nfigure ({RUNS[run]}): {click.format_filename(figure)}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #50121727
