@@ -6,7 +6,7 @@
 #   make app         the explorers as pages without code, in a browser on this machine
 #   make bench       every benchmark of speed, peers in turn -> results/ (QUICK=1: one round each -> build/bench)
 PYTHON ?= python3
-# Processes for one claim, each with one thread: make reproduce JOBS=8
+# Processes, each with one thread: make reproduce JOBS=8
 JOBS ?= 2
 BIN := .venv/bin
 # The environment's programs first, also for programs that call others by name.

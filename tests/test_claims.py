@@ -48,6 +48,22 @@ def crash(*_):
     raise RuntimeError("the reactor is empty")
 
 
+def judge_again(data):
+    "The same."
+    return judge(data)
+
+
+def whole(run):
+    return measure(run).astype(int)
+
+
+def process_of(run):
+    return xr.Dataset({"value": ("seed", [os.getpid() for _ in run.seeds])})
+
+
+renamed = once(whole)  # cannot be sent to a process: it is not what its name says
+
+
 @pytest.fixture
 def request_cli(monkeypatch, tmp_path):
     """Call the command line on two small claims -> (exit status, output, ledger folder)."""
@@ -262,37 +278,75 @@ def wait(run):
     print("waiting", flush=True)
     time.sleep(120)
 
-cli.load_claims = lambda: [test_claims.GOOD, test_claims.other(id="B-second", experiment=wait)]
+second, third = test_claims.other(id="B-second", experiment=wait), test_claims.other(id="B-third", experiment=test_claims.whole)
+cli.load_claims = lambda: [test_claims.GOOD, second, third]
 cli.main()
 """
 
 
-def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_path):
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_path, jobs):
     """While it lasts no other run writes there; Ctrl-C says how to go on; one that was killed leaves no lock."""
-    out = tmp_path / "ledger"
+    out, ready = tmp_path / "ledger", {"A-good", "B-third"} if jobs == 2 else {"A-good"}
 
     def waiting(*options):
         program = [sys.executable, "-c", WRITER.format(tests=os.path.dirname(__file__)), "reproduce", "--out", str(out)]
-        process = subprocess.Popen([*program, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert "A-good" in process.stdout.readline() and "mean 1.00" in process.stdout.readline()
-        assert process.stdout.readline() == "waiting\n"
+        command = [*program, "--jobs", str(jobs), *options]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        seen = set()
+        while seen < ready | {"waiting"}:
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            seen |= {word for word in (*ready, "waiting") if word in line}
         return process
 
     process = waiting()
     status, output, _ = request_cli("--seeds", "5,6,7")
     assert status == 2 and "another run" in output and out.name in output and not (out / "earlier").exists()
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in errors
-    assert "stopped; 1 of 2 claims are finished: A-good" in errors
-    (first,) = finished_rows(out)
-    assert (first["id"], first["seeds"]) == ("A-good", [0, 1, 2]) and "A-good" in (out / "index.html").read_text()
+    assert f"stopped; {len(ready)} of 3 claims are finished: A-good" in errors
+    first = finished_rows(out)
+    assert {row["id"] for row in first} == ready and first[0]["seeds"] == [0, 1, 2]
+    assert all(id in (out / "index.html").read_text() for id in ready)
     process = waiting("--resume")
-    assert finished_rows(out) == [first]
-    process.kill()
+    assert finished_rows(out) == first
+    os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     assert request_cli("--resume")[0] == 0
-    assert [row["id"] for row in finished_rows(out)] == ["A-good", "B-second"]
+    assert {row["id"] for row in finished_rows(out)} >= {"A-good", "B-second"}
+
+
+def test_claims_side_by_side_give_the_rows_of_one_after_another(tmp_path):
+    """Also a crash is a row, and claims of one measurement share it; proofs come first."""
+    claims = [GOOD, other(id="A-also", rules=judge_again), other(id="A-third", experiment=whole),
+              other(id="B-proof", experiment=process_of, evidence="proof"), other(id="B-crash", experiment=crash)]  # fmt: skip
+    alone, order = reproduce(claims, Run(progress=False), tmp_path / "alone"), []
+    rows = reproduce(claims, Run(n_jobs=2, progress=False), tmp_path / "two", reached=lambda row: order.append(row["id"]))
+    assert [row["id"] for row in rows] == [claim.id for claim in claims] and order.index("B-proof") < order.index("A-good")
+    for row, same in zip(rows, alone, strict=True):
+        parts = ["verdict", "error", "shared", "place", "code", *(["measured"] if row["id"] != "B-proof" else [])]
+        assert {name: row[name] for name in parts} == {name: same[name] for name in parts}
+    there, here = (xr.open_dataset(tmp_path / name / "data" / "B-proof.nc").value for name in ("two", "alone"))
+    assert int(there[0]) != int(here[0]) == os.getpid(), "each claim runs in a process of its own"
+    assert [row["shared"] for row in rows][:2] == [False, True]
+
+
+@pytest.mark.parametrize("trouble", ["killed", "not to be sent"])
+def test_claims_that_cannot_run_side_by_side_run_one_after_another(tmp_path, trouble):
+    flag = tmp_path / "once"
+
+    def die(run):
+        if not flag.exists():
+            flag.write_text("")
+            os._exit(9)
+        return measure(run)
+
+    third = other(id="B-third", experiment=die if trouble == "killed" else renamed)
+    with pytest.warns(UserWarning, match="run one after another"):
+        rows = reproduce([GOOD, other(id="A-second", experiment=whole), third], Run(n_jobs=2, progress=False), tmp_path / "out")
+    assert [row["verdict"] for row in rows] == ["holds"] * 3
 
 
 def test_a_second_run_sets_the_first_aside(request_cli):

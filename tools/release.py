@@ -131,7 +131,7 @@ dist/ holds {", ".join(names)} and SHA256SUMS. Nothing was tagged and nothing wa
 
 
 @click.command(help=__doc__)
-@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="processes for one claim of the ledger")
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="processes for the ledger")
 def main(jobs):
     if found := list(refusals(ROOT)):
         raise click.ClickException("no release yet:\n" + "\n".join(f"- {line}" for line in found))

@@ -164,7 +164,10 @@ def canvas_study(
     return compare(cell, list(arms), run, chosen, like={FIRST_LAYER: "attention"}).assign_attrs(uniform=0.25)
 
 # %% ../../nbs/images/10_canvases.ipynb #a0aaece5
-canvases = once(canvas_study)
+@once
+def canvases(run: Run) -> xr.Dataset:
+    "The choices of tokens on canvases: one experiment, read by two claims."
+    return canvas_study(run)
 
 # %% ../../nbs/images/10_canvases.ipynb #a071cf88
 CONCENTRATED = 1.5  # times the uniform share that the mass must reach

@@ -129,7 +129,7 @@ def expected(ids: Sequence[str], run: Run) -> str:
         photographs = {row["id"]: row for row in committed("photographs")}
         like = {**like, **photographs} if run.scale == "quick" else {id: like[id] for id in like if id not in photographs}
     rows = [like[id] for id in ids if id in like and not like[id].get("shared")]
-    took = sum(row["seconds"] for row in rows)
+    took = sum(row["seconds"] for row in rows) / run.n_jobs
     return f"about {minutes(took)} (as the committed run took on {rows[0]['provenance']['processor']})" if took >= 10 else ""
 
 
@@ -176,7 +176,7 @@ def on_workers(address: str) -> Iterator[None]:
 @click.option("--out", default="claims", show_default=True, type=click.Path(), help="Folder of the ledger.")
 @click.option("--resume", is_flag=True, help="Keep finished claims of the same run and go on.")
 @click.option("--seeds", default="0,1,2", show_default=True, callback=parse_seeds, help="Base seeds.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes (one thread each) for a claim.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes, one thread each.")
 @click.option("--cluster", help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers compute.")
 def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jobs, cluster):
     "Run the claims (all, or those named) and write OUT/claims.json and OUT/index.html."

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import re
@@ -126,6 +127,7 @@ def took(row: dict, rows: Iterable[dict]) -> str:
     return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another claim'}"
 
 # %% ../../nbs/ledger/08_report.ipynb #014e93b4
+@functools.cache
 def template(name: str) -> jinja2.Template:
     "A page's words, in which text is no markup."
     import jinja2
