@@ -201,7 +201,8 @@ def learning_rate_zero():
 
 @breaks(
     "selection",
-    "A-no-attention A-phase-diagram A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches A-limit-width",
+    "A-no-attention A-mechanism A-phase-diagram A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches "
+    "A-limit-width",
 )
 def learning_rate_zero_collapsed():
     """The collapsed trainer does not move (for twenty steps: nothing would ever stop it)."""
@@ -331,7 +332,7 @@ def confusion_left_out():
     swap_method("selection", "TokenData", "sample", make)
 
 
-@breaks("selection", "A-mechanism")
+@breaks("selection", "A-mechanism A-sample-complexity")
 def slower_attention():
     """Attention learns 12 times faster than the rest, not 50 times."""
     from vit_theory.selection.collapse import ARMS
