@@ -278,8 +278,8 @@ def side_by_side(
     long = run.scale == "full" or run.images != "digits" or hasattr(joblib.parallel.get_active_backend()[0], "client")
     if long or not 1 < run.n_jobs < len(groups):
         return
-    alone = dataclasses.replace(run, n_jobs=1, progress=False)
-    calls = (joblib.delayed(in_turn)(folder, group, alone, about, done) for group in groups.values())
+    alone, kept = dataclasses.replace(run, n_jobs=1, progress=False), dict(done)  # `done` grows while a thread sends calls
+    calls = (joblib.delayed(in_turn)(folder, group, alone, about, kept) for group in groups.values())
     try:
         for rows in joblib.Parallel(run.n_jobs, batch_size=1, return_as="generator_unordered")(calls):
             yield from rows
