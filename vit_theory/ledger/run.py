@@ -217,7 +217,7 @@ def reproduce(
                 with tqdm.external_write_mode():
                     reached(row)
 
-            for row in side_by_side(folder, claims, run, about, done):
+            for row in claims_side_by_side(folder, claims, run, about, done):
                 finished(row)
             for claim in claims:  # all of them, or what is left
                 if claim.id not in new:
@@ -265,18 +265,21 @@ def in_turn(folder: Path, claims: Sequence[Claim], run: Run, about: dict[str, di
     return [done[claim.id] for claim in claims]
 
 
-def side_by_side(
+def claims_side_by_side(
     folder: Path, claims: Sequence[Claim], run: Run, about: dict[str, dict], done: dict[str, dict]
 ) -> Iterator[dict]:  # fmt: skip
     "Rows of short claims as processes finish them; ends early, with a warning, where one is killed or cannot get a claim."
     import joblib
 
+    if run.n_jobs == 1 or run.scale == "full" or run.images != "digits":
+        return
+    if hasattr(joblib.parallel.get_active_backend()[0], "client"):  # a cluster, whose workers take cells
+        return
     took = {row["id"]: row["seconds"] for row in committed(run.scale)}
     groups: dict[str, list[Claim]] = {}
     for claim in sorted(claims, key=lambda claim: (claim.evidence == "measurement", -took.get(claim.id, 0))):
         groups.setdefault(measurement(blank_row(claim, run) | about[claim.id]), []).append(claim)
-    long = run.scale == "full" or run.images != "digits" or hasattr(joblib.parallel.get_active_backend()[0], "client")
-    if long or not 1 < run.n_jobs < len(groups):
+    if len(groups) <= run.n_jobs:
         return
     alone, kept = dataclasses.replace(run, n_jobs=1, progress=False), dict(done)  # `done` grows while a thread sends calls
     calls = (joblib.delayed(in_turn)(folder, group, alone, about, kept) for group in groups.values())
