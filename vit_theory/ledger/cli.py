@@ -8,6 +8,7 @@ __all__ = ['TEMPLATE', 'Command', 'main', 'new_paper']
 # %% ../../nbs/ledger/09_cli.ipynb #bec2de9d
 import importlib.util
 import keyword
+import os
 import re
 import shutil
 import sys
@@ -167,6 +168,9 @@ def on_workers(address: str) -> Iterator[None]:
         yield
 
 # %% ../../nbs/ledger/09_cli.ipynb #2b594260
+FREED = {"MALLOC_MMAP_THRESHOLD_": 2**25, "MALLOC_TRIM_THRESHOLD_": 2**30}  # bytes, up to which a process keeps them
+
+
 @main.command("reproduce", cls=Command)
 @click.argument("claim", nargs=-1)
 @paper_option
@@ -192,6 +196,8 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
         click.echo(f"they are in {click.format_filename(out)}; go on with the same command and --resume", err=True)
         sys.exit(status)
 
+    for name, size in FREED.items():
+        os.environ.setdefault(name, str(size))
     try:
         run = Run(scale=scale, images=images, seeds=seeds, n_jobs=jobs)
         with on_workers(cluster) if cluster is not None else nullcontext(), one_thread():
