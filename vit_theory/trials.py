@@ -65,6 +65,11 @@ class History:
     stopped: Bool[Tensor, "g"]  # ended by the stopping rule
     finite: Bool[Tensor, "g"]  # False: frozen because its numbers were no longer finite
 
+    @classmethod
+    def new(cls, alive: Bool[Tensor, "g"]) -> "History":
+        "Before the first step."
+        return cls({}, alive.long() * 0, ~alive, alive.clone())
+
     def __getitem__(self, name: str) -> Tensor:
         "The metric `name`, [trial, state]."
         need(name in self.metrics, f"no metric {name!r} was recorded; there are {sorted(self.metrics)}")
@@ -116,6 +121,23 @@ def _close(history: History, states: list[dict[str, Tensor]], theta: dict[str, T
         history.metrics[name] = torch.stack([state.get(name, absent) for state in states], 1).where(seen, torch.nan)
     return history
 
+
+_Part = tuple[Tensor, dict[str, Tensor], History]  # numbers of the trials in a batch, and what became of them
+
+
+def _follow(first: _Part, *later: _Part) -> tuple[dict[str, Tensor], History]:
+    "Batches that follow one another, each with some trials of the one before, as one descent."
+    _, theta, whole = first
+    for here, end, history in later:
+        for name, value in end.items():
+            theta[name][here] = value
+        whole.steps[here] += history.steps
+        whole.stopped[here], whole.finite[here] = history.stopped, history.finite
+        for name, value in history.metrics.items():
+            wide = value.new_full((len(whole.steps), value.shape[1]), torch.nan)
+            whole.metrics[name] = torch.cat([whole.metrics[name], wide.index_copy(0, here, value)], 1)
+    return theta, whole
+
 # %% ../nbs/02_trials.ipynb #3d542880
 @checked
 def descend(
@@ -127,14 +149,16 @@ def descend(
     stop: Callable[[dict[str, Tensor]], Tensor] | None = None,  # metrics of this state -> [trial], True: has arrived
     observe: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None,  # parameters -> further metrics
     every: Size = 1,  # observe at every so many steps, and at the last state
+    narrow: Callable[[Tensor], Gradient] | None = None,  # numbers of some trials -> their gradient; not with `observe`
 ) -> tuple[dict[str, Tensor], History]:
     "Gradient descent on all trials at once, each with its own rate and its own end -> (parameters, history)."
     need(parameters, "parameters={} is empty: give a tensor [trial, ...] for each name")
+    need(not (narrow and observe), "narrow and observe are both given: what is observed is of all trials")
     theta = {name: value.clone() for name, value in parameters.items()}
     rates = _rates(theta, lr)
     alive = torch.ones(len(next(iter(theta.values()))), dtype=torch.bool, device=next(iter(theta.values())).device)
-    states: list[dict[str, Tensor]] = []
-    history = History({}, alive.long() * 0, ~alive, alive.clone())
+    here, parts = alive.nonzero()[:, 0], list[_Part]()
+    states, history = list[dict[str, Tensor]](), History.new(alive)
     for step in range(steps + 1):
         metrics, gradients = gradient(theta, step)
         finite = torch.stack([*metrics.values()]).isfinite().all(0)
@@ -147,12 +171,18 @@ def descend(
             absent = {name: torch.full_like(value, torch.nan) for name, value in states[0].items() if name not in metrics}
             arrived = stop(metrics | absent) & alive
             history.stopped, alive = history.stopped | arrived, alive & ~arrived
-        everyone = bool(alive.all())
-        if step == steps or not (everyone or alive.any()):
+        moving = int(alive.sum())
+        if step == steps or moving == 0:
             break
-        _move(theta, gradients, rates, None if everyone else alive)
+        _move(theta, gradients, rates, None if moving == len(alive) else alive)
         history.steps += alive
-    return theta, _close(history, states, theta)
+        if narrow and 2 * moving <= len(alive):
+            parts.append((here, theta, _close(history, states, theta)))
+            here, gradient = here[alive], narrow(here[alive])
+            theta, rates = ({name: value[alive] for name, value in each.items()} for each in (theta, rates))
+            alive = alive[alive]
+            states, history = [], History.new(alive)
+    return _follow(*parts, (here, theta, _close(history, states, theta)))
 
 # %% ../nbs/02_trials.ipynb #e7b85e6a
 CACHE = 2**23  # bytes of working set that stay close to one core: its share of the last-level cache

@@ -220,12 +220,20 @@ def fit_collapsed(
     rows, rates = Rows(kinds, attention), {"W_V": lr, "W_O": lr}
     if attention == "trained":
         rates |= dict.fromkeys(("W_Q", "W_K"), lr if attention_lr is None else attention_lr)
-    runs = []
-    for some in chunks(len(w), cost=4 * rows.phi.shape[1] * model.W_O.shape[1] * w.element_size(), budget=2**22):
-        part = ShallowViT(*(W[some].contiguous() for W in vars(model).values()))
-        gradient = _gradient(part, rows, w[some], attention, batches and batches.rows(some))
-        runs.append(descend({name: getattr(part, name) for name in rates}, gradient, steps=steps, lr=rates, stop=stop))
-    theta, history = join(runs)
+
+    def chunk(some: slice):
+        own, start = w[some], {name: W[some].contiguous() for name, W in vars(model).items()}
+
+        def narrow(left: Tensor):
+            return _gradient(ShallowViT(**{name: W[left] for name, W in start.items()}), rows, own[left], attention)
+
+        gradient = _gradient(ShallowViT(**start), rows, own, attention, batches and batches.rows(some))
+        # minibatches are dealt to all trials, to the end
+        packed = None if batches else narrow
+        return descend({name: start[name] for name in rates}, gradient, steps=steps, lr=rates, stop=stop, narrow=packed)
+
+    cost = 4 * rows.phi.shape[1] * model.W_O.shape[1] * w.element_size()
+    theta, history = join([chunk(some) for some in chunks(len(w), cost, budget=2**22)])
     return ShallowViT(**vars(model) | theta), history
 
 

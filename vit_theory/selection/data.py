@@ -17,11 +17,16 @@ from torch import Tensor
 from ..arguments import Count, NotNegative, Share, Size, checked, need, need_labels
 from ..trials import trial_generators
 
+# %% ../../nbs/selection/01_data.ipynb #0rth0n01
+def orthonormalized(normal: Float[Tensor, "*g dim rows"]) -> Float[Tensor, "*g rows dim"]:
+    "Orthonormal rows from normally distributed columns."
+    q, r = torch.linalg.qr(normal)
+    return (q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]).mT.to(torch.get_default_dtype())
+
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
 def orthonormal_rows(rows: int, dim: int, generator: torch.Generator) -> Float[Tensor, "rows dim"]:
     "Uniformly random orthonormal vectors, as rows; at most `dim` of them."
-    q, r = torch.linalg.qr(torch.randn(dim, rows, generator=generator, device=generator.device, dtype=torch.float64))
-    return (q * r.diagonal().sign()).T.to(torch.get_default_dtype())
+    return orthonormalized(torch.randn(dim, rows, generator=generator, device=generator.device, dtype=torch.float64))
 
 # %% ../../nbs/selection/01_data.ipynb #08970ec9
 @checked

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..arguments import Count, NotNegative, Seed, Size, checked, need
-from .data import orthonormal_rows
+from .data import orthonormalized
 from ..trials import trial_generators
 
 # %% ../../nbs/selection/02_model.ipynb #092ba916
@@ -118,17 +118,15 @@ def need_fitting(model: "ShallowViT", x: Tensor) -> None:
     need(positions in (1, x.shape[2]), f"x has {x.shape[2]} tokens, the model has signs a for {positions} positions")
 
 # %% ../../nbs/selection/02_model.ipynb #9f6afc3c
-def _unit_errors(mu: Float[Tensor, "M d"], rows: int, generator: torch.Generator) -> Float[Tensor, "r d"]:
-    "E = sum_j e_j mu_j^T with random unit vectors e_j: every pattern is sent to a vector of length 1."
-    e = torch.randn(len(mu), rows, generator=generator, device=mu.device, dtype=mu.dtype)
-    return (e / e.norm(dim=1, keepdim=True)).T @ mu
+def _unit_errors(e: Float[Tensor, "g M r"], mu: Float[Tensor, "g M d"]) -> Float[Tensor, "g r d"]:
+    "E = sum_j e_j mu_j^T with unit vectors in the directions e: every pattern is sent to a vector of length 1."
+    return (e / e.norm(dim=-1, keepdim=True)).mT @ mu
 
 # %% ../../nbs/selection/02_model.ipynb #db9d07fe
-def _signs(positions: int, neurons: int, paired: bool, g: torch.Generator) -> Float[Tensor, "p m"]:
-    "Random signs +-1/sqrt(m); opposite within a pair."
-    half = torch.randint(0, 2, (positions, neurons // 2 if paired else neurons), generator=g, device=g.device)
+def _signs(half: Int[Tensor, "g p half"], neurons: int, paired: bool) -> Float[Tensor, "g p m"]:
+    "Signs +-1/sqrt(m) from zeros and ones; opposite within a pair."
     a = (2.0 * half - 1) / neurons**0.5
-    return torch.cat([a, -a], 1) if paired else a
+    return torch.cat([a, -a], -1) if paired else a
 
 # %% ../../nbs/selection/02_model.ipynb #912fb77d
 @checked
@@ -147,17 +145,18 @@ def initial_model(
 ) -> ShallowViT:
     "Initial models of the trials, with errors sigma and delta exactly as the theory words them."
     need(not (paired and neurons % 2), f"neurons={neurons} must be even when paired=True")
+    generators, (M, d) = trial_generators(seed, len(mu), first, mu.device), mu.shape[1:]
+    half = neurons // 2 if paired else neurons
 
-    def one(mu, g):
-        d = mu.shape[1]
-        R, U = (orthonormal_rows(d, d, g).to(mu) for _ in range(2))
-        # W_Q = c (R + delta E'), W_K = c (R + delta E'')
-        W_Q, W_K = (scale * (R + delta * _unit_errors(mu, d, g)) for _ in range(2))
-        # W_V = U + sigma E
-        W_V = U + sigma * _unit_errors(mu, d, g)
-        # W_O ~ N(0, xi^2)
-        W_O = xi * torch.randn(neurons // 2 if paired else neurons, d, generator=g, device=g.device, dtype=mu.dtype)
-        return W_Q, W_K, W_V, torch.cat([W_O, W_O]) if paired else W_O, _signs(positions, neurons, paired, g).to(mu)
+    def normal(*shape: int, dtype: torch.dtype = mu.dtype) -> Tensor:
+        return torch.stack([torch.randn(*shape, generator=g, device=mu.device, dtype=dtype) for g in generators])
 
-    each = map(one, mu, trial_generators(seed, len(mu), first, mu.device))
-    return ShallowViT(*(torch.stack(parts) for parts in zip(*each, strict=True)))
+    R, U = (orthonormalized(normal(d, d, dtype=torch.float64)).to(mu) for _ in range(2))
+    # W_Q = c (R + delta E'), W_K = c (R + delta E'')
+    W_Q, W_K = (scale * (R + delta * _unit_errors(normal(M, d), mu)) for _ in range(2))
+    # W_V = U + sigma E
+    W_V = U + sigma * _unit_errors(normal(M, d), mu)
+    # W_O ~ N(0, xi^2)
+    W_O = xi * normal(half, d)
+    coins = torch.stack([torch.randint(0, 2, (positions, half), generator=g, device=mu.device) for g in generators])
+    return ShallowViT(W_Q, W_K, W_V, torch.cat([W_O, W_O], 1) if paired else W_O, _signs(coins, neurons, paired).to(mu))
