@@ -8,7 +8,7 @@ from common import ROOT, python
 PACKAGE = ROOT / "vit_theory"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-SHARED = {"attention", "trials", "figures", "real_images", "arguments", "ledger"}
+SHARED = {"attention", "trials", "figures", "real_images", "arguments", "statistics", "ledger"}
 # Rooms above the three theories, and what they may use.
 ABOVE = {"images": set(CHAPTERS) - {"explore", "together"}, "explore": set(CHAPTERS)}
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]

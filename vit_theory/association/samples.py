@@ -27,7 +27,7 @@ from vit_theory.association.training_runs import (
 )  # fmt: skip
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
-from ..ledger.rules import Interval, log_slope
+from ..statistics import Interval, log_slope
 from ..trials import trial_generators
 
 # %% ../../nbs/association/10_samples.ipynb #d2e75e8b

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..ledger import Claim, Rule
 from vit_theory.ledger.rules import (
-    AGAINST, CAVEAT, INCONCLUSIVE, Interval, above, at_least, at_most, below, wholly_above, within,
+    AGAINST, CAVEAT, INCONCLUSIVE, above, at_least, at_most, below, wholly_above, within,
 )  # fmt: skip
+from ..statistics import Interval
 
 
 # %% ../../nbs/images/07_experiments.ipynb #a87ec5eb

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['VERDICTS', 'HOLDS', 'CAVEAT', 'INCONCLUSIVE', 'AGAINST', 'REFUTED', 'LOOKS', 'BROKEN', 'EVERY', 'SOME', 'NONE',
-           'ORDER', 'Broken', 'Quantity', 'Judgement', 'Interval', 'log_slope', 'Ask', 'at_most', 'at_least', 'below',
-           'above', 'equal', 'within', 'between', 'exponent', 'wholly_above', 'wholly_between', 'Rule', 'caveat',
-           'decide', 'judge', 'criterion', 'impossible']
+           'ORDER', 'Broken', 'Quantity', 'Judgement', 'Ask', 'at_most', 'at_least', 'below', 'above', 'equal',
+           'within', 'between', 'exponent', 'wholly_above', 'wholly_between', 'Rule', 'caveat', 'decide', 'judge',
+           'criterion', 'impossible']
 
 # %% ../../nbs/ledger/04_rules.ipynb #4e2a03c3
 from collections.abc import Callable, Sequence
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ..statistics import Interval
 
 # %% ../../nbs/ledger/04_rules.ipynb #ed2a1d25
 VERDICTS = HOLDS, CAVEAT, INCONCLUSIVE, AGAINST, REFUTED = (
@@ -55,36 +57,6 @@ class Judgement:
     def __post_init__(self):
         if self.verdict not in VERDICTS:
             raise ValueError(f"verdict={self.verdict!r} is none of {VERDICTS}")
-
-# %% ../../nbs/ledger/04_rules.ipynb #9e5b2f22
-@dataclass(frozen=True)
-class Interval:
-    "A number with its 95 % interval."
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def around(cls, value: float, error: float) -> "Interval":
-        "The interval of a value plus or minus an error."
-        return cls(float(value), float(value - error), float(value + error))
-
-    @property
-    def error(self) -> float:
-        "Half the width of the interval."
-        return (self.high - self.low) / 2
-
-    def __str__(self):
-        return f"{round(self.value, 2) + 0:.2f} ± {self.error:.2f}"  # + 0: no minus before 0.00
-
-# %% ../../nbs/ledger/04_rules.ipynb #logslope1
-def log_slope(x: np.ndarray, y: np.ndarray) -> Interval:
-    "Slope of ln y against ln x, every trial a point, with its 95 % interval by Student's t."
-    from scipy import stats
-
-    line = stats.linregress(np.log(x).ravel(), np.log(y).ravel())
-    return Interval.around(line.slope, stats.t.ppf(0.975, y.size - 2) * line.stderr)
 
 # %% ../../nbs/ledger/04_rules.ipynb #fa38deba
 @dataclass(frozen=True)

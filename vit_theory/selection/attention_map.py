@@ -16,10 +16,10 @@ from torch import Tensor
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger import Run
 from ..ledger.claims import once
-from ..ledger.rules import Interval, log_slope
 from .data import TokenData
 from .model import ShallowViT
 from .training import TOKENS, Watch, attention_mass, draw_setting, evaluate, fit
+from ..statistics import Interval, log_slope
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9ad417c3
 def mass_ceiling(tokens: int, relevant: int, confusion: int) -> float:

@@ -11,9 +11,10 @@ from operator import itemgetter
 
 from ..ledger import Claim, Rule
 from vit_theory.ledger.rules import (
-    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, SOME, Ask, Interval, above, at_least, at_most, below, between, caveat, exponent,
+    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, SOME, Ask, above, at_least, at_most, below, between, caveat, exponent,
     wholly_above, wholly_between,
 )
+from ..statistics import Interval
 
 # %% ../../nbs/selection/00_claims.ipynb #c6fca3b8
 WIDTH = 0.25  # largest half width of a 95 % interval that decides on an exponent of N50, and its equivalence margin

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ..figures import COLORS, subplots
 from ..ledger import Run
-from ..ledger.rules import Interval, log_slope
 from .data import TokenData, TokenSample
 from .model import ShallowViT
 from .training import TOKENS, Watch, draw_setting, fit
+from ..statistics import Interval, log_slope
 
 # %% ../../nbs/selection/08_iterations.ipynb #cc24dfc1
 CONVERGED = 1e-3  # hinge loss of the training set at which training has converged

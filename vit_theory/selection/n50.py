@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arguments import need
-from ..ledger.rules import Interval
+from ..statistics import Interval
 
 # %% ../../nbs/selection/05_n50.ipynb #bb0cf1f6
 def fit_logistic(samples: np.ndarray, successes: np.ndarray, trials: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,12 +16,12 @@ import xarray as xr
 
 from ..figures import COLORS, subplots
 from ..ledger import Run, measured
-from ..ledger.rules import Interval
 from .collapse import ARM_COLORS, ARMS, BASE, draw_weights, sample_kinds, trainings
 from .limit import LONG, in_double, limit_search, limit_trainings, margins
 from .n50 import fit_slope, search, threshold
 from .phase_diagram import HEAT_ALPHA, border
 from .theory import mechanism_samples
+from ..statistics import Interval, crossing
 
 # %% ../../nbs/selection/16_predicted.ipynb #25b77d68
 RATES = {"quick": [50.0, 12.0], "full": [50.0, 25.0, 12.0, 6.0, 3.0, 1.0]}  # attention's learning rate over the others'
@@ -272,10 +272,10 @@ def crossings(data: xr.Dataset) -> xr.DataArray:
     "alpha at which half of the starts succeed with uniform attention, by sigma; NaN where it is not crossed."
     found = []
     for sigma in data.sigma.values:
-        here = data.sel(attention="uniform", sigma=sigma).dropna("place")
-        s, a = here.success.values, np.log(here.alpha.values)
-        low = np.flatnonzero((s[:-1] >= 0.5) & (s[1:] < 0.5))
-        found.append(np.exp(np.interp(-0.5, -s[low[0] : low[0] + 2], a[low[0] : low[0] + 2])) if len(low) else np.nan)
+        falling = data.sel(attention="uniform", sigma=sigma).dropna("place")
+        # from the smallest alpha up, success rises
+        rising = falling.isel(place=slice(None, None, -1))
+        found.append(np.exp(crossing(np.log(rising.alpha.values), rising.success.values, level=0.5)))
     return xr.DataArray(found, {"sigma": data.sigma}, ("sigma",))
 
 

@@ -15,10 +15,10 @@ import xarray as xr
 from ..figures import COLORS, subplots
 from ..ledger import Run
 from ..ledger.claims import once
-from ..ledger.rules import Interval
 from .collapse import ARMS, trainings
 from .n50 import Ratio, Slope, growth, over_seeds
 from .sample_complexity import slope_of, study
+from ..statistics import Interval
 
 # %% ../../nbs/selection/07_regime.ipynb #11920cd8
 TRAINED, UNIFORM = ARMS["trained"], ARMS["uniform"]

@@ -14,11 +14,11 @@ import xarray as xr
 
 from ..figures import COLORS, subplots
 from ..ledger import Run
-from ..ledger.rules import Interval
 from .collapse import ARM_COLORS, ARMS, able_starts, trainings
 from .model import ShallowViT
 from .n50 import GIVE_UP, Slope, fit_slope, local_slopes, over_seeds, search, threshold
 from .theory import mechanism_samples, predicted_samples, simulated_n50
+from ..statistics import Interval
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #8b44be6c
 def n50_cell(arm: str, alpha: float, seed: int, *, trials: int, points: int, arms: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import xarray as xr
 from ..arguments import Finite, checked, need
 from ..figures import COLORS, subplots
 from ..ledger.claims import Run
+from ..statistics import crossing
 from .limits import first_push, fit
 from .model import WindowData, population_path, population_slopes, pushed
 
@@ -60,11 +61,9 @@ def lead(path: Iterable[tuple[float, float]], first: int = 0) -> float:
     return float(np.log(max(content, 1e-9) / max(gained, 1e-9)))
 
 
-def crossing(leads: list[float]) -> float:
-    "The factor at which the lead changes, by a line in ln of the factor; NaN where it does not."
-    x, y = np.log(FACTORS), np.array(leads)
-    up = np.flatnonzero((y[:-1] < 0) & (y[1:] >= 0))
-    return float(np.exp(np.interp(0, y[up[0] : up[0] + 2], x[up[0] : up[0] + 2]))) if len(up) else np.nan
+def border_factor(leads: list[float]) -> float:
+    "The visibility over lambda* at which the lead changes, by a line in its logarithm; NaN where it does not."
+    return float(np.exp(crossing(np.log(FACTORS), np.array(leads))))
 
 
 def settings(share: float) -> tuple[float, float, float]:
@@ -85,7 +84,7 @@ def exact_border(share: float, first: int = 0) -> dict[str, float]:
         leads.append(lead(zip(data.visible * path.theta.values, position, strict=True), first))
     on_b, on_theta, _ = population_slopes(on_square(share), path.b.values[first], 0.0, v)[2]
     squared = float(contrast(data, torch.from_numpy(on_b))) / on_theta
-    return {"border": border, "exact": crossing(leads), "pushes": float(max(squared, 0) ** 0.5 / border)}
+    return {"border": border, "exact": border_factor(leads), "pushes": float(max(squared, 0) ** 0.5 / border)}
 
 
 def trained_border(share: float, heads: int, samples: int, seed: int, first: int = 0) -> dict[str, float]:
@@ -102,7 +101,7 @@ def trained_border(share: float, heads: int, samples: int, seed: int, first: int
         lr_u = rate * torch.tensor([0.0, 1.0])
         path = fit(sample, data, *start, value, steps=first + STEPS, lr_b=rate, lr_u=lr_u, first=first)
         leads.append(lead(((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in path), first))
-    return {"trained": crossing(leads)}
+    return {"trained": border_factor(leads)}
 
 
 # %% ../../nbs/together/03_border.ipynb #e1a40c31
