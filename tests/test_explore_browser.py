@@ -1,12 +1,14 @@
 """The explorers that ship, by the README's commands, in a real browser: the first output is the panel, and a control moves it."""
 
+import platform
+import re
 import socket
 import time
 
 import pytest
 from browser import chromium, needs_chromium
-from common import until
-from servers import jupyterlab, looked_at, opened, server
+from common import NBS, until
+from servers import ask, jupyterlab, looked_at, opened, server
 
 # page -> label of a control, the key that moves it
 MOVES = {
@@ -75,3 +77,24 @@ def test_lab(tmp_path):
                 page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
                 first_output_moves(page, name)
             page.close()
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_opening_and_saving_changes_nothing(tmp_path):
+    """A notebook with hidden answers and a live explorer: JupyterLab does not call it changed, and stores what was stored."""
+    log, name = tmp_path / "server.log", "convolution/index.ipynb"
+    version = re.compile(r'"version": "3[.\d]*"')  # of the Python at work
+    with jupyterlab(tmp_path, log) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        with looked_at(page, log):
+            opened(page, address, name)
+            before = ask(address, f"/api/contents/{name}?content=0")["last_modified"]
+            page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.isReady")
+            same_python = f'"version": "{platform.python_version()}"' in (NBS / name).read_text(encoding="utf-8")
+            dirty = page.evaluate("() => window.jupyterapp.shell.currentWidget.context.model.dirty")
+            assert not dirty or not same_python
+            page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
+            until(lambda: ask(address, f"/api/contents/{name}?content=0")["last_modified"] != before, "the notebook to be saved")
+    stored, saved = ((folder / name).read_text(encoding="utf-8") for folder in (NBS, tmp_path / "nbs"))
+    assert version.sub("", saved) == version.sub("", stored)

@@ -55,6 +55,6 @@ def test_readme_is_what_its_notebook_says(copy):
 def test_notebooks_are_clean(copy):
     for path in (copy / "nbs").rglob("*.ipynb"):
         nbformat.validate(nbformat.read(path, as_version=4))
-    run(copy, "-c", "from nbdev.clean import nbdev_clean; nbdev_clean()")
+    run(copy, "tools/notebooks.py", "clean")
     dirty = changed(copy, "nbs")
-    assert not dirty, f"not as they are to be stored (run: make notebooks): {', '.join(dirty)}"
+    assert not dirty, f"not as they are to be stored (run: python tools/notebooks.py clean): {', '.join(dirty)}"

@@ -2,6 +2,7 @@
 
     python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean outputs
     python tools/notebooks.py fold [NOTEBOOK ...]  fold the cells that a reader skips, as the site does
+    python tools/notebooks.py clean [NOTEBOOK ...] store what JupyterLab would store, and nothing that differs between runs
     python tools/notebooks.py readme [--check]     write README.md from nbs/index.ipynb, or say whether it is stale
     python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings and local paths?
     python tools/notebooks.py stale [--check]      which notebooks does a change touch: their cells, or code that they reach
@@ -11,7 +12,6 @@ import ast
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import MarkdownExporter
+from nbdev.clean import clean_nb
 
 from vit_theory.ledger.identity import digest, place_of, reached
 
@@ -30,6 +31,17 @@ NBS = ROOT / "nbs"
 WARNINGS = "default,ignore:InlineBackend._figure_formats_changed:DeprecationWarning"
 # One thread and no progress bars: the same numbers and the same text every time.
 KERNEL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONHASHSEED": "0", "PYTHONWARNINGS": WARNINGS}
+# What JupyterLab writes into a notebook that it opens: stored here, so that opening and saving one changes nothing.
+KERNEL_SPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": "3.11.7",  # the only line that another Python writes differently
+}
 
 
 def notebooks(paths=()):
@@ -66,6 +78,19 @@ def without_bars(nb):
     return nb
 
 
+def clean(path):
+    """Store a notebook as nbdev cleans it, with the metadata that JupyterLab gives it on opening."""
+    nb = nbformat.read(path, as_version=4)
+    clean_nb(nb, allowed_cell_metadata_keys=["jupyter"])
+    nb.metadata["kernelspec"] = dict(KERNEL_SPEC)
+    nb.metadata["language_info"] = dict(LANGUAGE)
+    for cell in nb.cells:
+        cell.metadata.pop("collapsed", None)
+        if cell.metadata.get("jupyter", {}).get("outputs_hidden"):
+            cell.metadata["collapsed"] = True  # JupyterLab says it twice
+    nbformat.write(nb, path)
+
+
 def execute(path):
     """Run one notebook in a fresh kernel in its own folder and store it with its outputs."""
     nb = nbformat.read(path, as_version=4)
@@ -89,12 +114,10 @@ def execute(path):
                 if "execution_count" in output:
                     output.execution_count = None
                 output.get("metadata", {}).pop("needs_background", None)
-    nb.metadata.pop("language_info", None)
-    nb.metadata["kernelspec"] = {"display_name": "python3", "language": "python", "name": "python3"}
     scratch = path.with_suffix(".tmp")
     nbformat.write(renumber(without_bars(fold(nb))), scratch)
     scratch.replace(path)
-    subprocess.run(["nbdev_clean", "--fname", str(path)], check=True, cwd=ROOT)
+    clean(path)
 
 
 def dull(source):
@@ -207,7 +230,15 @@ def fold_stored(paths):
     """Fold the cells that a reader skips, and run nothing."""
     for path in notebooks(paths):
         nbformat.write(fold(nbformat.read(path, as_version=4)), path)
-        subprocess.run(["nbdev_clean", "--fname", str(path)], check=True, cwd=ROOT)
+        clean(path)
+
+
+@main.command("clean")
+@click.argument("paths", nargs=-1)
+def clean_stored(paths):
+    """Clean notebooks, and run nothing."""
+    for path in notebooks(paths):
+        clean(path)
 
 
 @main.command()
