@@ -204,6 +204,22 @@ def test_resume_knows_the_code_of_a_row(request_cli, edit):
         assert (row["seconds"], row["provenance"]) == (first["seconds"], first["provenance"])
 
 
+@pytest.mark.parametrize("change", [{"images": "cifar10"}, {"scale": "full"}, {"seeds": (0, 1, 3)}])
+def test_a_measurement_answers_only_for_its_own_run(tmp_path, change):
+    """Neither for other images, nor for another scale or other seeds: neither its own row, nor a claim that shares it."""
+    measured = Calls()
+    claims = [other(experiment=counting(measured, measure)), other(id="A-shares", experiment=counting(measured, measure))]
+    run = Run(progress=False)
+    reproduce(claims, run, tmp_path)
+    reproduce(claims, run, tmp_path, resume=True)
+    assert len(measured) == 1
+    rows = reproduce(claims, dataclasses.replace(run, **change), tmp_path, resume=True)
+    assert len(measured) == 2
+    assert {name: [row[name] for row in rows] for name in change} == {
+        name: [list(value) if name == "seeds" else value] * 2 for name, value in change.items()
+    }
+
+
 def test_running_an_experiment_does_not_change_its_identity():
     experiment = once(measure)
     before = identity(experiment)

@@ -60,6 +60,19 @@ def test_links_that_lead_out_of_a_ledger_are_refused(ledger, part, resume):
     assert content(other) == before
 
 
+@pytest.mark.parametrize("part", ["rows", "cells/A-good"])
+def test_a_link_to_a_folder_that_is_not_there_yet_is_refused(ledger, tmp_path, part):
+    """Writing through it would make that folder, outside of the ledger."""
+    folder, _ = ledger
+    if (folder / part).is_dir():
+        shutil.rmtree(folder / part)
+    (folder / part).parent.mkdir(exist_ok=True)
+    (folder / part).symlink_to(tmp_path / "not yet", target_is_directory=True)
+    with pytest.raises(ValueError, match=f"{part} is a symbolic link to .*not yet: remove it"):
+        reproduce(CLAIMS, RUN, folder, resume=True)
+    assert not (tmp_path / "not yet").exists()
+
+
 FILES = ["rows/A-good.json", "data/A-good.nc", "figures/A-good.svg", "index.html", "claims.json", ".lock"]
 
 

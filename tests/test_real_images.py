@@ -154,6 +154,11 @@ def test_sizes_and_modes(tmp_path):
     with pytest.raises(ValueError, match=r"2 sizes, such as \[\(8, 8\), \(12, 10\)\]; give size="):
         load_images(sizes)
     assert load_images(sizes, size=6).images.shape == (2, 3, 6, 6)
+    for name, dtype in (("whole", np.int32), ("float", np.float32)):  # 32 bits a pixel: PIL's modes I and F
+        wide = encoded(pixels(1, (8, 8))[0].astype(dtype) * 200, format="TIFF")
+        assert Image.open(io.BytesIO(wide)).mode == {"whole": "I", "float": "F"}[name]
+        with pytest.raises(ValueError, match="1 of 1 images cannot be read: number 0"):
+            load_images(write(tmp_path / name, [wide], {"label": [0]}, {"label": NAMES}))
     deep = write(tmp_path / "deep", [pixels(1, (8, 8))[0].astype(np.uint16) * 200], {"label": [0]}, {"label": NAMES})
     with pytest.raises(ValueError, match="1 of 1 images cannot be read: number 0"):
         load_images(deep)

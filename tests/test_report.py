@@ -1,5 +1,6 @@
 """The report: claims beside the committed run, filters without a server, nothing of a claim is markup."""
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 
@@ -9,9 +10,11 @@ from browser import chromium, needs_chromium
 from common import ROOT
 
 from vit_theory.figures import to_svg
-from vit_theory.ledger.claims import load_claims
+from vit_theory.ledger.claims import Run, load_claims
 from vit_theory.ledger.evidence import committed, measured
-from vit_theory.ledger.report import PAPERS, commands, notebook_of, report, took
+from vit_theory.ledger.report import PAPERS, against_standing, commands, notebook_of, report, took
+from vit_theory.ledger.rules import Rule
+from vit_theory.ledger.run import reproduce
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\"> {{ 7 * 7 }} a & b"
 
@@ -59,8 +62,50 @@ def test_what_differs_from_the_committed_run_is_marked(page, rows):
     old = {row["id"]: row["verdict"] for row in committed("quick")}
     assert ids == {row["id"] for row in rows if row["verdict"] != old.get(row["id"], row["verdict"])} and len(ids) == 1
     changed = next(article for id, article in articles if id in ids)
-    assert changed.count("9.99") == changed.count("<mark>") - 1 > 0
-    assert sum("<mark>" in article for _, article in articles) == 1
+    assert changed.count("9.99") == changed.count("<mark>") - changed.count("<mark>differs") > 0
+    untouched = [article for id, article in articles if id not in ids]
+    assert not [article for article in untouched if article.count("<mark>") != article.count("<mark>differs from the full run")]
+
+
+def test_what_the_full_run_says_otherwise_is_marked_with_the_reason(page):
+    """Both verdicts stand at every claim; a smaller run that says something else is marked, in the list and at its claim."""
+    text = page.read_text(encoding="utf-8")
+    quick, full = ({row["id"]: row for row in committed(run)} for run in ("quick", "full"))
+    other = {id for id, row in full.items() if quick[id]["verdict"] != row["verdict"]}
+    assert len(other) >= 3
+    articles = dict(re.findall(r"<article id=\"(.+?)\">(.+?)</article>", text, flags=re.S))
+    lines = dict(re.findall(r"<tr><td><a href=\"#(.+?)\">.+?</a></td>(.+?)</tr>", text, flags=re.S))
+    for id in full:
+        for part in (articles[id], lines[id]):
+            verdicts = re.findall(r"(quick|full): <span class=\"verdict v\d\">(.+?)</span>", part)
+            assert verdicts == [("quick", quick[id]["verdict"]), ("full", full[id]["verdict"])], id
+    for id in other:
+        assert "differs from the full run</mark>" in lines[id] and "differs from the full run</mark>" in articles[id]
+        reason = re.search(r"README and site show the full run: (.+?)</dd>", articles[id])[1]
+        assert reason.startswith(full[id]["verdict"]) and "This run cannot decide against it" in reason, id
+
+
+def test_no_reason_is_given_for_what_no_size_explains():
+    """A full run on this machine, or a claim that crashed, does not differ because it is smaller."""
+    row = committed("full")[0]
+    assert against_standing(row | {"verdict": "refuted as stated"}) == "" == against_standing(row | {"verdict": None})
+    small = row | {"scale": "quick", "verdict": "inconclusive", "note": "an interval too wide"}
+    assert against_standing(small).endswith("and is undecided itself (an interval too wide).")
+    assert "speaks for these" in against_standing(small | {"images": "elsewhere/svhn"})
+
+
+@pytest.mark.parametrize("change", ["a rule more", "a rule less"])
+def test_a_claim_that_has_changed_since_the_committed_run(tmp_path, change):
+    """One quantity more than the committed run has, or one less: the report shows where nothing was measured."""
+    claim = next(claim for claim in load_claims() if claim.id == "C-theorem-1")
+    rules = (*claim.rules, Rule("one thing more", lambda data: 1.0)) if change == "a rule more" else claim.rules[:-1]
+    changed = dataclasses.replace(claim, rules=rules, sentence="", experiment=lambda run: measured("C-theorem-1", "quick"))
+    (row,) = reproduce([changed], Run(progress=False), tmp_path)
+    assert not row["error"], row["error"]
+    table = re.search(r"<th>Committed</th>(.+?)</table>", (tmp_path / "index.html").read_text(encoding="utf-8"), flags=re.S)[1]
+    cells = [re.findall(r"<td>(.*?)</td>", line, flags=re.S) for line in table.split("</tr>")]
+    missing = [here == "not measured" for *_, here, there in filter(None, cells) if "not measured" in here + there]
+    assert missing == [change == "a rule less"]
 
 
 def test_links_lead_to_paper_claim_page_and_notebook(page):

@@ -217,6 +217,13 @@ def make(scale):
     return lambda x: {"y": scale * x}
 
 
+def keyword_only(value):
+    def scaled(x, *, scale=value):
+        return {"y": scale * x}
+
+    return scaled
+
+
 class Model:
     def __init__(self, scale):
         self.scale = scale
@@ -253,6 +260,7 @@ CHANGED = {  # a factor of 1 or 100, and the function that multiplies with it
     "partial of a closure": lambda value: functools.partial(lambda x, f: f(x), f=make(value)),
     "decorator": lambda value: functools.wraps(product_of_one)(make(value)),
     "default": lambda value: lambda x, scale=value: {"y": scale * x},
+    "default by keyword only": lambda value: keyword_only(value),
     "fixed array": lambda value: functools.partial(lambda x, a: {"y": x * a[5]}, a=np.full(10, value)),
     "function that it calls": through_helper,
     "class that it uses": through_class,

@@ -28,7 +28,7 @@ from .evidence import RUNS, Card, committed, measured
 from .rules import VERDICTS
 from ..figures import to_svg
 from .files import plain, write_file
-from .report import tally
+from .report import against_standing, standing_run, tally
 from .run import reproduce
 from .sweeps import Lost, check_workers, one_thread, status
 
@@ -113,7 +113,12 @@ def as_lines(row: dict) -> str:
     verdict = row["verdict"] or "crashed"
     shared = ", shared" if row["shared"] else ""
     head = f"{click.style(f'{verdict:25}', fg=VERDICT_COLORS[verdict])} {row['id']} ({row['seconds']:.1f} s{shared})"
-    return head + "\n" + wrapped(row["error"] or row["measured"])
+    lines = [head, wrapped(row["error"] or row["measured"])]
+    if against_standing(row):
+        run, shown = standing_run(row["id"])
+        other = f"The {run} run, which README and site show: {shown['verdict']}; the report says why this one differs."
+        lines.append(wrapped(other))
+    return "\n".join(lines)
 
 # %% ../../nbs/ledger/09_cli.ipynb #9873bb5c
 def minutes(seconds: float) -> str:

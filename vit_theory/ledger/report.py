@@ -14,12 +14,12 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import vit_theory
 from .claims import CHAPTERS, Claim
 from .evidence import RUNS, rows_by_claim
-from .rules import LOOKS, VERDICTS
+from .rules import INCONCLUSIVE, LOOKS, VERDICTS
 
 if TYPE_CHECKING:  # names in annotations only
     import jinja2
@@ -64,10 +64,49 @@ def beside(row: dict) -> tuple[str, dict]:
     return RUNS.get(run, ""), old
 
 
-def compared(row: dict, old: dict) -> list[tuple[dict | None, dict | None]]:
-    "The quantities of both runs, by name."
-    here, there = ({each["name"]: each for each in one.get("quantities", ())} for one in (row, old))
-    return [(here.get(name), there.get(name)) for name in here | there]
+class Compared(NamedTuple):
+    "A quantity in this run and in the committed one, as text; empty where a run has no such quantity."
+
+    name: str
+    required: str
+    here: str
+    committed: str
+
+
+def compared(row: dict, old: dict) -> list[Compared]:
+    "The quantities of both runs, by name; one may have some that the other lacks, where the claim has changed."
+    here = {quantity["name"]: quantity for quantity in row.get("quantities", ())}
+    there = {quantity["name"]: quantity for quantity in old.get("quantities", ())}
+    nothing = {"value": "", "spread": ""}
+    lines = []
+    for name in here | there:
+        required = here.get(name, there.get(name))["threshold"]
+        said = ["{value} {spread}".format(**run.get(name, nothing)).strip() for run in (here, there)]
+        lines.append(Compared(name, required, *said))
+    return lines
+
+# %% ../../nbs/ledger/08_report.ipynb #0ea75562
+def standing_run(id: str) -> tuple[str, dict]:
+    "Name and row of the run of a claim that README and site show: the full one, or the largest there is; empty without one."
+    rows = rows_by_claim().get(id, {})
+    run = next((run for run in ("full", *rows) if run in rows), "")
+    return run, rows.get(run, {})
+
+
+def against_standing(row: dict) -> str:
+    "Why a run that is not the one on README and site says something else of its claim; empty where it says the same."
+    run, shown = standing_run(row["id"])
+    if not shown or not row["verdict"] or row["verdict"] == shown["verdict"]:
+        return ""
+    if row["scale"] == shown["scale"] and Path(row["images"]).name == Path(shown["images"]).name:
+        return ""  # as large as that one: a difference that no size explains
+    said = f"README and site show the {run} run: {shown['verdict']}. {shown['measured']} {shown['note']}".strip().rstrip(".")
+    if Path(row["images"]).name != Path(shown["images"]).name:
+        return f"{said}. This run is of other images, {Path(row['images']).name}, and speaks for these."
+    smaller = f"{said}. This run cannot decide against it: at {row['scale']} scale it has fewer sizes, settings and trials"
+    if row["verdict"] == INCONCLUSIVE:
+        return f"{smaller}, and is undecided itself ({row['note']})."
+    return f"{smaller}, and what it says ({row['verdict']}) is of these alone."
 
 # %% ../../nbs/ledger/08_report.ipynb #69e7e9d4
 def commands(rows: Iterable[dict]) -> list[str]:
@@ -146,7 +185,10 @@ def report(
     shown = []
     for row in rows:
         run, old = beside(row)
-        more = {"run": run, "beside": old, "compared": compared(row, old), "took": took(row, rows), "command": commands([row])[0]}
-        shown.append(row | more | {"picture": base64.b64encode(pictures.get(row["id"], "").encode()).decode()})
+        picture = base64.b64encode(pictures.get(row["id"], "").encode()).decode()
+        more = {"run": run, "beside": old, "compared": compared(row, old), "runs": rows_by_claim().get(row["id"], {})}
+        more |= {"against": against_standing(row), "standing": standing_run(row["id"])[0]}
+        more |= {"took": took(row, rows), "command": commands([row])[0], "picture": picture}
+        shown.append(row | more)
     whole = {"rows": shown, "counts": tally(rows), "origins": origins(rows), "commands": commands(rows)}
     return template("page.html").render(whole, papers=PAPERS, site=site, verdicts=VERDICTS, looks=LOOKS.values())

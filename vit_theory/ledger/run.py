@@ -87,8 +87,8 @@ def open_ledger(out: str | Path) -> Path:
     if not str(out).strip():
         raise ValueError(f"out={str(out)!r} names no folder; name one, for instance 'claims'")
     folder = Path(out)
-    inner = (Path(root) / name for root, names, _ in os.walk(folder / "cells") for name in names)
-    refuse_links([*(folder / name for name in (*PARTS, "earlier")), *inner])
+    refuse_links(folder / name for name in (*PARTS, "earlier"))
+    refuse_links((folder / "cells").rglob("*"))
     for part, ending in ENDINGS.items():
         strange = [path.name for path in (folder / part).glob("[!.]*") if path.suffix != ending]
         if strange and not (folder / ".lock").exists():  # `data` of a project, say, which is not to be moved away
