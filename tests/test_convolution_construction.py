@@ -1,6 +1,8 @@
 """conv_to_attention and attention_to_conv against conv2d: a broad grid and random convolutions."""
 
 import itertools
+import re
+import warnings
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from vit_theory.attention import patchify, unpatchify
-from vit_theory.convolution.construction import conv2d_to_attention, conv_to_attention, hard_scale
+from vit_theory.convolution.construction import conv2d_to_attention, conv_to_attention, hard_scale, without_sink
 from vit_theory.convolution.heads import minimum_heads
 from vit_theory.convolution.inverse import attention_to_conv, hide
 from vit_theory.convolution.kernels import random_conv
@@ -189,6 +191,54 @@ def test_gradients_reach_every_matrix_that_acts():
     grads = {name: p.grad.abs().max().item() for name, p in layer.named_parameters()}
     assert all(grads[name] > 0 for name in ("W_Q", "W_V", "W_O", "b_O", "table")), grads
     assert grads["W_K"] == 0  # W_Q is zero: the keys move as soon as the queries have
+
+
+# One-hot heads in training, and the scale of a layer
+
+
+def backward(layer, conv):
+    """Whether a backward pass warns, and the gradients of what says where the heads look."""
+    x = patchify(images(1, conv.in_channels, *layer.geometry.image_size), layer.geometry.patch)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        y = layer(x)
+        assert not said, "a layer that only answers says nothing"
+        y.square().sum().backward()
+    look = {name: getattr(layer, name).grad for name in ("W_Q", "W_K", "table")}
+    return [str(w.message) for w in said], {name: 0.0 if g is None else g.abs().max().item() for name, g in look.items()}
+
+
+@pytest.mark.parametrize("mode", ["zeros", "circular"])
+def test_one_hot_heads_in_training_warn_and_name_a_scale_that_learns(mode):
+    conv = random_conv(2, 2, 3, padding=1, padding_mode=mode)
+    layer = conv_to_attention(conv, 12, 4)
+    layer.W_K.data = images(*layer.W_K.shape)
+    said, gradients = backward(layer, conv)
+    assert len(said) == 1 and max(gradients.values()) == 0
+    assert backward(layer, conv)[0] == [], "once a layer"
+    scale = float(re.search(r"gap, scale=([\d.]+) for its 9 patches", said[0])[1])
+    said, gradients = backward(conv_to_attention(conv, 12, 4, scale=scale), conv)
+    assert said == [] and min(gradients["W_Q"], gradients["table"]) > 1e-4
+
+
+def test_who_does_not_train_the_heads_hears_nothing():
+    conv = random_conv(2, 2, 3, padding=1)
+    frozen = conv_to_attention(conv, 12, 4)
+    for name in ("W_Q", "W_K", "table"):
+        getattr(frozen, name).requires_grad_(False)
+    assert backward(frozen, conv)[0] == []
+    assert backward(conv_to_attention(conv, 12, 4).eval(), conv)[0] == []
+
+
+@pytest.mark.parametrize(("built", "loaded"), [(None, 8.0), (8.0, None), (4.0, 12.0)])
+def test_the_scale_is_that_of_the_state_that_was_loaded(built, loaded):
+    conv = random_conv(2, 2, 3, padding=1)
+    layer, other = conv_to_attention(conv, 12, 4, scale=built), conv_to_attention(conv, 12, 4, scale=loaded)
+    layer.load_state_dict(other.state_dict())
+    assert layer.scale == other.scale == (hard_scale(torch.float64) if loaded is None else loaded)
+    x = patchify(images(1, 2, 12, 12), 4)
+    # what is built from the layer has its scale too
+    assert torch.equal(without_sink(layer)(x), without_sink(other)(x))
 
 
 # The inverse

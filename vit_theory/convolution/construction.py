@@ -7,6 +7,7 @@ __all__ = ['Geometry', 'ConvAttention', 'conv_to_attention', 'conv2d_to_attentio
 
 # %% ../../nbs/convolution/03_construction.ipynb #4d2b0755
 import math
+import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -112,6 +113,14 @@ def logit_gap(scale: float | None, dtype: torch.dtype) -> float:
     need(gap <= torch.finfo(dtype).max, f"scale={scale} is more than {dtype} can hold: None makes one-hot heads")
     return gap
 
+# %% ../../nbs/convolution/03_construction.ipynb #a1c0ffee
+FROZEN = 28.0  # logit gap M from which e^-M, and with it the gradient of every score, is below 1e-12
+
+
+def trainable_scale(patches: int) -> float:
+    "A logit gap for training: e^6 times as much weight on the target as on all of so many other patches."
+    return round(6 + math.log(patches), 1)
+
 # %% ../../nbs/convolution/03_construction.ipynb #064b495a
 @checked
 class ConvAttention(MultiHeadAttention):
@@ -137,7 +146,39 @@ class ConvAttention(MultiHeadAttention):
         table = offset_table(offsets, g.grid, M, g.circular).to(T)
         asking = None if g.grid_out == g.grid else g.queries.to(T.device)
         super().__init__(0 * I, I, I.clone(), T, b_O, table, g.grid, not g.circular, asking)
-        self.offsets, self.geometry, self.scale, self.patch_out, self.grid_out = offsets, g, M, g.patch_out, g.grid_out
+        self.offsets = offsets
+        self.geometry = g
+        self.patch_out = g.patch_out
+        self.grid_out = g.grid_out
+        self.warned = False
+
+    @property
+    def scale(self) -> float:
+        "The logit gap M, read from the position biases: their largest size, also after load_state_dict and training."
+        table = self.table
+        assert table is not None
+        return table.detach().abs().max().item() if table.numel() else hard_scale(table.dtype)
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:
+        "Answer every query; a backward pass through one-hot heads that are to be trained warns, once."
+        y = super().forward(x)
+        look = self.W_Q, self.W_K, self.table
+        if self.training and y.requires_grad and not self.warned and any(p is not None and p.requires_grad for p in look):
+            y.register_hook(self.warn_if_frozen)
+        return y
+
+    def warn_if_frozen(self, gradient: Tensor) -> None:
+        "Say, as soon as a gradient comes back, that it will be zero where the heads look."
+        if self.warned or self.scale < FROZEN or not self.heads:
+            return
+        self.warned = True
+        scale = trainable_scale(math.prod(self.geometry.grid))
+        warnings.warn(
+            f"a ConvAttention with one-hot heads (scale={self.scale:g}) is being trained: the gradients of W_Q, W_K and table "
+            f"are zero, so where its heads look never changes. Build it with a smaller logit gap, scale={scale:g} for its "
+            f"{math.prod(self.geometry.grid)} patches, or freeze the three with requires_grad_(False) and train W_V and W_O",
+            stacklevel=2,
+        )
 
     @checked
     def convolve(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
