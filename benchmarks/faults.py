@@ -63,7 +63,7 @@ def modules(room: str = ""):
 
 def swap(room: str, name: str, make: Callable) -> None:
     """Put make(original) in the place of a function or class of a room, wherever the package has bound it."""
-    chapters = ("", "selection", "association", "convolution", "images", "together")
+    chapters = ("", "selection", "association", "convolution", "models", "images", "together")
     rooms = [module for chapter in chapters for module in modules(chapter)]
     own = f"vit_theory.{room}".rstrip(".")
     holders = [m for m in rooms if m.__name__.startswith(own) and getattr(vars(m).get(name), "__module__", "").startswith(own)]
@@ -982,19 +982,19 @@ def extra_head_takes_one_key_less():
 @breaks("images", "B-images-positional B-images-association B-images-pixels")
 def images_learning_rate_zero():
     """Training on images does not move."""
-    swap("images", "train", with_arguments(lr=1e-12))  # 0 is refused
+    swap("models", "train", with_arguments(lr=1e-12))  # 0 is refused
 
 
 @breaks("images", "A-images-mass A-images-sparsification")
 def canvases_learning_rate_zero():
     """Training on canvases does not move."""
-    swap("images", "train", with_arguments(lr=1e-12))  # 0 is refused
+    swap("models", "train", with_arguments(lr=1e-12))  # 0 is refused
 
 
 @breaks("images", "C-table-1 C-figure-2 C-acceleration")
 def two_phases_learning_rate_zero():
     """Neither phase moves."""
-    swap("images", "train", with_arguments(lr=1e-12))  # 0 is refused
+    swap("models", "train", with_arguments(lr=1e-12))  # 0 is refused
 
 
 @breaks(
@@ -1014,7 +1014,7 @@ def image_labels_shuffled():
 
         return train
 
-    swap("images", "train", make)
+    swap("models", "train", make)
 
 
 @breaks("images", "B-images-positional B-images-association B-images-pixels")
@@ -1024,7 +1024,7 @@ def positions_not_seen():
     def make(original):
         return lambda self, x, P, need_map=False: original(self, x, P * 0, need_map)
 
-    swap_method("images", "PositionalAttention", "forward", make)
+    swap_method("models", "PositionalAttention", "forward", make)
 
 
 @breaks("images", "B-images-pixels")
@@ -1090,7 +1090,7 @@ def kernel_lost_at_the_transfer():
 
         return to_attention
 
-    swap("images", "to_attention", make)
+    swap("models", "to_attention", make)
 
 
 @breaks("images", "C-figure-2 C-table-1 C-acceleration")
@@ -1103,13 +1103,13 @@ def no_phase_one():
 
         return train
 
-    swap("images", "train", make)
+    swap("models", "train", make)
 
 
 @breaks("images", "C-figure-2")
 def warm_up_for_all():
     """The arms without warm-up have one."""
-    swap("images", "train", with_arguments(descent=importlib.import_module("vit_theory.images").Descent()))
+    swap("models", "train", with_arguments(descent=importlib.import_module("vit_theory.images").Descent()))
 
 
 # One model for three papers --------------------------------------------------------------------------------------------------

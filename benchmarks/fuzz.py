@@ -38,8 +38,8 @@ import beartype  # noqa: E402, F401
 random.getrandbits = getrandbits
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a name of no data set is not looked for
-PACKAGES = ("attention", "trials", "ledger", "figures", "real_images", "selection", "association", "convolution", "images",
-            "together")  # fmt: skip
+PACKAGES = ("attention", "trials", "ledger", "figures", "real_images", "selection", "association", "convolution", "models",
+            "images", "together")  # fmt: skip
 SECONDS = 5.0  # that a call may take
 MEMORY = 6 * 2**30  # bytes that a process may hold
 HUGE = 10**12
@@ -150,46 +150,46 @@ CALLS = {
     "convolution.random_conv": "channels=1, channels_out=2, kernel=3, seed=0",
     "convolution.paper_heads": "kernel=3, patch=2",
     "convolution.transfer_blocks": "weight=c.weight, patch=2, stride=1, padding=1, dilation=1, groups=1",
-    "images.load_images": "source='digits', split='test', per_class=2, seed=0",
-    "images.Images": "images=digits.images, labels=digits.labels, classes=digits.classes",
-    "images.split": "data=digits, share=0.5, seed=0",
-    "images.Recipe": "flip=0.5, crop=0.1, randaugment=1, magnitude=9, erasing=0.2, mixup=0.5, cutmix=0.5, smoothing=0.1",
-    "images.augment": "images=digits.images, labels=digits.labels, classes=10, recipe='light', g=g",
-    "images.generator": "",
-    "images.permute": "images=x4, patch=2, order=order",
+    "models.load_images": "source='digits', split='test', per_class=2, seed=0",
+    "models.Images": "images=digits.images, labels=digits.labels, classes=digits.classes",
+    "models.split": "data=digits, share=0.5, seed=0",
+    "models.Recipe": "flip=0.5, crop=0.1, randaugment=1, magnitude=9, erasing=0.2, mixup=0.5, cutmix=0.5, smoothing=0.1",
+    "models.augment": "images=digits.images, labels=digits.labels, classes=10, recipe='light', g=g",
+    "models.generator": "",
+    "models.permute": "images=x4, patch=2, order=order",
     "images.Canvas": "patch=8, picture=(1, 1), canvas=(2, 2), filling='others', noise=0.1, seed=0",
     "images.scatter": "canvas=canvas, images=digits.images, g=g",
-    "images.ContentAttention": "width=4, heads=2",
-    "images.ContentAttention(4, 2)": "x=tokens",
-    "images.PositionalAttention": "width=4, heads=2, eps=1e-6",
-    "images.PositionalAttention(4, 2)": "x=tokens, P=tokens",
-    "images.UniformAttention": "width=4, heads=2",
-    "images.UniformAttention(4, 2)": "x=tokens",
-    "images.Convolution": "channels=1, patch=(2, 2), grid=(4, 4), kernel=3",
-    "images.Convolution(1, (2, 2), (4, 4))": "x=tokens",
-    "images.ViT": "image_size=8, patch=2, channels=1, classes=10, depth=1, heads=2, mixer='content', width=8, hidden=2.0, "
-                  "keep={0: 0.5}, taps=images.Taps(), variant=images.Variant(), seed=0",
-    "images.Taps": "kernel=3, scale=8.0, construction='full'",
-    "images.Variant": "projection='learned', pool='mean', eps=1e-6, mean=0.5, std=0.5",
+    "models.ContentAttention": "width=4, heads=2",
+    "models.ContentAttention(4, 2)": "x=tokens",
+    "models.PositionalAttention": "width=4, heads=2, eps=1e-6",
+    "models.PositionalAttention(4, 2)": "x=tokens, P=tokens",
+    "models.UniformAttention": "width=4, heads=2",
+    "models.UniformAttention(4, 2)": "x=tokens",
+    "models.Convolution": "channels=1, patch=(2, 2), grid=(4, 4), kernel=3",
+    "models.Convolution(1, (2, 2), (4, 4))": "x=tokens",
+    "models.ViT": "image_size=8, patch=2, channels=1, classes=10, depth=1, heads=2, mixer='content', width=8, hidden=2.0, "
+                  "keep={0: 0.5}, taps=models.Taps(), variant=models.Variant(), seed=0",
+    "models.Taps": "kernel=3, scale=8.0, construction='full'",
+    "models.Variant": "projection='learned', pool='mean', eps=1e-6, mean=0.5, std=0.5",
     "vit": "images=digits.images, tokens=order[:4].expand(20, -1), keep={0: 0.5}",
     "vit.attention_maps": "images=digits.images",
-    "images.flops": "vit=vit, keep={0: 0.5}, tokens=8",
-    "images.from_transformers": "model=hub",
-    "images.evaluate": "vit=vit, data=digits, batch=7, tokens=order[:4].expand(20, -1)",
-    "images.load_vit": "path='nothing.safetensors'",
-    "images.train": "vit=fresh(), data=digits, epochs=1, validation=digits, recipe='none', batch=10, lr=0.001, "
-                    "descent=images.Descent(), seed=0, device='cpu', machine=images.Machine(), progress=False",
-    "images.Descent": "weight_decay=0.05, warmup=1.0, clip=1.0",
-    "images.Machine": "precision='32-true', processes=1",
-    "images.conv_init": "model=hub, convs=None, kernel=3, scale=8.0, seed=0",
-    "images.to_attention": "vit=phase, scale=8.0, construction='full', seed=0",
-    "images.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, layers=slice(None)",
-    "images.keep_curve": "model=vit, data=digits, rates=(1.0, 0.5), seed=0",
-    "images.probe": "model=vit, images=digits.images, relevant=order[:2], order=order, seed=0",
-    "images.plot_heads": "seen=seen",
-    "images.plot_maps": "seen=seen, query=3, heads=2",
-    "images.plot_positions": "seen=seen",
-    "images.plot_keep": "curve=curve",
+    "models.flops": "vit=vit, keep={0: 0.5}, tokens=8",
+    "models.from_transformers": "model=hub",
+    "models.evaluate": "vit=vit, data=digits, batch=7, tokens=order[:4].expand(20, -1)",
+    "models.load_vit": "path='nothing.safetensors'",
+    "models.train": "vit=fresh(), data=digits, epochs=1, validation=digits, recipe='none', batch=10, lr=0.001, "
+                    "descent=models.Descent(), seed=0, device='cpu', machine=models.Machine(), progress=False",
+    "models.Descent": "weight_decay=0.05, warmup=1.0, clip=1.0",
+    "models.Machine": "precision='32-true', processes=1",
+    "models.conv_init": "model=hub, convs=None, kernel=3, scale=8.0, seed=0",
+    "models.to_attention": "vit=phase, scale=8.0, construction='full', seed=0",
+    "models.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, layers=slice(None)",
+    "models.keep_curve": "model=vit, data=digits, rates=(1.0, 0.5), seed=0",
+    "models.probe": "model=vit, images=digits.images, relevant=order[:2], order=order, seed=0",
+    "models.plot_heads": "seen=seen",
+    "models.plot_maps": "seen=seen, query=3, heads=2",
+    "models.plot_positions": "seen=seen",
+    "models.plot_keep": "curve=curve",
     "images.canvas_study": "run=run, size='quick', arms=('all',)",
     "images.positions_study": "run=run, size='quick', arms=('content',), experiment='positions'",
     "images.two_phase_study": "run=run, size='quick', arms=('convolution',)",
@@ -207,9 +207,10 @@ CALLS = {
     "together.visible_border": "data=shifted, kappa=1.0",
 }  # fmt: skip
 # Whole experiments, a file that is not there, a figure of data that are not committed: refusals are tried, valid calls are not.
-NOT_RUN = {"images.canvas_study", "images.positions_study", "images.two_phase_study", "images.curve_study", "images.load_vit",
+NOT_RUN = {"images.canvas_study", "images.positions_study", "images.two_phase_study", "images.curve_study", "models.load_vit",
            "images.plot_curve"}  # fmt: skip
-SLOW = NOT_RUN | {"images.train", "images.conv_init", "images.from_transformers"} | {c for c in CALLS if "images.plot" in c}
+PLOTS = {name for name in CALLS if name.startswith(("models.plot", "images.plot"))}
+SLOW = NOT_RUN | PLOTS | {"models.train", "models.conv_init", "models.from_transformers"}
 
 
 class Known:

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from vit_theory.images import Images, Machine, ViT, train
-from vit_theory.images.data import RECIPES, augment, generator
+from vit_theory.models.data import RECIPES, augment, generator
 
 CLASSES, BATCH, SEED, LR = 10, 64, 0, 1e-3
 SHAPES = {  # side, patch, width, depth, heads, hidden in multiples of width

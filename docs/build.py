@@ -36,6 +36,7 @@ CHAPTERS = {
     "selection": "A Selection",
     "association": "B Association",
     "convolution": "C Convolution",
+    "models": "Models",
     "images": "Images",
     "together": "Together",
     "ledger": "The ledger",

@@ -12,16 +12,16 @@ from test_sweeps import Calls
 
 from vit_theory.images import canvases, experiments, positions, trainer, two_phase
 from vit_theory.images.canvases import Dealer, canvas_study, parts_of
-from vit_theory.images.data import generator, load_images
 from vit_theory.images.experiments import CHOOSING, CHOSEN, EXTENTS, Extent, losses_by_rate, lowest, pictures
-from vit_theory.images.model import ViT
 from vit_theory.images.photographs import curve_study
 from vit_theory.images.positions import positions_study
-from vit_theory.images.probes import choose_tokens
-from vit_theory.images.trainer import Machine, train
 from vit_theory.images.two_phase import two_phase_cell, two_phase_study
 from vit_theory.ledger import Run, load_claims, measured
 from vit_theory.ledger.rules import VERDICTS
+from vit_theory.models.data import generator, load_images
+from vit_theory.models.model import ViT
+from vit_theory.models.probes import choose_tokens
+from vit_theory.models.trainer import Machine, train
 
 NOT_SHOWN = VERDICTS[2:4]  # inconclusive, or it does not hold here
 

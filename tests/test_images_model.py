@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 
 from vit_theory.images import Taps, Variant, ViT, augment, from_transformers, generator, to_attention
-from vit_theory.images.data import RECIPES, seeded
+from vit_theory.models.data import RECIPES, seeded
 
 GOOD = dict(image_size=8, patch=4, channels=1, classes=10, depth=2, heads=2)
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from common import python
 
-from vit_theory.images.data import Images, augment, load_images
-from vit_theory.images.model import ViT
-from vit_theory.images.trainer import Machine, load_vit, train
-from vit_theory.images.training import evaluate
 from vit_theory.ledger import identity
+from vit_theory.models.data import Images, augment, load_images
+from vit_theory.models.model import ViT
+from vit_theory.models.trainer import Machine, load_vit, train
+from vit_theory.models.training import evaluate
 
 SMALL = dict(image_size=8, patch=4, channels=1, classes=10, depth=1, heads=2, width=8)
 QUIET = dict(device="cpu", progress=False)
@@ -166,8 +166,8 @@ def test_a_folder_does_not_answer_for_another_training(digits, tmp_path, case):
 def test_a_folder_does_not_answer_for_other_code(digits, tmp_path, monkeypatch):
     settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
     train(ViT(**SMALL), digits, **settings)
-    _, imported = identity._text_of("vit_theory.images.training")
-    edited = lambda module, text=identity._text_of: ("edited", imported) if module.endswith("images.training") else text(module)  # noqa: E731
+    _, imported = identity._text_of("vit_theory.models.training")
+    edited = lambda module, text=identity._text_of: ("edited", imported) if module.endswith("models.training") else text(module)  # noqa: E731
     monkeypatch.setattr(identity, "_text_of", edited)
     with pytest.raises(ValueError, match="another training: code was"):
         train(ViT(**SMALL), digits, **settings)

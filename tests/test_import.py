@@ -10,7 +10,8 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 SHARED = {"attention", "trials", "figures", "real_images", "arguments", "statistics", "ledger"}
 # Rooms above the three theories, and what they may use.
-ABOVE = {"images": set(CHAPTERS) - {"explore", "together"}, "explore": set(CHAPTERS)}
+THEORIES = {"selection", "association", "convolution"}
+ABOVE = {"models": THEORIES, "images": THEORIES | {"models"}, "explore": set(CHAPTERS)}
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]
 SLOW = ["xarray", "pandas", "scipy", "joblib", "click"]  # a second and more: an experiment loads them
 

@@ -15,7 +15,7 @@ from vit_theory.ledger.rules import (
 from ..statistics import Interval
 
 
-# %% ../../nbs/images/07_experiments.ipynb #a87ec5eb
+# %% ../../nbs/images/02_experiments.ipynb #a87ec5eb
 def learned(*arms: str) -> Rule:
     "Ask that the models which are compared have learned something."
 
@@ -30,7 +30,7 @@ def accuracies(*arms: str) -> Rule:
     "Show test accuracies."
     return Rule("test accuracy, %", lambda data: 100 * data.accuracy.sel(arm=list(arms)), form=".1f", each="arm")
 
-# %% ../../nbs/images/08_two_phase.ipynb #44eed355
+# %% ../../nbs/images/03_two_phase.ipynb #44eed355
 from vit_theory.images.two_phase import ENDINGS, OF_TABLE_1, best_convolution, lead, mean_and_half, phases, plot_table_1
 
 
@@ -55,7 +55,7 @@ def handed_over() -> tuple[Rule, Rule]:
             Rule("largest change of a logit by the transfer", lambda d: d.transfer.max(), at_most(0.1), INCONCLUSIVE,
                  "phase 2 does not start from what phase 1 learned", form=".3f"))  # fmt: skip
 
-# %% ../../nbs/images/08_two_phase.ipynb #ecc750b7
+# %% ../../nbs/images/03_two_phase.ipynb #ecc750b7
 TABLE_1 = Claim(
     "C-table-1", "C", "Section 4.2 and Table 1 (images)",
     "\"under the same number of epochs, CMHSAs trained with only one phase always underperform those trained with both two "
@@ -69,7 +69,7 @@ TABLE_1 = Claim(
     phases, plot_table_1, kind="quoted",
 )
 
-# %% ../../nbs/images/08_two_phase.ipynb #9e65a0de
+# %% ../../nbs/images/03_two_phase.ipynb #9e65a0de
 from vit_theory.images.two_phase import PRINTED, plot_acceleration, step_time, time_to_reach
 
 ACCELERATION = Claim(
@@ -88,7 +88,7 @@ ACCELERATION = Claim(
     "best loss.",
     phases, plot_acceleration, kind="quoted")
 
-# %% ../../nbs/images/08_two_phase.ipynb #61477615
+# %% ../../nbs/images/03_two_phase.ipynb #61477615
 from vit_theory.images.two_phase import LATER, OF_FIGURE_2, SAME_LOSS, epochs_to_catch_up, plot_warmup, warmup_gap
 
 FIGURE_2 = Claim(
@@ -106,7 +106,7 @@ FIGURE_2 = Claim(
     phases, plot_warmup, kind="quoted",
 )
 
-# %% ../../nbs/images/09_positions.ipynb #0dfc911a
+# %% ../../nbs/images/04_positions.ipynb #0dfc911a
 from vit_theory.images.positions import SIMILAR, content_or_positions, plot_positional, points_over
 
 
@@ -115,7 +115,7 @@ def better_than_uniform(uniform: str, *arms: str) -> Rule:
     return Rule("points ahead of uniform attention, mean over seeds", lambda d: points_over(d, uniform, *arms).mean("seed"),
                 above(SIMILAR), INCONCLUSIVE, "nothing was learned by looking", form="+.1f", each="arm")  # fmt: skip
 
-# %% ../../nbs/images/09_positions.ipynb #eb802336
+# %% ../../nbs/images/04_positions.ipynb #eb802336
 POSITIONAL = Claim(
     "B-images-positional", "B", "Abstract and Section 1, for Figures 6 and 7 (images)",
     "\"a ViT with positional attention performs similarly to the original one on CIFAR-10/100, SVHN and ImageNet\"",
@@ -129,7 +129,7 @@ POSITIONAL = Claim(
     "Positional attention leads content attention by {2:+.1f} points.", content_or_positions, plot_positional, kind="quoted",
 )
 
-# %% ../../nbs/images/09_positions.ipynb #9f43c899
+# %% ../../nbs/images/04_positions.ipynb #9f43c899
 from vit_theory.images.positions import RISEN, rise
 
 
@@ -149,7 +149,7 @@ def scores_rise(uniform: str, *arms: str) -> tuple[Rule, ...]:
         accuracies(*arms, uniform),
     )  # fmt: skip
 
-# %% ../../nbs/images/09_positions.ipynb #1f8efedc
+# %% ../../nbs/images/04_positions.ipynb #1f8efedc
 ASSOCIATION = Claim(
     "B-images-association", "B", "Section 1 and Figure 1, for Figure 5 (images)",
     "ViTs learn spatial structure in images: position encodings that were random have local patterns after training, those of "
@@ -160,7 +160,7 @@ ASSOCIATION = Claim(
     "The association score of the ordinary ViT rises from {5:.3f} to {6:.3f}.", content_or_positions, plot_positional,
 )
 
-# %% ../../nbs/images/09_positions.ipynb #80443138
+# %% ../../nbs/images/04_positions.ipynb #80443138
 from vit_theory.images.positions import pixels_permuted
 
 PIXELS_PERMUTED = Claim(
@@ -174,7 +174,7 @@ PIXELS_PERMUTED = Claim(
     "Pixels permuted, the association score rises from {5:.3f} to {6:.3f}.", pixels_permuted, plot_positional, kind="quoted",
 )
 
-# %% ../../nbs/images/10_canvases.ipynb #119d9e14
+# %% ../../nbs/images/05_canvases.ipynb #119d9e14
 from vit_theory.images.canvases import CONCENTRATED, canvases, mass, plot_mass
 
 MASS = Claim(
@@ -189,7 +189,7 @@ MASS = Claim(
     "The relevant quarter of the tokens gets {3:.2f} of the attention.", canvases, plot_mass,
 )
 
-# %% ../../nbs/images/10_canvases.ipynb #2c8fa39d
+# %% ../../nbs/images/05_canvases.ipynb #2c8fa39d
 from vit_theory.images.canvases import MOST, WORTH, gain, plot_gain, share_of_gain
 
 SPARSIFICATION = Claim(
