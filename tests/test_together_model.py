@@ -6,8 +6,8 @@ import torch
 import xarray as xr
 
 from vit_theory.together import WindowData, population_path, visible_border
-from vit_theory.together.border import enough
-from vit_theory.together.limits import first_push, fit, hinge_slopes, translate_gap
+from vit_theory.together.border import PARTS, lead, of_exact, of_one_head, trained_border
+from vit_theory.together.limits import content_data, first_push, fit, hinge_slopes, late_cell, translate_gap, uniform_floor
 from vit_theory.together.model import WindowSample, activation, all_samples, outputs, population_slopes
 
 
@@ -107,10 +107,41 @@ def test_a_first_phase_leaves_the_keys_alone():
     assert [bool(u.any()) for _, u, _ in trained] == [False] * 5 + [True] * 2
 
 
-def test_enough_samples_are_those_from_which_on_all_are_near():
-    near = xr.DataArray([[1.05], [1.2], [0.95], [1.0]], dims=("samples", "seed"), coords={"samples": [1, 2, 3, 4]})
-    data = xr.Dataset({"trained": near.expand_dims(share=[1.0], heads=[1]), "exact": ("share", [1.0])})
-    assert enough(data) == 3 and enough(data.isel(samples=slice(0, 2))) == np.inf
+def test_a_missing_border_of_one_run_blanks_the_mean_and_is_not_left_out():
+    trained = xr.DataArray([[[1.0, 1.2]], [[0.9, np.nan]]], dims=("heads", "samples", "seed"))
+    data = xr.Dataset({"trained": trained.assign_coords(heads=[1, 3]), "exact": 1.1})
+    assert of_exact(data).sel(heads=1) == pytest.approx(1.0)
+    assert of_exact(data).sel(heads=3).isnull() and of_one_head(data).isnull().all()
+    assert of_one_head(data.fillna(0.6)).values == pytest.approx([0.7])
+
+
+def test_the_lead_counts_what_is_gained_since_the_second_phase():
+    path = [(0.0, 0.0), (0.0, 0.2), (0.1, 0.3), (0.2, 0.4), (0.3, 0.5)]  # content, position
+    assert lead(path) == pytest.approx(np.log(0.1 / 0.3))  # position is past 1/4 first
+    assert lead(path, first=1) == pytest.approx(np.log(0.3 / 0.3))  # since (0, .2) both gain .3
+    assert lead(path, first=2) == pytest.approx(np.log(0.3 / 0.2))
+
+
+def test_heads_of_equal_values_have_the_border_of_one(monkeypatch):
+    monkeypatch.setitem(PARTS, 2, [0.5, 0.5])
+    one, equal, unequal = (trained_border(1.0, heads, 200, seed=0)["trained"] for heads in (1, 2, 3))
+    assert equal == pytest.approx(one, abs=1e-6)
+    assert unequal < 0.99 * one
+
+
+def test_uniform_attention_errs_by_its_floor():
+    data = content_data(0.4)
+    x, y, _ = data.sample(20_000, torch.Generator().manual_seed(3))
+    shown = y * x[..., 0].sum(1)
+    error = (shown < 0).double().mean() + (shown == 0).double().mean() / 2
+    assert error.item() == pytest.approx(uniform_floor(0.4), abs=4 * (0.25 / 20_000) ** 0.5)
+    assert uniform_floor(1.0) < uniform_floor(0.5) < uniform_floor(0.0) == pytest.approx(0.5)
+
+
+def test_a_long_path_tells_its_middle_from_its_end():
+    half, end = late_cell(1, 0.0, 50, steps=600)["translate"][1]
+    assert half < 1e-3 < 1 < end  # a saddle, then a translate
+    assert late_cell(1, 0.0, 50, steps=300)["translate"][1][1] == half
 
 
 def test_a_translate_is_told_from_other_offsets():

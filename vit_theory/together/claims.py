@@ -24,33 +24,44 @@ DESCENT = Claim(
 )  # fmt: skip
 
 # %% ../../nbs/together/02_limits.ipynb #fbf0aad5
-from vit_theory.together.limits import four_times, mass_gain, measure_content, plot_content
+from vit_theory.together.limits import mass_gain, measure_content, over_floor, plot_content
 
 CONTENT = Claim(
     "A-together-content", "A", "Proposition 2 and Theorem 1, in one model with papers B and C",
-    "With positions off, training moves the joint model's attention to the relevant tokens, and fewer samples are needed.",
+    "With positions off, training moves the joint model's attention to the relevant tokens; "
+    "uniform attention keeps an error that no number of samples removes, and trained attention has less than half of it.",
     (Rule("attention on relevant tokens, trained over uniform", mass_gain, at_least(2), each="share"),
-     Rule("test error over that of uniform attention with four times the samples", four_times, below(1))),
-    "Trained attention puts {0.min:.1f} times the mass on relevant tokens or more, and errs {1.max:.2f} times as often at most.",
+     Rule("test error of trained attention over the floor of uniform attention, any number of samples",
+          lambda d: over_floor(d, "trained"), at_most(0.5)),
+     Rule("test error of uniform attention over its floor, at the most samples",
+          lambda d: over_floor(d, "uniform").isel(samples=-1), between(0.8, 1.25), each="share")),
+    "Trained attention puts {0.min:.1f} times the mass on relevant tokens or more; its error is "
+    "{1.max:.2f} or less of the floor that uniform attention reaches.",
     measure_content, plot_content, kind="derived here",
 )  # fmt: skip
 
+
 # %% ../../nbs/together/02_limits.ipynb #3eb62b12
-from vit_theory.together.limits import late_translate, measure_window, plot_window
+from vit_theory.together.limits import measure_window, plot_window, translates, translates_after_the_push
 
 WINDOW = Claim(
     "B-together-window", "B", "Theorem 4.1, in one model with papers A and C",
-    "With content off, position logits rise on the differences of the window, from a push at offset 0, and not without it.",
+    "With content off, a push at offset 0 raises the position logits of the window's differences at once, "
+    "and without it they wait; in the end a translate of the window stands out with the push and without.",
     (Rule("first push against its formula, relative", lambda d: d.gap.max(), at_most(1e-10), BROKEN),
-     Rule("largest logit without the push", lambda d: d.moved.sel(push=0.0), at_most(0.05)),
-     Rule("smallest logit on a difference less the largest elsewhere, overlaps of 1",
+     Rule("largest logit without the push, after 80 steps", lambda d: d.moved.sel(push=0.0), at_most(0.05)),
+     Rule("smallest logit on a difference less the largest elsewhere, after 80 steps, overlaps of 1",
           lambda d: d.apart.sel(push=2.0, window=[0, 1]), at_least(0.5), each="window"),
      Rule("the same, trained on 4,000 samples", lambda d: d.sampled.sel(window=[0, 1]), above(0)),
      Rule("the same on the path, a block of three", lambda d: d.apart.sel(push=2.0, window=2)),
-     Rule("a translate of the window above all other logits, after 2,500 steps", late_translate, at_least(1))),
-    "Logits on differences stand {2.min:.2f} above all others, {3.min:.2f} on samples; with no push they move by {1.max:.0e}.",
+     Rule("a translate of the window above all other logits late, without the push",
+          lambda d: translates(d, 0.0), at_least(1), each="time"),
+     Rule("the same with the push, 5,000 and 10,000 steps", translates_after_the_push, at_least(1))),
+    "After 80 steps logits on differences stand {2.min:.2f} above all others, {3.min:.2f} on samples, "
+    "and with no push they move by {1.max:.0e}; late a translate stands out by {5.min:.1f} without it.",
     measure_window, plot_window, kind="derived here",
 )  # fmt: skip
+
 
 # %% ../../nbs/together/02_limits.ipynb #12aff2a7
 from vit_theory.together.limits import measure_heads, plot_heads
@@ -67,21 +78,28 @@ HEADS = Claim(
 )  # fmt: skip
 
 # %% ../../nbs/together/03_border.ipynb #01e51d77
-from vit_theory.together.border import enough, measure_border, plot_border
+from vit_theory.together.border import measure_border, of_exact, of_one_head, plot_border
 
 BORDER = Claim(
     "A-together-border", "A", "Proposition 2, in one model with papers B and C",
-    "The first pushes of population descent place the border between content and position, and trained models meet it.",
+    "The first pushes of population descent place the border between content and position; "
+    "a trained head meets the exact path, and heads of unequal values have a lower border.",
     (Rule("border of the exact path over that of the first pushes", lambda d: d.exact, between(2 / 3, 1.5)),
      Rule("border of trained models over that of the first pushes, 500 samples or more",
           lambda d: d.trained.sel(samples=slice(500, None)), between(2 / 3, 1.5)),
      Rule("the same over that of the exact path",
           lambda d: (d.trained / d.exact).sel(samples=slice(500, None)), between(0.8, 1.25)),
      Rule("border, first pushes", lambda d: d.border),
-     Rule("fewest samples from which on the mean over seeds is within 10 % of the exact path", enough, at_most(1000))),
-    "The exact path's border is {0.min:.2f} to {0.max:.2f} of the pushes'; trained means are within 10 % from {4:,.0f} samples.",
+     Rule("border of one trained head over that of the exact path, most samples, mean over seeds",
+          lambda d: of_exact(d).sel(heads=1), between(0.9, 1.1)),
+     Rule("border of several heads over that of one, same samples, mean over seeds",
+          of_one_head, below(1), each="heads"),
+     Rule("border over that of the exact path, most samples", of_exact, each="heads")),
+    "The exact path's border is {0.min:.2f} to {0.max:.2f} of the pushes'; one trained head has "
+    "{4.min:.2f} to {4.max:.2f} of it, several have {5.min:.2f} to {5.max:.2f} of that.",
     measure_border, plot_border, kind="derived here",
 )  # fmt: skip
+
 
 # %% ../../nbs/together/03_border.ipynb #c3f6d5e2
 from vit_theory.together.border import measure_phases, plot_phases

@@ -17,7 +17,9 @@ from torch import Tensor
 
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
-from .model import WindowData, WindowSample, activation, outputs, population_path, population_slopes, pushed
+from vit_theory.together.model import (
+    WindowData, WindowSample, activation, outputs, population_path, population_slopes, population_states, pushed,
+)  # fmt: skip
 
 # %% ../../nbs/together/02_limits.ipynb #eb9bbffc
 def hinge_slopes(x: Tensor, y: Tensor, S: Tensor, u: Tensor, v: Tensor, nu: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -49,9 +51,14 @@ def fit(
 
 
 # %% ../../nbs/together/02_limits.ipynb #9b9ebf26
+def content_data(share: float) -> WindowData:
+    "The data of this limit: a window of 8 of 32 places, and ten numbers of noise."
+    return WindowData((1, 32), list(range(8)), share, 0.3, dim=12, noise=0.5)
+
+
 def content_cell(share: float, samples: int, attention: str, seed: int, *, trials: int) -> dict[str, float]:
     "Test error and attention on relevant tokens after training with uniform positions, mean of some trainings."
-    data, zero = WindowData((1, 32), list(range(8)), share, 0.3, dim=12, noise=0.5), torch.zeros(1, 12).double()
+    data, zero = content_data(share), torch.zeros(1, 12).double()
     g, found = torch.Generator().manual_seed(1000 * seed + samples), []
     for _ in range(trials):
         train, test = data.sample(samples, g), data.sample(1000, g)
@@ -73,11 +80,26 @@ def measure_content(run: Run) -> xr.Dataset:
 
 
 # %% ../../nbs/together/02_limits.ipynb #e1a40c22
-def four_times(data: xr.Dataset) -> xr.DataArray:
-    "Error of trained attention over that of uniform attention with four times the samples, means over seeds."
-    error = data.error.mean("seed")
-    more = error.sel(attention="uniform", drop=True).shift(samples=-1)
-    return (error.sel(attention="trained", drop=True) / more).isel(samples=slice(None, -1))
+def uniform_floor(share: float) -> float:
+    "Error of the sum of all labels shown, ties half: what uniform attention cannot go below, exact."
+    data = content_data(share)
+    other = np.array([data.q / 2, 1 - data.q, data.q / 2])  # a token's label is against y, absent, as y
+    token = (1 - share) * other + share * np.array([0, 0, 1])
+    law = np.ones(1)
+    for place in range(data.N):
+        law = np.convolve(law, token if place < data.C else other)
+    return float(law[: data.N].sum() + law[data.N] / 2)
+
+
+def uniform_floors(data: xr.Dataset) -> xr.DataArray:
+    "The floor of uniform attention for each share that was measured."
+    floors = [uniform_floor(float(share)) for share in data.share]
+    return xr.DataArray(floors, {"share": data.share}, ("share",))
+
+
+def over_floor(data: xr.Dataset, attention: str) -> xr.DataArray:
+    "Test error, mean over seeds, over the floor of uniform attention, by share and samples."
+    return data.error.mean("seed").sel(attention=attention, drop=True) / uniform_floors(data)
 
 
 def mass_gain(data: xr.Dataset) -> xr.DataArray:
@@ -87,14 +109,17 @@ def mass_gain(data: xr.Dataset) -> xr.DataArray:
 
 
 def plot_content(data: xr.Dataset):
-    "Test error against samples, by share; every seed -> matplotlib Figure."
+    "Test error against samples, by share, and the floor of uniform attention; every seed -> matplotlib Figure."
     figure, ax = subplots(width=4, height=2.8)
+    floors = uniform_floors(data)
     for share, color in zip(data.share.values, ("blue", "orange", "green", "red"), strict=False):
+        ax.axhline(floors.sel(share=share), color=COLORS[color], lw=0.8, ls=":")
         for attention, style in (("uniform", "--"), ("trained", "-")):
-            here = data.error.sel(share=share, attention=attention).clip(min=5e-4)
-            ax.loglog(data.samples, here.mean("seed"), style, color=COLORS[color], label=f"{share:g}" if style == "-" else None)
-            ax.loglog(data.samples, here.transpose("samples", "seed"), ".", color=COLORS[color], ms=3)
-    ax.set(xlabel="training samples", ylabel="test error", title="trained attention (lines) errs less than uniform (dashes)")
+            error = data.error.sel(share=share, attention=attention).clip(min=5e-4)
+            label = f"{share:g}" if style == "-" else None
+            ax.loglog(data.samples, error.mean("seed"), style, color=COLORS[color], label=label)
+            ax.loglog(data.samples, error.transpose("samples", "seed"), ".", color=COLORS[color], ms=3)
+    ax.set(xlabel="training samples", ylabel="test error", title="uniform attention (dashes) stops at a floor (dots)")
     ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
@@ -116,6 +141,7 @@ def push_slope(data: WindowData, kappa: float, v: float) -> float:
 # %% ../../nbs/together/02_limits.ipynb #e5137869
 WINDOWS = (((1, 12), [0, 1, 4]), ((4, 4), [0, 1, 4]), ((1, 12), [0, 1, 2]))  # in the first two all overlaps are 1 or 0
 EARLY = 80  # steps after which the path is compared with trainings
+NOISE = 1e-6  # of the start of long paths
 
 
 def standing_out(data: WindowData, b: np.ndarray) -> float:
@@ -131,16 +157,26 @@ def translate_gap(data: WindowData, b: np.ndarray) -> float:
     return float(found * (b[order[-data.C]] - b[order[-data.C - 1]]))
 
 
-def window_cell(window: int, push: float, *, steps: int) -> dict:
-    "The exact path at step EARLY and at its end, and how far the first push is from its formula."
+def window_cell(window: int, push: float) -> dict:
+    "The exact path at step EARLY, and how far the first push is from its formula."
     data = WindowData(*WINDOWS[window])
-    path = population_path(data, kappa=push, v=0.02, steps=steps, lr_b=2.5, lr_u=0.0, lr_v=5e-4)
-    line = first_push(data, push, 0.02)[0][1:] - push_slope(data, push, 0.02) * data.r[1:]
-    gap = float((line - line.mean()).abs().max() / first_push(data, 2.0, 0.02)[0].abs().max())
-    early, late = path.b.values[EARLY], path.b.values[-1]
+    path = population_path(data, kappa=push, v=0.02, steps=EARLY, lr_b=2.5, lr_u=0.0, lr_v=5e-4)
+    on_differences = first_push(data, push, 0.02)[0][1:] - push_slope(data, push, 0.02) * data.r[1:]
+    largest = first_push(data, 2.0, 0.02)[0].abs().max()
+    gap = float((on_differences - on_differences.mean()).abs().max() / largest)
+    early = path.b.values[EARLY]
+    moved = float(np.abs(early[1:]).max())
     b = np.pad(early, (0, 16 - data.N), constant_values=np.nan)
-    return {"b": ("offset", b), "apart": standing_out(data, early), "moved": float(np.abs(early[1:]).max()), "gap": gap,
-            "translate": translate_gap(data, late)}  # fmt: skip
+    return {"b": ("offset", b), "apart": standing_out(data, early), "moved": moved, "gap": gap}
+
+
+def late_cell(late: int, push: float, seed: int, *, steps: int) -> dict:
+    "What stands out at half of a long exact path and at its end, from a start with noise of 1e-6 on all logits but the push."
+    data = WindowData(*WINDOWS[late])
+    start = pushed(data, push).numpy()
+    start[1:] += NOISE * np.random.default_rng(seed).normal(size=data.N - 1)
+    path = population_states(data, start, 0.02, steps=steps, lr_b=2.5, lr_u=0.0, lr_v=5e-4)
+    return {"translate": ("time", [translate_gap(data, path.b.values[step]) for step in (steps // 2, steps)])}
 
 
 def window_trained(window: int, seed: int) -> dict[str, float]:
@@ -154,17 +190,26 @@ def window_trained(window: int, seed: int) -> dict[str, float]:
 
 # %% ../../nbs/together/02_limits.ipynb #e1a40c23
 def measure_window(run: Run) -> xr.Dataset:
-    "Exact paths with and without the push, and trainings on samples."
-    cell = partial(window_cell, steps=run.by_scale(EARLY, 2500))
-    exact = run.sweep(cell, {"window": range(3), "push": [0.0, 2.0]}, "exact")
+    "Exact paths with and without the push, trainings on samples, and long exact paths from starts with a little noise."
+    exact = run.sweep(window_cell, {"window": range(3), "push": [0.0, 2.0]}, "exact")
     trained = run.sweep(window_trained, {"window": range(3), "seed": run.seeds}, "trained")
-    return exact.merge(trained).assign_attrs(scale=run.scale)
+    steps = run.by_scale(2500, 10_000)
+    grid = {"late": run.by_scale([1], [0, 1, 2]), "push": [0.0, 2.0], "seed": run.seeds}
+    long = run.sweep(partial(late_cell, steps=steps), grid, "late").assign_coords(time=[steps // 2, steps])
+    return exact.merge(trained).merge(long).assign_attrs(scale=run.scale)
+
 
 
 # %% ../../nbs/together/02_limits.ipynb #e1a40c24
-def late_translate(data: xr.Dataset) -> xr.DataArray | None:
-    "By how much a translate of the window stands out in the end; no part of quick runs, which end early."
-    return data.translate.sel(push=2.0, window=0) if data.attrs["scale"] == "full" else None
+def translates(data: xr.Dataset, push: float) -> xr.DataArray:
+    "By how much a translate of the window stands above all other logits late, in windows with overlaps of 1."
+    late = [window for window in data.late.values if window < 2]
+    return data.translate.sel(push=push, late=late)
+
+
+def translates_after_the_push(data: xr.Dataset) -> xr.DataArray | None:
+    "The same with the push; no part of quick runs, which end before it."
+    return translates(data, 2.0) if data.attrs["scale"] == "full" else None
 
 
 def plot_window(data: xr.Dataset):
