@@ -139,9 +139,9 @@ def test_uniform_attention_errs_by_its_floor():
 
 
 def test_a_long_path_tells_its_middle_from_its_end():
-    half, end = late_cell(1, 0.0, 50, steps=600)["translate"][1]
-    assert half < 1e-3 < 1 < end  # a saddle, then a translate
-    assert late_cell(1, 0.0, 50, steps=300)["translate"][1][1] == half
+    half, end = late_cell(1, 0.0, 50, steps=300)["translate"][1]
+    assert half < 0.01 < 1 < end  # a saddle, then a translate
+    assert late_cell(1, 0.0, 50, steps=150)["translate"][1][1] == half
 
 
 def test_a_translate_is_told_from_other_offsets():
