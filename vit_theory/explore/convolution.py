@@ -14,10 +14,10 @@ from .panel import static_text, turning
 
 # %% ../../nbs/explore/04_convolution.ipynb #b652d5a5
 NAMES = ("Sobel", "Laplace", "sharpen", "emboss", "Gaussian blur", "box blur", "shift", "identity")
-SETTINGS = ("kernel", "image", "patch", "scale", "removed", "border")
+SETTINGS = ("kernel", "image", "patch", "scale", "removed", "border", "query")
 
 
-def check_start(images, kernel=((0,),), image="flower", patch=4, scale=None, removed=(), border="zeros") -> None:
+def check_start(images, kernel=((0,),), image="flower", patch=4, scale=None, removed=(), border="zeros", query=None) -> None:
     "ValueError for a state that the explorer cannot show."
     one_of = {"image": (image, images), "patch": (patch, (2, 4, 8, 16))}
     one_of["border"] = border, ("zeros", "circular")
@@ -32,10 +32,12 @@ def check_start(images, kernel=((0,),), image="flower", patch=4, scale=None, rem
         raise ValueError(f"scale={scale!r} is no logit gap: give a positive number, or None for one-hot attention")
     if any(head < 0 for head in removed):
         raise ValueError(f"removed={removed!r}: heads are numbered from 0, row by row")
+    if query is not None and query not in range((32 // patch) ** 2):
+        raise ValueError(f"query={query!r} is no patch: they are numbered row by row, from 0 to {(32 // patch) ** 2 - 1}")
 
 # %% ../../nbs/explore/04_convolution.ipynb #b254af94
 def convolution_explorer(
-    **start: Any,  # kernel (a name or rows of numbers), image, patch, scale (None: one-hot), removed (heads), border
+    **start: Any,  # kernel (a name or rows of numbers), image, patch, scale (None: one-hot), removed, border, query
 ):
     "A widget to draw a kernel and watch attention compute it, in the browser; ValueError for a start that is not possible."
     pictures = json.loads(static_text("pictures.json"))  # name -> 32 x 32 gray bytes, in base64

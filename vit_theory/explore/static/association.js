@@ -23,6 +23,16 @@ export function compute({ partition, q, sigma_A, step }, { runs, steps, partitio
   return { ...run, frame, labels, sorted, plain };
 }
 
+const inGrid = (name) => (value, _, { grid }) => grid[name].includes(value);
+const numbered = (patches) => patches.length === PATCHES && patches.toSorted((a, b) => a - b).every((patch, place) => patch === place);
+export const valid = {
+  partition: (sets, _, { partitions }) => typeof sets === "string" ? Object.hasOwn(partitions, sets)
+    : Array.isArray(sets) && sets.length === COLORS.length && sets.every((row) => row?.length === SIZE) && numbered(sets.flat()),
+  q: inGrid("q"),
+  sigma_A: inGrid("sigma_A"),
+  step: (step, _, { steps }) => steps.includes(step),
+};
+
 const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)} %`;
 
 function sentence({ step }, { drop, error, linear, frame }) {
@@ -33,16 +43,15 @@ function sentence({ step }, { drop, error, linear, frame }) {
 }
 
 function view(page) {
-  const { data, controls, pictures, turn } = page;
+  const { data, actions, controls, pictures, turn } = page;
   const step = slider("training step", data.steps, page.state.step, String, (to) => turn({ step: to }));
   const other = (name, label) =>
     slider(label, data.grid[name], page.state[name], String, (value) => turn({ [name]: value }));
   const named = Object.keys(data.partitions);
   const sets = choice("sets", [...named, "your own"], named.includes(page.state.partition) ? page.state.partition : "your own",
     (name) => turn({ partition: data.partitions[name] ? name : rowsOf(labelsOf(page.state.partition, data.partitions)) }));
+  actions.append(player(data.steps, () => page.state.step, (to) => { step.stand(to); turn({ step: to }); }), step);
   controls.append(
-    step,
-    player(data.steps, () => page.state.step, (to) => { step.stand(to); turn({ step: to }); }),
     sets,
     other("q", "spurious marks, q"),
     other("sigma_A", "diagonal at the start, σ_A"),
@@ -67,9 +76,9 @@ function view(page) {
   const plots = make("div");
   plots.style.cssText = "display: contents";
   pictures.append(
-    figure("the image: click two patches to swap their sets", grid),
-    figure("attention logits, patches sorted by set", ordered),
-    figure("the same, patches in reading order", plain),
+    figure("the image: click two patches to swap their sets", grid, "third"),
+    figure("attention logits, sorted by set: a block for each set", ordered, "third"),
+    figure("in reading order: the same numbers", plain, "third"),
     plots,
   );
 
@@ -100,7 +109,7 @@ function view(page) {
       const button = buttons[patch];
       [button.textContent, button.ariaLabel] = [label + 1, `patch ${patch + 1}, of set ${label + 1}`];
       button.ariaPressed = String(first === patch);
-      button.style.cssText = `aspect-ratio: 1; padding: 0; color: #000; background: ${COLORS[label]}; outline: ${first === patch ? "3px solid currentColor" : "none"}`;
+      button.style.cssText = `aspect-ratio: 1; padding: 0; color: ${label ? "#000" : "#fff"}; background: ${COLORS[label]}; outline: ${first === patch ? "3px solid currentColor" : "none"}`;
     });
     for (const [canvas, values] of [[ordered, found.sorted], [plain, found.plain]]) paint(canvas, values, PATCHES, found.low, found.high, ink(0, 114, 178));
     plots.replaceChildren(
@@ -111,6 +120,6 @@ function view(page) {
   };
 }
 
-const turned = explorer({ name: "association", defaults: { partition: "blocks", q: 0.4, sigma_A: 1, step: 200 }, view });
+const turned = explorer({ name: "association", defaults: { partition: "blocks", q: 0.4, sigma_A: 1, step: 200 }, valid, view });
 export const mount = turned.mount;
 export default { render: turned.render };

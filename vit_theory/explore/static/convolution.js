@@ -27,24 +27,26 @@ export function convolve(x, kernel, circular) {
   return y;
 }
 
-// The heads: offsets in patches, key minus query, whose block of the kernel is not zero.
-// The block's entry for output pixel (i, j) and input pixel (r, c) is k(P dy + r - i + K/2, P dx + c - j + K/2).
+// The heads: offsets in patches, key minus query, whose block of the kernel is not zero. A block is stored by its entries that
+// are not zero: output pixel (i, j) of the query's patch takes k(u, v) times pixel (i + u - K/2, j + v - K/2), which lies in the
+// patch at (dy, dx).
 export function headsOf(kernel, P) {
   const [high, wide] = [(kernel.length - 1) / 2, (kernel[0].length - 1) / 2];
-  const reach = (half) => Math.ceil(half / P);
-  const heads = [];
-  for (let dy = -reach(high); dy <= reach(high); dy++)
-    for (let dx = -reach(wide); dx <= reach(wide); dx++) {
-      const block = Float64Array.from({ length: P ** 4 }, (_, entry) => {
-        const [out, seen] = [Math.floor(entry / (P * P)), entry % (P * P)];
-        const u = P * dy + Math.floor(seen / P) - Math.floor(out / P) + high;
-        const v = P * dx + (seen % P) - (out % P) + wide;
-        return kernel[u]?.[v] ?? 0;
-      });
-      if (block.some((value) => value !== 0)) heads.push({ dy, dx, block });
-    }
-  return heads;
+  const found = new Map();
+  for (let out = 0; out < P * P; out++)
+    kernel.forEach((row, u) => row.forEach((weight, v) => {
+      if (weight === 0) return;
+      const [y, x] = [Math.floor(out / P) + u - high, (out % P) + v - wide];
+      const [dy, dx] = [Math.floor(y / P), Math.floor(x / P)];
+      const key = `${dy},${dx}`;
+      if (!found.has(key)) found.set(key, { dy, dx, entries: [] });
+      found.get(key).entries.push([out, wrap(y, P) * P + wrap(x, P), weight]);
+    }));
+  return [...found.values()].sort((a, b) => a.dy - b.dy || a.dx - b.dx);
 }
+
+// How many patches a kernel may reach to each side: where a head could stand.
+const reachOf = (kernel, P) => [kernel.length, kernel[0].length].map((size) => Math.ceil((size - 1) / 2 / P));
 
 // What one query gives its target and every other key. Zero border: logits +M, -M, and 0 for a key of value zero that takes
 // what no patch gets. Circular: M and 0. Without M attention is one-hot.
@@ -76,18 +78,33 @@ export function attend(x, heads, P, M, circular) {
     for (const head of heads) {
       const key = target(query, head, grid, circular);
       const [one, other] = weights(M, grid * grid, circular, key >= 0);
+      if (!one && !other) continue;
       const mixed = all.map((sum, inner) => {
         const own = key >= 0 ? x[pixel(key, inner)] : 0;
         return one * own + (other ? other * (sum - own) : 0);
       });
-      for (let out = 0; out < d; out++) {
-        let sum = 0;
-        for (let inner = 0; inner < d; inner++) sum += head.block[out * d + inner] * mixed[inner];
-        y[pixel(query, out)] += sum;
-      }
+      for (const [out, inner, weight] of head.entries) y[pixel(query, out)] += weight * mixed[inner];
     }
   return y;
 }
+
+// Which settings can be shown.
+const PATCHES = [2, 4, 8, 16];
+const odd = (length) => length % 2 === 1 && length < 32;
+const isKernel = (kernel) => typeof kernel === "string" ? Object.hasOwn(KERNELS, kernel)
+  : Array.isArray(kernel) && odd(kernel.length) && kernel.every((row) =>
+      Array.isArray(row) && row.length === kernel[0].length && odd(row.length) && row.every(Number.isFinite));
+const upTo = (count) => (value) => Number.isInteger(value) && value >= 0 && value < count;
+export const valid = {
+  kernel: isKernel,
+  image: (image, _, pictures) => Object.hasOwn(pictures, image),
+  patch: (patch) => PATCHES.includes(patch),
+  scale: (scale) => scale === null || (Number.isFinite(scale) && scale > 0),
+  removed: (removed, { kernel, patch }) => Array.isArray(removed) && new Set(removed).size === removed.length
+    && removed.every(upTo(headsOf(rowsOf(kernel), patch).length)),
+  border: (border) => ["zeros", "circular"].includes(border),
+  query: (query, { patch }) => query === null || upTo((SIDE / patch) ** 2)(query),
+};
 
 // Everything the pictures show, from the settings.
 export function compute(state, x) {
@@ -151,7 +168,7 @@ function draggable(input, value, changed) {
 const GAPS = [...Array.from({ length: 39 }, (_, place) => 1 + place / 2), null];
 
 function view(page) {
-  const { state, data, controls, pictures, turn } = page;
+  const { state, data, actions, controls, aside, pictures, turn } = page;
   const pixels = (name) => Float64Array.from(atob(data[name] ?? Object.values(data)[0]), (letter) => letter.charCodeAt(0) / 255);
   let x = pixels(state.image);
   const take = (file) => file && dropped(file).then((values) => {
@@ -202,68 +219,81 @@ function view(page) {
     gap.stand(scale);
     turn({ scale, removed: [...Array(Math.round(gone * headsOf(rowsOf(kernel), patch).length)).keys()] });
   }, "Turn it", 400);
+  actions.append(tour);
   controls.append(
-    tour, name, grid, make("small", {}, "drag a number up or down, or type"),
-    choice("picture", Object.keys(data), state.image, (image) => { x = pixels(image); turn({ image }); }),
-    make("label", {}, make("span", {}, "or one of yours"), make("span"),
-      make("input", { type: "file", accept: "image/*", ariaLabel: "a picture of yours", onchange: (event) => take(event.target.files[0]) })),
-    slider("patch size, pixels", [2, 4, 8, 16], state.patch, String, (patch) => turn({ patch, removed: [] })),
+    name, grid, make("small", {}, "drag a number up or down, or type"),
+    slider("patch size, pixels", PATCHES, state.patch, String, (patch) => turn({ patch, removed: [], query: null })),
     gap,
+    choice("picture", Object.keys(data), state.image, (image) => { x = pixels(image); turn({ image }); }),
     choice("border", ["zeros", "circular"], state.border, (border) => turn({ border })),
+    make("label", {}, make("span", {}, "or a picture of yours"), make("span"),
+      make("input", { type: "file", accept: "image/*", ariaLabel: "a picture of yours", onchange: (event) => take(event.target.files[0]) })),
   );
 
   const canvas = () => make("canvas", { width: SIDE, height: SIDE });
-  const shown = { image: canvas(), convolution: canvas(), attention: canvas(), difference: canvas() };
-  for (const [caption, picture] of Object.entries(shown)) pictures.append(figure(caption, picture));
-  shown.image.title = "drop a picture here, or click the patch that asks";
-  const query = () => page.query ?? (SIDE / page.state.patch / 2) * (SIDE / page.state.patch + 1);
-  shown.image.addEventListener("click", (event) => {
-    const P = page.state.patch;
-    const [row, column] = [event.offsetY / shown.image.clientHeight, event.offsetX / shown.image.clientWidth].map((share) =>
-      Math.min(Math.max(Math.floor(share * SIDE / P), 0), SIDE / P - 1));
-    page.query = row * (SIDE / P) + column;
-    turn({});
-  });
+  const [image, convolution, attention, difference] = [canvas(), canvas(), canvas(), canvas()];
+  const query = () => page.state.query ?? (SIDE / page.state.patch / 2) * (SIDE / page.state.patch + 1);
+  const asking = framed(image, "the patch that asks", (next) => turn({ query: next }));
+  const equal = make("div", { ariaHidden: "true" }, "equal, up to rounding");
+  equal.style.cssText = "position: absolute; inset: 0; display: grid; place-items: center; text-align: center";
+  const apart = make("div", {}, difference, equal);
+  apart.style.position = "relative";
+  for (const [picture, name] of [[convolution, "the convolution"], [attention, "what attention computes"], [difference, "their difference"]]) {
+    picture.setAttribute("role", "img");
+    picture.setAttribute("aria-label", name);
+  }
+  pictures.append(
+    figure("picture: move the frame", asking, "pair"),
+    figure("convolution", convolution, "pair"),
+    figure("attention", attention, "pair"),
+    figure("difference", apart, "pair"),
+  );
+  pictures.style.maxWidth = "40rem";
   pictures.addEventListener("dragover", (event) => event.preventDefault());
   pictures.addEventListener("drop", (event) => { event.preventDefault(); take(event.dataTransfer.files[0]); });
-  const row = make("div");
-  row.style.cssText = "display: grid; gap: 4px; max-width: 18em";
-  pictures.append(figure("where each head looks from the framed patch: click a head to remove it", row, "wide"));
+  const places = make("div");
+  places.style.cssText = "display: grid; gap: 4px; max-width: 15em";
+  aside.append(figure("where each head looks from the framed patch, at its offset: click one to remove it", places));
 
   function drawHeads(now, heads) {
-    const [count, asking] = [SIDE / now.patch, query()];
-    row.style.gridTemplateColumns = `repeat(${new Set(heads.map((head) => head.dx)).size}, 1fr)`;
-    row.replaceChildren(...heads.map((head, number) => {
-      const [looks, gone] = [target(asking, head, count, now.border === "circular"), now.removed.includes(number)];
+    const count = SIDE / now.patch;
+    const [high, wide] = reachOf(rowsOf(now.kernel), now.patch);
+    const offsets = Array.from({ length: (2 * high + 1) * (2 * wide + 1) }, (_, place) =>
+      [Math.floor(place / (2 * wide + 1)) - high, (place % (2 * wide + 1)) - wide]);
+    places.style.gridTemplateColumns = `repeat(${2 * wide + 1}, minmax(0, 1fr))`;
+    places.replaceChildren(...offsets.map(([dy, dx], place) => {
+      const number = heads.findIndex((head) => head.dy === dy && head.dx === dx);
+      if (number < 0) {
+        const unused = make("div", { title: `no head at ${dy}, ${dx}: the kernel reads nothing there` });
+        unused.style.cssText = "aspect-ratio: 1; border: 1px dashed color-mix(in srgb, currentColor 30%, transparent); border-radius: 4px";
+        return unused;
+      }
+      const [looks, gone] = [target(query(), heads[number], count, now.border === "circular"), now.removed.includes(number)];
       const [one, other] = weights(now.scale, count * count, now.border === "circular", looks >= 0);
       const map = make("canvas");
       paint(map, Array.from({ length: count * count }, (_, key) => (key === looks ? one : other)), count, 0, 1, ink(0, 114, 178));
       const removed = gone ? now.removed.filter((each) => each !== number) : [...now.removed, number].sort((a, b) => a - b);
-      const label = `head at ${head.dy}, ${head.dx}${gone ? ", removed" : ""}`;
-      const button = make("button", { title: label, ariaLabel: label, ariaPressed: String(gone), onclick: () => {
+      const label = `head at ${dy}, ${dx}${gone ? ", removed" : ""}`;
+      const button = make("button", { type: "button", title: label, ariaLabel: label, ariaPressed: String(gone), onclick: () => {
         turn({ removed });
-        row.children[number].focus();
+        places.children[place].focus();
       } }, map);
-      button.style.cssText = `padding: 2px; opacity: ${gone ? 0.25 : 1}; text-decoration: line-through`;
+      button.style.cssText = `padding: 2px; opacity: ${gone ? 0.25 : 1}`;
       return button;
     }));
   }
 
   return (now) => {
     const found = compute(now, x);
-    if (query() >= (SIDE / now.patch) ** 2) page.query = undefined;
     const [low, high] = [Math.min(...found.convolution), Math.max(...found.convolution)];
-    const apart = found.convolution.map((value, place) => Math.abs(value - found.attention[place]));
-    paint(shown.image, x, SIDE, 0, 1, gray);
-    paint(shown.convolution, found.convolution, SIDE, low, high, gray);
-    paint(shown.attention, found.attention, SIDE, low, high, gray);
-    paint(shown.difference, apart, SIDE, 0, found.gap < 1e-9 ? Infinity : (high - low) / 2, ink(213, 94, 0));
+    const missed = found.convolution.map((value, place) => Math.abs(value - found.attention[place]));
     const none = found.gap < 1e-9;
-    shown.difference.previousSibling.textContent = none ? "no difference" : "difference";
-    const context = shown.image.getContext("2d");
-    const [P, count] = [now.patch, SIDE / now.patch];
-    context.strokeStyle = ORANGE;
-    context.strokeRect((query() % count) * P + 0.5, Math.floor(query() / count) * P + 0.5, P - 1, P - 1);
+    paint(image, x, SIDE, 0, 1, gray);
+    paint(convolution, found.convolution, SIDE, low, high, gray);
+    paint(attention, found.attention, SIDE, low, high, gray);
+    paint(difference, missed, SIDE, 0, none ? Infinity : (high - low) / 2, ink(213, 94, 0));
+    equal.style.visibility = none ? "visible" : "hidden";
+    asking.stand(query(), [SIDE / now.patch, SIDE / now.patch]);
     drawHeads(now, found.heads);
     return sentence(now, found);
   };
@@ -271,7 +301,8 @@ function view(page) {
 
 const turned = explorer({
   name: "convolution",
-  defaults: { kernel: "Sobel", image: "flower", patch: 4, scale: null, removed: [], border: "zeros" },
+  defaults: { kernel: "Sobel", image: "flower", patch: 4, scale: null, removed: [], border: "zeros", query: null },
+  valid,
   view,
 });
 export const mount = turned.mount;

@@ -16,21 +16,28 @@ export function compute({ relevant, samples, rate, step }, { runs, steps }) {
 
 const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)} %`;
 
+const inGrid = (name) => (value, _, { grid }) => grid[name].includes(value);
+export const valid = {
+  relevant: inGrid("relevant"),
+  samples: inGrid("samples"),
+  rate: inGrid("rate"),
+  step: (step, _, { steps }) => steps.includes(step),
+};
+
 function sentence({ relevant, step, rate }, { mass, error, frame }) {
   const tokens = relevant === 1 ? "the one relevant token" : `the ${relevant} relevant tokens`;
-  if (!step) return `Before training the model guesses: ${percent(mass[0])} of the attention is on ${tokens} of ${TOKENS}. Press Play.`;
-  const learned = rate ? `After ${step} steps ${percent(mass[frame])} of the attention is on` : `Attention that does not learn keeps ${percent(mass[frame])} on`;
-  return `${learned} ${tokens} of ${TOKENS}, and ${percent(error[frame])} of the test samples are wrong.`;
+  if (!step) return `Before training, attention is spread evenly: ${percent(mass[0])} of it is on ${tokens} of ${TOKENS}, and the model guesses. Press Play.`;
+  const puts = rate ? `After ${step} steps attention puts` : `Attention that does not learn keeps`;
+  return `${puts} ${percent(mass[frame])} of its weight on ${tokens} of ${TOKENS}. The model is wrong on ${percent(error[frame])} of the test samples.`;
 }
 
 function view(page) {
-  const { data, controls, pictures, turn } = page;
+  const { data, actions, controls, pictures, turn } = page;
   const step = slider("training step", data.steps, page.state.step, String, (to) => turn({ step: to }));
   const other = (name, label, say = String) =>
     slider(label, data.grid[name], page.state[name], say, (value) => turn({ [name]: value }));
+  actions.append(player(data.steps, () => page.state.step, (to) => { step.stand(to); turn({ step: to }); }), step);
   controls.append(
-    step,
-    player(data.steps, () => page.state.step, (to) => { step.stand(to); turn({ step: to }); }),
     other("relevant", "relevant tokens, of 40"),
     other("samples", "training samples"),
     other("rate", "attention's learning rate", (rate) => (rate ? `${rate}` : "0: stays uniform")),
@@ -86,6 +93,6 @@ function view(page) {
   };
 }
 
-const turned = explorer({ name: "selection", defaults: { relevant: 3, samples: 64, rate: 25, step: 200 }, view });
+const turned = explorer({ name: "selection", defaults: { relevant: 3, samples: 64, rate: 25, step: 0 }, valid, view });
 export const mount = turned.mount;
 export default { render: turned.render };

@@ -46,22 +46,15 @@ function photograph(canvas, { pixels, kept }, { size: [high, wide], grid: [rows,
   canvas.getContext("2d").putImageData(picture, 0, 0);
 }
 
-// A canvas with a frame around one patch, which a click moves.
-function framed(canvas, [rows, columns], chosen) {
-  const frame = make("div");
-  const root = make("div", { onclick: (event) => {
-    const [row, column] = [[event.offsetY / root.clientHeight, rows], [event.offsetX / root.clientWidth, columns]].map(
-      ([share, count]) => Math.min(Math.max(Math.floor(share * count), 0), count - 1));
-    chosen(row * columns + column);
-  } }, canvas, frame);
-  root.style.cssText = "position: relative; cursor: crosshair";
-  root.stand = (query) => {
-    const [top, left] = [Math.floor(query / columns) / rows, (query % columns) / columns].map((share) => `${100 * share}%`);
-    frame.style.cssText = `position: absolute; pointer-events: none; box-sizing: border-box; border: 2px solid ${ORANGE};
-      top: ${top}; left: ${left}; width: ${100 / columns}%; height: ${100 / rows}%`;
-  };
-  return root;
-}
+const below = (count) => (value) => Number.isInteger(value) && value >= 0 && value < count;
+export const valid = {
+  image: (image, _, data) => data.images.some(({ number }) => number === image),
+  layer: (layer, _, { layers }) => below(layers)(layer),
+  head: (head, _, { heads }) => below(heads)(head),
+  query: (query, _, { grid }) => below(grid[0] * grid[1])(query),
+  measure: (measure) => Object.hasOwn(MEASURES, measure),
+  keep: (keep, _, data) => data.shares.includes(keep),
+};
 
 function view(page) {
   const { state, data, controls, pictures, turn } = page;
@@ -90,7 +83,8 @@ function view(page) {
 
   const ask = (query) => { sliders.query.stand(query); turn({ query }); };
   const [photo, look] = [make("canvas"), make("canvas")];
-  const both = [photo, look].map((canvas) => framed(canvas, data.grid, ask));
+  const [asking, looking] = ["the patch that asks, in the image", "the patch that asks, in the attention map"];
+  const both = [framed(photo, asking, ask), framed(look, looking, ask)];
   const heads = make("div");
   heads.style.cssText = `display: grid; gap: 3px; grid-template-columns: repeat(${data.heads}, minmax(0, 1fr))`;
   const curve = make("div");
@@ -134,7 +128,7 @@ function view(page) {
     photograph(photo, found, data);
     paint(look, found.look, data.grid[1], 0, Math.max(...found.look), ink(0, 114, 178));
     both[0].previousSibling.textContent = found.kept.length < found.n ? "gray patches are left out" : "the image: click the patch that asks";
-    both.forEach((each) => each.stand(now.query));
+    both.forEach((each) => each.stand(now.query, data.grid));
     drawHeads(now, found);
     curve.replaceChildren(fewer(found));
     const said = wrong ? `Not possible: ${wrong}` : sentence(now, found, data);
@@ -146,6 +140,7 @@ function view(page) {
 const turned = explorer({
   name: "vit",
   defaults: { model: null, image: 0, layer: 0, head: 0, query: 5, measure: "entropy", keep: 1 },
+  valid,
   view,
 });
 export const mount = turned.mount;
