@@ -836,6 +836,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'vit_theory.explore.panel': { 'vit_theory.explore.panel.need_one_of': ( 'explore/panel.html#need_one_of',
                                                                                     'vit_theory/explore/panel.py'),
                                           'vit_theory.explore.panel.packed': ('explore/panel.html#packed', 'vit_theory/explore/panel.py'),
+                                          'vit_theory.explore.panel.plain_script': ( 'explore/panel.html#plain_script',
+                                                                                     'vit_theory/explore/panel.py'),
                                           'vit_theory.explore.panel.static_text': ( 'explore/panel.html#static_text',
                                                                                     'vit_theory/explore/panel.py'),
                                           'vit_theory.explore.panel.turning': ( 'explore/panel.html#turning',
