@@ -91,7 +91,7 @@ def extra_head(
     M: FiniteGap,  # logit gap
     keys: Size,  # N: patches of the torus
 ) -> Float[Tensor, "h d o"]:
-    "Output matrices of Theorem B: those of the offsets, then that of the extra head with constant logits."
+    "Output matrices of the extra-head theorem: those of the offsets, then that of the extra head with constant logits."
     # W_h = T_h (e^M + N-1) / (e^M - 1),  W_extra = - sum_h T_h  N / (e^M - 1)
     gain = keys / math.expm1(M)
     return torch.cat([blocks * (1 + gain), -gain * blocks.sum(0, keepdim=True)])
@@ -105,7 +105,7 @@ def soft_attention(
     scale: FiniteGap,  # M: finite logit gap
     extra: bool = True,  # with the extra head; without it the error is that of Lemma 2
 ) -> TorusAttention:
-    "Build the convolution as attention with logits M and 0 and one extra head: exact at every M > 0 (Theorem B)."
+    "Build the convolution as attention with logits M and 0 and one extra head: exact at every M > 0 (the extra-head theorem)."
     g = conv_geometry(conv, image_size, patch)
     offsets, T = transfer_blocks(conv.weight.detach(), patch, g.stride, g.padding[::2], g.dilation, conv.groups)
     torus = torus_size(offsets, g)
@@ -170,7 +170,7 @@ def plot_finite(data: xr.Dataset):
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #56c6b155
 def one_head_more(run: Run) -> xr.Dataset:
-    "Relative error with and without the extra head, and largest gradients, by M, padding and seed (Theorem B)."
+    "Relative error with and without the extra head, and largest gradients, by M, padding and seed (the extra-head theorem)."
 
     def with_and_without(M, padding, seed):
         images = real_images(run.images, 4, 16, seed)

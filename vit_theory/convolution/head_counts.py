@@ -6,13 +6,15 @@
 __all__ = []
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #e2c4a265
+import math
+
 import numpy as np
 import torch
 import xarray as xr
 from torch import nn
 
 from ..attention import patchify
-from .blocks import live_rows, paper_heads
+from .blocks import paper_heads
 from .construction import conv_to_attention, narrow_heads
 from .exactness import DRAW, on_grid
 from .heads import OTHER_OUTPUT, SAME_OUTPUT, minimal_attention, minimum_heads, relative_error
@@ -189,7 +191,8 @@ def head_width(run: Run) -> xr.Dataset:
         x = patchify(torch.rand(2, C, size, size, generator=generator, dtype=torch.float64), P)
         full = conv_to_attention(random_conv(C, C, 3, seed, padding=1), size, P)
         layer = narrow_heads(full, width)
-        need = sum(-(-int(rows.sum()) // width) for rows in live_rows(full.W_O))
+        ranks = torch.linalg.matrix_rank(full.W_O.detach()).tolist()
+        need = sum(math.ceil(rank / width) for rank in ranks)
         with torch.no_grad():
             truth = full(x)
             error = (layer(x) - truth).abs().max() / truth.abs().max()

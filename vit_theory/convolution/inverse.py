@@ -197,11 +197,20 @@ def hide(layer: ConvAttention, generator: torch.Generator) -> ConvAttention:
 
 # %% ../../nbs/convolution/07_inverse.ipynb #ad092d52
 RECOVERED = 1e-9  # relative error of a kernel read back through random invertible matrices
-NOT_ONE = 0.9  # relative distance from which on a layer counts as no convolution at all
+
+# %% ../../nbs/convolution/07_inverse.ipynb #b0b1b0b2
+def white_error(layer: ConvAttention, conv: nn.Conv2d, seed: int) -> float:
+    "Relative error of a convolution in place of a layer on white noise, root mean square over 16 images."
+    size = layer.geometry.image_size
+    generator = torch.Generator().manual_seed(1000 + seed)
+    images = torch.randn(16, conv.in_channels, *size, generator=generator, dtype=conv.weight.dtype)
+    with torch.no_grad():
+        wanted = layer.convolve(images)
+        return ((conv(images) - wanted).norm() / wanted.norm()).item()
 
 # %% ../../nbs/convolution/07_inverse.ipynb #858a43ce
 def inverse(run: Run) -> xr.Dataset:
-    "Error of the kernel read back after a change of basis, and distance to a convolution by noise on W_O, by seed."
+    "Error of the kernel read back after a change of basis; under noise on W_O also distance and error on white noise, by seed."
     P, generators = run.by_scale(4, 8), {seed: torch.Generator().manual_seed(seed) for seed in run.seeds}
 
     def read_back(kernel, seed):
@@ -210,28 +219,34 @@ def inverse(run: Run) -> xr.Dataset:
         return {"recovered": (back.weight.detach() - conv.weight).norm() / conv.weight.norm(), "apart": apart}
 
     def noisy(noise, seed):
-        layer = conv_to_attention(random_conv(3, 3, 3, seed, padding=1, padding_mode="circular", bias=False), 4 * P, P)
+        conv = random_conv(3, 3, 3, seed, padding=1, padding_mode="circular", bias=False)
+        layer = conv_to_attention(conv, 4 * P, P)
         added = torch.randn(layer.W_O.shape, generator=generators[seed], dtype=torch.float64)
         layer.W_O.data += noise * layer.W_O.norm() / added.norm() * added
-        return {"distance": attention_to_conv(layer)[1]}
+        back, distance = attention_to_conv(layer)
+        moved = (back.weight.detach() - conv.weight).norm() / conv.weight.norm()
+        averaged = math.sqrt(conv.weight.numel() / layer.W_O.numel())
+        return {"distance": distance, "white": white_error(layer, back, seed), "moved": moved, "averaged": noise * averaged}
 
     sizes = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     return on_grid(read_back, kernel=(3, 5), seed=run.seeds).merge(on_grid(noisy, noise=sizes, seed=run.seeds))
 
 # %% ../../nbs/convolution/07_inverse.ipynb #858a43cf
 def plot_inverse(data: xr.Dataset):
-    "Left: error of the kernel read back. Right: distance to a convolution against noise, on the prediction."
+    "Left: error of the kernel read back. Right: what noise on the heads does to the kernel and to the distance."
     figure, axes = subplots(1, 2, width=3.2)
     axes[0].semilogy(data.kernel, data.recovered, "o", color=COLORS["blue"])
     draw_threshold(axes[0], RECOVERED)
     axes[0].set(xlabel="kernel K", ylabel="relative error of the kernel", xticks=data.kernel.values, ylim=(1e-17, 1))
     axes[0].set_title("hidden kernels are read back")
-    r = np.logspace(-3.3, 1.3, 60)
-    axes[1].loglog(r, r / np.sqrt(1 + r**2), color="0.6")
-    axes[1].text(2e-3, 0.2, "line: r / √(1 + r²)", color="0.4")
     noisy = data.sel(noise=data.noise > 0)
     axes[1].loglog(noisy.noise, noisy.distance, "o", color=COLORS["orange"], ms=4)
-    draw_threshold(axes[1], NOT_ONE, "")
-    axes[1].set(xlabel="noise on W_O, relative size r", ylabel="distance to a convolution")
-    axes[1].set_title("noise leads away from convolutions")
+    axes[1].loglog(noisy.noise, noisy.white, "x", color=COLORS["black"], ms=6)
+    axes[1].loglog(noisy.noise, noisy.moved, "o", color=COLORS["blue"], ms=4)
+    axes[1].loglog(noisy.noise, noisy.averaged.isel(seed=0), "-", color="0.6", zorder=0)
+    axes[1].text(1.3e-3, 2e-1, "distance (x: error\non white noise)", color=COLORS["orange"])
+    axes[1].text(3e-2, 3e-5, "kernel read back\n(line: prediction)", color=COLORS["blue"])
+    axes[1].set(xlabel="noise on W_O, relative size r", ylabel="relative size", ylim=(1e-6, 3))
+    axes[1].set_title("noise is averaged out of the kernel")
     return figure
+
