@@ -143,7 +143,7 @@ BESIDE = {
     "B-q-ablation": "36", "B-scatter-response": "64000", "B-sigma-A-ablation": ".001", "B-theorem-3.1": ".129",
     "B-theorem-4.1-sample": "20000", "B-theorem-4.2": "25",
     "C-corollary-3": "5 7", "C-corollary-4": "4e-14", "C-dilation": "8",
-    "C-finite-logits": "16 0.24", "C-head-width": "4e-16", "C-stride": "12 26", "C-table-1": "3200",
+    "C-finite-logits": "16 0.24", "C-stride": "12 26", "C-table-1": "3200",
 }  # fmt: skip
 
 

@@ -240,8 +240,7 @@ HEAD_WIDTH = Claim(
     "Heads need not be as wide as a patch: with width d_H, Σ_D ⌈ℓ_D/d_H⌉ heads are enough, ℓ_D the entries that block T_D reads; "
     "for drawn kernels heads that look at one offset each cannot be fewer.",
     (Rule("largest relative error", lambda d: d.error.max(skipna=False), below(SAME_OUTPUT), BROKEN),
-     Rule("layers with as few heads as the ranks allow, Σ ⌈rank T_D / width⌉", lambda d: d.heads == d.need, EVERY, CAVEAT,
-          "where every block has full rank"),
+     Rule("layers with as few heads as the ranks allow, Σ ⌈rank T_D / width⌉", lambda d: d.heads == d.need, EVERY),
      Rule("least error when the last head is missing", lambda d: d.without.min(skipna=False), at_least(OTHER_OUTPUT),
           why="the last head does nothing"),
      Rule("heads", lambda d: d.heads.max("seed"), each="width")),
