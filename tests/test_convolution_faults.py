@@ -59,7 +59,7 @@ def one_placement(keep):
 
     def read(blocks, which, pairs, geometry):
         kernel, places = keep(blocks, which, pairs, geometry)
-        for u, v, block, view in inverse.tap_views(blocks, which, geometry):
+        for u, v, _, view in inverse.tap_views(blocks, which, geometry):
             kernel[:, :, u, v] = view[:, :, 0, 0].T
         return kernel, places
 

@@ -244,7 +244,8 @@ HEAD_WIDTH = Claim(
      Rule("least error when the last head is missing", lambda d: d.without.min(skipna=False), at_least(OTHER_OUTPUT),
           why="the last head does nothing"),
      Rule("heads", lambda d: d.heads.max("seed"), each="width")),
-    "From {3.min:.0f} wide heads to {3.max:.0f} narrow ones, all layers are exact, and {1.count} of {1.size} have the least number of one-hot heads.",
+    "From {3.min:.0f} wide heads to {3.max:.0f} narrow ones, all layers are exact, and "
+    "{1.count} of {1.size} have the least number of one-hot heads.",
     head_width, plot_head_width, kind="derived here", evidence="proof",
 )
 

@@ -68,7 +68,7 @@ def half_space(rows: Float[Tensor, "D r"]) -> tuple[Float[Tensor, " r"], Float[T
 
 # %% ../../nbs/convolution/08_heads.ipynb #d43daaec
 def nonnegative_patterns(B: Float[Tensor, "D r"], z: Float[Tensor, " r"] | None) -> Float[Tensor, "D h"]:
-    "Columns >= 0 with sum 1 that span an orthonormal basis B: r of them from a direction z with Bz > 0, else r + 1 (the minimum theorem)."
+    "Columns >= 0 with sum 1 that span a basis B: r from a direction z with Bz > 0, else r + 1 (the minimum theorem)."
     if z is not None and B.shape[0] == B.shape[1]:
         return torch.eye(len(B), dtype=B.dtype)  # independent rows: a head for each offset
     v = torch.ones(len(B), dtype=B.dtype) if z is None else B @ z
@@ -109,7 +109,7 @@ class MinimumHeads:
 
 # %% ../../nbs/convolution/08_heads.ipynb #94c11d04
 def certify(offsets: list[tuple[int, int]], T: Float[Tensor, "D e"], rtol: float) -> tuple[int, Float[Tensor, " D"], Certificate]:
-    "Rank, singular values and certificate of a matrix of blocks, full or compressed, a row for each offset (the minimum theorem)."
+    "Rank, singular values and certificate of a matrix of blocks, a row for each offset (the minimum theorem)."
     if len(T) == 0:
         return 0, T.new_zeros(0), Certificate(offsets, T, T.new_zeros(0, 0), None, 0.0)
     U, S, _ = torch.linalg.svd(T, full_matrices=False)
@@ -222,7 +222,7 @@ def head_floor(singular_values: list[float] | tuple[float, ...], heads: int) -> 
 
 # %% ../../nbs/convolution/08_heads.ipynb #814a6a33
 def best_patterns(T: Float[Tensor, "D e"], heads: int, rtol: float = 1e-12) -> Float[Tensor, "D h"] | None:
-    "Nonnegative patterns that reach the floor with H heads, at most the rank; None where it cannot be reached (the floor theorem)."
+    "Nonnegative patterns that reach the floor with H heads; None where it cannot be reached (the floor theorem)."
     need(1 <= heads <= min(T.shape), f"heads={heads} must be from 1 to {min(T.shape)}, the smaller side of the matrix of blocks")
     U = torch.linalg.svd(T, full_matrices=False)[0][:, :heads]
     live = U.norm(dim=1) > rtol
