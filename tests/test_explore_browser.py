@@ -46,10 +46,12 @@ def first_output_moves(page, name):
 @pytest.mark.slow
 @needs_chromium
 def test_app(tmp_path):
-    """`make app`: the first page is the index, its pictures are there, and each leads to a panel."""
-    log = tmp_path / "server.log"
+    """`make app`: the first page is the index, its pictures are there, and each leads to a panel; nothing leaves the machine."""
+    log, outside = tmp_path / "server.log", []
     with server("app", "--port", "--Voila.port_retries=0", log=log) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        here = re.compile(rf"^(?!{re.escape(address)}/|data:|blob:)")
+        page.route(here, lambda route: (outside.append(route.request.url), route.abort()))
         with looked_at(page, log):
             until(lambda: answers(address), "voila")
             for name in MOVES:
@@ -62,6 +64,7 @@ def test_app(tmp_path):
                 page.locator(SLIDER).first.wait_for(timeout=300_000)
                 print(f"{name}: {time.monotonic() - start:.1f} s from the click to the panel")
                 first_output_moves(page, name)
+    assert outside == []
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
     python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean outputs
     python tools/notebooks.py fold [NOTEBOOK ...]  fold the cells that a reader skips, as the site does
-    python tools/notebooks.py panels [NOTEBOOK ...] store the present modules of explorers in the panels, and run nothing
+    python tools/notebooks.py panels [NOTEBOOK ...] give stored explorers and films the present modules, and run nothing
     python tools/notebooks.py clean [NOTEBOOK ...] store what JupyterLab would store, and nothing that differs between runs
     python tools/notebooks.py readme [--check]     write README.md from nbs/index.ipynb, or say whether it is stale
     python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings and local paths?
@@ -16,6 +16,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from string import Template
 
 import click
 import nbformat
@@ -237,25 +238,37 @@ def fold_stored(paths):
 PANEL = re.compile(r'(<div id="turn-(\w+)"></div>\n<script)[^>]*>\n.*?\n *(mount\(document\.getElementById)', flags=re.S)
 
 
+FILM = re.compile(
+    r'<figure class="moving".*?<img src="(?P<last>[^"]*)" alt="(?P<says>[^"]*)" width="(?P<width>\d+)".*?'
+    r'const frames = (?P<frames>\[.*?\]);\n.*?show\((?P<end>\d+)\);\n.*?</figure>',
+    flags=re.S,
+)
+
+
 @main.command()
 @click.argument("paths", nargs=-1)
 def panels(paths):
-    """Store the present modules of explorers, and run nothing."""
+    """Give stored explorers and films the present modules, and run nothing."""
     from vit_theory.explore.panel import plain_script
+
+    film = Template((ROOT / "vit_theory" / "moving.html").read_text(encoding="utf-8").rstrip("\n"))
 
     def present(found):
         return f"{found[1]}>\n(() => {{\n{plain_script(found[2])}\n{found[3]}"
 
     for path in notebooks(paths):
         nb = nbformat.read(path, as_version=4)
-        shown = [output.get("data", {}) for cell in nb.cells for output in cell.get("outputs", [])]
-        held = [data for data in shown if PANEL.search(data.get("text/html", ""))]
-        for data in held:
-            text = PANEL.sub(present, data["text/html"])
-            data["text/html"] = re.sub(r"\);\s*(?:\}\)\(\);\s*)?</script>$", ");\n})();\n</script>", text)
-        if held:
+        before = nbformat.writes(nb)
+        for data in (output.get("data", {}) for cell in nb.cells for output in cell.get("outputs", [])):
+            text = data.get("text/html", "")
+            if PANEL.search(text):
+                text = PANEL.sub(present, text)
+                data["text/html"] = re.sub(r"\);\s*(?:\}\)\(\);\s*)?</script>$", ");\n})();\n</script>", text)
+            elif FILM.fullmatch(text):
+                data["text/html"] = FILM.sub(lambda found: film.substitute(found.groupdict()), text)
+        if nbformat.writes(nb) != before:
             nbformat.write(nb, path)
-            click.echo(f"{path.relative_to(ROOT)}: {len(held)} panels")
+            click.echo(f"{path.relative_to(ROOT)}")
 
 
 @main.command("clean")
