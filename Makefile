@@ -70,13 +70,12 @@ docs: .venv/dev
 
 # Write the package, run every notebook and store its outputs (twice gives no difference).
 notebooks: .venv/dev
-	nbdev_export
+	python tools/notebooks.py export
 	python tools/notebooks.py run
-	python tools/notebooks.py readme
+	python tools/notebooks.py export
 
 export: .venv/dev
-	nbdev_export
-	python tools/notebooks.py readme
+	python tools/notebooks.py export
 
 readme: .venv/dev
 	python tools/notebooks.py readme

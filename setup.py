@@ -67,5 +67,9 @@ setup(
     python_requires=f">={settings['min_python']}",
     install_requires=settings["requirements"].split(),
     extras_require=extras,
-    entry_points={"console_scripts": settings["console_scripts"].split(), "nbdev": ["vit_theory=vit_theory._modidx:d"]},
+    entry_points={
+        "console_scripts": settings["console_scripts"].split(),
+        "nbdev": ["vit_theory=vit_theory._modidx:d"],
+        "vit_theory.claims": settings["claims"].split(),
+    },
 )

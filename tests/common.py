@@ -7,6 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+from vit_theory.ledger.claims import chapters_with_claims
+
+CHAPTERS = chapters_with_claims()
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
 NOTEBOOKS = [name for name in sorted(path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb"))

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from itertools import takewhile
 
 import pytest
-from common import NOTEBOOKS, cells_in, outputs
+from common import CHAPTERS, NOTEBOOKS, cells_in, outputs
 
-from vit_theory.ledger.claims import CHAPTERS, KINDS, load_claims
+from vit_theory.ledger.claims import KINDS, load_claims
 
 MARK = re.compile(r"^> \*\*(Quoted|Paraphrased|Recalled|Derived here)\b", re.MULTILINE)
 # A page that quotes the paper shows the words that a paraphrase shortens.

@@ -11,11 +11,12 @@ import sys
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from common import CHAPTERS
 from test_sweeps import Calls
 
 from vit_theory.figures import subplots
 from vit_theory.ledger import cli
-from vit_theory.ledger.claims import CHAPTERS, Claim, Run, load_claims, once, select_claims
+from vit_theory.ledger.claims import Claim, Run, load_claims, once, select_claims
 from vit_theory.ledger.identity import identity
 from vit_theory.ledger.rules import REFUTED, VERDICTS, Judgement
 from vit_theory.ledger.run import finished_rows, open_ledger, reproduce

@@ -7,12 +7,12 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from common import NOTEBOOKS, ROOT, cells_in, outputs, script
+from common import CHAPTERS, NOTEBOOKS, ROOT, cells_in, outputs, script
 from matplotlib import pyplot
 
 from vit_theory.figures import style, to_svg
 from vit_theory.images.two_phase import lead
-from vit_theory.ledger.claims import CHAPTERS, load_claims
+from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.evidence import RUNS, Card, answers, committed, measured, rows_by_claim, run_folder, standing
 from vit_theory.ledger.rules import AGAINST, CAVEAT, HOLDS, INCONCLUSIVE, REFUTED, VERDICTS
 from vit_theory.selection.n50 import local_slopes, over_seeds

@@ -12,7 +12,7 @@ from common import ROOT
 from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import Run, load_claims
 from vit_theory.ledger.evidence import committed, measured
-from vit_theory.ledger.report import PAPERS, against_standing, commands, notebook_of, report, took
+from vit_theory.ledger.report import PAPERS, against_standing, commands, report, took
 from vit_theory.ledger.rules import Rule
 from vit_theory.ledger.run import reproduce
 
@@ -114,7 +114,7 @@ def test_links_lead_to_paper_claim_page_and_notebook(page):
     text = page.read_text(encoding="utf-8")
     assert 'href="../site/claims/C-theorem-1.html"' in text and 'href="../site/claims/A-hostile.html"' not in text
     for claim in load_claims():
-        assert f'Card(\\"{claim.id}\\")' in (ROOT / "nbs" / f"{notebook_of(claim)}.ipynb").read_text(encoding="utf-8"), claim.id
+        assert f'Card(\\"{claim.id}\\")' in (ROOT / "nbs" / f"{claim.page}.ipynb").read_text(encoding="utf-8"), claim.id
 
 
 def test_commands_and_seconds():

@@ -6,8 +6,11 @@ import torch
 import xarray as xr
 
 from vit_theory.together import WindowData, population_path, visible_border
-from vit_theory.together.border import PARTS, lead, of_exact, of_one_head, trained_border
-from vit_theory.together.limits import content_data, first_push, fit, hinge_slopes, late_cell, translate_gap, uniform_floor
+from vit_theory.together.claims.border import of_exact, of_one_head
+from vit_theory.together.claims.limits import uniform_floor
+from vit_theory.together.experiments.border import PARTS, lead, trained_border
+from vit_theory.together.experiments.limits import content_data, late_cell, translate_gap
+from vit_theory.together.limits import first_push, fit, hinge_slopes
 from vit_theory.together.model import WindowSample, activation, all_samples, outputs, population_slopes
 
 

@@ -1,10 +1,11 @@
 """Keep notebooks, package and README in step.
 
+    python tools/notebooks.py export               write the package and README.md
     python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean outputs
     python tools/notebooks.py fold [NOTEBOOK ...]  fold the cells that a reader skips, as the site does
     python tools/notebooks.py panels [NOTEBOOK ...] give stored explorers and films the present modules, and run nothing
     python tools/notebooks.py clean [NOTEBOOK ...] store what JupyterLab would store, and nothing that differs between runs
-    python tools/notebooks.py readme [--check]     write README.md from nbs/index.ipynb, or say whether it is stale
+    python tools/notebooks.py readme [--check]     the same, or say whether README.md is what nbs/index.ipynb says
     python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings and local paths?
     python tools/notebooks.py stale [--check]      which notebooks does a change touch: their cells, or code that they reach
 """
@@ -20,10 +21,16 @@ from string import Template
 
 import click
 import nbformat
+from execnb.nbio import read_nb
+from fastcore.foundation import L
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import MarkdownExporter
 from nbdev.clean import clean_nb
+from nbdev.config import add_init, get_config
+from nbdev.doclinks import _build_modidx, nbglob
+from nbdev.export import nb_export
+from nbdev.maker import ModuleMaker
 
 from vit_theory.ledger.identity import digest, place_of, reached
 
@@ -297,7 +304,7 @@ def code_digest(path):
     plain = "\n".join(re.sub(r"^[%!#].*", "", source, flags=re.M) for source in cells)
     found = {node.module for node in ast.walk(ast.parse(plain)) if isinstance(node, ast.ImportFrom) and node.module}
     found |= {alias.name for node in ast.walk(ast.parse(plain)) if isinstance(node, ast.Import) for alias in node.names}
-    own = {name: text for name, text in reached(found, leave="").items() if place_of(name)}
+    own = {name: text for name, text in reached(found, leave=()).items() if place_of(name)}
     return digest(json.dumps([plain, own]))
 
 
@@ -327,15 +334,48 @@ def stale(check):
     sys.exit(bool(found) and check)
 
 
+class Maker(ModuleMaker):
+    """nbdev's maker of modules, which also begins a module that only cells name (`#| export selection.claims.regime`): the
+    first of its cells writes it, below the line that says what the page is. nbdev itself only adds to modules that are there."""
+
+    begun: set[str] = set()
+
+    def __init__(self, dest, name, nb_path, is_new=True, **options):
+        super().__init__(dest, name, nb_path, is_new=is_new or name not in self.begun, **options)
+        self.begun.add(name)
+
+    def make(self, cells, all_cells=None, lib_path=None):
+        titles = [cell for cell in read_nb(self.nb_path).cells if cell.cell_type == "markdown" and cell.source.startswith("# ")]
+        super().make(L(titles[:1] + list(cells)), all_cells, lib_path=lib_path)
+
+
+def write_package():
+    """The package, as the notebooks export it."""
+    os.chdir(ROOT)  # where nbdev looks for its settings
+    Maker.begun.clear()
+    for path in nbglob(NBS, as_path=True).sorted("name"):
+        nb_export(path.relative_to(ROOT), mod_maker=Maker)
+    add_init(get_config().lib_path)
+    _build_modidx()
+
+
+@main.command()
+def export():
+    """The package and README.md from the notebooks."""
+    write_package()
+    (ROOT / "README.md").write_text(readme_text(), encoding="utf-8")
+
+
 @main.command()
 @click.option("--check", is_flag=True, help="write nothing; exit 1 when README.md is stale")
 def readme(check):
-    """README.md from nbs/index.ipynb."""
+    """The package and README.md, as `export`; with --check only whether README.md is what nbs/index.ipynb says."""
     text, path = readme_text(), ROOT / "README.md"
     if not check:
+        write_package()
         path.write_text(text, encoding="utf-8")
     elif not path.exists() or path.read_text(encoding="utf-8") != text:
-        raise click.ClickException("README.md is stale: run make readme")
+        raise click.ClickException("README.md is stale: run make export")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 # %% ../../nbs/ledger/05_claims.ipynb #25215474
 from __future__ import annotations
 
+import configparser
 import contextlib
 import dataclasses
 import difflib
@@ -14,6 +15,7 @@ import importlib.metadata
 import importlib.util
 import io
 import json
+import pkgutil
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,15 +23,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import vit_theory
 from .rules import REFUTED, VERDICTS, Judgement, Rule, criterion, impossible, judge
-from .sweeps import sweep
+from .sweeps import Run, once
 
 if TYPE_CHECKING:  # names in annotations only: importing claims stays light
     import matplotlib.figure
     import xarray
 
 # %% auto #0
-__all__ = ['KINDS', 'EVIDENCE_KINDS', 'once', 'Run', 'Claim', 'load_claims', 'near', 'select_claims']
+__all__ = ['KINDS', 'EVIDENCE_KINDS', 'Claim', 'collect', 'load_claims', 'near', 'select_claims']
 
 # %% ../../nbs/ledger/05_claims.ipynb #5bc1b79d
 KINDS = {
@@ -46,41 +49,6 @@ EVIDENCE_KINDS = {
     "measurement": "training runs or draws, with seeds and spread",
 }
 
-# %% ../../nbs/ledger/05_claims.ipynb #f8033785
-@dataclass(frozen=True)
-class Run:
-    "The scale, images and seeds of a run: every experiment receives them."
-
-    scale: str = "quick"  # "quick" (seconds on a laptop) or "full"
-    images: str = "digits"  # source of real images, as `load_images` takes it
-    seeds: tuple[int, ...] = (0, 1, 2)  # base seeds, at least three wherever randomness enters
-    store: Path | None = field(default=None, compare=False)  # folder for resumable sweeps of an experiment; None keeps nothing
-    n_jobs: int = field(default=1, compare=False)  # processes a sweep may use
-    progress: bool = field(default=True, compare=False)  # show progress bars
-
-    def __post_init__(self):
-        if self.scale not in ("quick", "full"):
-            raise ValueError(f"scale={self.scale!r}: use 'quick' or 'full'")
-        if not self.seeds:
-            raise ValueError("seeds=(): name at least one seed, for instance seeds=(0, 1, 2)")
-        if wrong := [seed for seed in self.seeds if type(seed) is not int or not 0 <= seed < 2**31]:
-            raise ValueError(f"seeds={self.seeds}: {wrong[0]!r} is not a seed: use whole numbers from 0 to 2147483647")
-        if double := [seed for seed, count in Counter(self.seeds).items() if count > 1]:
-            raise ValueError(f"seeds={self.seeds}: {double[0]} is listed twice; the same seed again is no new evidence")
-
-    @property
-    def __identity__(self) -> tuple:
-        "The fields that decide the numbers; store, processes and progress bars do not."
-        return self.scale, self.images, self.seeds
-
-    def by_scale(self, quick: Any, full: Any) -> Any:
-        "The value for this run's scale."
-        return full if self.scale == "full" else quick
-
-    def sweep(self, function: Callable[..., Mapping], grid: Mapping[str, Iterable], name: str = "") -> xarray.Dataset:
-        "`vit_theory.ledger.sweeps.sweep` with the store (its folder `name`), the processes and the progress of this run."
-        return sweep(function, grid, store=self.store and self.store / name, n_jobs=self.n_jobs, progress=self.progress)
-
 # %% ../../nbs/ledger/05_claims.ipynb #8c83d4bf
 @dataclass(frozen=True)
 class Claim:
@@ -96,6 +64,7 @@ class Claim:
     figure: Callable[[xarray.Dataset], matplotlib.figure.Figure]  # draws the measurement
     kind: str = "paraphrased"  # one of `KINDS`: what sort of sentence the statement is
     evidence: str = "measurement"  # one of `EVIDENCE_KINDS`
+    page: str = ""  # its notebook, below nbs and without its ending; of a module that nbdev wrote, found when claims are loaded
     title: str = ""  # of a paper that is not A, B or C: its heading in the report
     history: Sequence[Mapping[str, str]] = ()  # of `history.json`, oldest first: since when it has changed, what was before, why
 
@@ -126,21 +95,33 @@ class Claim:
         return judgement
 
 # %% ../../nbs/ledger/05_claims.ipynb #ab2ec74f
-CHAPTERS = ("selection", "association", "convolution", "images", "together")
-
-
 def distinct(claims: list) -> list:
     "The same claims; ValueError when two share an id."
     if double := [id for id, count in Counter(claim.id for claim in claims).items() if count > 1]:
         raise ValueError(f"claim ids {double} are used twice: an id is the name of one claim, so rename the other")
     return claims
 
-# %% ../../nbs/ledger/05_claims.ipynb #c5c78177
-def load_claims(
-    chapters: Sequence[str] = CHAPTERS,  # subpackages of vit_theory that have a module `claims`
+
+CELL = re.compile(r"^# %% \S*nbs/(\S+)\.ipynb(.*?)(?=^# %%|\Z)", flags=re.MULTILINE | re.DOTALL)  # of a module that nbdev wrote
+MADE = re.compile(r"\bClaim\(\s*(?:id=)?\"([^\"]+)\"")
+
+
+def with_pages(claims: list, file: str | None) -> list:
+    "The claims of a module, each with the notebook whose cell made it, below nbs and without its ending; if it names none."
+    text = Path(file).read_text(encoding="utf-8") if file and Path(file).suffix == ".py" else ""
+    pages = {id: page for page, cell in CELL.findall(text) for id in MADE.findall(cell)}
+    return [claim if claim.page else dataclasses.replace(claim, page=pages.get(claim.id, "")) for claim in claims]
+
+# %% ../../nbs/ledger/05_claims.ipynb #bd16c8c5
+def collect(
+    package: str,  # name of a package whose modules define claims, one module for each page
 ) -> list:
-    "All claims of the chapters in reading order; ValueError when two share an id."
-    return distinct([claim for chapter in chapters for claim in claims_from(f"vit_theory.{chapter}.claims")])
+    "The claims that the modules of a package define, in the order of their pages."
+    found = []
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        names = vars(importlib.import_module(module.name))
+        found += with_pages([value for value in names.values() if isinstance(value, Claim)], names["__file__"])
+    return distinct(sorted(found, key=lambda claim: claim.page))
 
 # %% ../../nbs/ledger/05_claims.ipynb #c9c9b38a
 def run_notebook(path: Path) -> dict[str, Any]:
@@ -180,24 +161,58 @@ def claims_from(source: str | Path) -> list:
         raise ValueError(f"source={str(source)!r}: CLAIMS must be a list of claims, CLAIMS = [Claim(...)]")
     if not found:
         raise ValueError(f"source={str(source)!r} has no claims: define at least one, such as MEAN = Claim(...)")
-    file = folder / "history.json"
-    changes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return distinct([dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in found])
+    # of a package of claims, the history lies beside the package
+    file = next((place / "history.json" for place in (folder, folder.parent) if (place / "history.json").exists()), None)
+    changes = json.loads(file.read_text(encoding="utf-8")) if file else {}
+    known = [dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in found]
+    return distinct(with_pages(known, names.get("__file__")))
 
 # %% ../../nbs/ledger/05_claims.ipynb #9ebb4197
 GROUP = "vit_theory.claims"
 
 
+def own_points() -> list[importlib.metadata.EntryPoint]:
+    "The entry points of this package: of its checkout, where `settings.ini` lies beside it, or else as it was installed."
+    settings = configparser.ConfigParser(delimiters=["="], interpolation=None)
+    settings.read(Path(vit_theory.__file__).parent.parent / "settings.ini", encoding="utf-8")
+    if settings.get("DEFAULT", "lib_name", fallback="") == vit_theory.__name__:
+        pairs = [line.split("=") for line in settings["DEFAULT"]["claims"].split()]
+        return [importlib.metadata.EntryPoint(name, module, GROUP) for name, module in pairs]
+    return sorted(point for point in importlib.metadata.entry_points(group=GROUP) if is_own(point))
+
+
+def is_own(point: importlib.metadata.EntryPoint) -> bool:
+    "Whether an entry point leads into this package."
+    return point.module.partition(".")[0] == vit_theory.__name__
+
+
+def chapters_with_claims() -> tuple[str, ...]:
+    "The subpackages of this package that offer claims, in reading order."
+    return tuple(point.module.split(".")[1] for point in own_points())
+
+
 def installed_claims() -> list:
-    "The claims of installed packages, by their entry points in `GROUP`; ValueError names the package that fails."
+    "The claims of other installed packages, by their entry points in `GROUP`; ValueError names the package that fails."
     claims = []
     for point in sorted(importlib.metadata.entry_points(group=GROUP)):
+        if is_own(point):
+            continue
         try:
             claims += claims_from(point.module)
         except ValueError as error:
             package = point.dist.name if point.dist else point.name
             raise ValueError(f"the installed package {package} offers no claims: {error}; or pip uninstall {package}") from error
     return claims
+
+# %% ../../nbs/ledger/05_claims.ipynb #1657b074
+def load_claims(
+    chapters: Sequence[str] = (),  # subpackages of vit_theory that offer claims; none named: all of them
+) -> list:
+    "All claims of the chapters in reading order; ValueError for a chapter without claims, and when two share an id."
+    offered = {point.module.split(".")[1]: point.module for point in own_points()}
+    if missing := [chapter for chapter in chapters if chapter not in offered]:
+        raise ValueError(f"chapters={list(chapters)}: {missing[0]!r} offers no claims; use some of {', '.join(offered)}")
+    return distinct([claim for chapter in chapters or offered for claim in claims_from(offered[chapter])])
 
 # %% ../../nbs/ledger/05_claims.ipynb #c105915a
 def near(id: str, known: Iterable[str]) -> str:
@@ -222,6 +237,3 @@ def select_claims(
     if not chosen:
         raise ValueError(f"none of the claims {', '.join(ids)} belongs to paper {paper}; leave one of the two out")
     return chosen
-
-# %% ../../nbs/ledger/05_claims.ipynb #1f0ce0a2
-once = functools.lru_cache(maxsize=1)  # runs are equal when scale, images and seeds are

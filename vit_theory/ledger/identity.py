@@ -29,11 +29,13 @@ def digest(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
 
 # %% auto #0
-__all__ = ['MACHINE', 'LOOSE', 'PLAIN', 'AROUND', 'INSIDE', 'CHECKS', 'REMEDY', 'digest', 'place_of', 'version', 'reached',
-           'instructions', 'names_in', 'Reader', 'parts_of', 'identity', 'source_identity']
+__all__ = ['MACHINE', 'LEFT_OUT', 'LOOSE', 'PLAIN', 'AROUND', 'INSIDE', 'CHECKS', 'REMEDY', 'digest', 'place_of', 'version',
+           'WithoutWords', 'imports_of', 'left_out', 'reached', 'instructions', 'names_in', 'Reader', 'parts_of',
+           'identity', 'source_identity']
 
 # %% ../../nbs/ledger/02_identity.ipynb #84294507
 MACHINE = "vit_theory.ledger"
+LEFT_OUT = (MACHINE, "vit_theory.figures", "vit_theory.arguments")  # they judge, draw and refuse, and make no numbers
 LOOSE = ("", "__main__", "__mp_main__")  # where code has no file that could be read
 
 
@@ -61,29 +63,59 @@ def version(top: str) -> str:
         return ", ".join(importlib.metadata.version(name) for name in sorted(set(names))) or "missing"
 
 # %% ../../nbs/ledger/02_identity.ipynb #text0001
-@functools.cache
-def _text_of(module: str) -> tuple[str, frozenset[str]]:
-    "A module's code without docstrings and comments, as a digest, and the names of what it imports."
-    tree, imported = ast.parse(Path(place_of(module)).read_text(encoding="utf-8")), set()
-    for node in ast.walk(tree):
+class WithoutWords(ast.NodeTransformer):
+    "Takes docstrings out of code, and what only refuses: calls of `need`, and what an exception is told."
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        "The node without them."
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node) is not None:
             node.body[0] = ast.Pass()
+        return super().visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        "A statement `need(...)` refuses, and does nothing else."
+        refuses = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "need"
+        return ast.Pass() if refuses else self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        "Of an exception its class is kept."
+        if isinstance(node.exc, ast.Call):
+            node.exc = node.exc.func
+        return node
+
+
+def imports_of(tree: ast.AST, module: str) -> Iterator[str]:
+    "The names of what a module's code imports."
+    package = module if Path(place_of(module)).stem == "__init__" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            package = module if Path(place_of(module)).stem == "__init__" else module.rpartition(".")[0]
             base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-            imported |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    return digest(ast.dump(tree, annotate_fields=False)), frozenset(imported)
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def reached(modules: set[str], leave: str = MACHINE) -> dict[str, str]:
+@functools.cache
+def _text_of(module: str) -> tuple[str, frozenset[str]]:
+    "A module's code as a digest, without docstrings, comments and refusals, and the names of what it imports."
+    tree = ast.parse(Path(place_of(module)).read_text(encoding="utf-8"))
+    imported = frozenset(imports_of(tree, module))
+    return digest(ast.dump(WithoutWords().visit(tree), annotate_fields=False)), imported
+
+
+def left_out(module: str, leave: tuple[str, ...]) -> bool:
+    "Whether a module is one of these, or lies inside of one."
+    return any(f"{module}.".startswith(f"{room}.") for room in leave)
+
+
+def reached(modules: set[str], leave: tuple[str, ...] = LEFT_OUT) -> dict[str, str]:
     "The modules that these reach, themselves included -> digest of their text; of other libraries the version; not `leave`."
     found: dict[str, str] = {}
     todo = set(modules)
     while todo:
         name = todo.pop()
-        if leave and f"{name}.".startswith(f"{leave}."):
+        if left_out(name, leave):
             continue
         if place_of(name):
             found[name], imported = _text_of(name)
@@ -202,6 +234,7 @@ class Reader:
 def parts_of(
     thing: Any,  # a function, or whatever carries code
     base: Path | None = None,  # a `Path` that this folder lies in is told by the way to it from here
+    leave: tuple[str, ...] = LEFT_OUT,  # modules that do not count
 ) -> dict[str, str]:
     "What a result of this function belongs to: modules and libraries, and `itself`; ValueError for what cannot be told."
     reader = Reader(base)
@@ -209,12 +242,12 @@ def parts_of(
         words = reader.words(thing)
     except (TypeError, RecursionError, AttributeError, ValueError) as error:
         raise ValueError(f"{thing!r} cannot be told from others by its content: {error}. {REMEDY}") from error
-    return {"itself": words if len(words) <= 80 else digest(words), **reached(reader.modules)}
+    return {"itself": words if len(words) <= 80 else digest(words), **reached(reader.modules, leave)}
 
 
-def identity(thing: Any) -> str:
+def identity(thing: Any, leave: tuple[str, ...] = LEFT_OUT) -> str:
     "A short name for what a function does: the same in every process, another one when anything in `parts_of` changes."
-    return digest(repr((sys.version_info[:2], parts_of(thing))))
+    return digest(repr((sys.version_info[:2], parts_of(thing, leave=leave))))
 
 
 def source_identity(function: Callable) -> str:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import vit_theory
-from .claims import CHAPTERS, Claim
 from .evidence import RUNS, rows_by_claim
 from .rules import INCONCLUSIVE, LOOKS, VERDICTS
 
@@ -119,16 +118,6 @@ def commands(rows: Iterable[dict]) -> list[str]:
         groups.setdefault(tuple(options), []).append(row["id"])
     return [shlex.join(["vit-theory", "reproduce", *(ids if ids != list(rows_by_claim()) else ()), *options])
             for options, ids in groups.items()]
-
-
-def notebook_of(claim: Claim) -> str | None:
-    "The notebook on which the claim stands, as a path below nbs without its ending; None for a claim made elsewhere."
-    for chapter in CHAPTERS:  # a cell of a module begins with its notebook
-        code = (Path(vit_theory.__file__).parent / chapter / "claims.py").read_text(encoding="utf-8")
-        for name, cell in re.findall(r"^# %% \S*nbs/(\S+)\.ipynb(.*?)(?=^# %%|\Z)", code, flags=re.M | re.S):
-            if re.search(rf"\bClaim\(\s*(id=)?\"{re.escape(claim.id)}\"", cell):
-                return name
-    return None
 
 
 def site_of(folder: Path) -> str | None:

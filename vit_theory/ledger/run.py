@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from .claims import Claim, Run
 from .evidence import committed, read_data
 from .files import provenance, read_file, refuse_links, take_lock, write_file
-from .identity import digest, identity, source_identity
-from .report import notebook_of, report, site_of
+from .identity import MACHINE, digest, identity, source_identity
+from .report import report, site_of
 from .sweeps import Lost, one_thread
 
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
@@ -70,7 +70,8 @@ def run_claim(
 # %% ../../nbs/ledger/07_run.ipynb #b8f34197
 def code_of(claim: Claim) -> dict[str, str]:
     "The identities of a claim's experiment and of its rules and figure; ValueError where an identity cannot be told."
-    return {"experiment": identity(claim.experiment), "rest": identity([claim.rules, claim.sentence, claim.figure])}
+    drawn = identity([claim.rules, claim.sentence, claim.figure], leave=(MACHINE,))  # what draws counts here
+    return {"experiment": identity(claim.experiment), "rest": drawn}
 
 
 def measurement(row: dict) -> str:
@@ -197,7 +198,7 @@ def reproduce(
 
     folder, places = open_ledger(out), {id: place for place, id in enumerate(order or [claim.id for claim in claims])}
     about = {claim.id: {"code": code_of(claim), "experiment": source_identity(claim.experiment), "place": places[claim.id],
-                        "notebook": notebook_of(claim)} for claim in claims}  # fmt: skip
+                        "notebook": claim.page or None} for claim in claims}  # fmt: skip
     if not (lock := take_lock(folder / ".lock")):
         raise ValueError(f"out={str(folder)!r} is being written by another run: wait until it has ended, or name another folder")
     with lock:
