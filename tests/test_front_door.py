@@ -38,24 +38,65 @@ def test_the_two_commands_come_first():
 
 
 def test_the_front_page_is_short():
-    """At most 500 words beside the cards, the two commands and what is folded; the targets of links do not count."""
+    """At most 500 words beside tables, the two commands and what is folded; the targets of links do not count."""
     parts = re.split(r"^## ", re.sub(r"<details>.*?</details>", "", README, flags=re.S), flags=re.M)
-    kept = [part for part in parts if not part.startswith(("Two commands", "Three papers"))]
-    assert len(kept) == len(parts) - 2
-    words = [word for word in re.sub(r"\]\([^)]*\)", "]", "\n".join(kept)).split() if word.strip("|-")]
+    kept = [part for part in parts if not part.startswith("Two commands")]
+    assert len(kept) == len(parts) - 1
+    lines = [line for line in "\n".join(kept).splitlines() if not line.startswith("|")]
+    words = re.sub(r"\]\([^)]*\)", "]", "\n".join(lines)).split()
     assert len(words) <= 500, len(words)
+
+
+def test_the_first_screen():
+    """A sentence, a picture with its finding, the commands; nothing to press, since a code host shows no explorer."""
+    above = README[: README.index("make reproduce")]
+    assert re.search(r"^> .+$", above, re.M) and above.count("![") == 1
+    assert not re.search(r"\b(?:press|click|drag|slider)\b", README, re.I)
+
+
+HEAD = "| paper | statement | words | our answer | evidence | page |"
+
+
+def rows_of(text):
+    """The rows of a table of statements -> id, words, answer, page."""
+    pattern = r"^\| [ABC] \| [^|]+ \| ([^|]+) \| ([^|]+) \| [^|]+ \| \[`([ABC]-[\w.-]+)`\]\((nbs/[\w/]+\.ipynb)\) \|$"
+    return [(id, words, answer, page) for words, answer, id, page in re.findall(pattern, text, re.M)]
 
 
 def test_statements_have_their_answers():
     """The papers' statements stand in one table, ours in a second that is folded; each leads to its page."""
     shown, ours = README.split("<details><summary>Statements of our own")
-    head = "| paper | statement | our answer | evidence | page |"
-    assert shown.count(head) == 1 and ours.partition("</details>")[0].count(head) == 1 and README.count(head) == 2
-    kinds = {row["id"]: row["kind"] == "derived here" for row in standing()}
-    for text, own in ((shown, False), (ours.partition("</details>")[0], True)):
-        linked = re.findall(r"\[`([ABC]-[\w.-]+)`\]\((nbs/[\w/]+\.ipynb)\) \|$", text, re.M)
-        assert len(linked) >= 12 and all(kinds[id] == own for id, _ in linked)
-        assert not [id for id, page in linked if f'Card(\\"{id}\\")' not in (ROOT / page).read_text(encoding="utf-8")]
+    ours = ours.partition("</details>")[0]
+    assert shown.count(HEAD) == 1 and ours.count(HEAD) == 1 and README.count(HEAD) == 2
+    kinds = {row["id"]: row["kind"] for row in standing()}
+    for text, own in ((shown, False), (ours, True)):
+        linked = rows_of(text)
+        assert len(linked) >= 12 and all((kinds[id] == "derived here") == own for id, *_ in linked)
+        assert [words for _, words, *_ in linked] == [kinds[id] for id, *_ in linked]
+        bare = [id for id, _, _, page in linked if f'Card(\\"{id}\\")' not in (ROOT / page).read_text(encoding="utf-8")]
+        assert not bare
+
+
+def test_verdicts_of_the_front_are_those_of_the_rows():
+    """Each answer begins with the verdict of the largest run and names, in order, the verdicts of quick runs that differ."""
+    largest = {row["id"]: row["verdict"] for row in standing()}
+    wrong, differ = [], 0
+    for id, _, answer, _ in rows_of(README):
+        verdict = re.match(r"\S+ ([a-z ]+)", answer)[1]
+        quick = [row["verdict"] for run in ("quick", "other seeds") for row in committed(run) if row["id"] == id]
+        others = [word for word in dict.fromkeys(quick) if word != largest[id]]
+        _, found, said = answer.partition("quick runs say: ")
+        differ += bool(others)
+        if verdict != largest[id] or said != ", ".join(others) or bool(found) != bool(others):
+            wrong.append(f"{id}: {answer}; largest run: {largest[id]}, quick runs: {quick}")
+    assert not wrong, "; ".join(wrong)
+    assert README.count("quick runs say: ") == differ
+
+
+def test_the_front_says_what_is_recalled():
+    """One sentence above the table says which statements stand there from memory."""
+    above = README[README.index("## What the papers state") : README.index(HEAD)]
+    assert "**recalled**" in above and "Definition 3.2" in above
 
 
 def test_routes_and_examples():

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import click
 import numpy as np
+import torch
+from sklearn.datasets import load_sample_image
 
+from vit_theory.convolution import conv_to_attention, known_conv
 from vit_theory.explore import association_explorer, convolution_explorer, selection_explorer, vit_explorer
 from vit_theory.figures import COLORS, style, subplots, to_svg
 from vit_theory.ledger.evidence import measured
@@ -57,7 +60,26 @@ def convolution():
     return figure
 
 
-CARDS = {"A": samples, "B": sets, "C": convolution}  # name -> what draws it
+def heads():
+    """The front: a photograph, its convolution, and nine heads that look more and more sharply."""
+    photo = torch.tensor(load_sample_image("flower.jpg")[100:260, 200:360]).double().mean(-1) / 255
+    image = photo.unfold(0, 2, 2).unfold(1, 2, 2).mean((-2, -1))[None, None]
+    conv = known_conv("emboss", channels=1)
+    pictures = {"photograph": image, "its convolution": conv(image).detach()}
+    for gap in (1, 3, 12):
+        layer = conv_to_attention(conv, image_size=80, patch=8, scale=float(gap))
+        pictures[f"attention, gap {gap}"] = layer.convolve(image).detach()
+    figure, axes = subplots(1, 5, width=1.5, height=1.7)
+    for ax, (title, picture) in zip(axes, pictures.items(), strict=True):
+        low, high = (0, 1) if title == "photograph" else (-0.3, 1.3)
+        ax.imshow(picture[0, 0], cmap="gray", vmin=low, vmax=high)
+        ax.set_title(title, fontsize=9)
+        ax.set(xticks=[], yticks=[])
+        ax.grid(False)
+    return figure
+
+
+CARDS = {"A": samples, "B": sets, "C": convolution, "heads": heads}  # name -> what draws it
 
 
 def photographs():
