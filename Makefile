@@ -46,6 +46,7 @@ check: .venv/dev
 	python tools/notebooks.py stale --check
 	python tools/evidence.py judge --check
 	ruff check
+	lint-imports
 	mypy vit_theory
 
 lab: .venv/dev

@@ -1,4 +1,4 @@
-"""The package imports quickly and light, and its chapters do not lean on each other."""
+"""The package imports quickly and light; which way imports go is in `.importlinter`, for `make check`."""
 
 import ast
 
@@ -8,10 +8,6 @@ from common import ROOT, python
 PACKAGE = ROOT / "vit_theory"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-SHARED = {"attention", "trials", "figures", "real_images", "arguments", "statistics", "ledger"}
-# Rooms above the three theories, and what they may use.
-THEORIES = {"selection", "association", "convolution"}
-ABOVE = {"models": THEORIES, "images": THEORIES | {"models"}, "explore": set(CHAPTERS)}
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]
 SLOW = ["xarray", "pandas", "scipy", "joblib", "click"]  # a second and more: an experiment loads them
 
@@ -55,12 +51,6 @@ def test_what_a_module_imports(path):
         assert library not in ("torchvision", "timm", "fastai", "fastprogress", "albumentations"), f"{name} is never to be used"
         late = library in ("matplotlib", "sklearn", "ipywidgets", "transformers")
         assert not (top and late), f"import {name} inside the function that uses it"
-        if library != "vit_theory" or not inner or inner[0].startswith("_"):
-            continue
-        if place[0] in CHAPTERS:
-            allowed = SHARED | {place[0]} | ABOVE.get(place[0], set())
-            assert inner[0] in allowed, f"the chapter {place[0]} imports {name}; it may import {sorted(allowed)}"
-            if place[0] == "explore" and inner[0] in CHAPTERS and inner[0] not in ("explore", "ledger"):
-                assert len(inner) == 1, f"explorers use what a chapter offers to all: vit_theory.{inner[0]}, not {name}"
-        elif place[0] in SHARED:
-            assert inner[0] in SHARED, f"{place[0]} is shared by all chapters and cannot import {name}"
+        if place[0] == "explore" and library == "vit_theory" and inner and inner[0] in CHAPTERS:
+            offered = len(inner) == 1 or inner[0] in ("explore", "ledger")
+            assert offered, f"explorers use what a chapter offers to all: vit_theory.{inner[0]}, not {name}"
