@@ -186,6 +186,8 @@ CALLS = {
     "models.Machine": "precision='32-true', processes=1",
     "models.conv_init": "model=hub, convs=None, kernel=3, scale=8.0, seed=0",
     "models.to_attention": "vit=phase, scale=8.0, construction='full', seed=0",
+    "models.attention_maps": "model=vit, batches=digits.images, forward=None",
+    "models.LayerMap": "",
     "models.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, layers=slice(None)",
     "models.keep_curve": "model=vit, data=digits, rates=(1.0, 0.5), seed=0",
     "models.probe": "model=vit, images=digits.images, relevant=order[:2], order=order, seed=0",

@@ -6,10 +6,11 @@
 __all__ = ['Images', 'Recipe', 'augment', 'generator', 'load_images', 'permute', 'split', 'ContentAttention', 'Convolution',
            'PositionalAttention', 'UniformAttention', 'Taps', 'Variant', 'ViT', 'flops', 'from_transformers', 'Descent',
            'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention', 'choose_tokens', 'keep_curve',
-           'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe']
+           'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe', 'LayerMap', 'attention_maps']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
 from .data import Images, Recipe, augment, generator, load_images, permute, split
+from .maps import LayerMap, attention_maps
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention
 from .model import Taps, Variant, ViT, flops, from_transformers
 from .probes import choose_tokens, keep_curve, plot_heads, plot_keep, plot_maps, plot_positions, probe
@@ -23,3 +24,4 @@ _all_ = ["ContentAttention", "Convolution", "PositionalAttention", "UniformAtten
 _all_ = ["Taps", "Variant", "ViT", "flops", "from_transformers"]
 _all_ = ["Descent", "Machine", "evaluate", "load_vit", "train", "conv_init", "to_attention"]
 _all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", "plot_positions", "probe"]
+_all_ = ["LayerMap", "attention_maps"]

@@ -1,0 +1,163 @@
+"""True maps: each model beside its own eager attention, and what was silently wrong before is right or refused."""
+
+import csv
+import math
+from collections import Counter
+
+import pytest
+import torch
+from common import script
+from torch import nn
+
+from vit_theory.models import ViT, attention_maps, probe, to_attention
+
+hub = pytest.importorskip("transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'")
+zoo = script("benchmarks/zoo.py")
+SHAPE = dict(image_size=32, patch_size=4, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=48)
+
+
+def made(kind, seed=0, **settings):
+    torch.manual_seed(seed)
+    config = getattr(hub, kind.replace("Model", "Config"))
+    return zoo.strong(getattr(hub, kind)(config(**SHAPE | settings)))
+
+
+def eager(model, images, **call):
+    """What the model itself says its weights are."""
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        found = torch.stack(model(images, output_attentions=True, **call).attentions)
+    model.set_attn_implementation("sdpa")
+    return found
+
+
+def pictures(size=32, number=3):
+    return torch.randn(number, 3, size, size, generator=torch.Generator().manual_seed(3))
+
+
+def gaze(A, grid):
+    """Mean distance in patches, by hand."""
+    places = torch.cartesian_prod(torch.arange(grid[0]), torch.arange(grid[1])).double()
+    far = torch.cdist(places, places)
+    return ((A * far).sum(-1) / A.sum(-1)).mean((1, 3))
+
+
+@pytest.mark.parametrize("name", [name for name in zoo.ZOO if not name.startswith(("MobileViT", "Hiera"))])
+def test_right_or_refused(name):
+    row, _ = zoo.tried(name)
+    assert row["verdict"] in ("right", "refused"), row
+
+
+def test_the_committed_zoo():
+    with zoo.RESULTS.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model"] for row in rows] == list(zoo.ZOO)
+    found = Counter(row["verdict"] for row in rows if not row["model"].startswith("as "))
+    assert sum(found.values()) >= 30 and found["right"] >= 26 and found["wrong"] == 0
+    assert all(float(row["largest_difference"]) <= 1e-5 for row in rows if row["verdict"] == "right")
+
+
+def test_probe_adds_the_relative_bias_of_a_beit():
+    model, images = made("BeitModel", use_relative_position_bias=True), pictures()
+    wanted = eager(model, images)[..., 1:, 1:].mean(1)
+    seen = torch.from_numpy(probe(model, images).attention.values)
+    assert (seen - wanted).abs().max() < 1e-6
+
+
+def test_probe_reads_the_grid_of_the_tokens_that_came():
+    """A DINOv2 of 32 pixels, fed 48: twelve times twelve patches."""
+    model, images = made("Dinov2Model"), pictures(48)
+    A = eager(model, images)[..., 1:, 1:].double()
+    seen = probe(model, images)
+    assert seen.attrs["rows"] == seen.attrs["columns"] == 12 and seen.sizes["query"] == 144
+    assert (torch.from_numpy(seen.distance.values) - gaze(A, (12, 12))).abs().max() < 1e-5
+    assert "association" not in seen  # its encodings have another grid
+
+
+def test_probe_keeps_the_order_of_a_masked_autoencoder():
+    model, images = made("ViTMAEModel", mask_ratio=0.0), pictures()
+    noise = torch.arange(64).float().expand(3, -1)
+    A = eager(model, images, noise=noise)[..., 1:, 1:].double()
+    seen = probe(model, images)
+    assert (torch.from_numpy(seen.distance.values) - gaze(A, (8, 8))).abs().max() < 1e-5
+    shuffled = lambda model, images: model(images)  # noqa: E731
+    with pytest.raises(ValueError, match="masks or shuffles patches at random"):
+        probe(model, images, forward=shuffled)
+
+
+def test_probe_says_that_encodings_are_zero():
+    model = made("DeiTModel")
+    model.embeddings.position_embeddings.data.zero_()
+    with pytest.warns(UserWarning, match="64 of 64 position encodings are zero"):
+        seen = probe(model, pictures())
+    assert math.isnan(seen.association) and math.isnan(seen.association_shuffled) and seen.cosine.isnull().all()
+
+
+class Twice(nn.Module):
+    """Attention whose weights are not what multiplies its values: a part of its output comes from elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut, self.qkv = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 24)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.cut(x).flatten(2).transpose(1, 2))[:, None].chunk(3, -1)
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.5)
+
+
+def test_a_map_that_is_handed_out_gives_the_output(monkeypatch):
+    """A @ V is the layer's output before its projection, or there is no map: a forgotten scale is noticed."""
+    import vit_theory.models.maps as maps
+
+    model, images = Twice(), 10 * pictures()
+    (layers,) = attention_maps(model, images)
+    x = model.qkv(model.cut(images).flatten(2).transpose(1, 2))[:, None]
+    assert (layers[0].A @ layers[0].V - model(images)).abs().max() < 1e-5 and x.shape[1] == 1
+    honest = maps.sdpa_weights
+    monkeypatch.setattr(maps, "sdpa_weights", lambda *args, scale=None, **options: honest(*args, **options))
+    with pytest.raises(ValueError, match="miss its output by .*: no true map"):
+        list(attention_maps(model, images))
+
+
+@pytest.mark.parametrize("mixer", ["content", "positional", "uniform", "full", "small", "extra"])
+def test_our_own_models(mixer):
+    built = mixer in ("full", "small", "extra")
+    vit = ViT(16, 4, 3, 10, depth=2, heads=4, mixer="convolution" if built else mixer)
+    vit = to_attention(vit, 3.0, mixer) if built else vit
+    images = torch.rand(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    (layers,) = attention_maps(vit, images)
+    for layer, A in zip(layers, vit.attention_maps(images), strict=True):
+        assert (layer.A - A).abs().max() < 1e-6 and layer.grid == (4, 4)
+    if mixer == "extra":  # its keys stand on a torus with a ring of zero patches
+        near = gaze(layers[0].A[None][..., layers[0].key_patches].double(), (4, 4))
+        assert layers[0].A.shape[-1] > 16 and near.min() < 1.3
+
+
+def test_streamed_and_left_as_it_was():
+    """One batch after the other, sums as in one; what trains goes on training."""
+    model, images = made("ViTModel"), pictures(number=5)
+    model.train()
+    model.layers[0].eval() if hasattr(model, "layers") else model.encoder.layer[0].eval()
+    before = [module.training for module in model.modules()]
+    one = probe(model, images)
+    many = probe(model, images, batch=2)
+    assert all(abs(one[name] - many[name]).max() < 1e-9 for name in ("attention", "entropy", "distance"))
+    assert [module.training for module in model.modules()] == before
+    steps = attention_maps(model, iter(images.split(1)))
+    assert len(next(steps)[0].A) == 1
+
+
+def test_refused_in_words():
+    model = made("ViTModel")
+    for batches, words in {
+        "images": "no tensor|without a tensor",
+        3: "an iterable of batches",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            list(attention_maps(model, batches))
+    with pytest.raises(ValueError, match="of finite numbers"):
+        list(attention_maps(model, pictures() / 0))
+    with pytest.raises(ValueError, match="give one size a call"):
+        list(attention_maps(made("Dinov2Model"), [pictures(32), pictures(48)]))
+    with pytest.raises(ValueError, match="for several of them use attention_maps"):
+        probe(zoo.strong(zoo.ZOO["Swin"]()[0]), pictures(64))
