@@ -1,9 +1,9 @@
-"""True attention maps of many models beside their own eager weights:  python benchmarks/zoo.py [--only NAME] [--out results/zoo.csv]
+"""True attention maps of many models beside their own eager weights:  python benchmarks/zoo.py [--only NAME] [--out FILE]
 
-Each row is one configuration, small, with random weights, queries and keys drawn again at a standard deviation of 0.4, so that maps
-are far from flat. `attention_maps` reads the model as its user has it; the reference is what the model's own attention modules hand
-out in eager mode, or, for the small modules below that are written as those of timm and torchvision are, weights by hand.
-The verdict is `right` (largest difference at most 1e-5, patches in the order of the picture), `refused` (a ValueError) or `wrong`.
+Each row is one configuration, small, with random weights, queries and keys drawn again at a standard deviation of 0.4: maps that
+are far from flat. `attention_maps` reads the model as its user has it; the reference is what the model's own attention modules
+hand out in eager mode, or, for the small modules below that are written as those of timm and torchvision are, weights by hand.
+The verdict is `right` (largest difference at most 1e-5, patches in the order of the picture), `refused` (ValueError) or `wrong`.
 timm and torchvision themselves cannot be tried here: they have no build for this environment.
 """
 
@@ -24,7 +24,8 @@ from vit_theory.models import attention_maps
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "zoo.csv"
 CLOSE = 1e-5
-VIT = {"image_size": 32, "patch_size": 8, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+VIT = {"image_size": 32, "patch_size": 8, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+       "intermediate_size": 64}  # fmt: skip
 STAGES = {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 4, "image_size": 64}
 
 
@@ -306,7 +307,7 @@ def tried(name):
     reference, gaps = own_weights(model, images, call), []
     for layer in layers:
         # the module itself, or the one around it
-        inside = [key for key in reference if key == layer.name or key.startswith(f"{layer.name}.") or layer.name.startswith(f"{key}.")]
+        inside = [key for key in reference if f"{key}.".startswith(f"{layer.name}.") or layer.name.startswith(f"{key}.")]
         theirs = reference[max(inside, key=len)] if inside else by_hand(model, images, layer.name)
         theirs = theirs.reshape(layer.A.shape) if theirs is not None and theirs.numel() == layer.A.numel() else theirs
         gaps.append(float("inf") if theirs is None or theirs.shape != layer.A.shape else float((layer.A - theirs).abs().max()))
@@ -315,7 +316,8 @@ def tried(name):
     grids = " ".join(dict.fromkeys(f"{r}x{c}" for r, c in (layer.grid for layer in layers)))
     said = "" if ordered else f"order {layers[0].patches.tolist()[:5]}"
     verdict = "right" if right else "wrong"
-    return {"verdict": verdict, "largest_difference": f"{max(gaps):.1e}", "layers": len(layers), "grids": grids, "said": said}, parameters
+    row = {"verdict": verdict, "largest_difference": f"{max(gaps):.1e}", "layers": len(layers), "grids": grids, "said": said}
+    return row, parameters
 
 
 @click.command(help=__doc__)

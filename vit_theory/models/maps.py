@@ -52,8 +52,10 @@ class Enough(Exception):
 
 
 # functions that return their argument or a part of it, in another type or shape
-SAME = {"dropout", "to", "type_as", "float", "contiguous", "clone", "reshape", "view", "flatten", "unflatten", "__getitem__", "mul",
-        "__mul__", "expand", "unsqueeze", "squeeze", "nan_to_num"}  # fmt: skip
+SAME = {
+    "dropout", "to", "type_as", "float", "contiguous", "clone", "reshape", "view", "flatten", "unflatten", "expand", "unsqueeze",
+    "squeeze", "__getitem__", "mul", "__mul__", "nan_to_num",
+}  # fmt: skip
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 
 
@@ -147,7 +149,8 @@ class Listener(TorchFunctionMode):
             made = made.reshape(wanted.shape)
             if not torch.allclose(made, wanted, rtol=1e-2, atol=float(1e-4 * wanted.abs().max() + 1e-8)):
                 far = float((made - wanted).abs().max())
-                raise ValueError(f"model: the weights of {self.path[-1]!r} times its values miss its output by {far:.2g}: no true map")
+                product = f"the weights of {self.path[-1]!r} times its values"
+                raise ValueError(f"model: {product} miss its output by {far:.2g}: no true map")
         self.calls.append(Call(self.path[-1], A.detach(), V.detach(), tuple(self.sizes)))
         self.weights.clear()
         if self.first_only:
@@ -185,8 +188,8 @@ def run_model(model: nn.Module, batch: Any, forward: Callable | None) -> Any:
         return forward(model, batch)
     if isinstance(model, ViT):
         return model(batch, keep={})  # no token leaves
-    ordered = getattr(getattr(model, "config", None), "mask_ratio", None) == 0 and "noise" in inspect.signature(model.forward).parameters
-    if ordered:  # a masked autoencoder that masks nothing still shuffles; noise in order keeps the order
+    masks_nothing = getattr(getattr(model, "config", None), "mask_ratio", None) == 0
+    if masks_nothing and "noise" in inspect.signature(model.forward).parameters:  # a masked autoencoder that masks nothing still shuffles; noise in order keeps the order
         image = image_of(batch)
         patch = pair(model.config.patch_size)
         number = math.prod(side // p for side, p in zip(image.shape[-2:], patch, strict=True))
@@ -223,7 +226,9 @@ def with_image(batch: Any, image: Tensor) -> Any:
     return type(batch)(other(x) for x in batch)
 
 
-def listen(model: nn.Module, batch: Any, forward: Callable | None, check: bool, first_only: bool = False) -> tuple[Listener, set[str]]:
+def listen(
+    model: nn.Module, batch: Any, forward: Callable | None, check: bool, first_only: bool = False
+) -> tuple[Listener, set[str]]:
     "What a listener heard while the model ran on a batch, and the attention modules that ran."
     listener, ran = Listener(check, first_only), set()
 
@@ -280,8 +285,8 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
     V = V.movedim(-3, -2) if V.ndim == 4 else V.unflatten(0, (len(copies), -1)).movedim(1, 2)
     numbers = read_code(V.flatten(-2).reshape(len(copies), -1, V.shape[-1] * V.shape[-2]).float())
     if numbers is None:
-        raise ValueError(f"model={type(model).__name__} gives the same image two answers: it masks or shuffles patches at random; "
-                         "set mask_ratio=0, or fix the order by forward=lambda model, x: model(x, noise=...)")  # fmt: skip
+        said = f"model={type(model).__name__} gives the same image two answers: it masks or shuffles patches at random; "
+        raise ValueError(said + "set mask_ratio=0, or fix the order by forward=lambda model, x: model(x, noise=...)")  # fmt: skip
     n = math.prod(grid)
     known = numbers[numbers > 0]
     if len(known) != n or not torch.equal(known.sort().values.cpu(), torch.arange(1, n + 1)):
@@ -348,8 +353,9 @@ def layer_map(call: Call, images: int, layout: Layout, sizes: list[tuple[int, in
         sizes.append(half)
     later = layout.patches is None or queries != layout.tokens
     if not (of_keys and of_queries and later and len(A) == images):
-        raise ValueError(f"model: which of the {queries} queries and {keys} keys of {call.name!r} are patches of the "
-                         f"{layout.grid[0]} x {layout.grid[1]} grid is not known{layout.why and ' (' + layout.why + ')'}: no true map")
+        tokens = f"which of the {queries} queries and {keys} keys of {call.name!r} are patches"
+        why = f" ({layout.why})" if layout.why else ""
+        raise ValueError(f"model: {tokens} of the {layout.grid[0]} x {layout.grid[1]} grid is not known{why}: no true map")
     (patches, grid), (key_patches, key_grid) = of_queries, of_keys
     return LayerMap(call.name, A, V, patches.to(A.device), grid, key_patches.to(A.device), key_grid)
 
@@ -390,7 +396,8 @@ def all_layers(model: nn.Module, heard: Listener, ran: set[str], images: int, la
     "The layers of a model; ValueError where one of its attention modules ran and nothing was heard of it."
     outer = [name for name in ran if not any(name.startswith(f"{other}.") for other in ran)]
     silent = [name for name in outer if not any(f"{call.name}.".startswith(f"{name}.") for call in heard.calls)]
-    need(not silent, f"model={type(model).__name__}: {sorted(silent)[:1]} attends without a product of softmax weights and values")
+    kind = type(model).__name__
+    need(not silent, f"model={kind}: {sorted(silent)[:1]} attends without a product of softmax weights and values")
     rows, columns = layout.grid
     halved = [(rows >> stage, columns >> stage) for stage in range(4, 0, -1) if rows % 2**stage == columns % 2**stage == 0]
     found = [layer_map(call, images, layout, halved) for call in heard.calls]

@@ -82,7 +82,8 @@ def one_grid(layers: list[LayerMap]) -> tuple[int, int]:
     grids = {(layer.grid, layer.key_grid, layer.windows) for layer in layers}
     grid = layers[0].grid
     alike = grids == {(grid, grid, 1)}
-    need(alike, f"model: its layers have the (grid of queries, of keys, windows) {sorted(grids)}; for several of them use attention_maps")
+    found = f"model: its layers have the (grid of queries, of keys, windows) {sorted(grids)}"
+    need(alike, f"{found}; for several of them use attention_maps")
     return grid
 
 # %% ../../nbs/models/06_probes.ipynb #8a3f1545
@@ -97,7 +98,7 @@ def probe(
     forward: Callable | None = None,  # (model, images) -> anything, where `model(images)` is not how it is called
     batch: Size = 64,  # images at a time
 ) -> xr.Dataset:
-    "Attention maps, entropy, distance, mass and association of a model, averaged over images; ValueError where no true map is had."
+    "Attention maps, entropy, distance, mass and association of a model, averaged over images; ValueError for no true map."
     total: list[dict[str, Tensor]] = []
     for layers in attention_maps(model, images.split(batch), forward=forward):
         grid = one_grid(layers)
@@ -161,7 +162,8 @@ def positions(P: Float[Tensor, "n d"], grid: tuple[int, int], order: Tensor | No
     near, similarity = neighbors(grid), cosines(P)
     if similarity.isnan().any():
         zero = int((P.norm(dim=1) == 0).sum())
-        warnings.warn(f"{zero} of {len(P)} position encodings are zero: their cosines and the association score are NaN", stacklevel=4)
+        said = f"{zero} of {len(P)} position encodings are zero: their cosines and the association score are NaN"
+        warnings.warn(said, stacklevel=4)
     if order is not None:  # patch i of the shuffled image is patch order[i] of the picture
         near = near[order][:, order]
     other = torch.randperm(len(P), generator=generator(seed))
