@@ -189,7 +189,8 @@ def run_model(model: nn.Module, batch: Any, forward: Callable | None) -> Any:
     if isinstance(model, ViT):
         return model(batch, keep={})  # no token leaves
     masks_nothing = getattr(getattr(model, "config", None), "mask_ratio", None) == 0
-    if masks_nothing and "noise" in inspect.signature(model.forward).parameters:  # a masked autoencoder that masks nothing still shuffles; noise in order keeps the order
+    if masks_nothing and "noise" in inspect.signature(model.forward).parameters:
+        # a masked autoencoder that masks nothing still shuffles; noise in order keeps the order
         image = image_of(batch)
         patch = pair(model.config.patch_size)
         number = math.prod(side // p for side, p in zip(image.shape[-2:], patch, strict=True))
