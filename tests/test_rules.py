@@ -4,10 +4,26 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.evidence import RUNS, committed, measured
-from vit_theory.ledger.rules import AGAINST, BROKEN, CAVEAT, HOLDS, INCONCLUSIVE, REFUTED, VERDICTS, Broken, decide
+from vit_theory.ledger.rules import (
+    AGAINST,
+    BROKEN,
+    CAVEAT,
+    HOLDS,
+    INCONCLUSIVE,
+    REFUTED,
+    VERDICTS,
+    Broken,
+    Rule,
+    at_most,
+    decide,
+    exponent,
+    wholly_between,
+)  # fmt: skip
+from vit_theory.statistics import Interval
 
 CLAIMS = {claim.id: claim for claim in load_claims() if not callable(claim.rules)}
 SPECIAL = 10  # claims whose judge is a function, at most
@@ -36,8 +52,9 @@ def test_the_verdict_at_the_edges(id):
                 with pytest.raises(Broken):
                     decide(claim.rules, beyond, data)
             else:
-                undecided = rule.fails == AGAINST and wrong is np.nan
-                assert decide(claim.rules, beyond, data)[0] == (INCONCLUSIVE if undecided else rule.fails), rule.name
+                says, whys = decide(claim.rules, beyond, data)
+                assert says == (INCONCLUSIVE if wrong is np.nan else rule.fails), rule.name
+                assert wrong is not np.nan or whys == [f"{rule.name}: no number for the value"]
 
 
 @pytest.mark.parametrize("id", CLAIMS)
@@ -63,3 +80,33 @@ def test_what_is_said_of_the_committed_measurements():
 
 def test_few_judges_are_functions():
     assert len(load_claims()) - len(CLAIMS) <= SPECIAL
+
+
+@pytest.mark.parametrize("fails", [AGAINST, CAVEAT, REFUTED])
+@pytest.mark.parametrize("mean", [False, True])
+def test_a_run_without_a_number_leaves_its_rule_open(fails, mean):
+    """Whatever the rule says of other failures, with the mean of the other seeds within what is asked, or beyond it."""
+    rule = Rule("error", lambda data: data, at_most(0.5), fails, why="it diverges", mean=mean)
+    for others in (0.1, 0.9):
+        value = xr.DataArray(np.full((2, 2), others), {"heads": [1, 8], "seed": [0, 2]}, ("heads", "seed"))
+        value[0, 1] = np.nan
+        assert decide([rule], [value]) == (INCONCLUSIVE, ["error: no number for heads 1, seed 2"])
+        assert decide([rule], [value.fillna(others)])[0] == (HOLDS if others == 0.1 else fails)
+    missing = xr.DataArray(np.full(5, np.nan), dims="seed")
+    assert decide([rule], [missing])[1] == ["error: no number for seed 0; seed 1; seed 2 and 2 more"]
+    assert decide([Rule("shown alone", lambda data: data)], [missing])[0] == HOLDS
+
+
+def test_a_missing_number_where_the_code_would_be_broken_is_an_error():
+    with pytest.raises(Broken, match="gap: no number for the value"):
+        decide([Rule("gap", lambda data: data, at_most(1e-10), BROKEN)], [np.nan])
+
+
+@pytest.mark.parametrize("ask", [exponent(2, 0.25), wholly_between(1.75, 2.25)])
+def test_a_failed_equivalence_decides_against_only_clear_of_its_target(ask):
+    """An interval that contains or overlaps what is required does not decide, however narrow it is."""
+    rule = Rule("exponent", lambda data: data, ask)
+    says = {(1.9, 2.1): HOLDS, (1.5, 2.6): INCONCLUSIVE, (2.0026, 2.26): INCONCLUSIVE, (1.5, 1.8): INCONCLUSIVE,
+            (2.26, 2.4): AGAINST, (1.2, 1.74): AGAINST, (np.nan, np.nan): INCONCLUSIVE}  # fmt: skip
+    found = {ends: decide([rule], [Interval(sum(ends) / 2, *ends)])[0] for ends in says}
+    assert found == says

@@ -111,23 +111,36 @@ NONE = Ask("none", lambda x: ~np.asarray(x, dtype=bool), False, True)
 
 # %% ../../nbs/ledger/04_rules.ipynb #456fe417
 def exponent(center: float, width: float) -> Ask:
-    "Require an interval that contains the center and is at most ± width."
-    passes, fails = (Interval(x, x - 0.999 * width, x + 0.999 * width) for x in (center, center + width))  # clear of rounding
-    return Ask(f"95% interval contains {center:g}, at most ± {width:g}", lambda x: x.error <= width and x.low <= center <= x.high,
-               passes, fails, lambda x: not x.low <= center <= x.high)  # fmt: skip
+    "Require an interval that contains the center and is at most ± width; only one clear of that width decides against."
+    just = 0.999 * width  # clear of rounding
+    passes, fails = Interval.around(center, just), Interval.around(center + 2.1 * width, just)
+
+    def holds(interval: Interval) -> bool:
+        return interval.error <= width and interval.low <= center <= interval.high
+
+    def against(interval: Interval) -> bool:
+        return interval.high < center - width or interval.low > center + width
+
+    return Ask(f"95% interval contains {center:g}, at most ± {width:g}", holds, passes, fails, against)
 
 
 def wholly_above(limit: float) -> Ask:
-    "Require an interval above the limit."
+    "Require an interval above the limit; one that reaches beyond it does not decide against."
     passes, fails = Interval(limit + 1, limit + 0.5, limit + 2), Interval(limit - 1, limit - 2, limit)
     return Ask(f"95% interval above {limit:.3g}", lambda x: x.low > limit, passes, fails, lambda x: x.high <= limit)
 
 
 def wholly_between(low: float, high: float) -> Ask:
-    "Require an interval from low to high."
+    "Require an interval from low to high; one that overlaps with these does not decide against."
     passes, fails = Interval((low + high) / 2, low, high), Interval(high + 2, high + 1, high + 3)
-    return Ask(f"95% interval from {low:.3g} to {high:.3g}", lambda x: low <= x.low and x.high <= high,
-               passes, fails, lambda x: x.high < low or x.low > high)  # fmt: skip
+
+    def holds(interval: Interval) -> bool:
+        return low <= interval.low and interval.high <= high
+
+    def against(interval: Interval) -> bool:
+        return interval.high < low or interval.low > high
+
+    return Ask(f"95% interval from {low:.3g} to {high:.3g}", holds, passes, fails, against)
 
 # %% ../../nbs/ledger/04_rules.ipynb #e78893c4
 @dataclass(frozen=True)
@@ -148,19 +161,50 @@ class Rule:
         return self.ask if self.ask is None or isinstance(self.ask, Ask) else self.ask(data)
 
 # %% ../../nbs/ledger/04_rules.ipynb #e171f21c
+def missing_runs(value: Any) -> list[str]:
+    "Where a value has no number: the coordinates of each NaN, in words; empty where all are there."
+    if isinstance(value, str) or value is None:
+        return []
+    if isinstance(value, Interval):
+        return ["the interval"] * bool(np.isnan([value.value, value.low, value.high]).any())
+    numbers = np.asarray(value)
+    if numbers.dtype.kind != "f" or not np.isnan(numbers).any():
+        return []
+    places = [tuple(map(int, place)) for place in np.argwhere(np.isnan(numbers))]
+    dims = getattr(value, "dims", ())
+    if not dims:
+        return [f"place {', '.join(map(str, place))}" if place else "the value" for place in places]
+    return [", ".join(f"{dim} {label_at(value, dim, k)}" for dim, k in zip(dims, place, strict=True)) for place in places]
+
+
+def label_at(value: Any, dim: str, place: int) -> str:
+    "The coordinate of a dimension at a place, as a person reads it."
+    label = value[dim].values[place]
+    return f"{label:g}" if isinstance(label, np.number) else str(label)
+
+
 def verdict_of(rule: Rule, ask: Ask | None, value: Any) -> str:
     "The verdict of one rule on its value."
-    if ask is None or value is None or (met := np.asarray(ask.test(value))).all():
+    if ask is None or value is None:
         return HOLDS
-    in_mean = rule.mean and "seed" in getattr(value, "dims", ()) and np.asarray(ask.test(value.mean("seed"))).all()
-    if in_mean or rule.fails != AGAINST:
-        return CAVEAT if in_mean else rule.fails
-    decides = ask.against(value) if ask.against else np.isfinite(np.asarray(value)).all() and not met.any()
+    if missing_runs(value):
+        return BROKEN if rule.fails == BROKEN else INCONCLUSIVE
+    met = np.asarray(ask.test(value))
+    if met.all():
+        return HOLDS
+    if rule.mean and "seed" in getattr(value, "dims", ()) and np.asarray(ask.test(value.mean("seed"))).all():
+        return CAVEAT
+    if rule.fails != AGAINST:
+        return rule.fails
+    decides = ask.against(value) if ask.against else not met.any()
     return AGAINST if decides else INCONCLUSIVE
 
 
 def why_not(rule: Rule, ask: Ask | None, value: Any, verdict: str, data: Any) -> str:
     "The note for a rule that is not met."
+    if missing := missing_runs(value):
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        return f"{rule.name}: no number for {'; '.join(missing[:3])}{more}"
     if verdict == CAVEAT != rule.fails:
         return f"{rule.name}: in the mean, but not in every seed"
     if rule.why:
@@ -210,9 +254,11 @@ def decide(
     found = []
     for rule, value in zip(rules, values, strict=True):
         ask = rule.asked(data) if value is not None else None
-        if (verdict := verdict_of(rule, ask, value)) != HOLDS:
+        verdict = verdict_of(rule, ask, value)
+        if verdict != HOLDS:
             guard = verdict == INCONCLUSIVE == rule.fails
-            found.append((ORDER.index("guard" if guard else verdict), verdict, why_not(rule, ask, value, verdict, data)))
+            place = ORDER.index("guard" if guard else verdict)
+            found.append((place, verdict, why_not(rule, ask, value, verdict, data)))
     first, worst, _ = min(found, default=(0, HOLDS, ""))
     whys = [why for place, _, why in found if place == first]
     if worst == BROKEN:
