@@ -54,6 +54,7 @@ class Module:
                 self.defined[target.id] = node
                 public = ast.literal_eval(node.value) if target.id == "__all__" else public
         self.public = [name for name in public if name in self.defined and self.explained(self.defined[name])]
+        self.public_of = {}  # full name of one of ours -> the module that users import it from, filled by `Package`
         self.forwarded = {name: self.imported[name] for name in public if name in self.imported}
 
     def explained(self, node):
@@ -93,7 +94,8 @@ class Module:
             head, doc = parent + name + text, ast.get_docstring(node) or ""
             if kind == "class":
                 methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
-        yield f"{fence}{{py:{kind}}} {head}\n:module: {self.name}\n\n{doc}\n"
+        public = self.public_of.get(f"{self.name}.{(parent or name).rstrip('.')}", self.name)
+        yield f"{fence}{{py:{kind}}} {head}\n:module: {public}\n\n{doc}\n"
         yield "\n".join((":returns:" if p == "return" else f":param {p}:") + f" {c}" for p, c in found.items() if c) + "\n"
         for method in methods:
             yield from self.entry(method.name, method, f"{name}.")
@@ -103,10 +105,11 @@ class Module:
 
     def page(self, front):
         """The module's page: first what a chapter's front page exports (`front`), then the rest, constants last."""
-        yield f"# {self.name.removeprefix('vit_theory.')}\n\n{{.lead}}\n{self.doc}\n\n```{{py:module}} {self.name}\n```\n"
+        yield f"# {self.name}\n\n{{.lead}}\n{self.doc}\n\n```{{py:module}} {self.name}\n```\n"
         if self.forwarded:
             yield f"`from {self.name} import ...` offers:\n"
-            yield "".join(f"- {{py:obj}}`{name} <{full}>`\n" for name, full in sorted(self.forwarded.items()))
+            paths = {name: f"{self.public_of.get(full, full.rpartition('.')[0])}.{name}" for name, full in self.forwarded.items()}
+            yield "".join(f"- {{py:obj}}`{name} <{path}>`\n" for name, path in sorted(paths.items()))
         for name in sorted(self.public, key=lambda n: (isinstance(self.defined[n], ast.Assign), f"{self.name}.{n}" not in front)):
             yield from self.entry(name, self.defined[name])
 
@@ -119,6 +122,13 @@ class Package:
         self.modules = {module.name: module for module in (Module(path, root) for path in paths)}
         self.by_notebook = {module.notebook: module for module in self.modules.values() if module.notebook}
         self.front = {full for module in self.modules.values() for full in module.forwarded.values()}
+        self.public_of = {}  # full name -> the chapter's front page that exports it
+        for module in self.modules.values():
+            for name, full in module.forwarded.items():
+                if full.startswith(f"{module.name}.") and full.rpartition(".")[2] == name:
+                    self.public_of.setdefault(full, module.name)
+        for module in self.modules.values():
+            module.public_of = self.public_of
         self.claims = {}  # id of a row -> where a notebook shows its card: (label, title of the page, title of the section)
         self.found = defaultdict(list)
         for module in self.modules.values():
@@ -138,7 +148,10 @@ class Package:
 
         ranked = sorted(self.found.get(name, []), key=distance)
         clear = ranked and (len(ranked) == 1 or distance(ranked[0]) < distance(ranked[1]))
-        return f"{{py:obj}}`{name} <{ranked[0]}.{name}>`" if clear else f"`{name}`"
+        if clear:
+            path = self.public_of.get(f"{ranked[0]}.{name}", ranked[0])
+            return f"{{py:obj}}`{name} <{path}.{name}>`"
+        return f"`{name}`"
 
     def linkify(self, text, notebook):
         """Names in backticks become links; code blocks, headings, formulas and links stay as they are."""

@@ -11,17 +11,21 @@ import re
 import shutil
 import sys
 import tempfile
+from base64 import b64decode
 from collections import Counter, defaultdict
+from io import BytesIO
 from pathlib import Path
 
 import claim_pages
 import click
 import nbformat
+import numpy as np
 from api import Package
 from claim_pages import badge
 from finish import finish
 from nbdev import processors
 from nbdev.process import NBProcessor
+from PIL import Image
 from sphinx.cmd.build import build_main
 
 from vit_theory.ledger.report import TEMPLATES
@@ -43,7 +47,15 @@ CHAPTERS = {
     "explore": "Explore",
 }
 RESULTS = ("ledger/10_verdicts", "ledger/11_coverage")  # notebooks that stand under Results: the list of all rows, and the map
-SOUGHT = {"index": ("install",), "convolution/08_heads": ("how many heads",)}  # a page that these words are to find first
+SOUGHT = {  # a page that these words are to find first
+    "convolution/08_heads": ("how many heads",),
+    "convolution/index": ("convert convolution to attention",),
+    "association/index": ("patch association",),
+    "selection/06_sample_complexity": ("sample complexity",),
+    "images/03_two_phase": ("two-phase", "two phase"),
+    "explore/05_vit": ("my own model", "own model", "DINOv2"),
+}
+ESSAYS = ("selection", "association", "convolution", "images", "together")
 ABOUT_PANELS = "explore/"  # pages that are about what the code draws, not about the code
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
 WORDS = {word: verdict for verdict, (short, *_) in LOOKS.items() for word in (verdict, short)}
@@ -88,6 +100,43 @@ def held(source):
     return "plot" if re.search(r"\b(plot|draw)_|plt\.", source) else "settings"
 
 
+PRESENTING = re.compile(r"Card|Moving|Markdown|(?:plot|draw|show|measured|committed)(?:_\w+)?")
+
+
+def presenting(source):
+    """Whether a cell only puts on the page what was measured: a card, or a figure of committed data."""
+
+    def calls(node):
+        value = getattr(node, "value", None)
+        name = getattr(value.func, "id", "") if isinstance(value, ast.Call) else ""
+        return isinstance(node, ast.Expr | ast.Assign) and PRESENTING.fullmatch(name) is not None
+
+    try:
+        body = [node for node in ast.parse(source).body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    except SyntaxError:  # a magic command
+        return False
+    return bool(body) and all(map(calls, body)) and re.search(r"\bCard\(|measured\(|\bMoving\(", source) is not None
+
+
+MARKS = {"Quoted": "quoted", "Paraphrased": "quoted", "Recalled": "recalled", "Derived here": "derived", "Set-up": "set-up"}
+
+
+def marked(text):
+    """Markdown whose boxes say what kind they are: the paper's words, recalled ones, our own, and the set-up."""
+    kinds = "|".join(MARKS)
+    found = re.compile(rf"(^|\n\n)(?=> \*\*({kinds})\b)")
+    return found.sub(lambda box: f"{box[1]}{{.box .box-{MARKS[box[2]]}}}\n", text)
+
+
+FIRST_FRAME = re.compile(r'(<figure class="moving".*?<img )(src="data:image/webp;base64,([^"]*)")', flags=re.S)
+
+
+def photographic(encoded):
+    """Whether a picture holds a photograph, by its many colors: in the dark its lightness is not turned over."""
+    small = Image.open(BytesIO(b64decode(encoded))).convert("RGB").resize((160, 120), Image.Resampling.NEAREST)
+    return len(np.unique(np.asarray(small).reshape(-1, 3) // 16, axis=0)) > 250
+
+
 def finding(cell, after, package, otherwise):
     """What a picture shows, in words for those who do not see it: the first sentence of its caption, or what draws it says."""
     if caption := re.match(r"\*\*Figure\.\*\*\s+(.+?\.)(?=\s|$)", after, flags=re.S):
@@ -99,21 +148,40 @@ def finding(cell, after, package, otherwise):
     return otherwise
 
 
+SWITCH = '<button class="code-switch" type="button" aria-pressed="false">Show code</button>'
+
+
+def elsewhere(docname):
+    """Links to a notebook where it lives: as soon as settings.ini has the repository's address."""
+    if not (repository := claim_pages.settings("git_url").rstrip("/")):
+        return
+    path = f"{claim_pages.settings('branch')}/nbs/{docname}.ipynb"
+    yield f"[Edit this page]({repository}/edit/{path})"
+    if "github.com/" in repository:
+        owner = repository.partition("github.com/")[2]
+        yield f"[Open in Colab](https://colab.research.google.com/github/{owner}/blob/{path})"
+
+
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
     module = package.by_notebook.get(docname)
     cells, title, lead, section = [], docname, "", ""
     every = list(shown(path))
+    figures = 0
     for place, (cell, exported) in enumerate(every):
         if cell.cell_type == "markdown":
             section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
             if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
                 found = "".join(f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ()))
-                download = f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`"
-                download = "" if docname == "index" else f"{download}\n\n"
+                links = [f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`", *elsewhere(docname), SWITCH]
+                download = "" if docname == "index" else f"{{.links}}\n{' '.join(links)}\n\n"
                 cell.source = f"# {title}\n\n{found}{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
             cell.source = re.sub(r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source)
+            if cell.source.startswith("**Figure.**"):
+                figures += 1
+                cell.source = f"{{.caption}}\n**Figure {figures}.**{cell.source.removeprefix('**Figure.**')}"
+            cell.source = marked(cell.source)
             cell.source = package.linkify(re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname)
         elif cell.cell_type == "code":
             answer = place > 0 and answers(every[place - 1][0], cell)
@@ -124,14 +192,16 @@ def convert(path, docname, package):
                 label = f"card-{card[1]}"
                 package.claims.setdefault(card[1], (label, title, section))
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
-            skipped = folded(cell.source, exported) or (exported and docname.startswith(ABOUT_PANELS))
+            skipped = folded(cell.source, exported) or (exported and docname.startswith(ABOUT_PANELS)) or presenting(cell.source)
             if answer or (not cell.metadata["tags"] and skipped):
                 cell.metadata["tags"] = ["hide-cell" if answer else "hide-input"]
             after = every[place + 1][0].source if place + 1 < len(every) else ""
             alt = finding(cell, after, package, f"Picture for {section or title}")
             words = "the answer" if answer else held(cell.source)
             prompt = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), words)
-            cell.metadata["mystnb"] = {"image": {"alt": alt}, **prompt}
+            pictures = [output.get("data", {}).get("image/png") for output in cell.outputs]
+            image = {"alt": alt} | ({"classes": "photograph"} if any(map(photographic, filter(None, pictures))) else {})
+            cell.metadata["mystnb"] = {"image": image, **prompt}
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
                 if text := output.get("data", {}).get("text/markdown"):
@@ -140,8 +210,9 @@ def convert(path, docname, package):
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
                     text = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
-                    small = r'\g<0><img src="\1.png" alt="Figure of \2">'
-                    output["data"]["text/html"] = re.sub(r'<a href="(\.\./claims/([\w.-]+))\.html"[^>]*>', small, text)
+                    if (frame := FIRST_FRAME.search(text)) and photographic(frame[3]):
+                        text = FIRST_FRAME.sub(r'\1class="photograph" \2', text)
+                    output["data"]["text/html"] = text
             if exported and module:
                 names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
                 targets = [f"({module.label(name)})=" for name in map("".join, names) if name in module.public]
@@ -162,8 +233,10 @@ def toctree(names, **options):
 
 
 def listing(pages):
-    """Links with their one-line descriptions."""
-    return "\n".join(f"- [{title}](/{name}) — {lead}" for name, title, lead in pages) + "\n"
+    """Links with their one-line descriptions, in which links, relative to their own page, are only words."""
+    link = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+    lines = [f"- [{title}](/{name}) — " + link.sub(r"\1", lead) for name, title, lead in pages]
+    return "\n".join(lines) + "\n"
 
 
 def long_run(path):
@@ -182,7 +255,7 @@ def long_run(path):
 def write_source(source):
     """All pages of the site, in `source`."""
     package = Package(ROOT, "vit_theory")
-    pages, own = defaultdict(list), {}  # of a chapter; what gets a list of other pages below
+    pages, own, heads = defaultdict(list), {}, {}  # of a chapter; what gets a list of other pages below; titles
 
     def write(name, text):
         path = source / name
@@ -198,19 +271,30 @@ def write_source(source):
         original.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, original)
         chapter, _, name = docname.rpartition("/")
+        heads[docname] = title, lead
         if name == "index" or docname in RESULTS:
             own[docname] = page
         else:
             pages[chapter].append((docname, title, lead))
             write(f"{docname}.ipynb", json.dumps(page))
-    top = []
-    for chapter, title in CHAPTERS.items():
-        docname = f"{chapter}/index" if chapter else "foundations"
-        index = own[docname] if chapter else notebook(f"# {title}")
+    for chapter in filter(None, CHAPTERS):
+        index = own[f"{chapter}/index"]
         listed = [f"/{name}" for name, _, _ in pages[chapter]]
         index["cells"] += notebook("## The notebooks\n\n" + listing(pages[chapter]), toctree(listed, hidden=""))["cells"]
-        write(f"{docname}.ipynb", json.dumps(index))
-        top.append(f"{title} <{docname}>")
+        write(f"{chapter}/index.ipynb", json.dumps(index))
+    use = [page for page in pages[""] if page[0] == "use"]
+    reference = [page for page in pages[""] if page[0] != "use"]
+    essays = [(f"{chapter}/index", *heads[f"{chapter}/index"]) for chapter in ESSAYS]
+    lead = "{.lead}\nA paper in forty minutes each, then one model for the three and real images."
+    below = "## Reference\n\nWhat several essays stand on: notation, attention, statistics, figures."
+    listed = toctree([f"/{name}" for name, _, _ in [*essays, *reference]], hidden="")
+    write("essays.md", "\n\n".join(["# Essays", lead, listing(essays), below, listing(reference), listed]))
+    named = ["install", *(name for name, _, _ in use), "models/index", "ledger/14_own_paper", "about"]
+    guides = [f"/{name}" for name in named]
+    for name in ("install", "use_it"):
+        text = (ROOT / "docs" / "pages" / f"{name}.md").read_text(encoding="utf-8")
+        write(f"{name}.md", package.linkify(text, "") + (toctree(guides, hidden="") if name == "use_it" else ""))
+    top = ["Explore <explore/index>", "Essays <essays>", "Use it <use_it>", f"Claims <{RESULTS[0]}>", "API <api/index>"]
     for folder in ("pictures", "explore/pictures"):
         shutil.copytree(ROOT / "nbs" / folder, source / folder)
     for name in ("CITATION.cff", "LICENSE"):  # the front page links to them, and to how to contribute
@@ -228,13 +312,12 @@ def write_source(source):
         write(f"{name}.md", text)
     listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
     listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
-    below = [f"/{name}" for name in (*RESULTS[1:], *tables)]
+    below = [f"/{name}" for name in (*RESULTS[1:], "ledger/index", *tables)]
     below[1:1] = [f"{id} </claims/{id}>" for id in claim_pages.IDS]
     script = f"```{{raw}} html\n<script>{(TEMPLATES / 'filters.js').read_text(encoding='utf-8')}</script>\n```\n"
     own[RESULTS[0]]["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
     for name in RESULTS:
         write(f"{name}.ipynb", json.dumps(own[name]))
-    top.append(f"Results <{RESULTS[0]}>")
     shutil.make_archive(str(source / "notebooks"), "zip", source / "_notebooks")
     write("about.md", "\n".join(claim_pages.about()))
     modules = [module for module in package.modules.values() if module.public or module.forwarded]
@@ -242,9 +325,10 @@ def write_source(source):
     modules.sort(key=lambda module: order.index(module.chapter))
     for module in modules:
         write(f"api/{module.name}.md", package.linkify("\n".join(module.page(package.front)), module.notebook or ""))
+    front = package.linkify((ROOT / "docs" / "pages" / "api.md").read_text(encoding="utf-8"), "")
     entries = listing((f"api/{module.name}", module.name, module.doc.partition("\n")[0]) for module in modules)
-    write("api/index.md", "# API\n\n" + entries + "\n" + toctree([f"/api/{module.name}" for module in modules], hidden=""))
-    top += ["API <api/index>", "About <about>"]
+    listed = toctree([f"/api/{module.name}" for module in modules], hidden="")
+    write("api/index.md", f"{front}\n## All modules\n\n{entries}\n{listed}")
     own["index"]["cells"] += notebook(toctree(top, hidden=""))["cells"]
     write("index.ipynb", json.dumps(own["index"]))
 
@@ -259,9 +343,9 @@ def main(out):
         settings = ["-c", str(ROOT / "docs"), "-d", f"{folder}/doctrees", "-D", f"html_extra_path={source / '_site'}"]
         code = build_main(["-q", "-W", "--keep-going", "-j", "auto", *settings, str(source), str(site)])
         if site.exists():
-            finish(site)
-            for extra in (".buildinfo", "objects.inv"):
-                (site / extra).unlink(missing_ok=True)
+            host, folder_of = claim_pages.settings("doc_host"), claim_pages.settings("doc_baseurl")
+            finish(site, host + folder_of if host else "")
+            (site / ".buildinfo").unlink(missing_ok=True)
             shutil.rmtree(out, ignore_errors=True)
             shutil.copytree(site, out)
     click.echo(f"{out / 'index.html'}" if code == 0 else "the site has faults, see above")

@@ -1,6 +1,7 @@
 """A page for each row of the ledger, drawn from the committed evidence; the id of the row is the page's name."""
 
 import re
+from configparser import ConfigParser
 from io import BytesIO
 from pathlib import Path
 
@@ -12,22 +13,37 @@ from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations, places
 from vit_theory.ledger.evidence import RUNS, Card, answers, committed, fresh_seeds, last_fresh, measured
 from vit_theory.ledger.report import formulas, greek
-from vit_theory.ledger.rules import LOOKS, VERDICTS
+from vit_theory.ledger.rules import HOLDS, LOOKS, VERDICTS, verdict_of
 
 ROOT = Path(__file__).resolve().parent.parent
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 PAPERS = dict(zip("ABC", CITATION["references"], strict=True))
 IDS = [row["id"] for row in committed("quick")]
+CLAIMS = {claim.id: claim for claim in load_claims()}
+
+
+def settings(name):
+    """A line of settings.ini."""
+    parser = ConfigParser(delimiters=["="], interpolation=None)
+    parser.read(ROOT / "settings.ini", encoding="utf-8")
+    return parser["DEFAULT"][name]
+
+
+def signs(text):
+    """Signs for what a keyboard has: no number begins with its point."""
+    for typed, sign in (("<=", "≤"), (">=", "≥"), ("+-", "±")):
+        text = text.replace(typed, sign)
+    return re.sub(r"(?<![\w.])\.(?=\d)", "0.", text)
 
 
 def plain(text):
     """Text of a row for a cell of a table: no sign in it means anything to Markdown."""
-    return re.sub(r"([\\*_|<>$`\[\]^~])", r"\\\1", greek(" ".join(str(text).split())))
+    return re.sub(r"([\\*_|<>$`\[\]^~])", r"\\\1", greek(signs(" ".join(str(text).split()))))
 
 
 def formula(text):
     """The same, its exponents raised and its indices lowered."""
-    return re.sub(r"([\\*_|`$\[\]~])", r"\\\1", str(formulas(" ".join(text.split()))))
+    return re.sub(r"([\\*_|`$\[\]~])", r"\\\1", str(formulas(signs(" ".join(text.split())))))
 
 
 def table(head, rows, name):
@@ -66,6 +82,22 @@ def quantities(card):
         yield [plain(name), "<br>".join(map(plain, asked)), *shown]
 
 
+def criteria(claim, card):
+    """The requirements, one a line, each with a tick where the largest run meets it."""
+    data = measured(claim.id, card.run)
+    for rule in claim.rules:
+        value = rule.value(data)
+        ask = rule.asked(data) if value is not None else None
+        if value is None or ask is None:
+            continue
+        met = verdict_of(rule, ask, value) == HOLDS
+        if rule.name:
+            words = f"{rule.name}: {ask.words}"
+        else:  # a caveat that always applies
+            words = rule.why if isinstance(rule.why, str) else rule.why(data)
+        yield f"- {'✓' if met else '✗' if rule.name else '·'} {formula(words)}"
+
+
 def page(id, place):
     """The page of a row; `place` is where it is explained: (label, title of the page, title of the section)."""
     card = Card(id)
@@ -75,25 +107,32 @@ def page(id, place):
     places_ = places(id[0])
     found = [name for name, each in places_.items() if id in each.rows and name != id]
     yield f"# {plain(answer['title'])}\n\n" + "".join(f"```{{index}} ! {name}\n```\n" for name in (id, *found))
-    yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
     source = f"[Paper {row['paper']}]({PAPERS[row['paper']]['url']}), {plain(row['source'])}"
-    yield f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, {row['evidence']} · `` {id} ``\n"
+    kind = {"quoted": "quoted", "paraphrased": "quoted", "recalled": "recalled"}.get(row["kind"], "derived")
+    said = f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, {row['evidence']} · `` {id} ``\n"
+    yield f"{{.box .box-{kind}}}\n{said}"
+    yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
     yield f"```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
-    yield f"**Figure.** {plain(row['measured'])} ({RUNS[run] if drawn(row) else RUNS[run].partition(',')[0]})\n"
+    scale = RUNS[run] if drawn(row) else RUNS[run].partition(",")[0]
+    yield f"{{.caption}}\n**Figure 1.** {formula(row['measured'])} ({scale})\n"
     yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"
-    yield f"## Criterion\n\n{plain(row['criterion'])}\n"
-    for change in row["history"]:
-        yield f"- Until {change['since']}: {plain(change['was'])} ({plain(change['why'])})"
+    yield "## Criterion\n\nFixed before the committed run; a tick says that the largest run meets it.\n"
+    yield "\n".join(criteria(CLAIMS[id], card)) + "\n"
     if row["cannot"]:
-        yield "\nNo rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
+        yield "No rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
+    if row["history"]:
+        yield "<details><summary>How the criterion changed</summary>\n"
+        for change in row["history"]:
+            yield f"- Until {change['since']}: {formula(change['was'])} ({formula(change['why'])})"
+        yield "\n</details>\n"
+    if rows := list(quantities(card)):
+        yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
     yield "\n## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card), "runs")
     studies = {name: study["counts"][id] for name, study in fresh_seeds().items() if drawn(row) and id in study["counts"]}
     for place, (name, counts) in enumerate(studies.items()):
         found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
         then = ", by the criterion and size of that time" if place < [*studies].index(last_fresh(id)[0]) else ""
         yield f"**Fresh seeds** ({name.replace('triple', 'seed set')}{then}): {found}.\n"
-    if rows := list(quantities(card)):
-        yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
     if below := foundations(id):
         yield f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has it:\n"
         for name, rows in below.items():
@@ -107,16 +146,15 @@ def page(id, place):
 
 
 def pictures(folder, site):
-    """The figure of every claim, as SVG; a small one beside the claim in the map; and all of them, to be shared."""
+    """The figure of every claim, as SVG; and all of them in one picture, to be shared."""
     tiles = []
-    (site / "claims").mkdir(parents=True)
-    for claim in load_claims():
+    site.mkdir(parents=True)
+    for claim in CLAIMS.values():
         figure = claim.figure(measured(claim.id, Card(claim.id).run))
         (folder / f"{claim.id}.svg").write_text(to_svg(figure), encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")
         tiles.append(ImageOps.fit(small, (120, 84), centering=(0, 0)))  # of several panels the first
-        tiles[-1].quantize(32).save(site / "claims" / f"{claim.id}.png", optimize=True)
     poster = Image.new("RGB", (1200, 630), "white")
     for number, tile in enumerate(tiles):
         poster.paste(tile.resize((116, 81)), (120 * (number % 10), 4 + 79 * (number // 10)))
@@ -130,7 +168,9 @@ def people(authors):
 def about():
     """How to cite the project and the papers, from CITATION.cff, and what can be downloaded."""
     own = CITATION
-    yield f"# About\n\n{{.lead}}\n{own['abstract']}\n\n## Cite this\n\n{own['message']} ({{download}}`CITATION.cff`)\n"
+    words = "```{index} ! cite\n```\n"
+    yield f"# Cite and download\n\n{words}\n{{.lead}}\n{own['abstract']}\n"
+    yield f"## Cite this\n\n{own['message']} ({{download}}`CITATION.cff`)\n"
     entry = {"title": own["title"], "author": people(own["authors"]), "version": own["version"]}
     lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items())
     yield f"```bibtex\n@software{{vit_theory,\n{lines}\n}}\n```\n"

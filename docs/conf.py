@@ -14,7 +14,7 @@ settings = parser["DEFAULT"]
 
 project = settings["title"]
 author = settings["author"]
-copyright = settings["copyright"]
+copyright = f"{settings['copyright']} · version {settings['version']}"
 version = release = settings["version"]
 
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.mathjax"]
@@ -32,13 +32,14 @@ nb_render_markdown_format = "myst"
 nb_ipywidgets_js = {}
 
 python_maximum_signature_line_length = 72
-add_module_names = False
+add_module_names = True
 toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = "_static/favicon.svg"
 WIDE = "index", "ledger/10_verdicts", "ledger/11_coverage"  # pages without anything beside
 html_sidebars = {page: [] for page in WIDE}
@@ -46,17 +47,19 @@ html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_domain_indices = False
 html_show_sphinx = False
+REPOSITORY = {"name": "Repository", "url": settings["git_url"], "icon": "fa-brands fa-github"}
 html_theme_options = {
     "logo": {"text": project},
     "show_toc_level": 2,
     "navigation_depth": 3,
-    "header_links_before_dropdown": 8,
-    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 6,
+    "navbar_end": ["theme-switcher", *(["navbar-icon-links"] if settings["git_url"] else [])],
     "navbar_persistent": ["search-button"],
     "search_as_you_type": True,
     "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
     "footer_start": ["copyright"],
     "footer_end": [],
+    "icon_links": [REPOSITORY] if settings["git_url"] else [],
     "pygments_light_style": "github-light",
     "pygments_dark_style": "github-dark",
 }
@@ -78,7 +81,10 @@ def describe(app, page, template, context, doctree):
     said = {"og:type": "website", "og:title": context.get("title", project), "og:description": lead, "og:image": picture}
     tags = [f'<meta name="description" content="{escape(lead)}">'] if lead else []
     tags += [f'<meta property="{name}" content="{escape(text)}">' for name, text in said.items() if text]
-    context["metatags"] = "\n".join([context.get("metatags", ""), *tags])
+    # Before anything is drawn: is there a script, and does the reader want to see the code?
+    early = 'document.documentElement.classList.add("js"); try { if (localStorage.code === "shown") '
+    early += 'document.documentElement.classList.add("show-code"); } catch {}'
+    context["metatags"] = "\n".join([context.get("metatags", ""), *tags, f"<script>{early}</script>"])
 
 
 def setup(app):

@@ -45,6 +45,7 @@ def with_formulas(text, pictures, style):
         tex = tex_of(found[3])
         svg = re.sub(r"MJX-\d+-", "MJX-", pictures[tex])
         shapes.update(re.findall(r'(<path id="(?:[^"]*)")( d="[^"]*"></path>)', svg))
+        svg = svg.replace(' display="true"', ' display="true" tabindex="0"', 1)  # a wide one scrolls, by keyboard too
         svg = re.sub(r"<defs>.*?</defs>", "", svg).replace('role="img"', f'role="img" aria-label="{html.escape(tex[0])}"', 1)
         return found[1] + svg + found[4]
 
@@ -98,7 +99,56 @@ def lighten(site, pages):
         path.write_text(f'@charset "UTF-8";{licenses}{"".join(used_part(css, words))}', encoding="utf-8")
 
 
-def finish(site):
+def missing(home):
+    """The page for an address that does not exist: the front's head and menu, with addresses that hold in every folder."""
+    start, end = home.index("<article"), home.index("</article>")
+    said = "<h1>No such page</h1><p>Try the search above, or one of these:</p><ul>"
+    for name, title in (("index", "Home"), ("explore/index", "Explore"), ("essays", "Essays"), ("ledger/10_verdicts", "Claims")):
+        said += f'<li><a href="{name}.html">{title}</a></li>'
+    return f'{home[:start]}<article class="bd-article">{said}</ul>{home[end:]}'
+
+
+def described(text):
+    """Title and first sentence of a page, as its head has them."""
+    title = re.search(r'<meta property="og:title" content="([^"]*)"', text)
+    lead = re.search(r'<meta name="description" content="([^"]*)"', text)
+    return html.unescape(re.sub(r"<[^>]*>", "", title[1])) if title else "", html.unescape(lead[1]) if lead else ""
+
+
+def for_machines(site, pages, base):
+    """llms.txt: what there is, in words; sitemap.xml, where the address of the site is known."""
+    names = sorted(path.relative_to(site).as_posix() for path in pages if not {"_static", "search.html"} & set(path.parts))
+    _, summary = described(pages[site / "index.html"])
+    lines = ["# vit_theory", f"> {summary}"]
+    folders = {"": "Guides", "selection": "Essay A", "association": "Essay B", "convolution": "Essay C", "models": "Models",
+               "images": "Real images", "together": "One model", "explore": "Explorers", "claims": "Claims",
+               "api": "API"}  # fmt: skip
+    for folder, title in folders.items():
+        lines.append(f"\n## {title}\n")
+        for name in names:
+            if name.rpartition("/")[0] == folder:
+                head, lead = described(pages[site / name])
+                lines.append(f"- [{head}]({base}{name})" + (f": {lead}" if lead else ""))
+    (site / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if base:
+        urls = "".join(f"<url><loc>{html.escape(base + name)}</loc></url>\n" for name in names)
+        head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+        (site / "sitemap.xml").write_text(f"{head}{urls}</urlset>\n", encoding="utf-8")
+
+
+def below_a_fold(text):
+    """An explorer's page ends after its panel and what to try; how it is made is a click away."""
+    sections = list(re.finditer(r'<section id="([^"]+)">\s*<h2>', text))
+    later = [found for found in sections if found[1] != "things-to-try"]
+    start = later[0].start() if later else text.find('<div class="cell tag_hide-input', text.find('id="things-to-try"'))
+    end = text.find("</article>")
+    if start < 0 or end < 0:
+        return text
+    summary = "<summary>How this page is made</summary>"
+    return f'{text[:start]}<details class="made">{summary}{text[start:end]}</details>{text[end:]}'
+
+
+def finish(site, base=""):
     """Draw the formulas, where node is at hand (elsewhere the reader's browser does it), and load less."""
     pages = {path: ICONS.sub("", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     pages = {path: PRELOAD.sub("", text) for path, text in pages.items()}
@@ -110,8 +160,12 @@ def finish(site):
         pictures, style = drawn(formulas)
         pages = {path: with_formulas(text, pictures, style) if FORMULA.search(text) else text for path, text in pages.items()}
         next((site / "_static").glob("tex-svg-full.js")).unlink()
+    for path in (site / "explore").glob("0[2-9]*.html"):
+        pages[path] = below_a_fold(pages[path])
     for path, text in pages.items():
         path.write_text(text, encoding="utf-8")
+    (site / "404.html").write_text(missing(pages[site / "index.html"]), encoding="utf-8")
+    for_machines(site, pages, base)
     home = site / "index.html"
     home.write_text(pages[home].replace("<img ", '<img loading="lazy" '), encoding="utf-8")  # the explorer is seen first
     lighten(site, pages)

@@ -12,7 +12,7 @@ from servers import ask, jupyterlab, looked_at, opened, server
 
 # page -> label of a control, the key that moves it
 MOVES = {
-    "02_selection": ("training step", "ArrowLeft"),
+    "02_selection": ("training step", "ArrowRight"),
     "03_association": ("training step", "ArrowLeft"),
     "04_convolution": ("logit gap M", "Home"),
     "05_vit": ("layer", "ArrowRight"),

@@ -92,7 +92,7 @@ def test_a_link_that_is_sent_on_shows_what_it_is(site):
 def test_a_module_begins_with_what_a_chapter_exports(site):
     """Names of the chapter's front page come first, constants last, and every entry leads to the cell that is its source."""
     text = pages(site)[site / "api" / "vit_theory.selection.token_removal.html"].text
-    names = re.findall(r'<dt class="sig [^"]*" id="vit_theory\.selection\.token_removal\.(\w+)"', text)
+    names = re.findall(r'<dt class="sig [^"]*" id="vit_theory\.selection\.(?:token_removal\.)?(\w+)"', text)
     known = [name in selection.__all__ for name in names]
     assert any(known) and not all(known) and known == sorted(known, reverse=True)
     assert text.count("Source and explanation") == len(names)
@@ -156,6 +156,9 @@ LOOK = r"""async (theme) => {
         code: code.reduce((sum, cell) => sum + cell.offsetHeight, 0),
         height: article.offsetHeight,
         theme: root.dataset.theme,
+        panel: [...document.querySelectorAll(".turn")].flatMap(panel => [...panel.querySelectorAll("*")].filter(part =>
+            part.checkVisibility() && part.tagName !== "OPTION"
+            && part.getBoundingClientRect().right > panel.getBoundingClientRect().right + 1)).length,
         wide: root.scrollWidth - root.clientWidth,
     };
 }"""
@@ -200,6 +203,8 @@ def test_every_page_in_a_browser(site):
                 problems.extend(f"{here}: {key}: {item}" for item in seen[key])
             if width == WIDTHS[0] and (NBS / here).with_suffix(".ipynb").exists():
                 heights.update(code=seen["code"], page=seen["height"])
+            if seen["panel"]:
+                problems.append(f"{here}: {seen['panel']} parts are wider than their panel")
             if seen["wide"] > 0:
                 problems.append(f"{here}: {seen['wide']} pixels wider than the window of {width}")
             if seen["theme"] != theme:
@@ -226,8 +231,17 @@ SOUGHT = {
     "C-theorem-1": "claims/C-theorem-1",
     "a-noise": "claims/A-noise",
     "Theorem 4.2": "claims/B-theorem-4.2",
-    "install": "index",
+    "install": "install",
     "how many heads": "convolution/08_heads",
+    "patch association": "association/index",
+    "convert convolution to attention": "convolution/index",
+    "my own model": "explore/05_vit",
+    "DINOv2": "explore/05_vit",
+    "GPU": "install",
+    "cite": "about",
+    "sample complexity": "selection/06_sample_complexity",
+    "two-phase": "images/03_two_phase",
+    "conv_to_attention": "api/vit_theory.convolution.construction",
 }
 
 
@@ -245,6 +259,46 @@ def test_search_and_dark_mode(site):
         page.keyboard.press("Control+k")
         page.keyboard.type("theorem 4.2")
         assert "B-theorem-4.2" in page.get_attribute("#search-results li a", "href")
+
+
+@needs_chromium
+def test_the_code_switch(site):
+    """Plumbing is out of sight, one button shows it, and the choice holds on the next page; without scripts all is there."""
+    with served(site) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.goto(f"{address}/convolution/index.html")
+        hidden = page.locator(".tag_hide-input > details.above-input").first
+        assert not hidden.is_visible()
+        page.get_by_role("button", name="Show code").click()
+        assert hidden.is_visible() and hidden.locator("pre").first.is_visible()
+        page.goto(f"{address}/selection/index.html")
+        assert page.locator(".tag_hide-input > details.above-input pre").first.is_visible()
+        page.get_by_role("button", name="Hide code").click()
+        assert not page.locator(".tag_hide-input > details.above-input").first.is_visible()
+        bare = browser.new_page(java_script_enabled=False)
+        bare.goto(f"{address}/convolution/index.html")
+        assert bare.locator(".tag_hide-input > details.above-input").first.is_visible()
+
+
+READ = ("index", "convolution/index", "explore/02_selection", "explore/03_association", "explore/04_convolution",
+        "explore/05_vit", "ledger/10_verdicts", "claims/A-noise", "api/index")  # fmt: skip
+
+
+@needs_chromium
+def test_everybody_can_use_it(site):
+    """axe finds nothing serious at home, in an essay, in each explorer, in the list and on a claim, light and dark."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = []
+    with served(site) as address, chromium() as browser:
+        for theme in THEMES:
+            page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme=theme)
+            for name in READ:
+                page.goto(f"{address}/{name}.html")
+                for one in Axe().run(page).response["violations"]:
+                    if one["impact"] in ("serious", "critical"):
+                        found.append(f"{name}, {theme}: {one['id']}: {one['nodes'][0]['html'][:100]} ({len(one['nodes'])})")
+    assert found == []
 
 
 @needs_chromium

@@ -1,0 +1,71 @@
+"""What the site is made of, without building it: examples that run, links that appear with an address, pages for machines."""
+
+import re
+import sys
+
+import pytest
+from common import ROOT, cells_in, outputs, script
+
+sys.path.append(str(ROOT / "docs"))
+import claim_pages  # noqa: E402
+import finish  # noqa: E402
+
+build = script("docs/build.py")
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "pages" / "api.md").read_text(encoding="utf-8"), flags=re.S)
+
+
+def test_the_examples_of_the_functions_run():
+    """One after the other, as a reader pastes them; each asserts what it shows."""
+    names = {}
+    for example in EXAMPLES:
+        assert "assert " in example
+        exec(example, names)
+    assert len(EXAMPLES) >= 10
+
+
+@pytest.mark.parametrize("address", ["", "https://github.com/someone/vit_theory"])
+def test_links_to_the_repository_appear_with_its_address(monkeypatch, address):
+    monkeypatch.setattr(claim_pages, "settings", {"git_url": address, "branch": "main"}.__getitem__)
+    links = " ".join(build.elsewhere("convolution/index"))
+    assert ("Edit this page" in links) == bool(address)
+    assert ("colab.research.google.com/github/someone/vit_theory/blob/main" in links) == bool(address)
+
+
+HOME = """<head><meta name="description" content="All of it.">
+<meta property="og:title" content="vit_theory"></head><article>home</article>"""
+
+
+@pytest.mark.parametrize("base", ["", "https://example.org/"])
+def test_pages_for_machines(tmp_path, base):
+    """llms.txt always; a sitemap only where the address of the site is known."""
+    finish.for_machines(tmp_path, {tmp_path / "index.html": HOME}, base)
+    text = (tmp_path / "llms.txt").read_text(encoding="utf-8")
+    assert text.startswith("# vit_theory\n> All of it.") and f"({base}index.html)" in text
+    assert (tmp_path / "sitemap.xml").exists() == bool(base)
+    assert not base or "<loc>https://example.org/index.html</loc>" in (tmp_path / "sitemap.xml").read_text(encoding="utf-8")
+
+
+def test_numbers_and_signs_are_typeset():
+    assert claim_pages.signs("x <= .31 +- .02, 0.5 >= A.3") == "x ≤ 0.31 ± 0.02, 0.5 ≥ A.3"
+
+
+def test_what_only_presents_is_hidden():
+    """A card and a figure of committed data are; an experiment that runs live is not."""
+    assert build.presenting('Card("A-noise")')
+    assert build.presenting('plot_noise(measured("A-noise"))')
+    assert not build.presenting("noise_curve(run)") and not build.presenting("x = train(model)")
+    assert build.marked("> **Quoted** (B, Definition 2.2).") == "{.box .box-quoted}\n> **Quoted** (B, Definition 2.2)."
+
+
+def test_photographs_are_told_from_plots():
+    """Of the stored pictures of two pages the photograph is one, the curves are none."""
+    found = {}
+    for name in ("01_attention.ipynb", "selection/08_iterations.ipynb"):
+        found[name] = [build.photographic(png) for cell in cells_in(name) for png in outputs(cell, "image/png")]
+    assert any(found["01_attention.ipynb"]) and not any(found["selection/08_iterations.ipynb"])
+
+
+def test_an_explorers_page_ends_after_what_to_try():
+    tries, code = '<section id="things-to-try"><h2>Try</h2></section>', '<section id="code"><h2>Code</h2></section>'
+    page = f"<article><section>{tries}{code}</section></article>"
+    assert finish.below_a_fold(page).index("<details") == page.index('<section id="code">')
