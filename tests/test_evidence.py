@@ -9,7 +9,7 @@ from common import ROOT, script
 
 from vit_theory.ledger.evidence import committed, measured
 
-evidence, faults = script("tools/evidence.py"), script("benchmarks/faults.py")
+evidence, faults = script("tools/evidence.py"), script("tests/faults.py")
 
 
 def test_an_experiment_that_drifts_from_its_evidence_is_seen():

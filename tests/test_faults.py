@@ -1,4 +1,4 @@
-"""The faults of benchmarks/faults.py break what is there. That rows notice them takes an hour: results/faults.csv."""
+"""The faults of tests/faults.py break what is there. That rows notice them takes an hour: results/faults.csv."""
 
 import csv
 
@@ -6,7 +6,7 @@ from common import ROOT, python
 
 TRY = """
 import os, sys
-sys.path.insert(0, "benchmarks")
+sys.path.insert(0, "tests")
 import faults
 for chapter in ("", "selection", "association", "convolution", "images", "together"):
     faults.modules(chapter)

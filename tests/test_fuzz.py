@@ -1,4 +1,4 @@
-"""Bad input: public functions by wrong arguments, as benchmarks/fuzz.py has them; and what all code of a process shares."""
+"""Bad input: public functions by wrong arguments, as tests/fuzz.py has them; and what all code of a process shares."""
 
 import csv
 import importlib
@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 from common import python, script
 
-fuzz = script("benchmarks/fuzz.py")
+fuzz = script("tests/fuzz.py")
 
 
 def run(*options):
-    """benchmarks/fuzz.py as a program: here the check of types would come first."""
-    return python("benchmarks/fuzz.py", *options, timeout=300).splitlines()
+    """tests/fuzz.py as a program: here the check of types would come first."""
+    return python("tests/fuzz.py", *options, timeout=300).splitlines()
 
 
 def rows_of(path):
@@ -40,7 +40,7 @@ def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
 
 @pytest.mark.slow
 def test_what_hypothesis_draws_is_refused_or_right():
-    """Five calls of each callable, the same ones every time; `benchmarks/fuzz.py --random 200 --seed 1` draws others."""
+    """Five calls of each callable, the same ones every time; `tests/fuzz.py --random 200 --seed 1` draws others."""
     *failures, summary = run("--quick", "--random", "5")
     assert failures == []
     assert int(re.search(r"clear (\d+)", summary)[1]) > 450

@@ -1,6 +1,6 @@
 """Break the code on purpose, and see which claims of the ledger notice.
 
-    python benchmarks/faults.py --store DIR [--only NAME ...] [--room selection ...]
+    python tests/faults.py --store DIR [--only NAME ...] [--room selection ...]
 
 Each fault runs in a process of its own, against the claims and tests that should notice it, claims at quick scale with seeds 0
 to 2. A claim notices when its verdict is another than the committed one, or when it ends in `Broken`; any other error only says
@@ -57,7 +57,8 @@ def breaks(room: str, rows: str, tests: str = ""):
 def modules(room: str = ""):
     """All modules of a room, imported."""
     package = importlib.import_module(f"vit_theory.{room}".rstrip("."))
-    inner = [importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
+    below = pkgutil.walk_packages if room else pkgutil.iter_modules  # of the root its own modules alone
+    inner = [importlib.import_module(found.name) for found in below(package.__path__, f"{package.__name__}.")]
     return [package, *(module for module in inner if not module.__name__.endswith("_modidx"))]
 
 
@@ -1262,7 +1263,7 @@ def main(store, only, room, here, watcher):
     path = RESULTS / "faults.json"
     about = json.loads(path.read_text(encoding="utf-8"))
     if len(chosen) == len(FAULTS):
-        about = {"command": "python benchmarks/faults.py", "faults": len(FAULTS), **provenance()}
+        about = {"command": "python tests/faults.py", "faults": len(FAULTS), **provenance()}
     else:  # what was run alone says so beside the others
         about |= {"faults": len(FAULTS), "later": about.get("later", {}) | dict.fromkeys(chosen, provenance()["commit"])}
     path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

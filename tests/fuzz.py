@@ -1,4 +1,4 @@
-"""Every public function by every kind of wrong argument:  python benchmarks/fuzz.py [--only selection] [--quick] [--random 100]
+"""Every public function by every kind of wrong argument:  python tests/fuzz.py [--only selection] [--quick] [--random 100]
 
 One valid call for each public callable, written once below; then the same call with one argument made wrong, in a process of its
 own that may take some seconds and some memory. results/fuzz.csv gets a row for each: callable, argument, kind, outcome, message.
