@@ -185,6 +185,8 @@ CALLS = {
     "models.Descent": "weight_decay=0.05, warmup=1.0, clip=1.0",
     "models.Machine": "precision='32-true', processes=1",
     "models.conv_init": "model=hub, convs=None, kernel=3, scale=8.0, seed=0",
+    "models.cnn_to_vit": "cnn=cnn, image_size=8, patch=2, shared=True, scale=8.0",
+    "models.init_from_convs": "model=new_hub(), convs=[two], scale=8.0, seed=0",
     "models.to_attention": "vit=phase, scale=8.0, construction='full', seed=0",
     "models.attention_maps": "model=vit, batches=digits.images, forward=None",
     "models.LayerMap": "",
@@ -215,7 +217,7 @@ CALLS = {
 NOT_RUN = {"images.canvas_study", "images.positions_study", "images.two_phase_study", "images.curve_study", "models.load_vit",
            "images.plot_curve"}  # fmt: skip
 PLOTS = {name for name in CALLS if name.startswith(("models.plot", "images.plot"))}
-SLOW = NOT_RUN | PLOTS | {"models.train", "models.conv_init", "models.from_transformers"}
+SLOW = NOT_RUN | PLOTS | {"models.train", "models.conv_init", "models.init_from_convs", "models.from_transformers"}
 
 
 class Known:
@@ -280,7 +282,18 @@ class Known:
         return {"b": a * a}
 
     @cached_property
+    def two(self):
+        return torch.nn.Conv2d(2, 2, 3, padding=1)
+
+    @cached_property
+    def cnn(self):
+        return torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3, padding=1), torch.nn.BatchNorm2d(2), torch.nn.ReLU())
+
+    @cached_property
     def hub(self):
+        return self.new_hub()
+
+    def new_hub(self):
         from transformers import ViTConfig, ViTForImageClassification
 
         sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}

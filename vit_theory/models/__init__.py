@@ -5,10 +5,12 @@
 # %% auto #0
 __all__ = ['Images', 'Recipe', 'augment', 'generator', 'load_images', 'permute', 'split', 'ContentAttention', 'Convolution',
            'PositionalAttention', 'UniformAttention', 'Taps', 'Variant', 'ViT', 'flops', 'from_transformers', 'Descent',
-           'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention', 'choose_tokens', 'keep_curve',
-           'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe', 'LayerMap', 'attention_maps']
+           'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention', 'cnn_to_vit', 'init_from_convs',
+           'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe', 'LayerMap',
+           'attention_maps']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
+from .cnn import cnn_to_vit, init_from_convs
 from .data import Images, Recipe, augment, generator, load_images, permute, split
 from .maps import LayerMap, attention_maps
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention
@@ -23,5 +25,6 @@ _all_ = ["Images", "Recipe", "augment", "generator", "load_images", "permute", "
 _all_ = ["ContentAttention", "Convolution", "PositionalAttention", "UniformAttention"]
 _all_ = ["Taps", "Variant", "ViT", "flops", "from_transformers"]
 _all_ = ["Descent", "Machine", "evaluate", "load_vit", "train", "conv_init", "to_attention"]
+_all_ = ["cnn_to_vit", "init_from_convs"]
 _all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", "plot_positions", "probe"]
 _all_ = ["LayerMap", "attention_maps"]

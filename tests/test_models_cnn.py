@@ -1,0 +1,89 @@
+"""cnn_to_vit on networks written as those of torchvision and timm: the same function, all convolutions gone, honest costs."""
+
+import copy
+
+import pytest
+import torch
+from cnns import NETWORKS
+from torch import nn
+
+from vit_theory.models import cnn_to_vit
+from vit_theory.models.data import seeded
+
+
+def network(name):
+    """A network in double precision whose batch norms have seen images and have weights of their own."""
+    with seeded(0):
+        cnn = NETWORKS[name]().double()
+        for module in cnn.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                nn.init.uniform_(module.weight, 0.5, 1.5)
+                nn.init.normal_(module.bias)
+        for _ in range(3):
+            cnn.train()(torch.randn(4, 3, 64, 64, dtype=torch.float64))
+    return cnn
+
+
+def images(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (56, 40)], ids=str)
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_same_function_without_convolutions(name, shared, size):
+    """Also at sizes whose feature maps no patch of four pixels divides: 56 x 40 leads to 7 x 5 and 4 x 3."""
+    cnn = network(name)
+    before = copy.deepcopy(cnn.state_dict())
+    vit, report = cnn_to_vit(cnn, size, 4, shared=shared)
+    x = images(2, 3, *size)
+    with torch.no_grad():
+        wanted = copy.deepcopy(cnn).eval()(x)
+        assert (vit(x) - wanted).abs().max() < 1e-11 * wanted.abs().max()
+    assert not any(isinstance(module, nn.Conv2d) for module in vit.modules())
+    assert report.sizes["layer"] == sum(isinstance(module, nn.Conv2d) for module in cnn.modules())
+    assert report.exact.all() and report.relative_difference < 1e-11
+    # the network is left as it was, in training as before
+    assert cnn.training and all(torch.equal(x, before[key]) for key, x in cnn.state_dict().items())
+
+
+@pytest.mark.parametrize(("name", "folds"), [("ResNet, basic blocks", 11), ("MobileNetV2", 10), ("VGG", 4), ("ConvNeXt", 0),
+                                             ("a convolution called twice", 0), ("control flow", 0)])  # fmt: skip
+def test_batch_norms_are_folded_where_a_convolution_alone_feeds_them(name, folds):
+    vit, report = cnn_to_vit(network(name), 32, 4)
+    assert report.batch_norms_folded == folds
+    left = sum(isinstance(module, nn.BatchNorm2d) for module in vit.modules())
+    assert left == sum(isinstance(module, nn.BatchNorm2d) for module in network(name).modules()) - folds
+
+
+def test_costs_are_those_of_the_layers():
+    cnn = network("VGG")
+    vit, report = cnn_to_vit(cnn, 32, 4)
+    kernels = [module.weight.numel() for module in cnn.modules() if isinstance(module, nn.Conv2d)]
+    pixels = [32 * 32, 16 * 16, 16 * 16, 8 * 8]
+    assert report.multiplications_before.values.tolist() == [k * n for k, n in zip(kernels, pixels, strict=True)]
+    assert (report.multiplications == report.multiplications_before).all() and (report.heads == 9).all()
+    own = cnn_to_vit(cnn, 32, 4, shared=False)[1]
+    assert (own.parameters - report.parameters).values.tolist() == [15 * k for k in kernels]
+    stored = sum(p.numel() for p in vit.parameters()) - sum(p.numel() for p in vit[-1].parameters())
+    assert report.parameters.sum() == stored
+
+
+def test_soft_heads_near_the_convolution_and_learning():
+    cnn = network("MobileNetV2")
+    vit, report = cnn_to_vit(cnn, 16, 4, scale=12.0)
+    assert not report.exact.any() and 1e-9 < report.relative_difference < 0.1
+    vit(images(2, 3, 16, 16)).square().sum().backward()
+    tables = [p.grad.abs().max() for name, p in vit.named_parameters() if name.endswith("table")]
+    assert len(tables) == report.sizes["layer"] and max(tables) > 0
+
+
+def test_refusals_name_the_layer():
+    with pytest.raises(ValueError, match=r"cnn\.conv1: stride=\(2, 2\) neither divides patch=\(7, 7\)"):
+        cnn_to_vit(network("ResNet, basic blocks"), 56, 7)
+    with pytest.raises(ValueError, match="nothing to convert"):
+        cnn_to_vit(nn.Linear(3, 3), 8, 4)
+    pyramid = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.MaxPool2d(2))
+    pyramid.append(pyramid[0])
+    with pytest.raises(ValueError, match=r"reads feature maps of \(8, 8\) and of \(4, 4\)"):
+        cnn_to_vit(pyramid, 8, 4)
