@@ -9,6 +9,8 @@ The same data (uint8 images, all in memory), shape, batch, optimizer (AdamW, gra
 one thread each, float32, CPU seconds. Then what a batch costs under each recipe of variations, as a share of our training step.
 On a machine with a GPU add --device cuda: wall-clock seconds, bf16 for all three.
 --compiled adds ours with torch.compile, compiled in a round that is not timed.
+--precision bf16 has all three in bfloat16 on the processor, ours also in float32 and with half of the patches, on the model
+of six layers of width 192, and says which share of the peak of bfloat16 products a step reaches (images_training_bf16).
 """
 
 import time
@@ -21,7 +23,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from vit_theory.images import Images, Machine, ViT, train
+from vit_theory.models import Images, Machine, Recipe, ViT, flops, train
 from vit_theory.models.data import RECIPES, augment, generator
 
 CLASSES, BATCH, SEED, LR = 10, 64, 0, 1e-3
@@ -57,12 +59,12 @@ def theirs(side, patch, width, depth, heads, hidden):
     ))  # fmt: skip
 
 
-def loop(model, batches, device, logits):
+def loop(model, batches, device, logits, coarse=False):
     """One epoch as one writes it by hand."""
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), LR, weight_decay=0.05)
     for x, y in batches():
-        with torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+        with torch.autocast(device, torch.bfloat16, enabled=coarse):
             loss = F.cross_entropy(logits(model, (x.to(device) / 255 - 0.5) / 0.5), y.to(device))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -76,18 +78,24 @@ def shuffled(data):
     return ((data.images[rows], data.labels[rows]) for rows in order.split(BATCH))
 
 
-def peers(shape, data, device, compiled):
+def peers(shape, data, device, compiled, precision):
     """Name -> one epoch of training."""
     side, patch, width, depth, heads, hidden = shape
-    precision = "32-true" if device == "cpu" else "bf16-mixed"
     ours = ViT(side, patch, 3, CLASSES, depth, heads, width=width, hidden=hidden, seed=SEED)
     loader = DataLoader(TensorDataset(data.images, data.labels), BATCH, shuffle=True)
     epoch = partial(train, ours, data, epochs=1, batch=BATCH, lr=LR, device=device, machine=Machine(precision), progress=False)
+    exact = partial(epoch, machine=Machine("32-true"))
+    half = partial(epoch, recipe=Recipe(patches=0.5))
+    coarse = precision == "bf16-mixed"
+    also = {"ours, float32": exact, "ours, half of the patches": half} if coarse and device == "cpu" else {}
     return {
         "ours": epoch,
+        **also,
         **({"ours, compiled": partial(epoch, machine=Machine(precision, compiled=True))} if compiled else {}),
-        "transformers": partial(loop, theirs(*shape), partial(shuffled, data), device, lambda m, x: m(pixel_values=x).logits),
-        "plain loop": partial(loop, Plain(*shape), lambda: loader, device, lambda m, x: m(x)),
+        "transformers": partial(
+            loop, theirs(*shape), partial(shuffled, data), device, lambda m, x: m(pixel_values=x).logits, coarse
+        ),
+        "plain loop": partial(loop, Plain(*shape), lambda: loader, device, lambda m, x: m(x), coarse),
     }
 
 
@@ -98,21 +106,36 @@ def variations(shape, data, step, rounds):
     return {row["peer"]: (BATCH / row["median_s"], row["median_s"] / (row["median_s"] + step)) for row in rows}
 
 
+def peak(rounds):
+    """Operations a second of products in bfloat16, of the shapes that a step of six layers of 192 has; the median."""
+    found = []
+    for inner, outer in ((192, 576), (192, 768), (768, 192)):
+        x = torch.randn(BATCH * 64, inner, dtype=torch.bfloat16)
+        W = torch.randn(inner, outer, dtype=torch.bfloat16)
+        row = compare({"product": lambda x=x, W=W: x @ W}, rounds)[0]
+        found.append(2 * x.shape[0] * inner * outer / row["median_s"])
+    return sorted(found)[1]
+
+
 @click.command()
 @click.option("--rounds", default=3, show_default=True, help="How often each program is timed; medians count.")
 @click.option("--images", "count", default=256, show_default=True, help="Images of an epoch.")
 @click.option("--device", default="cpu", show_default=True, help="cpu (one thread), or cuda.")
+@click.option("--precision", default="fp32", show_default=True, type=click.Choice(["fp32", "bf16"]), help="On the processor.")
 @click.option("--compiled", is_flag=True, help="Also ours with torch.compile; needs a C++ compiler.")
-def main(rounds, count, device, compiled):
+def main(rounds, count, device, precision, compiled):
     """Compare training throughput and write images_training.csv and .json."""
     table = []
-    for name, shape in SHAPES.items():
+    about = {}
+    coarse = precision == "bf16" or device != "cpu"
+    shapes = dict(list(SHAPES.items())[1:2]) if precision == "bf16" else SHAPES
+    for name, shape in shapes.items():
         g = torch.Generator().manual_seed(SEED)
         pixels = torch.randint(0, 256, (count, 3, shape[0], shape[0]), generator=g, dtype=torch.uint8)
         classes = tuple(map(str, range(CLASSES)))
         data = Images(pixels, torch.arange(count) % CLASSES, classes)
         clock = time.process_time if device == "cpu" else time.perf_counter
-        found = compare(peers(shape, data, device, compiled), rounds, clock=clock)
+        found = compare(peers(shape, data, device, compiled, "bf16-mixed" if coarse else "32-true"), rounds, clock=clock)
         for row in found:
             speed = {"images_per_second": count / row["median_s"], "ours_is_faster_by": row["ratio"]}
             table.append({"model": name, "program": row["peer"], **speed, "least": row["ratio_min"], "most": row["ratio_max"],
@@ -120,9 +143,17 @@ def main(rounds, count, device, compiled):
         for recipe, (speed, share) in variations(shape, data, found[0]["median_s"] / (count // BATCH), rounds).items():
             table.append({"model": name, "program": f"variations: {recipe}", "images_per_second": speed, "ours_is_faster_by": "",
                           "least": "", "most": "", "share_of_step": share})  # fmt: skip
+        if precision == "bf16":
+            # a step is forward and twice as much backward
+            done = 3 * flops(ViT(shape[0], shape[1], 3, CLASSES, shape[3], shape[4], width=shape[2], hidden=shape[5])) * count
+            speed = done / found[0]["median_s"]
+            top = peak(rounds)
+            about = {"operations_a_second": speed, "peak_of_bfloat16_products": top, "share_of_peak": speed / top}
+            print({key: f"{value:.4g}" for key, value in about.items()})
     report(table)
     name = "images_training" if device == "cpu" else f"images_training_{device}"
-    save(name, table, images=count, batch=BATCH, rounds=rounds, seed=SEED, device=device, threads=1)
+    name += "_bf16" if precision == "bf16" else ""
+    save(name, table, **about, images=count, batch=BATCH, rounds=rounds, seed=SEED, device=device, threads=1)
 
 
 if __name__ == "__main__":

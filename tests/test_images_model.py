@@ -41,6 +41,15 @@ def test_transfer_is_exact(projection, kernel, seed):
         assert gap < 1e-10, (construction, float(gap))
 
 
+def test_ring_of_unequal_sides():
+    # rings of two rows and one column: exchanged, the layer would be no convolution any more
+    vit = ViT((8, 16), (2, 8), 1, 3, depth=1, heads=4, mixer="convolution", taps=Taps(7)).double()
+    images = torch.rand(3, 1, 8, 16, generator=generator(0), dtype=torch.float64)
+    attention = to_attention(vit, 2.0, "extra")
+    assert attention.blocks[0].mixer.layer.ring == (2, 1)
+    assert (attention(images) - vit(images)).abs().max() < 1e-10
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_equal_to_transformers(bias):
     transformers = pytest.importorskip("transformers")

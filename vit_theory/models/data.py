@@ -71,7 +71,7 @@ def split(
 @checked
 @dataclass(frozen=True)
 class Recipe:
-    "How training images are varied; an entry is off at zero."
+    "How training images are varied; an entry is off at zero, `patches` at one."
 
     flip: Share = 0.0  # probability of a mirror image
     crop: Share = 0.0  # black border before a random window, share of the side
@@ -81,10 +81,13 @@ class Recipe:
     mixup: NotNegative = 0.0  # parameter a of the Beta(a, a) law of the mixing weight
     cutmix: NotNegative = 0.0  # the same for the area of a pasted rectangle
     smoothing: Share = 0.0  # share of the label that is spread over all classes
+    patches: Share = 1.0  # share of an image's patches that a step looks at, drawn anew for each image
 
     def __post_init__(self):
         known = self.randaugment <= 14 and self.magnitude <= 29
         need(known, f"randaugment={self.randaugment}, magnitude={self.magnitude}: use 0 to 14 operations of 1 to 29")
+        need(self.patches > 0, f"patches={self.patches}: a model needs to see something, use a share above 0, up to 1")
+
 
 # %% ../../nbs/models/01_data.ipynb #76c237bd
 RECIPES = {
@@ -197,6 +200,13 @@ def augment(
         x, share = function(x, a, g)
         y = share * y + (1 - share) * y.flip(0)
     return x, (1 - recipe.smoothing) * y + float(recipe.smoothing) / classes
+
+# %% ../../nbs/models/01_data.ipynb #9830ad0e
+def draw_patches(images: int, patches: int, share: float, g: torch.Generator) -> Int[Tensor, "b m"]:
+    "Different patches of each image, at least one, in their order."
+    number = max(1, round(share * patches))
+    order = torch.rand(images, patches, generator=g).argsort(1)
+    return order[:, :number].sort(1).values
 
 # %% ../../nbs/models/01_data.ipynb #163495dd
 @checked

@@ -50,12 +50,17 @@ class ContentAttention(nn.Module):
         "Tokens [b, n, d] -> mixed tokens, and the weights [b, h, n, n] where asked for."
         check_tokens(x, self.out.in_features, self.out.weight)
         q, k, v = rearrange(self.qkv(x), "b n (t h e) -> t b h n e", t=3, h=self.heads)
+        # on a processor the library's fused attention is slower in bfloat16 than its products
+        slow = q.dtype == torch.bfloat16 and q.device.type == "cpu"
         A = None
-        if need_map:
+        if need_map or slow:
             # A = softmax(Q K^T / sqrt(e))
             A = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
-        y = F.scaled_dot_product_attention(q, k, v) if A is None else A @ v
-        return self.out(rearrange(y, "b h n e -> b n (h e)")), A
+            y = A @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v)
+        y = self.out(rearrange(y, "b h n e -> b n (h e)"))
+        return y, A if need_map else None
 
 # %% ../../nbs/models/02_mixers.ipynb #815145eb
 @checked

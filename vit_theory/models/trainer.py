@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..arguments import NotNegative, Positive, Seed, Size, checked, need
-from .data import Recipe, augment, find_recipe, generator
-from .model import ViT
+from .data import Recipe, augment, draw_patches, find_recipe, generator
+from .model import ON_IMAGE, ViT
 from .training import evaluate, make_optimizer, rate
 from ..ledger.files import write_file
 from ..ledger.identity import identity
@@ -46,7 +46,7 @@ class Descent:
 class Machine:
     "How a training uses its device."
 
-    precision: Literal["32-true", "64-true", "bf16-mixed"] = "32-true"  # "64-true" for a model in double precision
+    precision: Literal["32-true", "64-true", "bf16-mixed", "auto"] = "32-true"  # "auto": see `choose_precision`
     processes: Size = 1  # that share each batch
     compiled: bool = False  # by torch.compile: the first step waits for the compiler; for long runs on a GPU
 
@@ -80,7 +80,13 @@ class Job:
         rows = order[step * size : (step + 1) * size]
         batch = self.data.images[rows], self.data.labels[rows], classes
         g = generator(self.settings["seed"], epoch, step)
-        return self.recipe(*batch, g) if callable(self.recipe) else augment(*batch, self.recipe, g)
+        if callable(self.recipe):
+            return self.recipe(*batch, g)
+        recipe = find_recipe(self.recipe)
+        x, y = augment(*batch, recipe, g)
+        if recipe.patches == 1:
+            return x, y
+        return x, y, draw_patches(size, math.prod(self.vit.grid), recipe.patches, g).to(x.device)
 
 # %% ../../nbs/models/07_trainer.ipynb #4b3e1673
 def description(job: Job) -> dict[str, Any]:
@@ -231,7 +237,9 @@ def check_job(job: Job, processes: int) -> None:
     here = processes > 1 and hasattr(sys, "ps1")
     need(not here, f"processes={processes} cannot be started from a notebook or a prompt: run these lines as a script")
     if not callable(job.recipe):
-        find_recipe(job.recipe)
+        recipe = find_recipe(job.recipe)
+        whole = recipe.patches == 1 or c["mixer"] not in ON_IMAGE
+        need(whole, f"recipe with patches={recipe.patches}: mixer={c['mixer']!r} needs the whole image, use patches=1")
         size = (c["channels"], *c["image_size"])
         need(images.shape[1:] == size, f"data has images of {tuple(images.shape[1:])}, the model needs {size}: build it for them")
 
@@ -249,13 +257,79 @@ def make_fabric(device: torch.device, machine: Machine):
     strategy = DDPStrategy(start_method="spawn") if several else "auto"
     return Fabric(accelerator=device.type, devices=where, strategy=strategy, precision=machine.precision)
 
+# %% ../../nbs/models/07_trainer.ipynb #e3b78b0e
+CHECKED = 6  # steps that are tried
+AGREE = 0.02  # largest difference of their losses, as a share
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    "Whether the device multiplies matrices in bfloat16 faster than in float32."
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    names = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return any(getattr(torch.cpu, name, bool)() for name in names)
+
+
+def first_steps(job: Job, device: torch.device, precision: str) -> tuple[list[float], float]:
+    "Losses of a job's first steps, on a copy of its model, and seconds of the fastest step."
+    s = job.settings
+    vit = copy.deepcopy(job.vit).to(device).train()
+    optimizer = make_optimizer(vit, s["lr"], s["weight_decay"])
+    order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], 0)).to(job.data.images.device)
+    losses = []
+    seconds = []
+    for step in range(CHECKED):
+        begun = time.perf_counter()
+        x, y, *tokens = (part.to(device) for part in job.batch(0, step % job.steps, order))
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed"):
+            logits = vit(x, *tokens)
+        loss = F.cross_entropy(logits.to(y.dtype), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(vit.parameters(), s["clip"])
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+        seconds.append(time.perf_counter() - begun)
+    return losses, min(seconds)
+
+
+def choose_precision(job: Job, device: torch.device) -> str:
+    "bfloat16 where the device has it and the first steps agree with float32; prints what it chose, and why."
+    if job.vit.head.weight.dtype == torch.float64:
+        chosen, why = "64-true", "the model is in double precision"
+    elif not has_bfloat16(device):
+        chosen, why = "32-true", f"this {device.type} has no units for bfloat16"
+    else:
+        exact, _ = first_steps(job, device, "32-true")
+        coarse, _ = first_steps(job, device, "bf16-mixed")
+        apart = max(abs(b - a) / max(abs(a), 1e-6) for a, b in zip(exact, coarse, strict=True))
+        agree = apart <= AGREE  # not where a loss is not a number
+        chosen = "bf16-mixed" if agree else "32-true"
+        words = "agree with" if agree else "stray from"
+        why = f"in bfloat16 the losses of the first {CHECKED} steps {words} those in float32, limit {AGREE:.0%}"
+    print(f"precision: {chosen} (auto): {why}")
+    return chosen
+
+
+def planned_epochs(job: Job, device: torch.device, minutes: float) -> int:
+    "Epochs whose steps take so many minutes, or those that the folder's checkpoint was made with."
+    path = job.folder / "checkpoint.ckpt" if job.folder else None
+    if path is not None and path.exists():
+        return int(load_checkpoint(path)["training"]["epochs"])
+    _, seconds = first_steps(job, device, job.settings["precision"])
+    epochs = int(60 * minutes / (seconds * job.steps))
+    need(epochs > 0, f"minutes={minutes}: an epoch takes {seconds * job.steps / 60:.2g} minutes, give at least as many")
+    print(f"epochs: {epochs}, in {minutes:g} minutes")
+    return epochs
+
 # %% ../../nbs/models/07_trainer.ipynb #5bfd8dd4
 @checked
 def train(
     vit: ViT,  # trained in place
     data: Images,  # training images
     *,
-    epochs: Size,  # visits to each image
+    epochs: Size | None = None,  # visits to each image
+    minutes: Positive | None = None,  # in place of `epochs`: as many as fit
     validation: Images | Callable | None = None,  # or a function of the model that gives numbers for the diary; after each epoch
     recipe: str | Recipe | Callable = "none",  # see `augment`, or a function like it
     batch: Size = 64,  # images of a step, over all processes
@@ -268,11 +342,20 @@ def train(
     progress: bool = True,  # show a progress bar
 ) -> list[Row]:  # the diary: a row an epoch
     "Train a model by AdamW; ValueError before any work, FloatingPointError where a number is not finite any more."
-    settings = dict(epochs=epochs, batch=batch, lr=lr, **vars(descent), seed=seed, precision=machine.precision)
+    need((epochs is None) != (minutes is None), f"epochs={epochs}, minutes={minutes}: give one of the two")
+    asked = math.ceil(descent.warmup) if epochs is None else epochs
+    settings = dict(epochs=asked, batch=batch, lr=lr, **vars(descent), seed=seed, precision=machine.precision)
     job = Job(vit, data, validation, recipe, settings, Path(folder) if folder else None, progress, machine.compiled)
     check_job(job, machine.processes)
+    where = resolve_device(device)
+    if machine.precision == "auto":
+        machine = replace(machine, precision=choose_precision(job, where))
+        settings["precision"] = machine.precision
+    if minutes is not None:
+        settings["epochs"] = planned_epochs(job, where, minutes)
+        check_job(job, machine.processes)
     job.known = description(job) if folder else {}
-    weights, history, trouble = make_fabric(resolve_device(device), machine).launch(partial(run, job=job))
+    weights, history, trouble = make_fabric(where, machine).launch(partial(run, job=job))
     vit.load_state_dict({name: torch.from_numpy(p) for name, p in weights.items()})
     if trouble:
         also = f"; they are also in {job.folder}/stopped.ckpt" if job.folder else ""
