@@ -8,7 +8,8 @@ __all__ = ['Canvas', 'Images', 'Recipe', 'augment', 'generator', 'load_images', 
            'from_transformers', 'Descent', 'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention',
            'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe',
            'canvas_study', 'curve_study', 'positions_study', 'two_phase_study', 'plot_acceleration', 'plot_arms',
-           'plot_choices', 'plot_curve', 'plot_mass', 'plot_positional', 'plot_warmup', 'LayerMap', 'attention_maps']
+           'plot_choices', 'plot_curve', 'plot_mass', 'plot_positional', 'plot_warmup', 'LayerMap', 'attention_maps',
+           'RecordRecipe', 'train_record']
 
 # %% ../../nbs/images/index.ipynb #050e25ea
 from .canvases import canvas_study, plot_choices, plot_mass
@@ -16,6 +17,7 @@ from .data import Canvas, scatter
 from .experiments import plot_arms
 from .photographs import curve_study, plot_curve
 from .positions import plot_positional, positions_study
+from .record import RecordRecipe, train_record
 from .two_phase import plot_acceleration, plot_warmup, two_phase_study
 from ..models.data import Images, Recipe, augment, generator, load_images, permute, split
 from ..models.maps import LayerMap, attention_maps
@@ -35,3 +37,4 @@ _all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", 
 _all_ = ["canvas_study", "curve_study", "positions_study", "two_phase_study"]
 _all_ = ["plot_acceleration", "plot_arms", "plot_choices", "plot_curve", "plot_mass", "plot_positional", "plot_warmup"]
 _all_ = ["LayerMap", "attention_maps"]
+_all_ = ["RecordRecipe", "train_record"]

@@ -7,7 +7,7 @@ __all__ = ['Images', 'Recipe', 'augment', 'generator', 'load_images', 'permute',
            'PositionalAttention', 'UniformAttention', 'Taps', 'Variant', 'ViT', 'flops', 'from_transformers', 'Descent',
            'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention', 'cnn_to_vit', 'init_from_convs',
            'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe', 'LayerMap',
-           'attention_maps']
+           'attention_maps', 'PyramidSizes', 'PyramidViT']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
 from .cnn import cnn_to_vit, init_from_convs
@@ -15,6 +15,7 @@ from .data import Images, Recipe, augment, generator, load_images, permute, spli
 from .maps import LayerMap, attention_maps
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention
 from .model import Taps, Variant, ViT, flops, from_transformers
+from .pyramid import PyramidSizes, PyramidViT
 from .probes import choose_tokens, keep_curve, plot_heads, plot_keep, plot_maps, plot_positions, probe
 from .trainer import Descent, Machine, load_vit, train
 from .training import evaluate
@@ -28,3 +29,4 @@ _all_ = ["Descent", "Machine", "evaluate", "load_vit", "train", "conv_init", "to
 _all_ = ["cnn_to_vit", "init_from_convs"]
 _all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", "plot_positions", "probe"]
 _all_ = ["LayerMap", "attention_maps"]
+_all_ = ["PyramidSizes", "PyramidViT"]

@@ -1,0 +1,125 @@
+"""The record on CIFAR-10: accuracy of a ViT that started as a convolution, against processor minutes.
+
+    python benchmarks/record.py --images FOLDER/cifar10 [--store DIR] [--epochs 6] [--seeds 0,1,2,3,4]
+    python benchmarks/record.py --images FOLDER/cifar10 --ablation       one ingredient left out at a time, on held-back images
+    python benchmarks/record.py --images FOLDER/cifar10 --budget 30      as many epochs as fit into 30 processor minutes, one seed
+
+Writes results/record.csv (a row for each finished run), record_curve.csv (a row for each epoch) and record.json. A run that
+is stopped goes on from its last epoch; finished runs are not run again. One thread.
+"""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pandas as pd
+import side_by_side as bench  # before torch: it sets the threads
+import torch
+
+from vit_theory.images.record import RecordRecipe, moments_of, pyramid_accuracy, train_record
+from vit_theory.ledger.files import provenance, write_file
+from vit_theory.models.data import Images, load_images
+from vit_theory.models.pyramid import PyramidSizes
+
+KEYS = ["arm", "epochs", "seed"]
+HELD_BACK = 5000
+EPOCHS_OF_ABLATION = 3
+
+
+def ablations(recipe, sizes):
+    """The runs that leave out one ingredient, by name."""
+    return {
+        "all ingredients": (recipe, sizes),
+        "AdamW in place of Muon": (replace(recipe, muon=False), sizes),
+        "no whitening": (replace(recipe, whiten=False), sizes),
+        "no mirrors": (replace(recipe, mirror=False), sizes),
+        "no shifts": (replace(recipe, border=0), sizes),
+        "no label smoothing": (replace(recipe, smoothing=0.0), sizes),
+        "no merges (patch 4, one width)": (recipe, PyramidSizes(patch=4, widths=(160,), depths=(5,), ratios=(2,))),
+        "32-bit products": (replace(recipe, bfloat16=False), sizes),
+    }
+
+
+def keep(rows, name):
+    """Add rows to a table of results/; a row of the same run is replaced."""
+    file = bench.RESULTS / name
+    keys = [key for key in (*KEYS, "after_epoch") if key in rows[0]]
+    table = pd.concat([pd.read_csv(file), pd.DataFrame(rows)]) if file.exists() else pd.DataFrame(rows)
+    table = table.drop_duplicates(keys, keep="last").sort_values(keys)
+    write_file(file, table.to_csv(index=False))
+
+
+def finished():
+    """The runs that stand in the table."""
+    file = bench.RESULTS / "record.csv"
+    if not file.exists():
+        return set()
+    return {tuple(row) for row in pd.read_csv(file)[KEYS].itertuples(index=False)}
+
+
+def run(arm, recipe, sizes, seed, train_data, test_data, store):
+    """Train once, convert to attention, measure again, and keep the rows."""
+    folder = Path(store) / f"{arm}_{recipe.epochs}".replace(" ", "_") if store else None
+    vit, history = train_record(train_data, test_data, sizes, recipe, seed, folder)
+    mean, deviation = moments_of(train_data.images)
+    attentive = vit.to_attention()
+    accuracy, _ = pyramid_accuracy(attentive, test_data, mean, deviation, mirrors=False)
+    as_convolution, flips = pyramid_accuracy(vit, test_data, mean, deviation)  # the same function, in less time
+    heads = {block.mixer.heads for block, _ in attentive.blocks()}
+    minutes = float(history.minutes[-1])
+    row = {"arm": arm, "epochs": recipe.epochs, "seed": seed, "processor_minutes": round(minutes, 2), "accuracy": accuracy,
+           "accuracy_flips": flips, "accuracy_as_convolution": as_convolution,
+           "final_mixers": f"attention, {min(heads)} heads", "tested_on": f"{len(test_data.labels)} images"}  # fmt: skip
+    keep([row], "record.csv")
+    epochs = history.to_dataframe().reset_index().rename(columns={"minutes": "processor_minutes"}).round(5)
+    if arm == "record":
+        of_run = {"arm": arm, "epochs": recipe.epochs, "seed": seed}
+        lines = epochs.rename(columns={"epoch": "after_epoch"}).to_dict("records")
+        keep([{**of_run, **line} for line in lines], "record_curve.csv")
+    print(row, flush=True)
+
+
+def epochs_within(minutes, recipe, train_data):
+    """How many epochs fit into so many processor minutes: measured on twenty batches."""
+    few = Images(train_data.images[: 20 * recipe.batch], train_data.labels[: 20 * recipe.batch], train_data.classes)
+    started = time.process_time()
+    train_record(few, few, recipe=replace(recipe, epochs=1), progress=False)
+    seconds = (time.process_time() - started) / len(few.labels) * len(train_data.labels)
+    return max(1, int(60 * minutes / seconds))
+
+
+@click.command(help=__doc__)
+@click.option("--images", required=True, help="A folder with the parquet files of CIFAR-10.")
+@click.option("--store", default="build/record", show_default=True, help="Folder of checkpoints.")
+@click.option("--epochs", default=6, show_default=True)
+@click.option("--seeds", default="0,1,2,3,4", show_default=True)
+@click.option("--budget", type=float, help="Processor minutes, in place of --epochs.")
+@click.option("--ablation", is_flag=True)
+def main(images, store, epochs, seeds, budget, ablation):
+    train_data, test_data = load_images(images), load_images(images, split="test")
+    recipe, sizes = RecordRecipe(epochs=epochs), PyramidSizes()
+    if budget:
+        recipe = replace(recipe, epochs=epochs_within(budget, recipe, train_data))
+        print(f"{recipe.epochs} epochs fit into {budget:g} processor minutes")
+    runs = [("record", recipe, sizes, int(seed)) for seed in ([0] if budget else seeds.split(","))]
+    if ablation:
+        order = torch.arange(len(train_data.labels))
+        held_back = order[-HELD_BACK:]
+        test_data = Images(train_data.images[held_back], train_data.labels[held_back], train_data.classes)
+        train_data = Images(train_data.images[:-HELD_BACK], train_data.labels[:-HELD_BACK], train_data.classes)
+        arms = ablations(replace(recipe, epochs=EPOCHS_OF_ABLATION), sizes)
+        runs = [(arm, *of_arm, 0) for arm, of_arm in arms.items()]
+    known = finished()
+    for arm, of_run, sizes_of_run, seed in runs:
+        if (arm, of_run.epochs, seed) not in known:
+            run(arm, of_run, sizes_of_run, seed, train_data, test_data, store)
+    about = {"command": "python benchmarks/record.py --images FOLDER/cifar10 [--epochs 12 | --ablation]",
+             "images": Path(images).name, "recipe": vars(RecordRecipe()), "sizes": vars(sizes),
+             "processor_time": "one thread; other work ran on the machine", "provenance": provenance()}  # fmt: skip
+    write_file(bench.RESULTS / "record.json", json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
