@@ -55,6 +55,8 @@ SOUGHT = {  # a page that these words are to find first
     "images/03_two_phase": ("two-phase", "two phase"),
     "explore/05_vit": ("my own model", "own model", "DINOv2"),
 }
+HOME = "{.buttons}\n[Explore](/explore/index.ipynb) [Read](/essays.md) [Install](/install.md)\n\n"  # below home's first sentence
+STILL = re.compile(r"!\[[^\]]*\]\(pictures/heads\.svg\)")  # the picture that README has where the site has the explorer itself
 ESSAYS = ("selection", "association", "convolution", "images", "together")
 ABOUT_PANELS = "explore/"  # pages that are about what the code draws, not about the code
 SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
@@ -151,6 +153,13 @@ def finding(cell, after, package, otherwise):
 SWITCH = '<button class="code-switch" type="button" aria-pressed="false">Show code</button>'
 
 
+def live(_):
+    """The convolution explorer, as Markdown."""
+    from vit_theory.explore import convolution_explorer
+
+    return f"``````{{raw}} html\n{convolution_explorer()._repr_mimebundle_()[0]['text/html']}\n``````"
+
+
 def elsewhere(docname):
     """Links to a notebook where it lives: as soon as settings.ini has the repository's address."""
     if not (repository := claim_pages.settings("git_url").rstrip("/")):
@@ -175,7 +184,8 @@ def convert(path, docname, package):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
                 found = "".join(f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ()))
                 links = [f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`", *elsewhere(docname), SWITCH]
-                download = "" if docname == "index" else f"{{.links}}\n{' '.join(links)}\n\n"
+                download = HOME if docname == "index" else f"{{.links}}\n{' '.join(links)}\n\n"
+                cell.source = STILL.sub(live, cell.source) if docname == "index" else cell.source
                 cell.source = f"# {title}\n\n{found}{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
             cell.source = re.sub(r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source)
             if cell.source.startswith("**Figure.**"):

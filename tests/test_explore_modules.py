@@ -126,7 +126,6 @@ PAGES = {
     "explore/03_association": "association",
     "explore/04_convolution": "convolution",
     "explore/05_vit": "vit",
-    "index": "convolution",
 }
 
 
