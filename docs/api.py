@@ -120,7 +120,9 @@ class Package:
     def __init__(self, root: Path, name: str):
         paths = sorted(path for path in (root / name).rglob("*.py") if path.name != "_modidx.py")
         self.modules = {module.name: module for module in (Module(path, root) for path in paths)}
-        self.by_notebook = {module.notebook: module for module in self.modules.values() if module.notebook}
+        self.by_notebook = defaultdict(list)  # a question's page exports to its science, its experiment and its claims
+        for module in self.modules.values():
+            self.by_notebook[module.notebook].append(module)
         self.front = {full for module in self.modules.values() for full in module.forwarded.values()}
         self.public_of = {}  # full name -> the chapter's front page that exports it
         for module in self.modules.values():

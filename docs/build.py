@@ -173,7 +173,7 @@ def elsewhere(docname):
 
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
-    module = package.by_notebook.get(docname)
+    modules = package.by_notebook[docname]
     cells, title, lead, section = [], docname, "", ""
     every = list(shown(path))
     figures = 0
@@ -223,9 +223,10 @@ def convert(path, docname, package):
                     if (frame := FIRST_FRAME.search(text)) and photographic(frame[3]):
                         text = FIRST_FRAME.sub(r'\1class="photograph" \2', text)
                     output["data"]["text/html"] = text
-            if exported and module:
+            if exported and modules:
                 names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
-                targets = [f"({module.label(name)})=" for name in map("".join, names) if name in module.public]
+                names = list(map("".join, names))
+                targets = [f"({module.label(name)})=" for module in modules for name in names if name in module.public]
                 if targets:
                     cells.append(nbformat.v4.new_markdown_cell("\n".join(targets)))
         cells.append(cell)
