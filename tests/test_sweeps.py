@@ -192,6 +192,29 @@ def test_the_cell_of_a_driver_that_was_killed_is_done_by_the_other(tmp_path):
     assert sorted(set(done)) == list(range(24)) and len(done) == 25  # the one in flight is the only one begun twice
 
 
+POINTS = [{"x": 1, "y": 2}, {"x": 2, "y": 2}, {"x": 1, "y": 5}]
+
+
+def test_a_list_of_points_has_the_numbers_of_the_product(tmp_path):
+    """Stored and resumed too, and counted by `status`."""
+    listed, whole = quiet(product, POINTS, store=tmp_path), quiet(product, {"x": [1, 2], "y": [2, 5]})
+    assert listed.sizes["point"] == 3 and listed.x.values.tolist() == [1, 2, 1] and listed.y.values.tolist() == [2, 2, 5]
+    for number, point in enumerate(POINTS):
+        for name in whole.data_vars:
+            np.testing.assert_array_equal(listed[name].isel(point=number), whole[name].sel(point))
+    assert (status(tmp_path)["cells"], status(tmp_path)["done"]) == (3, 3)
+    (tmp_path / "cells" / "000001.npz").unlink()
+    xr.testing.assert_identical(quiet(product, POINTS, store=tmp_path), listed)
+
+
+def test_a_store_tells_a_list_of_points_from_the_product_of_their_values(tmp_path):
+    diagonal = [{"x": 1, "y": 1}, {"x": 2, "y": 2}]
+    quiet(product, diagonal, store=tmp_path)
+    for other in ({"x": [1, 2], "y": [1, 2]}, [{"x": 1, "y": 2}, {"x": 2, "y": 1}]):
+        with pytest.raises(ValueError, match="made by another sweep"):
+            quiet(product, other, store=tmp_path)
+
+
 def half(x, power=1.0):
     return {"y": (x / 2) ** power}
 

@@ -300,8 +300,9 @@ def criterion(rules: Sequence[Rule]) -> str:
             parts.append(f"never without a caveat ({rule.why})")
         elif rule.ask:
             words = rule.ask.words if isinstance(rule.ask, Ask) else rule.ask.__doc__
+            mean = " in the mean over seeds, and in every seed for no caveat" if rule.mean else ""
             level = "" if rule.fails == AGAINST else f" (else {rule.fails})"
-            parts.append(f"{rule.name} {words}{' in the mean over seeds, and in every seed for no caveat' * rule.mean}{level}")
+            parts.append(f"{rule.name} {words}{mean}{level}")
     return "; ".join(parts)
 
 

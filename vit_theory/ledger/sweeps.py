@@ -18,7 +18,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -36,21 +36,45 @@ if TYPE_CHECKING:  # names in annotations only: xarray and joblib load when a sw
     import xarray
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #9f5b79ac
-def grid_points(grid: Mapping[str, Iterable]) -> list[dict[str, Any]]:
+Grid = Mapping[str, Iterable] | Sequence[Mapping[str, Any]]  # argument -> its values, or a list of points
+
+
+def plain_values(name: str, values: Iterable) -> list:
+    "The values of an argument without numpy's types; ValueError for what is no list of numbers, of strings or of booleans."
+    listed = list(values) if np.iterable(values) and not isinstance(values, str) else []
+    if not listed or any(np.ndim(value) for value in listed):
+        raise ValueError(f"grid[{name!r}]={values!r}: give a list with at least one value")
+    plain = [value.item() if hasattr(value, "item") else value for value in listed]
+    kinds = {float if type(value) is int else type(value) for value in plain}
+    if len(kinds) > 1 or not kinds <= {bool, float, str} or any(value != value for value in plain):
+        raise ValueError(f"grid[{name!r}]={plain}: values are all numbers, all strings or all booleans")
+    return plain
+
+
+def listed_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    "The points of a list; ValueError names one that has other arguments than the first, or comes twice."
+    for point in points:
+        if not isinstance(point, Mapping) or point.keys() != points[0].keys() or not point:
+            remedy = f"all points are dicts with the same arguments, as the first, {points[0]!r}"
+            raise ValueError(f"grid has the point {point!r}: {remedy}")
+    columns = {name: plain_values(name, [point[name] for point in points]) for name in points[0]}
+    found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    for number, point in enumerate(found):
+        if point in found[:number]:
+            raise ValueError(f"grid has the point {point!r} twice; points must be distinct")
+    return found
+
+
+def grid_points(grid: Grid) -> list[dict[str, Any]]:
     "All cells of a grid, the last argument fastest; ValueError names the axis that is not a list of distinct plain values."
+    if isinstance(grid, Sequence) and not isinstance(grid, str) and grid:
+        return listed_points(grid)
     if not isinstance(grid, Mapping) or not grid:
         raise ValueError(f"grid={grid!r}: give a dict of argument -> list of values, for instance {{'alpha': [0.1, 0.2]}}")
-    axes = {}
-    for name, values in grid.items():
-        listed = list(values) if np.iterable(values) and not isinstance(values, str) else []
-        if not listed or any(np.ndim(value) for value in listed):
-            raise ValueError(f"grid[{name!r}]={values!r}: give a list with at least one value")
-        axes[name] = [value.item() if hasattr(value, "item") else value for value in listed]
-        kinds = {float if type(v) is int else type(v) for v in axes[name]}
-        if len(kinds) > 1 or not kinds <= {bool, float, str} or any(v != v for v in axes[name]):
-            raise ValueError(f"grid[{name!r}]={axes[name]}: values are all numbers, all strings or all booleans")
-        if len(set(axes[name])) < len(listed):
-            raise ValueError(f"grid[{name!r}]={axes[name]}: a value comes twice; coordinates must be distinct")
+    axes = {name: plain_values(name, values) for name, values in grid.items()}
+    for name, values in axes.items():
+        if len(set(values)) < len(values):
+            raise ValueError(f"grid[{name!r}]={values}: a value comes twice; coordinates must be distinct")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #c354910d
@@ -112,7 +136,7 @@ def compute(function: Callable[..., Mapping], number: int, point: dict[str, Any]
 FORMAT = "vit_theory store 4"  # of a store on disk; another format is refused
 
 
-def label_of(function: Callable, points: list[dict[str, Any]], store: Path) -> dict[str, Any]:
+def label_of(function: Callable, points: list[dict[str, Any]], store: Path, listed: bool = False) -> dict[str, Any]:
     "What makes two sweeps the same; ValueError where it cannot be told."
     fixed: dict[str, Any] = {}
     while isinstance(function, functools.partial):
@@ -124,10 +148,17 @@ def label_of(function: Callable, points: list[dict[str, Any]], store: Path) -> d
     return {
         "format": FORMAT,
         **{f"fixed argument {name!r}": parts.pop("itself") for name, parts in arguments.items()},
-        **{f"grid {name!r}": list(dict.fromkeys(point[name] for point in points)) for name in points[0]},
+        **({"points": "listed"} if listed else {}),  # and no product of axes
+        **{f"grid {name!r}": axis_of(points, name, listed) for name in points[0]},
         **{f"function {name!r}": text for name, text in code.items()},
         **{f"code of an argument {name!r}": text for parts in arguments.values() for name, text in parts.items()},
     }
+
+
+def axis_of(points: list[dict[str, Any]], name: str, listed: bool) -> list:
+    "The values of an argument: at each of the listed points, or each value once, as the axis of a product."
+    values = [point[name] for point in points]
+    return values if listed else list(dict.fromkeys(values))
 
 
 def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
@@ -326,7 +357,7 @@ def check_call(function: Callable, point: dict[str, Any], n_jobs: int) -> None:
         raise ValueError(f"grid has the axes {list(point)}, but {error}: the axes are the function's arguments") from error
 
 
-def gather(points: list[dict[str, Any]], cells: list[Any]) -> "xarray.Dataset":
+def gather(points: list[dict[str, Any]], cells: list[Any], listed: bool = False) -> "xarray.Dataset":
     "Put cells together; RuntimeError names those that failed, ValueError the first of another form or other coordinates."
     import xarray
 
@@ -343,16 +374,22 @@ def gather(points: list[dict[str, Any]], cells: list[Any]) -> "xarray.Dataset":
             raise ValueError(f"the cell {point} returned {form}, the cell {points[0]} {same}: all must return the same form")
         if not cell.coords.to_dataset().equals(first.coords.to_dataset()):
             raise ValueError(f"the cell {point} has other coordinates than the cell {points[0]}: all must have the same")
-    axes = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
-    shape = tuple(map(len, axes.values()))
-    data = {name: ((*axes, *v.dims), np.stack([cell[name].values for cell in cells]).reshape(*shape, *v.shape))
-            for name, v in first.data_vars.items()}
-    return xarray.Dataset(data, {**axes, **first.coords})
+    axes = {name: axis_of(points, name, listed) for name in points[0]}
+    dims = ("point",) if listed else tuple(axes)
+    shape = (len(points),) if listed else tuple(map(len, axes.values()))
+    coords = {name: ("point", values) if listed else values for name, values in axes.items()}
+    if listed and (taken := {"point"} & {*first.dims, *first.variables}):
+        raise ValueError(f"the function's result uses the name {taken.pop()!r}, which is the dimension of a list; choose another")
+    data = {}
+    for name, variable in first.data_vars.items():
+        values = np.stack([cell[name].values for cell in cells])
+        data[name] = (*dims, *variable.dims), values.reshape(*shape, *variable.shape)
+    return xarray.Dataset(data, coords | dict(first.coords))
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #865d2ea4
 def sweep(
     function: Callable[..., Mapping],  # function(**point) -> dict of numbers, arrays, (dims, array) or DataArrays
-    grid: Mapping[str, Iterable],  # argument -> its values
+    grid: Grid,  # argument -> its values, for all combinations; or a list of points, each a dict of arguments
     *,
     store: str | Path | None = None,  # folder that keeps finished cells; None keeps them in memory only
     n_jobs: int = 1,  # processes side by side, -1 for all cores; on a cluster all its workers are used
@@ -367,12 +404,12 @@ def sweep(
     import joblib
     from tqdm.auto import tqdm
 
-    points = grid_points(grid)
+    points, listed = grid_points(grid), not isinstance(grid, Mapping)
     check_call(function, points[0], n_jobs)
     if client := getattr(backend := joblib.parallel.get_active_backend()[0], "client", None):
         check_workers(client, backend.wait_for_workers_timeout)
     folder = Path(store).absolute() if store is not None else None
-    kept = Store(folder, label_of(function, points, folder), points) if folder else None
+    kept = Store(folder, label_of(function, points, folder, listed), points) if folder else None
     code = identity(function) if client and folder else None
     cells = {i: there for i in range(len(points)) if kept and (there := kept.load(i))}
 
@@ -398,7 +435,7 @@ def sweep(
                     bar.update()
                 if len(cells) < len(points):  # another process is at the rest
                     time.sleep(0.2)
-    data = gather(points, [cells[i][0] for i in range(len(points))])
+    data = gather(points, [cells[i][0] for i in range(len(points))], listed)
     made = [json.loads(text) for text in sorted({origin for _, origin in cells.values()} - {""})]
     return data.assign_attrs(sweep=kept.sweep if kept else "", provenance=json.dumps(made))
 
@@ -418,7 +455,8 @@ def status(store: str | Path) -> dict[str, Any]:
     for path in filter(Path.is_file, sorted(cells.glob("*.failed"))):
         with path.open(errors="replace") as file:
             said[path.stem] = file.readline(1000).rstrip("\n")
-    name, total = stored.get("function 'name'"), math.prod(map(len, axes))
+    name = stored.get("function 'name'")
+    total = len(axes[0]) if stored.get("points") == "listed" else math.prod(map(len, axes))
     return {"function": name, "cells": total, "done": len(list(cells.glob("*.npz"))), "failed": said, "working": working}
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #f8033785
@@ -452,7 +490,7 @@ class Run:
         "The value for this run's scale."
         return full if self.scale == "full" else quick
 
-    def sweep(self, function: Callable[..., Mapping], grid: Mapping[str, Iterable], name: str = "") -> "xarray.Dataset":
+    def sweep(self, function: Callable[..., Mapping], grid: Grid, name: str = "") -> "xarray.Dataset":
         "`sweep` with the store (its folder `name`), the processes and the progress of this run."
         return sweep(function, grid, store=self.store and self.store / name, n_jobs=self.n_jobs, progress=self.progress)
 
