@@ -1,10 +1,14 @@
 """The data of paper A: counts, laws, labels, randomness."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vit_theory.selection import attention_mass, initial_model
+from vit_theory.selection.collapse import Kinds, collapse, collapsed_mass, merge
 from vit_theory.selection.data import TokenData
 
 BACKGROUNDS, NOISE_LAWS = ("iid", "single", "equal", "neutral"), ("gaussian", "sphere", "uniform")
@@ -87,3 +91,23 @@ def test_noisy_tokens_are_irrelevant_ones():
 def test_all_tokens_discriminative_needs_no_background():
     sample = TokenData(tokens=5, relevant=3, confusion=2, patterns=2, dim=4).sample(4, generator=generator())
     assert (sample.pattern < 2).all()
+
+
+def test_a_label_has_one_pattern():
+    """Pattern 0 is that of label +1, pattern 1 that of label -1: where a label has two, samples and kinds are refused."""
+    sample = TokenData(relevant=6, confusion=0).sample(4, generator=generator())
+    # label +1 takes patterns 0 and 3, as if both were its own
+    pattern = torch.where((sample.pattern == 0) & (sample.y > 0)[..., None], 3, sample.pattern)
+    with pytest.raises(ValueError, match="2 samples have no token of their label's pattern.*no label has two"):
+        replace(sample, pattern=pattern)
+    two = torch.tensor([[0.3, 0, 0, 0, 0.7], [0, 0.3, 0, 0, 0.7], [0, 0, 0.3, 0, 0.7], [0, 0, 0, 0.3, 0.7]])
+    with pytest.raises(ValueError, match="no label has two"):
+        Kinds(two, torch.tensor([1.0, 1.0, -1.0, -1.0]))
+
+
+def test_mass_of_merged_samples_is_that_of_the_tokens():
+    data = TokenData(relevant=4, confusion=2, noise=0.0, background="equal")
+    sample = data.sample(20, generator=generator())
+    model = initial_model(sample.mu, seed=0, scale=1.5)
+    merged = collapsed_mass(collapse(model, sample.mu), merge(sample)[0])
+    torch.testing.assert_close(merged, attention_mass(model, sample))

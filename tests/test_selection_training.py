@@ -179,3 +179,16 @@ def test_the_gradient_is_balanced(m_a, m_b, L, d, shared, seed):
     _, g = hinge_gradient(model, x, y)
     for left, right in ((g.W_Q @ model.W_Q.mT, model.W_K @ g.W_K.mT), (model.W_O.mT @ g.W_O, g.W_V @ model.W_V.mT)):
         assert (left - right).abs().max() <= 1e-11 * (1 + float(left.abs().max()))
+
+
+@pytest.mark.parametrize("queries", ["all", "relevant"])
+def test_mass_is_a_mean_over_the_kept_queries(queries):
+    """Queries that are removed have no share in the mean, which a divisor over all tokens would give them."""
+    learn, _, start = setting(trials=2, train=6)
+    keep = torch.rand(learn.pattern.shape, generator=torch.Generator().manual_seed(3)) < 0.6
+    keep |= learn.relevant & (learn.relevant.cumsum(-1) == 1)  # a relevant token stays
+    P = start.attention_map(learn.x, keep)
+    asked = keep if queries == "all" else keep & learn.relevant
+    by_hand = [[P[g, b][asked[g, b]][:, learn.relevant[g, b]].sum(-1).mean() for b in range(6)] for g in range(2)]
+    expected = torch.tensor(by_hand).mean(-1)
+    torch.testing.assert_close(attention_mass(start, learn, queries, keep), expected)

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger import Run
 from ..ledger.claims import once
-from .data import TokenData
+from .data import DISCRIMINATIVE, TokenData
 from .model import ShallowViT
 from .training import TOKENS, Watch, attention_mass, draw_setting, evaluate, fit
 from ..statistics import Interval, log_slope
@@ -68,8 +68,8 @@ def _watch_arm(arm: str, seed: int, trials: int, steps: int, every: int) -> tupl
             maps.append(model.attention_map(fresh.x)[0, 0][order][:, order].numpy())
         active = (seen.y * model(seen.x) < 1).to(seen.x).mean(1)
         mass = {q: attention_mass(model, fresh, queries=q) for q in ("all", "relevant")}
-        # of both discriminative patterns: sum_k P_lk 1[pattern of k < 2]
-        votes = torch.einsum("gblk,gbk->gbl", model.attention_map(fresh.x), (fresh.pattern < 2).to(fresh.x)).mean((1, 2))
+        # of both discriminative patterns: sum_k P_lk 1[k votes]
+        votes = torch.einsum("gblk,gbk->gbl", model.attention_map(fresh.x), fresh.discriminative.to(fresh.x)).mean((1, 2))
         return {"error": evaluate(model, fresh)["error"], "active": active, "votes": votes, **mass}
 
     rates: dict[str, Any] = {"lr": lr, "attention_lr": lr * multiplier}
@@ -78,7 +78,7 @@ def _watch_arm(arm: str, seed: int, trials: int, steps: int, every: int) -> tupl
     half = (len(maps) - 1) // 2
     # s_ij = (W_Q mu_i) . (W_K mu_j), over its start; mean over queries i and over both kinds of keys j
     before, after = (torch.einsum("gaq,giq,gap,gjp->gij", m.W_Q, judge.mu, m.W_K, judge.mu) for m in (start, model))
-    turned = [(after - before)[..., keys].mean((1, 2)).numpy() for keys in (slice(2), slice(2, None))]
+    turned = [(after - before)[..., keys].mean((1, 2)).numpy() for keys in (slice(DISCRIMINATIVE), slice(DISCRIMINATIVE, None))]
     seen = {name: history[name][:, looks].numpy() for name in ("error", "active", "votes", "all", "relevant")}
     return seen, np.stack(maps[::half][:3]), np.stack(turned, -1)
 
@@ -140,12 +140,13 @@ def mass_growth(data: xr.Dataset, arm: str) -> xr.DataArray:
     return last_mean(data, arm) - data["all"].sel(arm=arm).isel(step=0).mean("trial")
 
 
-def share_of_ceiling(data: xr.Dataset) -> xr.DataArray:
-    "Mass of all queries over its ceiling, with confusion tokens."
-    return last_mean(data, "confusion") / data["ceiling"].sel(arm="confusion")
+def share_of_ceiling(data: xr.Dataset, arm: str = "confusion") -> xr.DataArray:
+    "Mass of all queries at the end over its ceiling, in an arm with confusion tokens."
+    return last_mean(data, arm) / data["ceiling"].sel(arm=arm)
 
 # %% ../../nbs/selection/09_attention_map.ipynb #f587bb85
 DEAD = 0.001  # share of active hinge terms at which training has stopped
+SELECTED = 0.75  # share of its ceiling from which on attention would have selected
 
 
 def movement_after_stop(data: xr.Dataset) -> xr.DataArray:

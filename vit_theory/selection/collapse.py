@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..arguments import Count, Positive, Seed, Share, Size, checked, need, need_labels
 from ..figures import COLORS, subplots
 from ..ledger import Run
-from .data import TokenData, TokenSample
+from .data import DISCRIMINATIVE, TokenData, TokenSample
 from .model import ShallowViT, initial_model
 from .training import Attention, evaluate, fit
 from ..trials import History, chunks, descend, join
@@ -29,7 +29,7 @@ from ..trials import History, chunks, descend, join
 @checked
 @dataclass(frozen=True)
 class Kinds:
-    "The distinct samples of data without noise."
+    "The distinct samples of data without noise; pattern 0 is that of label +1, pattern 1 that of label -1."
 
     fraction: Float[Tensor, "t M"]  # share of the tokens with each pattern; rows sum to 1
     y: Float[Tensor, "t"]  # labels, -1 or +1
@@ -39,6 +39,16 @@ class Kinds:
         right = (self.fraction >= 0).all() and (total - 1).abs().max() <= 1e-6
         need(right, f"fraction has rows that sum to {total.tolist()}: shares are 0 or larger and sum to 1")
         need_labels(self.y)
+        own = (self.fraction * self.relevant).sum(1)
+        other = self.fraction[:, :DISCRIMINATIVE].sum(1) - own
+        why = "label +1 has pattern 0, label -1 has pattern 1, and no label has two"
+        need((own > other).all(), f"fraction gives the labels' own patterns {own.tolist()}, the others' {other.tolist()}; {why}")
+
+    @property
+    def relevant(self) -> Bool[Tensor, "t M"]:
+        "Which patterns are label-relevant, for each kind."
+        own = (self.y < 0).long()
+        return torch.nn.functional.one_hot(own, self.fraction.shape[1]).bool()
 
 # %% ../../nbs/selection/14_collapse.ipynb #2fd20841
 @checked
@@ -253,9 +263,11 @@ def _gradient(part: ShallowViT, rows: Rows, w: Tensor, attention: str, batches: 
 def collapsed_mass(model: ShallowViT, kinds: Kinds) -> Float[Tensor, "g"]:
     "Attention mass of a collapsed model on label-relevant keys, mean over all queries; kinds count equally."
     rows = Rows(kinds, "trained")
-    own = (kinds.y < 0).long() @ rows.to_kind.gt(0).long().mT  # the row's label-relevant pattern
-    P = row_attention(model, rows).gather(1, own.expand(len(model.a), 1, -1)).squeeze(1)
-    return (P @ rows.to_kind).mean(-1)
+    # the relevant keys of each row, [M, r]
+    relevant = kinds.relevant.to(kinds.fraction).mT @ rows.to_kind.gt(0).to(kinds.fraction).mT
+    # sum_k P_kr 1[k relevant]
+    mass = (row_attention(model, rows) * relevant).sum(1)
+    return (mass @ rows.to_kind).mean(-1)
 
 # %% ../../nbs/selection/14_collapse.ipynb #6beea0e0
 BASE: dict[str, Any] = {

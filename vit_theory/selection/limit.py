@@ -81,7 +81,7 @@ def speeds(flow: Flow, theta: dict[str, Tensor], P: Tensor, z: Tensor, gate: Ten
 # %% ../../nbs/selection/15_limit.ipynb #2c6896fe
 def in_double(kinds: Kinds) -> Kinds:
     "The same kinds in double precision: twins' outputs nearly cancel."
-    return Kinds(kinds.fraction.double(), kinds.y.double())
+    return replace(kinds, fraction=kinds.fraction.double(), y=kinds.y.double())
 
 
 def flows(
@@ -194,9 +194,10 @@ def limit_trainings(
     neurons: int = 64,  # hidden neurons, an even number
     move: float | None = None,  # movement in a long step; 0: the network's own steps; None: by attention and alpha
 ) -> dict[str, np.ndarray]:
-    "The early limit of `trainings` -> arrays over trials: `success`, `steps` and, by kind, `margin`."
+    "The early dynamics of `trainings` -> arrays over trials: `success`, `steps` and, by kind, `margin`."
     kinds = in_double(sample_kinds(alpha))
-    key = int(np.random.SeedSequence([seed, int(min(samples, 1e15)), trials, round(alpha * 1e9)]).generate_state(1)[0])
+    size = int(samples) if math.isfinite(samples) else 10**15
+    key = int(np.random.SeedSequence([seed, size, trials, round(alpha * 1e9)]).generate_state(1)[0])
     lr = ARMS[attention].get("lr", BASE["lr"])
     still = attention != "trained"
     flow = flows(
@@ -218,7 +219,7 @@ def limit_search(
     points: int = 5,  # sizes of the fit
     **start,  # ratio, sigma, delta, neurons, move, as `limit_trainings` takes them
 ) -> Threshold:
-    "N50 in the early limit with its 95 % interval; infinite where half of the starts fail with any number of samples."
+    "N50 by the early dynamics with its 95 % interval; infinite where half of the starts fail with any number of samples."
     if limit_trainings(alpha, math.inf, min(trials, 50), seed, attention, **start)["success"].mean() < 0.5:
         return Threshold(math.inf, math.inf, math.inf, math.nan, np.full(200, math.inf))
     guess = 0.3 * float(mechanism_samples(alpha, "neutral query" if attention == "trained" else "uniform"))
@@ -243,7 +244,7 @@ def limit_threshold(
     trials: Size = 100,  # at each of the five sizes of the fit
     seed: Seed = 0,
 ) -> float:
-    "Predict N50 by the early limit; infinite where half of the starts fail with any number of samples."
+    "Predict N50 by integrating the early dynamics; infinite where half of the starts fail with any number of samples."
     need(alpha <= 0.6, f"alpha={alpha}: the share of relevant tokens is at most 0.6, as 0.4 are background")
     need(ratio <= 1e4, f"ratio={ratio} must be at most 1e4: with a larger one the steps become too short")
     need(neurons % 2 == 0, f"neurons={neurons} must be even")

@@ -15,28 +15,52 @@ from ..arguments import need
 from ..statistics import Interval
 
 # %% ../../nbs/selection/05_n50.ipynb #bb0cf1f6
-def fit_logistic(samples: np.ndarray, successes: np.ndarray, trials: int) -> tuple[np.ndarray, np.ndarray]:
-    "Logistic curve of successes [..., point] out of trials against ln N [point] -> (ln N50, steepness s), NaN where none rises."
-    x = np.log(np.asarray(samples, dtype=float))
-    k = np.asarray(successes, dtype=float)
-    need(k.shape[-1:] == x.shape and len(x) > 1, f"samples {x.shape}, successes {k.shape}: at least two sizes, a count for each")
-    counts = trials >= 1 and k.min() >= 0 and k.max() <= trials
-    need(counts, f"successes between {k.min():g} and {k.max():g} of trials={trials}: counts lie between 0 and trials")
-    X = np.stack([np.ones_like(x), x - x.mean()], 1)
-    prior = np.diag([0.0, 1 / 10**2])
-    beta = np.zeros((*k.shape[:-1], 2))
+PRIOR = np.array([0.0, 1 / 10**2, 1 / 0.25**2])  # precisions of the priors on level, steepness and bend
+STEPS = np.array([1, 0.5, 0.2, 0.05, 0.01, 0])  # lengths of a Newton step that are tried
+
+
+def log_odds_terms(samples: np.ndarray) -> np.ndarray:
+    "The terms 1, u and u^2 at each size, [point, 3]."
+    u = np.log(np.asarray(samples, dtype=float))
+    u = u - u.mean()
+    return np.stack([np.ones_like(u), u, u**2], 1)
+
+
+def fit_log_odds(samples: np.ndarray, successes: np.ndarray, trials: int) -> np.ndarray:
+    "The coefficients beta [..., 3] of the log odds of success, for counts [..., point]."
+    X = log_odds_terms(samples)
+    beta = np.zeros((*successes.shape[:-1], 3))
+    lengths = STEPS.reshape(-1, *[1] * beta.ndim)
     for _ in range(15):
         p = 1 / (1 + np.exp(-np.clip(beta @ X.T, -30, 30)))
-        slope = (k - trials * p) @ X - beta @ prior
-        hessian = np.einsum("...i,ia,ib->...ab", trials * p * (1 - p) + 1e-9, X, X) + prior
+        slope = (successes - trials * p) @ X - PRIOR * beta
+        weight = trials * p * (1 - p) + 1e-9
+        hessian = np.einsum("...i,ia,ib->...ab", weight, X, X) + np.diag(PRIOR)
         newton = np.linalg.solve(hessian, slope[..., None])[..., 0]
-        tried = beta + np.array([1, 0.5, 0.2, 0.05, 0.01, 0]).reshape(-1, *[1] * beta.ndim) * newton
+        tried = beta + lengths * newton
         eta = tried @ X.T
-        value = (k * eta - trials * np.logaddexp(0, eta)).sum(-1) - 0.5 * np.einsum("...a,ab,...b->...", tried, prior, tried)
-        beta = np.take_along_axis(tried, value.argmax(0)[None, ..., None], 0)[0]
-    rises = (beta[..., 1] > 0.05) & (k.sum(-1) > 0) & (k.sum(-1) < trials * len(x))
-    place = x.mean() - beta[..., 0] / np.where(rises, beta[..., 1], 1)
-    return np.where(rises, place, np.nan), np.where(rises, beta[..., 1], np.nan)
+        likelihood = (successes * eta - trials * np.logaddexp(0, eta)).sum(-1)
+        best = (likelihood - 0.5 * (PRIOR * tried**2).sum(-1)).argmax(0)
+        beta = np.take_along_axis(tried, best[None, ..., None], 0)[0]
+    return beta
+
+# %% ../../nbs/selection/05_n50.ipynb #bb0cf1f7
+def fit_logistic(samples: np.ndarray, successes: np.ndarray, trials: int) -> tuple[np.ndarray, np.ndarray]:
+    "Fit success [..., point] out of trials against ln N -> (ln N50, steepness s there), NaN where the curve does not rise."
+    sizes = np.asarray(samples, dtype=float)
+    k = np.asarray(successes, dtype=float)
+    fits = sizes.ndim == 1 and k.shape[-1:] == sizes.shape and len(sizes) > 1
+    need(fits, f"samples {sizes.shape}, successes {k.shape}: at least two sizes, a count for each")
+    counts = trials >= 1 and k.min() >= 0 and k.max() <= trials
+    need(counts, f"successes between {k.min():g} and {k.max():g} of trials={trials}: counts lie between 0 and trials")
+    level, steep, bend = np.moveaxis(fit_log_odds(sizes, k, trials), -1, 0)
+    # beta_0 + beta_1 u + beta_2 u^2 = 0 where it rises, u = -2 beta_0 / (beta_1 + s), s^2 = beta_1^2 - 4 beta_0 beta_2
+    square = steep**2 - 4 * level * bend
+    s = np.sqrt(np.maximum(square, 0))
+    crossed = (square > 0) & (s > 0.05) & (steep + s > 0)
+    rises = crossed & (k.sum(-1) > 0) & (k.sum(-1) < trials * len(sizes))
+    place = np.log(sizes).mean() - 2 * level / np.where(rises, steep + s, 1)
+    return np.where(rises, place, np.nan), np.where(rises, s, np.nan)
 
 # %% ../../nbs/selection/05_n50.ipynb #df2fba95
 @dataclass(frozen=True)
@@ -47,7 +71,12 @@ class Threshold:
     low: float  # lower end of the 95 % interval
     high: float  # upper end
     steepness: float  # s, per unit of ln N
-    draws: np.ndarray  # bootstrap draws of ln N50
+    draws: np.ndarray  # bootstrap draws of ln N50; NaN where a draw has none
+
+    @property
+    def failed(self) -> float:
+        "Share of the bootstrap draws that have no N50."
+        return float(np.isnan(self.draws).mean())
 
 # %% ../../nbs/selection/05_n50.ipynb #35ca0744
 def threshold(
@@ -57,15 +86,17 @@ def threshold(
     draws: int = 200,  # of the bootstrap
     seed: int = 0,  # of the bootstrap
 ) -> Threshold:
-    "N50 with its 95 % interval by a parametric bootstrap."
+    "Find N50 with its 95 % interval by a parametric bootstrap."
     place, steep = fit_logistic(samples, successes, trials)
     if np.isnan(place):
         return Threshold(np.nan, np.nan, np.nan, np.nan, np.full(draws, np.nan))
-    p = 1 / (1 + np.exp(-steep * (np.log(np.asarray(samples, dtype=float)) - place)))
+    beta = fit_log_odds(samples, np.asarray(successes, dtype=float), trials)
+    p = 1 / (1 + np.exp(-beta @ log_odds_terms(samples).T))
     again = np.random.default_rng(seed).binomial(trials, p, (draws, len(p)))
     redone = fit_logistic(samples, again, trials)[0]
-    redone = np.where(np.isnan(redone), place, redone)
-    low, high = np.quantile(redone, [0.025, 0.975])
+    # a failed draw counts at both ends
+    low = np.quantile(np.where(np.isnan(redone), -np.inf, redone), 0.025, method="nearest")
+    high = np.quantile(np.where(np.isnan(redone), np.inf, redone), 0.975, method="nearest")
     return Threshold(float(np.exp(place)), float(np.exp(low)), float(np.exp(high)), float(steep), redone)
 
 # %% ../../nbs/selection/05_n50.ipynb #be61b800
@@ -136,7 +167,7 @@ def over_seeds(n50):
 # %% ../../nbs/selection/05_n50.ipynb #6f507c0f
 @dataclass(frozen=True)
 class Slope(Interval):
-    "A fitted exponent with its 95 % interval, widened by sqrt(chi2/dof) where that exceeds 1."
+    "A fitted exponent with its 95 % interval by Student's t, widened by sqrt(chi2/dof) where that exceeds 1."
 
     chi2: float = 1.0  # chi2/dof of the line; well above 1: not a straight line
 
@@ -146,12 +177,16 @@ def fit_slope(alpha: np.ndarray, draws: np.ndarray, n50: np.ndarray) -> Slope:
     keep = np.isfinite(n50)
     if len(set(np.asarray(alpha)[keep])) < 2:
         return Slope(*[float("nan")] * 3)
-    x, y, d = -np.log(np.asarray(alpha, dtype=float))[keep], np.log(n50[keep]), draws[keep]
-    weight = 1 / np.maximum(d.var(1), 1e-6)
+    x = -np.log(np.asarray(alpha, dtype=float))[keep]
+    y = np.log(n50[keep])
+    weight = 1 / np.maximum(np.nanvar(draws[keep], axis=1), 1e-6)
     centred = x - np.average(x, weights=weight)
     spread = (weight * centred**2).sum()
     value = (weight * centred) @ y / spread
     residual = y - np.average(y, weights=weight) - value * centred
-    chi2 = (weight * residual**2).sum() / (len(x) - 2) if len(x) > 2 else 1.0
-    error = 1.96 * max(1, chi2) ** 0.5 / spread**0.5
-    return Slope(float(value), float(value - error), float(value + error), float(chi2))
+    freedom = len(x) - 2
+    if freedom == 0:  # two points: the bootstrap alone, which needs no t
+        return Slope(float(value), float(value - 1.96 / spread**0.5), float(value + 1.96 / spread**0.5))
+    chi2 = (weight * residual**2).sum() / freedom
+    interval = Interval.student(value, max(1, chi2) ** 0.5 / spread**0.5, freedom)
+    return Slope(interval.value, interval.low, interval.high, float(chi2))

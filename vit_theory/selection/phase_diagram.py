@@ -38,7 +38,7 @@ def heat_map(run: Run) -> xr.Dataset:
     "Successes over N and alpha for each kind of attention (A, the phase diagram of section 4)."
     alphas, samples = HEAT_ALPHA[run.scale], HEAT_SAMPLES[run.scale]
     places = range(len(alphas["trained"]))
-    cell = partial(heat_cell, alphas=alphas, trials=run.by_scale(40, 64), seeds=run.seeds)
+    cell = partial(heat_cell, alphas=alphas, trials=run.by_scale(80, 64), seeds=run.seeds)
     data = run.sweep(cell, {"attention": list(alphas), "place": places, "samples": samples}, "heat")
     return data.assign(alpha=(("attention", "place"), list(alphas.values())))
 

@@ -74,6 +74,13 @@ def batch_ratio(data: xr.Dataset, arm: str, alpha: float | None = None) -> Ratio
     return growth(some.sel(arm=OWN), some.sel(arm=arm))
 
 
+def quarter_ratio(data: xr.Dataset, alpha: float | None = None) -> Ratio | None:
+    "The same with minibatches of a quarter; None at an alpha that was not measured."
+    measured_there = alpha is None or "quarter" in data.arm and bool(np.isfinite(data.n50.sel(arm="quarter")).any("seed").sel(
+        alpha=alpha))
+    return batch_ratio(data, "quarter", alpha) if measured_there else None
+
+
 def few_ratio(data: xr.Dataset, alpha: float) -> Ratio | str | None:
     "The same with minibatches of a fixed size, which may have no threshold; None where they were not measured."
     if (arm := f"{FEW} samples") not in data.arm:

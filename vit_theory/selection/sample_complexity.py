@@ -97,6 +97,29 @@ def exponent_of(data: xr.Dataset, seed: int | None = None) -> Slope:
     return slope_of(whole := with_tail(data), 4 * float(whole.alpha.min()), seed)
 
 
+LOGS = (0, 1, 2)  # powers of ln 1/alpha that are tried beside a power of alpha
+
+
+def tail_end(data: xr.Dataset) -> float:
+    "The largest alpha of the tail, in units of 1/80: the smallest factor of 4; with trained attention of 16, below 1/80."
+    smallest_alpha = float(with_tail(data).alpha.min())
+    return min(1.0, 16 * smallest_alpha) if data.attrs["arm"] == "trained" else 4 * smallest_alpha
+
+
+def tail_exponent(data: xr.Dataset, power: int = 0) -> Slope:
+    "Exponent of N50 / ln^power(1/alpha) over the tail."
+    whole = with_tail(data)
+    tail = whole.sel(alpha=whole.alpha[whole.alpha <= tail_end(data)])
+    logarithm = np.log(80 / tail.alpha)
+    return slope_of(tail.assign(n50=tail.n50 / logarithm**power, draws=tail.draws - power * np.log(logarithm)))
+
+
+def largest_product(data: xr.Dataset) -> float:
+    "The largest N50 alpha^2."
+    n50 = with_tail(data).n50
+    return float((n50 * (n50.alpha / 80) ** 2).max())
+
+
 def curvature(data: xr.Dataset) -> Interval:
     "Quadratic term of ln N50 in ln 1/alpha, all seeds and alpha up to 8/80, with its 95 % interval by Student's t."
     n50 = with_tail(data).n50.transpose("alpha", "seed")

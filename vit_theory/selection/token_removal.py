@@ -60,7 +60,7 @@ def keep_oracle(
     generator: torch.Generator,
 ) -> Bool[Tensor, "g b L"]:
     "The relevant tokens first, then confusion tokens, then background, then noisy tokens."
-    scores = data.relevant.to(data.x) + (data.pattern < 2) * 1.0 - data.noisy * 1.0
+    scores = data.relevant.to(data.x) + data.discriminative * 1.0 - data.noisy * 1.0
     return keep_top(scores, count, rate, generator)
 
 # %% ../../nbs/selection/11_token_removal.ipynb #89e5615c

@@ -100,3 +100,100 @@ PHASES = Claim(
     "Ten steps of positions alone multiply the trained border by {2.min:.2f} to {2.max:.2f}, the pushes' by {3.min:.2f} or more.",
     measure_phases, plot_phases, kind="derived here",
 )  # fmt: skip
+
+
+# %% ../../../nbs/together/03_border.ipynb #c22445e7
+import numpy as np
+import xarray as xr
+
+from vit_theory.figures import COLORS, subplots
+from vit_theory.ledger import Claim, Rule
+from vit_theory.ledger.rules import above, below, between
+from vit_theory.together.border import visible_border
+from vit_theory.together.experiments.border import measure_border, measure_phases, on_square
+
+# %% ../../../nbs/together/03_border.ipynb #e1a40c32
+def of_exact(data: xr.Dataset) -> xr.DataArray:
+    "Border of trained models over that of the exact path, at the most samples, mean over seeds."
+    return (data.trained / data.exact).isel(samples=-1).mean("seed", skipna=False)
+
+
+def of_one_head(data: xr.Dataset) -> xr.DataArray:
+    "Border of models with several heads over that of one head on the same samples, at the most of them, mean over seeds."
+    most = data.trained.isel(samples=-1)
+    several = most.sel(heads=data.heads[data.heads > 1])
+    return (several / most.sel(heads=1, drop=True)).mean("seed", skipna=False)
+
+
+def plot_border(data: xr.Dataset):
+    "The border over share and visibility, by theory and by training; trained over exact by samples -> matplotlib Figure."
+    figure, (ax, right) = subplots(1, 2, width=3.6, height=3)
+    shares = np.geomspace(float(data.share.min()), float(data.share.max()), 25)
+    line = np.array([visible_border(on_square(float(share))) for share in shares])
+    ax.fill_between(shares, line, 0.24, color=COLORS["sky"], alpha=0.2, lw=0)
+    ax.fill_between(shares, 0.05, line, color=COLORS["orange"], alpha=0.2, lw=0)
+    ax.loglog(shares, line, color=COLORS["black"], label="first pushes")
+    ax.loglog(data.share, data.border * data.exact, "x", color=COLORS["red"], label="exact path", zorder=3)
+    for heads, mark, color, shift in zip(data.heads.values, "osv", ("blue", "green", "orange"), (0.98, 1.0, 1.02), strict=False):
+        here, look = data.sel(heads=heads), {"marker": mark, "ls": "", "mfc": "none", "color": COLORS[color], "ms": 4}
+        ax.loglog(data.share * shift, (data.border * here.trained.isel(samples=-1)).transpose("share", "seed"), **look)
+        over = (here.trained / data.exact).stack(each=("share", "seed")).transpose("samples", "each")
+        right.semilogx(data.samples * shift**4, over, **look, label=[f"heads: {heads}"] + [None] * (over.sizes["each"] - 1))
+    ax.text(shares[1], 0.2, "content first: what (A)")
+    ax.text(shares[-2], 0.06, "position first: which (B)", ha="right")
+    ax.set_title(f"{int(data.samples[-1]):,} samples, one head: the exact path")
+    ax.set(xlabel="share of the signal $\\alpha$", ylabel="visibility $\\lambda$")
+    ax.set(ylim=(0.05, 0.24), yticks=[0.06, 0.1, 0.2], yticklabels=["0.06", "0.1", "0.2"])
+    ax.set(xticks=data.share.values, xticklabels=[f"{share:g}" for share in data.share.values])
+    ax.minorticks_off()
+    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.87))
+    right.axhspan(0.9, 1.1, color=COLORS["sky"], alpha=0.2, lw=0)
+    right.set(title="one head meets it, several stay below", xlabel="training samples", ylabel="trained border over exact")
+    right.legend()
+    return figure
+
+# %% ../../../nbs/together/03_border.ipynb #01e51d77
+BORDER = Claim(
+    "A-together-border", "A", "Proposition 2, in one model with papers B and C",
+    "The first pushes of population descent place the border between content and position; "
+    "a trained head meets the exact path, and heads of unequal values have a lower border.",
+    (Rule("border of the exact path over that of the first pushes", lambda d: d.exact, between(2 / 3, 1.5)),
+     Rule("border of trained models over that of the first pushes, 500 samples or more",
+          lambda d: d.trained.sel(samples=slice(500, None)), between(2 / 3, 1.5)),
+     Rule("the same over that of the exact path",
+          lambda d: (d.trained / d.exact).sel(samples=slice(500, None)), between(0.8, 1.25)),
+     Rule("border, first pushes", lambda d: d.border),
+     Rule("border of one trained head over that of the exact path, most samples, mean over seeds",
+          lambda d: of_exact(d).sel(heads=1), between(0.9, 1.1)),
+     Rule("border of several heads over that of one, same samples, mean over seeds",
+          of_one_head, below(1), each="heads"),
+     Rule("border over that of the exact path, most samples", of_exact, each="heads")),
+    "The exact path's border is {0.min:.2f} to {0.max:.2f} of the pushes'; one trained head has "
+    "{4.min:.2f} to {4.max:.2f} of it, several have {5.min:.2f} to {5.max:.2f} of that.",
+    measure_border, plot_border, kind="derived here",
+)  # fmt: skip
+
+# %% ../../../nbs/together/03_border.ipynb #e1a40c33
+def plot_phases(data: xr.Dataset):
+    "The border over lambda* by length of the first phase and share -> matplotlib Figure."
+    figure, ax = subplots(width=4.2, height=2.6)
+    for share, color, shift in zip(data.share.values, ("black", "blue", "orange"), (-0.2, 0, 0.2), strict=False):
+        here = data.sel(share=share).transpose("first", ...)
+        ax.plot(data["first"], here.pushes.where(here.pushes > 0), color=COLORS[color], label=f"pushes, {share:g}")
+        x = data["first"] + shift
+        ax.plot(x, here.exact, "x", x, here.trained, "o", mfc="none", color=COLORS[color], ms=4)
+    ax.set(xlabel="steps of positions alone", ylabel="border over $\\lambda^*$", title="a first phase raises the border")
+    ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+# %% ../../../nbs/together/03_border.ipynb #c3f6d5e2
+PHASES = Claim(
+    "C-together-phases", "C", "Table 1, in one model with papers A and B",
+    "A short first phase of positions alone raises the border, as the pushes at its end say; trained models follow.",
+    (Rule("exact path's border over the pushes', 10 steps", lambda d: (d.exact / d.pushes).sel(first=10), between(2 / 3, 1.5)),
+     Rule("trained border over the exact path's, 10 steps", lambda d: (d.trained / d.exact).sel(first=10), between(0.8, 1.25)),
+     Rule("trained border, two phases over one", lambda d: d.trained.sel(first=10) / d.trained.sel(first=0), above(1)),
+     Rule("border of the pushes, two phases over one", lambda d: d.pushes.sel(first=10))),
+    "Ten steps of positions alone multiply the trained border by {2.min:.2f} to {2.max:.2f}, the pushes' by {3.min:.2f} or more.",
+    measure_phases, plot_phases, kind="derived here",
+)  # fmt: skip

@@ -142,3 +142,142 @@ HEADS = Claim(
     "Five heads leave at most {0.max:.0e}, four at most {3.max:.2f} times the floor; a head's largest weight is {2:.2f}.",
     measure_heads, plot_heads, kind="derived here",
 )  # fmt: skip
+
+
+# %% ../../../nbs/together/02_limits.ipynb #a829ed62
+import numpy as np
+import xarray as xr
+
+from vit_theory.figures import COLORS, subplots
+from vit_theory.ledger import Claim, Rule
+from vit_theory.ledger.rules import BROKEN, above, at_least, at_most, between
+from vit_theory.together.experiments.limits import WINDOWS, content_data, measure_content, measure_heads, measure_window
+from vit_theory.together.model import WindowData
+
+# %% ../../../nbs/together/02_limits.ipynb #e1a40c22
+def uniform_floor(share: float) -> float:
+    "Error of the sum of all labels shown, ties half: what uniform attention cannot go below, exact."
+    data = content_data(share)
+    other = np.array([data.q / 2, 1 - data.q, data.q / 2])  # a token's label is against y, absent, as y
+    token = (1 - share) * other + share * np.array([0, 0, 1])
+    law = np.ones(1)
+    for place in range(data.N):
+        law = np.convolve(law, token if place < data.C else other)
+    return float(law[: data.N].sum() + law[data.N] / 2)
+
+
+def uniform_floors(data: xr.Dataset) -> xr.DataArray:
+    "The floor of uniform attention for each share that was measured."
+    floors = [uniform_floor(float(share)) for share in data.share]
+    return xr.DataArray(floors, {"share": data.share}, ("share",))
+
+
+def over_floor(data: xr.Dataset, attention: str) -> xr.DataArray:
+    "Test error, mean over seeds, over the floor of uniform attention, by share and samples."
+    return data.error.mean("seed").sel(attention=attention, drop=True) / uniform_floors(data)
+
+
+def mass_gain(data: xr.Dataset) -> xr.DataArray:
+    "Attention on relevant tokens, trained over uniform, at the most samples."
+    most = data.mass.isel(samples=-1)
+    return most.sel(attention="trained", drop=True) / most.sel(attention="uniform", drop=True)
+
+
+def plot_content(data: xr.Dataset):
+    "Test error against samples, by share, and the floor of uniform attention; every seed -> matplotlib Figure."
+    figure, ax = subplots(width=4, height=2.8)
+    floors = uniform_floors(data)
+    for share, color in zip(data.share.values, ("blue", "orange", "green", "red"), strict=False):
+        ax.axhline(floors.sel(share=share), color=COLORS[color], lw=0.8, ls=":")
+        for attention, style in (("uniform", "--"), ("trained", "-")):
+            error = data.error.sel(share=share, attention=attention).clip(min=5e-4)
+            label = f"{share:g}" if style == "-" else None
+            ax.loglog(data.samples, error.mean("seed"), style, color=COLORS[color], label=label)
+            ax.loglog(data.samples, error.transpose("samples", "seed"), ".", color=COLORS[color], ms=3)
+    ax.set(xlabel="training samples", ylabel="test error", title="uniform attention (dashes) stops at a floor (dots)")
+    ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+# %% ../../../nbs/together/02_limits.ipynb #fbf0aad5
+CONTENT = Claim(
+    "A-together-content", "A", "Proposition 2 and Theorem 1, in one model with papers B and C",
+    "With positions off, training moves the joint model's attention to the relevant tokens; "
+    "uniform attention keeps an error that no number of samples removes, and trained attention has less than half of it.",
+    (Rule("attention on relevant tokens, trained over uniform", mass_gain, at_least(2), each="share"),
+     Rule("test error of trained attention over the floor of uniform attention, any number of samples",
+          lambda d: over_floor(d, "trained"), at_most(0.5)),
+     Rule("test error of uniform attention over its floor, at the most samples",
+          lambda d: over_floor(d, "uniform").isel(samples=-1), between(0.8, 1.25), each="share")),
+    "Trained attention puts {0.min:.1f} times the mass on relevant tokens or more; its error is "
+    "{1.max:.2f} or less of the floor that uniform attention reaches.",
+    measure_content, plot_content, kind="derived here",
+)  # fmt: skip
+
+# %% ../../../nbs/together/02_limits.ipynb #e1a40c24
+def translates(data: xr.Dataset, push: float) -> xr.DataArray:
+    "By how much a translate of the window stands above all other logits late, in windows with overlaps of 1."
+    late = [window for window in data.late.values if window < 2]
+    return data.translate.sel(push=push, late=late)
+
+
+def translates_after_the_push(data: xr.Dataset) -> xr.DataArray | None:
+    "The same with the push; no part of quick runs, which end before it."
+    return translates(data, 2.0) if data.attrs["scale"] == "full" else None
+
+
+def plot_window(data: xr.Dataset):
+    "b by the overlap of the window, with and without the push -> matplotlib Figure."
+    figure, axes = subplots(1, 3, width=2.2, height=2.4, sharey=True)
+    for window, ax in zip(data.window.values, axes, strict=True):
+        made = WindowData(*WINDOWS[window])
+        for push, color, mark in ((2.0, "blue", "o"), (0.0, "orange", "x")):
+            b = data.b.sel(window=window, push=push).values[1 : made.N]
+            ax.plot(made.r[1:], b, mark, color=COLORS[color], ms=4, label=f"push {push:g}")
+        rows, columns = WINDOWS[window][0]
+        ax.set(xlabel="overlap $r(\\delta)$", title=f"{rows} x {columns}, {made.window}", xticks=range(int(made.r[1:].max()) + 1))
+    axes[0].set_ylabel("$b(\\delta)$, $\\delta\\neq0$")
+    axes[0].legend()
+    return figure
+
+# %% ../../../nbs/together/02_limits.ipynb #3eb62b12
+WINDOW = Claim(
+    "B-together-window", "B", "Theorem 4.1, in one model with papers A and C",
+    "With content off, a push at offset 0 raises the position logits of the window's differences at once, "
+    "and without it they wait; in the end a translate of the window stands out with the push and without.",
+    (Rule("first push against its formula, relative", lambda d: d.gap.max(), at_most(1e-10), BROKEN),
+     Rule("largest logit without the push, after 80 steps", lambda d: d.moved.sel(push=0.0), at_most(0.05)),
+     Rule("smallest logit on a difference less the largest elsewhere, after 80 steps, overlaps of 1",
+          lambda d: d.apart.sel(push=2.0, window=[0, 1]), at_least(0.5), each="window"),
+     Rule("the same, trained on 4,000 samples", lambda d: d.sampled.sel(window=[0, 1]), above(0)),
+     Rule("the same on the path, a block of three", lambda d: d.apart.sel(push=2.0, window=2)),
+     Rule("a translate of the window above all other logits late, without the push",
+          lambda d: translates(d, 0.0), at_least(1), each="time"),
+     Rule("the same with the push, 5,000 and 10,000 steps", translates_after_the_push, at_least(1))),
+    "After 80 steps logits on differences stand {2.min:.2f} above all others, {3.min:.2f} on samples, "
+    "and with no push they move by {1.max:.0e}; late a translate stands out by {5.min:.1f} without it.",
+    measure_window, plot_window, kind="derived here",
+)  # fmt: skip
+
+# %% ../../../nbs/together/02_limits.ipynb #e1a40c26
+def plot_heads(data: xr.Dataset):
+    "Error of trained heads and the floor, by number of heads; every seed -> matplotlib Figure."
+    figure, ax = subplots(width=4, height=2.6)
+    for s, seed in enumerate(data.seed.values):
+        x, here = data.heads + 0.12 * (s - 1), data.sel(seed=seed)
+        ax.plot(x, here.error, "o", color=COLORS["blue"], ms=4, label="trained" if s == 0 else None)
+        ax.plot(x, here["floor"], "_", color=COLORS["orange"], ms=11, label="Eckart-Young floor" if s == 0 else None)
+    ax.set(xlabel="heads", ylabel="relative error", xticks=data.heads.values, title="five heads for five taps leave nothing")
+    ax.legend()
+    return figure
+
+# %% ../../../nbs/together/02_limits.ipynb #12aff2a7
+HEADS = Claim(
+    "C-together-heads", "C", "Theorem 6, in one model with papers A and B",
+    "With an output at every place, as many trained heads as taps become the convolution; fewer reach the floor.",
+    (Rule("relative error, five heads for five taps", lambda d: d.error.sel(heads=5), at_most(1e-3)),
+     Rule("least weight of a head on the taps, five heads", lambda d: d.on_taps.sel(heads=5), at_least(0.99)),
+     Rule("largest weight of a head, mean, five heads", lambda d: d.largest.sel(heads=5)),
+     Rule("error over the Eckart-Young floor, four heads", lambda d: (d.error / d["floor"]).sel(heads=4), at_most(1.1))),
+    "Five heads leave at most {0.max:.0e}, four at most {3.max:.2f} times the floor; a head's largest weight is {2:.2f}.",
+    measure_heads, plot_heads, kind="derived here",
+)  # fmt: skip
