@@ -40,39 +40,3 @@ def measure_descent(run: Run) -> xr.Dataset:
     "Both descents in all cases."
     return run.sweep(path_gap, {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}).squeeze("steps")
 
-
-
-# %% ../../../nbs/together/01_model.ipynb #0332ef95
-import torch
-import xarray as xr
-
-from vit_theory.ledger.sweeps import Run
-from vit_theory.together.model import WindowData, full_path, population_path
-
-# %% ../../../nbs/together/01_model.ipynb #36ccb3a5
-EQUALITY: tuple[tuple[dict, dict], ...] = (  # data, options of the descents
-    ({"grid": (1, 6), "window": [0, 1], "share": 0.6, "q": 0.4, "visible": 1.3}, {"kappa": 0.8}),
-    ({"grid": (1, 7), "window": [0, 1, 2], "share": 1.0, "q": 0.3}, {"kappa": 1.0, "nu": 0.1}),
-    ({"grid": (2, 4), "window": [0, 1, 5], "share": 0.5, "q": 0.3, "visible": 0.7}, {"kappa": 0.5}),
-)
-
-
-def path_gap(case: int, steps: int) -> dict:
-    "Largest difference of the two descents over loss and all entries of A, u and v, and how far b and theta moved."
-    about, given = EQUALITY[case]
-    data, options = WindowData(**about), {"v": 0.08, "lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3, "steps": steps} | given
-    loss, A, u, v = full_path(data, **options)
-    path = population_path(data, **options)
-    b, theta, value = (torch.from_numpy(path[name].values) for name in ("b", "theta", "v"))
-    zero = torch.zeros(steps + 1).double()
-    gaps = [loss - torch.from_numpy(path.loss.values), (A - b[:, data.moved]).flatten(1), u - torch.stack([zero, theta], 1),
-            v - torch.stack([value, zero], 1)]  # fmt: skip
-    gap = torch.cat([each.reshape(steps + 1, -1) for each in gaps], 1).abs().amax(1)
-    spread = path.b[:, 1:].max("offset") - path.b[:, 1:].min("offset")
-    return {"gap": ("step", gap.numpy()), "spread": ("step", spread.values), "theta": ("step", path.theta.values)}
-
-
-# %% ../../../nbs/together/01_model.ipynb #e1a40c11
-def measure_descent(run: Run) -> xr.Dataset:
-    "Both descents in all cases."
-    return run.sweep(path_gap, {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}).squeeze("steps")
