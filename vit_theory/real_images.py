@@ -16,7 +16,7 @@ from io import BytesIO
 from pathlib import Path
 import numpy as np
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from .arguments import Seed, Size, checked, need
 from .figures import subplots
@@ -27,11 +27,16 @@ from .figures import subplots
 class Images:
     "Labeled images of one split."
 
-    images: UInt8[Tensor, "n c h w"]  # 0 to 255, channel first
+    images: UInt8[Tensor, "n c h w"] | Float[Tensor, "n c h w"]  # 0 to 255, or floats as a model takes them; channel first
     labels: Int[Tensor, "n"]  # int64, index into `classes`
     classes: tuple[str, ...]  # names
 
     def __post_init__(self):
+        if self.images.is_floating_point():
+            low, high = self.images.aminmax()
+            fine = -50 < low and high < 50
+            found = f"images has floats from {low:.3g} to {high:.3g}"
+            need(fine, f"{found}: give uint8 from 0 to 255, floats from 0 to 1, or standardized")
         right = isinstance(self.classes, tuple) and 0 <= self.labels.min() and self.labels.max() < len(self.classes)
         need(right, f"labels must be indices into classes={repr(self.classes)[:60]}, a tuple of names")
 

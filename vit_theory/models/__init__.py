@@ -7,14 +7,17 @@ __all__ = ['Images', 'Recipe', 'augment', 'generator', 'load_images', 'permute',
            'PositionalAttention', 'UniformAttention', 'Taps', 'Variant', 'ViT', 'flops', 'from_transformers', 'Descent',
            'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention', 'cnn_to_vit', 'init_from_convs',
            'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe', 'LayerMap',
-           'attention_maps', 'PyramidSizes', 'PyramidViT']
+           'attention_maps', 'PyramidSizes', 'PyramidViT', 'head_atlas', 'nearest_conv', 'plot_atlas',
+           'position_association', 'write_atlas']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
+from .atlas import head_atlas, nearest_conv, plot_atlas, position_association
 from .cnn import cnn_to_vit, init_from_convs
 from .data import Images, Recipe, augment, generator, load_images, permute, split
 from .maps import LayerMap, attention_maps
 from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention
 from .model import Taps, Variant, ViT, flops, from_transformers
+from .page import write_atlas
 from .pyramid import PyramidSizes, PyramidViT
 from .probes import choose_tokens, keep_curve, plot_heads, plot_keep, plot_maps, plot_positions, probe
 from .trainer import Descent, Machine, load_vit, train
@@ -30,3 +33,4 @@ _all_ = ["cnn_to_vit", "init_from_convs"]
 _all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", "plot_positions", "probe"]
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["PyramidSizes", "PyramidViT"]
+_all_ = ["head_atlas", "nearest_conv", "plot_atlas", "position_association", "write_atlas"]

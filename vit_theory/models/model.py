@@ -7,7 +7,7 @@ __all__ = ['GROUPS', 'Taps', 'Variant', 'ViT', 'flops', 'from_transformers']
 
 # %% ../../nbs/models/03_model.ipynb #b2a217c9
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from typing import Any, Literal
@@ -287,23 +287,57 @@ HUB_NAMES = {
 }  # fmt: skip
 
 # %% ../../nbs/models/03_model.ipynb #07a63415
+def channel_numbers(name: str, given: Any, channels: int) -> Tensor:
+    "A number for each channel; ValueError for anything else."
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    values = [given] * channels if number else list(given) if isinstance(given, Sequence) else []
+    right = len(values) == channels and all(isinstance(x, int | float) and math.isfinite(x) for x in values)
+    right = right and (name != "std" or min(values) > 0)
+    need(right, f"{name}={given!r}: one number is needed, or one for each of {channels} channels")
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[Tensor, Tensor]:
+    "Mean and standard deviation of each channel, of pixels in 0..1; 0 and 1 where nothing is given."
+    if processor is not None:
+        need(mean is None and std is None, "processor beside mean or std: give either")
+        known = all(hasattr(processor, name) for name in ("image_mean", "image_std"))
+        need(known, f"processor={type(processor).__name__} has no image_mean and image_std: give mean and std")
+        scale = getattr(processor, "rescale_factor", 1 / 255)
+        need(math.isclose(scale, 1 / 255, rel_tol=1e-3), f"processor has rescale_factor={scale}, not 1/255: give mean and std")
+        mean, std = processor.image_mean, processor.image_std
+    need((mean is None) == (std is None), f"mean={mean!r}, std={std!r}: give both or neither")
+    center = channel_numbers("mean", 0 if mean is None else mean, channels)
+    return center, channel_numbers("std", 1 if std is None else std, channels)
+
+
+# %% ../../nbs/models/03_model.ipynb #fromhub1
 def from_transformers(
     model: Any,  # a `ViTForImageClassification` of the transformers library
+    *,
+    processor: Any = None,  # its image processor, which knows mean and standard deviation
+    mean: Any = None,  # of pixels in 0..1, one number or one a channel; None, with std=None: images arrive standardized
+    std: Any = None,  # the same, of the standard deviation
 ) -> ViT:
-    "Our ViT with the weights of a ViT of the transformers library; the two give the same logits."
+    "Our ViT with the weights of a ViT of the transformers library; on the images that it is told of, the same logits."
     known = type(model).__name__ == "ViTForImageClassification" and model.config.hidden_act == "gelu"
     need(known, f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed")
     c, source = model.config, {name: p.detach() for name, p in model.state_dict().items()}
+    center, spread = read_standard(processor, mean, std, c.num_channels)
     vit = ViT(
         c.image_size, c.patch_size, c.num_channels, c.num_labels, c.num_hidden_layers, c.num_attention_heads, width=c.hidden_size,
         hidden=c.intermediate_size / c.hidden_size,
         variant=Variant(pool="cls", bias=c.qkv_bias, eps=c.layer_norm_eps, mean=0.0, std=1.0),
     )  # fmt: skip
+    # W (x - m) / s + b = (W / s) x + (b - W m / s)
+    projection = source["vit.embeddings.patch_embeddings.projection.weight"]
+    bias = source["vit.embeddings.patch_embeddings.projection.bias"]
+    center, spread = center.to(projection), spread.to(projection)
     target = {
         "cls": source["vit.embeddings.cls_token"],
         "P": source["vit.embeddings.position_embeddings"][0],
-        "project.weight": rearrange(source["vit.embeddings.patch_embeddings.projection.weight"], "d c r s -> d (r s c)"),
-        "project.bias": source["vit.embeddings.patch_embeddings.projection.bias"],
+        "project.weight": rearrange(projection / spread[:, None, None], "d c r s -> d (r s c)"),
+        "project.bias": bias - (projection.sum((2, 3)) * center / spread).sum(1),
     }
     for name, p in source.items():
         if name.startswith(("vit.layers.", "vit.layernorm.", "classifier.")):

@@ -16,7 +16,8 @@ from einops import einsum
 from torch import Tensor, nn
 from ..arguments import Positive, Seed, Size, checked, need, pair
 from ..attention import MultiHeadAttention, relative_bias, softmax_weights
-from .data import seeded
+from .data import generator, seeded
+from .maps import first_layout
 from .mixers import attention_of, table_heads
 from .model import ViT, hub_attention
 
@@ -74,10 +75,27 @@ def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[in
     need(fitting, f"convs: {channels}; a token of {width} features needs {wanted}{width} (on tokens)")
     return fitting[0]
 
+# %% ../../nbs/models/05_transfer.ipynb #spec0001
+def special_tokens(model: nn.Module, image_size: tuple[int, int], patch: tuple[int, int]) -> int:
+    "Tokens before the patches, asked from the model; ValueError unless the patches follow in the order of the picture."
+    image = torch.randn(1, model.config.num_channels, *image_size, generator=generator(0)).to(next(model.parameters()))
+    modes = {module: module.training for module in model.modules()}
+    layout = first_layout(model.eval(), image, None)
+    for module, training in modes.items():
+        module.training = training
+    grid = image_size[0] // patch[0], image_size[1] // patch[1]
+    number = math.prod(grid)
+    special = layout.tokens - number
+    ordered = layout.patches is not None and torch.equal(layout.patches.cpu(), torch.arange(special, layout.tokens))
+    kind = f"model={type(model).__name__}"
+    last = layout.grid == grid and ordered
+    need(last, f"{kind}: its first layer does not have all patches as its last tokens: give a ViT or DeiT")
+    return special
+
 # %% ../../nbs/models/05_transfer.ipynb #86933e49
 @checked
 def conv_init(
-    model: Any,  # a ViT or DeiT of the transformers library, left as it is
+    model: Any,  # a ViT, DeiT or DINOv2 of the transformers library, left as it is
     convs: Sequence | None = None,  # an `nn.Conv2d` for each layer, keeping the image's size; None: random ones
     *,
     kernel: Size = 3,  # taps of the random convolutions, odd
@@ -88,6 +106,12 @@ def conv_init(
     need(kernel % 2, f"kernel={kernel} must be odd, so that the image keeps its size")
     model = copy.deepcopy(model)
     layers, c = hub_attention(model), model.config
+    kind = f"model={type(model).__name__}"
+    named = all(hasattr(c, name) for name in ("image_size", "patch_size", "hidden_size", "num_attention_heads"))
+    need(named, f"{kind}: its configuration lacks image_size, patch_size, hidden_size or num_attention_heads: give a ViT or DeiT")
+    widths = {layer.q_proj.in_features for layer in layers.values()}
+    alike = widths == {c.hidden_size}
+    need(alike, f"{kind} has attention layers of {sorted(widths)} features: all must have hidden_size={c.hidden_size}")
     (h, w), patch = pair(c.image_size), pair(c.patch_size)
     rows, columns, width = h // patch[0], w // patch[1], c.hidden_size
     area = math.prod(patch)
@@ -103,7 +127,7 @@ def conv_init(
             table_heads(conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads)
             for conv, p in zip(chosen, pixels, strict=True)
         ]
-    special = 2 if any("distillation_token" in name for name, _ in model.named_parameters()) else 1
+    special = special_tokens(model, (h, w), patch)
     for name, layer in zip(layers, made, strict=True):
         parent, _, last = name.rpartition(".")
         replaced = HubAttention(layer, special, scale).to(next(model.parameters()))
