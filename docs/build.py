@@ -215,7 +215,7 @@ def convert(path, docname, package):
             for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
                 if text := output.get("data", {}).get("text/markdown"):
-                    verdict = re.compile(rf"(^> |\| )(?:\*\*|\S )({'|'.join(WORDS)})(?:\*\*)?(?= ·| \|)", flags=re.I | re.M)
+                    verdict = re.compile(rf"(^> |\| )(?:\*\*|\S )({'|'.join(WORDS)})(?:\*\*)?(?= ·|;| \|)", flags=re.I | re.M)
                     text = verdict.sub(lambda found: f"{found[1]}{badge(WORDS[found[2].lower()], found[2])}", text)
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
