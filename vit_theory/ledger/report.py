@@ -79,7 +79,7 @@ def compared(row: dict, old: dict) -> list[Compared]:
     nothing = {"value": "", "spread": ""}
     lines = []
     for name in here | there:
-        required = here.get(name, there.get(name))["threshold"]
+        required = (there | here)[name]["threshold"]  # of this run, where it has one
         said = ["{value} {spread}".format(**run.get(name, nothing)).strip() for run in (here, there)]
         lines.append(Compared(name, required, *said))
     return lines
