@@ -9,7 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vit_theory.association import Partition, SpatialData, association, label_error, linear_error, shift_attention
+from vit_theory.association import (
+    Partition,
+    SpatialData,
+    association,
+    label_error,
+    linear_error,
+    regression_error,
+    shift_attention,
+)  # fmt: skip
 from vit_theory.association.data import threshold_sum
 
 
@@ -120,3 +128,8 @@ def test_shift_attention_is_a_witness(partition):
         attended = set(A[i].nonzero().flatten().tolist())
         assert attended == set(partition.sets[(int(partition.label[i]) + 1) % partition.L].tolist())
     assert association(A, partition).keep == 0 and association(A, partition).margin == -4
+
+
+def test_logistic_regression_is_drawn_by_its_seed():
+    errors = [regression_error(16, 4, 0.4, train=200, test=500, seed=seed) for seed in (0, 1, 2, 0)]
+    assert errors[0] == errors[3] and len(set(errors)) == 3

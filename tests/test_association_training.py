@@ -13,6 +13,8 @@ from torch.nn.functional import logsigmoid
 from vit_theory.association import Partition, PatchAttention, SpatialData, fit, idealized, logistic_gradient, realistic
 from vit_theory.association.start_and_step_size import bold_run, last_seen
 from vit_theory.association.training_runs import learn
+from vit_theory.association.transfer import best_rate
+from vit_theory.trials import descend
 
 
 def normal(*shape, seed=0):
@@ -115,3 +117,18 @@ def test_broken_runs_are_marked_and_silent():
     run = bold_run(10**7, seed=0, **SMALL | {"lr_v": 1.0})
     assert bool(run["loss"].isnull()[-1]) and run["loss"].shape == (3,)
     assert float(last_seen(xr.DataArray([1.0, 2.0, math.nan], {"step": [0, 1, 2]}))) == 2.0
+
+
+def test_of_two_rates_the_one_that_broke_off_loses():
+    """A run that leaves the finite numbers at a low loss is not the best one."""
+
+    def slopes(theta, step):
+        x = theta["x"]
+        # the second rate reaches loss 0 at once, stays, and breaks off at the last step
+        beyond = torch.inf if step == 3 else 0.0
+        return {"loss": (1 - x[:, 0]).clamp(min=0)}, {"x": torch.where(x > 1.5, beyond, -1.0)}
+
+    start = {"x": torch.zeros(2, 1, dtype=torch.float64)}
+    theta, history = descend(start, slopes, steps=4, lr=torch.tensor([0.2, 2.0]))
+    assert history.finite.tolist() == [True, False]
+    assert best_rate(theta, history)["x"].item() == pytest.approx(0.8)
