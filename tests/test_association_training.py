@@ -125,7 +125,7 @@ def test_of_two_rates_the_one_that_broke_off_loses():
     def slopes(theta, step):
         x = theta["x"]
         # the second rate reaches loss 0 at once, stays, and breaks off at the last step
-        beyond = torch.inf if step == 3 else 0.0
+        beyond = -torch.inf if step == 3 else 0.0
         return {"loss": (1 - x[:, 0]).clamp(min=0)}, {"x": torch.where(x > 1.5, beyond, -1.0)}
 
     start = {"x": torch.zeros(2, 1, dtype=torch.float64)}
