@@ -138,39 +138,55 @@ CONTIGUITY = Claim(
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #6a1e5d89
 from vit_theory.association.start_and_step_size import (
-    APART, GENTLE, LOSS_OF_DROP, UNLEARNED_DROP, bold_steps_found, bold_trained, diagonal_start_learned, diagonal_trained,
-    followed, last_seen, lost_by_bold_steps, measure_bold_steps, measure_diagonal, measure_response, plot_bold, plot_bold_steps,
-    plot_diagonal, plot_diagonal_start, plot_response,
+    APART, GENTLE, LOSS_OF_DROP, UNLEARNED_DROP, associates_late, bold_steps_found, bold_trained, by_sign,
+    diagonal_trained, followed, last_seen, lost_by_bold_steps, measure_bold_steps, measure_diagonal,
+    measure_response, of_second_order, plot_bold, plot_bold_steps, plot_diagonal, plot_diagonal_start,
+    plot_response, single_signs, still_falling,
 )  # fmt: skip
 
 RESPONSE = Claim(
     "B-diagonal-response", "B", "Section 4 (why sigma_A > 0)",
-    "The diagonal at the start is a push: early on gamma - rho is kappa times one curve, for either sign, that the population's "
-    "second derivatives at the saddle predict.",
+    "The diagonal at the start is a push: early on gamma - rho is to first order kappa times one curve, which the "
+    "population's second derivatives at the saddle predict. Trained models at kappa = -0.2 and 0.2 follow it in the "
+    "mean of both signs; a single sign is off by the second order in kappa.",
     (Rule("population from a tiny diagonal, relative distance to the prediction",
-          lambda d: abs(d.population / d.tiny / d.response - 1).isel(step=slice(1, None)), at_most(0.05), BROKEN),
+          lambda d: abs(single_signs(d) - 1).sel(tiny=[-0.002, 0.002]), at_most(0.05), BROKEN),
      Rule("(gamma - rho) / kappa of trained models from step 10 on, mean of both signs, over the prediction",
           lambda d: followed(d).mean("kappa"), within(1, 0.1)),
-     Rule("the same from one sign alone", followed, each="kappa", form=".2f")),
-    "Over both signs of the diagonal trained models part gamma from rho at {1.min:.2f} to {1.max:.2f} of the predicted rate.",
+     Rule("what one sign of the population is off at kappa = 0.1, over the same at 0.05, step 20",
+          of_second_order, within(2, 0.3), each="sign"),
+     Rule("trained models, one sign alone, over the prediction", followed, each="kappa", form=".2f")),
+    "In the mean of both signs trained models part gamma from rho at {1.min:.2f} to {1.max:.2f} of the predicted "
+    "rate; one sign alone is at {3.min:.2f} to {3.max:.2f} of it.",
     measure_response, plot_response, kind="derived here",
 )  # fmt: skip
+
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #e0300cce
 DIAGONAL_START = Claim(
     "B-diagonal-start", "B", "Section 4 (idealized start A = sigma_A I)",
-    "The diagonal start is what breaks the symmetry: A = const is a stationary point of the population risk; at D = 16 descents "
-    "from positive diagonals associate, and those from zero and negative ones do not.",
-    (Rule("gradient in A at A = 0, relative to A = I/2", lambda d: d.gradient_flat / d.gradient_diagonal, at_most(1e-12), BROKEN),
-     Rule("largest gamma - rho from kappa = 0", lambda d: abs(d.gamma - d.rho).sel(kappa_0=0.0).max(), at_most(1e-12), BROKEN),
-     Rule(f"starts kappa > 0 that end with gamma - rho > {APART}, kappa > rho and an error below the best linear rule's",
-          lambda d: diagonal_start_learned(d, 1), EVERY),
-     Rule("starts kappa < 0 that do", lambda d: diagonal_start_learned(d, -1), NONE),
+    "The diagonal start breaks the symmetry: A = const is a stationary point of the population risk. "
+    "At D = 16 descents from positive diagonals associate; from negative ones gamma comes to exceed rho as well, "
+    "but they stay on a plateau, with no patch in its own top C and an error above half of the linear rule's.",
+    (Rule("gradient in A at A = 0, relative to A = I/2", lambda d: d.gradient_flat / d.gradient_diagonal,
+          at_most(1e-12), BROKEN),
+     Rule("largest gamma - rho from kappa = 0, on the whole path", lambda d: d.zero_apart, at_most(1e-12), BROKEN),
+     Rule(f"starts kappa > 0 with gamma - rho > {APART}, kappa > rho and an error below the best linear rule's, "
+          "at half of the run and at its end", lambda d: associates_late(by_sign(d, 1)), EVERY),
+     Rule("starts kappa < 0 with kappa > rho then, as the top C with j = i asks",
+          lambda d: by_sign(d, -1).kappa > by_sign(d, -1).rho, NONE),
+     Rule("starts kappa < 0 with gamma > rho then, as the top C without j = i asks",
+          lambda d: by_sign(d, -1).gamma > by_sign(d, -1).rho, EVERY),
+     Rule("error over the linear rule's then, kappa < 0", lambda d: by_sign(d, -1).error / d.linear, above(0.5)),
+     Rule("share of the loss still lost in the second half of the run, kappa < 0", still_falling, at_most(0.05)),
      Rule("gamma - rho at the end", lambda d: (d.gamma - d.rho).isel(step=-1), each="kappa_0"),
-     Rule("error at the end over the linear rule's", lambda d: d.error.isel(step=-1) / d.linear, each="kappa_0")),
-    "{2.count} of {2.size} starts with a positive diagonal associate, none with a zero one, and {3.count} with a negative one.",
-    measure_diagonal, plot_diagonal_start, kind="derived here", evidence="proof",
+     Rule("error at the end over the linear rule's", lambda d: d.error.isel(step=-1) / d.linear, each="kappa_0"),
+     Rule("loss at the end", lambda d: d.loss.isel(step=-1), each="kappa_0")),
+    "All starts with a positive diagonal associate. From negative ones gamma exceeds rho late, "
+    "the error stays at {5.min:.2f} to {5.max:.2f} of the linear rule's, and the diagonal below all other logits.",
+    measure_diagonal, plot_diagonal_start, kind="derived here",
 )  # fmt: skip
+
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #b25113ce
 DIAGONAL_TRAINED = Claim(
@@ -190,17 +206,21 @@ DIAGONAL_TRAINED = Claim(
 # %% ../../nbs/association/09_start_and_step_size.ipynb #6787f40d
 BOLD_STEPS = Claim(
     "B-bold-steps", "B", "Section 4 (learning rates)",
-    "Association needs small steps: at D = 12, between the gentle and the diverging rates, lie some at which population descent "
-    "ends with association reversed and still beats the best linear rule.",
-    (Rule(f"share of descents at most at {GENTLE} of the smallest diverging rate of v that end with min(kappa, gamma) > rho",
-          lambda d: bold_steps_found(d)[0].mean(), equal(1), INCONCLUSIVE, "gentle steps do not associate either"),
-     Rule("descents that end with gamma < rho and an error below the best linear rule's", lambda d: bold_steps_found(d)[1].sum(),
-          at_least(1), form=".0f"),
+    "Steps can be too large for association before they are too large for learning: at D = 12, between the gentle and "
+    "the diverging rates, lie some at which population descent ends with association reversed, beats the best linear "
+    "rule, and stays so.",
+    (Rule(f"share of descents at most at {GENTLE} of the smallest diverging rate of v that end with "
+          "min(kappa, gamma) > rho", lambda d: bold_steps_found(d)[0].mean(), equal(1), INCONCLUSIVE,
+          "gentle steps do not associate either"),
+     Rule("descents that end with gamma < rho and an error below the best linear rule's",
+          lambda d: bold_steps_found(d)[1].sum(), at_least(1), form=".0f"),
+     Rule("of these, those that are so after ten times the steps", lambda d: d.stay, EVERY),
      Rule("descents that are not finite", lambda d: bold_steps_found(d)[2])),
-    "{1:.0f} of {2.size} descents end with association reversed and an error below the linear rule's; of the gentle ones {0:.0%} "
-    "associate.",
-    measure_bold_steps, plot_bold_steps, kind="derived here", evidence="proof",
+    "{1:.0f} of {3.size} descents end with association reversed and an error below the linear rule's, and {2.count} "
+    "of them stay so; of the gentle ones {0:.0%} associate.",
+    measure_bold_steps, plot_bold_steps, kind="derived here",
 )  # fmt: skip
+
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #499cf33b
 BOLD_TRAINED = Claim(

@@ -61,7 +61,10 @@ def descend_grid(patches: int, size: int, q: float, steps: int, dims: Sequence[s
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #e0da97b1
 IDEAL: dict[str, Any] = {"alpha": 0.05, "lr_v": 1e-3, "lr_A": 20.0}  # start and rates at D = 16, C = 4, q = 0.4
-TINY, SMALL_KAPPA, HORIZON = 0.002, 0.2, 30  # diagonals of the population and of trained models, and steps
+HORIZON = 30  # steps
+SMALL_KAPPA = 0.2  # diagonal of trained models
+TINY = 0.002  # diagonal of the population, small enough for the first order
+DOUBLED = (0.05, 0.1)  # diagonals of the population at which the second order shows
 
 
 def early_pull(kappa: float, seed: int, samples: int) -> dict:
@@ -79,16 +82,33 @@ def early_pull(kappa: float, seed: int, samples: int) -> dict:
 
 
 def measure_response(run: Run) -> xr.Dataset:
-    "Pull of a diagonal on trained models, on the population when it is tiny, and the curve predicted for both."
-    ds = seed_sweep(partial(early_pull, samples=run.by_scale(20_000, 100_000)), run, kappa=[-SMALL_KAPPA, SMALL_KAPPA])
-    paths = descend_grid(16, 4, 0.4, HORIZON, ["tiny"], kappa=torch.tensor([-TINY, TINY]), **IDEAL)
+    "Pull of a diagonal on trained models, on the population, and the curve predicted for both."
+    train = partial(early_pull, samples=run.by_scale(20_000, 100_000))
+    ds = seed_sweep(train, run, kappa=[-SMALL_KAPPA, SMALL_KAPPA])
+    small = [sign * kappa for kappa in (TINY, *DOUBLED) for sign in (-1, 1)]
+    paths = descend_grid(16, 4, 0.4, HORIZON, ["tiny"], kappa=torch.tensor(small).double(), **IDEAL)
     response = diagonal_response(16, 4, 0.4, steps=HORIZON, **IDEAL)
-    return ds.assign(population=paths.gamma - paths.rho, response=("step", response)).assign_coords(tiny=[-TINY, TINY])
+    found = {"population": paths.gamma - paths.rho, "response": ("step", response)}
+    return ds.assign(found).assign_coords(tiny=small)
 
 
 def followed(data: xr.Dataset) -> xr.DataArray:
     "(gamma - rho) / kappa of trained models over its prediction, from step 10 on."
     return (data["trained"] / data["kappa"] / data["response"].sel(step=data["at"])).sel(at=slice(10, None))
+
+
+def single_signs(data: xr.Dataset) -> xr.DataArray:
+    "(gamma - rho) / kappa of the population over its prediction, from step 1 on, for each diagonal."
+    return (data.population / data.tiny / data.response).isel(step=slice(1, None))
+
+
+def of_second_order(data: xr.Dataset) -> xr.DataArray:
+    "What one sign is off at twice the diagonal over what it is off at once, at step 20; 2 when it is of second order."
+    off = abs(single_signs(data) - 1).sel(step=20)
+    once, twice = DOUBLED
+    ratios = [off.sel(tiny=sign * twice) / off.sel(tiny=sign * once) for sign in (-1, 1)]
+    return xr.concat(ratios, "sign").assign_coords(sign=[-1, 1])
+
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #e0da97b2
 def plot_response(data: xr.Dataset):
@@ -100,7 +120,8 @@ def plot_response(data: xr.Dataset):
     draw_band(axis, pull["at"], pull.mean("kappa"), "blue", "trained, mean of both")
     for kappa, mark in ((-TINY, "v"), (TINY, "^")):
         label = f"population, kappa = ±{TINY:g}" if kappa > 0 else None
-        axis.plot(data["step"][1::3], (data["population"].sel(tiny=kappa) / kappa)[1::3], mark, color="0.6", ms=4, label=label)
+        population = data["population"].sel(tiny=kappa) / kappa
+        axis.plot(data["step"][1::3], population[1::3], mark, color="0.6", ms=4, label=label)
     axis.plot(data["step"][1:], data["response"][1:], "k--", label="predicted")
     axis.set(xlabel="step", ylabel="(gamma - rho) / kappa", yscale="log")
     axis.set_title("the pull of a diagonal is predicted")
@@ -108,15 +129,25 @@ def plot_response(data: xr.Dataset):
     return figure
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #6d254929
+EVERY_STATE = 20  # one state in so many is kept
+
+
 def diagonal_start(kappas: Sequence[float], steps: int) -> xr.Dataset:
     "Population descents at D=16, C=4, q=.4 from several diagonals, and the largest gradient entry of all of A at A = 0."
-    paths = descend_grid(16, 4, 0.4, steps, ["kappa_0"], alpha=0.05, kappa=torch.tensor(kappas), lr_v=1e-3, lr_A=20.0)
+    rates = {"lr_v": IDEAL["lr_v"], "lr_A": IDEAL["lr_A"]}
+    starts = {"alpha": IDEAL["alpha"], "kappa": torch.tensor(kappas)}
+    paths = descend_grid(16, 4, 0.4, steps, ["kappa_0"], **starts, **rates)
+    paths = paths.assign_coords(kappa_0=list(kappas), step=np.arange(steps + 1))
+    zero_apart = abs(paths.gamma - paths.rho).sel(kappa_0=0.0).max()
     c, weight = all_images(Partition.random(12, 3, 0), 0.4)
+    v = torch.ones(1, dtype=torch.float64)
     zero = torch.zeros(12, 12, dtype=torch.float64)
-    starts = {"gradient_flat": zero, "gradient_diagonal": zero + 0.5 * torch.eye(12)}
-    largest = {name: full_gradient(A, torch.ones(1, dtype=torch.float64), c[..., None], weight)[1].abs().max().item()
-               for name, A in starts.items()}  # fmt: skip
-    return paths.assign(largest | {"linear": linear_error(16, 4, 0.4).half}).assign_coords(kappa_0=list(kappas))
+    flat, diagonal = zero, 0.5 * torch.eye(12, dtype=torch.float64)
+    gradients = [full_gradient(A, v, c[..., None], weight)[1].abs().max().item() for A in (flat, diagonal)]
+    found = {"gradient_flat": gradients[0], "gradient_diagonal": gradients[1], "zero_apart": zero_apart}
+    kept = paths.isel(step=slice(None, None, EVERY_STATE))
+    return kept.assign(found).assign(linear=linear_error(16, 4, 0.4).half)
+
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #622c86e6
 def plot_diagonal_start(data: xr.Dataset):
@@ -138,16 +169,28 @@ APART = 0.1  # gamma - rho that counts as association
 
 def measure_diagonal(run: Run) -> xr.Dataset:
     "Population descents from negative, zero and positive diagonals."
-    kappas, steps = run.by_scale(([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0], 400),
-                                 ([-2.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0], 1000))  # fmt: skip
-    return diagonal_start(kappas, steps)
+    positive = run.by_scale([0.5, 2.0], [0.25, 0.5, 1.0, 2.0, 3.0])
+    negative = run.by_scale([-2.0, -1.0], [-3.0, -2.0, -1.0, -0.5, -0.25])
+    return diagonal_start([*negative, 0.0, *positive], run.by_scale(2000, 8000))
 
 
-def diagonal_start_learned(data: xr.Dataset, sign: int) -> xr.DataArray:
-    "Which starts with a diagonal of this sign end with association and an error below the best linear rule's."
-    end = data.isel(step=-1)
-    learned = (end.gamma > end.rho + APART) & (end.kappa > end.rho) & (end.error < data.linear)
-    return learned.sel(kappa_0=np.sign(learned.kappa_0) == sign)
+def by_sign(data: xr.Dataset, sign: int) -> xr.Dataset:
+    "The descents from diagonals of this sign, at half of the run and at its end."
+    end = int(data.step[-1])
+    late = data.sel(step=[end // 2, end])
+    return late.sel(kappa_0=np.sign(late.kappa_0) == sign)
+
+
+def associates_late(late: xr.Dataset) -> xr.DataArray:
+    "Which descents have association and an error below the best linear rule's."
+    return (late.gamma > late.rho + APART) & (late.kappa > late.rho) & (late.error < late.linear)
+
+
+def still_falling(data: xr.Dataset) -> xr.DataArray:
+    "Share of the loss that descents from negative diagonals still lose in the second half of the run."
+    loss = by_sign(data, -1).loss
+    return 1 - loss.isel(step=1, drop=True) / loss.isel(step=0, drop=True)
+
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #91106edc
 UNLEARNED_DROP = 0.35
@@ -175,25 +218,42 @@ def plot_diagonal(ds: xr.Dataset):
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #be2b208a
 GENTLE = 0.1  # rates of v up to this share of the smallest at which some descent diverges count as gentle
+LONGER = 10  # times the steps for which descents that end reversed go on
+
+
+def reversed_descents(end: xr.Dataset, linear: float) -> xr.DataArray:
+    "Which descents have association reversed and an error below the best linear rule's."
+    return (end.gamma < end.rho) & (end.error < linear)
 
 
 def measure_bold_steps(run: Run) -> xr.Dataset:
     "Population descents at D=12, C=4, q=.4 for a grid of rates of v and A, from alpha = .15, kappa = 1."
     rates, steps = run.by_scale((12, 150), (24, 400))
-    lr_v, lr_A = torch.logspace(-2, 0.25, rates), torch.logspace(-0.5, 2.5, rates)
-    paths = descend_grid(12, 4, 0.4, steps, ["lr_v", "lr_A"], alpha=0.15, kappa=1.0, lr_v=lr_v[:, None], lr_A=lr_A[None])
+    lr_v = torch.logspace(-2, 0.25, rates)
+    lr_A = torch.logspace(-0.5, 2.5, rates)
+    start = {"alpha": 0.15, "kappa": 1.0}
+    paths = descend_grid(12, 4, 0.4, steps, ["lr_v", "lr_A"], **start, lr_v=lr_v[:, None], lr_A=lr_A[None])
     paths = paths.assign_coords(lr_v=lr_v.numpy(), lr_A=lr_A.numpy(), step=np.arange(steps + 1))
+    linear = linear_error(12, 4, 0.4).half
+    # those that end reversed, followed further
+    at_v, at_A = np.nonzero(reversed_descents(paths.isel(step=-1), linear).values)
+    going_on = descend_grid(12, 4, 0.4, LONGER * steps, ["run"], **start, lr_v=lr_v[at_v], lr_A=lr_A[at_A])
+    stay = reversed_descents(going_on.isel(step=-1), linear)
     # every fifth state in single precision: enough to draw and to judge, and small enough to be committed; what diverged is inf
     with np.errstate(over="ignore"):
         seen = paths.isel(step=slice(None, None, 5)).astype("float32")
-    return seen.assign(linear=linear_error(12, 4, 0.4).half)
+    return seen.assign(linear=linear, stay=stay)
 
 
 def bold_steps_found(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
     "Which gentle descents associate; which descents end reversed, with a small error; and which diverge."
-    end, diverges = data.isel(step=-1), data.loss.isel(step=-1).isnull()
-    gentle = end.sel(lr_v=data.lr_v <= GENTLE * data.lr_v.where(diverges.any("lr_A")).min())
-    return np.minimum(gentle.gamma, gentle.kappa) > gentle.rho, (end.gamma < end.rho) & (end.error < data.linear), diverges
+    end = data.isel(step=-1)
+    diverges = end.loss.isnull()
+    smallest = data.lr_v.where(diverges.any("lr_A")).min()
+    gentle = end.sel(lr_v=data.lr_v <= GENTLE * smallest)
+    associate = np.minimum(gentle.gamma, gentle.kappa) > gentle.rho
+    return associate, reversed_descents(end, data.linear), diverges
+
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #39c7c39d
 def plot_bold_steps(data: xr.Dataset):
