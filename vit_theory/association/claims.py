@@ -122,19 +122,30 @@ THEOREM_4_2 = Claim("B-theorem-4.2", "B", "Section 1 (contributions), on Theorem
     learning, plot_learning)  # fmt: skip
 
 # %% ../../nbs/association/08_learning.ipynb #2be3f877
+def convolution_share(kinds):
+    "Test error of the convolution on some kinds of sets, as a share of the linear rule's."
+    return lambda d: d.convolution.sel(kind=kinds) / d.attrs["linear"]
+
+
 CONTIGUITY = Claim(
     "B-contiguity", "B", "Section 1, Definition 2.1, Figure 1b",
-    "The spatial structure that is learned is not limited to local patterns: scattered sets are associated as well as blocks.",
+    "The spatial structure that is learned is not limited to local patterns: scattered sets are associated as well as "
+    "blocks, and a convolution of the same form predicts on blocks only.",
     (Rule("largest difference of a logit when the patches are shuffled", lambda d: d.difference, at_most(1e-9), BROKEN),
      Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP), each="kind"),
-     Rule("test error, share of the linear rule's", share_of_linear, at_most(LEARNED_SHARE), INCONCLUSIVE, "nothing was learned",
-          each="kind"),
-     Rule("pairs of a scattered set that are neighbors, over those of a block", closer_than_blocks, at_most(0.5), INCONCLUSIVE,
-          "the scattered sets are contiguous"),
-     Rule("largest over smallest mean test error", means_apart, at_most(2), CAVEAT)),
-    "The smallest drop score over blocks, strided and random sets is {1.min:.3f}; mean errors differ by a factor {4:.1f}.",
+     Rule("test error, share of the linear rule's", share_of_linear, at_most(LEARNED_SHARE), INCONCLUSIVE,
+          "nothing was learned", each="kind"),
+     Rule("pairs of a scattered set that are neighbors, over those of a block", closer_than_blocks, at_most(0.5),
+          INCONCLUSIVE, "the scattered sets are contiguous"),
+     Rule("largest over smallest mean test error", means_apart, at_most(2), CAVEAT),
+     Rule("test error of a convolution of the same form on blocks, share of the linear rule's",
+          convolution_share("blocks"), at_most(LEARNED_SHARE), INCONCLUSIVE, "the convolution learned nothing"),
+     Rule("the same on scattered sets", convolution_share(["strided", "random"]), at_least(0.6), each="kind")),
+    "The smallest drop score of attention over blocks, strided and random sets is {1.min:.3f}. A convolution errs in "
+    "{5:.0%} of the linear rule's error on blocks and in {6.min:.0%} or more of it on scattered sets.",
     contiguity, plot_contiguity,
 )  # fmt: skip
+
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #6a1e5d89
 from vit_theory.association.start_and_step_size import (
@@ -351,20 +362,30 @@ MARKS_TRAINED = Claim(
 
 # %% ../../nbs/association/12_million_patches.ipynb #e98738b4
 from vit_theory.association.learning import CLOSED, KEPT_DROP, SAMPLE_SHARE, associates, plot_population, way_closed
-from vit_theory.association.million_patches import LOW, growing_sets, measure_million, plot_scaled, takeoffs_apart
+from vit_theory.association.million_patches import (
+    LOW, apart_at, apart_before, growing_sets, measure_million, plot_scaled, power_of_takeoff, takeoffs_apart,
+)  # fmt: skip
 
 MILLION = Claim(
     "B-million-patches", "B", "Section 4 (large images)",
-    "The idealized dynamics has a limit of large images: with scaled rates the take-off of association does not "
-    "move from a thousand to a million patches.",
+    "With scaled rates the idealized dynamics has a limit of large images up to the take-off of association: from a "
+    "thousand to a million patches its step, and the path before it, do not move. After it the logits jump, the farther "
+    "the larger the image.",
     (Rule("descents that end with gamma > 0 > rho", lambda d: ((d.gamma > 0) & (d.rho < 0)).isel(step=-1), EVERY),
      Rule("test error at the end", at_end("error"), below(LOW), form=".5f"),
-     Rule("steps at which the error first halves from its plateau, (largest - smallest) / mean", takeoffs_apart, at_most(0.25)),
+     Rule("steps at which the error first halves from its plateau, (largest - smallest) / mean", takeoffs_apart,
+          at_most(0.25)),
+     Rule("power of the number of patches in the step of take-off", power_of_takeoff, exponent(0, 0.03)),
+     Rule("largest over smallest gamma at half of the earliest take-off", apart_before, at_most(1.2)),
+     Rule("largest over smallest gamma at the end", apart_at(-1), at_least(2)),
      Rule("step of take-off", lambda d: d.takeoff, form=".0f"),
+     Rule("gamma at the end", at_end("gamma"), each="patches"),
      Rule("test error at the start", lambda d: d.error.isel(step=0), each="patches")),
-    "Take-off comes at steps {3.min:.0f} to {3.max:.0f} for all sizes and seeds.",
+    "Take-off comes at steps {6.min:.0f} to {6.max:.0f} for all sizes and seeds, with the number of patches to the "
+    "power {3}; gamma then ends at {7.min:.1f} to {7.max:.1f}.",
     measure_million, plot_scaled, kind="derived here",
 )  # fmt: skip
+
 
 # %% ../../nbs/association/12_million_patches.ipynb #91f28a09
 GROWING = Claim(

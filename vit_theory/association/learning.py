@@ -12,10 +12,14 @@ from typing import Any
 
 import torch
 import xarray as xr
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import conv2d, softplus
 
 from .data import Partition, SpatialData, label_error
 from .dynamics import reduced_descent
 from .linear import linear_error
+from .model import activation, error_rate
 from .symmetry import atom_count
 from .training import fit, realistic
 from .training_runs import MEDIUM, RATES, draw_arms, draw_curves, draw_level, floors
@@ -171,22 +175,56 @@ def neighbor_share(partition: Partition) -> float:
     return float((away == 1).sum() / (partition.D * (partition.C - 1)))
 
 # %% ../../nbs/association/08_learning.ipynb #84c14a4a
+def convolution_score(x: Float[Tensor, "n D d"], kernel: Float[Tensor, "3 3"], v: Float[Tensor, "d"]) -> Float[Tensor, "n"]:
+    "F(X) = sum_i sigma(O_i) of a convolution in the place of attention: O_i = sum_delta k_delta <v, X_{i + delta}>."
+    side = math.isqrt(x.shape[1])
+    shown = (x @ v).view(-1, 1, side, side)
+    O = conv2d(shown, kernel[None, None], padding=1)
+    return activation(O.flatten(1), nu=0.03).sum(1)
+
+
+def convolution_run(kind: str, seed: int, *, side: int, q: float, samples: int, tests: int, steps: int = 60) -> dict[str, float]:
+    "Train a 3 x 3 convolution of the same form, and its value vector, by Adam on the images of `learn`; its test error."
+    generator = trial_generators(seed, 1)[0]
+    data = SpatialData(make_partition(kind, side, 2, seed), 16, q)
+    train, test = data.sample(samples, generator), data.sample(tests, generator)
+    v = 0.5 * torch.randn(16, generator=generator)
+    kernel = 0.1 * torch.randn(3, 3, generator=generator)
+    kernel[1, 1] += 1
+    weights = [kernel.requires_grad_(), v.requires_grad_()]
+    optimizer = torch.optim.Adam(weights, lr=0.03)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        softplus(-train.y * convolution_score(train.x, kernel, v)).mean().backward()
+        optimizer.step()
+    with torch.no_grad():
+        return {"convolution": error_rate(convolution_score(test.x, kernel, v), test.y)}
+
+
 def contiguity(run: Run) -> xr.Dataset:
-    "The same training on blocks, strided and random sets, and the difference that a permutation of the patches makes."
-    kinds, side = ["blocks", "strided", "random"], MEDIUM[run.scale]["side"]
-    share = [[neighbor_share(make_partition(kind, side, 2, seed)) for seed in run.seeds] for kind in kinds]
+    "The same training on blocks, strided and random sets, by attention and by a convolution; what a permutation changes."
+    kinds, size = ["blocks", "strided", "random"], MEDIUM[run.scale]
+    share = [[neighbor_share(make_partition(kind, size["side"], 2, seed)) for seed in run.seeds] for kind in kinds]
     difference = ("seed", [permuted_difference(seed) for seed in run.seeds])
-    return learn_along(run, "kind", kinds).assign(difference=difference, neighbors=(("kind", "seed"), share))
+    images = {name: size[name] for name in ("side", "q", "samples", "tests")}
+    trained = learn_along(run, "kind", kinds)
+    convolution = run.sweep(partial(convolution_run, **images), {"kind": kinds, "seed": list(run.seeds)}, "convolution")
+    neighbors = (("kind", "seed"), share)
+    return trained.assign(difference=difference, neighbors=neighbors, convolution=convolution.convolution)
+
 
 # %% ../../nbs/association/08_learning.ipynb #84c14a4b
 def plot_contiguity(ds: xr.Dataset):
     "Test error and association over time for the three kinds of sets -> matplotlib Figure."
     figure, axes = subplots(1, 2)
     draw_arms(axes, ds, "kind", {"blocks": "blue", "strided": "orange", "random": "green"})
+    for kind, color in {"blocks": "blue", "strided": "orange", "random": "green"}.items():
+        error = ds.convolution.sel(kind=kind).values
+        axes[0].plot([float(ds.step[-1])] * len(error), error, "x", color=COLORS[color], ms=5)
     draw_threshold(axes[0], LEARNED_SHARE * ds.attrs["linear"])
     draw_threshold(axes[1], KEPT_DROP, place="below right")
-    axes[0].set_title("blocks or not, the error falls alike ...")
-    axes[1].set_title("... and so are the sets found")
+    axes[0].set_title("attention learns all, a convolution (x) blocks")
+    axes[1].set_title("attention finds scattered sets as well")
     axes[0].legend()
     return figure
 

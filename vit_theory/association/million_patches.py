@@ -19,6 +19,7 @@ from .linear import linear_error
 from .training_runs import MEDIUM, learn, seed_sweep
 from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
+from ..statistics import Interval, log_slope
 
 # %% ../../nbs/association/12_million_patches.ipynb #48bb7a8a
 @checked
@@ -57,6 +58,28 @@ def takeoffs_apart(data: xr.Dataset) -> xr.DataArray:
     "Latest minus earliest take-off over their mean; NaN where some descent does not take off."
     takeoff = data.takeoff
     return (takeoff.max(skipna=False) - takeoff.min(skipna=False)) / takeoff.mean(skipna=False)
+
+
+def power_of_takeoff(data: xr.Dataset) -> Interval:
+    "The power of D in the step of take-off."
+    takeoff = data.takeoff.transpose("patches", "seed")
+    patches = data.patches.broadcast_like(takeoff).transpose("patches", "seed")
+    return log_slope(patches.values, takeoff.values)
+
+
+def apart_at(step: int):
+    "Largest over smallest gamma of the sizes at a step, mean over seeds; -1 is the last."
+    def ratio(data: xr.Dataset) -> xr.DataArray:
+        gamma = data.gamma.mean("seed").isel(step=step)
+        return gamma.max() / gamma.min()
+
+    return ratio
+
+
+def apart_before(data: xr.Dataset) -> xr.DataArray:
+    "The same at half of the earliest take-off."
+    return apart_at(int(data.takeoff.min(skipna=False)) // 2)(data)
+
 
 # %% ../../nbs/association/12_million_patches.ipynb #4f563d3c
 def plot_scaled(data: xr.Dataset):
