@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from torch.nn.functional import logsigmoid
 
 from vit_theory.association import Partition, PatchAttention, SpatialData, fit, idealized, logistic_gradient, realistic
-from vit_theory.association.start_and_step_size import bold_run, last_seen
+from vit_theory.association.learning import convolution_score
+from vit_theory.association.million_patches import apart_before, power_of_takeoff
+from vit_theory.association.start_and_step_size import (
+    DOUBLED,
+    associates_late,
+    bold_run,
+    by_sign,
+    last_seen,
+    of_second_order,
+    reversed_descents,
+    still_falling,
+)  # fmt: skip
 from vit_theory.association.training_runs import learn
 from vit_theory.association.transfer import best_rate
 from vit_theory.trials import descend
@@ -132,3 +143,59 @@ def test_of_two_rates_the_one_that_broke_off_loses():
     theta, history = descend(start, slopes, steps=4, lr=torch.tensor([0.2, 2.0]))
     assert history.finite.tolist() == [True, False]
     assert best_rate(theta, history)["x"].item() == pytest.approx(0.8)
+
+
+def test_a_convolution_hears_its_neighbors_and_nothing_beyond_the_rim():
+    generator = torch.Generator().manual_seed(0)
+    x, kernel, v = (torch.randn(*shape, generator=generator).double() for shape in ((2, 9, 4), (3, 3), (4,)))
+    total = torch.zeros(2).double()
+    for row in range(3):
+        for column in range(3):
+            O = torch.zeros(2).double()
+            for down in (-1, 0, 1):
+                for right in (-1, 0, 1):
+                    if 0 <= row + down < 3 and 0 <= column + right < 3:
+                        patch = 3 * (row + down) + column + right
+                        O += kernel[down + 1, right + 1] * (x[:, patch] @ v)
+            total += O**3 + 0.03 * O
+    torch.testing.assert_close(convolution_score(x, kernel, v), total)
+
+
+def paths(**values):
+    """Paths with these values at steps 0, 5 and 10, for two diagonals."""
+    data = {name: (("kappa_0", "step"), value) for name, value in values.items()}
+    return xr.Dataset(data, {"kappa_0": [-1.0, 1.0], "step": [0, 5, 10]}).assign(linear=0.1)
+
+
+def test_diagonals_are_read_at_half_of_the_run_and_at_its_end():
+    data = paths(
+        gamma=[[0.0, 0.0, 0.3], [0.0, 1.0, 2.0]], rho=[[0.0, 0.1, 0.1], [0.0, -0.5, -0.5]],
+        kappa=[[-1.0] * 3, [1.0] * 3], error=[[0.1, 0.09, 0.05], [0.1, 0.02, 0.01]],
+        loss=[[0.7, 0.4, 0.3], [0.7, 0.1, 0.1]],
+    )  # fmt: skip
+    assert associates_late(by_sign(data, 1)).values.tolist() == [[True, True]]
+    assert not associates_late(by_sign(data, -1)).any()  # kappa < rho
+    assert not associates_late(by_sign(data.assign(error=data.error + 0.1), 1)).any()
+    assert still_falling(data).values == pytest.approx([0.25])
+    assert reversed_descents(data.isel(step=1), 0.1).values.tolist() == [True, False]
+    assert not reversed_descents(data.isel(step=1), 0.05).any()
+
+
+def test_what_is_of_second_order_doubles_with_the_diagonal():
+    once, twice = DOUBLED
+    tiny = xr.DataArray([-once, once, -twice, twice], dims="tiny", coords={"tiny": [-once, once, -twice, twice]})
+    response = xr.DataArray([0.0] + [1.0] * 30, dims="step")
+    for power, ratio in ((1, 1), (2, 2), (3, 4)):
+        pull = tiny * response * (1 + 3 * abs(tiny) ** (power - 1))
+        data = xr.Dataset({"population": pull, "response": response}, {"step": range(31)})
+        assert of_second_order(data).values == pytest.approx([ratio, ratio])
+
+
+def test_the_power_of_the_takeoff_and_the_path_before_it():
+    gamma = [[[0.0, 0.1, 0.2, 1.0]], [[0.0, 0.1, 0.2, 4.0]], [[0.0, 0.1, 0.3, 9.0]]]
+    data = xr.Dataset(
+        {"takeoff": (("patches", "seed"), [[4.0], [40.0], [400.0]]), "gamma": (("patches", "seed", "step"), gamma)},
+        {"patches": [10, 100, 1000]},
+    )
+    assert power_of_takeoff(data).value == pytest.approx(1)
+    assert apart_before(data) == pytest.approx(1.5)  # at step 2, half of 4

@@ -8,7 +8,7 @@ __all__ = ['reduced_descent']
 # %% ../../nbs/association/07_dynamics.ipynb #01a051a4
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -112,29 +112,52 @@ def reduced_descent(
     return xr.Dataset({name: ("step", value[0].numpy()) for name, value in path.items()}, {"step": np.arange(steps + 1)}, about)
 
 # %% ../../nbs/association/07_dynamics.ipynb #5348e862
-def full_descent(A, v, x, weight, *, steps, lr_v, lr_A, power=3, nu=0.0, train_diag=False) -> tuple[Tensor, Tensor, Tensor]:
-    "Gradient descent on all of A and v over a listed population: the slow truth -> (loss, A, v) at every state."
-    path = []
+class FullPath(NamedTuple):
+    "Every state of descent on all parameters."
+
+    loss: Float[Tensor, "state"]
+    A: Float[Tensor, "state D D"]
+    v: Float[Tensor, "state d"]
+
+
+def full_descent(A, v, x, weight, *, steps, lr_v, lr_A, power=3, nu=0.0, train_diag=False) -> FullPath:
+    "Gradient descent on all of A and v over a listed population: the slow truth."
+    states = []
     for _ in range(steps + 1):
         loss, grad_A, grad_v = full_gradient(A, v, x, weight, power, nu)
-        path.append((loss, A, v))
+        states.append((loss, A, v))
         A = A - lr_A * (grad_A if train_diag else grad_A.fill_diagonal_(0))
         v = v - lr_v * grad_v
-    loss, A, v = map(torch.stack, zip(*path, strict=True))
-    return loss, A, v
+    return FullPath(*(torch.stack(values) for values in zip(*states, strict=True)))
+
 
 # %% ../../nbs/association/07_dynamics.ipynb #2796f700
+def as_full(path: xr.Dataset, partition: Partition, feature: Float[Tensor, "d"]) -> FullPath:
+    "The same path with its scalars spelled out as logits A and values v."
+    scalars = {name: torch.from_numpy(path[name].values) for name in ("loss", *SCALARS)}
+    logits = [scalars[name].tolist() for name in ("kappa", "gamma", "rho")]
+    A = torch.stack([symmetric_logits(partition, *state) for state in zip(*logits, strict=True)])
+    # v = alpha w*
+    v = scalars["alpha"][:, None] * feature
+    return FullPath(scalars["loss"], A, v)
+
+
+def largest_gap(one: FullPath, other: FullPath) -> Float[Tensor, "state"]:
+    "The largest difference of any number at every state."
+    gaps = [(a - b).abs().flatten(1).amax(1) for a, b in ((one.A, other.A), (one.v, other.v))]
+    return torch.stack([(one.loss - other.loss).abs(), *gaps]).amax(0)
+
+
 def path_gap(partition: Partition, q: float, *, alpha: float, kappa: float, dim: int = 3, **options) -> xr.Dataset:
     "The reduced path with `gap`, at every state its largest difference to full descent over loss and entries of A and v."
     c, weight = all_images(partition, q)
-    w = torch.eye(1, dim, dtype=torch.float64)[0]
-    start = kappa * torch.eye(partition.D, dtype=torch.float64)
-    loss, A, v = full_descent(start, alpha * w, c[..., None] * w, weight, **options)
+    feature = torch.eye(1, dim, dtype=torch.float64)[0]
+    diagonal = kappa * torch.eye(partition.D, dtype=torch.float64)
+    full = full_descent(diagonal, alpha * feature, c[..., None] * feature, weight, **options)
     path = reduced_descent(partition.D, partition.C, q, alpha=alpha, kappa=kappa, **options)
-    reduced = {name: torch.from_numpy(path[name].values) for name in ("loss", *SCALARS)}
-    B = [symmetric_logits(partition, *state) for state in zip(*[reduced[name].tolist() for name in SCALARS[1:]], strict=True)]
-    gaps = [loss[:, None] - reduced["loss"][:, None], v - reduced["alpha"][:, None] * w, (A - torch.stack(B)).flatten(1)]
-    return path.assign(gap=("step", torch.cat(gaps, 1).abs().amax(1).numpy()))
+    gap = largest_gap(full, as_full(path, partition, feature))
+    return path.assign(gap=("step", gap.numpy()))
+
 
 # %% ../../nbs/association/07_dynamics.ipynb #706df2f4
 EQUALITY: tuple[tuple[Partition, float, dict], ...] = (  # partition, q, options of the descents

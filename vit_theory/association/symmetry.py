@@ -8,6 +8,7 @@ __all__ = ['all_images']
 # %% ../../nbs/association/06_symmetry.ipynb #e8fe05f3
 from collections.abc import Callable
 from math import comb, factorial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -119,31 +120,65 @@ def with_signal(counts: Int[Tensor, "n K"], size: int) -> Int[Tensor, "n K"]:
     return counts + signal.long()
 
 # %% ../../nbs/association/06_symmetry.ipynb #4a5945a5
-def expansion(patches: int, size: int, power: int, nu: float) -> list[tuple[tuple[int, str, int], float, tuple[int, int, int]]]:
-    "F as terms (feature, number, exponents of a, b, e): (i, 's', k) is T^i sum_l s_l^k, (i, 'm', k) is T^i sum_l m_l s_l^k."
-    terms = [((0, "s", 1), nu, (1, 0, 0)), ((0, "s", 1), nu * size, (0, 1, 0)), ((0, "s", 1), nu * patches, (0, 0, 1))]
-    for j in range(power + 1):
-        i, outer = power - j, comb(power, j)
-        terms.append(((i, "s", j), outer * size, (0, j, i)))
+class Feature(NamedTuple):
+    "A number of an image: T^T sum_l s_l^s, or T^T sum_l m_l s_l^s with the marked patches m of a set."
+
+    T: int
+    of: str  # "s", or "m" with the factor m_l
+    s: int
+
+    def on(self, s: Tensor, m: Tensor, n: Tensor) -> Float[Tensor, "atom"]:
+        "Its value on atoms, from s and m of each type of set [K] and the counts n of the types [atom, K]."
+        total = n @ s
+        of_set = s**self.s * m if self.of == "m" else s**self.s
+        return total**self.T * (n @ of_set)
+
+
+class Term(NamedTuple):
+    "A part of F: number * a^a b^b e^e times a feature."
+
+    feature: Feature
+    number: float
+    a: int
+    b: int
+    e: int
+
+
+def expansion(patches: int, size: int, power: int, nu: float) -> list[Term]:
+    "F = sum_i sigma(O_i) as terms."
+    D, C, p = patches, size, power
+    T = Feature(0, "s", 1)
+    # nu (a + C b + D e) T
+    terms = [Term(T, nu, 1, 0, 0), Term(T, nu * C, 0, 1, 0), Term(T, nu * D, 0, 0, 1)]
+    for j in range(p + 1):
+        outer = comb(p, j)  # of (e T)^(p-j) sum_i u_i^j
+        terms.append(Term(Feature(p - j, "s", j), outer * C, 0, j, p - j))  # r = 0
         for r in range(1, j + 1):
-            feature = (i, "s", j - r + 1) if r % 2 else (i, "m", j - r)
-            terms.append((feature, outer * comb(j, r), (r, j - r, i)))
-    return [(feature, float(number), exponents) for feature, number, exponents in terms if number]
+            odd = r % 2 == 1
+            feature = Feature(p - j, "s", j - r + 1) if odd else Feature(p - j, "m", j - r)
+            terms.append(Term(feature, outer * comb(j, r), r, j - r, p - j))
+    return [term for term in terms if term.number]
+
 
 # %% ../../nbs/association/06_symmetry.ipynb #1a72cff4
 def polynomial_output(
     counts: Int[Tensor, "n K"], patches: int, size: int, power: int = 3, nu: float = 0.0
 ) -> Callable[[Float[Tensor, "*g 3"]], Float[Tensor, "*g n"]]:
-    "The function from (a, b, e) to F on the atoms: the fast version of `direct_output`, linear in features computed here, once."
+    "The function from (a, b, e) to F on the atoms: `direct_output` made fast, linear in features computed here, once."
     terms = expansion(patches, size, power, nu)
-    names = sorted({feature for feature, *_ in terms})
+    features = sorted({term.feature for term in terms})
     plus, minus = set_types(size).double().T
     s, m, n = plus - minus, plus + minus, counts.double()
-    T = n @ s
-    phi = torch.stack([T**i * (n @ (s**k * (m if kind == "m" else 1))) for i, kind, k in names], 1)
-    number = torch.zeros(len(names), len(terms), dtype=torch.float64)
-    for t, (feature, value, _) in enumerate(terms):
-        number[names.index(feature), t] = value
-    exponents = torch.tensor([exponents for *_, exponents in terms], dtype=torch.float64)
-    # F = sum over features of phi_f * sum over its terms of number * a^i b^j e^k
-    return lambda mix: (mix[..., None, :] ** exponents).prod(-1) @ number.T @ phi.T
+    phi = torch.stack([feature.on(s, m, n) for feature in features], 1)
+    number = torch.zeros(len(features), len(terms), dtype=torch.float64)
+    for column, term in enumerate(terms):
+        number[features.index(term.feature), column] = term.number
+    exponents = torch.tensor([(term.a, term.b, term.e) for term in terms], dtype=torch.float64)
+
+    def output(mix: Float[Tensor, "*g 3"]) -> Float[Tensor, "*g n"]:
+        # F = sum over features of phi_f * sum over its terms of number * a^a b^b e^e
+        monomials = (mix[..., None, :] ** exponents).prod(-1)
+        return monomials @ number.T @ phi.T
+
+    return output
+

@@ -47,14 +47,17 @@ LR_V = (1e-3, 3e-3)
 def best_rate(theta: dict[str, Tensor], history: History) -> dict[str, Tensor]:
     "Of the rates of LR_V, one after the other for each trial, the parameters with the lowest loss; a run that broke off loses."
     loss = history.last("loss").where(history.finite, torch.inf).unflatten(0, (-1, len(LR_V)))
-    return {name: value.unflatten(0, loss.shape)[range(len(loss)), loss.argmin(1)] for name, value in theta.items()}
+    trials, best = torch.arange(len(loss)), loss.argmin(1)
+    return {name: value.unflatten(0, loss.shape)[trials, best] for name, value in theta.items()}
 
 # %% ../../nbs/association/14_transfer.ipynb #9b523e05
 def fit_values(
     A: Float[Tensor, "a D D"], starts: Sequence[PatchAttention], x: Float[Tensor, "k n D d"], y: Float[Tensor, "k n"], steps: int
 ) -> Float[Tensor, "k a d"]:
     "Train v alone for every draw (with a start, images and labels of its own) and every attention."
-    model, trials, (n, D) = starts[0], (len(x), len(A), len(LR_V)), x.shape[1:3]
+    model = starts[0]
+    n, D = x.shape[1:3]
+    trials = (len(x), len(A), len(LR_V))
     # Z_kani = scale sum_j S_aij X_knj
     Z = einsum(A.softmax(-1), x, "a i j, k n j d -> k a d n i").flatten(3) * model.scale  # type: ignore[operator]
 
@@ -67,22 +70,34 @@ def fit_values(
         return {"loss": -logsigmoid(m).mean(-1).flatten()}, {"v": (G.flatten(3) @ Z.transpose(2, 3)).flatten(0, 2)}
 
     v = torch.stack([start.v for start in starts]).repeat_interleave(len(A) * len(LR_V), 0)
-    descent = descend({"v": v}, slopes, steps=steps, lr=torch.tensor(LR_V).repeat(len(x) * len(A)))
-    return best_rate(*descent)["v"].unflatten(0, trials[:2])
+    rates = torch.tensor(LR_V).repeat(len(x) * len(A))
+    theta, history = descend({"v": v}, slopes, steps=steps, lr=rates)
+    return best_rate(theta, history)["v"].unflatten(0, trials[:2])
 
 # %% ../../nbs/association/14_transfer.ipynb #ba1f1fa3
 def from_scratch(starts: Sequence[PatchAttention], x: Tensor, y: Tensor, lr_A: float, steps: int = 200) -> dict[str, Tensor]:
     "Train A and v for every draw -> {A: [k, D, D], v: [k, d]}."
-    trials, off = (len(x), len(LR_V)), 1 - torch.eye(x.shape[2])
-    mapped = vmap(lambda A, v, x, y: gradient(features_first(x), y, starts[0].at(A, v)), (0, 0, None, None))
+    trials = (len(x), len(LR_V))
+    trained = 1 - torch.eye(x.shape[2])  # the diagonal stays
+
+    def of_one(A, v, x, y):
+        return gradient(features_first(x), y, starts[0].at(A, v))
+
+    of_all = vmap(vmap(of_one, (0, 0, None, None)))
 
     def gradients(theta, step):
-        slopes = vmap(mapped)(theta["A"].unflatten(0, trials), theta["v"].unflatten(0, trials), x, y)
-        R, dA, dv = (slope.flatten(0, 1) for slope in slopes)
-        return {"loss": R}, {"A": dA * off, "v": dv}
+        A, v = (theta[name].unflatten(0, trials) for name in "Av")
+        loss, on_A, on_v = (slope.flatten(0, 1) for slope in of_all(A, v, x, y))
+        return {"loss": loss}, {"A": on_A * trained, "v": on_v}
 
-    first = {name: torch.stack([getattr(start, name) for start in starts]).repeat_interleave(len(LR_V), 0) for name in "Av"}
-    return best_rate(*descend(first, gradients, steps=steps, lr={"A": lr_A, "v": torch.tensor(LR_V).repeat(len(x))}))
+    first = {}
+    for name in "Av":
+        values = torch.stack([getattr(start, name) for start in starts])
+        first[name] = values.repeat_interleave(len(LR_V), 0)
+    rates = {"A": lr_A, "v": torch.tensor(LR_V).repeat(len(x))}
+    theta, history = descend(first, gradients, steps=steps, lr=rates)
+    return best_rate(theta, history)
+
 
 # %% ../../nbs/association/14_transfer.ipynb #f4e62f7c
 def pretrain(
@@ -94,20 +109,28 @@ def pretrain(
     return fit(start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=lr_A)[0]
 
 # %% ../../nbs/association/14_transfer.ipynb #eb115019
-DRAWS, IMAGES = 8, 300  # most draws of a number of images, and most images in all of them where there is more than one
+DRAWS = 8  # most draws of a number of images
+IMAGES = 300  # most images in all draws, where there is more than one
 
 
 def new_task_errors(frozen: Float[Tensor, "a D D"], target, count, test, lr_A, steps, generator) -> list[float]:
     "Test error of each arm, averaged over draws of `count` training images: v only with A frozen, or A and v from scratch."
     draws = max(1, min(DRAWS, IMAGES // count))
     train = target.sample(draws * count, generator)
-    x, y = train.x.unflatten(0, (draws, count)), train.y.unflatten(0, (draws, count))
+    x = train.x.unflatten(0, (draws, count))
+    y = train.y.unflatten(0, (draws, count))
     starts = [realistic(target.partition.D, target.dim, generator=generator) for _ in range(draws)]
-    v, scratch = fit_values(frozen, starts, x, y, steps), from_scratch(starts, x, y, lr_A)
-    A, v = torch.cat([frozen.expand(draws, *frozen.shape), scratch["A"][:, None]], 1), torch.cat([v, scratch["v"][:, None]], 1)
-    errors = [[error_rate(starts[0].at(A, v)(test.x), test.y) for A, v in zip(*draw, strict=True)]
-              for draw in zip(A, v, strict=True)]  # fmt: skip
-    return np.mean(errors, 0).tolist()
+    by_values = fit_values(frozen, starts, x, y, steps)
+    scratch = from_scratch(starts, x, y, lr_A)
+    logits = torch.cat([frozen.expand(draws, *frozen.shape), scratch["A"][:, None]], dim=1)
+    values = torch.cat([by_values, scratch["v"][:, None]], dim=1)
+    errors = torch.empty(logits.shape[:2], dtype=torch.float64)
+    for draw in range(draws):
+        for arm in range(logits.shape[1]):
+            model = starts[0].at(logits[draw, arm], values[draw, arm])
+            errors[draw, arm] = error_rate(model(test.x), test.y)
+    return errors.mean(0).tolist()
+
 
 # %% ../../nbs/association/14_transfer.ipynb #12e766bf
 def transfer_cell(
@@ -115,18 +138,23 @@ def transfer_cell(
     dim: int = 16, tests: int = 4000, steps: int = 100,
 ) -> dict[str, xr.DataArray | float]:  # fmt: skip
     "Test error for each arm and number of images, zero shot, and association; `steps` for v alone, elsewhere 200."
-    generator, partition = trial_generators(seed, 1)[0], Partition.random(side**2, side**2 // 4, seed)
+    generator = trial_generators(seed, 1)[0]
+    partition = Partition.random(side**2, side**2 // 4, seed)
     source = SpatialData(partition, dim, q)
     learned = pretrain(source, generator, pretraining, 200, lr_A)
     other = pretrain(source, generator, pretraining, 200, lr_A, sigma_A=0.0, noise=0.3)
     frozen = attentions(partition, learned.A, other.A, seed)
+    matrices = torch.stack(list(frozen.values()))
     target = SpatialData(partition, dim, q, feature=torch.eye(dim)[1])
-    test, matrices = target.sample(tests, generator), torch.stack(list(frozen.values()))
+    test = target.sample(tests, generator)
     errors = [new_task_errors(matrices, target, count, test, lr_A, steps, generator) for count in counts]
     drop = [association(A, partition).drop for A in frozen.values()]
-    error = xr.DataArray(errors, {"count": list(counts), "arm": list(COLOR_OF_ARM)}, ("count", "arm"))
-    drops = xr.DataArray(drop, {"attention": list(frozen)}, ("attention",))
-    return {"error": error, "drop": drops, "zero_shot": error_rate(learned(test.x), test.y)}
+    return {
+        "error": xr.DataArray(errors, {"count": list(counts), "arm": list(COLOR_OF_ARM)}, ("count", "arm")),
+        "drop": xr.DataArray(drop, {"attention": list(frozen)}, ("attention",)),
+        "zero_shot": error_rate(learned(test.x), test.y),
+    }
+
 
 # %% ../../nbs/association/14_transfer.ipynb #60254de3
 TRANSFER: dict[str, dict[str, Any]] = {
