@@ -22,7 +22,6 @@ from .data import Partition, sets_in
 from .model import Power
 from .populations import Method, population
 from .symmetry import all_images, full_gradient, mixing, polynomial_output, symmetric_logits
-from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 from ..trials import descend
 
@@ -185,19 +184,3 @@ def equality(steps: int = 40, cases: Sequence[int] = (0, 1, 2, 3)) -> xr.Dataset
 def measure_reduction(run: Run) -> xr.Dataset:
     "The reduced and the full path in all cases."
     return equality(steps=run.by_scale(60, 150))
-
-# %% ../../nbs/association/07_dynamics.ipynb #e941e8e7
-def plot_equality(data: xr.Dataset):
-    "Gap to the full descent, and how far the scalars moved meanwhile -> matplotlib Figure."
-    figure, axes = subplots(1, 2, width=3.4, height=2.8)
-    for case, color in zip(data.case, COLORS, strict=False):
-        path = data.sel(case=case)
-        label = f"D = {int(path.patches)}, C = {int(path.members)}" + (", diagonal trained" if path.diagonal else "")
-        axes[0].semilogy(path.step, path.gap.clip(min=1e-18), color=COLORS[color])
-        axes[1].plot(path.step, path.gamma - path.rho, color=COLORS[color], label=label)
-    draw_threshold(axes[0], GAP)
-    axes[0].set(xlabel="step", ylabel="largest gap, any parameter", ylim=(1e-18, 1e-8), title="the gap is rounding ...")
-    axes[1].set(xlabel="step", ylabel="gamma - rho", title="... while the logits move far")
-    axes[1].set_ylim(top=1.6 * axes[1].get_ylim()[1])
-    axes[1].legend(loc="upper left")
-    return figure

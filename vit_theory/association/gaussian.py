@@ -19,8 +19,7 @@ from .data import GaussianData, Partition
 from .model import error_rate, position_logits, self_attention
 from .scores import association, chance
 from .training import fit, realistic
-from .training_runs import draw_curves, draw_level, labeled, seed_sweep
-from ..figures import draw_threshold, subplots
+from .training_runs import labeled, seed_sweep
 from ..ledger.claims import Run, once
 from ..trials import trial_generators
 
@@ -131,41 +130,3 @@ def vit_apart(ds: xr.Dataset) -> xr.DataArray:
     "From which starts its Gram matrix stays free of the sets in every seed."
     end = ds.isel(vit_step=-1)
     return ((end["vit_exact"] == 0) & (end["vit_drop"] <= FREE_DROP)).all("seed")
-
-# %% ../../nbs/association/15_gaussian.ipynb #74a3d33a
-def plot_simplified(ds: xr.Dataset):
-    "Test error of the simplified model on Gaussian data, and how far its logits associate -> matplotlib Figure."
-    figure, (error, score) = subplots(1, 2, width=3.5, height=2.8)
-    draw_curves(error, ds, {"test_error": "blue"})
-    draw_level(error, float(ds["linear"].mean()), "sum over all patches")
-    draw_threshold(error, SMALL_ERROR, color="black")
-    error.set(ylim=(0, 0.2), ylabel="test error", title="it learns the labels")
-    draw_curves(score, ds, {"drop": "orange"})
-    draw_level(score, ds.attrs["chance_drop"], "chance", "0.4")
-    draw_threshold(score, FREE_DROP, color="black")
-    score.set(ylim=(-0.03, 1.03), ylabel="drop score of the logits", title="and not the sets")
-    for axis in (error, score):
-        axis.legend()
-    return figure
-
-
-def plot_gaussian(ds: xr.Dataset):
-    "Test error of the ordinary ViT from each start, and what shows the sets -> matplotlib Figure."
-    figure, axes = subplots(2, 2, width=3.5, height=2.3, sharex=True, sharey="row")
-    names = {"vit_step": "step", "vit_error": "test_error"}
-    names |= {"vit_drop": "Gram_matrix", "vit_far": "minus_logits"}
-    for column, start in enumerate(ds["start"].values):
-        vit = ds[list(names)[1:]].sel(start=start).rename(names)
-        draw_curves(axes[0, column], vit, {"test_error": "blue"})
-        draw_curves(axes[1, column], vit, {"Gram_matrix": "orange", "minus_logits": "pink"})
-        draw_level(axes[0, column], float(ds["linear"].mean()), "sum over all patches")
-        draw_threshold(axes[0, column], SMALL_ERROR, color="black")
-        draw_level(axes[1, column], ds.attrs["chance_drop"], "chance", "0.4")
-        draw_threshold(axes[1, column], FREE_DROP, color="black")
-        axes[0, column].set(ylim=(0, 0.2), title=start, xlabel="")
-        axes[1, column].set(ylim=(-0.03, 1.03))
-    axes[0, 0].legend()
-    axes[1, 0].legend()
-    axes[0, 0].set_ylabel("test error")
-    axes[1, 0].set_ylabel("drop score")
-    return figure

@@ -22,9 +22,8 @@ from .linear import linear_error
 from .model import activation, error_rate
 from .symmetry import atom_count
 from .training import fit, realistic
-from .training_runs import MEDIUM, RATES, draw_arms, draw_curves, draw_level, floors
+from .training_runs import MEDIUM, RATES, floors
 from .training_runs import learn, make_partition, seed_sweep, learn_along
-from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 from ..trials import trial_generators
 
@@ -50,24 +49,6 @@ def population_run(patches: int, seed: int, steps: int = 600, draws: int = 20_00
     path = reduced_descent(patches, **options, steps=steps, method="exact" if exact else "monte_carlo", seed=seed, draws=draws)
     landmarks = {"floor": label_error(patches, size, q).half, "linear": linear_error(patches, size, q).half}
     return {name: path[name] for name in PATH} | {"kappa": kappa, "q": q, "size": size, "exact": int(exact)} | landmarks
-
-# %% ../../nbs/association/08_learning.ipynb #02cf203a
-def plot_population(data: xr.Dataset):
-    "Share of the way to f* and gamma - rho along the path at every size, mean over seeds; of many sizes three have colors."
-    figure, (way, logits) = subplots(1, 2, width=3.5, height=2.9)
-    patches, mean = sorted(data.patches.values.tolist()), data.mean("seed")
-    named = dict(zip((*patches[-2:], patches[0]), ("orange", "blue", "sky"), strict=False))
-    for D in sorted(patches, key=named.__contains__):  # those with colors last, on top
-        path = mean.sel(patches=D)
-        color = COLORS[named[D]] if D in named else "0.7"
-        label = f"D = {D}, C = {float(path['size']):.0f}" if D in named else "sizes between" if D == patches[1] else None
-        way.plot(path.step, (path.linear - path.error) / (path.linear - path.floor), color=color)
-        logits.plot(path.step, path.gamma - path.rho, color=color, label=label)
-    draw_threshold(way, CLOSED, color="black", place="below right")
-    way.set(xlabel="step", ylabel="share of the way, linear rule to $f^*$", ylim=(-0.1, 1.05), title="it generalizes")
-    logits.set(xlabel="step", ylabel="gamma - rho", title="it associates")
-    logits.legend()
-    return figure
 
 # %% ../../nbs/association/08_learning.ipynb #8deb3ded
 CLOSED = 0.95  # share of the way from the best linear rule to f* that training must close
@@ -110,47 +91,12 @@ def idealized_sample(run: Run) -> xr.Dataset:
         ds[f"{name}_population"] = path[name].sel(step=ds["step"])
     return ds
 
-# %% ../../nbs/association/08_learning.ipynb #a13e7dba
-def plot_runs(ds: xr.Dataset):
-    "Test error and mean logits of training runs, one line a seed, over the population's path -> matplotlib Figure."
-    figure, (error, logits) = subplots(1, 2)
-    draw_curves(error, ds, {"test_error": "blue"})
-    draw_curves(logits, ds, {"gamma": "blue", "rho": "red"})
-    for axis, names in ((error, ("error",)), (logits, ("gamma", "rho"))):
-        for name in names:
-            axis.plot(ds["step"], ds[f"{name}_population"], "k--", linewidth=1, label="population" if name != "rho" else None)
-    draw_level(error, ds.attrs["linear"])
-    draw_threshold(error, SAMPLE_SHARE * ds.attrs["linear"], color="black")
-    error.set(yscale="log", ylabel="error", ylim=(ds.attrs["floor"] / 2, 1), title="the error comes as predicted")
-    logits.set(ylabel="mean logit", title="the logits do so at first")
-    for axis in (error, logits):
-        axis.legend()
-    return figure
-
 # %% ../../nbs/association/08_learning.ipynb #54b558c5
 def learning(run: Run) -> xr.Dataset:
     "Realistic training at D = 100, C = 4, q = 0.16, with the attention matrix of the first seed as it evolves (B, Theorem 4.2)."
     ds = run.sweep(partial(learn, kind="blocks", matrices=True, **ACCEPTANCE, **SIZE[run.scale]), {"seed": run.seeds})
     ds["A"] = ds["A"].isel(seed=0, drop=True).astype("float32")
     return floors(ds, 10, 2, 0.16)
-
-# %% ../../nbs/association/08_learning.ipynb #b9a50eb2
-def plot_learning(ds: xr.Dataset):
-    "The attention matrix of the first seed at the end, sorted by set; drop score and test error by step -> matplotlib Figure."
-    figure, (matrix, score, error) = subplots(1, 3, width=2.35, height=2.5)
-    matrix.imshow(ds["A"].isel(step=-1), interpolation="nearest", vmin=-0.5, vmax=2.5)
-    matrix.set(title="attention: a block a set", xlabel=f"A, step {int(ds['step'][-1])}, sorted by set", xticks=[], yticks=[])
-    matrix.grid(False)
-    draw_curves(score, ds, {"drop": "orange"})
-    draw_level(score, ds.attrs["chance_drop"], "chance", "0.4")
-    score.set(ylabel="drop score", ylim=(0, 1.03), title="first the sets")
-    draw_curves(error, ds, {"test_error": "blue"})
-    draw_level(error, ds.attrs["linear"])
-    draw_threshold(error, LEARNED_ERROR, color="black", place="below left")
-    error.set(yscale="log", ylabel="test error", ylim=(4e-3, 1), title="then the small error")
-    for axis in (score, error):
-        axis.legend()
-    return figure
 
 # %% ../../nbs/association/08_learning.ipynb #eec77f5a
 def permuted_difference(seed: int, steps: int = 60) -> float:
@@ -212,21 +158,6 @@ def contiguity(run: Run) -> xr.Dataset:
     neighbors = (("kind", "seed"), share)
     return trained.assign(difference=difference, neighbors=neighbors, convolution=convolution.convolution)
 
-
-# %% ../../nbs/association/08_learning.ipynb #84c14a4b
-def plot_contiguity(ds: xr.Dataset):
-    "Test error and association over time for the three kinds of sets -> matplotlib Figure."
-    figure, axes = subplots(1, 2)
-    draw_arms(axes, ds, "kind", {"blocks": "blue", "strided": "orange", "random": "green"})
-    for kind, color in {"blocks": "blue", "strided": "orange", "random": "green"}.items():
-        error = ds.convolution.sel(kind=kind).values
-        axes[0].plot([float(ds.step[-1])] * len(error), error, "x", color=COLORS[color], ms=5)
-    draw_threshold(axes[0], LEARNED_SHARE * ds.attrs["linear"])
-    draw_threshold(axes[1], KEPT_DROP, place="below right")
-    axes[0].set_title("attention learns all, a convolution (x) blocks")
-    axes[1].set_title("attention finds scattered sets as well")
-    axes[0].legend()
-    return figure
 
 # %% ../../nbs/association/08_learning.ipynb #b38801d4
 def closer_than_blocks(ds: xr.Dataset) -> xr.DataArray:

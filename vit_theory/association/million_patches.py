@@ -17,7 +17,6 @@ from .dynamics import reduced_descent
 from .learning import PATH, population_run
 from .linear import linear_error
 from .training_runs import MEDIUM, learn, seed_sweep
-from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 from ..statistics import Interval, log_slope
 
@@ -80,22 +79,6 @@ def apart_before(data: xr.Dataset) -> xr.DataArray:
     "The same at half of the earliest take-off."
     return apart_at(int(data.takeoff.min(skipna=False)) // 2)(data)
 
-
-# %% ../../nbs/association/12_million_patches.ipynb #4f563d3c
-def plot_scaled(data: xr.Dataset):
-    "Error along the path of the smallest and the largest image, and the step of take-off against D -> matplotlib Figure."
-    figure, (path, step) = subplots(1, 2, width=3.5, height=2.8)
-    for place, color, style in ((0, "orange", "--"), (-1, "blue", "-")):
-        one = data.isel(patches=place).mean("seed")
-        path.semilogy(one.step, one.error.clip(min=1e-6), style, color=COLORS[color], label=f"D = {int(one.patches):,}")
-    draw_threshold(path, LOW, place="below left")
-    path.set(xlabel="step", ylabel="test error", ylim=(1e-4, 0.5), title="a million patches are learned ...")
-    path.legend()
-    step.semilogx(data.patches, data.takeoff.transpose("patches", "seed"), "o", color=COLORS["blue"], markersize=4)
-    step.set(xlabel="D, patches of the image", ylabel="step of take-off", title="... with the same take-off")
-    step.margins(y=0.2)
-    step.set_ylim(bottom=0)
-    return figure
 
 # %% ../../nbs/association/12_million_patches.ipynb #bd94d163
 def growing_sets(run: Run) -> xr.Dataset:

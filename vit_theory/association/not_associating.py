@@ -19,8 +19,7 @@ from .linear import linear_error
 from .model import PatchAttention, position_logits, set_attention
 from .populations import population
 from .symmetry import all_images, mixing, polynomial_output, set_types
-from .training_runs import draw_arms, draw_level, learn_along
-from ..figures import COLORS, draw_threshold, subplots
+from .training_runs import learn_along
 from ..ledger.claims import Run
 
 # %% ../../nbs/association/13_not_associating.ipynb #a4d8b85d
@@ -99,20 +98,6 @@ def measure_theorem_3_2(run: Run) -> xr.Dataset:
     members = float(own_in_top(shift_attention(large, 1.0), large).double().mean())
     return ds.assign(linear=("setting", linear), gap=gap, atoms=atoms, members=members, gram_empty=(("gram", "order"), empty))
 
-# %% ../../nbs/association/13_not_associating.ipynb #32bd656f
-def plot_theorem_3_2(ds: xr.Dataset):
-    "Exact P[f* M <= 0] of the witness, beside the least possible and the best linear rule's -> matplotlib Figure."
-    figure, axis = subplots(width=4.6)
-    at = np.arange(ds.sizes["setting"])
-    for name, label, mark, color in (("linear", "best linear rule", "s", "red"), ("error", "attends the next set", "o", "orange"),
-                                     ("tie", "least possible: $f^*=0$", "_", "black")):  # fmt: skip
-        axis.plot(at, ds[name], mark, markersize=14 if mark == "_" else 6, color=COLORS[color], label=label)
-    axis.set_xticks(at, [f"D = {D:.0f}, C = {C:.0f}" for D, C in zip(ds["D"].values, ds["C"].values, strict=True)])
-    axis.set_title("attending the next set errs as little as possible")
-    axis.set(yscale="log", ylabel="$P[f^*\\mathcal{M} \\leq 0]$", xlim=(-0.5, len(at) - 0.5), ylim=(1e-5, 1))
-    axis.legend()
-    return figure
-
 # %% ../../nbs/association/13_not_associating.ipynb #9d69f6f2
 def repaired_encodings(partition: Partition) -> Float[Tensor, "D D"]:
     "Encodings, a row a patch, with the Gram matrix (2C + 1/2) I + 1{neighboring sets}: Theorem 3.2 with j != i (derived here)."
@@ -152,21 +137,6 @@ def measure_repair(run: Run) -> xr.Dataset:
     error, tie = sign_error(*listed_scores(logits, partition, q))
     return ds.assign(error=error, tie=tie, linear=linear_error(D, C, q).counted)
 
-# %% ../../nbs/association/13_not_associating.ipynb #12a2bc7a
-def plot_repair(ds: xr.Dataset):
-    "The Gram matrix of repaired encodings, a patch itself left out, and the logits that they give -> matplotlib Figure."
-    figure, axes = subplots(1, 2, width=2.6, height=2.8)
-    partition = Partition(torch.arange(32).view(8, 4))
-    P, A = repaired_encodings(partition), shift_attention(partition, 1.0).double()
-    gram = (P @ P.T).fill_diagonal_(0)
-    titles = ("Gram matrix: never the own set", "logits: the next set")
-    for axis, matrix, title in zip(axes, (gram, A), titles, strict=True):
-        axis.imshow(matrix.numpy(), interpolation="nearest", cmap="cividis")
-        axis.set(title=title, xlabel="patch $j$, by set", xticks=[], yticks=[])
-        axis.grid(False)
-    axes[0].set_ylabel("patch $i$, by set")
-    return figure
-
 # %% ../../nbs/association/13_not_associating.ipynb #80f0ec66
 GENERALIZES, NEAR_CHANCE = 0.02, 0.1  # largest error, and distance of the drop score from chance
 
@@ -185,17 +155,3 @@ def generalizes(ds: xr.Dataset) -> xr.DataArray:
 def unassociated(ds: xr.Dataset) -> xr.DataArray:
     "Which of these runs end with a drop score near chance."
     return generalizes(ds) & (ds["drop"].isel(step=-1).sel(noise=0.3) <= ds.attrs["chance_drop"] + NEAR_CHANCE)
-
-# %% ../../nbs/association/13_not_associating.ipynb #80f0ec67
-def plot_non_associating(ds: xr.Dataset):
-    "Test error and association over time, from a zero diagonal with small and with large noise -> matplotlib Figure."
-    figure, axes = subplots(1, 2)
-    draw_arms(axes, ds, "noise", {0.001: "orange", 0.3: "blue"}, "noise {:g}")
-    draw_level(axes[1], ds.attrs["chance_drop"], "chance", "0.4")
-    draw_threshold(axes[0], GENERALIZES)
-    draw_threshold(axes[1], ds.attrs["chance_drop"] + NEAR_CHANCE)
-    axes[0].set_title("from large noise the model learns ...")
-    axes[1].set(ylim=(0, 1.03), title="... and finds no sets")
-    for axis in axes:
-        axis.legend()
-    return figure

@@ -18,14 +18,10 @@ from torch.nn.functional import softplus
 
 from .data import Partition, SpatialData
 from .dynamics import reduced_descent
-from .learning import SAMPLE_SHARE
 from .scores import association
 from .symmetry import all_images, split_pairs, symmetric_logits
 from .training import fit, idealized, realistic
-from vit_theory.association.training_runs import (
-    count_axis, draw_band, draw_ends, draw_level, floors, labeled, make_partition, measure_model, seed_sweep, learn_along,
-)  # fmt: skip
-from ..figures import COLORS, draw_threshold, subplots
+from .training_runs import floors, labeled, make_partition, measure_model, seed_sweep, learn_along
 from ..ledger.claims import Run
 from ..statistics import Interval, log_slope
 from ..trials import trial_generators
@@ -34,20 +30,6 @@ from ..trials import trial_generators
 def sample_size(run: Run) -> xr.Dataset:
     "Test error and association against the number of training images."
     return learn_along(run, "samples", run.by_scale([250, 500, 1000, 2000, 4000], [500, 1000, 2000, 4000, 8000, 16_000, 32_000]))
-
-# %% ../../nbs/association/10_samples.ipynb #d2e75e8c
-def plot_sample_size(ds: xr.Dataset):
-    "Error and association at the last step, and the best association on the way, against the number of images -> Figure."
-    figure, axes = subplots(1, 2)
-    draw_ends(axes, ds, ds["samples"])
-    draw_level(axes[0], ds.attrs["linear"])
-    draw_level(axes[0], ds.attrs["floor"], "labeling function", "0.4")
-    draw_threshold(axes[0], SAMPLE_SHARE * ds.attrs["linear"], "criterion, most images", color="black")
-    for axis, title in zip(axes, ("more images, smaller errors ...", "... and every row finds its set"), strict=True):
-        count_axis(axis, ds["samples"].values)
-        axis.set_title(title)
-        axis.legend()
-    return figure
 
 # %% ../../nbs/association/10_samples.ipynb #ea6a9819
 def finite_sample(samples: int, seed: int, steps: int = 30, every: int = 10, sizes: tuple = (36, 4, 0.25), **options) -> dict:
@@ -94,38 +76,11 @@ def followed_path(data: xr.Dataset) -> xr.DataArray:
     most = data.isel(samples=-1, step=slice(1, None))
     return abs(most.gamma.mean("seed") / most.gamma_population - 1)
 
-# %% ../../nbs/association/10_samples.ipynb #df0dab5b
-def plot_early(data: xr.Dataset):
-    "Scatter of the logits inside sets at step 20 against N, a point a seed, and its fitted power of N -> matplotlib Figure."
-    figure, axis = subplots(width=4.6, height=2.8)
-    slope, scatter = scatter_exponent(data).value, data.gamma_std.sel(step=20).transpose("samples", "seed")
-    middle = np.exp(np.log(scatter).mean() - slope * np.log(data.samples).mean())
-    axis.loglog(data.samples, scatter, "o", color=COLORS["blue"], label=["trained", *[""] * (data.sizes["seed"] - 1)])
-    axis.loglog(data.samples, middle * data.samples**slope, "--", color=COLORS["black"], label=f"fit: N to the power {slope:.2f}")
-    count_axis(axis, data.samples.values)
-    axis.set_yticks([0.02, 0.05, 0.1], ["0.02", "0.05", "0.1"])
-    axis.set(ylabel="scatter inside sets, step 20", title="four times the images halve the scatter")
-    axis.legend()
-    return figure
-
 # %% ../../nbs/association/10_samples.ipynb #fcc74d04
 def measure_late(run: Run) -> xr.Dataset:
     "The same training for longer."
     sizes, steps, prune = run.by_scale(([32_000], 150, 3e-8), ([20_000, 40_000], 300, 1e-9))
     return finite_samples(sizes, run, steps=steps, prune=prune)
-
-# %% ../../nbs/association/10_samples.ipynb #fa27acaa
-def plot_late(data: xr.Dataset):
-    "Mean and scatter of the logits inside sets with the most images, beside the population -> matplotlib Figure."
-    figure, axis = subplots(width=4.6, height=2.8)
-    most = data.isel(samples=-1).mean("seed")
-    low, high = most.gamma - most.gamma_std, most.gamma + most.gamma_std
-    axis.fill_between(data.step, low, high, color=COLORS["blue"], alpha=0.3, linewidth=0, label="their scatter")
-    axis.plot(data.step, most.gamma, color=COLORS["blue"], label=f"mean, N = {int(most.samples):,}")
-    axis.plot(data.step, data.gamma_population, "--", color=COLORS["black"], label="population: all equal")
-    axis.set(xlabel="step", ylabel="logits inside sets", title="the rows of a set part")
-    axis.legend(loc="upper left")
-    return figure
 
 # %% ../../nbs/association/10_samples.ipynb #bd045246
 def scatter_response(
@@ -199,20 +154,6 @@ def scatter_share(scatter: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
     share = scatter / mean
     return share.isel(step=-1) / share.sel(step=20)
 
-# %% ../../nbs/association/10_samples.ipynb #1f8c10d6
-def plot_scatter(ds: xr.Dataset):
-    "Scatter inside sets times sqrt(N) over its prediction, with and without curvature -> matplotlib Figure."
-    figure, axis = subplots(width=4.6, height=3)
-    for samples, color in zip(ds.samples.values.tolist(), ("orange", "green", "blue"), strict=True):
-        one = ds.sel(samples=samples).isel(step=slice(1, None))
-        draw_band(axis, one.step, one.scatter * samples**0.5, color, f"trained, N = {samples:,}")
-    later = ds.isel(step=slice(1, None))
-    axis.plot(later.step, later.predicted, "k--", label="predicted")
-    axis.plot(later.step, later.noise_alone, "k:", label="noise alone, no curvature")
-    axis.set(yscale="log", xlabel="step", ylabel="scatter inside sets $\\cdot\\,\\sqrt{N}$", title="the scatter is predicted")
-    axis.legend()
-    return figure
-
 # %% ../../nbs/association/10_samples.ipynb #609e1c0d
 LONG: dict[str, dict[str, Any]] = {
     "quick": {"side": 8, "q": 0.25, "dim": 32, "samples": 3000, "steps": 480},
@@ -244,20 +185,3 @@ def long_training(run: Run) -> xr.Dataset:
 def score_lost(ds: xr.Dataset) -> xr.DataArray:
     "How far the drop score ends below its best."
     return ds["drop"].max("step") - ds["drop"].isel(step=-1)
-
-# %% ../../nbs/association/10_samples.ipynb #7160c959
-def plot_long_training(ds: xr.Dataset):
-    "Association and error over a long run, one line a seed; dots: where validation would have stopped -> matplotlib Figure."
-    figure, axes = subplots(1, 2)
-    for axis, name, early in ((axes[0], "drop", "early_drop"), (axes[1], "test_error", "early_error")):
-        for seed, color in zip(ds["seed"].values, COLORS.values(), strict=False):
-            one = ds.sel(seed=seed)
-            axis.plot(ds["step"], one[name], color=color, label=f"seed {seed}")
-            axis.plot(one["early_step"], one[early], "o", color=color)
-        axis.set(xlabel="step", ylabel=name.replace("_", " "))
-    axes[0].set(ylim=(0, 1.03), title="sets that were found are lost again ...")
-    axes[1].set(yscale="log", title="... while the error stays low")
-    axes[1].set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
-    axes[1].minorticks_off()
-    axes[0].legend()
-    return figure

@@ -13,10 +13,8 @@ import xarray as xr
 
 from .data import label_error
 from .dynamics import reduced_descent
-from .learning import KEPT_DROP
 from .linear import linear_error
-from .training_runs import draw_ends, seed_sweep, learn_along
-from ..figures import COLORS, draw_threshold, subplots
+from .training_runs import seed_sweep, learn_along
 from ..ledger.claims import Run
 
 # %% ../../nbs/association/11_sparsity.ipynb #ef59049c
@@ -42,24 +40,6 @@ def sets_learned(data: xr.Dataset) -> xr.DataArray:
     "Which descents end with gamma > 0 > rho and an error below half of the best linear rule's."
     return (data.gamma > 0) & (data.rho < 0) & (data.error < HALF * data.linear)
 
-# %% ../../nbs/association/11_sparsity.ipynb #577ff71e
-def plot_marks_population(data: xr.Dataset):
-    "Test error with landmarks, and gamma and rho at the end, against q -> matplotlib Figure."
-    figure, axes = subplots(1, 2, height=3)
-    for name, label, color in (("linear", "best linear rule", "orange"), ("floor", "f*", "green")):
-        axes[0].semilogy(data.q, data[name].isel(seed=0), "--", color=COLORS[color], label=label)
-    axes[0].semilogy(data.q, HALF * data.linear.isel(seed=0), "--", color=COLORS["red"], linewidth=0.8, label="criterion")
-    for axis, name, label, color in ((axes[0], "error", "model", "black"), (axes[1], "gamma", "gamma", "blue"),
-                                     (axes[1], "rho", "rho", "red")):  # fmt: skip
-        values = data[name].clip(min=1e-5) if name == "error" else data[name]
-        axis.plot(data.q, values.transpose("q", "seed"), "o", color=COLORS[color], markersize=3)
-        axis.plot(data.q, values.mean("seed"), color=COLORS[color], label=label)
-    axes[0].set(xlabel="q", ylabel="test error at the end", ylim=(1e-5, 0.5), title="with frequent marks the error is large ...")
-    axes[1].set(xlabel="q", ylabel="scalars at the end", title="... and the sets are not preferred")
-    for axis in axes:
-        axis.legend()
-    return figure
-
 # %% ../../nbs/association/11_sparsity.ipynb #8dd68cad
 LEARNABLE, TOO_MANY, LOST_DROP = 0.25, 0.6, 0.5  # marks that a trained model must learn and must not, and its drop score then
 
@@ -67,15 +47,3 @@ LEARNABLE, TOO_MANY, LOST_DROP = 0.25, 0.6, 0.5  # marks that a trained model mu
 def marks_trained(run: Run) -> xr.Dataset:
     "Training on data with different probabilities q of a mark."
     return learn_along(run, "q", [0.05, 0.1, 0.16, 0.25, 0.4, 0.6])
-
-# %% ../../nbs/association/11_sparsity.ipynb #8dd68cae
-def plot_marks_trained(ds: xr.Dataset):
-    "Error and association of trained models at the last step, and the best association on the way, against q -> Figure."
-    figure, axes = subplots(1, 2)
-    draw_ends(axes, ds, ds["q"])
-    draw_threshold(axes[1], KEPT_DROP, f"q up to {LEARNABLE:g}: above", place="below left")
-    draw_threshold(axes[1], LOST_DROP, f"q = {TOO_MANY:g}: below", place="below left")
-    for axis, title in zip(axes, ("frequent marks are not learned ...", "... nor the sets found"), strict=True):
-        axis.set(xlabel="q", title=title)
-        axis.legend()
-    return figure

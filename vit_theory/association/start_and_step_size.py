@@ -23,9 +23,8 @@ from .linear import linear_error
 from .populations import population
 from .symmetry import all_images, direct_output, full_gradient, mixing, polynomial_output, split_pairs
 from .training import fit, idealized
-from .training_runs import MEDIUM, draw_band, draw_ends, draw_level, floors
+from .training_runs import MEDIUM, floors
 from .training_runs import learn, seed_sweep, learn_along
-from ..figures import COLORS, draw_threshold, subplots
 from ..ledger.claims import Run
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #9c468700
@@ -110,24 +109,6 @@ def of_second_order(data: xr.Dataset) -> xr.DataArray:
     return xr.concat(ratios, "sign").assign_coords(sign=[-1, 1])
 
 
-# %% ../../nbs/association/09_start_and_step_size.ipynb #e0da97b2
-def plot_response(data: xr.Dataset):
-    "(gamma - rho) / kappa of trained models and of the population over the first-order prediction -> matplotlib Figure."
-    figure, axis = subplots(width=4.6, height=3)
-    pull = (data["trained"] / data["kappa"]).isel(at=slice(1, None))
-    for kappa, color in ((-SMALL_KAPPA, "sky"), (SMALL_KAPPA, "pink")):
-        draw_band(axis, pull["at"], pull.sel(kappa=kappa), color, f"trained, kappa = {kappa:g}")
-    draw_band(axis, pull["at"], pull.mean("kappa"), "blue", "trained, mean of both")
-    for kappa, mark in ((-TINY, "v"), (TINY, "^")):
-        label = f"population, kappa = ±{TINY:g}" if kappa > 0 else None
-        population = data["population"].sel(tiny=kappa) / kappa
-        axis.plot(data["step"][1::3], population[1::3], mark, color="0.6", ms=4, label=label)
-    axis.plot(data["step"][1:], data["response"][1:], "k--", label="predicted")
-    axis.set(xlabel="step", ylabel="(gamma - rho) / kappa", yscale="log")
-    axis.set_title("the pull of a diagonal is predicted")
-    axis.legend()
-    return figure
-
 # %% ../../nbs/association/09_start_and_step_size.ipynb #6d254929
 EVERY_STATE = 20  # one state in so many is kept
 
@@ -148,20 +129,6 @@ def diagonal_start(kappas: Sequence[float], steps: int) -> xr.Dataset:
     kept = paths.isel(step=slice(None, None, EVERY_STATE))
     return kept.assign(found).assign(linear=linear_error(16, 4, 0.4).half)
 
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #622c86e6
-def plot_diagonal_start(data: xr.Dataset):
-    "Paths in the plane of gamma and rho, by the sign of the diagonal at the start -> matplotlib Figure."
-    figure, axis = subplots(width=4.6, height=3)
-    for kappa in data.kappa_0.values.tolist():
-        path = data.sel(kappa_0=kappa)
-        color, sign = ("blue", ">") if kappa > 0 else ("red", "<") if kappa < 0 else ("black", "=")
-        axis.plot(path.rho, path.gamma, "o" if kappa == 0 else "-", color=COLORS[color], label=f"kappa {sign} 0")
-    axis.axline((0, 0), slope=1, color="0.7", linestyle="--")
-    axis.set(xlabel="rho, other sets", ylabel="gamma, same set", title="the sign of the diagonal decides")
-    names = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    axis.legend(names.values(), names.keys())
-    return figure
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #66bdb1e2
 APART = 0.1  # gamma - rho that counts as association
@@ -199,22 +166,6 @@ UNLEARNED_DROP = 0.35
 def diagonal_trained(run: Run) -> xr.Dataset:
     "Training from different diagonals sigma_A, everything else the same."
     return learn_along(run, "sigma_A", [0.0, 0.5, 1.0, 1.5, 2.0])
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #91106edd
-def plot_diagonal(ds: xr.Dataset):
-    "Error and association at the last step against the initial diagonal: mean and range over seeds -> matplotlib Figure."
-    figure, (error, score) = subplots(1, 2)
-    at = np.arange(ds.sizes["sigma_A"])
-    draw_ends((error, score), ds, at)
-    draw_level(error, ds.attrs["linear"])
-    draw_threshold(score, UNLEARNED_DROP, "at 0: below")
-    error.set_title("with a large diagonal the error is small ...")
-    score.set_title("... and every row finds its set")
-    for panel in (error, score):
-        panel.set_xticks(at, [f"{v:g}" for v in ds["sigma_A"].values])
-        panel.set_xlabel("diagonal at the start, $\\sigma_A$")
-        panel.legend()
-    return figure
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #be2b208a
 GENTLE = 0.1  # rates of v up to this share of the smallest at which some descent diverges count as gentle
@@ -255,18 +206,6 @@ def bold_steps_found(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, xr.D
     return associate, reversed_descents(end, data.linear), diverges
 
 
-# %% ../../nbs/association/09_start_and_step_size.ipynb #39c7c39d
-def plot_bold_steps(data: xr.Dataset):
-    "gamma - rho at the end over the two rates -> matplotlib Figure."
-    figure, axis = subplots(width=4.6, height=3)
-    end = (data.gamma - data.rho).isel(step=-1)
-    image = axis.pcolormesh(data.lr_A, data.lr_v, end, cmap="RdBu", vmin=-3, vmax=3)
-    figure.colorbar(image, ax=axis, label="gamma - rho at the end")
-    axis.set(xscale="log", yscale="log", xlabel="rate of A", ylabel="rate of v", facecolor="0.8")
-    axis.set_title("bold steps reverse (red) or diverge (gray)")
-    axis.grid(False)
-    return figure
-
 # %% ../../nbs/association/09_start_and_step_size.ipynb #841e39a1
 LOSS_OF_DROP = 0.1  # a drop score that is lower by this has lost association
 BOLD_SIZE: dict[str, dict[str, Any]] = {
@@ -299,17 +238,3 @@ def lost_by_bold_steps(ds: xr.Dataset) -> xr.DataArray:
     last = last_seen(ds["drop"])
     lost = (last <= last.sel(factor=1) - LOSS_OF_DROP) | ds["loss"].isel(step=-1).isnull()
     return lost.sel(factor=ds["factor"] >= 10)
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #84ea9cbb
-def plot_bold(ds: xr.Dataset):
-    "Last drop score against the multiple of the learning rate, a point a seed -> matplotlib Figure."
-    figure, axis = subplots(width=4.6, height=2.8)
-    at, broken, last = np.arange(ds.sizes["factor"]), ds["loss"].isel(step=-1).isnull(), last_seen(ds["drop"])
-    for k in range(ds.sizes["seed"]):
-        seed, off, shift = last.isel(seed=k), broken.isel(seed=k), 0.12 * (k - (ds.sizes["seed"] - 1) / 2)
-        axis.plot(at + shift, seed.where(~off), "o", color=COLORS["blue"], label="" if k else "trained to the end")
-        axis.plot(at + shift, seed.where(off), "x", color=COLORS["red"], label="" if k else "diverged")
-    axis.set_xticks(at, [f"{factor} x" for factor in ds["factor"].values])
-    axis.set(xlabel="learning rate of A", ylim=(-0.03, 1.05), ylabel="last drop score", title="large steps lose the sets")
-    axis.legend(loc="center left")
-    return figure

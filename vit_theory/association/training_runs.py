@@ -6,7 +6,6 @@
 __all__ = []
 
 # %% ../../nbs/association/17_training_runs.ipynb #3fed19b8
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,6 @@ from .model import error_rate
 from .scores import association, chance
 from .symmetry import split_pairs
 from .training import fit, idealized, realistic
-from ..figures import COLORS
 from ..ledger.claims import Run
 from ..trials import trial_generators
 
@@ -111,76 +109,3 @@ def learn_along(run: Run, axis: str, values: list, **fixed) -> xr.Dataset:
     size = MEDIUM[run.scale]
     usual = {name: value for name, value in (size | fixed).items() if name != axis}
     return floors(seed_sweep(partial(learn, **usual), run, **{axis: values}), size["side"], 2, size["q"])
-
-# %% ../../nbs/association/17_training_runs.ipynb #6ec22c96
-def at_end(name: str, dim: str = "step") -> Callable[[xr.Dataset], xr.DataArray]:
-    "Read a variable at the last step."
-    return lambda ds: ds[name].isel({dim: -1})
-
-
-def at_best(name: str) -> Callable[[xr.Dataset], xr.DataArray]:
-    "Read the largest value of a variable on the way."
-    return lambda ds: ds[name].max("step")
-
-
-def share_of_linear(ds: xr.Dataset) -> xr.DataArray:
-    "Test error at the end, as a share of the best linear rule's."
-    return ds["test_error"].isel(step=-1) / ds.attrs["linear"]
-
-
-def first_step(reached: xr.DataArray) -> xr.DataArray:
-    "The first measured step at which it is true; NaN if never."
-    return reached["step"].where(reached).min("step")
-
-
-def spread(values: xr.DataArray, digits: int = 4) -> str:
-    "Mean over the seeds and range, as text."
-    return f"{float(values.mean()):.{digits}f} [{float(values.min()):.{digits}f}, {float(values.max()):.{digits}f}]"
-
-# %% ../../nbs/association/17_training_runs.ipynb #bd1096a2
-def count_axis(axis, counts) -> None:
-    "A logarithmic axis of sample counts, ticked at the counts themselves."
-    axis.set(xscale="log", xlabel="training images")
-    axis.set_xticks(counts, [f"{n / 1000:g}k" if n >= 1000 else str(int(n)) for n in counts])
-    axis.minorticks_off()
-
-
-def draw_level(axis, value: float, label: str = "best linear rule", color: str = "red") -> None:
-    "A dotted line at what a curve is compared with."
-    axis.axhline(value, color=COLORS.get(color, color), linestyle=":", label=label)
-
-
-def draw_band(axis, x, values: xr.DataArray, color: str, label: str) -> None:
-    "Mean over the seeds as a line, range as a band."
-    axis.fill_between(x, values.min("seed"), values.max("seed"), color=COLORS[color], alpha=0.2, linewidth=0)
-    axis.plot(x, values.mean("seed"), "o-", color=COLORS[color], markersize=3, label=label)
-
-
-def draw_curves(axis, ds, names: dict[str, str]) -> None:
-    "The named variables over the steps, one thin line a seed; names: variable -> color."
-    for name, color in names.items():
-        label = name.replace("_", " ")
-        lines = axis.plot(ds["step"], ds[name].transpose("step", "seed"), color=COLORS[color], alpha=0.8, linewidth=1.2)
-        lines[0].set_label(label)
-    axis.set_xlabel("step")
-
-# %% ../../nbs/association/17_training_runs.ipynb #dcec6cb5
-def draw_ends(axes, ds, at) -> None:
-    "Error and association at the last step, and the best association on the way, against what was varied, on two axes."
-    (error, score), last = axes, ds.isel(step=-1)
-    draw_band(error, at, last["test_error"], "blue", "test error")
-    error.set(yscale="log", ylabel="error at the last step")
-    draw_band(score, at, last["drop"], "orange", "drop, last step")
-    draw_band(score, at, ds["drop"].max("step"), "green", "drop, best step")
-    draw_level(score, ds.attrs["chance_drop"], "chance", "0.4")
-    score.set(ylabel="association score", ylim=(0, 1.03))
-
-
-def draw_arms(axes, ds, dim: str, colors: dict, label: str = "{}") -> None:
-    "Error and association over time for each value of a dimension, on two axes; colors: value -> color."
-    for value, color in colors.items():
-        for axis, name in zip(axes, ("test_error", "drop"), strict=True):
-            draw_band(axis, ds["step"], ds[name].sel({dim: value}), color, label.format(value))
-            axis.set(xlabel="step", ylabel=name.replace("_", " "))
-    axes[0].set_yscale("log")
-    draw_level(axes[0], ds.attrs["linear"])

@@ -23,8 +23,7 @@ from .model import PatchAttention, error_rate, set_attention
 from .not_associating import shift_attention
 from .scores import association
 from .training import features_first, fit, gradient, realistic
-from .training_runs import count_axis, draw_band, floors, seed_sweep
-from ..figures import subplots
+from .training_runs import floors, seed_sweep
 from ..ledger.claims import Run
 from ..trials import History, descend, trial_generators
 
@@ -176,22 +175,6 @@ def images_needed(error: xr.DataArray, target: float) -> xr.DataArray:
     count = error["count"]
     last_bad = count.where(error > target).max("count")  # NaN: never above
     return count.where((count > last_bad.fillna(0)) & (error <= target)).min("count")
-
-# %% ../../nbs/association/14_transfer.ipynb #5017af5a
-def plot_transfer(ds: xr.Dataset):
-    "Test error on the new task against its number of images: attentions that know the sets, and those that do not -> Figure."
-    figure, axes = subplots(1, 2, width=3.5, height=2.8, sharey=True)
-    groups = {"who knows the sets needs few images": ("scratch", "learned", "next set", "not associating"),
-              "a wrong partition or none does not help": ("scratch", "other partition", "diagonal")}  # fmt: skip
-    for axis, (title, arms) in zip(axes, groups.items(), strict=True):
-        for arm in arms:
-            draw_band(axis, ds["count"], ds["error"].sel(arm=arm), COLOR_OF_ARM[arm], arm)
-        axis.set(yscale="log", title=title, ylim=(3e-4, 0.7))
-        count_axis(axis, ds["count"].values)
-        axis.set_xticks([n for n in ds["count"].values if str(n)[0] == "1"])
-        axis.legend(loc="lower left")
-    axes[0].set_ylabel("test error on the new task")
-    return figure
 
 # %% ../../nbs/association/14_transfer.ipynb #bf1108ec
 TRANSFER_ERROR = 0.03  # test error to reach
