@@ -129,12 +129,12 @@ def convolution_score(x: Float[Tensor, "n D d"], kernel: Float[Tensor, "3 3"], v
     return activation(O.flatten(1), nu=0.03).sum(1)
 
 
-def convolution_run(kind: str, seed: int, *, side: int, q: float, samples: int, tests: int, steps: int = 60) -> dict[str, float]:
+def convolution_run(kind: str, seed: int, *, side: int, q: float, samples: int, tests: int, steps: int = 100) -> dict[str, float]:
     "Train a 3 x 3 convolution of the same form, and its value vector, by Adam on the images of `learn`; its test error."
     generator = trial_generators(seed, 1)[0]
     data = SpatialData(make_partition(kind, side, 2, seed), 16, q)
     train, test = data.sample(samples, generator), data.sample(tests, generator)
-    v = 0.5 * torch.randn(16, generator=generator)
+    v = 0.01 * torch.randn(16, generator=generator)
     kernel = 0.1 * torch.randn(3, 3, generator=generator)
     kernel[1, 1] += 1
     weights = [kernel.requires_grad_(), v.requires_grad_()]
@@ -152,7 +152,8 @@ def contiguity(run: Run) -> xr.Dataset:
     kinds, size = ["blocks", "strided", "random"], MEDIUM[run.scale]
     share = [[neighbor_share(make_partition(kind, size["side"], 2, seed)) for seed in run.seeds] for kind in kinds]
     difference = ("seed", [permuted_difference(seed) for seed in run.seeds])
-    images = {name: size[name] for name in ("side", "q", "samples", "tests")}
+    # 25 weights take fewer images than attention
+    images = {name: size[name] for name in ("side", "q", "tests")} | {"samples": run.by_scale(1500, 6000)}
     trained = learn_along(run, "kind", kinds)
     convolution = run.sweep(partial(convolution_run, **images), {"kind": kinds, "seed": list(run.seeds)}, "convolution")
     neighbors = (("kind", "seed"), share)
