@@ -6,16 +6,14 @@
 __all__ = []
 
 # %% ../../nbs/convolution/05_border.ipynb #823715fe
-import numpy as np
 import torch
 import xarray as xr
 
 from ..attention import patchify
 from .construction import border_bound, conv_to_attention, without_sink
-from .exactness import DRAW, EXACT, largest_error, on_grid, photos
+from .exactness import DRAW, largest_error, on_grid, photos
 from .kernels import known_conv, random_conv, real_images
-from ..figures import COLORS, subplots
-from ..ledger.claims import Run
+from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/05_border.ipynb #b382a2d3
 WRONG = 1e-2  # largest difference from which on an output counts as wrong: one hundredth of the range of a pixel
@@ -70,23 +68,3 @@ def border_errors(run: Run) -> xr.Dataset:
     added = on_grid(lambda brightness: with_positions(run, brightness), brightness=(1.0, 1e1, 1e2, 1e3, 1e4))
     data = data[["bound", "periodic"]].assign(error=error).merge(added)
     return data.merge(border_picture(run)).assign_attrs(images=run.images)
-
-# %% ../../nbs/convolution/05_border.ipynb #f7f216e7
-def plot_border(data: xr.Dataset):
-    "Errors by kernel, as printed and with the zero key; and with added positions, by the brightness of the image."
-    figure, axes = subplots(1, 2, width=3.5, height=2.8)
-    x, ax = np.arange(data.sizes["kernel"]), axes[0]
-    look = {"border, as printed": ("red", "o"), "inside, as printed": ("blue", "s"), "with zero sink": ("green", "^")}
-    for (part, (color, marker)), shift in zip(look.items(), (-0.2, 0, 0.2), strict=True):
-        label = part.replace("sink", "key, everywhere")
-        ax.semilogy(x + shift, data.error.sel(part=part).max("seed") + 1e-18, marker, color=COLORS[color], label=label)
-    ax.semilogy(x - 0.2, data.bound.max("seed"), "_", color=COLORS["black"], ms=14, label="least possible, one patch repeated")
-    ax.set_xticks(x, data.kernel.values)
-    ax.set(ylabel="largest error", ylim=(1e-19, 1e15), title="a zero key repairs the border ...")
-    ax.legend(loc="upper left")
-    axes[1].loglog(data.brightness, data.added, "o", color=COLORS["red"], label="layer with added positions")
-    allowed = data.allowed.where(data.allowed > 0)
-    axes[1].loglog(data.brightness, allowed, "_-", color=COLORS["black"], ms=14, label="least possible")
-    axes[1].set(xlabel="brightness t of the image", ylabel="largest error", title="... added positions do not")
-    axes[1].legend(loc="upper left")
-    return figure

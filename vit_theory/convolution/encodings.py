@@ -9,7 +9,6 @@ __all__ = []
 import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 import xarray as xr
 from einops import einsum
@@ -19,10 +18,9 @@ from torch import Tensor, nn
 from ..attention import MultiHeadAttention, patchify, relative_offsets, unpatchify
 from .blocks import conv_padding, transfer_blocks
 from .construction import hard_scale
-from .exactness import EXACT, on_grid, photos
+from .exactness import on_grid, photos
 from .kernels import random_conv
-from ..figures import COLORS, subplots
-from ..ledger.claims import Run
+from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/12_encodings.ipynb #285386ce
 def waves(position: Float[Tensor, "*n"], grid: int) -> Float[Tensor, "*n f"]:
@@ -103,19 +101,6 @@ def relative_encodings(run: Run) -> xr.Dataset:
 
     return on_grid(off, scheme=ENCODINGS, grid=run.by_scale((4, 7, 14), (4, 7, 14, 24)))
 
-# %% ../../nbs/convolution/12_encodings.ipynb #41a0e03f
-def plot_relative_encodings(data: xr.Dataset):
-    "Weight that misses the target, by encoding and grid."
-    figure, ax = subplots(width=5.4, height=2.2)
-    ax.imshow(data.off, cmap="Reds", vmin=0, vmax=1.6, aspect="auto")
-    for (e, g), value in np.ndenumerate(data.off.values):
-        ax.text(g, e, "one-hot" if value <= EXACT else f"{value:.2f}", ha="center", va="center")
-    ax.set_yticks(range(data.sizes["scheme"]), data.scheme.values)
-    ax.set_xticks(range(data.sizes["grid"]), [f"{G} x {G}" for G in data.grid.values])
-    ax.set(xlabel="patches in the image", title="weight off the target: only T5's buckets miss it")
-    ax.grid(False)
-    return figure
-
 # %% ../../nbs/convolution/12_encodings.ipynb #e0b1ece5
 def absolute_positions(grid: tuple[int, int], width: int, kind: str, seed: int) -> Float[Tensor, "n d"]:
     'Positions of the width of a token: "sinusoidal" of both axes, or "learned", random vectors.'
@@ -172,25 +157,3 @@ def absolute_encodings(run: Run) -> xr.Dataset:
 
     axes = dict(scheme=("sinusoidal", "learned"), room=("added", "beside"), image=("noise", "photograph", "undoing"))
     return on_grid(placed, **axes, seed=run.seeds).assign_attrs(patches=G * G, images=run.images)
-
-# %% ../../nbs/convolution/12_encodings.ipynb #51d651ed
-def plot_absolute_encodings(data: xr.Dataset):
-    "Weight that misses the target and error of the layer, positions added to the content or beside it, every seed."
-    figure, axes = subplots(1, 2, width=3.4, height=2.8, sharey=True)
-    arms = [(scheme, image) for scheme in data.scheme.values for image in data.image.values]
-    looks = (("added", "added to the content", dict(color=COLORS["red"], ms=8, mfc="none")),
-             ("beside", "beside it", dict(color=COLORS["blue"], ms=4)))  # fmt: skip
-    for room, words, look in looks:
-        for y, (scheme, image) in enumerate(arms):
-            part = data.sel(scheme=scheme, room=room, image=image)
-            for ax, name in zip(axes, ("off", "error"), strict=True):
-                ax.semilogx(part[name] + 1e-18, [y] * data.sizes["seed"], "o", label=None if y else words, **look)
-    kinds = {"noise": "white noise", "photograph": "a real image", "undoing": "the image −p"}
-    axes[0].set_yticks(range(len(arms)), [f"{scheme}, {kinds[image]}" for scheme, image in arms])
-    axes[0].set(xlabel="weight that misses the target", xlim=(1e-19, 1e3), ylim=(-0.5, len(arms) + 0.9))
-    axes[0].set_title("added, positions mostly lose their target ...")
-    axes[1].set(title="... and the layer always errs", xlabel="relative error of the layer", xlim=(1e-19, 1e3))
-    for ax in axes:
-        ax.set_xticks([1e-18, 1e-12, 1e-6, 1])
-    axes[0].legend(loc="upper left", ncols=2)
-    return figure

@@ -19,8 +19,7 @@ from ..attention import patchify, relative_offsets
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention, hard_scale, without_sink
 from .kernels import KNOWN_KERNELS, convolved, known_conv, random_conv, real_images, train_conv
-from ..figures import COLORS, draw_threshold, subplots
-from ..ledger.claims import Run
+from ..ledger.sweeps import Run
 from ..real_images import load_images
 
 # %% ../../nbs/convolution/04_exactness.ipynb #969bafb3
@@ -78,22 +77,6 @@ def lemma_2(run: Run) -> xr.Dataset:
     data = {"missed": ("gap", missed), "formula": ("gap", odds / (1 + odds)), "from_average": ("gap", spread)}
     return xr.Dataset(data, {"gap": gaps}, {"tokens": N, "targets_missing": int((~there).sum()), "pairs": there.numel()})
 
-# %% ../../nbs/convolution/04_exactness.ipynb #89722b5b
-def plot_lemma_2(data: xr.Dataset):
-    "Weight off the target against the logit gap, measured and by formula; and without a target."
-    figure, ax = subplots(width=4.6)
-    gap = np.linspace(0.5, 33, 100)
-    N = data.attrs["tokens"]
-    ax.semilogy(gap, (N - 1) / (np.exp(gap) + N - 1), color="0.6")
-    finite = data.isel(gap=slice(0, -1))
-    ax.semilogy(finite.gap, finite.missed, "o", color=COLORS["blue"])
-    ax.axhline(1 - 1 / N, color=COLORS["red"], ls="--")
-    ax.text(33, 2, "no target: average of all patches", color=COLORS["red"], ha="right")
-    ax.text(2, 1e-12, "target exists\nline: (N−1)/(e$^M$+N−1)", color=COLORS["blue"])
-    ax.set(xlabel="logit gap M", ylabel="weight off the target", ylim=(1e-14, 20))
-    ax.set_title("the weight off the target falls as predicted")
-    return figure
-
 # %% ../../nbs/convolution/04_exactness.ipynb #a3c14fc3
 def learned_conv(run: Run, seed: int) -> nn.Conv2d:
     "The convolution of a small classifier trained on the run's images, in double precision."
@@ -132,37 +115,6 @@ def theorem_1(run: Run) -> xr.Dataset:
     data = kept_once(data, paper=("kernel", "patch"), key=("border",)).merge(names).merge(picture(run))
     return data.assign_attrs(images=run.images)
 
-# %% ../../nbs/convolution/04_exactness.ipynb #709d6908
-def show(ax, values: np.ndarray, title: str, limits: tuple[float, float] | None = None, cmap: str = "gray"):
-    "An image [channel, y, x] or [y, x] without axes, shaded between limits; the first channel unless there are three."
-    values = values if values.ndim == 2 else values.transpose(1, 2, 0) if len(values) == 3 else values[0]
-    low, high = limits or (values.min(), values.max())
-    ax.imshow(np.clip((values - low) / max(high - low, 1e-300), 0, 1), cmap=cmap, vmin=0, vmax=1)
-    ax.set(xticks=[], yticks=[], title=title)
-
-
-def plot_errors(ax, data: xr.Dataset, x: str):
-    "Errors of every layer below the threshold, zero at 1e-18; the borders side by side."
-    step = 0.12 * float(np.diff(data[x]).min())
-    for border, color, shift in (("zeros", "blue", -step), ("circular", "orange", step)):
-        errors = data.error.sel(border=border).transpose(x, ...).values.reshape(data.sizes[x], -1)
-        lines = ax.semilogy(data[x] + shift, errors + 1e-18, "o", ms=3, color=COLORS[color])
-        lines[0].set_label("zero padding" if border == "zeros" else "circular padding")
-    draw_threshold(ax, EXACT)
-    ax.set(xlabel=x, xticks=data[x].values, ylabel="largest error", ylim=(1e-19, 1), title="every layer is exact (0 at 1e-18)")
-    ax.legend(loc="upper right")
-
-# %% ../../nbs/convolution/04_exactness.ipynb #05da8600
-def plot_theorem_1(data: xr.Dataset):
-    "A real image, its convolution, the attention layer's output, and the errors of the layers of every kernel size."
-    figure, axes = subplots(1, 4, width=1.75, height=2.1, width_ratios=(1, 1, 1, 1.9))
-    limits = float(data.convolved.min()), float(data.convolved.max())
-    panels = [("image", data.image, (0, 1)), ("convolution", data.convolved, limits), ("attention layer", data.attended, limits)]
-    for ax, (title, values, shades) in zip(axes, panels, strict=False):
-        show(ax, values.values, title, shades)
-    plot_errors(axes[3], data, "kernel")
-    return figure
-
 # %% ../../nbs/convolution/04_exactness.ipynb #c238dc30
 def corollary_3(run: Run) -> xr.Dataset:
     "Error, heads and sizes on pixels, by kernel, border and seed (C, Cor. 3)."
@@ -177,17 +129,6 @@ def corollary_3(run: Run) -> xr.Dataset:
 
     data = on_grid(on_pixels, kernel=(1, 3, 5, 7), border=BORDERS, seed=DRAW)
     return kept_once(data, key=("border",)).assign_attrs(images=run.images)
-
-# %% ../../nbs/convolution/04_exactness.ipynb #c238dc31
-def plot_corollary_3(data: xr.Dataset):
-    "Heads and largest error on pixels, by kernel."
-    figure, axes = subplots(1, 2, width=3.2)
-    axes[0].plot(data.kernel, data.heads.max(("border", "seed")), "o", color=COLORS["blue"], label="construction")
-    axes[0].plot(data.kernel, data.kernel**2, color="0.6", zorder=0, label="K²")
-    axes[0].set(xlabel="kernel K", ylabel="heads", xticks=data.kernel.values, title="on pixels, K² heads")
-    axes[0].legend()
-    plot_errors(axes[1], data, "kernel")
-    return figure
 
 # %% ../../nbs/convolution/04_exactness.ipynb #bbc960e1
 def corollary_4(run: Run) -> xr.Dataset:
@@ -211,20 +152,3 @@ def corollary_4(run: Run) -> xr.Dataset:
 def within_nine(data: xr.Dataset) -> xr.Dataset:
     "The part that Corollary 4 speaks of: 2 <= K <= 2P+1."
     return data.where((data.kernel >= 2) & (data.kernel <= 2 * data.patch + 1))
-
-# %% ../../nbs/convolution/04_exactness.ipynb #8d6d4119
-def plot_corollary_4(data: xr.Dataset):
-    "Heads of the construction against the reach of the kernel in patches, all patch sizes together, by odd and even kernels."
-    figure, ax = subplots(width=6, height=2.8)
-    part = data[["heads", "paper"]].max("border").stack(case=("patch", "kernel")).dropna("case")
-    reach = (part.kernel - 1) / (2 * part.patch)
-    ax.axvspan(0, 1, color="0.93", lw=0)
-    ax.plot(reach, part.paper, "_", color="0.5", ms=12, label="paper's formula")
-    for parity, name, mark, color in ((0, "even K", "s", "orange"), (1, "odd K", "o", "blue")):
-        here = part.kernel % 2 == parity
-        ax.plot(reach[here], part.heads[here], mark, color=COLORS[color], ms=4, label=name)
-    ax.text(0.5, 9.4, "K = 2 to 2P + 1: nine", ha="center", va="bottom")
-    ax.set(xlabel="reach of the kernel, (K − 1) / 2P", ylabel="heads", yticks=[1, 4, 9, 16, 25], ylim=(0, 27))
-    ax.set_title("nine heads up to K = 2P + 1, for even kernels sometimes fewer")
-    ax.legend(loc="lower right")
-    return figure

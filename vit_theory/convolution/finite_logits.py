@@ -20,10 +20,9 @@ from ..attention import patchify
 from .blocks import transfer_blocks
 from .construction import conv_geometry, conv_to_attention, offset_table
 from .exactness import DRAW, kept_once, on_grid
-from .heads import OTHER_OUTPUT, SAME_OUTPUT, TorusAttention, relative_error, torus_size
+from .heads import TorusAttention, relative_error, torus_size
 from .kernels import random_conv, real_images
-from ..figures import COLORS, draw_threshold, subplots
-from ..ledger.claims import Run
+from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #e7a151a1
 if TYPE_CHECKING:
@@ -152,22 +151,6 @@ def decay(data: xr.Dataset) -> np.ndarray:
     tail = data.sel(M=slice(8, None))
     return -np.polyfit(tail.M, np.log(tail.error), 1)[0]
 
-# %% ../../nbs/convolution/11_finite_logits.ipynb #8b55a0fc
-def plot_finite(data: xr.Dataset):
-    "Error over bound by logit gap: worst image and real images; error and the slope of the prediction."
-    figure, axes = subplots(1, 2, width=3.3, height=2.6)
-    for name, color, height in (("worst", "red", 1.04), ("natural", "blue", 0.5)):
-        axes[0].plot(data.M, data[name], "o-", ms=3, color=COLORS[color])
-        axes[0].text(16, height, "worst image" if name == "worst" else "real images", color=COLORS[color], ha="right")
-    axes[0].axhline(1, color="0.5", ls="--", lw=0.8, zorder=0)
-    axes[0].set(xlabel="logit gap M", ylabel="error / bound", ylim=(0, 1.2), title="the bound (dashed) is attained")
-    axes[1].semilogy(data.M, data.error, "o", ms=3, color=COLORS["blue"])
-    tail = data.error.sel(M=16).mean()
-    axes[1].semilogy(data.M, tail * np.exp(16 - data.M), color="0.6", zorder=0)
-    axes[1].text(1.2, float(tail) * 1e3, "line: e$^{-M}$", color="0.4")
-    axes[1].set(xlabel="logit gap M", ylabel="largest error (pixels 0 to 1)", title="on real images the error falls as predicted")
-    return figure
-
 # %% ../../nbs/convolution/11_finite_logits.ipynb #56c6b155
 def one_head_more(run: Run) -> xr.Dataset:
     "Relative error with and without the extra head, and largest gradients, by M, padding and seed (the extra-head theorem)."
@@ -185,22 +168,3 @@ def one_head_more(run: Run) -> xr.Dataset:
     data = on_grid(with_and_without, M=LOGIT_GAPS, padding=("zeros", "circular"), seed=DRAW)
     zero_padded = {str(name): ("M", "seed") for name in data if str(name).startswith("gradient")}
     return kept_once(data, **zero_padded).assign_attrs(images=run.images)
-
-# %% ../../nbs/convolution/11_finite_logits.ipynb #7d07eab3
-def plot_one_head_more(data: xr.Dataset):
-    "Left: relative error with nine and with ten heads. Right: largest gradients of the parts."
-    figure, axes = subplots(1, 2, width=3.4, height=2.8)
-    for name, color, label, height in (("without", "red", "9 heads", 3.0), ("with_extra", "blue", "10 heads", 1e-13)):
-        lines = np.maximum(data[name].stack(line=("padding", "seed")), 1e-17)
-        axes[0].semilogy(data.M, lines, "o-", ms=3, color=COLORS[color])
-        axes[0].text(16, height, label, color=COLORS[color], ha="right")
-    for value in (SAME_OUTPUT, OTHER_OUTPUT):
-        draw_threshold(axes[0], value, "")
-    axes[0].set(xlabel="logit gap M", ylabel="relative error", title="ten heads are exact at every gap", ylim=(1e-17, 100))
-    lines = {"gradient_W_V": ("green", "W_V"), "gradient_extra": ("blue", "table, 10 heads")}
-    lines |= {"gradient_table": ("black", "table"), "gradient_W_Q": ("sky", "W_Q")}
-    for name, (color, label) in lines.items():
-        axes[1].semilogy(data.M, data[name].mean("seed"), "o-", ms=3, color=COLORS[color], label=label)
-    axes[1].set(xlabel="logit gap M", ylabel="largest gradient", title="only the values' gradient stays")
-    axes[1].legend(loc="lower left")
-    return figure

@@ -17,10 +17,9 @@ from ..attention import patchify
 from .blocks import paper_heads
 from .construction import conv_to_attention, narrow_heads
 from .exactness import DRAW, on_grid
-from .heads import OTHER_OUTPUT, SAME_OUTPUT, minimal_attention, minimum_heads, relative_error
+from .heads import minimal_attention, minimum_heads, relative_error
 from .kernels import known_conv, random_conv
-from ..figures import COLORS, draw_threshold, subplots
-from ..ledger.claims import Run, once
+from ..ledger.sweeps import Run, once
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #99af8fd7
 def counts(conv: nn.Conv2d, patch: int, image_size: int) -> dict[str, float]:
@@ -62,22 +61,6 @@ def needs_all(data: xr.Dataset, pairs: xr.DataArray) -> np.ndarray:
     "Whether K² is the exact minimum, for every kernel drawn with K² <= pairs (of channels, or channels in)."
     covered = (pairs >= data.kernel**2).broadcast_like(data.minimum).transpose(*data.minimum.dims)
     return (data.minimum == data.kernel**2).values[covered.values]
-
-# %% ../../nbs/convolution/09_head_counts.ipynb #1959924e
-def plot_pixel_heads(data: xr.Dataset):
-    "Heads needed on pixels against channels: exact minimum, rank, and the paper's K^2."
-    figure, axes = subplots(1, data.sizes["kernel"], width=2.3, height=2.8, squeeze=False, sharey=True)
-    y = np.arange(data.sizes["channels"])
-    for ax, K in zip(axes[0], data.kernel.values, strict=True):
-        part = data.sel(kernel=K)
-        ax.barh(y, part.minimum.max("seed"), color=COLORS["sky"])
-        ax.plot(part["rank"].max("seed"), y, "o", color=COLORS["black"], ms=3)
-        ax.axvline(K * K, color=COLORS["red"], ls="--")
-        ax.set(title=f"{K} x {K} kernel: K² = {K * K}", xlabel="heads (dots: rank)", xlim=(0, 1.1 * K * K))
-    axes[0][0].set_yticks(y, data.channels.values)
-    axes[0][0].set(ylabel="channels, in to out", ylim=(len(y) - 0.4, -0.6))
-    figure.suptitle("only enough channels need K² heads (dashed)")
-    return figure
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #ab075a23
 def named_cases() -> dict[str, tuple[nn.Conv2d, int]]:
@@ -124,22 +107,6 @@ def of_size(values: xr.DataArray) -> np.ndarray:
     "The values at the sizes with K <= 2P+1."
     return values.values[values.notnull().values]
 
-# %% ../../nbs/convolution/09_head_counts.ipynb #09589e4b
-def plot_patch_heads(data: xr.Dataset):
-    "Exact minimum over kernel and patch size, colored by the proof that covers it."
-    figure, ax = subplots(width=6.4, height=2.6)
-    short = (data.kernel <= data.patch).transpose("patch", "kernel")
-    for label, color, covered in (("printed proof, K ≤ P", "sky", short), ("proof on this page", "orange", ~short)):
-        p, k = np.nonzero((covered & data.proof.notnull()).values)
-        ax.plot(data.kernel.values[k], p, "s", color=COLORS[color], ms=11, label=label)
-        for x, y in zip(data.kernel.values[k], p, strict=True):
-            ax.text(x, y, f"{data.proof.values[y, (x - 3) // 2]:.0f}", ha="center", va="center", color="black")
-    ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
-    ax.set(title="Nine heads are needed for every odd K from 3 to 2P+1", xlabel="kernel K", ylabel="patch P")
-    ax.grid(False)
-    ax.legend(loc="lower right")
-    return figure
-
 # %% ../../nbs/convolution/09_head_counts.ipynb #df3ce179
 def head_count(run: Run) -> xr.Dataset:
     "Largest exact minimum over K and P with one channel and with K channels; the named cases (C, Introduction, eq. 13)."
@@ -159,27 +126,6 @@ def formula_reached(data: xr.Dataset, channels: str, odd: int = 1) -> xr.DataArr
     "Whether some drawn kernel of so many channels needs all heads of the formula, by odd (or even) K and P."
     part = data.sel(kernel=data.kernel % 2 == odd)
     return part.needed.sel(channels=channels).max("seed") == part.formula
-
-# %% ../../nbs/convolution/09_head_counts.ipynb #02c993f8
-def plot_head_count(data: xr.Dataset):
-    "Left: named cases, paper against exact minimum. Right: the worst drawn kernel over K and P, one channel and K channels."
-    figure, axes = subplots(1, 3, width=2.35, height=3.6, width_ratios=(1.5, 1, 1))
-    y = np.arange(data.sizes["case"])
-    axes[0].plot(data.paper, y, "o", mfc="none", color=COLORS["red"], label="paper's formula")
-    axes[0].plot(data.minimum, y, "o", color=COLORS["blue"], ms=4, label="exact minimum")
-    axes[0].set_yticks(y, data.case.values)
-    axes[0].set(xlabel="heads", title="the formula misses both ways", ylim=(len(y) - 0.5, -3))
-    axes[0].legend(loc="upper right", ncols=1)
-    for ax, channels in zip(axes[1:], data.channels.values, strict=True):
-        most, paper = data.needed.sel(channels=channels).max("seed"), data.formula
-        ax.imshow(most < paper, cmap="Blues", vmin=0, vmax=2, aspect="auto")
-        for (k, p), value in np.ndenumerate(most.values):
-            ax.text(p, k, f"{value}", ha="center", va="center")
-        ax.set_xticks(range(data.sizes["patch"]), data.patch.values)
-        ax.set_yticks(range(data.sizes["kernel"]), data.kernel.values)
-        ax.set(title="one channel" if channels == "one" else "K channels", xlabel="patch P", ylabel="kernel K")
-        ax.grid(False)
-    return figure
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #a5b37942
 def head_width(run: Run) -> xr.Dataset:
@@ -202,19 +148,3 @@ def head_width(run: Run) -> xr.Dataset:
 
     widths = [P * P * C // n for n in (1, 2, 4, 16)] + [C]
     return on_grid(narrowed, width=widths, seed=DRAW).assign_attrs(patch=P, channels=C)
-
-# %% ../../nbs/convolution/09_head_counts.ipynb #a5b37943
-def plot_head_width(data: xr.Dataset):
-    "Heads against their width, and what one head fewer does."
-    figure, axes = subplots(1, 2, width=3.3)
-    axes[0].loglog(data.width, data.heads.max("seed"), "o", color=COLORS["blue"])
-    axes[0].loglog(data.width, data.need.max("seed"), "-", color="0.6", zorder=0)
-    axes[0].set(xlabel="width of a head", ylabel="heads", title="narrow heads: as many as predicted")
-    for name, color, height in (("error", "blue", 1e-12), ("without", "red", 8.0)):
-        axes[1].loglog(data.width, data[name] + 1e-18, "o", color=COLORS[color], ms=3)
-        words = "all heads" if name == "error" else "the last head missing"
-        axes[1].text(float(data.width.min()), height, words, color=COLORS[color])
-    for value in (SAME_OUTPUT, OTHER_OUTPUT):
-        draw_threshold(axes[1], value, "")
-    axes[1].set(xlabel="width of a head", ylabel="relative error", ylim=(1e-19, 1e3), title="all heads are needed")
-    return figure

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 from typing import Literal, cast
 
-import numpy as np
 import torch
 import xarray as xr
 from einops import einsum, rearrange
@@ -24,8 +23,7 @@ from .blocks import tap_tables
 from .construction import ConvAttention, Geometry, conv_to_attention
 from .exactness import on_grid
 from .kernels import random_conv
-from ..figures import COLORS, draw_threshold, subplots
-from ..ledger.claims import Run
+from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/07_inverse.ipynb #e4ab1e65
 def positional_weights(layer: ConvAttention) -> Float[Tensor, "h q k"]:
@@ -230,23 +228,3 @@ def inverse(run: Run) -> xr.Dataset:
 
     sizes = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     return on_grid(read_back, kernel=(3, 5), seed=run.seeds).merge(on_grid(noisy, noise=sizes, seed=run.seeds))
-
-# %% ../../nbs/convolution/07_inverse.ipynb #858a43cf
-def plot_inverse(data: xr.Dataset):
-    "Left: error of the kernel read back. Right: what noise on the heads does to the kernel and to the distance."
-    figure, axes = subplots(1, 2, width=3.2)
-    axes[0].semilogy(data.kernel, data.recovered, "o", color=COLORS["blue"])
-    draw_threshold(axes[0], RECOVERED)
-    axes[0].set(xlabel="kernel K", ylabel="relative error of the kernel", xticks=data.kernel.values, ylim=(1e-17, 1))
-    axes[0].set_title("hidden kernels are read back")
-    noisy = data.sel(noise=data.noise > 0)
-    axes[1].loglog(noisy.noise, noisy.distance, "o", color=COLORS["orange"], ms=4)
-    axes[1].loglog(noisy.noise, noisy.white, "x", color=COLORS["black"], ms=6)
-    axes[1].loglog(noisy.noise, noisy.moved, "o", color=COLORS["blue"], ms=4)
-    axes[1].loglog(noisy.noise, noisy.averaged.isel(seed=0), "-", color="0.6", zorder=0)
-    axes[1].text(1.3e-3, 2e-1, "distance (x: error\non white noise)", color=COLORS["orange"])
-    axes[1].text(3e-2, 3e-5, "kernel read back\n(line: prediction)", color=COLORS["blue"])
-    axes[1].set(xlabel="noise on W_O, relative size r", ylabel="relative size", ylim=(1e-6, 3))
-    axes[1].set_title("noise is averaged out of the kernel")
-    return figure
-

@@ -17,8 +17,7 @@ from ..attention import MultiHeadAttention, patchify
 from .blocks import conv_padding
 from .heads import best_patterns, compressed_blocks, head_floor, log_patterns
 from .kernels import random_conv
-from ..figures import COLORS, draw_threshold, subplots
-from ..ledger.claims import Run
+from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/10_trained_heads.ipynb #8a9e6fd9
 def looked_at(layer: MultiHeadAttention, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q m"]:
@@ -114,20 +113,3 @@ def trained_heads(run: Run) -> xr.Dataset:
     fits = run.sweep(fit_error, {"heads": numbers, "seed": run.seeds, "start": range(starts), "steps": (steps,)}).squeeze("steps")
     best = fits.isel(start=fits.after.argmin("start"))
     return best.drop_vars("start").assign_attrs(starts=starts)
-
-# %% ../../nbs/convolution/10_trained_heads.ipynb #732dd075
-def plot_trained_heads(data: xr.Dataset):
-    "Relative error before and after training, and the floor for positions only, by number of heads; every seed."
-    figure, ax = subplots(width=4.4, height=3)
-    for s, seed in enumerate(data.seed.values):
-        x, part = data.heads + 0.12 * (s - (data.sizes["seed"] - 1) / 2), data.sel(seed=seed)
-        ax.semilogy(x, part.before, "o", mfc="white", color=COLORS["black"], ms=4, label="before training" if s == 0 else None)
-        ax.semilogy(x, part.after, "o", color=COLORS["blue"], ms=4, label="after" if s == 0 else None)
-        floor = part["floor"].where(part["floor"] > 1e-12)
-        ax.semilogy(x, floor, "_", color=COLORS["orange"], ms=12, label="least with positions only" if s == 0 else None)
-    draw_threshold(ax, CONVOLUTION_FOUND)
-    ax.set(xlabel="heads", ylabel="relative error on new images", xticks=data.heads.values, ylim=(1e-5, 30))
-    ax.set(xlim=(float(data.heads.min()) - 0.5, float(data.heads.max()) + 0.5))
-    ax.set_title("from nine heads on, training finds the convolution")
-    ax.legend(loc="upper center", ncols=3)
-    return figure

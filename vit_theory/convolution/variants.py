@@ -17,10 +17,9 @@ from torch import nn
 from ..arguments import Size, checked
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention
-from .exactness import BORDERS, DRAW, compared_outputs, kept_once, on_grid, photos, plot_errors
+from .exactness import BORDERS, DRAW, compared_outputs, kept_once, on_grid, photos
 from .kernels import random_conv
-from ..figures import COLORS, subplots
-from ..ledger.claims import Run
+from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/06_variants.ipynb #fe1304ca
 def shift_distance(kernel: np.ndarray, patch: int, stride: int) -> float:
@@ -83,21 +82,6 @@ def stride(run: Run) -> xr.Dataset:
     data = kept_once(data, step=("patch", "stride"), key=("border",))
     return data.merge(on_grid(without_surplus, **pairs)).assign_attrs(images=run.images)
 
-# %% ../../nbs/convolution/06_variants.ipynb #d1fd3e31
-def plot_stride(data: xr.Dataset):
-    "Which strides a layer computes without surplus; in the others, the numbers of outputs per patch and the surplus."
-    figure, ax = subplots(width=7.4, height=2.5)
-    ax.imshow(data.apart, cmap="Reds", vmin=0, vmax=1.4, aspect="auto")
-    for (p, s), step in np.ndenumerate(data.step.values):
-        least, most = int(data.least[p, s]), int(data.most[p, s])
-        text = "exact" if step == 1 else f"{least} or {most}\n×{step**2}"
-        ax.text(s, p, text, ha="center", va="center")
-    ax.set_xticks(range(data.sizes["stride"]), data.stride.values)
-    ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
-    ax.set(xlabel="stride s", ylabel="patch P", title="red: without surplus outputs a layer must err")
-    ax.grid(False)
-    return figure
-
 # %% ../../nbs/convolution/06_variants.ipynb #320f9c86
 def dilation(run: Run) -> xr.Dataset:
     "Error, heads, and the paper's formula for K and for the extent t(K-1)+1, by dilation, border and seed (C, after Cor. 4)."
@@ -112,15 +96,3 @@ def dilation(run: Run) -> xr.Dataset:
     data = on_grid(dilated, dilation=(1, 2, 3, 4, 5, 8), border=BORDERS, seed=DRAW)
     data = kept_once(data, paper=("dilation",), extent=("dilation",), key=("border",))
     return data.assign_attrs(images=run.images)
-
-# %% ../../nbs/convolution/06_variants.ipynb #320f9c87
-def plot_dilation(data: xr.Dataset):
-    "Heads and errors against dilation."
-    figure, axes = subplots(1, 2, width=3.4)
-    axes[0].plot(data.dilation, data.extent, "s-", color="0.7", label="formula with t(K−1)+1 for K")
-    axes[0].plot(data.dilation, data.paper, "--", color=COLORS["red"], label="formula with K")
-    axes[0].plot(data.dilation, data.heads.max(("border", "seed")), "o", color=COLORS["blue"], label="construction")
-    axes[0].set(xlabel="dilation t", ylabel="heads", title="never more than the extent needs", ylim=(0, 46))
-    axes[0].legend(loc="upper left")
-    plot_errors(axes[1], data, "dilation")
-    return figure
