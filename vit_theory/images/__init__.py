@@ -9,7 +9,7 @@ __all__ = ['Canvas', 'Images', 'Recipe', 'augment', 'generator', 'load_images', 
            'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe',
            'canvas_study', 'curve_study', 'positions_study', 'two_phase_study', 'plot_acceleration', 'plot_arms',
            'plot_choices', 'plot_curve', 'plot_mass', 'plot_positional', 'plot_warmup', 'LayerMap', 'attention_maps',
-           'RecordRecipe', 'train_record']
+           'RecordRecipe', 'train_record', 'STARTS', 'Start', 'paired_difference', 'start_cell', 'start_model']
 
 # %% ../../nbs/images/index.ipynb #050e25ea
 from .canvases import canvas_study, plot_choices, plot_mass
@@ -18,6 +18,7 @@ from .experiments import plot_arms
 from .photographs import curve_study, plot_curve
 from .positions import plot_positional, positions_study
 from .record import RecordRecipe, train_record
+from .starts import STARTS, Start, paired_difference, start_cell, start_model
 from .two_phase import plot_acceleration, plot_warmup, two_phase_study
 from ..models.data import Images, Recipe, augment, generator, load_images, permute, split
 from ..models.maps import LayerMap, attention_maps
@@ -38,3 +39,4 @@ _all_ = ["canvas_study", "curve_study", "positions_study", "two_phase_study"]
 _all_ = ["plot_acceleration", "plot_arms", "plot_choices", "plot_curve", "plot_mass", "plot_positional", "plot_warmup"]
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["RecordRecipe", "train_record"]
+_all_ = ["STARTS", "Start", "paired_difference", "start_cell", "start_model"]
