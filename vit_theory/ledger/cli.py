@@ -6,6 +6,7 @@
 __all__ = ['TEMPLATE', 'Command', 'main', 'new_paper']
 
 # %% ../../nbs/ledger/09_cli.ipynb #bec2de9d
+import importlib
 import importlib.util
 import keyword
 import os
@@ -103,6 +104,18 @@ def show_claim(claim, run, figure):
             drawn.savefig(buffer, format=path.suffix[1:])
             write_file(path, buffer.getvalue())
         click.echo(f"\nfigure ({RUNS[run]}): {click.format_filename(figure)}")
+
+# %% ../../nbs/ledger/09_cli.ipynb #atlcli02
+@main.command("atlas", cls=Command)
+@click.argument("model")
+@click.option("--images", required=True, help="A folder of images or of parquet files, or digits.")
+@click.option("--out", required=True, type=click.Path(file_okay=False), help="Where index.html and atlas.nc are written.")
+@click.option("--count", type=click.IntRange(2), default=64, show_default=True, help="Images that are looked at.")
+def atlas_of(model, images, out, count):
+    "Write what leads each head of MODEL, a folder saved by transformers or a checkpoint of ours, to one page in DIR."
+    page = importlib.import_module("vit_theory.models.page")  # the room is opened only here
+    page.write_atlas(model, images, out, count=count, progress=sys.stderr.isatty())
+    click.echo(f"{Path(out) / 'index.html'}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #50121727
 VERDICT_COLORS = dict(zip(VERDICTS, ("green", "yellow", None, "magenta", "red"), strict=True)) | {"crashed": "cyan"}
