@@ -1194,6 +1194,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'vit_theory.ledger.cli.Command.invoke': ( 'ledger/cli.html#command.invoke',
                                                                                  'vit_theory/ledger/cli.py'),
                                        'vit_theory.ledger.cli.as_lines': ('ledger/cli.html#as_lines', 'vit_theory/ledger/cli.py'),
+                                       'vit_theory.ledger.cli.atlas_of': ('ledger/cli.html#atlas_of', 'vit_theory/ledger/cli.py'),
                                        'vit_theory.ledger.cli.expected': ('ledger/cli.html#expected', 'vit_theory/ledger/cli.py'),
                                        'vit_theory.ledger.cli.list_claims': ('ledger/cli.html#list_claims', 'vit_theory/ledger/cli.py'),
                                        'vit_theory.ledger.cli.main': ('ledger/cli.html#main', 'vit_theory/ledger/cli.py'),
