@@ -17,6 +17,7 @@ SEARCH = """<script>addEventListener("focusin", (event) => {
 });</script></head>"""
 PRELOAD = re.compile(r'^ *<link rel="preload" as="script".*\n', flags=re.M)  # what is seen first needs no script
 WAITING = re.compile(r'<script src="(?=[^"]*_static/(?!documentation_options))')  # these may wait for the page
+SIZED = re.compile(r'<img (?=[^>]*height="\d+"[^>]*_images/)')  # a figure that has its place before it is loaded
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
 SCRIPT = re.compile(r"^.*(?:tex-svg-full\.js|window\.MathJax = ).*\n", flags=re.M)
 
@@ -160,6 +161,8 @@ def finish(site, base=""):
         pictures, style = drawn(formulas)
         pages = {path: with_formulas(text, pictures, style) if FORMULA.search(text) else text for path, text in pages.items()}
         next((site / "_static").glob("tex-svg-full.js")).unlink()
+    for path, text in pages.items():
+        pages[path] = SIZED.sub('<img loading="lazy" ', text)
     for path in (site / "explore").glob("0[2-9]*.html"):
         pages[path] = below_a_fold(pages[path])
     for path, text in pages.items():
