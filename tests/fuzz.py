@@ -195,6 +195,7 @@ CALLS = {
     "models.plot_atlas": "",
     "models.position_association": "",
     "models.write_atlas": "",
+    "models.to_transformers": "",
     "models.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, layers=slice(None)",
     "models.keep_curve": "model=vit, data=digits, rates=(1.0, 0.5), seed=0",
     "models.probe": "model=vit, images=digits.images, relevant=order[:2], order=order, seed=0",

@@ -8,7 +8,7 @@ __all__ = ['Images', 'Recipe', 'augment', 'generator', 'load_images', 'permute',
            'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention', 'cnn_to_vit', 'init_from_convs',
            'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe', 'LayerMap',
            'attention_maps', 'PyramidSizes', 'PyramidViT', 'head_atlas', 'nearest_conv', 'plot_atlas',
-           'position_association', 'write_atlas']
+           'position_association', 'write_atlas', 'to_transformers']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
 from .atlas import head_atlas, nearest_conv, plot_atlas, position_association
@@ -20,6 +20,7 @@ from .model import Taps, Variant, ViT, flops, from_transformers
 from .page import write_atlas
 from .pyramid import PyramidSizes, PyramidViT
 from .probes import choose_tokens, keep_curve, plot_heads, plot_keep, plot_maps, plot_positions, probe
+from .theirs import to_transformers
 from .trainer import Descent, Machine, load_vit, train
 from .training import evaluate
 from .transfer import conv_init, to_attention
@@ -34,3 +35,4 @@ _all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", 
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["PyramidSizes", "PyramidViT"]
 _all_ = ["head_atlas", "nearest_conv", "plot_atlas", "position_association", "write_atlas"]
+_all_ = ["to_transformers"]
