@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations, places
-from vit_theory.ledger.evidence import RUNS, Card, answers, committed, fresh_seeds, last_fresh, measured
+from vit_theory.ledger.evidence import RUNS, Card, answers, committed, fresh_seeds, last_fresh, measured, outdated
 from vit_theory.ledger.report import formulas, greek
 from vit_theory.ledger.rules import HOLDS, LOOKS, VERDICTS, verdict_of
 
@@ -66,7 +66,7 @@ def verdicts(card):
     for run, row in card.rows.items():
         differs = "" if row["verdict"] == card.row["verdict"] else "<br>differs"
         seeds = f"<br>seeds {', '.join(map(str, row['seeds']))}" if drawn(row) else ""
-        said = f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]}".strip()
+        said = f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]} {outdated(row)}".strip()
         yield [f"**{run}**{seeds}", badge(row["verdict"]) + differs, plain(said)]
 
 

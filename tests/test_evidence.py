@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from common import ROOT, script
 
-from vit_theory.ledger.evidence import committed, measured
+from vit_theory.ledger.evidence import RUNS, Card, committed, measured, rows_by_claim
 
 evidence, faults = script("tools/evidence.py"), script("tests/faults.py")
 
@@ -16,6 +16,20 @@ def test_an_experiment_that_drifts_from_its_evidence_is_seen():
     rows = committed("quick")[:2]
     assert evidence.drifted(rows) == []
     assert evidence.drifted([rows[0] | {"experiment": "another text"}, rows[1]]) == [rows[0]["id"]]
+
+
+def test_a_row_measured_by_earlier_code_says_so():
+    """What waits for a run of hours is said on its card; a row of the present code cannot be called outdated."""
+    every = {run: committed(run) for run in RUNS}
+    waiting = {(run, row["id"]) for run, rows in every.items() for row in rows if "outdated" in row}
+    drift = {(run, id) for run, rows in every.items() for id in evidence.drifted(rows)}
+    assert waiting == drift
+    for _, id in waiting:
+        assert "To be run again: " in repr(Card(id))
+    current = next(id for id, runs in rows_by_claim().items() if not any("outdated" in row for row in runs.values()))
+    assert "To be run again" not in repr(Card(current))
+    done = CliRunner().invoke(evidence.main, ["outdate", "quick", "--why", "no reason", current])
+    assert done.exit_code == 1 and "the present experiment made these rows" in done.output
 
 
 @pytest.mark.parametrize("commit", [None, "0123456789ab+changes"])

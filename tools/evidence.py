@@ -3,10 +3,12 @@
     python tools/evidence.py add LEDGER RUN     take the finished rows of a ledger folder into a committed run
     python tools/evidence.py judge [--check]    judge all committed measurements with the present rules; --check only compares
     python tools/evidence.py stamp [CLAIM ...]  say that the present experiments are those that made the committed rows
+    python tools/evidence.py outdate RUN --why WORDS CLAIM ...    say in a row that it is to be run again, where that takes hours
 
 A committed row knows the text of the modules that its experiment reaches (`experiment`). When it changes, `judge --check` fails,
 and there are two ways out: run the row again and `add` it, or, where only words or plots changed, `stamp` it. A stamp is
-given when the quick run, made again here, or taken from `--ran LEDGER`, has the committed numbers to rounding.
+given when the quick run, made again here, or taken from `--ran LEDGER`, has the committed numbers to rounding. Where a run
+takes hours, `outdate` writes into the row that earlier code measured it, and why to run it again; its card and page show it.
 """
 
 import dataclasses
@@ -28,7 +30,8 @@ from vit_theory.ledger.sweeps import one_thread
 
 REMEDY = "run it again and add it, or python tools/evidence.py stamp ID, when its quick numbers are the same"
 
-OWN = ("scale", "images", "seeds", "seconds", "shared", "provenance", "experiment")  # of its run, which no rule changes
+# of its run, which no rule changes
+OWN = ("scale", "images", "seeds", "seconds", "shared", "provenance", "experiment", "outdated")
 
 
 def store(run, rows):
@@ -95,7 +98,10 @@ def judge(check):
         stale += [f"{run}: {new['id']}" for old, new in zip(committed(run), rows, strict=True) if old != new]
         if not check:
             store(run, rows)
-        stale += [f"{run}: {id}: its experiment is not the one that made it: {REMEDY}" for id in drifted(rows)]
+        said = {row["id"] for row in rows if "outdated" in row}
+        drift = set(drifted(rows))
+        stale += [f"{run}: {id}: its experiment is not the one that made it: {REMEDY}" for id in sorted(drift - said)]
+        stale += [f"{run}: {id}: is called outdated and is not: stamp it" for id in sorted(said - drift)]
     click.echo("\n".join(stale) or "evidence: every committed row is what its rules say, and what its experiment measured")
     sys.exit(bool(stale) and check)
 
@@ -117,6 +123,11 @@ def same_numbers(here, there):
         if not (np.allclose(one, other, 1e-6, 1e-9, equal_nan=True) if other.dtype.kind in "iufc" else (one == other).all()):
             return False
     return True
+
+
+def stamped(row, now):
+    """The row as the present experiment would have made it."""
+    return {name: value for name, value in row.items() if name != "outdated"} | {"experiment": now[row["id"]]}
 
 
 @main.command()
@@ -143,10 +154,24 @@ def stamp(ids, ran, jobs):
     spoken_for = {id: quick[id].get("experiment") for id in good}.items()
     for run in filter(lambda run: (run_folder(run) / "claims.json").exists(), RUNS):
         rows = ((row, (row["id"], row.get("experiment")) in spoken_for) for row in committed(run))
-        store(run, [row | {"experiment": now[row["id"]]} if fit else row for row, fit in rows])
+        store(run, [stamped(row, now) if fit else row for row, fit in rows])
     click.echo(f"{len(good)} rows stamped")
     if bad:
         raise click.ClickException(f"other numbers, or no quick run by this code: {', '.join(bad)}; run them again and add them")
+
+
+@main.command()
+@click.argument("run", type=click.Choice(list(RUNS)))
+@click.argument("ids", nargs=-1, required=True)
+@click.option("--why", required=True, help="What has changed since it was measured.")
+def outdate(run, ids, why):
+    """Say in committed rows that earlier code measured them and that they are to be run again."""
+    rows = committed(run)
+    drift = drifted(rows)
+    if fresh := [id for id in ids if id not in drift]:
+        raise click.ClickException(f"{', '.join(fresh)}: the present experiment made these rows of the run {run!r}")
+    store(run, [row | {"outdated": why} if row["id"] in ids else row for row in rows])
+    click.echo(f"{len(ids)} rows of the run {run!r} say that they are to be run again")
 
 
 if __name__ == "__main__":

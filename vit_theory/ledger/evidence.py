@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # names in annotations only
     import xarray
 
 # %% auto #0
-__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'last_fresh', 'answers', 'Card', 'standing']
+__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'last_fresh', 'answers', 'outdated', 'Card', 'standing']
 
 # %% ../../nbs/ledger/06_evidence.ipynb #814c7c6a
 RUNS = {
@@ -94,6 +94,11 @@ def answers() -> dict[str, dict[str, str]]:
     return {id: said for file in files for id, said in json.loads(file.read_text(encoding="utf-8")).items()}
 
 # %% ../../nbs/ledger/06_evidence.ipynb #8b2fc289
+def outdated(row: dict) -> str:
+    "Why a committed row is to be run again: earlier code measured it; empty where the present code did."
+    return f"To be run again: {row['outdated']}." if "outdated" in row else ""
+
+
 class Card:
     "What the committed runs say of one claim, for a notebook (as Markdown) or a terminal (as text); ValueError names near ids."
 
@@ -121,13 +126,15 @@ class Card:
         if history := row["history"]:
             lines.append(f"History: {len(history)} changes, the last since {history[-1]['since']}; the claim's page says why.")
         for run, row in self.rows.items():
-            lines.append(f"{row['verdict'].capitalize()} ({run}: {RUNS[run]}). {row['measured']} {row['note']}".strip())
+            verdict = f"{row['verdict'].capitalize()} ({run}: {RUNS[run]})."
+            lines.append(f"{verdict} {row['measured']} {row['note']} {outdated(row)}".strip())
         return "\n\n".join([*lines, f"Verdicts: {self.verdicts()}."])
 
     def _repr_markdown_(self) -> str:
         row = self.row
         answer = answers().get(self.id, {"answer": row["measured"]})["answer"]
-        return f"> **{row['verdict'].capitalize()}** · `{self.id}` · {row['kind']}, {row['evidence']}\n>\n> {answer}"
+        words = f"> **{row['verdict'].capitalize()}** · `{self.id}` · {row['kind']}, {row['evidence']}\n>\n> {answer}"
+        return words + f"\n>\n> *{outdated(row)}*" * bool(outdated(row))
 
 def standing() -> list[dict]:
     "The row of each claim in its largest committed run, in ledger order."
