@@ -1248,6 +1248,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'vit_theory/ledger/evidence.py'),
                                             'vit_theory.ledger.evidence.measured': ( 'ledger/evidence.html#measured',
                                                                                      'vit_theory/ledger/evidence.py'),
+                                            'vit_theory.ledger.evidence.outdated': ( 'ledger/evidence.html#outdated',
+                                                                                     'vit_theory/ledger/evidence.py'),
                                             'vit_theory.ledger.evidence.read_data': ( 'ledger/evidence.html#read_data',
                                                                                       'vit_theory/ledger/evidence.py'),
                                             'vit_theory.ledger.evidence.rows_by_claim': ( 'ledger/evidence.html#rows_by_claim',
