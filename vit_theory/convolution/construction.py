@@ -169,7 +169,7 @@ class ConvAttention(MultiHeadAttention):
 
     def warn_if_frozen(self, gradient: Tensor) -> None:
         "Say, as soon as a gradient comes back, that it will be zero where the heads look."
-        if self.warned or self.scale < FROZEN or not self.heads:
+        if self.warned or gradient.is_meta or self.scale < FROZEN or not self.heads:  # meta: no numbers to look at
             return
         self.warned = True
         scale = trainable_scale(math.prod(self.geometry.grid))
