@@ -188,14 +188,18 @@ CALLS = {
     "models.cnn_to_vit": "cnn=cnn, image_size=8, patch=2, shared=True, scale=8.0",
     "models.init_from_convs": "model=new_hub(), convs=[two], scale=8.0, seed=0",
     "models.to_attention": "vit=phase, scale=8.0, construction='full', seed=0",
-    "models.attention_maps": "model=vit, batches=digits.images, forward=None",
+    "models.attention_maps": "model=vit, batches=[digits.images], forward=None",
     "models.LayerMap": "",
-    "models.head_atlas": "",
+    "models.head_atlas": "model=vit, batches=[digits.images], grid=(4, 4), forward=None",
     "models.nearest_conv": "module_or_map=A16.softmax(-1), grid=(4, 4)",
-    "models.plot_atlas": "",
-    "models.position_association": "",
-    "models.write_atlas": "",
-    "models.to_transformers": "",
+    "models.plot_atlas": "atlas=atlas",
+    "models.position_association": "encodings=P16, grid=(4, 4)",
+    "models.write_atlas": "model='nothing.safetensors', images='digits', out='nothing', count=2, batch=2, progress=False",
+    "models.to_transformers": "vit=theirs",
+    "models.PyramidSizes": "image_size=8, patch=2, channels=1, classes=10, widths=(4, 8), depths=(1, 1), ratios=(1, 2), kernel=3",
+    "models.PyramidViT": "sizes=small, seed=0",
+    "models.PyramidViT(small)": "images=x4",
+    "pyramid.to_attention": "scale=2.0",
     "models.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, layers=slice(None)",
     "models.keep_curve": "model=vit, data=digits, rates=(1.0, 0.5), seed=0",
     "models.probe": "model=vit, images=digits.images, relevant=order[:2], order=order, seed=0",
@@ -203,6 +207,14 @@ CALLS = {
     "models.plot_maps": "seen=seen, query=3, heads=2",
     "models.plot_positions": "seen=seen",
     "models.plot_keep": "curve=curve",
+    "images.STARTS": "",
+    "images.Start": "maps='one tap', values='random', queries='zero', first='convolution', last='attention', cycles=2",
+    "images.start_model": "start='conv_init', classes=3, seed=0",
+    "images.start_cell": "folder='nothing', start='conv_init', number=1000, seed=0, rate=0.001, choosing=False, store=None",
+    "images.paired_difference": "table=arms, arm='a', rival='b'",
+    "images.RecordRecipe": "epochs=1, batch=10, matrix_lr=0.02, other_lr=0.003, weight_decay=0.05, warmup=0.1, smoothing=0.1, "
+                           "border=1",
+    "images.train_record": "train_data=digits, test_data=digits, sizes=small, recipe=recipe, seed=0, folder=None, progress=False",
     "images.canvas_study": "run=run, size='quick', arms=('all',)",
     "images.positions_study": "run=run, size='quick', arms=('content',), experiment='positions'",
     "images.two_phase_study": "run=run, size='quick', arms=('convolution',)",
@@ -221,9 +233,10 @@ CALLS = {
 }  # fmt: skip
 # Whole experiments, a file that is not there, a figure of data that are not committed: refusals are tried, valid calls are not.
 NOT_RUN = {"images.canvas_study", "images.positions_study", "images.two_phase_study", "images.curve_study", "models.load_vit",
-           "images.plot_curve"}  # fmt: skip
+           "images.plot_curve", "models.write_atlas", "images.start_cell"}  # fmt: skip
 PLOTS = {name for name in CALLS if name.startswith(("models.plot", "images.plot"))}
-SLOW = NOT_RUN | PLOTS | {"models.train", "models.conv_init", "models.init_from_convs", "models.from_transformers"}
+SLOW = NOT_RUN | PLOTS | {"models.train", "models.conv_init", "models.init_from_convs", "models.from_transformers",
+                        "models.to_transformers", "images.start_model", "images.train_record"}  # fmt: skip
 
 
 class Known:
@@ -263,6 +276,12 @@ class Known:
     canvases = cached_property(lambda self: self["images"].scatter(self.canvas, self.digits.images[:3], self.g))
     canvas_vit = cached_property(lambda self: self["images"].ViT(16, 8, 1, 10, 1, 2, width=8))
     vit = cached_property(lambda self: self.fresh())
+    theirs = cached_property(lambda self: self["models"].ViT(8, 2, 1, 10, 1, 2, width=8, variant=self.class_token))
+    class_token = property(lambda self: self["models"].Variant(pool="cls"))
+    atlas = cached_property(lambda self: self["models"].head_atlas(self.vit, [self.digits.images]))
+    small = cached_property(lambda self: self["models"].PyramidSizes(8, 2, 1, 10, (4, 8), (1, 1), (1, 2)))
+    pyramid = cached_property(lambda self: self["models"].PyramidViT(self.small).eval())
+    recipe = cached_property(lambda self: self["images"].RecordRecipe(epochs=1, batch=10, bfloat16=False))
     phase = cached_property(lambda self: self["images"].ViT(8, 2, 1, 10, 1, 2, mixer="convolution"))
     seen = cached_property(lambda self: self["images"].probe(self.vit, self.digits.images))
     curve = cached_property(lambda self: self["images"].keep_curve(self.vit, self.digits, (1.0, 0.5)))
@@ -286,6 +305,12 @@ class Known:
 
     def square(self, a):
         return {"b": a * a}
+
+    @cached_property
+    def arms(self):
+        import pandas
+
+        return pandas.DataFrame({"arm": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "accuracy": [0.5, 0.4, 0.6, 0.3]})
 
     @cached_property
     def two(self):
@@ -495,10 +520,10 @@ def judge(name, argument, kind, outcome):
     return outcome
 
 
-LAYERS = (r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|convolution|images)\.\w+\(.*\)|"
+LAYERS = (r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|convolution|models)\.\w+\(.*\)|"
           r"attention\.(attention|softmax_weights|positional_attention)|"
           r"association\.(position_logits|self_attention)")  # fmt: skip
-MOVES = r"attention\.(patchify|unpatchify|relative_bias)|images\.permute|association\.sort_by_set"
+MOVES = r"attention\.(patchify|unpatchify|relative_bias)|models\.permute|association\.sort_by_set"
 WEIGHTS = r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|convolution\.TorusAttention"
 # (callable, argument, kind), as regular expressions: why the call makes sense
 RIGHT = {
@@ -540,6 +565,10 @@ RIGHT = {
     (r"convolution\..*", r"kernel|patch", r"list"): "(rows, columns), two sizes",
     (r".*", r"keep", r"empty|None"): "no token is dropped",
     (r"vit", r"tokens", r"None"): "all tokens",
+    (r"images\.RecordRecipe", r"border", r"zero"): "documented: no window is shifted",
+    (r"models\.attention_maps", r"batches", r"empty"): "no batches, no maps",
+    (r"models\.nearest_conv", r"module_or_map", r"rank \+ 1"): "documented: weights [*, n, n]",
+    (r"models\.position_association", r"encodings", r"last - 1"): "encodings of any width",
     (r".*", r"bias|scale", r"None"): "documented: no bias; one-hot",
 }
 # accepted though wrong, in the same words: why it stays

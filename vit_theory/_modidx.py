@@ -1483,6 +1483,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'vit_theory.models.atlas.moments': ('models/atlas.html#moments', 'vit_theory/models/atlas.py'),
                                          'vit_theory.models.atlas.nearest_conv': ( 'models/atlas.html#nearest_conv',
                                                                                    'vit_theory/models/atlas.py'),
+                                         'vit_theory.models.atlas.need_grid': ('models/atlas.html#need_grid', 'vit_theory/models/atlas.py'),
                                          'vit_theory.models.atlas.offset_numbers': ( 'models/atlas.html#offset_numbers',
                                                                                      'vit_theory/models/atlas.py'),
                                          'vit_theory.models.atlas.per_image': ('models/atlas.html#per_image', 'vit_theory/models/atlas.py'),

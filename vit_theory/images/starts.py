@@ -79,6 +79,7 @@ def paraboloid(taps: Float[Tensor, "h 2"], grid: tuple[int, int], strength: floa
 NINE = torch.cartesian_prod(torch.arange(-1.0, 2.0), torch.arange(-1.0, 2.0))  # (rows down, columns right)
 
 # %% ../../nbs/images/08_starts.ipynb #c33902bd
+@checked
 @dataclass(frozen=True)
 class Start:
     "How attention starts, and as what the two halves of the views train it."
@@ -201,6 +202,7 @@ CHOOSING_SEED = 1000
 @lru_cache(maxsize=2)
 def photographs(folder: str, split: str) -> Images:
     "All images of a part of CIFAR."
+    need(Path(folder).is_dir(), f"folder={folder!r} is no folder: name the one with CIFAR's parquet files")
     return load_images(folder, split)
 
 
@@ -239,6 +241,7 @@ def start_cell(
     "One arm trained and tested -> accuracy, loss, image views, seconds of the processor."
     import time
 
+    need(start in STARTS, f"start={start!r} is unknown: use one of {', '.join(STARTS)}")
     need(number in EPOCHS, f"number={number}: use one of {', '.join(map(str, EPOCHS))}")
     everything = photographs(folder, "train")
     first, last = (40000, 47500) if choosing else (0, 50000 if number == 50000 else 40000)
@@ -261,6 +264,8 @@ def paired_difference(
     rival: str,  # the one that it is compared with
 ) -> tuple[float, float]:
     "Mean over seeds of the difference of two arms' accuracies, in points, and half of its 95 % interval."
+    right = {"arm", "seed", "accuracy"} <= set(getattr(table, "columns", ()))
+    need(right, f"table is a {type(table).__name__}: a frame with the columns arm, seed and accuracy is needed")
     by_seed = table.pivot(index="seed", columns="arm", values="accuracy")
     missing = [name for name in (arm, rival) if name not in by_seed]
     need(not missing, f"arm={missing} is not in the table: it has {', '.join(by_seed)}")

@@ -35,6 +35,10 @@ class PyramidSizes:
     kernel: Size = 3  # side of the mixers' kernel, odd
 
     def __post_init__(self):
+        for name in ("widths", "depths", "ratios"):
+            sizes = getattr(self, name)
+            right = all(isinstance(size, Size) for size in sizes)
+            need(right, f"{name}={sizes}: whole numbers above 0, one for each stage, are needed")
         stages = len(self.widths)
         need(len(self.depths) == len(self.ratios) == stages >= 1,
              f"widths={self.widths}, depths={self.depths}, ratios={self.ratios}: give each one number for every stage")
@@ -123,6 +127,8 @@ class PyramidViT(nn.Module):
     def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
         "Logits of images."
         size = (self.sizes.channels, self.sizes.image_size, self.sizes.image_size)
+        right = isinstance(images, Tensor) and images.is_floating_point()
+        need(right, f"images is {getattr(images, 'dtype', type(images).__name__)}: a tensor of standardized floats is needed")
         need(tuple(images.shape[1:]) == size, f"images has shape {tuple(images.shape)}: b images of shape {size} are needed")
         x = self.embed(images)
         for stage in self.stages:
