@@ -19,6 +19,8 @@ PRELOAD = re.compile(r'^ *<link rel="preload" as="script".*\n', flags=re.M)  # w
 WAITING = re.compile(r'<script src="(?=[^"]*_static/(?!documentation_options))')  # these may wait for the page
 SIZED = re.compile(r'<img (?=[^>]*height="\d+"[^>]*_images/)')  # a figure that has its place before it is loaded
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
+CHOICE = re.compile(r":(?:is|where|has)\(((?:[^()]|\([^()]*\))*)\)")  # a selector's list of alternatives
+COMMA = re.compile(r",(?![^(\[]*[)\]])")  # between selectors, not inside of one
 SCRIPT = re.compile(r"^.*(?:tex-svg-full\.js|window\.MathJax = ).*\n", flags=re.M)
 
 
@@ -74,14 +76,17 @@ def used_part(css, words):
     """The rules of a style sheet that may apply: whose classes are all among the words of the site."""
 
     def may(selector):
-        apart = re.sub(r":not\((?:[^()]|\([^()]*\))*\)", "", selector).replace("\\", "")
-        return set(re.findall(r"\.(-?[A-Za-z_][\w-]*)", STRINGS.sub("", apart))) <= words
+        apart = re.sub(r":not\((?:[^()]|\([^()]*\))*\)", "", STRINGS.sub("", selector)).replace("\\", "")
+        for choice in CHOICE.findall(apart):  # one of a list is enough
+            if not any(may(one) for one in COMMA.split(choice)):
+                return False
+        return set(re.findall(r"\.(-?[A-Za-z_][\w-]*)", CHOICE.sub("", apart))) <= words
 
     for head, body in rules_of(css):
         if re.match(r"@(media|supports|layer)", head):
             if inner := "".join(used_part(body, words)):
                 yield f"{head}{{{inner}}}"
-        elif head.startswith("@") or any(kept := [one for one in re.split(r",(?![^(\[]*[)\]])", head) if may(one)]):
+        elif head.startswith("@") or any(kept := [one for one in COMMA.split(head) if may(one)]):
             yield f"{head if head.startswith('@') else ','.join(kept)}{{{body}}}"
 
 

@@ -69,3 +69,9 @@ def test_an_explorers_page_ends_after_what_to_try():
     tries, code = '<section id="things-to-try"><h2>Try</h2></section>', '<section id="code"><h2>Code</h2></section>'
     page = f"<article><section>{tries}{code}</section></article>"
     assert finish.below_a_fold(page).index("<details") == page.index('<section id="code">')
+
+
+def test_a_rule_for_one_of_several_classes_stays():
+    """Of alternatives one that the site has is enough; a rule that needs a class that no page has goes."""
+    kept = "".join(finish.used_part("pre :is(.c, .c1) {a: b} p:has(.c, td) {c: d} .c .c1 {e: f} :is(.c, .d) p {g: h}", {"c1"}))
+    assert "a: b" in kept and "c: d" in kept and "e: f" not in kept and "g: h" not in kept
