@@ -12,6 +12,7 @@ import torch
 from einops import rearrange
 
 from ..arguments import need
+from .data import seeded
 from .model import HUB_NAMES, ViT
 
 # %% ../../nbs/models/11_theirs.ipynb #thr0005
@@ -57,6 +58,7 @@ def to_transformers(
             parts = {name.replace("qkv", x): part for x, part in zip("qkv", p.chunk(3), strict=True)}
         for own, part in parts.items():
             target[their_name(own)] = part
-    model = ViTForImageClassification(config).to(next(iter(target.values())).dtype)
+    with seeded(0):  # its first weights are drawn, and replaced
+        model = ViTForImageClassification(config).to(next(iter(target.values())).dtype)
     model.load_state_dict(target)
     return model.to(vit.head.weight.device).train(vit.training)
