@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_sweeps import Calls
 
-from vit_theory.images import canvases, experiments, positions, trainer, two_phase
+from vit_theory.images import canvases, experiments, positions, two_phase
 from vit_theory.images.canvases import Dealer, canvas_study, parts_of
 from vit_theory.images.experiments import CHOOSING, CHOSEN, EXTENTS, Extent, losses_by_rate, lowest, pictures
 from vit_theory.images.photographs import curve_study
@@ -18,6 +18,7 @@ from vit_theory.images.positions import positions_study
 from vit_theory.images.two_phase import two_phase_cell, two_phase_study
 from vit_theory.ledger import Run, load_claims, measured
 from vit_theory.ledger.rules import VERDICTS
+from vit_theory.models import trainer
 from vit_theory.models.data import generator, load_images
 from vit_theory.models.model import ViT
 from vit_theory.models.probes import choose_tokens

@@ -203,7 +203,7 @@ def bold_steps_found(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, xr.D
     smallest = data.lr_v.where(diverges.any("lr_A")).min()
     gentle = end.sel(lr_v=data.lr_v <= GENTLE * smallest)
     associate = np.minimum(gentle.gamma, gentle.kappa) > gentle.rho
-    return associate, reversed_descents(end, data.linear), diverges
+    return associate, reversed_descents(end, float(data.linear)), diverges
 
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #841e39a1
