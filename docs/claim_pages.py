@@ -116,7 +116,7 @@ def page(id, place):
     scale = RUNS[run] if drawn(row) else RUNS[run].partition(",")[0]
     yield f"{{.caption}}\n**Figure 1.** {formula(row['measured'])} ({scale})\n"
     yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"
-    yield "## Criterion\n\nFixed before the committed run; a tick says that the largest run meets it.\n"
+    yield "## Criterion\n\nA tick says that the largest run meets it. Where it has changed, its history says when and why.\n"
     yield "\n".join(criteria(CLAIMS[id], card)) + "\n"
     if row["cannot"]:
         yield "No rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
