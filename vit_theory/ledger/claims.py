@@ -178,12 +178,12 @@ def own_points() -> list[importlib.metadata.EntryPoint]:
     if settings.get("DEFAULT", "lib_name", fallback="") == vit_theory.__name__:
         pairs = [line.split("=") for line in settings["DEFAULT"]["claims"].split()]
         return [importlib.metadata.EntryPoint(name, module, GROUP) for name, module in pairs]
-    return sorted(point for point in importlib.metadata.entry_points(group=GROUP) if is_own(point))
+    return sorted(point for point in importlib.metadata.entry_points(group=GROUP) if is_own(point.module))
 
 
-def is_own(point: importlib.metadata.EntryPoint) -> bool:
-    "Whether an entry point leads into this package."
-    return point.module.partition(".")[0] == vit_theory.__name__
+def is_own(module: str) -> bool:
+    "Whether an entry point that leads into `module` is of this package."
+    return module.partition(".")[0] == vit_theory.__name__
 
 
 def chapters_with_claims() -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def installed_claims() -> list:
     "The claims of other installed packages, by their entry points in `GROUP`; ValueError names the package that fails."
     claims = []
     for point in sorted(importlib.metadata.entry_points(group=GROUP)):
-        if is_own(point):
+        if is_own(point.module):
             continue
         try:
             claims += claims_from(point.module)
