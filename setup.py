@@ -12,14 +12,25 @@ parser.read(HERE / "settings.ini", encoding="utf-8")
 settings = parser["DEFAULT"]
 home = settings["git_url"].rstrip("/")
 
-extras = {name: settings[f"{name}_requirements"].split() for name in ("images", "hub", "cluster", "notebooks")}
-extras["dev"] = settings["dev_requirements"].split() + [line for extra in extras.values() for line in extra]
+extras = {
+    name: settings[f"{name}_requirements"].split()
+    for name in ("images", "hub", "cluster", "notebooks")
+}
+extras["dev"] = settings["dev_requirements"].split() + [
+    line for extra in extras.values() for line in extra
+]
 
 urls = {}
 if home:
-    site = settings["doc_host"] + settings["doc_baseurl"] if settings["doc_host"] else f"{home}#readme"
+    site = (
+        settings["doc_host"] + settings["doc_baseurl"] if settings["doc_host"] else f"{home}#readme"
+    )
     urls = {"Repository": home, "Documentation": site, "Issues": f"{home}/issues"}
-urls |= dict(re.findall(r"notes: (Paper \w).*\n\s+url: (\S+)", (HERE / "CITATION.cff").read_text(encoding="utf-8")))
+urls |= dict(
+    re.findall(
+        r"notes: (Paper \w).*\n\s+url: (\S+)", (HERE / "CITATION.cff").read_text(encoding="utf-8")
+    )
+)
 
 
 def away(link):
@@ -27,14 +38,20 @@ def away(link):
     picture, text, target = link.groups()
     if re.match(r"\w+:|#", target):
         return link[0]
-    return f"{picture}[{text}]({home}/{'raw' if picture else 'blob'}/{settings['branch']}/{target})" if home else text
+    return (
+        f"{picture}[{text}]({home}/{'raw' if picture else 'blob'}/{settings['branch']}/{target})"
+        if home
+        else text
+    )
 
 
 setup(
     name=settings["lib_name"],
     version=settings["version"],
     description=settings["description"],
-    long_description=re.sub(r"(!?)\[([^][]*)\]\(([^)\s]+)\)", away, (HERE / "README.md").read_text(encoding="utf-8")),
+    long_description=re.sub(
+        r"(!?)\[([^][]*)\]\(([^)\s]+)\)", away, (HERE / "README.md").read_text(encoding="utf-8")
+    ),
     long_description_content_type="text/markdown",
     author=settings["author"],
     keywords=settings["keywords"].split(),
@@ -46,7 +63,10 @@ setup(
         "Operating System :: MacOS",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: {version}" for version in settings["pythons"].split()),
+        *(
+            f"Programming Language :: Python :: {version}"
+            for version in settings["pythons"].split()
+        ),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Typing :: Typed",
     ],
@@ -57,7 +77,9 @@ setup(
             "explore/static/*",
             "moving.html",
             "py.typed",
-            "*/history.json", "*/answers.json", "ledger/coverage.json",
+            "*/history.json",
+            "*/answers.json",
+            "ledger/coverage.json",
             "ledger/report/*",
             "ledger/runs/**/*.json",
             "ledger/runs/**/*.gz",

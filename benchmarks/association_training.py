@@ -1,11 +1,15 @@
-"""Cost of a full gradient step of the patch attention model against the number of patches, beside plain PyTorch.
+"""Cost of a full gradient step of the patch attention model against the number of patches, beside
+plain PyTorch.
 
     python benchmarks/association_training.py
 
 One full-batch step on N = 2000 images with d = 16, float32, one thread, D from 16 to 400:
-  ours          hand gradient of vit_theory.association, data with one row a feature: O(N D d + N D^2)
-  autograd      the model as its formula reads, scale * softmax(A) X v, and torch.autograd: O(N D^2 d)
-  reordered     the same with the order of the products chosen by hand, scale * (X v) softmax(A)^T, and torch.autograd
+  ours          hand gradient of vit_theory.association, data with one row a feature: O(N D d + N
+  D^2)
+  autograd      the model as its formula reads, scale * softmax(A) X v, and torch.autograd: O(N D^2
+  d)
+  reordered     the same with the order of the products chosen by hand, scale * (X v) softmax(A)^T,
+  and torch.autograd
 All three compute the same loss and the same gradients, which is checked first.
 """
 
@@ -33,7 +37,9 @@ def main():
     table = []
     for side in (4, 6, 8, 12, 16, 20):
         generator = torch.Generator().manual_seed(SEED)
-        draw = SpatialData(Partition.blocks(side, 2), DIM, q=min(0.4, 16 / side**2)).sample(SAMPLES, generator)
+        draw = SpatialData(Partition.blocks(side, 2), DIM, q=min(0.4, 16 / side**2)).sample(
+            SAMPLES, generator
+        )
         model, features = realistic(side**2, DIM, generator=generator), features_first(draw.x)
         peers = {
             "ours": partial(gradient, features, draw.y, model),
@@ -47,7 +53,16 @@ def main():
         table += [{"D": side**2, **row} for row in compare(peers, rounds=5)]
     report(table)
     what = "one full-batch gradient step; ratio = peer / ours, median over rounds; jax was not compared"
-    save("association_training", table, what=what, samples=SAMPLES, dim=DIM, seed=SEED, dtype="float32", threads=1)
+    save(
+        "association_training",
+        table,
+        what=what,
+        samples=SAMPLES,
+        dim=DIM,
+        seed=SEED,
+        dtype="float32",
+        threads=1,
+    )
 
 
 if __name__ == "__main__":

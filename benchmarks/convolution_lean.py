@@ -1,11 +1,16 @@
-"""Time the lean attention layer beside conv2d, over the layer shapes of six convolutional networks, in turn on one thread.
+"""Time the lean attention layer beside conv2d, over the layer shapes of six convolutional networks,
+in turn on one thread.
 
     python benchmarks/convolution_lean.py [--rounds 5]
 
-Every shape is that of a convolution in ResNet-18, ResNet-50, VGG-16, MobileNetV2, ConvNeXt-T or ResNeXt-50 at 224 x 224 pixels;
-sizes that no patch of 4 pixels divides are padded by zeros to whole patches, for both. Batch 1, single precision, no gradients.
-Every round runs conv2d and both lean layers once; the time is the least processor time over the rounds, and a ratio is that of
-the least times. Memory is that of parameters and buffers over that of the kernel. Writes results/convolution_lean.csv and .json.
+Every shape is that of a convolution in ResNet-18, ResNet-50, VGG-16, MobileNetV2, ConvNeXt-T or
+ResNeXt-50 at 224 x 224 pixels;
+sizes that no patch of 4 pixels divides are padded by zeros to whole patches, for both. Batch 1,
+single precision, no gradients.
+Every round runs conv2d and both lean layers once; the time is the least processor time over the
+rounds, and a ratio is that of
+the least times. Memory is that of parameters and buffers over that of the kernel. Writes
+results/convolution_lean.csv and .json.
 """
 
 import time
@@ -57,10 +62,21 @@ def bytes_of(module):
 
 
 def measure(shape, rounds):
-    """Least processor time of conv2d and of both layers in seconds, their bytes, and their largest relative difference."""
+    """Least processor time of conv2d and of both layers in seconds, their bytes, and their largest
+    relative difference."""
     inputs, outputs, kernel, stride, groups, side = shape
     padding = 0 if kernel % 2 == 0 else kernel // 2
-    conv = random_conv(inputs, outputs, kernel, SEED, torch.float32, padding=padding, stride=stride, groups=groups, bias=False)
+    conv = random_conv(
+        inputs,
+        outputs,
+        kernel,
+        SEED,
+        torch.float32,
+        padding=padding,
+        stride=stride,
+        groups=groups,
+        bias=False,
+    )
     whole = -(-side // PATCH) * PATCH
     image = torch.randn(1, inputs, side, side, generator=torch.Generator().manual_seed(SEED))
     image = F.pad(image, (0, whole - side, 0, whole - side))
@@ -83,7 +99,13 @@ def measure(shape, rounds):
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="how often every layer runs")
+@click.option(
+    "--rounds",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1),
+    help="how often every layer runs",
+)
 @torch.no_grad()
 def main(rounds):
     table = []

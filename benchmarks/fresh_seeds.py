@@ -1,17 +1,26 @@
 """The ledger at seeds that no run has used, by a rule that was stated before the run.
 
-    python benchmarks/fresh_seeds.py --store DIR [--first 0] [--seed-sets 8] [--scale quick] [--claim ID ...] [--jobs 1]
+    python benchmarks/fresh_seeds.py --store DIR [--first 0] [--seed-sets 8] [--scale quick]
+    [--claim ID ...] [--jobs 1]
 
-The rule: seed set k (0, 1, ...) of version V is the first three 24-bit numbers of sha256("vit_theory V fresh k"). A claim uses
-each seed set once, and the verdict stays in the table. A claim that does not get its verdict with at least seven of the first
-eight gets a larger experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be once
-more (`--first 17`); all tables stay. The claims on images keep their size, since a quick run must stay quick. At full scale
-every claim runs once more, with seed set 16 (`--scale full --first 16 --seed-sets 1`, hours). DIR keeps what is finished, so an
+The rule: seed set k (0, 1, ...) of version V is the first three 24-bit numbers of
+sha256("vit_theory V fresh k"). A claim uses
+each seed set once, and the verdict stays in the table. A claim that does not get its verdict with
+at least seven of the first
+eight gets a larger experiment, never a wider criterion, and is run again with the next eight
+(`--first 8`), if need be once
+more (`--first 17`); all tables stay. The claims on images keep their size, since a quick run must
+stay quick. At full scale
+every claim runs once more, with seed set 16 (`--scale full --first 16 --seed-sets 1`, hours). DIR
+keeps what is finished, so an
 interrupted study can go on.
 
-Writes vit_theory/ledger/runs/fresh_seeds.json: by version and seed sets ("triples" in its keys), the seeds, how often each claim
-got each verdict, and where it ran; claims that were not named keep their counts. The measurements go, rounded to single
-precision and compressed, to results/fresh_seeds/, so `--judge` counts the verdicts of the present rules without a run.
+Writes vit_theory/ledger/runs/fresh_seeds.json: by version and seed sets ("triples" in its keys),
+the seeds, how often each claim
+got each verdict, and where it ran; claims that were not named keep their counts. The measurements
+go, rounded to single
+precision and compressed, to results/fresh_seeds/, so `--judge` counts the verdicts of the present
+rules without a run.
 """
 
 import gzip
@@ -41,14 +50,22 @@ def seed_set(number: int, version: str = vit_theory.__version__) -> tuple[int, .
 
 @click.command(help=__doc__)
 @click.option("--store", type=click.Path(path_type=Path), help="folder that keeps finished claims")
-@click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="number of the first seed set")
+@click.option(
+    "--first",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="number of the first seed set",
+)
 @click.option("--seed-sets", "sets", default=8, show_default=True, type=click.IntRange(1))
 @click.option("--scale", default="quick", show_default=True, type=click.Choice(["quick", "full"]))
 @click.option("--claim", "ids", multiple=True, help="only these claims (default: all)")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--judge", is_flag=True, help="run nothing: judge the measurements that are kept")
 def main(store, first, sets, scale, ids, jobs, judge):
-    claims = [claim for claim in select_claims(load_claims(), ids) if claim.evidence == "measurement"]  # the others need no seeds
+    claims = [
+        claim for claim in select_claims(load_claims(), ids) if claim.evidence == "measurement"
+    ]  # the others need no seeds
     numbers = range(first, first + sets)
     words = f"triples {first} to {numbers[-1]}" if sets > 1 else f"triple {first}"
     name = ", ".join([vit_theory.__version__, *(["full scale"] if scale == "full" else []), words])
@@ -64,24 +81,41 @@ def main(store, first, sets, scale, ids, jobs, judge):
             for claim in claims:
                 if (path := store / str(number) / "data" / f"{claim.id}.nc").exists():
                     write_file(folder / f"{claim.id}.{number}.nc.gz", small(read_data(path)))
-    found = {claim.id: Counter(verdict(claim, folder / f"{claim.id}.{number}.nc.gz") for number in numbers) for claim in claims}
+    found = {
+        claim.id: Counter(
+            verdict(claim, folder / f"{claim.id}.{number}.nc.gz") for number in numbers
+        )
+        for claim in claims
+    }
     if judge:  # earlier versions have counts only
         found = {id: counts for id, counts in found.items() if not counts["crashed"]}
     path = COMMITTED / "fresh_seeds.json"
     versions = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    before = versions.get(name, {"seeds": [list(seed_set(number)) for number in numbers], "counts": {}, **provenance()})
+    before = versions.get(
+        name,
+        {"seeds": [list(seed_set(number)) for number in numbers], "counts": {}, **provenance()},
+    )
     counts = before["counts"] | {id: dict(verdicts) for id, verdicts in found.items()}
     made = before.get("made", {}) | ({} if judge else dict.fromkeys(found, provenance()))
     known = [claim.id for claim in load_claims() if claim.id in counts]
-    about = before | {"counts": {id: counts[id] for id in known}, "made": {id: made[id] for id in known if id in made}}
+    about = before | {
+        "counts": {id: counts[id] for id in known},
+        "made": {id: made[id] for id in known if id in made},
+    }
     path.write_text(json.dumps(versions | {name: about}, indent=1) + "\n", encoding="utf-8")
     for id in found:
-        print(f"{id:28} {', '.join(f'{verdict} {number}' for verdict, number in counts[id].items())}")
+        print(
+            f"{id:28} {', '.join(f'{verdict} {number}' for verdict, number in counts[id].items())}"
+        )
 
 
 def small(data) -> bytes:
     """A measurement, in single precision and compressed."""
-    single = {name: variable.astype("float32") for name, variable in data.data_vars.items() if variable.dtype == "float64"}
+    single = {
+        name: variable.astype("float32")
+        for name, variable in data.data_vars.items()
+        if variable.dtype == "float64"
+    }
     return gzip.compress(as_netcdf(data.assign(single)), mtime=0)
 
 

@@ -1,13 +1,20 @@
 """The experiments on real images, larger than the ledger's: tables of every arm and seed.
 
-    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR                  # one processor core
-    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size hundred  # one processor core
-    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR --size large --study table-1  # for two hours
-    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size full     # a GPU, for hours
+    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR                  # one
+    processor core
+    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size hundred  # one
+    processor core
+    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR --size large --study
+    table-1  # for two hours
+    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size full     # a
+    GPU, for hours
 
-Writes results/images_STUDY.csv and .json (for another size: images_SIZE_STUDY) as soon as a study is finished. DIR keeps
-finished cells and the checkpoints of the training in progress: the same command goes on where it was stopped.
-Each arm has the learning rate that did best on validation images at seeds that are not judged; test images are used once.
+Writes results/images_STUDY.csv and .json (for another size: images_SIZE_STUDY) as soon as a study
+is finished. DIR keeps
+finished cells and the checkpoints of the training in progress: the same command goes on where it
+was stopped.
+Each arm has the learning rate that did best on validation images at seeds that are not judged; test
+images are used once.
 """
 
 import json
@@ -20,7 +27,15 @@ import xarray as xr
 from side_by_side import report, save
 
 from vit_theory.images.canvases import ALL_CHOICES, canvas_study
-from vit_theory.images.claims import ACCELERATION, ASSOCIATION, FIGURE_2, MASS, POSITIONAL, SPARSIFICATION, TABLE_1
+from vit_theory.images.claims import (
+    ACCELERATION,
+    ASSOCIATION,
+    FIGURE_2,
+    MASS,
+    POSITIONAL,
+    SPARSIFICATION,
+    TABLE_1,
+)
 from vit_theory.images.photographs import CURVES, curve_study
 from vit_theory.images.positions import positions_study
 from vit_theory.images.two_phase import OF_TABLE_1, two_phase_study
@@ -31,13 +46,18 @@ STUDIES = {
     "positions": (positions_study, (POSITIONAL, ASSOCIATION)),
     "canvases": (partial(canvas_study, arms=ALL_CHOICES), (MASS, SPARSIFICATION)),
 }
-PARTS = {"table-1": (partial(two_phase_study, arms=OF_TABLE_1), (TABLE_1,))}  # of a study, where all of it takes too long
+PARTS = {
+    "table-1": (partial(two_phase_study, arms=OF_TABLE_1), (TABLE_1,))
+}  # of a study, where all of it takes too long
 
 
 def rows(study: xr.Dataset) -> list[dict]:
-    """A row for each arm and seed (and value, for a curve) with all numbers that are not curves themselves."""
+    """A row for each arm and seed (and value, for a curve) with all numbers that are not curves
+    themselves."""
     axes = [axis for axis in ("arm", "seed", *CURVES) if axis in study.dims]
-    flat = study.drop_vars([name for name in study.data_vars if not set(study[name].dims) <= set(axes)])
+    flat = study.drop_vars(
+        [name for name in study.data_vars if not set(study[name].dims) <= set(axes)]
+    )
     frame = flat.to_dataframe(dim_order=axes).reset_index()
     return frame.astype(object).to_dict("records")
 
@@ -48,7 +68,14 @@ def curves(study: xr.Dataset) -> dict:
     for name in ("loss", "mass"):
         if name in study:
             for arm in study.arm.values:
-                lines = study[name].sel(arm=arm).mean("seed").dropna("epoch").values.reshape(-1, study.sizes.get("layer", 1)).T
+                lines = (
+                    study[name]
+                    .sel(arm=arm)
+                    .mean("seed")
+                    .dropna("epoch")
+                    .values.reshape(-1, study.sizes.get("layer", 1))
+                    .T
+                )
                 for layer, line in enumerate(lines):
                     key = f"{name}, {arm}" + (f", layer {layer}" if name == "mass" else "")
                     found |= {key: " ".join(f"{value:.3f}" for value in line)} if len(line) else {}
@@ -62,7 +89,10 @@ def circumstances(study: xr.Dataset) -> dict:
     for point, part in study.accuracy.stack(point=["arm", *axes]).groupby("point"):
         name = ", ".join(str(value) for value in (point if isinstance(point, tuple) else (point,)))
         summary[name] = f"{100 * float(part.mean()):.2f} ± {100 * float(part.std()):.2f} %"
-    return {"accuracy_mean_and_deviation": summary, "through_training": {} if axes else curves(study)}
+    return {
+        "accuracy_mean_and_deviation": summary,
+        "through_training": {} if axes else curves(study),
+    }
 
 
 def write(name: str, study: xr.Dataset, command: str, claims=()):
@@ -81,25 +111,56 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
 
 
 @click.command()
-@click.option("--images", required=True, help="Source of the images: a folder of parquet files, a name on the hub, digits.")
-@click.option("--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints.")
-@click.option("--size", default="middle", show_default=True, type=click.Choice(["quick", "middle", "hundred", "large", "full"]))
-@click.option("--study", "chosen", multiple=True, type=click.Choice([*STUDIES, *PARTS, *CURVES]),
-              help="Only these; by default all but table-1, a part of two-phase.")
+@click.option(
+    "--images",
+    required=True,
+    help="Source of the images: a folder of parquet files, a name on the hub, digits.",
+)
+@click.option(
+    "--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints."
+)
+@click.option(
+    "--size",
+    default="middle",
+    show_default=True,
+    type=click.Choice(["quick", "middle", "hundred", "large", "full"]),
+)
+@click.option(
+    "--study",
+    "chosen",
+    multiple=True,
+    type=click.Choice([*STUDIES, *PARTS, *CURVES]),
+    help="Only these; by default all but table-1, a part of two-phase.",
+)
 @click.option("--seeds", default="0,1,2", show_default=True)
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; they may share a GPU.")
+@click.option(
+    "--jobs",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Processes; they may share a GPU.",
+)
 def main(images, store, size, chosen, seeds, jobs):
     """Run the studies one after the other."""
     name = Path(images).name
     command = f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} --seeds {seeds} --study "
     prefix = "images_" if size == "middle" else f"images_{size}_"
-    run = Run(images=images, seeds=tuple(int(seed) for seed in seeds.split(",")), store=Path(store), n_jobs=jobs)
+    run = Run(
+        images=images,
+        seeds=tuple(int(seed) for seed in seeds.split(",")),
+        store=Path(store),
+        n_jobs=jobs,
+    )
     chosen, rates = chosen or (*STUDIES, *CURVES), None
     for study, (function, claims) in (STUDIES | PARTS).items():
         if study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
             found = function(replace(run, store=run.store / study), size)
             write(prefix + study.replace("-", "_"), found, command + study, claims)
-            rates = dict(zip(found.arm.values, found.rate.values.tolist(), strict=True)) if study == "canvases" else rates
+            rates = (
+                dict(zip(found.arm.values, found.rate.values.tolist(), strict=True))
+                if study == "canvases"
+                else rates
+            )
     for along in CURVES:
         if along in chosen:
             found = curve_study(replace(run, store=run.store / "canvases"), along, rates, size)

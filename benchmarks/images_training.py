@@ -1,16 +1,23 @@
-"""Images per second of training: our ViT beside the ViT of `transformers` and a plain PyTorch model, and the cost of variations.
+"""Images per second of training: our ViT beside the ViT of `transformers` and a plain PyTorch
+model, and the cost of variations.
 
     python benchmarks/images_training.py [--rounds 3]
 
-The same data (uint8 images, all in memory), shape, batch, optimizer (AdamW, gradient clipping at 1) and steps for
-  ours           `vit_theory.images.train`, from the call to the trained model: checks, order, progress, history included
-  transformers   ViTForImageClassification of the same shape, in a loop as its documentation writes it
+The same data (uint8 images, all in memory), shape, batch, optimizer (AdamW, gradient clipping at 1)
+and steps for
+  ours           `vit_theory.images.train`, from the call to the trained model: checks, order,
+  progress, history included
+  transformers   ViTForImageClassification of the same shape, in a loop as its documentation writes
+  it
   plain loop     nn.TransformerEncoder of the same shape fed by a DataLoader
-one thread each, float32, CPU seconds. Then what a batch costs under each recipe of variations, as a share of our training step.
+one thread each, float32, CPU seconds. Then what a batch costs under each recipe of variations, as a
+share of our training step.
 On a machine with a GPU add --device cuda: wall-clock seconds, bf16 for all three.
 --compiled adds ours with torch.compile, compiled in a round that is not timed.
---precision bf16 has all three in bfloat16 on the processor, ours also in float32 and with half of the patches, on the model
-of six layers of width 192, and says which share of the peak of bfloat16 products a step reaches (images_training_bf16).
+--precision bf16 has all three in bfloat16 on the processor, ours also in float32 and with half of
+the patches, on the model
+of six layers of width 192, and says which share of the peak of bfloat16 products a step reaches
+(images_training_bf16).
 """
 
 import time
@@ -41,8 +48,12 @@ class Plain(nn.Module):
         super().__init__()
         self.project = nn.Conv2d(3, width, patch, patch)
         self.P = nn.Parameter(0.02 * torch.randn((side // patch) ** 2, width))
-        layer = nn.TransformerEncoderLayer(width, heads, hidden * width, 0.0, "gelu", batch_first=True, norm_first=True)
-        self.blocks = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, hidden * width, 0.0, "gelu", batch_first=True, norm_first=True
+        )
+        self.blocks = nn.TransformerEncoder(
+            layer, depth, nn.LayerNorm(width), enable_nested_tensor=False
+        )
         self.head = nn.Linear(width, CLASSES)
 
     def forward(self, x):
@@ -83,31 +94,63 @@ def peers(shape, data, device, compiled, precision):
     side, patch, width, depth, heads, hidden = shape
     ours = ViT(side, patch, 3, CLASSES, depth, heads, width=width, hidden=hidden, seed=SEED)
     loader = DataLoader(TensorDataset(data.images, data.labels), BATCH, shuffle=True)
-    epoch = partial(train, ours, data, epochs=1, batch=BATCH, lr=LR, device=device, machine=Machine(precision), progress=False)
+    epoch = partial(
+        train,
+        ours,
+        data,
+        epochs=1,
+        batch=BATCH,
+        lr=LR,
+        device=device,
+        machine=Machine(precision),
+        progress=False,
+    )
     exact = partial(epoch, machine=Machine("32-true"))
     half = partial(epoch, recipe=Recipe(patches=0.5))
     coarse = precision == "bf16-mixed"
-    also = {"ours, float32": exact, "ours, half of the patches": half} if coarse and device == "cpu" else {}
+    also = (
+        {"ours, float32": exact, "ours, half of the patches": half}
+        if coarse and device == "cpu"
+        else {}
+    )
     return {
         "ours": epoch,
         **also,
-        **({"ours, compiled": partial(epoch, machine=Machine(precision, compiled=True))} if compiled else {}),
-        "transformers": partial(
-            loop, theirs(*shape), partial(shuffled, data), device, lambda m, x: m(pixel_values=x).logits, coarse
+        **(
+            {"ours, compiled": partial(epoch, machine=Machine(precision, compiled=True))}
+            if compiled
+            else {}
         ),
-        "plain loop": partial(loop, Plain(*shape), lambda: loader, device, lambda m, x: m(x), coarse),
+        "transformers": partial(
+            loop,
+            theirs(*shape),
+            partial(shuffled, data),
+            device,
+            lambda m, x: m(pixel_values=x).logits,
+            coarse,
+        ),
+        "plain loop": partial(
+            loop, Plain(*shape), lambda: loader, device, lambda m, x: m(x), coarse
+        ),
     }
 
 
 def variations(shape, data, step, rounds):
-    """Recipe -> (images varied in a second, share of a training step that takes `step` seconds without)."""
+    """Recipe -> (images varied in a second, share of a training step that takes `step` seconds
+    without)."""
     batch = data.images[:BATCH], data.labels[:BATCH], CLASSES
-    rows = compare({name: partial(augment, *batch, name, generator(SEED)) for name in RECIPES}, rounds)
-    return {row["peer"]: (BATCH / row["median_s"], row["median_s"] / (row["median_s"] + step)) for row in rows}
+    rows = compare(
+        {name: partial(augment, *batch, name, generator(SEED)) for name in RECIPES}, rounds
+    )
+    return {
+        row["peer"]: (BATCH / row["median_s"], row["median_s"] / (row["median_s"] + step))
+        for row in rows
+    }
 
 
 def peak(rounds):
-    """Operations a second of products in bfloat16, of the shapes that a step of six layers of 192 has; the median."""
+    """Operations a second of products in bfloat16, of the shapes that a step of six layers of 192
+    has; the median."""
     found = []
     for inner, outer in ((192, 576), (192, 768), (768, 192)):
         x = torch.randn(BATCH * 64, inner, dtype=torch.bfloat16)
@@ -118,11 +161,21 @@ def peak(rounds):
 
 
 @click.command()
-@click.option("--rounds", default=3, show_default=True, help="How often each program is timed; medians count.")
+@click.option(
+    "--rounds", default=3, show_default=True, help="How often each program is timed; medians count."
+)
 @click.option("--images", "count", default=256, show_default=True, help="Images of an epoch.")
 @click.option("--device", default="cpu", show_default=True, help="cpu (one thread), or cuda.")
-@click.option("--precision", default="fp32", show_default=True, type=click.Choice(["fp32", "bf16"]), help="On the processor.")
-@click.option("--compiled", is_flag=True, help="Also ours with torch.compile; needs a C++ compiler.")
+@click.option(
+    "--precision",
+    default="fp32",
+    show_default=True,
+    type=click.Choice(["fp32", "bf16"]),
+    help="On the processor.",
+)
+@click.option(
+    "--compiled", is_flag=True, help="Also ours with torch.compile; needs a C++ compiler."
+)
 def main(rounds, count, device, precision, compiled):
     """Compare training throughput and write images_training.csv and .json."""
     table = []
@@ -131,29 +184,69 @@ def main(rounds, count, device, precision, compiled):
     shapes = dict(list(SHAPES.items())[1:2]) if precision == "bf16" else SHAPES
     for name, shape in shapes.items():
         g = torch.Generator().manual_seed(SEED)
-        pixels = torch.randint(0, 256, (count, 3, shape[0], shape[0]), generator=g, dtype=torch.uint8)
+        pixels = torch.randint(
+            0, 256, (count, 3, shape[0], shape[0]), generator=g, dtype=torch.uint8
+        )
         classes = tuple(map(str, range(CLASSES)))
         data = Images(pixels, torch.arange(count) % CLASSES, classes)
         clock = time.process_time if device == "cpu" else time.perf_counter
-        found = compare(peers(shape, data, device, compiled, "bf16-mixed" if coarse else "32-true"), rounds, clock=clock)
+        found = compare(
+            peers(shape, data, device, compiled, "bf16-mixed" if coarse else "32-true"),
+            rounds,
+            clock=clock,
+        )
         for row in found:
-            speed = {"images_per_second": count / row["median_s"], "ours_is_faster_by": row["ratio"]}
+            speed = {
+                "images_per_second": count / row["median_s"],
+                "ours_is_faster_by": row["ratio"],
+            }
             table.append({"model": name, "program": row["peer"], **speed, "least": row["ratio_min"], "most": row["ratio_max"],
                           "share_of_step": ""})  # fmt: skip
-        for recipe, (speed, share) in variations(shape, data, found[0]["median_s"] / (count // BATCH), rounds).items():
+        for recipe, (speed, share) in variations(
+            shape, data, found[0]["median_s"] / (count // BATCH), rounds
+        ).items():
             table.append({"model": name, "program": f"variations: {recipe}", "images_per_second": speed, "ours_is_faster_by": "",
                           "least": "", "most": "", "share_of_step": share})  # fmt: skip
         if precision == "bf16":
             # a step is forward and twice as much backward
-            done = 3 * flops(ViT(shape[0], shape[1], 3, CLASSES, shape[3], shape[4], width=shape[2], hidden=shape[5])) * count
+            done = (
+                3
+                * flops(
+                    ViT(
+                        shape[0],
+                        shape[1],
+                        3,
+                        CLASSES,
+                        shape[3],
+                        shape[4],
+                        width=shape[2],
+                        hidden=shape[5],
+                    )
+                )
+                * count
+            )
             speed = done / found[0]["median_s"]
             top = peak(rounds)
-            about = {"operations_a_second": speed, "peak_of_bfloat16_products": top, "share_of_peak": speed / top}
+            about = {
+                "operations_a_second": speed,
+                "peak_of_bfloat16_products": top,
+                "share_of_peak": speed / top,
+            }
             print({key: f"{value:.4g}" for key, value in about.items()})
     report(table)
     name = "images_training" if device == "cpu" else f"images_training_{device}"
     name += "_bf16" if precision == "bf16" else ""
-    save(name, table, **about, images=count, batch=BATCH, rounds=rounds, seed=SEED, device=device, threads=1)
+    save(
+        name,
+        table,
+        **about,
+        images=count,
+        batch=BATCH,
+        rounds=rounds,
+        seed=SEED,
+        device=device,
+        threads=1,
+    )
 
 
 if __name__ == "__main__":

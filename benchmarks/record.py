@@ -1,10 +1,15 @@
-"""The record on CIFAR-10: accuracy of a ViT that started as a convolution, against processor minutes.
+"""The record on CIFAR-10: accuracy of a ViT that started as a convolution, against processor
+minutes.
 
-    python benchmarks/record.py --images FOLDER/cifar10 [--store DIR] [--epochs 6] [--seeds 0,1,2,3,4]
-    python benchmarks/record.py --images FOLDER/cifar10 --ablation       one ingredient left out at a time, on held-back images
-    python benchmarks/record.py --images FOLDER/cifar10 --budget 30      as many epochs as fit into 30 processor minutes, one seed
+    python benchmarks/record.py --images FOLDER/cifar10 [--store DIR] [--epochs 6] [--seeds
+    0,1,2,3,4]
+    python benchmarks/record.py --images FOLDER/cifar10 --ablation       one ingredient left out at
+    a time, on held-back images
+    python benchmarks/record.py --images FOLDER/cifar10 --budget 30      as many epochs as fit into
+    30 processor minutes, one seed
 
-Writes results/record.csv (a row for each finished run), record_curve.csv (a row for each epoch) and record.json. A run that
+Writes results/record.csv (a row for each finished run), record_curve.csv (a row for each epoch) and
+record.json. A run that
 is stopped goes on from its last epoch; finished runs are not run again. One thread.
 """
 
@@ -37,7 +42,10 @@ def ablations(recipe, sizes):
         "no mirrors": (replace(recipe, mirror=False), sizes),
         "no shifts": (replace(recipe, border=0), sizes),
         "no label smoothing": (replace(recipe, smoothing=0.0), sizes),
-        "no merges (patch 4, one width)": (recipe, PyramidSizes(patch=4, widths=(160,), depths=(5,), ratios=(2,))),
+        "no merges (patch 4, one width)": (
+            recipe,
+            PyramidSizes(patch=4, widths=(160,), depths=(5,), ratios=(2,)),
+        ),
         "32-bit products": (replace(recipe, bfloat16=False), sizes),
     }
 
@@ -46,7 +54,9 @@ def keep(rows, name):
     """Add rows to a table of results/; a row of the same run is replaced."""
     file = bench.RESULTS / name
     keys = [key for key in (*KEYS, "after_epoch") if key in rows[0]]
-    table = pd.concat([pd.read_csv(file), pd.DataFrame(rows)]) if file.exists() else pd.DataFrame(rows)
+    table = (
+        pd.concat([pd.read_csv(file), pd.DataFrame(rows)]) if file.exists() else pd.DataFrame(rows)
+    )
     table = table.drop_duplicates(keys, keep="last").sort_values(keys)
     write_file(file, table.to_csv(index=False))
 
@@ -66,14 +76,21 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store):
     mean, deviation = moments_of(train_data.images)
     attentive = vit.to_attention()
     accuracy, _ = pyramid_accuracy(attentive, test_data, mean, deviation, mirrors=False)
-    as_convolution, flips = pyramid_accuracy(vit, test_data, mean, deviation)  # the same function, in less time
+    as_convolution, flips = pyramid_accuracy(
+        vit, test_data, mean, deviation
+    )  # the same function, in less time
     heads = {block.mixer.heads for block, _ in attentive.blocks()}
     minutes = float(history.minutes[-1])
     row = {"arm": arm, "epochs": recipe.epochs, "seed": seed, "processor_minutes": round(minutes, 2), "accuracy": accuracy,
            "accuracy_flips": flips, "accuracy_as_convolution": as_convolution,
            "final_mixers": f"attention, {min(heads)} heads", "tested_on": f"{len(test_data.labels)} images"}  # fmt: skip
     keep([row], "record.csv")
-    epochs = history.to_dataframe().reset_index().rename(columns={"minutes": "processor_minutes"}).round(5)
+    epochs = (
+        history.to_dataframe()
+        .reset_index()
+        .rename(columns={"minutes": "processor_minutes"})
+        .round(5)
+    )
     if arm == "record":
         of_run = {"arm": arm, "epochs": recipe.epochs, "seed": seed}
         lines = epochs.rename(columns={"epoch": "after_epoch"}).to_dict("records")
@@ -83,7 +100,11 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store):
 
 def epochs_within(minutes, recipe, train_data):
     """How many epochs fit into so many processor minutes: measured on twenty batches."""
-    few = Images(train_data.images[: 20 * recipe.batch], train_data.labels[: 20 * recipe.batch], train_data.classes)
+    few = Images(
+        train_data.images[: 20 * recipe.batch],
+        train_data.labels[: 20 * recipe.batch],
+        train_data.classes,
+    )
     started = time.process_time()
     train_record(few, few, recipe=replace(recipe, epochs=1), progress=False)
     seconds = (time.process_time() - started) / len(few.labels) * len(train_data.labels)
@@ -107,8 +128,12 @@ def main(images, store, epochs, seeds, budget, ablation):
     if ablation:
         order = torch.arange(len(train_data.labels))
         held_back = order[-HELD_BACK:]
-        test_data = Images(train_data.images[held_back], train_data.labels[held_back], train_data.classes)
-        train_data = Images(train_data.images[:-HELD_BACK], train_data.labels[:-HELD_BACK], train_data.classes)
+        test_data = Images(
+            train_data.images[held_back], train_data.labels[held_back], train_data.classes
+        )
+        train_data = Images(
+            train_data.images[:-HELD_BACK], train_data.labels[:-HELD_BACK], train_data.classes
+        )
         arms = ablations(replace(recipe, epochs=EPOCHS_OF_ABLATION), sizes)
         runs = [(arm, *of_arm, 0) for arm, of_arm in arms.items()]
     known = finished()

@@ -1,10 +1,14 @@
-"""The collapsed engine against training on tokens, on the same trainings (L = 80 tokens, N = 1000 samples), and its memory.
+"""The collapsed engine against training on tokens, on the same trainings (L = 80 tokens, N = 1000
+samples), and its memory.
 
     python benchmarks/selection_collapse.py
 
-One thread, warm, measured in turn in one run, processor time. Writes results/selection_collapse.csv and .json.
-Without attention all queries of a sample are equal, and training on tokens merges them too: one query for 80. So uniform
-attention has two rows: against that, and against the general path, where no query is merged (frozen attention with W_Q = 0,
+One thread, warm, measured in turn in one run, processor time. Writes results/selection_collapse.csv
+and .json.
+Without attention all queries of a sample are equal, and training on tokens merges them too: one
+query for 80. So uniform
+attention has two rows: against that, and against the general path, where no query is merged (frozen
+attention with W_Q = 0,
 which gives the same numbers).
 """
 
@@ -16,7 +20,14 @@ import torch
 from side_by_side import report, save
 
 from vit_theory.ledger.claims import Run
-from vit_theory.selection.collapse import ARMS, BASE, collapse, draw_weights, fit_collapsed, sample_kinds
+from vit_theory.selection.collapse import (
+    ARMS,
+    BASE,
+    collapse,
+    draw_weights,
+    fit_collapsed,
+    sample_kinds,
+)
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.model import initial_model
 from vit_theory.selection.phase_diagram import heat_map
@@ -28,7 +39,11 @@ COLLAPSED_TRIALS, COLLAPSED_STEPS, TOKEN_STEPS = 200, 100, 10
 
 def rates(arm):
     """Learning rates of an arm of the study."""
-    return {"lr": arm["lr"], "attention_lr": arm["lr"] * arm["multiplier"], "attention": arm["attention"]}
+    return {
+        "lr": arm["lr"],
+        "attention_lr": arm["lr"] * arm["multiplier"],
+        "attention": arm["attention"],
+    }
 
 
 def speed(function, steps, trials):
@@ -46,18 +61,43 @@ def measure(name, merged_queries=True):
     """Trial-steps a second of both engines."""
     arm = {"lr": 0.5, "multiplier": 1.0} | ARMS[name]
     of_tokens = rates(arm) if merged_queries else rates(arm) | {"attention": "frozen"}
-    data = TokenData(tokens=TOKENS, relevant=RELEVANT, confusion=0, patterns=6, noise=0.0, background="neutral", mass=32)
+    data = TokenData(
+        tokens=TOKENS,
+        relevant=RELEVANT,
+        confusion=0,
+        patterns=6,
+        noise=0.0,
+        background="neutral",
+        mass=32,
+    )
     sample = data.sample(SAMPLES, trials=1, generator=torch.Generator().manual_seed(0))
-    start = initial_model(sample.mu, scale=BASE["scale"] if merged_queries else 0.0, xi=0.2, paired=True)
-    tokens = speed(lambda: fit(start, sample.x, sample.y, steps=TOKEN_STEPS, batch=SAMPLES, **of_tokens), TOKEN_STEPS + 1, 1)
+    start = initial_model(
+        sample.mu, scale=BASE["scale"] if merged_queries else 0.0, xi=0.2, paired=True
+    )
+    tokens = speed(
+        lambda: fit(start, sample.x, sample.y, steps=TOKEN_STEPS, batch=SAMPLES, **of_tokens),
+        TOKEN_STEPS + 1,
+        1,
+    )
 
-    kinds, mu = sample_kinds(RELEVANT / TOKENS), torch.eye(10)[None, :6].repeat(COLLAPSED_TRIALS, 1, 1)
+    kinds, mu = (
+        sample_kinds(RELEVANT / TOKENS),
+        torch.eye(10)[None, :6].repeat(COLLAPSED_TRIALS, 1, 1),
+    )
     many = collapse(initial_model(mu, scale=BASE["scale"], xi=0.2, paired=True), mu)
     w = draw_weights(kinds, SAMPLES, COLLAPSED_TRIALS, seed=0)
     work = (COLLAPSED_STEPS + 1, COLLAPSED_TRIALS)
-    merged = speed(lambda: fit_collapsed(many, kinds, w, steps=COLLAPSED_STEPS, **rates(arm)), *work)
+    merged = speed(
+        lambda: fit_collapsed(many, kinds, w, steps=COLLAPSED_STEPS, **rates(arm)), *work
+    )
     peer = "every query" if name != "uniform" or not merged_queries else "queries merged"
-    return {"attention": name, "on_tokens": peer, "tokens_per_s": tokens, "collapsed_per_s": merged, "ratio": merged / tokens}
+    return {
+        "attention": name,
+        "on_tokens": peer,
+        "tokens_per_s": tokens,
+        "collapsed_per_s": merged,
+        "ratio": merged / tokens,
+    }
 
 
 @click.command(help=__doc__)
@@ -66,8 +106,12 @@ def main():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     cells = heat_map(run).successes.size
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    click.echo(f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, {before:.0f} MiB before it")
-    table = [measure(name) for name in ("trained", "frozen", "uniform")] + [measure("uniform", merged_queries=False)]
+    click.echo(
+        f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, {before:.0f} MiB before it"
+    )
+    table = [measure(name) for name in ("trained", "frozen", "uniform")] + [
+        measure("uniform", merged_queries=False)
+    ]
     report(table)
     save(
         "selection_collapse", table, tokens=TOKENS, samples=SAMPLES, seeds=[0], threads=1,

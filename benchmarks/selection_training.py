@@ -1,12 +1,17 @@
 """Training many shallow transformers: ours beside what one would otherwise write.
 
     python benchmarks/selection_training.py [--repeats 9]
-    python benchmarks/selection_training.py --profile      only which operations our step spends its time in
-    python benchmarks/selection_training.py --device cuda  on a GPU: 32 times as many models at once, wall-clock seconds
+    python benchmarks/selection_training.py --profile      only which operations our step spends its
+    time in
+    python benchmarks/selection_training.py --device cuda  on a GPU: 32 times as many models at
+    once, wall-clock seconds
 
-The same trainings (tokens L, neurons m, batch B; token dimension 10) by four programs, in turn, in one run, warm, on one
-thread: ours; a plain nn.Module with a DataLoader, model by model; torch.func's vmap(grad); JAX's jit(vmap(...)) with lax.scan.
-JAX is optional: `pip install jax` adds its row; without it the row says that it is missing. Times are CPU times of the process;
+The same trainings (tokens L, neurons m, batch B; token dimension 10) by four programs, in turn, in
+one run, warm, on one
+thread: ours; a plain nn.Module with a DataLoader, model by model; torch.func's vmap(grad); JAX's
+jit(vmap(...)) with lax.scan.
+JAX is optional: `pip install jax` adds its row; without it the row says that it is missing. Times
+are CPU times of the process;
 the programs take turns, and the table has the ratio of the best and of the median times.
 """
 
@@ -81,7 +86,9 @@ def loop(x, y, model, B, steps):
         for i in range(min(2, len(x))):  # two models are enough to time; they do not share anything
             net = Plain(model, i).to(x.device)
             optimizer = torch.optim.SGD(net.parameters(), lr=LR)
-            loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x[i], y[i]), batch_size=B, shuffle=True)
+            loader = torch.utils.data.DataLoader(
+                torch.utils.data.TensorDataset(x[i], y[i]), batch_size=B, shuffle=True
+            )
             done = 0
             while done < steps:
                 for xb, yb in loader:
@@ -165,9 +172,13 @@ def check(x, y, model):
 
     net = Plain(model, 0)
     torch.relu(1 - y[0] * net(x[0])).mean().backward()
-    slopes = hinge_gradient(ShallowViT(*(getattr(model, n)[:1] for n in NAMES), model.a[:1]), x[:1], y[:1])[1]
+    slopes = hinge_gradient(
+        ShallowViT(*(getattr(model, n)[:1] for n in NAMES), model.a[:1]), x[:1], y[:1]
+    )[1]
     for name in NAMES:
-        torch.testing.assert_close(getattr(slopes, name)[0], getattr(net, name).grad, rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(
+            getattr(slopes, name)[0], getattr(net, name).grad, rtol=1e-3, atol=1e-6
+        )
 
 
 def compare(repeats, device):
@@ -199,7 +210,9 @@ def compare(repeats, device):
                 continue
             best, own = min(times[name]) / done, min(times["ours"]) / (trials * steps)
             row |= {"steps_per_second": round(1 / best), "ours_is_faster_by": round(best / own, 2)}
-            row["by_median"] = round(median(times[name]) / done / (median(times["ours"]) / (trials * steps)), 2)
+            row["by_median"] = round(
+                median(times[name]) / done / (median(times["ours"]) / (trials * steps)), 2
+            )
             row["spread"] = round(max(times[name]) / min(times[name]) - 1, 2)
             if name == "ours":
                 row["share_of_gemm_peak"] = round(flops(L, m, B) / best / 1e9 / peak, 3)
@@ -208,7 +221,8 @@ def compare(repeats, device):
 
 
 def profile():
-    """Share of the operations of our step in its time, by PyTorch's profiler -> rows; those below 2 % together."""
+    """Share of the operations of our step in its time, by PyTorch's profiler -> rows; those below 2
+    % together."""
     rows = []
     for L, m, B in SIZES:
         run = ours(*setting(L, m, B, TRIALS[L]), B, STEPS[L])
@@ -222,8 +236,26 @@ def profile():
             if share >= 0.02:
                 rest -= share
                 name, calls = event.key.removeprefix("aten::"), round(event.count / STEPS[L], 1)
-                rows.append({"L": L, "m": m, "B": B, "operation": name, "calls_a_step": calls, "share": round(share, 3)})
-        rows.append({"L": L, "m": m, "B": B, "operation": "all others", "calls_a_step": "", "share": round(rest, 3)})
+                rows.append(
+                    {
+                        "L": L,
+                        "m": m,
+                        "B": B,
+                        "operation": name,
+                        "calls_a_step": calls,
+                        "share": round(share, 3),
+                    }
+                )
+        rows.append(
+            {
+                "L": L,
+                "m": m,
+                "B": B,
+                "operation": "all others",
+                "calls_a_step": "",
+                "share": round(rest, 3),
+            }
+        )
     return rows
 
 
@@ -235,13 +267,21 @@ def against_trials():
         run = ours(x, y, model, 20, 100)
         run()
         rate = round(trials * 100 / min(seconds(run) for _ in range(5)))
-        row = {"L": 20, "m": 50, "B": 20, "program": "ours", "models": trials, "steps_per_second": rate}
+        row = {
+            "L": 20,
+            "m": 50,
+            "B": 20,
+            "program": "ours",
+            "models": trials,
+            "steps_per_second": rate,
+        }
         rows.append(row | {"note": "throughput against models at once"})
     return rows
 
 
 def peak_memory():
-    """Largest resident memory of this process so far, MiB (ru_maxrss would be inherited from the parent)."""
+    """Largest resident memory of this process so far, MiB (ru_maxrss would be inherited from the
+    parent)."""
     line = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
@@ -252,8 +292,18 @@ def phase_diagram(cells):
     for cell in range(cells):
         for first in range(0, 64, 16):
             data = TokenData(tokens=40, relevant=8, confusion=4)
-            sample = data.sample(512, 16, generator=torch.Generator().manual_seed(cell), first=first)
-            fit(initial_model(sample.mu, first=first), sample.x, sample.y, steps=3, batch=512, lr=LR, first=first)
+            sample = data.sample(
+                512, 16, generator=torch.Generator().manual_seed(cell), first=first
+            )
+            fit(
+                initial_model(sample.mu, first=first),
+                sample.x,
+                sample.y,
+                steps=3,
+                batch=512,
+                lr=LR,
+                first=first,
+            )
     print(json.dumps([before, peak_memory()]))
 
 
@@ -265,7 +315,9 @@ def memory():
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         before, peak = json.loads(text.splitlines()[-1])
         note = f"phase diagram of {cells} cells, N=512: peak {peak:.0f} MiB, {before:.0f} MiB before the first cell"
-        rows.append({"L": 40, "m": 64, "B": 512, "program": "ours", "models": 64 * cells, "note": note})
+        rows.append(
+            {"L": 40, "m": 64, "B": 512, "program": "ours", "models": 64 * cells, "note": note}
+        )
     return rows
 
 
@@ -279,7 +331,13 @@ def jax_version():
 @click.command()
 @click.option("--repeats", default=9, show_default=True, help="Timings of each program, in turn.")
 @click.option("--profile", "profiled", is_flag=True, help="Only write selection_profile.csv.")
-@click.option("--memory", "cells", default=0, hidden=True, help="Run one phase diagram and print its peak memory.")
+@click.option(
+    "--memory",
+    "cells",
+    default=0,
+    hidden=True,
+    help="Run one phase diagram and print its peak memory.",
+)
 @click.option("--device", default="cpu", show_default=True, help="cpu (one thread), or cuda.")
 def main(repeats, profiled, cells, device):
     """Compare training throughput and write selection_training.csv and .json."""
@@ -299,7 +357,11 @@ def main(repeats, profiled, cells, device):
     table = [{name: row.get(name, "") for name in fields} for row in rows]
     report(table)
     load = [round(v, 1) for v in os.getloadavg()]
-    about = {"clock": "CPU time" if device == "cpu" else "wall clock", "device": device, "gemm_gflops": round(peak, 1)}
+    about = {
+        "clock": "CPU time" if device == "cpu" else "wall clock",
+        "device": device,
+        "gemm_gflops": round(peak, 1),
+    }
     about |= {"load_average": load, "jax": jax_version()}
     name = "selection_training" if device == "cpu" else f"selection_training_{device}"
     save(name, table, seed=SEED, threads=1, **about)

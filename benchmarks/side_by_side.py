@@ -1,4 +1,5 @@
-"""What every benchmark does: peers in turn, in one process, warm, on one thread; a table kept with its circumstances."""
+"""What every benchmark does: peers in turn, in one process, warm, on one thread; a table kept with
+its circumstances."""
 
 import csv
 import json
@@ -12,7 +13,9 @@ from pathlib import Path
 # Set before numerical libraries start: they read these once.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+)
 
 import torch  # noqa: E402
 
@@ -20,7 +23,9 @@ from vit_theory.ledger.files import provenance  # noqa: E402
 
 torch.set_num_threads(1)
 SHORTEST = 0.05  # seconds that one measurement takes at least
-QUICK = bool(os.environ.get("BENCH_QUICK"))  # `make bench QUICK=1`: one round of everything, and no committed table is touched
+QUICK = bool(
+    os.environ.get("BENCH_QUICK")
+)  # `make bench QUICK=1`: one round of everything, and no committed table is touched
 RESULTS = Path(__file__).resolve().parent.parent / ("build/bench" if QUICK else "results")
 
 
@@ -38,17 +43,23 @@ def compare(
     warmup: int = 1,
     clock: Callable[[], float] = time.process_time,  # wall clock for work on a GPU
 ) -> list[dict]:
-    """CPU seconds of one call of each peer, taken in turn round by round, and the ratio to the first peer.
+    """CPU seconds of one call of each peer, taken in turn round by round, and the ratio to the
+    first peer.
 
-    A ratio is the median over rounds of (peer's seconds / first peer's seconds in the same round): both see the same
-    noise of the machine. CPU time of one thread, so that other work on the machine counts little; calls shorter than
+    A ratio is the median over rounds of (peer's seconds / first peer's seconds in the same round):
+    both see the same
+    noise of the machine. CPU time of one thread, so that other work on the machine counts little;
+    calls shorter than
     SHORTEST are repeated.
     """
     rounds = 1 if QUICK else rounds
     for _ in range(warmup):
         for call in peers.values():
             call()
-    repeats = {name: max(1, round(SHORTEST / max(seconds_of(call, clock), 1e-6))) for name, call in peers.items()}
+    repeats = {
+        name: max(1, round(SHORTEST / max(seconds_of(call, clock), 1e-6)))
+        for name, call in peers.items()
+    }
     seconds: dict[str, list[float]] = {name: [] for name in peers}
     for _ in range(rounds):
         for name, call in peers.items():
@@ -57,8 +68,18 @@ def compare(
     table = []
     for name, taken in seconds.items():
         ratios = [mine / base for mine, base in zip(taken, first, strict=True)]
-        row = {"peer": name, "median_s": statistics.median(taken), "min_s": min(taken), "max_s": max(taken)}
-        row |= {"ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios), "rounds": rounds}
+        row = {
+            "peer": name,
+            "median_s": statistics.median(taken),
+            "min_s": min(taken),
+            "max_s": max(taken),
+        }
+        row |= {
+            "ratio": statistics.median(ratios),
+            "ratio_min": min(ratios),
+            "ratio_max": max(ratios),
+            "rounds": rounds,
+        }
         table.append(row)
     return table
 
@@ -66,20 +87,30 @@ def compare(
 def report(table: list[dict]) -> None:
     """Print a table of rows with the same keys."""
     cells = [list(table[0])]
-    cells += [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table]
+    cells += [
+        [f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()]
+        for row in table
+    ]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     for row in cells:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        print(
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        )
 
 
 def save(name: str, table: list[dict], **circumstances) -> None:
-    """Write results/NAME.csv, and results/NAME.json with the command, versions and hardware that made it."""
+    """Write results/NAME.csv, and results/NAME.json with the command, versions and hardware that
+    made it."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     with open(RESULTS / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(
-            {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in table
+            {
+                key: f"{value:.6g}" if isinstance(value, float) else value
+                for key, value in row.items()
+            }
+            for row in table
         )
     command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     about = {"command": command, **circumstances, "provenance": provenance()}

@@ -1,9 +1,14 @@
-"""True attention maps of many models beside their own eager weights:  python benchmarks/zoo.py [--only NAME] [--out FILE]
+"""True attention maps of many models beside their own eager weights:  python benchmarks/zoo.py
+[--only NAME] [--out FILE]
 
-Each row is one configuration, small, with random weights, queries and keys drawn again at a standard deviation of 0.4: maps that
-are far from flat. `attention_maps` reads the model as its user has it; the reference is what the model's own attention modules
-hand out in eager mode, or, for the small modules below that are written as those of timm and torchvision are, weights by hand.
-The verdict is `right` (largest difference at most 1e-5, patches in the order of the picture), `refused` (ValueError) or `wrong`.
+Each row is one configuration, small, with random weights, queries and keys drawn again at a
+standard deviation of 0.4: maps that
+are far from flat. `attention_maps` reads the model as its user has it; the reference is what the
+model's own attention modules
+hand out in eager mode, or, for the small modules below that are written as those of timm and
+torchvision are, weights by hand.
+The verdict is `right` (largest difference at most 1e-5, patches in the order of the picture),
+`refused` (ValueError) or `wrong`.
 timm and torchvision themselves cannot be tried here: they have no build for this environment.
 """
 
@@ -26,16 +31,29 @@ RESULTS = Path(__file__).resolve().parent.parent / "results" / "zoo.csv"
 CLOSE = 1e-5
 VIT = {"image_size": 32, "patch_size": 8, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
        "intermediate_size": 64}  # fmt: skip
-STAGES = {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 4, "image_size": 64}
+STAGES = {
+    "embed_dim": 16,
+    "depths": [2, 2],
+    "num_heads": [2, 4],
+    "window_size": 4,
+    "patch_size": 4,
+    "image_size": 64,
+}
 
 
 def of(kind, size=32, **settings):
     """A model of transformers by the name of its class, and the side of its images."""
-    config = getattr(hub, settings.pop("config", kind.replace("Model", "Config").replace("ForImageClassification", "Config")))
+    config = getattr(
+        hub,
+        settings.pop(
+            "config", kind.replace("Model", "Config").replace("ForImageClassification", "Config")
+        ),
+    )
     return lambda: (getattr(hub, kind)(config(**settings)), size)
 
 
-# Modules as timm and torchvision write them -----------------------------------------------------------------------------------
+# Modules as timm and torchvision write them
+# -----------------------------------------------------------------------------------
 
 
 class TimmAttention(nn.Module):
@@ -45,14 +63,25 @@ class TimmAttention(nn.Module):
         super().__init__()
         self.num_heads, self.head_dim, self.scale = heads, dim // heads, (dim // heads) ** -0.5
         self.fused_attn, self.rotary = fused, rotary
-        self.qkv, self.proj, self.attn_drop = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim), nn.Dropout(0.1)
+        self.qkv, self.proj, self.attn_drop = (
+            nn.Linear(dim, 3 * dim),
+            nn.Linear(dim, dim),
+            nn.Dropout(0.1),
+        )
         self.register_parameter("rel_pos_bias", bias)
 
     def forward(self, x):
         B, N, C = x.shape
-        q, k, v = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
+        q, k, v = (
+            self.qkv(x)
+            .reshape(B, N, 3, self.num_heads, self.head_dim)
+            .permute(2, 0, 3, 1, 4)
+            .unbind(0)
+        )
         if self.rotary:
-            angle = torch.arange(N, device=x.device)[:, None] * torch.linspace(0.1, 1, self.head_dim // 2)
+            angle = torch.arange(N, device=x.device)[:, None] * torch.linspace(
+                0.1, 1, self.head_dim // 2
+            )
             q, k = (turned(each, angle) for each in (q, k))
         if self.fused_attn:
             x = F.scaled_dot_product_attention(q, k, v, attn_mask=self.rel_pos_bias, dropout_p=0.0)
@@ -78,7 +107,9 @@ class TimmAttention(nn.Module):
 def turned(x, angle):
     """A rotary encoding of pairs of features."""
     first, second = x.chunk(2, -1)
-    return torch.cat([first * angle.cos() - second * angle.sin(), first * angle.sin() + second * angle.cos()], -1)
+    return torch.cat(
+        [first * angle.cos() - second * angle.sin(), first * angle.sin() + second * angle.cos()], -1
+    )
 
 
 class TorchvisionAttention(nn.Module):
@@ -86,7 +117,9 @@ class TorchvisionAttention(nn.Module):
 
     def __init__(self, dim, heads, batch_first=True):
         super().__init__()
-        self.self_attention = nn.MultiheadAttention(dim, heads, dropout=0.1, batch_first=batch_first)
+        self.self_attention = nn.MultiheadAttention(
+            dim, heads, dropout=0.1, batch_first=batch_first
+        )
 
     def forward(self, x):
         if self.self_attention.batch_first:
@@ -103,12 +136,17 @@ class TorchvisionAttention(nn.Module):
 
 
 class TalkingHeads(nn.Module):
-    """timm.models.cait.TalkingHeadAttn: heads are mixed after the softmax, and what multiplies the values is no softmax."""
+    """timm.models.cait.TalkingHeadAttn: heads are mixed after the softmax, and what multiplies the
+    values is no softmax."""
 
     def __init__(self, dim, heads):
         super().__init__()
         self.num_heads = heads
-        self.qkv, self.proj, self.proj_w = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim), nn.Linear(heads, heads)
+        self.qkv, self.proj, self.proj_w = (
+            nn.Linear(dim, 3 * dim),
+            nn.Linear(dim, dim),
+            nn.Linear(heads, heads),
+        )
 
     def forward(self, x):
         B, N, C = x.shape
@@ -119,12 +157,15 @@ class TalkingHeads(nn.Module):
 
 
 class Written(nn.Module):
-    """A small ViT around such attention: class token, registers, tokens after the patches, an average at the end."""
+    """A small ViT around such attention: class token, registers, tokens after the patches, an
+    average at the end."""
 
     def __init__(self, make, before=1, after=0, conv=True, dim=48, patch=8, grid=4):
         super().__init__()
         self.patch = patch
-        self.patch_embed = nn.Conv2d(3, dim, patch, patch) if conv else nn.Linear(3 * patch * patch, dim)
+        self.patch_embed = (
+            nn.Conv2d(3, dim, patch, patch) if conv else nn.Linear(3 * patch * patch, dim)
+        )
         self.before, self.after = (nn.Parameter(torch.randn(1, n, dim)) for n in (before, after))
         self.pos_embed = nn.Parameter(torch.randn(1, grid * grid, dim) * 0.1)
         self.blocks = nn.ModuleList([make() for _ in range(2)])
@@ -135,7 +176,14 @@ class Written(nn.Module):
             x = self.patch_embed(x).flatten(2).transpose(1, 2)
         else:
             x = self.patch_embed(F.unfold(x, self.patch, stride=self.patch).transpose(1, 2))
-        x = torch.cat([self.before.expand(len(x), -1, -1), x + self.pos_embed, self.after.expand(len(x), -1, -1)], 1)
+        x = torch.cat(
+            [
+                self.before.expand(len(x), -1, -1),
+                x + self.pos_embed,
+                self.after.expand(len(x), -1, -1),
+            ],
+            1,
+        )
         for norm, block in zip(self.norms, self.blocks, strict=True):
             x = x + block(norm(x))
         return x.mean(1)
@@ -199,11 +247,19 @@ ZOO = {
     "as torchvision's ViT": lambda: (Written(lambda: TorchvisionAttention(48, 4)), 32),
     "as torchvision's ViT, batch second": lambda: (Written(lambda: TorchvisionAttention(48, 4, False)), 32),
 }  # fmt: skip
-KEYS = ("q_proj.weight", "k_proj.weight", "query.weight", "key.weight", "qkv.weight", "queries_keys_values.linear.weight")
+KEYS = (
+    "q_proj.weight",
+    "k_proj.weight",
+    "query.weight",
+    "key.weight",
+    "qkv.weight",
+    "queries_keys_values.linear.weight",
+)
 
 
 def strong(model):
-    """Queries and keys of standard deviation 0.4, relative biases of 2, position encodings that differ."""
+    """Queries and keys of standard deviation 0.4, relative biases of 2, position encodings that
+    differ."""
     g = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -281,7 +337,9 @@ def in_order(layer, model):
         first = model.before.shape[1]
     else:
         config = getattr(model, "config", None)
-        first = 1 + getattr(config, "num_register_tokens", 0) + (type(model).__name__ == "DeiTModel")
+        first = (
+            1 + getattr(config, "num_register_tokens", 0) + (type(model).__name__ == "DeiTModel")
+        )
     return torch.equal(layer.patches.cpu(), torch.arange(first, first + n))
 
 
@@ -303,20 +361,44 @@ def tried(name):
     try:
         (layers,) = attention_maps(model, images)
     except ValueError as error:
-        return {"verdict": "refused", "largest_difference": "", "layers": "", "grids": "", "said": str(error)}, parameters
+        return {
+            "verdict": "refused",
+            "largest_difference": "",
+            "layers": "",
+            "grids": "",
+            "said": str(error),
+        }, parameters
     reference, gaps = own_weights(model, images, call), []
     for layer in layers:
         # the module itself, or the one around it
-        inside = [key for key in reference if f"{key}.".startswith(f"{layer.name}.") or layer.name.startswith(f"{key}.")]
+        inside = [
+            key
+            for key in reference
+            if f"{key}.".startswith(f"{layer.name}.") or layer.name.startswith(f"{key}.")
+        ]
         theirs = reference[max(inside, key=len)] if inside else by_hand(model, images, layer.name)
-        theirs = theirs.reshape(layer.A.shape) if theirs is not None and theirs.numel() == layer.A.numel() else theirs
-        gaps.append(float("inf") if theirs is None or theirs.shape != layer.A.shape else float((layer.A - theirs).abs().max()))
+        theirs = (
+            theirs.reshape(layer.A.shape)
+            if theirs is not None and theirs.numel() == layer.A.numel()
+            else theirs
+        )
+        gaps.append(
+            float("inf")
+            if theirs is None or theirs.shape != layer.A.shape
+            else float((layer.A - theirs).abs().max())
+        )
     ordered = all(in_order(layer, model) for layer in layers)
     right = max(gaps) <= CLOSE and ordered
     grids = " ".join(dict.fromkeys(f"{r}x{c}" for r, c in (layer.grid for layer in layers)))
     said = "" if ordered else f"order {layers[0].patches.tolist()[:5]}"
     verdict = "right" if right else "wrong"
-    row = {"verdict": verdict, "largest_difference": f"{max(gaps):.1e}", "layers": len(layers), "grids": grids, "said": said}
+    row = {
+        "verdict": verdict,
+        "largest_difference": f"{max(gaps):.1e}",
+        "layers": len(layers),
+        "grids": grids,
+        "said": said,
+    }
     return row, parameters
 
 
@@ -329,13 +411,18 @@ def main(only, out):
         if only.lower() in name.lower():
             row, parameters = tried(name)
             rows.append({"model": name, **row, "parameters": parameters})
-            click.echo(f"{name:45} {row['verdict']:8} {row['largest_difference']:8} {row['said'][:150]}")
+            click.echo(
+                f"{name:45} {row['verdict']:8} {row['largest_difference']:8} {row['said'][:150]}"
+            )
     if not only:
         with out.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-        counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("right", "refused", "wrong")}
+        counts = {
+            verdict: sum(row["verdict"] == verdict for row in rows)
+            for verdict in ("right", "refused", "wrong")
+        }
         about = {"command": "python benchmarks/zoo.py", "versions": {"torch": torch.__version__, "transformers": hub.__version__},
                  "hardware": platform.machine(), "seeds": [0, 1, 2], "counts": counts}  # fmt: skip
         out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n")

@@ -21,13 +21,21 @@ def comment(node, lines):
 def comments(node, lines):
     """Argument or field -> its comment, of a function or class."""
     if isinstance(node, ast.ClassDef):
-        return {ast.unparse(field.target): comment(field, lines) for field in node.body if isinstance(field, ast.AnnAssign)}
+        return {
+            ast.unparse(field.target): comment(field, lines)
+            for field in node.body
+            if isinstance(field, ast.AnnAssign)
+        }
     given = node.args
     plain = [*given.posonlyargs, *given.args]
     defaults = dict(zip(plain[::-1], given.defaults[::-1], strict=False))
     defaults |= dict(zip(given.kwonlyargs, given.kw_defaults, strict=True))
     every = filter(None, [*plain, given.vararg, *given.kwonlyargs, given.kwarg])
-    return {arg.arg: comment(defaults.get(arg) or arg, lines) for arg in every if arg.arg not in ("self", "cls")}
+    return {
+        arg.arg: comment(defaults.get(arg) or arg, lines)
+        for arg in every
+        if arg.arg not in ("self", "cls")
+    }
 
 
 class Module:
@@ -44,33 +52,56 @@ class Module:
         self.notebook = origin and origin[1]
         self.defined, self.imported, public = {}, {}, []
         # what a module imports late, it names below `if TYPE_CHECKING:`
-        for node in (inner for each in tree.body for inner in (each.body if isinstance(each, ast.If) else [each])):
+        for node in (
+            inner
+            for each in tree.body
+            for inner in (each.body if isinstance(each, ast.If) else [each])
+        ):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 self.defined[node.name] = node
             elif isinstance(node, ast.ImportFrom):
-                base = ".".join([*parts[: len(parts) - node.level], node.module or ""]) if node.level else node.module
-                self.imported |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
+                base = (
+                    ".".join([*parts[: len(parts) - node.level], node.module or ""])
+                    if node.level
+                    else node.module
+                )
+                self.imported |= {
+                    alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names
+                }
             elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
                 self.defined[target.id] = node
                 public = ast.literal_eval(node.value) if target.id == "__all__" else public
-        self.public = [name for name in public if name in self.defined and self.explained(self.defined[name])]
-        self.public_of = {}  # full name of one of ours -> the module that users import it from, filled by `Package`
+        self.public = [
+            name for name in public if name in self.defined and self.explained(self.defined[name])
+        ]
+        # full name of one of ours -> the module that users import it from, filled by `Package`
+        self.public_of = {}
         self.forwarded = {name: self.imported[name] for name in public if name in self.imported}
 
     def explained(self, node):
         """Whether a name says what it is: a constant does with a comment on its line."""
-        return not isinstance(node, ast.Assign) or comment(node, self.lines).partition(":")[0] not in ("", "fmt")
+        return not isinstance(node, ast.Assign) or comment(node, self.lines).partition(":")[
+            0
+        ] not in ("", "fmt")
 
     def label(self, name):
-        """The place in the notebook where a name is defined; a number, since Sphinx's labels do not tell `Claim` from `claim`."""
+        """The place in the notebook where a name is defined; a number, since Sphinx's labels do not
+        tell `Claim` from `claim`."""
         return f"{self.name}-{self.public.index(name)}"
 
     def signature(self, node):
-        """`(x, y=1) -> z` and the comments of the parameters: of a function, or of a class by its fields or its `__init__`."""
+        """`(x, y=1) -> z` and the comments of the parameters: of a function, or of a class by its
+        fields or its `__init__`."""
         if isinstance(node, ast.ClassDef):
-            if init := [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]:
+            if init := [
+                item
+                for item in node.body
+                if isinstance(item, ast.FunctionDef) and item.name == "__init__"
+            ]:
                 return self.signature(init[0])
-            text = ", ".join(ast.unparse(item) for item in node.body if isinstance(item, ast.AnnAssign))
+            text = ", ".join(
+                ast.unparse(item) for item in node.body if isinstance(item, ast.AnnAssign)
+            )
         else:
             text = re.sub(r"^(self|cls)(, )?", "", ast.unparse(node.args))
         found = comments(node, self.lines)
@@ -85,18 +116,36 @@ class Module:
         methods = []
         if isinstance(node, ast.Assign):
             value, says = ast.unparse(node.value), comment(node, self.lines)
-            kind, head, found, doc = "data", name, {}, says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else "")
+            kind, head, found, doc = (
+                "data",
+                name,
+                {},
+                says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else ""),
+            )
         else:
             kind = "class" if isinstance(node, ast.ClassDef) else "method" if parent else "function"
             text, found = self.signature(node)
-            if any(ast.unparse(decorator).endswith("property") for decorator in node.decorator_list):
+            if any(
+                ast.unparse(decorator).endswith("property") for decorator in node.decorator_list
+            ):
                 kind, text = "property", ""
             head, doc = parent + name + text, ast.get_docstring(node) or ""
             if kind == "class":
-                methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
+                methods = [
+                    item
+                    for item in node.body
+                    if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")
+                ]
         public = self.public_of.get(f"{self.name}.{(parent or name).rstrip('.')}", self.name)
         yield f"{fence}{{py:{kind}}} {head}\n:module: {public}\n\n{doc}\n"
-        yield "\n".join((":returns:" if p == "return" else f":param {p}:") + f" {c}" for p, c in found.items() if c) + "\n"
+        yield (
+            "\n".join(
+                (":returns:" if p == "return" else f":param {p}:") + f" {c}"
+                for p, c in found.items()
+                if c
+            )
+            + "\n"
+        )
         for method in methods:
             yield from self.entry(method.name, method, f"{name}.")
         if not parent:
@@ -104,13 +153,25 @@ class Module:
         yield fence + "\n"
 
     def page(self, front):
-        """The module's page: first what a chapter's front page exports (`front`), then the rest, constants last."""
+        """The module's page: first what a chapter's front page exports (`front`), then the rest,
+        constants last."""
         yield f"# {self.name}\n\n{{.lead}}\n{self.doc}\n\n```{{py:module}} {self.name}\n```\n"
         if self.forwarded:
             yield f"`from {self.name} import ...` offers:\n"
-            paths = {name: f"{self.public_of.get(full, full.rpartition('.')[0])}.{name}" for name, full in self.forwarded.items()}
-            yield "".join(f"- {{py:obj}}`{name} <{path}>`\n" for name, path in sorted(paths.items()))
-        for name in sorted(self.public, key=lambda n: (isinstance(self.defined[n], ast.Assign), f"{self.name}.{n}" not in front)):
+            paths = {
+                name: f"{self.public_of.get(full, full.rpartition('.')[0])}.{name}"
+                for name, full in self.forwarded.items()
+            }
+            yield "".join(
+                f"- {{py:obj}}`{name} <{path}>`\n" for name, path in sorted(paths.items())
+            )
+        for name in sorted(
+            self.public,
+            key=lambda n: (
+                isinstance(self.defined[n], ast.Assign),
+                f"{self.name}.{n}" not in front,
+            ),
+        ):
             yield from self.entry(name, self.defined[name])
 
 
@@ -120,10 +181,14 @@ class Package:
     def __init__(self, root: Path, name: str):
         paths = sorted(path for path in (root / name).rglob("*.py") if path.name != "_modidx.py")
         self.modules = {module.name: module for module in (Module(path, root) for path in paths)}
-        self.by_notebook = defaultdict(list)  # a question's page exports to its science, its experiment and its claims
+        self.by_notebook = defaultdict(
+            list
+        )  # a question's page exports to its science, its experiment and its claims
         for module in self.modules.values():
             self.by_notebook[module.notebook].append(module)
-        self.front = {full for module in self.modules.values() for full in module.forwarded.values()}
+        self.front = {
+            full for module in self.modules.values() for full in module.forwarded.values()
+        }
         self.public_of = {}  # full name -> the chapter's front page that exports it
         for module in self.modules.values():
             for name, full in module.forwarded.items():
@@ -131,14 +196,17 @@ class Package:
                     self.public_of.setdefault(full, module.name)
         for module in self.modules.values():
             module.public_of = self.public_of
-        self.claims = {}  # id of a row -> where a notebook shows its card: (label, title of the page, title of the section)
+        # id of a row -> where a notebook shows its card: (label, title of the page, title of the
+        # section)
+        self.claims = {}
         self.found = defaultdict(list)
         for module in self.modules.values():
             for public in module.public:
                 self.found[public].append(module.name)
 
     def link(self, name, notebook):
-        """A name as a link to its entry: of this notebook first, then of its chapter, of a shared module, or the only one."""
+        """A name as a link to its entry: of this notebook first, then of its chapter, of a shared
+        module, or the only one."""
         if name in IDS:
             return f"[`{name}`](/claims/{name}.md)"
         chapter = f"vit_theory.{notebook.split('/')[0]}."
@@ -146,7 +214,13 @@ class Package:
         def distance(module):
             if self.modules[module].notebook == notebook:
                 return 0
-            return 1 if "/" in notebook and module.startswith(chapter) else 2 if module.count(".") == 1 else 3
+            return (
+                1
+                if "/" in notebook and module.startswith(chapter)
+                else 2
+                if module.count(".") == 1
+                else 3
+            )
 
         ranked = sorted(self.found.get(name, []), key=distance)
         clear = ranked and (len(ranked) == 1 or distance(ranked[0]) < distance(ranked[1]))
@@ -156,7 +230,13 @@ class Package:
         return f"`{name}`"
 
     def linkify(self, text, notebook):
-        """Names in backticks become links; code blocks, headings, formulas and links stay as they are."""
-        parts = re.split(r"(^```.*?^```|^#[^\n]*$|\$\$.*?\$\$|\[[^\]]*\]\([^)]*\))", text, flags=re.S | re.M)
+        """Names in backticks become links; code blocks, headings, formulas and links stay as they
+        are."""
+        parts = re.split(
+            r"(^```.*?^```|^#[^\n]*$|\$\$.*?\$\$|\[[^\]]*\]\([^)]*\))", text, flags=re.S | re.M
+        )
         code = re.compile(r"(?<![`}\w])`([\w.-]+)(\(\))?`(?!`)")
-        return "".join(part if i % 2 else code.sub(lambda m: self.link(m[1], notebook), part) for i, part in enumerate(parts))
+        return "".join(
+            part if i % 2 else code.sub(lambda m: self.link(m[1], notebook), part)
+            for i, part in enumerate(parts)
+        )

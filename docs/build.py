@@ -1,7 +1,9 @@
 """Build the site from the stored notebooks:  python docs/build.py [--out _docs]
 
-Notebooks go through nbdev's processors (directives, hidden cells), become MyST notebooks beside pages for chapters, API and
-results, and Sphinx makes HTML of them. All of it happens in a temporary folder: no notebook runs and only the site is left.
+Notebooks go through nbdev's processors (directives, hidden cells), become MyST notebooks beside
+pages for chapters, API and
+results, and Sphinx makes HTML of them. All of it happens in a temporary folder: no notebook runs
+and only the site is left.
 """
 
 import ast
@@ -46,7 +48,10 @@ CHAPTERS = {
     "ledger": "The ledger",
     "explore": "Explore",
 }
-RESULTS = ("ledger/10_verdicts", "ledger/11_coverage")  # notebooks that stand under Results: the list of all rows, and the map
+RESULTS = (
+    "ledger/10_verdicts",
+    "ledger/11_coverage",
+)  # notebooks that stand under Results: the list of all rows, and the map
 SOUGHT = {  # a page that these words are to find first
     "convolution/08_heads": ("how many heads",),
     "convolution/index": ("convert convolution to attention",),
@@ -55,11 +60,18 @@ SOUGHT = {  # a page that these words are to find first
     "images/03_two_phase": ("two-phase", "two phase"),
     "explore/05_vit": ("my own model", "own model", "DINOv2"),
 }
-HOME = "{.buttons}\n[Explore](/explore/index.ipynb) [Read](/essays.md) [Install](/install.md)\n\n"  # below home's first sentence
-STILL = re.compile(r"!\[[^\]]*\]\(pictures/heads\.svg\)")  # the picture that README has where the site has the explorer itself
+# below home's first sentence
+HOME = "{.buttons}\n[Explore](/explore/index.ipynb) [Read](/essays.md) [Install](/install.md)\n\n"
+STILL = re.compile(
+    r"!\[[^\]]*\]\(pictures/heads\.svg\)"
+)  # the picture that README has where the site has the explorer itself
 ESSAYS = ("selection", "association", "convolution", "images", "together")
 ABOUT_PANELS = "explore/"  # pages that are about what the code draws, not about the code
-SHELL = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}}
+SHELL = {
+    "nbformat": 4,
+    "nbformat_minor": 5,
+    "metadata": {"language_info": {"name": "python", "pygments_lexer": "ipython3"}},
+}
 WORDS = {word: verdict for verdict, (short, *_) in LOOKS.items() for word in (verdict, short)}
 # Quarto's options of a cell (`#| echo: false`) as MyST-NB has them.
 TAGS = {
@@ -71,12 +83,15 @@ TAGS = {
 
 
 def shown(path):
-    """The cells of a notebook that nbdev shows, exported ones among them, as (cell, its directive of export or "")."""
+    """The cells of a notebook that nbdev shows, exported ones among them, as (cell, its directive
+    of export or "")."""
     names = "populate_language strip_ansi hide_line filter_stream_ rm_header_dash rm_export clean_magics hide_".split()
     processor = NBProcessor(path, procs=[getattr(processors, name) for name in names])
     for place, cell in enumerate(processor.nb.cells):
         cell.place = place
-        cell.exported = next((name for name in ("export", "exporti") if name in cell.directives_), "")
+        cell.exported = next(
+            (name for name in ("export", "exporti") if name in cell.directives_), ""
+        )
         if cell.exported:  # the reader is to see the code where it is explained
             cell.directives_["exports"] = cell.directives_.pop(cell.exported)
     processor.process()
@@ -106,7 +121,8 @@ PRESENTING = re.compile(r"Card|Moving|Markdown|(?:plot|draw|show|measured|commit
 
 
 def presenting(source):
-    """Whether a cell only puts on the page what was measured: a card, or a figure of committed data."""
+    """Whether a cell only puts on the page what was measured: a card, or a figure of committed
+    data."""
 
     def calls(node):
         value = getattr(node, "value", None)
@@ -114,39 +130,68 @@ def presenting(source):
         return isinstance(node, ast.Expr | ast.Assign) and PRESENTING.fullmatch(name) is not None
 
     try:
-        body = [node for node in ast.parse(source).body if not isinstance(node, ast.Import | ast.ImportFrom)]
+        body = [
+            node
+            for node in ast.parse(source).body
+            if not isinstance(node, ast.Import | ast.ImportFrom)
+        ]
     except SyntaxError:  # a magic command
         return False
-    return bool(body) and all(map(calls, body)) and re.search(r"\bCard\(|measured\(|\bMoving\(", source) is not None
+    return (
+        bool(body)
+        and all(map(calls, body))
+        and re.search(r"\bCard\(|measured\(|\bMoving\(", source) is not None
+    )
 
 
-MARKS = {"Quoted": "quoted", "Paraphrased": "quoted", "Recalled": "recalled", "Derived here": "derived", "Set-up": "set-up"}
+MARKS = {
+    "Quoted": "quoted",
+    "Paraphrased": "quoted",
+    "Recalled": "recalled",
+    "Derived here": "derived",
+    "Set-up": "set-up",
+}
 
 
 def marked(text):
-    """Markdown whose boxes say what kind they are: the paper's words, recalled ones, our own, and the set-up."""
+    """Markdown whose boxes say what kind they are: the paper's words, recalled ones, our own, and
+    the set-up."""
     kinds = "|".join(MARKS)
     found = re.compile(rf"(^|\n\n)(?=> \*\*({kinds})\b)")
     return found.sub(lambda box: f"{box[1]}{{.box .box-{MARKS[box[2]]}}}\n", text)
 
 
-FIRST_FRAME = re.compile(r'(<figure class="moving".*?<img )(src="data:image/webp;base64,([^"]*)")', flags=re.S)
+FIRST_FRAME = re.compile(
+    r'(<figure class="moving".*?<img )(src="data:image/webp;base64,([^"]*)")', flags=re.S
+)
 
 
 def photographic(encoded):
-    """Whether a picture holds a photograph, by its many colors: in the dark its lightness is not turned over."""
-    small = Image.open(BytesIO(b64decode(encoded))).convert("RGB").resize((160, 120), Image.Resampling.NEAREST)
+    """Whether a picture holds a photograph, by its many colors: in the dark its lightness is not
+    turned over."""
+    small = (
+        Image.open(BytesIO(b64decode(encoded)))
+        .convert("RGB")
+        .resize((160, 120), Image.Resampling.NEAREST)
+    )
     return len(np.unique(np.asarray(small).reshape(-1, 3) // 16, axis=0)) > 250
 
 
 def finding(cell, after, package, otherwise):
-    """What a picture shows, in words for those who do not see it: the first sentence of its caption, or what draws it says."""
+    """What a picture shows, in words for those who do not see it: the first sentence of its
+    caption, or what draws it says."""
     if caption := re.match(r"\*\*Figure\.\*\*\s+(.+?\.)(?=\s|$)", after, flags=re.S):
-        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", caption[1])  # links, emphasis, formulas: only their words
+        text = re.sub(
+            r"\[([^\]]*)\]\([^)]*\)", r"\1", caption[1]
+        )  # links, emphasis, formulas: only their words
         return " ".join(re.sub(r"[`${}\\]|\*\*|(?<!\w)\*(?=\w)", "", text).split())
     for name in reversed(re.findall(r"\b((?:plot|draw|show)_\w+)\(", cell.source)):
         for module in package.found.get(name, []):
-            return ast.get_docstring(package.modules[module].defined[name]).partition("\n")[0].partition(" ->")[0]
+            return (
+                ast.get_docstring(package.modules[module].defined[name])
+                .partition("\n")[0]
+                .partition(" ->")[0]
+            )
     return otherwise
 
 
@@ -157,7 +202,9 @@ def live(_):
     """The convolution explorer, as Markdown."""
     from vit_theory.explore import convolution_explorer
 
-    return f"``````{{raw}} html\n{convolution_explorer()._repr_mimebundle_()[0]['text/html']}\n``````"
+    return (
+        f"``````{{raw}} html\n{convolution_explorer()._repr_mimebundle_()[0]['text/html']}\n``````"
+    )
 
 
 def elsewhere(docname):
@@ -180,29 +227,49 @@ def convert(path, docname, package):
     for place, (cell, exported) in enumerate(every):
         if cell.cell_type == "markdown":
             section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
-            if not cells and (head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)):
+            if not cells and (
+                head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)
+            ):
                 title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
-                found = "".join(f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ()))
-                links = [f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`", *elsewhere(docname), SWITCH]
+                found = "".join(
+                    f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ())
+                )
+                links = [
+                    f"{{download}}`Download the notebook </_notebooks/{docname}.ipynb>`",
+                    *elsewhere(docname),
+                    SWITCH,
+                ]
                 download = HOME if docname == "index" else f"{{.links}}\n{' '.join(links)}\n\n"
                 cell.source = STILL.sub(live, cell.source) if docname == "index" else cell.source
                 cell.source = f"# {title}\n\n{found}{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
-            cell.source = re.sub(r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source)
+            cell.source = re.sub(
+                r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source
+            )
             if cell.source.startswith("**Figure.**"):
                 figures += 1
-                cell.source = f"{{.caption}}\n**Figure {figures}.**{cell.source.removeprefix('**Figure.**')}"
+                cell.source = (
+                    f"{{.caption}}\n**Figure {figures}.**{cell.source.removeprefix('**Figure.**')}"
+                )
             cell.source = marked(cell.source)
-            cell.source = package.linkify(re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname)
+            cell.source = package.linkify(
+                re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname
+            )
         elif cell.cell_type == "code":
             answer = place > 0 and answers(every[place - 1][0], cell)
             options = re.findall(r"^#\|\s*(.*?)\s*$", cell.source, flags=re.M)
             cell.metadata["tags"] = [TAGS[option] for option in options if option in TAGS]
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
-            if "/" in docname and (card := re.search(r'^Card\("([\w.-]+)"\)$', cell.source, flags=re.M)):
+            if "/" in docname and (
+                card := re.search(r'^Card\("([\w.-]+)"\)$', cell.source, flags=re.M)
+            ):
                 label = f"card-{card[1]}"
                 package.claims.setdefault(card[1], (label, title, section))
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
-            skipped = folded(cell.source, exported) or (exported and docname.startswith(ABOUT_PANELS)) or presenting(cell.source)
+            skipped = (
+                folded(cell.source, exported)
+                or (exported and docname.startswith(ABOUT_PANELS))
+                or presenting(cell.source)
+            )
             if answer or (not cell.metadata["tags"] and skipped):
                 cell.metadata["tags"] = ["hide-cell" if answer else "hide-input"]
             after = every[place + 1][0].source if place + 1 < len(every) else ""
@@ -210,13 +277,21 @@ def convert(path, docname, package):
             words = "the answer" if answer else held(cell.source)
             prompt = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), words)
             pictures = [output.get("data", {}).get("image/png") for output in cell.outputs]
-            image = {"alt": alt} | ({"classes": "photograph"} if any(map(photographic, filter(None, pictures))) else {})
+            image = {"alt": alt} | (
+                {"classes": "photograph"} if any(map(photographic, filter(None, pictures))) else {}
+            )
             cell.metadata["mystnb"] = {"image": image, **prompt}
-            for output in cell.outputs:  # a widget is alive in a notebook only; here its stored picture or text stands for it
+            # a widget is alive in a notebook only; here its stored picture or text stands for it
+            for output in cell.outputs:
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
                 if text := output.get("data", {}).get("text/markdown"):
-                    verdict = re.compile(rf"(^> |\| )(?:\*\*|\S )({'|'.join(WORDS)})(?:\*\*)?(?= ·|;| \|)", flags=re.I | re.M)
-                    text = verdict.sub(lambda found: f"{found[1]}{badge(WORDS[found[2].lower()], found[2])}", text)
+                    verdict = re.compile(
+                        rf"(^> |\| )(?:\*\*|\S )({'|'.join(WORDS)})(?:\*\*)?(?= ·|;| \|)",
+                        flags=re.I | re.M,
+                    )
+                    text = verdict.sub(
+                        lambda found: f"{found[1]}{badge(WORDS[found[2].lower()], found[2])}", text
+                    )
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
                     text = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
@@ -224,9 +299,16 @@ def convert(path, docname, package):
                         text = FIRST_FRAME.sub(r'\1class="photograph" \2', text)
                     output["data"]["text/html"] = text
             if exported and modules:
-                names = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M)
+                names = re.findall(
+                    r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M
+                )
                 names = list(map("".join, names))
-                targets = [f"({module.label(name)})=" for module in modules for name in names if name in module.public]
+                targets = [
+                    f"({module.label(name)})="
+                    for module in modules
+                    for name in names
+                    if name in module.public
+                ]
                 if targets:
                     cells.append(nbformat.v4.new_markdown_cell("\n".join(targets)))
         cells.append(cell)
@@ -244,7 +326,8 @@ def toctree(names, **options):
 
 
 def listing(pages):
-    """Links with their one-line descriptions, in which links, relative to their own page, are only words."""
+    """Links with their one-line descriptions, in which links, relative to their own page, are only
+    words."""
     link = re.compile(r"\[([^\]]*)\]\([^)]*\)")
     lines = [f"- [{title}](/{name}) — " + link.sub(r"\1", lead) for name, title, lead in pages]
     return "\n".join(lines) + "\n"
@@ -252,11 +335,17 @@ def listing(pages):
 
 def long_run(path):
     """The table of a run that takes longer than a notebook may, with what made it -> (title, page)."""
-    title, lines = path.stem.replace("_", " ").capitalize(), path.read_text(encoding="utf-8").splitlines()
+    title, lines = (
+        path.stem.replace("_", " ").capitalize(),
+        path.read_text(encoding="utf-8").splitlines(),
+    )
     if len(lines) > 1000:  # too long to be read
         counts = Counter(row["outcome"] for row in csv.DictReader(lines)).most_common()
         listed = "".join(f"| {outcome} | {count} |\n" for outcome, count in counts)
-        return title, f"# {title}\n\n| outcome | lines |\n|---|---|\n{listed}\n{{download}}`All lines </_tables/{path.name}>`\n"
+        return (
+            title,
+            f"# {title}\n\n| outcome | lines |\n|---|---|\n{listed}\n{{download}}`All lines </_tables/{path.name}>`\n",
+        )
     text = f"# {title}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
     if (source := path.with_suffix(".json")).exists():
         text += f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
@@ -266,7 +355,11 @@ def long_run(path):
 def write_source(source):
     """All pages of the site, in `source`."""
     package = Package(ROOT, "vit_theory")
-    pages, own, heads = defaultdict(list), {}, {}  # of a chapter; what gets a list of other pages below; titles
+    pages, own, heads = (
+        defaultdict(list),
+        {},
+        {},
+    )  # of a chapter; what gets a list of other pages below; titles
 
     def write(name, text):
         path = source / name
@@ -291,33 +384,64 @@ def write_source(source):
     for chapter in filter(None, CHAPTERS):
         index = own[f"{chapter}/index"]
         listed = [f"/{name}" for name, _, _ in pages[chapter]]
-        index["cells"] += notebook("## The notebooks\n\n" + listing(pages[chapter]), toctree(listed, hidden=""))["cells"]
+        index["cells"] += notebook(
+            "## The notebooks\n\n" + listing(pages[chapter]), toctree(listed, hidden="")
+        )["cells"]
         write(f"{chapter}/index.ipynb", json.dumps(index))
     use = [page for page in pages[""] if page[0] == "use"]
     reference = [page for page in pages[""] if page[0] != "use"]
     essays = [(f"{chapter}/index", *heads[f"{chapter}/index"]) for chapter in ESSAYS]
     lead = "{.lead}\nA paper in forty minutes each, then one model for the three and real images."
-    below = "## Reference\n\nWhat several essays stand on: notation, attention, statistics, figures."
+    below = (
+        "## Reference\n\nWhat several essays stand on: notation, attention, statistics, figures."
+    )
     listed = toctree([f"/{name}" for name, _, _ in [*essays, *reference]], hidden="")
-    write("essays.md", "\n\n".join(["# Essays", lead, listing(essays), below, listing(reference), listed]))
-    named = ["install", *(name for name, _, _ in use), "models/index", "ledger/14_own_paper", "about"]
+    write(
+        "essays.md",
+        "\n\n".join(["# Essays", lead, listing(essays), below, listing(reference), listed]),
+    )
+    named = [
+        "install",
+        *(name for name, _, _ in use),
+        "models/index",
+        "ledger/14_own_paper",
+        "about",
+    ]
     guides = [f"/{name}" for name in named]
     for name in ("install", "use_it"):
         text = (ROOT / "docs" / "pages" / f"{name}.md").read_text(encoding="utf-8")
-        write(f"{name}.md", package.linkify(text, "") + (toctree(guides, hidden="") if name == "use_it" else ""))
-    top = ["Explore <explore/index>", "Essays <essays>", "Use it <use_it>", f"Claims <{RESULTS[0]}>", "API <api/index>"]
+        write(
+            f"{name}.md",
+            package.linkify(text, "") + (toctree(guides, hidden="") if name == "use_it" else ""),
+        )
+    top = [
+        "Explore <explore/index>",
+        "Essays <essays>",
+        "Use it <use_it>",
+        f"Claims <{RESULTS[0]}>",
+        "API <api/index>",
+    ]
     for folder in ("pictures", "explore/pictures"):
         shutil.copytree(ROOT / "nbs" / folder, source / folder)
-    for name in ("CITATION.cff", "LICENSE"):  # the front page links to them, and to how to contribute
+    for name in (
+        "CITATION.cff",
+        "LICENSE",
+    ):  # the front page links to them, and to how to contribute
         shutil.copy(ROOT / name, source / name)
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](nbs/", "](/")
     write("CONTRIBUTING.md", f"---\norphan: true\n---\n{contributing}")
-    # Results: the notebook that lists the rows is the front page of their pages, of the map and of the long tables.
+    # Results: the notebook that lists the rows is the front page of their pages, of the map and of
+    # the long tables.
     (source / "claims").mkdir()
     for id in claim_pages.IDS:
-        write(f"claims/{id}.md", package.linkify("\n".join(claim_pages.page(id, package.claims[id])), ""))
+        write(
+            f"claims/{id}.md",
+            package.linkify("\n".join(claim_pages.page(id, package.claims[id])), ""),
+        )
     claim_pages.pictures(source / "claims", source / "_site")
-    tables = {f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))}
+    tables = {
+        f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))
+    }
     shutil.copytree(ROOT / "results", source / "_tables", ignore=shutil.ignore_patterns("*.json"))
     for name, (_, text) in tables.items():
         write(f"{name}.md", text)
@@ -335,9 +459,14 @@ def write_source(source):
     order = list(CHAPTERS)
     modules.sort(key=lambda module: order.index(module.chapter))
     for module in modules:
-        write(f"api/{module.name}.md", package.linkify("\n".join(module.page(package.front)), module.notebook or ""))
+        write(
+            f"api/{module.name}.md",
+            package.linkify("\n".join(module.page(package.front)), module.notebook or ""),
+        )
     front = package.linkify((ROOT / "docs" / "pages" / "api.md").read_text(encoding="utf-8"), "")
-    entries = listing((f"api/{module.name}", module.name, module.doc.partition("\n")[0]) for module in modules)
+    entries = listing(
+        (f"api/{module.name}", module.name, module.doc.partition("\n")[0]) for module in modules
+    )
     listed = toctree([f"/api/{module.name}" for module in modules], hidden="")
     write("api/index.md", f"{front}\n## All modules\n\n{entries}\n{listed}")
     own["index"]["cells"] += notebook(toctree(top, hidden=""))["cells"]
@@ -345,14 +474,28 @@ def write_source(source):
 
 
 @click.command(help=__doc__)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=ROOT / "_docs", help="where the site goes")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=ROOT / "_docs",
+    help="where the site goes",
+)
 def main(out):
     with tempfile.TemporaryDirectory() as folder:
         source, site = Path(folder) / "source", Path(folder) / "site"
         write_source(source)
         # Warnings are faults: a broken link, a formula or a name that cannot be resolved.
-        settings = ["-c", str(ROOT / "docs"), "-d", f"{folder}/doctrees", "-D", f"html_extra_path={source / '_site'}"]
-        code = build_main(["-q", "-W", "--keep-going", "-j", "auto", *settings, str(source), str(site)])
+        settings = [
+            "-c",
+            str(ROOT / "docs"),
+            "-d",
+            f"{folder}/doctrees",
+            "-D",
+            f"html_extra_path={source / '_site'}",
+        ]
+        code = build_main(
+            ["-q", "-W", "--keep-going", "-j", "auto", *settings, str(source), str(site)]
+        )
         if site.exists():
             host, folder_of = claim_pages.settings("doc_host"), claim_pages.settings("doc_baseurl")
             finish(site, host + folder_of if host else "")

@@ -1,4 +1,5 @@
-"""A page for each row of the ledger, drawn from the committed evidence; the id of the row is the page's name."""
+"""A page for each row of the ledger, drawn from the committed evidence; the id of the row is the
+page's name."""
 
 import re
 from configparser import ConfigParser
@@ -11,7 +12,16 @@ from PIL import Image, ImageOps
 from vit_theory.figures import to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations, places
-from vit_theory.ledger.evidence import RUNS, Card, answers, committed, fresh_seeds, last_fresh, measured, outdated
+from vit_theory.ledger.evidence import (
+    RUNS,
+    Card,
+    answers,
+    committed,
+    fresh_seeds,
+    last_fresh,
+    measured,
+    outdated,
+)
 from vit_theory.ledger.report import formulas, greek
 from vit_theory.ledger.rules import HOLDS, LOOKS, VERDICTS, verdict_of
 
@@ -49,7 +59,11 @@ def formula(text):
 def table(head, rows, name):
     """A Markdown table in a container of its own, which the style sheet knows by name."""
     lines = [head, ["---"] * len(head), *rows]
-    return f":::{{container}} {name}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n:::\n"
+    return (
+        f":::{{container}} {name}\n\n"
+        + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        + "\n\n:::\n"
+    )
 
 
 def badge(verdict, word=""):
@@ -66,18 +80,27 @@ def verdicts(card):
     for run, row in card.rows.items():
         differs = "" if row["verdict"] == card.row["verdict"] else "<br>differs"
         seeds = f"<br>seeds {', '.join(map(str, row['seeds']))}" if drawn(row) else ""
-        said = f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]} {outdated(row)}".strip()
+        said = (
+            f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]} {outdated(row)}".strip()
+        )
         yield [f"**{run}**{seeds}", badge(row["verdict"]) + differs, plain(said)]
 
 
 def quantities(card):
     """What was measured, each quantity with what is asked of it, run beside run."""
-    runs = {run: {value["name"]: value for value in row["quantities"]} for run, row in card.rows.items()}
+    runs = {
+        run: {value["name"]: value for value in row["quantities"]} for run, row in card.rows.items()
+    }
     for name in dict.fromkeys(name for values in runs.values() for name in values):
         found = [values.get(name) for values in runs.values()]
-        asked = list(dict.fromkeys(value["threshold"] for value in found if value and value["threshold"]))
+        asked = list(
+            dict.fromkeys(value["threshold"] for value in found if value and value["threshold"])
+        )
         shown = [
-            "<br>".join(plain(value[part]) for part in ("value", "spread") if value[part]) if value else "" for value in found
+            "<br>".join(plain(value[part]) for part in ("value", "spread") if value[part])
+            if value
+            else ""
+            for value in found
         ]
         yield [plain(name), "<br>".join(map(plain, asked)), *shown]
 
@@ -99,16 +122,21 @@ def criteria(claim, card):
 
 
 def page(id, place):
-    """The page of a row; `place` is where it is explained: (label, title of the page, title of the section)."""
+    """The page of a row; `place` is where it is explained: (label, title of the page, title of the
+    section)."""
     card = Card(id)
     run, row = card.run, card.row
     label, title, section = place
     answer = answers().get(id, {"title": id, "answer": row["measured"]})
     places_ = places(id[0])
     found = [name for name, each in places_.items() if id in each.rows and name != id]
-    yield f"# {plain(answer['title'])}\n\n" + "".join(f"```{{index}} ! {name}\n```\n" for name in (id, *found))
+    yield f"# {plain(answer['title'])}\n\n" + "".join(
+        f"```{{index}} ! {name}\n```\n" for name in (id, *found)
+    )
     source = f"[Paper {row['paper']}]({PAPERS[row['paper']]['url']}), {plain(row['source'])}"
-    kind = {"quoted": "quoted", "paraphrased": "quoted", "recalled": "recalled"}.get(row["kind"], "derived")
+    kind = {"quoted": "quoted", "paraphrased": "quoted", "recalled": "recalled"}.get(
+        row["kind"], "derived"
+    )
     said = f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, {row['evidence']} · `` {id} ``\n"
     yield f"{{.box .box-{kind}}}\n{said}"
     yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
@@ -119,7 +147,11 @@ def page(id, place):
     yield "## Criterion\n\nA tick says that the largest run meets it. Where it has changed, its history says when and why.\n"
     yield "\n".join(criteria(CLAIMS[id], card)) + "\n"
     if row["cannot"]:
-        yield "No rule of it gives " + " or ".join(f"*{verdict}*" for verdict in row["cannot"]) + ".\n"
+        yield (
+            "No rule of it gives "
+            + " or ".join(f"*{verdict}*" for verdict in row["cannot"])
+            + ".\n"
+        )
     if row["history"]:
         yield "<details><summary>How the criterion changed</summary>\n"
         for change in row["history"]:
@@ -128,18 +160,36 @@ def page(id, place):
     if rows := list(quantities(card)):
         yield "## Quantities\n\n" + table(["quantity", "asked", *card.rows], rows, "quantities")
     yield "\n## Verdicts\n\n" + table(["run", "verdict", "what was seen"], verdicts(card), "runs")
-    studies = {name: study["counts"][id] for name, study in fresh_seeds().items() if drawn(row) and id in study["counts"]}
+    studies = {
+        name: study["counts"][id]
+        for name, study in fresh_seeds().items()
+        if drawn(row) and id in study["counts"]
+    }
     for place, (name, counts) in enumerate(studies.items()):
-        found = ", ".join(f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items())
-        then = ", by the criterion and size of that time" if place < [*studies].index(last_fresh(id)[0]) else ""
+        found = ", ".join(
+            f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items()
+        )
+        then = (
+            ", by the criterion and size of that time"
+            if place < [*studies].index(last_fresh(id)[0])
+            else ""
+        )
         yield f"**Fresh seeds** ({name.replace('triple', 'seed set')}{then}): {found}.\n"
     if below := foundations(id):
         yield f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has it:\n"
         for name, rows in below.items():
             pages = [f"[{page}](/{page}.ipynb)" for page in places_[name].pages]
-            yield f"- {plain(name)}: {', '.join(pages + [f'`{each}`' for each in rows])}\n".replace(": \n", "\n")
-    asked = ["", " --scale full", *([" --images FOLDER/cifar10"] if "photographs" in card.rows else [])]
-    commands = "\n".join(f"vit-theory {what}" for what in (*(f"reproduce {id}{how}" for how in asked), f"show {id}"))
+            yield f"- {plain(name)}: {', '.join(pages + [f'`{each}`' for each in rows])}\n".replace(
+                ": \n", "\n"
+            )
+    asked = [
+        "",
+        " --scale full",
+        *([" --images FOLDER/cifar10"] if "photographs" in card.rows else []),
+    ]
+    commands = "\n".join(
+        f"vit-theory {what}" for what in (*(f"reproduce {id}{how}" for how in asked), f"show {id}")
+    )
     yield f"## Run it yourself\n\n```bash\n{commands}\n```\n"
     took = ", ".join(f"{row['seconds']:.0f} s ({run})" for run, row in card.rows.items())
     yield f"The committed runs took {took}. The last line runs nothing: it prints the row and draws its figure.\n"
@@ -154,7 +204,9 @@ def pictures(folder, site):
         (folder / f"{claim.id}.svg").write_text(to_svg(figure), encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")
-        tiles.append(ImageOps.fit(small, (120, 84), centering=(0, 0)))  # of several panels the first
+        tiles.append(
+            ImageOps.fit(small, (120, 84), centering=(0, 0))
+        )  # of several panels the first
     poster = Image.new("RGB", (1200, 630), "white")
     for number, tile in enumerate(tiles):
         poster.paste(tile.resize((116, 81)), (120 * (number % 10), 4 + 79 * (number // 10)))
@@ -162,7 +214,9 @@ def pictures(folder, site):
 
 
 def people(authors):
-    return " and ".join(each.get("name") or f"{each['given-names']} {each['family-names']}" for each in authors)
+    return " and ".join(
+        each.get("name") or f"{each['given-names']} {each['family-names']}" for each in authors
+    )
 
 
 def about():
@@ -176,7 +230,10 @@ def about():
     yield f"```bibtex\n@software{{vit_theory,\n{lines}\n}}\n```\n"
     yield "## Papers\n\n[Notation](/00_notation.ipynb) says what their letters and words mean, and where the papers clash.\n"
     for letter, paper in PAPERS.items():
-        by, place = people(paper["authors"]).replace(" and ", ", "), paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}"
+        by, place = (
+            people(paper["authors"]).replace(" and ", ", "),
+            paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}",
+        )
         yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {place}\n"
     yield "Their [claims](/ledger/10_verdicts.ipynb) and [maps](/ledger/11_coverage.ipynb) are on pages of their own.\n"
     yield "## Downloads\n\n- {download}`All notebooks <notebooks.zip>`\n- {download}`License <LICENSE>`\n"

@@ -1,4 +1,5 @@
-"""Sphinx settings. The source folder is made by build.py; everything a page needs is in the built site, nothing is fetched."""
+"""Sphinx settings. The source folder is made by build.py; everything a page needs is in the built
+site, nothing is fetched."""
 
 from configparser import ConfigParser
 from html import escape
@@ -19,7 +20,14 @@ version = release = settings["version"]
 
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.mathjax"]
 exclude_patterns = ["_notebooks", "_site", "_tables"]
-myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath", "fieldlist"]
+myst_enable_extensions = [
+    "amsmath",
+    "attrs_block",
+    "attrs_inline",
+    "colon_fence",
+    "dollarmath",
+    "fieldlist",
+]
 myst_dmath_double_inline = True
 myst_heading_anchors = 4
 # Notebooks may go from a title to a small heading.
@@ -64,8 +72,14 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
 }
 
-# One file holds all of MathJax 3; letters are SVG paths, so no fonts are loaded. (MathJax 4 loads fonts from the network.)
-mathjax = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax" / "tex-svg-full.js"
+# One file holds all of MathJax 3; letters are SVG paths, so no fonts are loaded. (MathJax 4 loads
+# fonts from the network.)
+mathjax = (
+    Path(find_spec("sphinx-mathjax-offline").origin).parent
+    / "static"
+    / "mathjax"
+    / "tex-svg-full.js"
+)
 html_static_path.append(str(mathjax))
 mathjax_path = mathjax.name
 mathjax3_config = {"options": {"enableMenu": False}}
@@ -77,14 +91,29 @@ def describe(app, page, template, context, doctree):
     leads = doctree.findall(paragraph) if doctree else ()
     lead = next((each.astext() for each in leads if "lead" in each["classes"]), "")
     base = settings["doc_host"] + settings["doc_baseurl"]
-    picture = f"{base}poster.png" if settings["doc_host"] else context["pathto"]("poster.png", resource=True)
-    said = {"og:type": "website", "og:title": context.get("title", project), "og:description": lead, "og:image": picture}
+    picture = (
+        f"{base}poster.png"
+        if settings["doc_host"]
+        else context["pathto"]("poster.png", resource=True)
+    )
+    said = {
+        "og:type": "website",
+        "og:title": context.get("title", project),
+        "og:description": lead,
+        "og:image": picture,
+    }
     tags = [f'<meta name="description" content="{escape(lead)}">'] if lead else []
-    tags += [f'<meta property="{name}" content="{escape(text)}">' for name, text in said.items() if text]
+    tags += [
+        f'<meta property="{name}" content="{escape(text)}">' for name, text in said.items() if text
+    ]
     # Before anything is drawn: is there a script, and does the reader want to see the code?
-    early = 'document.documentElement.classList.add("js"); try { if (localStorage.code === "shown") '
+    early = (
+        'document.documentElement.classList.add("js"); try { if (localStorage.code === "shown") '
+    )
     early += 'document.documentElement.classList.add("show-code"); } catch {}'
-    context["metatags"] = "\n".join([context.get("metatags", ""), *tags, f"<script>{early}</script>"])
+    context["metatags"] = "\n".join(
+        [context.get("metatags", ""), *tags, f"<script>{early}</script>"]
+    )
 
 
 def setup(app):

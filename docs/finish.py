@@ -1,4 +1,5 @@
-"""What is done to the pages that Sphinx wrote: formulas are drawn, and what nobody sees is not loaded."""
+"""What is done to the pages that Sphinx wrote: formulas are drawn, and what nobody sees is not
+loaded."""
 
 import html
 import json
@@ -10,16 +11,28 @@ from pathlib import Path
 
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
 FORMULA = re.compile(r'(<(span|div) class="math notranslate nohighlight">)(.*?)(</\2>)', flags=re.S)
-ICONS = re.compile(r"^.*(?:fontawesome\.js|users can add custom icons).*\n", flags=re.M)  # the style sheet has the same as a font
-INDEX = re.compile(r'<script src="([^"]*searchindex\.js)"></script>\s*</head>')  # it is loaded when somebody begins to search
+ICONS = re.compile(
+    r"^.*(?:fontawesome\.js|users can add custom icons).*\n", flags=re.M
+)  # the style sheet has the same as a font
+INDEX = re.compile(
+    r'<script src="([^"]*searchindex\.js)"></script>\s*</head>'
+)  # it is loaded when somebody begins to search
 SEARCH = """<script>addEventListener("focusin", (event) => {
   if (event.target.name === "q" && !document.getElementById("index")) Search.loadIndex("%s").id = "index";
 });</script></head>"""
-PRELOAD = re.compile(r'^ *<link rel="preload" as="script".*\n', flags=re.M)  # what is seen first needs no script
-WAITING = re.compile(r'<script src="(?=[^"]*_static/(?!documentation_options))')  # these may wait for the page
-SIZED = re.compile(r'<img (?=[^>]*height="\d+"[^>]*_images/)')  # a figure that has its place before it is loaded
+PRELOAD = re.compile(
+    r'^ *<link rel="preload" as="script".*\n', flags=re.M
+)  # what is seen first needs no script
+WAITING = re.compile(
+    r'<script src="(?=[^"]*_static/(?!documentation_options))'
+)  # these may wait for the page
+SIZED = re.compile(
+    r'<img (?=[^>]*height="\d+"[^>]*_images/)'
+)  # a figure that has its place before it is loaded
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
-CHOICE = re.compile(r":(?:is|where|has)\(((?:[^()]|\([^()]*\))*)\)")  # a selector's list of alternatives
+CHOICE = re.compile(
+    r":(?:is|where|has)\(((?:[^()]|\([^()]*\))*)\)"
+)  # a selector's list of alternatives
 COMMA = re.compile(r",(?![^(\[]*[)\]])")  # between selectors, not inside of one
 SCRIPT = re.compile(r"^.*(?:tex-svg-full\.js|window\.MathJax = ).*\n", flags=re.M)
 
@@ -48,14 +61,20 @@ def with_formulas(text, pictures, style):
         tex = tex_of(found[3])
         svg = re.sub(r"MJX-\d+-", "MJX-", pictures[tex])
         shapes.update(re.findall(r'(<path id="(?:[^"]*)")( d="[^"]*"></path>)', svg))
-        svg = svg.replace(' display="true"', ' display="true" tabindex="0"', 1)  # a wide one scrolls, by keyboard too
-        svg = re.sub(r"<defs>.*?</defs>", "", svg).replace('role="img"', f'role="img" aria-label="{html.escape(tex[0])}"', 1)
+        svg = svg.replace(
+            ' display="true"', ' display="true" tabindex="0"', 1
+        )  # a wide one scrolls, by keyboard too
+        svg = re.sub(r"<defs>.*?</defs>", "", svg).replace(
+            'role="img"', f'role="img" aria-label="{html.escape(tex[0])}"', 1
+        )
         return found[1] + svg + found[4]
 
     text = SCRIPT.sub("", FORMULA.sub(draw, text))
     letters = "".join(start + rest for start, rest in shapes.items())
     hidden = f'<svg style="position: absolute; width: 0; height: 0" aria-hidden="true"><defs>{letters}</defs></svg>'
-    return text.replace("</head>", f"<style>{style}</style></head>", 1).replace("</body>", f"{hidden}</body>", 1)
+    return text.replace("</head>", f"<style>{style}</style></head>", 1).replace(
+        "</body>", f"{hidden}</body>", 1
+    )
 
 
 def rules_of(css):
@@ -76,7 +95,9 @@ def used_part(css, words):
     """The rules of a style sheet that may apply: whose classes are all among the words of the site."""
 
     def may(selector):
-        apart = re.sub(r":not\((?:[^()]|\([^()]*\))*\)", "", STRINGS.sub("", selector)).replace("\\", "")
+        apart = re.sub(r":not\((?:[^()]|\([^()]*\))*\)", "", STRINGS.sub("", selector)).replace(
+            "\\", ""
+        )
         for choice in CHOICE.findall(apart):  # one of a list is enough
             if not any(may(one) for one in COMMA.split(choice)):
                 return False
@@ -92,24 +113,41 @@ def used_part(css, words):
 
 def lighten(site, pages):
     """Style sheets without the rules that no page needs; a license stays at the top."""
-    words = {word for text in pages.values() for found in re.findall(r'class(?:Name)?="([^"]*)"', text) for word in found.split()}
+    words = {
+        word
+        for text in pages.values()
+        for found in re.findall(r'class(?:Name)?="([^"]*)"', text)
+        for word in found.split()
+    }
     words |= {word for text in pages.values() for code in re.findall(r"<script[^>]*>(.+?)</script>", text, flags=re.S)
               for word in re.findall(r"[\w-]+", code)}  # fmt: skip
-    words |= {word for path in site.rglob("*.js") for word in re.findall(r"[\w-]+", path.read_text(encoding="utf-8"))}
+    words |= {
+        word
+        for path in site.rglob("*.js")
+        for word in re.findall(r"[\w-]+", path.read_text(encoding="utf-8"))
+    }
     for path in site.rglob("*.css"):
         css = path.read_text(encoding="utf-8").removeprefix('@charset "UTF-8";')
         if "@import" in css:
             continue
         licenses = "".join(re.findall(r"/\*!.*?\*/", css, flags=re.S))
         css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
-        path.write_text(f'@charset "UTF-8";{licenses}{"".join(used_part(css, words))}', encoding="utf-8")
+        path.write_text(
+            f'@charset "UTF-8";{licenses}{"".join(used_part(css, words))}', encoding="utf-8"
+        )
 
 
 def missing(home):
-    """The page for an address that does not exist: the front's head and menu, with addresses that hold in every folder."""
+    """The page for an address that does not exist: the front's head and menu, with addresses that
+    hold in every folder."""
     start, end = home.index("<article"), home.index("</article>")
     said = "<h1>No such page</h1><p>Try the search above, or one of these:</p><ul>"
-    for name, title in (("index", "Home"), ("explore/index", "Explore"), ("essays", "Essays"), ("ledger/10_verdicts", "Claims")):
+    for name, title in (
+        ("index", "Home"),
+        ("explore/index", "Explore"),
+        ("essays", "Essays"),
+        ("ledger/10_verdicts", "Claims"),
+    ):
         said += f'<li><a href="{name}.html">{title}</a></li>'
     return f'{home[:start]}<article class="bd-article">{said}</ul>{home[end:]}'
 
@@ -118,12 +156,18 @@ def described(text):
     """Title and first sentence of a page, as its head has them."""
     title = re.search(r'<meta property="og:title" content="([^"]*)"', text)
     lead = re.search(r'<meta name="description" content="([^"]*)"', text)
-    return html.unescape(re.sub(r"<[^>]*>", "", title[1])) if title else "", html.unescape(lead[1]) if lead else ""
+    return html.unescape(re.sub(r"<[^>]*>", "", title[1])) if title else "", html.unescape(
+        lead[1]
+    ) if lead else ""
 
 
 def for_machines(site, pages, base):
     """llms.txt: what there is, in words; sitemap.xml, where the address of the site is known."""
-    names = sorted(path.relative_to(site).as_posix() for path in pages if not {"_static", "search.html"} & set(path.parts))
+    names = sorted(
+        path.relative_to(site).as_posix()
+        for path in pages
+        if not {"_static", "search.html"} & set(path.parts)
+    )
     _, summary = described(pages[site / "index.html"])
     lines = ["# vit_theory", f"> {summary}"]
     folders = {"": "Guides", "selection": "Essay A", "association": "Essay B", "convolution": "Essay C", "models": "Models",
@@ -146,7 +190,11 @@ def below_a_fold(text):
     """An explorer's page ends after its panel and what to try; how it is made is a click away."""
     sections = list(re.finditer(r'<section id="([^"]+)">\s*<h2>', text))
     later = [found for found in sections if found[1] != "things-to-try"]
-    start = later[0].start() if later else text.find('<div class="cell tag_hide-input', text.find('id="things-to-try"'))
+    start = (
+        later[0].start()
+        if later
+        else text.find('<div class="cell tag_hide-input', text.find('id="things-to-try"'))
+    )
     end = text.find("</article>")
     if start < 0 or end < 0:
         return text
@@ -155,16 +203,26 @@ def below_a_fold(text):
 
 
 def finish(site, base=""):
-    """Draw the formulas, where node is at hand (elsewhere the reader's browser does it), and load less."""
+    """Draw the formulas, where node is at hand (elsewhere the reader's browser does it), and load
+    less."""
     pages = {path: ICONS.sub("", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     pages = {path: PRELOAD.sub("", text) for path, text in pages.items()}
-    for path in pages.keys() - {site / "search.html"}:  # there the index needs the scripts before it
+    for path in pages.keys() - {
+        site / "search.html"
+    }:  # there the index needs the scripts before it
         pages[path] = WAITING.sub('<script defer src="', pages[path])
     pages = {path: INDEX.sub(lambda found: SEARCH % found[1], text) for path, text in pages.items()}
     if shutil.which("node"):
-        formulas = list(dict.fromkeys(tex_of(found[3]) for text in pages.values() for found in FORMULA.finditer(text)))
+        formulas = list(
+            dict.fromkeys(
+                tex_of(found[3]) for text in pages.values() for found in FORMULA.finditer(text)
+            )
+        )
         pictures, style = drawn(formulas)
-        pages = {path: with_formulas(text, pictures, style) if FORMULA.search(text) else text for path, text in pages.items()}
+        pages = {
+            path: with_formulas(text, pictures, style) if FORMULA.search(text) else text
+            for path, text in pages.items()
+        }
         next((site / "_static").glob("tex-svg-full.js")).unlink()
     for path, text in pages.items():
         pages[path] = SIZED.sub('<img loading="lazy" ', text)
@@ -175,7 +233,9 @@ def finish(site, base=""):
     (site / "404.html").write_text(missing(pages[site / "index.html"]), encoding="utf-8")
     for_machines(site, pages, base)
     home = site / "index.html"
-    home.write_text(pages[home].replace("<img ", '<img loading="lazy" '), encoding="utf-8")  # the explorer is seen first
+    home.write_text(
+        pages[home].replace("<img ", '<img loading="lazy" '), encoding="utf-8"
+    )  # the explorer is seen first
     lighten(site, pages)
     for path in {*site.rglob("*.map"), *site.rglob("fontawesome.js*")}:
         path.unlink()

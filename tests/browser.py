@@ -9,8 +9,11 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import sync_playwright
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-# No sandbox: it refuses to run as root, as containers do. The rest keeps the browser from calling home.
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+# No sandbox: it refuses to run as root, as containers do. The rest keeps the browser from calling
+# home.
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -21,7 +24,9 @@ FLAGS = [
     "--disable-sync",
 ]
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on this machine")
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on this machine"
+)
 
 
 @contextmanager
@@ -45,7 +50,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 @contextmanager
 def served(folder):
     """The address of a web server for a folder, on a free port of this machine only."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
+    )
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -1,4 +1,5 @@
-"""Small convolutional networks written as torchvision and timm write theirs, for machines without these packages."""
+"""Small convolutional networks written as torchvision and timm write theirs, for machines without
+these packages."""
 
 import torch
 from torch import nn
@@ -62,7 +63,9 @@ class ResNet(nn.Module):
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, 2, 1)
-        stages = [self.stage(block, width * 2**n, count, 1 + (n > 0)) for n, count in enumerate(layers)]
+        stages = [
+            self.stage(block, width * 2**n, count, 1 + (n > 0)) for n, count in enumerate(layers)
+        ]
         self.layers = nn.Sequential(*stages)
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(self.inplanes, classes)
@@ -102,16 +105,24 @@ class InvertedResidual(nn.Module):
 
 def mobilenet(classes=10):
     """MobileNetV2, small."""
-    stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU6(inplace=True))
-    blocks = nn.Sequential(InvertedResidual(8, 8, 1, 2), InvertedResidual(8, 12, 2, 4), InvertedResidual(12, 12, 1, 4))
-    return nn.Sequential(stem, blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(12, classes))
+    stem = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU6(inplace=True)
+    )
+    blocks = nn.Sequential(
+        InvertedResidual(8, 8, 1, 2), InvertedResidual(8, 12, 2, 4), InvertedResidual(12, 12, 1, 4)
+    )
+    return nn.Sequential(
+        stem, blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(12, classes)
+    )
 
 
 class LayerNorm2d(nn.LayerNorm):
     """Over the channels of each pixel."""
 
     def forward(self, x):
-        return F.layer_norm(x.permute(0, 2, 3, 1), self.normalized_shape, self.weight, self.bias, self.eps).permute(0, 3, 1, 2)
+        return F.layer_norm(
+            x.permute(0, 2, 3, 1), self.normalized_shape, self.weight, self.bias, self.eps
+        ).permute(0, 3, 1, 2)
 
 
 class ConvNeXtBlock(nn.Module):
@@ -135,7 +146,9 @@ def convnext(classes=10):
     """ConvNeXt, small: patchify stem, blocks, a downsampling layer, blocks."""
     stem = nn.Sequential(nn.Conv2d(3, 8, 4, 4), LayerNorm2d(8))
     down = nn.Sequential(LayerNorm2d(8), nn.Conv2d(8, 16, 2, 2))
-    head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(16), nn.Linear(16, classes))
+    head = nn.Sequential(
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(16), nn.Linear(16, classes)
+    )
     return nn.Sequential(stem, ConvNeXtBlock(8), down, ConvNeXtBlock(16), head)
 
 
@@ -146,9 +159,15 @@ def vgg(classes=10):
         if width == "M":
             layers.append(nn.MaxPool2d(2, 2))
         else:
-            layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+            layers += [
+                nn.Conv2d(inputs, width, 3, padding=1),
+                nn.BatchNorm2d(width),
+                nn.ReLU(inplace=True),
+            ]
             inputs = width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * inputs, classes))
+    return nn.Sequential(
+        *layers, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * inputs, classes)
+    )
 
 
 class SharedConv(nn.Module):

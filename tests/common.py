@@ -1,4 +1,5 @@
-"""What many tests need: the place of the project, its notebooks and scripts, programs that must succeed, and waiting."""
+"""What many tests need: the place of the project, its notebooks and scripts, programs that must
+succeed, and waiting."""
 
 import functools
 import importlib.util
@@ -18,7 +19,12 @@ NOTEBOOKS = [name for name in sorted(path.relative_to(NBS).as_posix() for path i
 
 def outputs(cell, *kinds):
     """What a cell of a notebook shows, of these kinds."""
-    return [output["data"][kind] for output in cell.get("outputs", []) for kind in kinds if kind in output.get("data", {})]
+    return [
+        output["data"][kind]
+        for output in cell.get("outputs", [])
+        for kind in kinds
+        if kind in output.get("data", {})
+    ]
 
 
 @functools.cache
@@ -39,7 +45,9 @@ def script(path):
 
 def run(*command, cwd=ROOT, **options):
     """What a program prints; it must succeed."""
-    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, **options)
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, **options
+    )
     assert done.returncode == 0, f"{' '.join(done.args)}\n{done.stdout}{done.stderr}"
     return done.stdout
 

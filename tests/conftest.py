@@ -1,4 +1,5 @@
-"""Before anything imports the package: shapes and types of public functions are checked at run time, and torch stays small."""
+"""Before anything imports the package: shapes and types of public functions are checked at run
+time, and torch stays small."""
 
 import signal
 
@@ -8,10 +9,12 @@ import torch
 jaxtyping.install_import_hook("vit_theory", "typecheck.check")
 # Small models are fastest so, and a busy machine does not slow them further.
 torch.set_num_threads(1)
-# A shell that runs this in the background makes it and all its children deaf to Ctrl-C, which some tests press.
+# A shell that runs this in the background makes it and all its children deaf to Ctrl-C, which some
+# tests press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
-    """The two longest files first, one for each worker: what is short fills up the rest, and both end together."""
+    """The two longest files first, one for each worker: what is short fills up the rest, and both
+    end together."""
     items.sort(key=lambda item: item.path.stem not in ("test_site", "test_notebooks"))

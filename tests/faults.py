@@ -2,12 +2,18 @@
 
     python tests/faults.py --store DIR [--only NAME ...] [--room selection ...]
 
-Each fault runs in a process of its own, against the claims and tests that should notice it, claims at quick scale with seeds 0
-to 2. A claim notices when its verdict is another than the committed one, or when it ends in `Broken`; any other error only says
-that the code does not run with the fault, and does not count. A claim that does not hold with and without the fault notices when
-it gives another reason: its sentence and note, numbers aside. A test notices when it fails. DIR keeps what is finished, so that
-an interrupted run goes on, and what is added to a fault is run alone. Writes results/faults.csv (fault x claim or test: verdict
-before and after), and results/faults.json. `--only NAME --here` breaks the code in this process and prints what was seen.
+Each fault runs in a process of its own, against the claims and tests that should notice it, claims
+at quick scale with seeds 0
+to 2. A claim notices when its verdict is another than the committed one, or when it ends in
+`Broken`; any other error only says
+that the code does not run with the fault, and does not count. A claim that does not hold with and
+without the fault notices when
+it gives another reason: its sentence and note, numbers aside. A test notices when it fails. DIR
+keeps what is finished, so that
+an interrupted run goes on, and what is added to a fault is run alone. Writes results/faults.csv
+(fault x claim or test: verdict
+before and after), and results/faults.json. `--only NAME --here` breaks the code in this process and
+prints what was seen.
 """
 
 import csv
@@ -44,11 +50,14 @@ FAULTS: dict[str, Fault] = {}
 
 
 def breaks(room: str, rows: str, tests: str = ""):
-    """Register a function that breaks something in a room; its docstring says what. Tests: "tests/test_x.py::test_y ..."."""
+    """Register a function that breaks something in a room; its docstring says what. Tests:
+    "tests/test_x.py::test_y ..."."""
 
     def register(function):
         name = f"{room}/{function.__name__.strip('_').replace('_', '-')}"
-        FAULTS[name] = Fault(name, room, " ".join(function.__doc__.split()), rows.split() + tests.split(), function)
+        FAULTS[name] = Fault(
+            name, room, " ".join(function.__doc__.split()), rows.split() + tests.split(), function
+        )
         return function
 
     return register
@@ -57,17 +66,28 @@ def breaks(room: str, rows: str, tests: str = ""):
 def modules(room: str = ""):
     """All modules of a room, imported."""
     package = importlib.import_module(f"vit_theory.{room}".rstrip("."))
-    below = pkgutil.walk_packages if room else pkgutil.iter_modules  # of the root its own modules alone
-    inner = [importlib.import_module(found.name) for found in below(package.__path__, f"{package.__name__}.")]
+    below = (
+        pkgutil.walk_packages if room else pkgutil.iter_modules
+    )  # of the root its own modules alone
+    inner = [
+        importlib.import_module(found.name)
+        for found in below(package.__path__, f"{package.__name__}.")
+    ]
     return [package, *(module for module in inner if not module.__name__.endswith("_modidx"))]
 
 
 def swap(room: str, name: str, make: Callable) -> None:
-    """Put make(original) in the place of a function or class of a room, wherever the package has bound it."""
+    """Put make(original) in the place of a function or class of a room, wherever the package has
+    bound it."""
     chapters = ("", "selection", "association", "convolution", "models", "images", "together")
     rooms = [module for chapter in chapters for module in modules(chapter)]
     own = f"vit_theory.{room}".rstrip(".")
-    holders = [m for m in rooms if m.__name__.startswith(own) and getattr(vars(m).get(name), "__module__", "").startswith(own)]
+    holders = [
+        m
+        for m in rooms
+        if m.__name__.startswith(own)
+        and getattr(vars(m).get(name), "__module__", "").startswith(own)
+    ]
     if not holders:
         raise LookupError(f"nothing in {own} is called {name}: the fault has to be mended")
     original = vars(holders[0])[name]
@@ -99,10 +119,14 @@ def half_turned(y):
     return y
 
 
-# Paper A ---------------------------------------------------------------------------------------------------------------------
+# Paper A
+# ---------------------------------------------------------------------------------------------------------------------
 
 
-@breaks("selection", "A-sample-complexity A-attention-sparse A-phase-diagram A-attention-rate A-minibatches")
+@breaks(
+    "selection",
+    "A-sample-complexity A-attention-sparse A-phase-diagram A-attention-rate A-minibatches",
+)
 def uniform_for_trained():
     """Both trainers ignore attention where it is to be trained."""
 
@@ -144,7 +168,11 @@ def scale_in_the_collapsed_engine():
     def make(original):
         def row_attention(model, rows, attention="trained"):
             factor = model.W_Q.shape[1] ** -0.25
-            return original(dataclasses.replace(model, W_Q=model.W_Q * factor, W_K=model.W_K * factor), rows, attention)
+            return original(
+                dataclasses.replace(model, W_Q=model.W_Q * factor, W_K=model.W_K * factor),
+                rows,
+                attention,
+            )
 
         return row_attention
 
@@ -160,7 +188,10 @@ def _sampled(change):
     swap_method("selection", "TokenData", "sample", make)
 
 
-@breaks("selection", "A-noise A-iterations-alpha A-iterations-rate A-attention-sparse A-sparsification A-spurious A-noisy-tokens")
+@breaks(
+    "selection",
+    "A-noise A-iterations-alpha A-iterations-rate A-attention-sparse A-sparsification A-spurious A-noisy-tokens",
+)
 def labels_shuffled():
     """Half of the labels are turned, whatever the tokens say."""
 
@@ -170,7 +201,9 @@ def labels_shuffled():
 def _with_noise(factor):
     def make(original):
         def sample(self, *args, **options):
-            data = dataclasses.replace(self, noise=self.noise * factor, noisy_noise=self.noisy_noise * factor)
+            data = dataclasses.replace(
+                self, noise=self.noise * factor, noisy_noise=self.noisy_noise * factor
+            )
             return original(data, *args, **options)
 
         return sample
@@ -213,13 +246,22 @@ def learning_rate_zero_collapsed():
 @breaks("selection", "A-sparsification")
 def least_attended_kept():
     """The tokens with least attention are kept."""
-    swap("selection", "received_attention", lambda original: lambda *args, **options: -original(*args, **options))
+    swap(
+        "selection",
+        "received_attention",
+        lambda original: lambda *args, **options: -original(*args, **options),
+    )
 
 
 @breaks("selection", "A-sparsification")
 def received_by_row():
-    """The attention that a token gives is summed, in place of what it receives: the same for all tokens."""
-    swap("selection", "received_attention", lambda original: lambda *args, **options: 0 * original(*args, **options) + 1)
+    """The attention that a token gives is summed, in place of what it receives: the same for all
+    tokens."""
+    swap(
+        "selection",
+        "received_attention",
+        lambda original: lambda *args, **options: 0 * original(*args, **options) + 1,
+    )
 
 
 @breaks("selection", "A-sparsification A-noisy-tokens A-noisy-samples")
@@ -230,7 +272,11 @@ def oracle_at_random():
     swap("selection", "keep_oracle", lambda original: keep_random)
 
 
-@breaks("selection", "A-two-engines", "tests/test_selection_collapse.py::test_trained_weights_agree_after_many_steps")
+@breaks(
+    "selection",
+    "A-two-engines",
+    "tests/test_selection_collapse.py::test_trained_weights_agree_after_many_steps",
+)
 def queries_for_keys():
     """The slopes of W_Q and W_K are exchanged."""
 
@@ -287,13 +333,22 @@ def spurious_at_random():
 @breaks("selection", "A-attention-ceiling")
 def mass_counts_confusion():
     """The attention on tokens of the other class counts as relevant."""
-    swap_method("selection", "TokenSample", "relevant", lambda original: property(lambda self: self.pattern <= 1))
+    swap_method(
+        "selection",
+        "TokenSample",
+        "relevant",
+        lambda original: property(lambda self: self.pattern <= 1),
+    )
 
 
 @breaks("selection", "A-attention-ceiling")
 def ceiling_without_confusion():
     """The ceiling of the attention mass is 1."""
-    swap("selection", "mass_ceiling", lambda original: lambda *args, **options: 0 * original(*args, **options) + 1)
+    swap(
+        "selection",
+        "mass_ceiling",
+        lambda original: lambda *args, **options: 0 * original(*args, **options) + 1,
+    )
 
 
 @breaks("selection", "A-attention-dead-zone A-iterations-alpha")
@@ -317,10 +372,18 @@ def hinge_without_dead_zone():
     swap("selection", "_backward", make)
 
 
-@breaks("selection", "A-mechanism", "tests/test_selection_collapse.py::test_imbalances_are_those_of_drawn_training_sets")
+@breaks(
+    "selection",
+    "A-mechanism",
+    "tests/test_selection_collapse.py::test_imbalances_are_those_of_drawn_training_sets",
+)
 def imbalance_too_small():
     """The imbalance of backgrounds is a quarter of what it is."""
-    swap("selection", "imbalances", lambda original: lambda *args, **options: original(*args, **options) / 4)
+    swap(
+        "selection",
+        "imbalances",
+        lambda original: lambda *args, **options: original(*args, **options) / 4,
+    )
 
 
 @breaks("selection", "A-attention-confusion")
@@ -328,7 +391,9 @@ def confusion_left_out():
     """No confusion tokens are drawn."""
 
     def make(original):
-        return lambda self, *args, **options: original(dataclasses.replace(self, confusion=0), *args, **options)
+        return lambda self, *args, **options: original(
+            dataclasses.replace(self, confusion=0), *args, **options
+        )
 
     swap_method("selection", "TokenData", "sample", make)
 
@@ -341,7 +406,11 @@ def slower_attention():
     ARMS["trained"]["multiplier"] = 12.0
 
 
-@breaks("selection", "A-minibatches", "tests/test_selection_collapse.py::test_minibatches_are_the_training_set")
+@breaks(
+    "selection",
+    "A-minibatches",
+    "tests/test_selection_collapse.py::test_minibatches_are_the_training_set",
+)
 def same_minibatch_again():
     """Every step takes the first minibatch."""
 
@@ -356,13 +425,19 @@ def same_minibatch_again():
     swap_method("selection", "Minibatches", "next", make)
 
 
-@breaks("selection", "A-no-attention", "tests/test_selection_collapse.py::test_trained_weights_agree_after_many_steps")
+@breaks(
+    "selection",
+    "A-no-attention",
+    "tests/test_selection_collapse.py::test_trained_weights_agree_after_many_steps",
+)
 def frozen_is_uniform():
     """Attention that is frozen at its start is taken for uniform."""
 
     def make(original):
         def fit_collapsed(*args, attention="trained", **options):
-            return original(*args, attention="uniform" if attention == "frozen" else attention, **options)
+            return original(
+                *args, attention="uniform" if attention == "frozen" else attention, **options
+            )
 
         return fit_collapsed
 
@@ -385,7 +460,11 @@ def attention_still_in_the_limit():
 @breaks("selection", "A-limit A-limit-phase A-limit-logarithm")
 def balanced_in_the_limit():
     """The early limit has every kind of sample equally often."""
-    swap("selection", "shares", lambda original: lambda kinds, *rest: original(kinds, *rest) * 0 + 1 / len(kinds.y))
+    swap(
+        "selection",
+        "shares",
+        lambda original: lambda kinds, *rest: original(kinds, *rest) * 0 + 1 / len(kinds.y),
+    )
 
 
 @breaks("selection", "A-limit-width")
@@ -401,9 +480,14 @@ def width_ignored():
     swap("selection", "margins", make)
 
 
-@breaks("selection", "", "tests/test_selection_limit.py::test_the_kernel_of_equal_and_of_opposite_inputs")
+@breaks(
+    "selection",
+    "",
+    "tests/test_selection_limit.py::test_the_kernel_of_equal_and_of_opposite_inputs",
+)
 def kernel_without_its_turn():
-    """The gradient of the wide limit lacks the neurons whose gates turn: it is that of a linear layer."""
+    """The gradient of the wide limit lacks the neurons whose gates turn: it is that of a linear
+    layer."""
 
     def make(original):
         def read(Z, c, z):
@@ -421,12 +505,18 @@ def starts_without_error():
     swap("selection", "initial_model", with_arguments(sigma=0.0, delta=0.0))
 
 
-# Paper B ---------------------------------------------------------------------------------------------------------------------
+# Paper B
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _coefficients(change):
-    """Change the labels, signal sets and coefficients that are drawn: change(partition, y, signal, c) -> (y, signal, c)."""
-    swap("association", "draw_coefficients", lambda original: lambda p, q, n, g=None: change(p, *original(p, q, n, g)))
+    """Change the labels, signal sets and coefficients that are drawn: change(partition, y, signal,
+    c) -> (y, signal, c)."""
+    swap(
+        "association",
+        "draw_coefficients",
+        lambda original: lambda p, q, n, g=None: change(p, *original(p, q, n, g)),
+    )
 
 
 @breaks("association", "B-theorem-4.2 B-contiguity")
@@ -441,22 +531,40 @@ def marks_shared_within_a_set():
     _coefficients(change)
 
 
-@breaks("association", "B-theorem-4.2 B-finite-sample-early B-theorem-4.1-sample B-scatter-response")
+@breaks(
+    "association", "B-theorem-4.2 B-finite-sample-early B-theorem-4.1-sample B-scatter-response"
+)
 def twice_as_many_marks():
     """A patch is marked with probability 2q."""
-    swap("association", "draw_coefficients", lambda original: lambda p, q, n, g=None: original(p, min(2 * q, 1), n, g))
+    swap(
+        "association",
+        "draw_coefficients",
+        lambda original: lambda p, q, n, g=None: original(p, min(2 * q, 1), n, g),
+    )
 
 
 @breaks("association", "B-q-trained B-scatter-response")
 def no_marks():
     """No patch outside of the signal set is marked."""
-    swap("association", "draw_coefficients", lambda original: lambda p, q, n, g=None: original(p, 0.0, n, g))
+    swap(
+        "association",
+        "draw_coefficients",
+        lambda original: lambda p, q, n, g=None: original(p, 0.0, n, g),
+    )
 
 
-@breaks("association", "", tests="tests/test_association_foundations.py::test_noise_never_touches_the_feature")
+@breaks(
+    "association",
+    "",
+    tests="tests/test_association_foundations.py::test_noise_never_touches_the_feature",
+)
 def noise_off_in_patches():
     """Patches carry no noise."""
-    swap("association", "draw_noise", lambda original: lambda n, D, s, f, g=None: 0 * original(n, D, s, f, g))
+    swap(
+        "association",
+        "draw_noise",
+        lambda original: lambda n, D, s, f, g=None: 0 * original(n, D, s, f, g),
+    )
 
 
 @breaks("association", "B-theorem-4.2 B-finite-sample-early")
@@ -466,7 +574,9 @@ def noise_on_the_feature():
 
     def make(original):
         def draw(n, patches, sigma, feature, generator=None):
-            return sigma * torch.randn(n, patches, len(feature), generator=generator, dtype=feature.dtype)
+            return sigma * torch.randn(
+                n, patches, len(feature), generator=generator, dtype=feature.dtype
+            )
 
         return draw
 
@@ -483,7 +593,9 @@ def patches_labels_shuffled():
     _coefficients(lambda partition, y, signal, c: (half_turned(y), signal, c))
 
 
-@breaks("association", "B-reduced-dynamics B-finite-sample-early B-million-patches B-diagonal-response")
+@breaks(
+    "association", "B-reduced-dynamics B-finite-sample-early B-million-patches B-diagonal-response"
+)
 def preconditioner_forgotten():
     """The learning rates of gamma and rho lack the numbers of entries that they stand for."""
 
@@ -497,14 +609,20 @@ def preconditioner_forgotten():
     swap("association", "preconditioned", make)
 
 
-@breaks("association", "B-theorem-4.1 B-diagonal-start B-q-ablation B-bold-steps B-million-patches B-growing-sets")
+@breaks(
+    "association",
+    "B-theorem-4.1 B-diagonal-start B-q-ablation B-bold-steps B-million-patches B-growing-sets",
+)
 def no_diagonal_at_the_start():
     """Reduced descents start without the diagonal, kappa = 0."""
     swap("association", "descend_scalars", lambda original: lambda output, weight, start, *args, **options: original(
         output, weight, {**start, "kappa": 0 * start["kappa"]}, *args, **options))  # fmt: skip
 
 
-@breaks("association", "B-theorem-4.2 B-contiguity B-sample-size B-theorem-5.1 B-sigma-A-ablation B-bold-training B-growing-sets")
+@breaks(
+    "association",
+    "B-theorem-4.2 B-contiguity B-sample-size B-theorem-5.1 B-sigma-A-ablation B-bold-training B-growing-sets",
+)
 def no_diagonal_in_training():
     """Trained models start without the diagonal, sigma_A = 0."""
     swap("association", "realistic", with_arguments(sigma_A=0.0))
@@ -532,7 +650,10 @@ def reduced_attention_does_not_move():
 
     def make(original):
         def preconditioned(*args, **options):
-            return {name: rate if name == "alpha" else 0.0 for name, rate in original(*args, **options).items()}
+            return {
+                name: rate if name == "alpha" else 0.0
+                for name, rate in original(*args, **options).items()
+            }
 
         return preconditioned
 
@@ -544,7 +665,9 @@ def temperature_in_the_reduced_softmax():
     """The reduced dynamics halve the logits in the softmax."""
 
     def make(original):
-        return lambda alpha, kappa, gamma, rho, *args: original(alpha, kappa / 2, gamma / 2, rho / 2, *args)
+        return lambda alpha, kappa, gamma, rho, *args: original(
+            alpha, kappa / 2, gamma / 2, rho / 2, *args
+        )
 
     swap("association", "mixing", make)
 
@@ -552,7 +675,11 @@ def temperature_in_the_reduced_softmax():
 @breaks("association", "B-reduced-dynamics B-theorem-4.1 B-theorem-3.2 B-bold-steps")
 def law_of_types_wrong():
     """All types of sets are equally likely."""
-    swap("association", "type_law", lambda original: lambda *args: original(*args) * 0 + 1 / len(original(*args)))
+    swap(
+        "association",
+        "type_law",
+        lambda original: lambda *args: original(*args) * 0 + 1 / len(original(*args)),
+    )
 
 
 @breaks("association", "B-reduced-dynamics B-theorem-4.1 B-theorem-3.2 B-bold-steps")
@@ -611,7 +738,11 @@ def half_as_many_marks_in_the_law():
 @breaks("association", "B-theorem-3.2-repaired")
 def logits_transposed():
     """The logits of positional attention have queries and keys exchanged."""
-    swap("association", "position_logits", lambda original: lambda P, W_Q, W_K: original(P, W_Q, W_K).T.contiguous())
+    swap(
+        "association",
+        "position_logits",
+        lambda original: lambda P, W_Q, W_K: original(P, W_Q, W_K).T.contiguous(),
+    )
 
 
 @breaks("association", "B-theorem-3.2 B-theorem-3.2-repaired")
@@ -645,7 +776,9 @@ def same_feature_in_both_tasks():
     """The new task has the feature of the old one."""
 
     def make(original):
-        return lambda self, partition, dim, q, sigma=None, feature=None: original(self, partition, dim, q, sigma, None)
+        return lambda self, partition, dim, q, sigma=None, feature=None: original(
+            self, partition, dim, q, sigma, None
+        )
 
     swap_method("association", "SpatialData", "__init__", make)
 
@@ -683,7 +816,12 @@ def gaussian_labels_shuffled():
 @breaks("association", "B-figure-2 B-figure-2-vit")
 def gaussian_labels_linear():
     """The labels of Gaussian data lack the cube: a linear rule never errs."""
-    swap_method("association", "GaussianData", "label_function", lambda original: lambda self, x: (x @ self.feature).sum(-1))
+    swap_method(
+        "association",
+        "GaussianData",
+        "label_function",
+        lambda original: lambda self, x: (x @ self.feature).sum(-1),
+    )
 
 
 @breaks("association", "B-equal-weights B-reduced-dynamics B-scatter-response")
@@ -701,7 +839,8 @@ def one_signal_set_in_the_list():
     swap("association", "all_images", make)
 
 
-# Paper C ---------------------------------------------------------------------------------------------------------------------
+# Paper C
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 @breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3 C-border")
@@ -711,7 +850,11 @@ def sink_missing():
     def make(original):
         def convert(*args, **options):
             layer = original(*args, **options)
-            return layer if isinstance(layer, tuple) or not getattr(layer, "sink", False) else _without_sink(layer)
+            return (
+                layer
+                if isinstance(layer, tuple) or not getattr(layer, "sink", False)
+                else _without_sink(layer)
+            )
 
         return convert
 
@@ -740,10 +883,17 @@ def offsets_transposed():
 
 def _kernel(change):
     """Change what the construction reads as the kernel."""
-    swap("convolution", "dense_kernel", lambda original: lambda *args, **options: change(original(*args, **options)))
+    swap(
+        "convolution",
+        "dense_kernel",
+        lambda original: lambda *args, **options: change(original(*args, **options)),
+    )
 
 
-@breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3 C-dilation C-stride C-border C-extra-head")
+@breaks(
+    "convolution",
+    "C-theorem-1 C-corollary-4 C-corollary-3 C-dilation C-stride C-border C-extra-head",
+)
 def kernel_flipped():
     """Convolution in the sense of signal processing: the kernel is turned around."""
     _kernel(lambda kernel: kernel.flip(-1).flip(-2))
@@ -776,7 +926,11 @@ def padding_moved():
     def make(original):
         def conv_padding(conv):
             top, bottom, left, right = original(conv)
-            return (top - 1, bottom + 1, left - 1, right + 1) if top and left else (top, bottom, left, right)
+            return (
+                (top - 1, bottom + 1, left - 1, right + 1)
+                if top and left
+                else (top, bottom, left, right)
+            )
 
         return conv_padding
 
@@ -811,7 +965,9 @@ def _count(change):
     def make(original):
         def minimum_heads(*args, **options):
             found = original(*args, **options)
-            object.__setattr__(found, "minimum", change(found))  # past its own check, which knows that this cannot be
+            object.__setattr__(
+                found, "minimum", change(found)
+            )  # past its own check, which knows that this cannot be
             return found
 
         return minimum_heads
@@ -834,7 +990,11 @@ def minimum_is_one_less():
 @breaks("convolution", "C-inverse")
 def every_layer_is_a_convolution():
     """The inverse says distance 0 for every layer."""
-    swap("convolution", "attention_to_conv", lambda original: lambda layer, *args, **options: (original(layer)[0], 0.0))
+    swap(
+        "convolution",
+        "attention_to_conv",
+        lambda original: lambda layer, *args, **options: (original(layer)[0], 0.0),
+    )
 
 
 @breaks("convolution", "C-inverse")
@@ -877,7 +1037,11 @@ def taps_without_dilation():
 @breaks("convolution", "C-finite-logits")
 def weight_off_target_forgotten():
     """The formula for the weight off the target forgets the number of other patches."""
-    swap("convolution", "astray", lambda original: lambda *args, **options: original(*args, **options) / 2)
+    swap(
+        "convolution",
+        "astray",
+        lambda original: lambda *args, **options: original(*args, **options) / 2,
+    )
 
 
 @breaks("convolution", "C-lemma-2 C-theorem-1")
@@ -897,7 +1061,13 @@ def offset_read_from_the_key():
 @breaks("convolution", "C-encodings")
 def buckets_without_direction():
     """Distances before and after share their bucket."""
-    swap("convolution", "bucket", lambda original: lambda distance, *args, **options: original(-distance.abs(), *args, **options))
+    swap(
+        "convolution",
+        "bucket",
+        lambda original: (
+            lambda distance, *args, **options: original(-distance.abs(), *args, **options)
+        ),
+    )
 
 
 @breaks("convolution", "C-encodings")
@@ -906,7 +1076,9 @@ def table_one_row_off():
     import vit_theory.convolution.encodings as page
 
     name = "table (Swin)"
-    page.ENCODINGS[name] = lambda grid, D, original=page.ENCODINGS[name]: original(grid, (D[0] + 1, D[1]))
+    page.ENCODINGS[name] = lambda grid, D, original=page.ENCODINGS[name]: original(
+        grid, (D[0] + 1, D[1])
+    )
 
 
 @breaks("convolution", "C-head-width")
@@ -977,7 +1149,8 @@ def extra_head_takes_one_key_less():
     swap("convolution", "soft_attention", make)
 
 
-# Images ----------------------------------------------------------------------------------------------------------------------
+# Images
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @breaks("images", "B-images-positional B-images-association B-images-pixels")
@@ -1011,7 +1184,9 @@ def image_labels_shuffled():
             import torch
 
             order = torch.randperm(len(data.labels), generator=torch.Generator().manual_seed(0))
-            return original(vit, dataclasses.replace(data, labels=data.labels[order]), *args, **options)
+            return original(
+                vit, dataclasses.replace(data, labels=data.labels[order]), *args, **options
+            )
 
         return train
 
@@ -1065,7 +1240,11 @@ def tokens_chosen_at_random():
             import torch
 
             n = self.canvas.canvas[0] * self.canvas.canvas[1]
-            return torch.rand(len(canvases), n, generator=g).topk(self.number).indices.to(canvases.device)
+            return (
+                torch.rand(len(canvases), n, generator=g)
+                .topk(self.number)
+                .indices.to(canvases.device)
+            )
 
         return tokens
 
@@ -1100,7 +1279,11 @@ def no_phase_one():
 
     def make(original):
         def train(vit, *args, **options):
-            return original(vit, *args, **({**options, "lr": 1e-12} if vit.config["mixer"] == "convolution" else options))
+            return original(
+                vit,
+                *args,
+                **({**options, "lr": 1e-12} if vit.config["mixer"] == "convolution" else options),
+            )
 
         return train
 
@@ -1110,18 +1293,30 @@ def no_phase_one():
 @breaks("images", "C-figure-2")
 def warm_up_for_all():
     """The arms without warm-up have one."""
-    swap("models", "train", with_arguments(descent=importlib.import_module("vit_theory.images").Descent()))
+    swap(
+        "models",
+        "train",
+        with_arguments(descent=importlib.import_module("vit_theory.images").Descent()),
+    )
 
 
-# One model for three papers --------------------------------------------------------------------------------------------------
+# One model for three papers
+# --------------------------------------------------------------------------------------------------
 
 
-@breaks("together", "B-together-descent B-together-window", "tests/test_together_model.py::test_the_risk_is_that_of_all_samples")
+@breaks(
+    "together",
+    "B-together-descent B-together-window",
+    "tests/test_together_model.py::test_the_risk_is_that_of_all_samples",
+)
 def marks_without_variance():
     """The exact risk forgets the variance of what a place hears."""
 
     def make(original):
-        return lambda *args: [[pair if n != 2 else (0.0, 0.0) for n, pair in enumerate(kind)] for kind in original(*args)]
+        return lambda *args: [
+            [pair if n != 2 else (0.0, 0.0) for n, pair in enumerate(kind)]
+            for kind in original(*args)
+        ]
 
     swap("together", "heard_cumulants", make)
 
@@ -1138,7 +1333,11 @@ def keys_frozen():
     swap("together", "fit", with_arguments(lr_u=0.0))
 
 
-@breaks("together", "A-together-border C-together-phases", "tests/test_together_model.py::test_slopes_are_those_of_autograd")
+@breaks(
+    "together",
+    "A-together-border C-together-phases",
+    "tests/test_together_model.py::test_slopes_are_those_of_autograd",
+)
 def positions_at_half_their_slope():
     """Trainings take half of the slope in positions."""
 
@@ -1148,7 +1347,11 @@ def positions_at_half_their_slope():
     swap("together", "hinge_slopes", make)
 
 
-@breaks("together", "C-together-phases", "tests/test_together_model.py::test_a_first_phase_leaves_the_keys_alone")
+@breaks(
+    "together",
+    "C-together-phases",
+    "tests/test_together_model.py::test_a_first_phase_leaves_the_keys_alone",
+)
 def first_phase_with_keys():
     """Keys move in the first phase of trainings too."""
     swap("together", "fit", with_arguments(first=0))
@@ -1164,13 +1367,21 @@ def labels_half_turned():
 @breaks("together", "C-together-heads")
 def heads_hardly_trained():
     """Heads take one step."""
-    swap("together", "heads_start", lambda original: lambda T, heads, seed, steps: original(T, heads, seed, 1))
+    swap(
+        "together",
+        "heads_start",
+        lambda original: lambda T, heads, seed, steps: original(T, heads, seed, 1),
+    )
 
 
 @breaks("together", "C-together-heads")
 def a_head_is_lost():
     """One head fewer than asked for."""
-    swap("together", "heads_start", lambda original: lambda T, heads, seed, steps: original(T, heads - 1, seed, steps))
+    swap(
+        "together",
+        "heads_start",
+        lambda original: lambda T, heads, seed, steps: original(T, heads - 1, seed, steps),
+    )
 
 
 def said(row: dict) -> str:
@@ -1195,7 +1406,17 @@ def outcome_of(test: str) -> str:
     """What a test says, run here and now."""
     import pytest
 
-    code = pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", f"--rootdir={RESULTS.parent}", str(RESULTS.parent / test)])
+    code = pytest.main(
+        [
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            f"--rootdir={RESULTS.parent}",
+            str(RESULTS.parent / test),
+        ]
+    )
     return {0: "passes", 1: "fails"}.get(code, f"error: pytest ends with {code}")
 
 
@@ -1205,17 +1426,34 @@ def outcomes(name: str, watchers: list[str]) -> list[dict]:
 
     broken = FAULTS[name]
     verdicts = {row["id"]: said(row) for row in committed("quick")}
-    if unknown := [watcher for watcher in watchers if watcher not in verdicts and "::" not in watcher]:
+    if unknown := [
+        watcher for watcher in watchers if watcher not in verdicts and "::" not in watcher
+    ]:
         raise LookupError(f"{name} names rows that are not committed: {', '.join(unknown)}")
     broken.apply()
     found = []
     for watcher in watchers:
         test = "::" in watcher
-        before, after = ("passes", outcome_of(watcher)) if test else (verdicts[watcher], verdict_of(watcher))
-        noticed = after.startswith("error: Broken") or (after != before and not after.startswith("error"))
-        if not (before.startswith(NOT_SHOWN) and after.startswith(NOT_SHOWN)):  # the reason only where both have one
-            before, after = (text.partition(":")[0] if text.startswith(NOT_SHOWN) else text for text in (before, after))
-        row = {"fault": name, "what": broken.says, "row": watcher, "before": before[:200], "after": after[:200]}
+        before, after = (
+            ("passes", outcome_of(watcher)) if test else (verdicts[watcher], verdict_of(watcher))
+        )
+        noticed = after.startswith("error: Broken") or (
+            after != before and not after.startswith("error")
+        )
+        if not (
+            before.startswith(NOT_SHOWN) and after.startswith(NOT_SHOWN)
+        ):  # the reason only where both have one
+            before, after = (
+                text.partition(":")[0] if text.startswith(NOT_SHOWN) else text
+                for text in (before, after)
+            )
+        row = {
+            "fault": name,
+            "what": broken.says,
+            "row": watcher,
+            "before": before[:200],
+            "after": after[:200],
+        }
         found.append({**row, "noticed": noticed})
     return found
 
@@ -1224,10 +1462,16 @@ def outcomes(name: str, watchers: list[str]) -> list[dict]:
 @click.option("--store", type=click.Path(path_type=Path), help="folder that keeps what is finished")
 @click.option("--only", multiple=True, help="names of faults")
 @click.option("--room", multiple=True, help="only the faults of these rooms")
-@click.option("--here", is_flag=True, help="break the code in this process and print the rows as JSON")
+@click.option(
+    "--here", is_flag=True, help="break the code in this process and print the rows as JSON"
+)
 @click.option("--watcher", multiple=True, help="with --here: these rows and tests alone")
 def main(store, only, room, here, watcher):
-    chosen = [name for name in FAULTS if (not only or name in only) and (not room or FAULTS[name].room in room)]
+    chosen = [
+        name
+        for name in FAULTS
+        if (not only or name in only) and (not room or FAULTS[name].room in room)
+    ]
     if here:
         print(json.dumps(outcomes(chosen[0], list(watcher) or FAULTS[chosen[0]].watchers)))
         return
@@ -1237,7 +1481,11 @@ def main(store, only, room, here, watcher):
     table = []
     for name in chosen:
         path = store / f"{name.replace('/', '.')}.json"
-        kept = {row["row"]: row for row in json.loads(path.read_text(encoding="utf-8"))} if path.exists() else {}
+        kept = (
+            {row["row"]: row for row in json.loads(path.read_text(encoding="utf-8"))}
+            if path.exists()
+            else {}
+        )
         if missing := [watcher for watcher in FAULTS[name].watchers if watcher not in kept]:
             asked = [option for watcher in missing for option in ("--watcher", watcher)]
             command = [sys.executable, __file__, "--only", name, "--here", *asked]
@@ -1251,8 +1499,14 @@ def main(store, only, room, here, watcher):
         table += rows
         seen = [row["row"] for row in rows if row["noticed"]]
         click.echo(f"{name:50} noticed by {', '.join(seen) or 'NO ROW'}", color=False)
-    with (RESULTS / "faults.csv").open(newline="", encoding="utf-8") as file:  # faults that were not asked for stay
-        others = [row for row in csv.DictReader(file) if row["fault"] in FAULTS and row["fault"] not in chosen]
+    with (RESULTS / "faults.csv").open(
+        newline="", encoding="utf-8"
+    ) as file:  # faults that were not asked for stay
+        others = [
+            row
+            for row in csv.DictReader(file)
+            if row["fault"] in FAULTS and row["fault"] not in chosen
+        ]
     order = list(FAULTS)
     with (RESULTS / "faults.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, ["fault", "what", "row", "before", "after", "noticed"])
@@ -1265,9 +1519,14 @@ def main(store, only, room, here, watcher):
     if len(chosen) == len(FAULTS):
         about = {"command": "python tests/faults.py", "faults": len(FAULTS), **provenance()}
     else:  # what was run alone says so beside the others
-        about |= {"faults": len(FAULTS), "later": about.get("later", {}) | dict.fromkeys(chosen, provenance()["commit"])}
+        about |= {
+            "faults": len(FAULTS),
+            "later": about.get("later", {}) | dict.fromkeys(chosen, provenance()["commit"]),
+        }
     path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    unseen = sorted({row["fault"] for row in table} - {row["fault"] for row in table if row["noticed"]})
+    unseen = sorted(
+        {row["fault"] for row in table} - {row["fault"] for row in table if row["noticed"]}
+    )
     click.echo(f"{len(chosen)} faults, {len(unseen)} that no row notices: {', '.join(unseen)}")
 
 

@@ -1,9 +1,14 @@
-"""Every public function by every kind of wrong argument:  python tests/fuzz.py [--only selection] [--quick] [--random 100]
+"""Every public function by every kind of wrong argument:  python tests/fuzz.py [--only selection]
+[--quick] [--random 100]
 
-One valid call for each public callable, written once below; then the same call with one argument made wrong, in a process of its
-own that may take some seconds and some memory. results/fuzz.csv gets a row for each: callable, argument, kind, outcome, message.
---random has hypothesis draw what replaces one argument or two, in so many calls of each callable, prints the shrunken calls that
-end badly, and writes nothing; the same number and --seed give the same calls. --quick leaves out the callables that are slow;
+One valid call for each public callable, written once below; then the same call with one argument
+made wrong, in a process of its
+own that may take some seconds and some memory. results/fuzz.csv gets a row for each: callable,
+argument, kind, outcome, message.
+--random has hypothesis draw what replaces one argument or two, in so many calls of each callable,
+prints the shrunken calls that
+end badly, and writes nothing; the same number and --seed give the same calls. --quick leaves out
+the callables that are slow;
 --state looks at the valid calls alone: what do they change that all code of a process shares?
 """
 
@@ -31,7 +36,8 @@ import torch
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 
-# beartype draws which item of a list it looks at: from a stream of its own here, so that the draws of our code are seen
+# beartype draws which item of a list it looks at: from a stream of its own here, so that the draws
+# of our code are seen
 getrandbits, random.getrandbits = random.getrandbits, random.Random(0).getrandbits
 import beartype  # noqa: E402, F401
 
@@ -231,7 +237,8 @@ CALLS = {
     "together.population_path": "data=shifted, kappa=1.0, v=0.05, steps=1, lr_b=1.0, lr_u=0.1, lr_v=0.01, nu=0.1",
     "together.visible_border": "data=shifted, kappa=1.0",
 }  # fmt: skip
-# Whole experiments, a file that is not there, a figure of data that are not committed: refusals are tried, valid calls are not.
+# Whole experiments, a file that is not there, a figure of data that are not committed: refusals are
+# tried, valid calls are not.
 NOT_RUN = {"images.canvas_study", "images.positions_study", "images.two_phase_study", "images.curve_study", "models.load_vit",
            "images.plot_curve", "models.write_atlas", "images.start_cell"}  # fmt: skip
 PLOTS = {name for name in CALLS if name.startswith(("models.plot", "images.plot"))}
@@ -264,7 +271,9 @@ class Known:
     V = cached_property(lambda self: self["selection"].initial_model(self.t.mu, neurons=8))
     keep = cached_property(lambda self: torch.arange(20).expand(2, 4, 20) % 2 == 0)
     p = cached_property(lambda self: self["association"].Partition.blocks(4, 2))
-    s = cached_property(lambda self: self["association"].SpatialData(self.p, 3, 0.2).sample(4, self.g))
+    s = cached_property(
+        lambda self: self["association"].SpatialData(self.p, 3, 0.2).sample(4, self.g)
+    )
     m = cached_property(lambda self: self["association"].idealized(16, self.w))
     c = cached_property(lambda self: self.c_like())
     around = cached_property(lambda self: self.c_like(padding_mode="circular", bias=False))
@@ -273,20 +282,32 @@ class Known:
     least = cached_property(lambda self: self["convolution"].minimum_heads(self.c, 2))
     digits = cached_property(lambda self: self["images"].load_images(per_class=2))
     canvas = cached_property(lambda self: self["images"].Canvas(8, (1, 1), (2, 2)))
-    canvases = cached_property(lambda self: self["images"].scatter(self.canvas, self.digits.images[:3], self.g))
+    canvases = cached_property(
+        lambda self: self["images"].scatter(self.canvas, self.digits.images[:3], self.g)
+    )
     canvas_vit = cached_property(lambda self: self["images"].ViT(16, 8, 1, 10, 1, 2, width=8))
     vit = cached_property(lambda self: self.fresh())
-    theirs = cached_property(lambda self: self["models"].ViT(8, 2, 1, 10, 1, 2, width=8, variant=self.class_token))
+    theirs = cached_property(
+        lambda self: self["models"].ViT(8, 2, 1, 10, 1, 2, width=8, variant=self.class_token)
+    )
     class_token = property(lambda self: self["models"].Variant(pool="cls"))
     atlas = cached_property(lambda self: self["models"].head_atlas(self.vit, [self.digits.images]))
-    small = cached_property(lambda self: self["models"].PyramidSizes(8, 2, 1, 10, (4, 8), (1, 1), (1, 2)))
+    small = cached_property(
+        lambda self: self["models"].PyramidSizes(8, 2, 1, 10, (4, 8), (1, 1), (1, 2))
+    )
     pyramid = cached_property(lambda self: self["models"].PyramidViT(self.small).eval())
-    recipe = cached_property(lambda self: self["images"].RecordRecipe(epochs=1, batch=10, bfloat16=False))
+    recipe = cached_property(
+        lambda self: self["images"].RecordRecipe(epochs=1, batch=10, bfloat16=False)
+    )
     phase = cached_property(lambda self: self["images"].ViT(8, 2, 1, 10, 1, 2, mixer="convolution"))
     seen = cached_property(lambda self: self["images"].probe(self.vit, self.digits.images))
-    curve = cached_property(lambda self: self["images"].keep_curve(self.vit, self.digits, (1.0, 0.5)))
+    curve = cached_property(
+        lambda self: self["images"].keep_curve(self.vit, self.digits, (1.0, 0.5))
+    )
     shifted = cached_property(lambda self: self["together"].WindowData((1, 6), [0, 1], 0.5))
-    run = cached_property(lambda self: importlib.import_module("vit_theory.ledger").Run(seeds=(0,), progress=False))
+    run = cached_property(
+        lambda self: importlib.import_module("vit_theory.ledger").Run(seeds=(0,), progress=False)
+    )
 
     def draw(self, *shape):
         return torch.randn(*shape, generator=self.g)
@@ -310,7 +331,9 @@ class Known:
     def arms(self):
         import pandas
 
-        return pandas.DataFrame({"arm": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "accuracy": [0.5, 0.4, 0.6, 0.3]})
+        return pandas.DataFrame(
+            {"arm": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "accuracy": [0.5, 0.4, 0.6, 0.3]}
+        )
 
     @cached_property
     def two(self):
@@ -318,7 +341,9 @@ class Known:
 
     @cached_property
     def cnn(self):
-        return torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3, padding=1), torch.nn.BatchNorm2d(2), torch.nn.ReLU())
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(1, 2, 3, padding=1), torch.nn.BatchNorm2d(2), torch.nn.ReLU()
+        )
 
     @cached_property
     def hub(self):
@@ -327,8 +352,15 @@ class Known:
     def new_hub(self):
         from transformers import ViTConfig, ViTForImageClassification
 
-        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-        return ViTForImageClassification(ViTConfig(image_size=8, patch_size=2, num_channels=1, num_labels=2, **sizes))
+        sizes = {
+            "hidden_size": 8,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 16,
+        }
+        return ViTForImageClassification(
+            ViTConfig(image_size=8, patch_size=2, num_channels=1, num_labels=2, **sizes)
+        )
 
 
 KNOWN = Known()
@@ -344,7 +376,13 @@ def arguments_of(name):
     return eval(f"dict({CALLS[name]})", {"dict": dict, "slice": slice}, KNOWN)
 
 
-TYPES = {"None": None, "string": "wrong", "number": 3, "list": [1.5], "function": abs}  # of another type altogether
+TYPES = {
+    "None": None,
+    "string": "wrong",
+    "number": 3,
+    "list": [1.5],
+    "function": abs,
+}  # of another type altogether
 
 
 def tensors(x):
@@ -362,19 +400,38 @@ def tensors(x):
     elif x.dtype == torch.uint8:
         yield from {"integers": x.long(), "255": x.float(), "NaN": x / 0.0 * 0}.items()
     else:
-        yield from {"floats": x.float() + 0.5, "negative": -1 - x, "1e12": x + HUGE, "zeros": x * 0}.items()
+        yield from {
+            "floats": x.float() + 0.5,
+            "negative": -1 - x,
+            "1e12": x + HUGE,
+            "zeros": x * 0,
+        }.items()
 
 
 def wrongs(value, only=None):
-    """(kind, value) of an argument made wrong: what its type suggests, then other types. `only`: see `parts`."""
+    """(kind, value) of an argument made wrong: what its type suggests, then other types. `only`:
+    see `parts`."""
     if isinstance(value, torch.Tensor):
         yield from tensors(value)
     elif isinstance(value, bool):
         return  # Python takes anything for a truth value
     elif isinstance(value, int):
-        yield from {"zero": 0, "negative": -1, "1e12": HUGE, "fraction": 2.5, "NaN": math.nan, "inf": math.inf}.items()
+        yield from {
+            "zero": 0,
+            "negative": -1,
+            "1e12": HUGE,
+            "fraction": 2.5,
+            "NaN": math.nan,
+            "inf": math.inf,
+        }.items()
     elif isinstance(value, float):
-        yield from {"zero": 0.0, "negative": -1.0, "1e30": 1e30, "NaN": math.nan, "inf": math.inf}.items()
+        yield from {
+            "zero": 0.0,
+            "negative": -1.0,
+            "1e30": 1e30,
+            "NaN": math.nan,
+            "inf": math.inf,
+        }.items()
         yield "vector", torch.ones(2)
     elif isinstance(value, str):
         yield "empty", ""
@@ -386,7 +443,9 @@ def wrongs(value, only=None):
         yield "empty", type(value)()
         if isinstance(value, tuple) and isinstance(value[0], torch.Tensor):
             yield "first - 1", (value[0][:-1], *value[1:])
-    elif is_dataclass(value) and any(isinstance(getattr(value, f.name), torch.Tensor) for f in fields(value)):
+    elif is_dataclass(value) and any(
+        isinstance(getattr(value, f.name), torch.Tensor) for f in fields(value)
+    ):
         yield from parts(value, only)
     for kind, other in TYPES.items():
         if type(other) is not type(value):
@@ -394,18 +453,23 @@ def wrongs(value, only=None):
 
 
 def parts(value, only):
-    """A data class of tensors with one of them made wrong; `only`: no other kind is made, as each takes milliseconds."""
+    """A data class of tensors with one of them made wrong; `only`: no other kind is made, as each
+    takes milliseconds."""
     for field in fields(value):
         if isinstance(part := getattr(value, field.name), torch.Tensor):
             for kind, wrong in tensors(part):
                 name = f"{field.name}: {kind}"
-                if kind in ("first - 1", "last - 1", "empty", "NaN", "rank + 1") and only in (None, name):
+                if kind in ("first - 1", "last - 1", "empty", "NaN", "rank + 1") and only in (
+                    None,
+                    name,
+                ):
                     with contextlib.suppress(ValueError):  # it may be refused at construction
                         yield name, replace(value, **{field.name: wrong})
 
 
 def fits(name, argument, value):
-    """Whether it is the argument's default, or a function or any model where one is asked for: what that raises is its own."""
+    """Whether it is the argument's default, or a function or any model where one is asked for: what
+    that raises is its own."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         parameter = inspect.signature(place_of(name)).parameters[argument]
         if value is None:
@@ -445,11 +509,14 @@ def unknown(found, depth=0):
 
 
 def made_wrong(name, wrong):
-    """The arguments of a call, some of them made wrong: by a kind of the table, or by Python for another value."""
+    """The arguments of a call, some of them made wrong: by a kind of the table, or by Python for
+    another value."""
     given = arguments_of(name)
     for argument, how in wrong.items():
         kinds = dict(wrongs(given[argument], how))
-        given[argument] = kinds[how] if how in kinds else eval(how, NAMES | {"value": given[argument]}, KNOWN)
+        given[argument] = (
+            kinds[how] if how in kinds else eval(how, NAMES | {"value": given[argument]}, KNOWN)
+        )
     return given
 
 
@@ -460,9 +527,20 @@ def outcome_of(name, wrong):
         found = place_of(name)(**given)
         found = list(found) if inspect.isgenerator(found) else found
     except (ValueError, TypeError, FloatingPointError) as error:
-        # two arguments that do not fit together may be named by either; the article "a" is no argument
-        names = [*given, *(field.name for value in given.values() if is_dataclass(value) for field in fields(value))]
-        named = any(re.search(rf"\b{n}\b" if n != "a" else r"\ba(=| has)", str(error)) for n in names)
+        # two arguments that do not fit together may be named by either; the article "a" is no
+        # argument
+        names = [
+            *given,
+            *(
+                field.name
+                for value in given.values()
+                if is_dataclass(value)
+                for field in fields(value)
+            ),
+        ]
+        named = any(
+            re.search(rf"\b{n}\b" if n != "a" else r"\ba(=| has)", str(error)) for n in names
+        )
         clear = named and "vit_theory" in inspect.trace()[-1].filename
         return "clear" if clear else "obscure", f"{type(error).__name__}: {error}"
     except Exception as error:
@@ -490,7 +568,9 @@ class Worker:
         for seconds in (SECONDS, 6 * SECONDS):  # on a busy machine an import alone may take longer
             if self.process is None:
                 self.pipe, theirs = multiprocessing.Pipe()
-                self.process = multiprocessing.get_context("fork").Process(target=work, args=(theirs,), daemon=True)
+                self.process = multiprocessing.get_context("fork").Process(
+                    target=work, args=(theirs,), daemon=True
+                )
                 self.process.start()
                 theirs.close()
             try:
@@ -511,11 +591,15 @@ class Worker:
 
 
 def judge(name, argument, kind, outcome):
-    """`accepted` where the argument is wrong; `right` where it makes sense after all, `argued` where it does not and stays."""
+    """`accepted` where the argument is wrong; `right` where it makes sense after all, `argued`
+    where it does not and stays."""
     if outcome in ("accepted", "NaN out"):
         for verdict, rules in (("right", RIGHT), ("argued", ARGUED)):
             for pattern in rules:
-                if all(re.fullmatch(rule, text) for rule, text in zip(pattern, (name, argument, kind), strict=True)):
+                if all(
+                    re.fullmatch(rule, text)
+                    for rule, text in zip(pattern, (name, argument, kind), strict=True)
+                ):
                     return verdict
     return outcome
 
@@ -527,35 +611,87 @@ MOVES = r"attention\.(patchify|unpatchify|relative_bias)|models\.permute|associa
 WEIGHTS = r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|convolution\.TorusAttention"
 # (callable, argument, kind), as regular expressions: why the call makes sense
 RIGHT = {
-    (r".*", r".*", r"number"): "a whole number will do where a float, a size or something to add is asked for",
+    (
+        r".*",
+        r".*",
+        r"number",
+    ): "a whole number will do where a float, a size or something to add is asked for",
     (r".*", r"seed|first", r"zero|1e12"): "whole numbers are names of random streams",
-    (MOVES, r".*", r"NaN|inf|1e30|integers|complex|first - 1|empty"): "moves entries, whatever they are",
-    (LAYERS, r"[a-zA-Z_]+", r"NaN|inf|1e30|(first|last) - 1|empty|rank . 1"):
-        "layers and formulas compute with what they get, in batches of any shape, as those of torch do: a look at all values "
-        "would be one more pass at every step",
-    (WEIGHTS, r".*", r"NaN|inf|1e30"): "a descent that diverges has such weights; it marks the trial and keeps the others",
-    (r"(selection|association)\..*", r"model", r"\w+: (NaN|inf|1e30|zeros)"):
-        "a diverged trial: NaN where its weights are read; or one that has not begun",
+    (
+        MOVES,
+        r".*",
+        r"NaN|inf|1e30|integers|complex|first - 1|empty",
+    ): "moves entries, whatever they are",
+    (
+        LAYERS,
+        r"[a-zA-Z_]+",
+        r"NaN|inf|1e30|(first|last) - 1|empty|rank . 1",
+    ): "layers and formulas compute with what they get, in batches of any shape, as those of torch do: a look at all values "
+    "would be one more pass at every step",
+    (
+        WEIGHTS,
+        r".*",
+        r"NaN|inf|1e30",
+    ): "a descent that diverges has such weights; it marks the trial and keeps the others",
+    (
+        r"(selection|association)\..*",
+        r"model",
+        r"\w+: (NaN|inf|1e30|zeros)",
+    ): "a diverged trial: NaN where its weights are read; or one that has not begun",
     (r"together\.WindowData", r"share|visible", r"zero"): "no signal, or one without marks",
-    (r"together\.population_path", r"v", r"zero|negative"): "a value may have any sign, and zero stays where it is",
-    (r"(selection|association)\.fit", r"lr|lr_v|attention_lr", r"1e30"): "a descent that diverges: its trial is marked",
+    (
+        r"together\.population_path",
+        r"v",
+        r"zero|negative",
+    ): "a value may have any sign, and zero stays where it is",
+    (
+        r"(selection|association)\.fit",
+        r"lr|lr_v|attention_lr",
+        r"1e30",
+    ): "a descent that diverges: its trial is marked",
     (r".*", r".*", r"zeros"): "zero is a number, the first class, the first patch",
     (r".*", r".*", r"vector"): "one rate for each trial",
-    (r"association\.(association|error_rate)", r"scores?", r"inf"): "inf is larger than every number, and so it ranks",
+    (
+        r"association\.(association|error_rate)",
+        r"scores?",
+        r"inf",
+    ): "inf is larger than every number, and so it ranks",
     (r".*", r"scores?|y", r"integers"): "the same numbers",
-    (r".*", r"feature", r"integers|complex"): "taken over into the default type, as lists are; the imaginary parts are 0",
-    (r"association\.set_attention", r"label", r"floats|negative|1e12|complex"): "labels are compared and nothing else",
+    (
+        r".*",
+        r"feature",
+        r"integers|complex",
+    ): "taken over into the default type, as lists are; the imaginary parts are 0",
+    (
+        r"association\.set_attention",
+        r"label",
+        r"floats|negative|1e12|complex",
+    ): "labels are compared and nothing else",
     (r"association\.PatchAttention", r"power", r"1e12"): "odd, however large",
     (r"association\.error_rate", r"score|y", r"first - 1|last - 1"): "fewer images, of both",
     (r"association\.error_rate", r"score", r"NaN"): "documented: NaN where a score is",
-    (r"selection\.(keep|evaluate|attention_mass).*", r"data", r"mu: NaN|x: NaN"): "a part that the function does not read",
+    (
+        r"selection\.(keep|evaluate|attention_mass).*",
+        r"data",
+        r"mu: NaN|x: NaN",
+    ): "a part that the function does not read",
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
-    (r".*", r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|data|order|weight)",
-     r"(images: )?(first|last) - 1"): "another number of images, trials, channels or tokens; nothing else disagrees",
-    (r".*", r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
-            r"prune|ratio|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query", r"zero"):
-        "0 is the smallest that makes sense: none, off, or at the start",
-    (r".*", r"alpha|kappa|gamma|rho|beta|sigma_A|M|mean|content|scale", r"zero|negative"): "any real number",
+    (
+        r".*",
+        r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|data|order|weight)",
+        r"(images: )?(first|last) - 1",
+    ): "another number of images, trials, channels or tokens; nothing else disagrees",
+    (
+        r".*",
+        r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
+        r"prune|ratio|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query",
+        r"zero",
+    ): "0 is the smallest that makes sense: none, off, or at the start",
+    (
+        r".*",
+        r"alpha|kappa|gamma|rho|beta|sigma_A|M|mean|content|scale",
+        r"zero|negative",
+    ): "any real number",
     (r".*", r"\w+", r"1e30"): "a finite number",
     (r"trials\.chunks", r"cost|budget", r"1e12"): "bytes: a terabyte",
     (r"trials\.trial_generators", r"trials", r"zero"): "no trials, no generators",
@@ -598,23 +734,63 @@ def table(names):
 
 def summary(outcomes, start):
     """How many calls had each outcome, and the seconds of all."""
-    found = dict.fromkeys(("clear", "right", "argued", "obscure", "accepted", "NaN out", "hang", "crash"), 0) | Counter(outcomes)
+    found = dict.fromkeys(
+        ("clear", "right", "argued", "obscure", "accepted", "NaN out", "hang", "crash"), 0
+    ) | Counter(outcomes)
     words = ", ".join(f"{name} {number}" for name, number in found.items())
     return f"{words} of {sum(found.values())}, {time.time() - start:.0f} s"
 
 
-# What hypothesis draws is Python text, which can be read, shrunk and repeated; `value` is the valid argument. Sizes are small, or
+# What hypothesis draws is Python text, which can be read, shrunk and repeated; `value` is the valid
+# argument. Sizes are small, or
 # larger than any that the package takes: a size of a million may be right, and long.
 NAMES = {"nan": math.nan, "inf": math.inf, "np": np, "torch": torch, "replace": replace}
 ODD = ("10**9 + 1", "-10**12", "2**63", "10**30", "-10**400", "1e12", "1e300", "True", "1j", "np.int64(2)", "np.float32(0.5)",
        "np.array(2.5)", "torch.tensor(0.5)", "torch.tensor(nan)", "torch.tensor(3)")  # fmt: skip
-WORDS = ("None", "''", r"'\0'", "b'wrong'", "abs", "object()", "...", *dict.fromkeys(re.findall("'[^']*'", str(CALLS))))
-OBJECTS = ("t", "V", "p", "s", "m", "c", "layer", "torus", "digits", "canvas", "vit", "g", "order", "keep", "table")
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64")
+WORDS = (
+    "None",
+    "''",
+    r"'\0'",
+    "b'wrong'",
+    "abs",
+    "object()",
+    "...",
+    *dict.fromkeys(re.findall("'[^']*'", str(CALLS))),
+)
+OBJECTS = (
+    "t",
+    "V",
+    "p",
+    "s",
+    "m",
+    "c",
+    "layer",
+    "torus",
+    "digits",
+    "canvas",
+    "vit",
+    "g",
+    "order",
+    "keep",
+    "table",
+)
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "uint8",
+    "bool",
+    "complex64",
+)
 CHANGES = ("[:0]", "[None]", "[0]", "[1:]", "[..., 0]", "[..., 1:]", "[..., ::2]", "[:, :0]", ".mT", ".flip(0)", " * nan", " * 0",
            " * 1e30", " / 0", " * -1", ".clone().requires_grad_()", ".numpy()", ".tolist()", ".repeat_interleave(2, 0)",
            *map(".to(torch.{})".format, DTYPES))  # fmt: skip
-FLOATS = partial(st.floats, width=32, allow_subnormal=False)  # a smaller one is 0 in the type that is computed with
+FLOATS = partial(
+    st.floats, width=32, allow_subnormal=False
+)  # a smaller one is 0 in the type that is computed with
 NUMBERS = st.integers(-3, 30).map(str) | st.sampled_from(ODD) | (FLOATS(-2, 2) | FLOATS()).map(repr)
 SCALARS = NUMBERS | st.sampled_from(WORDS)
 CHANGED = st.lists(st.sampled_from(CHANGES), min_size=1, max_size=2).map("".join)
@@ -649,10 +825,20 @@ def replacements(value):
     elif isinstance(value, int | float):
         like = NUMBERS, NUMBERS
     elif isinstance(value, list | tuple):
-        like = (st.lists(NUMBERS, min_size=len(value), max_size=len(value)).map(lambda each: f"({', '.join(each)},)"),)
+        like = (
+            st.lists(NUMBERS, min_size=len(value), max_size=len(value)).map(
+                lambda each: f"({', '.join(each)},)"
+            ),
+        )
     elif is_dataclass(value):
-        names = [field.name for field in fields(value) if isinstance(getattr(value, field.name), torch.Tensor)]
-        like = [st.builds("replace(value, {0}=value.{0}{1})".format, st.sampled_from(names), CHANGED)] * bool(names)
+        names = [
+            field.name
+            for field in fields(value)
+            if isinstance(getattr(value, field.name), torch.Tensor)
+        ]
+        like = [
+            st.builds("replace(value, {0}=value.{0}{1})".format, st.sampled_from(names), CHANGED)
+        ] * bool(names)
     return st.one_of(*like, SCALARS, nested(), arrays(), st.sampled_from(OBJECTS))
 
 
@@ -663,7 +849,9 @@ def said(**words):
 
 def kinds(value, wrong):
     """What the table calls a drawn value in place of a valid one; nothing where it may be as good."""
-    if isinstance(wrong, torch.Tensor | np.ndarray | np.generic) and isinstance(value, torch.Tensor | int | float):
+    if isinstance(wrong, torch.Tensor | np.ndarray | np.generic) and isinstance(
+        value, torch.Tensor | int | float
+    ):
         x, like = torch.as_tensor(wrong), torch.as_tensor(value)
         if isinstance(value, int | float):
             yield from ["vector"] * (x.ndim > 0)
@@ -676,7 +864,9 @@ def kinds(value, wrong):
         if x.is_complex():
             yield "complex"
         elif not x.is_floating_point():
-            yield from ["integers"] * (like.is_floating_point() or x.dtype.itemsize > like.dtype.itemsize)
+            yield from ["integers"] * (
+                like.is_floating_point() or x.dtype.itemsize > like.dtype.itemsize
+            )
         elif like.dtype in (torch.bool, torch.int64):
             yield "floats"
         x = x.real.double()
@@ -691,19 +881,28 @@ def kinds(value, wrong):
         yield from ["longer" if wrong else "empty"] * (len(value) != len(wrong))
         yield from (kind for pair in zip(value, wrong, strict=False) for kind in kinds(*pair))
     elif is_dataclass(value) and type(value) is type(wrong):
-        for name in (field.name for field in fields(value) if getattr(value, field.name) is not getattr(wrong, field.name)):
-            yield from (f"{name}: {kind}" for kind in kinds(getattr(value, name), getattr(wrong, name)))
+        for name in (
+            field.name
+            for field in fields(value)
+            if getattr(value, field.name) is not getattr(wrong, field.name)
+        ):
+            yield from (
+                f"{name}: {kind}" for kind in kinds(getattr(value, name), getattr(wrong, name))
+            )
     elif type(wrong) is not type(value):
         like = {type(None): "None", str: "string", int: "number", float: "number", tuple: "list"}
         yield like.get(type(wrong), type(wrong).__name__)
 
 
 def judge_drawn(name, wrong, outcome):
-    """As `judge`; what is accepted is right when all that is odd about it is. NaN means not finite before, or not measured."""
+    """As `judge`; what is accepted is right when all that is odd about it is. NaN means not finite
+    before, or not measured."""
     if outcome not in ("accepted", "NaN out"):
         return outcome
     given, valid = made_wrong(name, wrong), arguments_of(name)
-    odd = [(argument, kind) for argument in wrong for kind in kinds(valid[argument], given[argument])]
+    odd = [
+        (argument, kind) for argument in wrong for kind in kinds(valid[argument], given[argument])
+    ]
     infinite = any(word in kind for _, kind in odd for word in ("NaN", "inf", "1e30"))
     if outcome == "NaN out" and not infinite and "every" not in wrong:
         return outcome
@@ -725,8 +924,16 @@ def search(name, examples, number, worker):
     which = st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)
 
     @seed(number)
-    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(which.flatmap(lambda these: st.fixed_dictionaries({argument: replacements(valid[argument]) for argument in these})))
+    @settings(
+        max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(
+        which.flatmap(
+            lambda these: st.fixed_dictionaries(
+                {argument: replacements(valid[argument]) for argument in these}
+            )
+        )
+    )
     def one(wrong):
         try:
             made = made_wrong(name, wrong)
@@ -754,7 +961,10 @@ def shared():
     """What all code of a process shares, by name."""
     import matplotlib as mpl
 
-    arrays = {"torch's random numbers": torch.get_rng_state().numpy(), "numpy's random numbers": np.random.get_state()[1]}
+    arrays = {
+        "torch's random numbers": torch.get_rng_state().numpy(),
+        "numpy's random numbers": np.random.get_state()[1],
+    }
     return {name: array.tobytes() for name, array in arrays.items()} | {
         "Python's random numbers": random.getstate(), "threads": torch.get_num_threads(),
         "default dtype": torch.get_default_dtype(), "gradients": torch.is_grad_enabled(),
@@ -765,7 +975,8 @@ def shared():
 
 
 def touched(names):
-    """(callable, what it changed of what all share) of the valid calls; what an import changes is not theirs."""
+    """(callable, what it changed of what all share) of the valid calls; what an import changes is
+    not theirs."""
     found = []
     for name in names:
         given = arguments_of(name)
@@ -781,9 +992,16 @@ def touched(names):
 @click.option("--only", default="", help="callables whose name holds this text")
 @click.option("--quick", is_flag=True, help="without slow callables")
 @click.option("--out", help="where the table goes; results/fuzz.csv for the whole table")
-@click.option("--random", "examples", type=int, help="calls of each callable with arguments that hypothesis draws")
+@click.option(
+    "--random",
+    "examples",
+    type=int,
+    help="calls of each callable with arguments that hypothesis draws",
+)
 @click.option("--seed", "number", default=0, help="of --random: which arguments")
-@click.option("--state", is_flag=True, help="the valid calls alone: what do they change that all code shares?")
+@click.option(
+    "--state", is_flag=True, help="the valid calls alone: what do they change that all code shares?"
+)
 def main(only, quick, out, examples, number, state):
     start = time.time()
     names = [name for name in CALLS if only in name and not (quick and name in SLOW)]
@@ -794,7 +1012,11 @@ def main(only, quick, out, examples, number, state):
     if examples:
         outcomes, worker = [], Worker()
         for name in names:
-            found, failures = search(name, examples, number, worker) if name not in NOT_RUN and CALLS[name] else ([], [])
+            found, failures = (
+                search(name, examples, number, worker)
+                if name not in NOT_RUN and CALLS[name]
+                else ([], [])
+            )
             outcomes += found
             print(*failures, sep="\n", end="\n" * bool(failures), flush=True)
         worker.stop()
@@ -808,7 +1030,9 @@ def main(only, quick, out, examples, number, state):
             writer.writerows(rows)
     for row in rows:
         if row["outcome"] not in ("clear", "right", "argued"):
-            print(f"{row['outcome']:9} {row['callable']}({row['argument']}: {row['kind']})  {row['message']}")
+            print(
+                f"{row['outcome']:9} {row['callable']}({row['argument']}: {row['kind']})  {row['message']}"
+            )
     print(summary((row["outcome"] for row in rows), start))
 
 

@@ -1,4 +1,5 @@
-"""Servers that `make` starts, for the tests in a browser: JupyterLab with a notebook open in it, and others on a free port."""
+"""Servers that `make` starts, for the tests in a browser: JupyterLab with a notebook open in it,
+and others on a free port."""
 
 import json
 import os
@@ -27,15 +28,24 @@ def command_of(target):
 
 @contextmanager
 def server(target, port_option, *options, log, folder=None, **environment):
-    """The address of what `make TARGET` starts, on a free port; its process, and its kernels, end with the block."""
+    """The address of what `make TARGET` starts, on a free port; its process, and its kernels, end
+    with the block."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (program, *words), variables = command_of(target)
-    command = [str(Path(sys.executable).with_name(program)), *words, "--no-browser", f"{port_option}={port}", *options]
+    command = [
+        str(Path(sys.executable).with_name(program)),
+        *words,
+        "--no-browser",
+        f"{port_option}={port}",
+        *options,
+    ]
     with log.open("w") as output:
         everything = os.environ | variables | environment
-        process = subprocess.Popen(command, cwd=folder or ROOT, env=everything, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            command, cwd=folder or ROOT, env=everything, stdout=output, stderr=output
+        )
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
@@ -49,7 +59,8 @@ def server(target, port_option, *options, log, folder=None, **environment):
 
 @contextmanager
 def looked_at(page, log):
-    """What fails in the block leaves a picture of the page, and says where; the server's words follow."""
+    """What fails in the block leaves a picture of the page, and says where; the server's words
+    follow."""
     try:
         yield
     except BaseException:
@@ -59,7 +70,8 @@ def looked_at(page, log):
 
 
 def jupyterlab(folder, log):
-    """The address of what `make lab` starts, on a copy of nbs in `folder`, as JupyterLab saves by itself.
+    """The address of what `make lab` starts, on a copy of nbs in `folder`, as JupyterLab saves by
+    itself.
 
     Fresh settings, no news, no extensions, every cell in the page."""
     shutil.copytree(ROOT / "nbs", folder / "nbs")
@@ -94,7 +106,9 @@ def jupyterlab(folder, log):
 
 def ask(address, path):
     """What the server answers, or None while it does not."""
-    request = urllib.request.Request(f"{address}{path}", headers={"Authorization": f"token {TOKEN}"})
+    request = urllib.request.Request(
+        f"{address}{path}", headers={"Authorization": f"token {TOKEN}"}
+    )
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
@@ -105,7 +119,9 @@ def ask(address, path):
 def kernel_is_ready(address, name):
     """Has the notebook a kernel, idle and connected? The page says "idle" before one exists."""
     return any(
-        session["path"] == name and kernel["execution_state"] == "idle" and kernel["connections"] > 0
+        session["path"] == name
+        and kernel["execution_state"] == "idle"
+        and kernel["connections"] > 0
         for session in ask(address, "/api/sessions") or []
         if (kernel := session["kernel"])
     )
@@ -117,6 +133,8 @@ def opened(page, address, name):
     page.goto(f"{address}/lab/tree/{name}?reset&token={TOKEN}", timeout=300_000)
     # It may ask which kernel to take, when it is slow to start one.
     question = page.locator(".jp-Dialog", has_text="Select Kernel")
-    page.add_locator_handler(question, lambda dialog: dialog.locator("button.jp-mod-accept").click())
+    page.add_locator_handler(
+        question, lambda dialog: dialog.locator("button.jp-mod-accept").click()
+    )
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=300_000)
     until(lambda: kernel_is_ready(address, name), "a kernel")

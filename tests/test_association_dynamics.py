@@ -51,7 +51,10 @@ def test_the_last_state_is_after_the_last_step_and_the_loss_is_that_states():
 
 
 def test_monte_carlo_depends_on_the_seed_alone():
-    one, same, other = (reduced_descent(1600, 4, 0.01, **START, method="monte_carlo", seed=seed, draws=500) for seed in (1, 1, 2))
+    one, same, other = (
+        reduced_descent(1600, 4, 0.01, **START, method="monte_carlo", seed=seed, draws=500)
+        for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one.loss, same.loss)
     assert not np.array_equal(one.loss, other.loss)
     assert (one.loss_se > 0).all()
@@ -63,22 +66,45 @@ def test_monte_carlo_depends_on_the_seed_alone():
 @pytest.mark.parametrize("train_diag", [False, True])
 @pytest.mark.parametrize(
     ("patches", "sets", "q", "power", "nu"),
-    [(8, 4, 0.3, 3, 0.0), (8, 4, 0.3, 3, 0.02), (9, 3, 0.4, 5, 0.0), (8, 2, 0.5, 3, 0.1), (6, 2, 0.9, 7, 0.01)],
+    [
+        (8, 4, 0.3, 3, 0.0),
+        (8, 4, 0.3, 3, 0.02),
+        (9, 3, 0.4, 5, 0.0),
+        (8, 2, 0.5, 3, 0.1),
+        (6, 2, 0.9, 7, 0.01),
+    ],
 )
 def test_reduced_is_full(patches, sets, q, power, nu, train_diag):
-    options = dict(alpha=0.1, kappa=0.5, steps=15, lr_v=0.01, lr_A=2.0, power=power, nu=nu, train_diag=train_diag)
+    options = dict(
+        alpha=0.1,
+        kappa=0.5,
+        steps=15,
+        lr_v=0.01,
+        lr_A=2.0,
+        power=power,
+        nu=nu,
+        train_diag=train_diag,
+    )
     path = path_gap(Partition.random(patches, sets, 5), q, **options)
     assert float(path.gap.max()) < 1e-10
     assert float(abs(path.gamma - path.rho)[-1]) > 1e-3  # something happened
 
 
 def test_full_oracle_is_the_chapters_model():
-    "The oracle's loss and gradient are those of PatchAttention and the hand-written gradient on equally likely images."
-    c, weight = all_images(Partition.random(6, 2, 0), 2 / 3)  # q = 2/3: all images are equally likely
+    """The oracle's loss and gradient are those of PatchAttention and the hand-written gradient on
+    equally likely images."""
+    c, weight = all_images(
+        Partition.random(6, 2, 0), 2 / 3
+    )  # q = 2/3: all images are equally likely
     assert torch.allclose(weight, torch.full_like(weight, 1 / len(weight)), atol=1e-15)
-    A, v = symmetric_logits(Partition.random(6, 2, 0), 0.5, 0.2, -0.1), torch.tensor([0.2], dtype=torch.float64)
+    A, v = (
+        symmetric_logits(Partition.random(6, 2, 0), 0.5, 0.2, -0.1),
+        torch.tensor([0.2], dtype=torch.float64),
+    )
     ours = full_gradient(A, v, c[..., None], weight, nu=0.05)
-    theirs = logistic_gradient(PatchAttention(A, v, nu=0.05), c[..., None], torch.ones(len(c), dtype=torch.float64))
+    theirs = logistic_gradient(
+        PatchAttention(A, v, nu=0.05), c[..., None], torch.ones(len(c), dtype=torch.float64)
+    )
     for one, other in zip(ours, theirs, strict=True):
         assert torch.allclose(one, other, atol=1e-14)
 
@@ -87,8 +113,12 @@ def test_finite_samples_of_the_whole_population_are_the_population():
     "fit on every image once, at q = 2/3 where all are equally likely, is the reduced path."
     partition = Partition.random(8, 4, 3)
     c, _ = all_images(partition, 2 / 3)
-    start = PatchAttention(0.5 * torch.eye(8, dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64))
-    model, history = fit(start, c[..., None], torch.ones(len(c), dtype=torch.float64), steps=30, lr_v=0.01, lr_A=2.0)
+    start = PatchAttention(
+        0.5 * torch.eye(8, dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64)
+    )
+    model, history = fit(
+        start, c[..., None], torch.ones(len(c), dtype=torch.float64), steps=30, lr_v=0.01, lr_A=2.0
+    )
     path = reduced_descent(8, 2, 2 / 3, alpha=0.1, kappa=0.5, steps=30, lr_v=0.01, lr_A=2.0)
     end = [float(path[name][-1]) for name in ("kappa", "gamma", "rho")]
     assert torch.allclose(model.A, symmetric_logits(partition, *end), atol=1e-10)
@@ -131,13 +161,22 @@ def test_law_of_types_is_that_of_sampled_images():
 
 
 def test_what_is_meant_is_taken():
-    """One partition in a list; scores as nested lists; learning at a size where rates by guessing give nothing."""
-    from vit_theory.association import Partition, association, plot_partitions, reduced_descent, scaled_rates
+    """One partition in a list; scores as nested lists; learning at a size where rates by guessing
+    give nothing."""
+    from vit_theory.association import (
+        Partition,
+        association,
+        plot_partitions,
+        reduced_descent,
+        scaled_rates,
+    )
 
     p = Partition([[0, 1], [2, 3]])
     assert len(plot_partitions([p, p]).axes) == 2
     assert association((p.label[:, None] == p.label).float(), p).exact
-    path = reduced_descent(4096, 4, 10 / 4096, **scaled_rates(4096), steps=300, method="monte_carlo", draws=1000)
+    path = reduced_descent(
+        4096, 4, 10 / 4096, **scaled_rates(4096), steps=300, method="monte_carlo", draws=1000
+    )
     assert path.error[0] > 0.1 and path.error[-1] < 0.01
     guess = {"alpha": 0.05, "kappa": 1.5, "lr_v": 1e200, "lr_A": 1.0}
     with pytest.warns(RuntimeWarning, match=r"scaled_rates\(4096\)"):

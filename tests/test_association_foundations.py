@@ -1,4 +1,5 @@
-"""Paper B: data, association, linear rules. Contracts and traps that are dull to read in a notebook."""
+"""Paper B: data, association, linear rules. Contracts and traps that are dull to read in a
+notebook."""
 
 import math
 from itertools import product
@@ -36,7 +37,9 @@ def test_partitions_cover(size, seed):
         assert p.sets.shape == (L, C) and p.label.shape == (L * C,)
         assert sorted(p.sets.flatten().tolist()) == list(range(L * C))
         assert all(p.label[j] == l for l in range(L) for j in p.sets[l].tolist())
-        assert Partition(p.sets.numpy()).label.equal(p.label) and Partition(p.sets.tolist()).sets.equal(p.sets)
+        assert Partition(p.sets.numpy()).label.equal(p.label) and Partition(
+            p.sets.tolist()
+        ).sets.equal(p.sets)
 
 
 # What the data are (traps: noise on the feature, marks shared by a set, P(delta=1) = q)
@@ -48,7 +51,10 @@ def test_noise_never_touches_the_feature():
     draw = data.sample(500, seeded(1))
     assert ((draw.x @ data.feature) - draw.coefficient).abs().max() < 1e-6 * 4
     assert set(draw.coefficient.unique().tolist()) == {-1, 0, 1}
-    assert draw.coefficient.dtype == draw.signal.dtype == torch.int64 and draw.x.dtype == draw.y.dtype == torch.float32
+    assert (
+        draw.coefficient.dtype == draw.signal.dtype == torch.int64
+        and draw.x.dtype == draw.y.dtype == torch.float32
+    )
     noise = draw.x - draw.coefficient[..., None] * data.feature
     covariance = torch.einsum("nji,njk->ik", noise, noise) / (500 * 36)
     expected = data.sigma**2 * (torch.eye(16) - torch.outer(data.feature, data.feature))
@@ -112,7 +118,9 @@ def test_linear_error_known_values():
     from scipy.stats import norm
 
     D, C, q = 40_004, 4, 8 / 10_000
-    assert linear_error(D, C, q).half == pytest.approx(norm.cdf(-C / math.sqrt(q * (D - C))), abs=3e-3)
+    assert linear_error(D, C, q).half == pytest.approx(
+        norm.cdf(-C / math.sqrt(q * (D - C))), abs=3e-3
+    )
     errors = [linear_error(100, 4, q).half for q in np.linspace(0, 1, 30)]
     assert all(np.diff(errors) > 0)
 
@@ -120,7 +128,9 @@ def test_linear_error_known_values():
 # Association: ties against, diagonal kept, any partition
 
 
-@pytest.mark.parametrize("partition", [Partition.blocks(4, 2), Partition.random(30, 6, 1), Partition.strided(8, 2)])
+@pytest.mark.parametrize(
+    "partition", [Partition.blocks(4, 2), Partition.random(30, 6, 1), Partition.strided(8, 2)]
+)
 def test_shift_attention_is_a_witness(partition):
     A = shift_attention(partition, 4.0)
     assert A.shape == (partition.D, partition.D) and set(A.unique().tolist()) == {0.0, 4.0}

@@ -30,7 +30,11 @@ def test_training_as_it_is():
     assert trained() == HOLDS
 
 
-@pytest.mark.parametrize("rates", [{"lr_A": 0.0}, {"lr_v": 0.0, "lr_A": 0.0}], ids=["frozen attention", "learning rate 0"])
+@pytest.mark.parametrize(
+    "rates",
+    [{"lr_A": 0.0}, {"lr_v": 0.0, "lr_A": 0.0}],
+    ids=["frozen attention", "learning rate 0"],
+)
 def test_nothing_learned_is_noticed(rates):
     assert trained(**rates) in NOT_SHOWN
 
@@ -51,7 +55,9 @@ def test_a_transposed_partition_is_noticed(monkeypatch):
     honest = data.draw_coefficients
 
     def transposed(partition, q, n, generator):
-        return honest(data.Partition(partition.sets.T.reshape(partition.L, partition.C)), q, n, generator)
+        return honest(
+            data.Partition(partition.sets.T.reshape(partition.L, partition.C)), q, n, generator
+        )
 
     monkeypatch.setattr(data, "draw_coefficients", transposed)
     assert trained() in NOT_SHOWN
@@ -70,7 +76,10 @@ def test_a_wrong_preconditioner_is_noticed(monkeypatch):
 
 
 def test_a_learning_rate_of_0_is_noticed_in_the_population(monkeypatch):
-    options = {patches: values | {"lr_v": 0.0, "lr_A": 0.0} for patches, values in learning.POPULATIONS.items()}
+    options = {
+        patches: values | {"lr_v": 0.0, "lr_A": 0.0}
+        for patches, values in learning.POPULATIONS.items()
+    }
     monkeypatch.setattr(learning, "POPULATIONS", options)
     ds = swept(partial(learning.population_run, steps=5, draws=2000), patches=[16])
     assert CLAIM["B-theorem-4.1"].judge(ds).verdict in NOT_SHOWN
@@ -78,14 +87,18 @@ def test_a_learning_rate_of_0_is_noticed_in_the_population(monkeypatch):
 
 def transferred(*counts):
     """The judgement of Theorem 5.1 with these numbers of images of the new task."""
-    size = dict(side=6, q=0.25, lr_A=30.0, dim=8, pretraining=4000, counts=counts, tests=1000, steps=60)
+    size = dict(
+        side=6, q=0.25, lr_A=30.0, dim=8, pretraining=4000, counts=counts, tests=1000, steps=60
+    )
     return CLAIM["B-theorem-5.1"].judge(swept(partial(transfer.transfer_cell, **size)))
 
 
 def test_the_same_feature_in_both_tasks_is_noticed(monkeypatch):
     assert transferred(1, 10, 1000).verdict == CAVEAT
     honest = transfer.SpatialData
-    monkeypatch.setattr(transfer, "SpatialData", lambda *given, feature=None, **more: honest(*given, **more))
+    monkeypatch.setattr(
+        transfer, "SpatialData", lambda *given, feature=None, **more: honest(*given, **more)
+    )
     judgement = transferred(1)
     assert judgement.verdict in NOT_SHOWN and judgement.note.startswith("zero shot")
 

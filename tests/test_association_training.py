@@ -1,4 +1,5 @@
-"""Paper B: model, training, transfer. Contracts, gradients, identities that are dull to read in a notebook."""
+"""Paper B: model, training, transfer. Contracts, gradients, identities that are dull to read in a
+notebook."""
 
 import math
 from dataclasses import replace
@@ -10,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import logsigmoid
 
-from vit_theory.association import Partition, PatchAttention, SpatialData, fit, idealized, logistic_gradient, realistic
+from vit_theory.association import (
+    Partition,
+    PatchAttention,
+    SpatialData,
+    fit,
+    idealized,
+    logistic_gradient,
+    realistic,
+)
 from vit_theory.association.learning import convolution_score
 from vit_theory.association.million_patches import apart_before, power_of_takeoff
 from vit_theory.association.start_and_step_size import (
@@ -39,19 +48,30 @@ def autograd(model, x, y):
     return loss.detach(), *torch.autograd.grad(loss, (A, v))
 
 
-@pytest.mark.parametrize("power, nu, scale", [(3, 0.0, None), (3, 0.03, 1.0), (5, 0.1, None), (7, 0.2, 2.0)])
+@pytest.mark.parametrize(
+    "power, nu, scale", [(3, 0.0, None), (3, 0.03, 1.0), (5, 0.1, None), (7, 0.2, 2.0)]
+)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_hand_gradient(power, nu, scale, seed):
-    model = PatchAttention(normal(7, 7, seed=seed), 0.1 * normal(5, seed=seed + 10), power, nu, scale)
+    model = PatchAttention(
+        normal(7, 7, seed=seed), 0.1 * normal(5, seed=seed + 10), power, nu, scale
+    )
     x, y = normal(30, 7, 5, seed=seed + 20), normal(30, seed=seed + 30).sign()
     for hand, auto in zip(logistic_gradient(model, x, y), autograd(model, x, y), strict=True):
         assert (hand - auto).abs().max() <= 1e-12 * max(1.0, float(auto.abs().max()))
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 7), st.integers(1, 4), st.sampled_from([3, 5]), st.sampled_from([None, 1.0, 2.5]), st.integers(0, 10**6))
+@given(
+    st.integers(1, 7),
+    st.integers(1, 4),
+    st.sampled_from([3, 5]),
+    st.sampled_from([None, 1.0, 2.5]),
+    st.integers(0, 10**6),
+)
 def test_the_logistic_gradient_has_its_laws(patches, dim, power, scale, seed):
-    """Rows of the gradient by A sum to zero; renamed patches rename it; v grows as the power says (Euler)."""
+    """Rows of the gradient by A sum to zero; renamed patches rename it; v grows as the power says
+    (Euler)."""
     A, v = normal(patches, patches, seed=seed), 0.3 * normal(dim, seed=seed + 1)
     x, y = normal(6, patches, dim, seed=seed + 2), normal(6, seed=seed + 3).sign()
     model = PatchAttention(A, v, power, scale=scale)
@@ -59,8 +79,13 @@ def test_the_logistic_gradient_has_its_laws(patches, dim, power, scale, seed):
     size = 1 + float(dA.abs().max())
     assert dA.sum(1).abs().max() <= 1e-11 * size
     order = torch.randperm(patches, generator=torch.Generator().manual_seed(seed))
-    renamed = logistic_gradient(PatchAttention(A[order][:, order], v, power, scale=scale), x[:, order], y)
-    assert abs(loss - renamed[0]) <= 1e-12 * (1 + loss) and (renamed[1] - dA[order][:, order]).abs().max() <= 1e-11 * size
+    renamed = logistic_gradient(
+        PatchAttention(A[order][:, order], v, power, scale=scale), x[:, order], y
+    )
+    assert (
+        abs(loss - renamed[0]) <= 1e-12 * (1 + loss)
+        and (renamed[1] - dA[order][:, order]).abs().max() <= 1e-11 * size
+    )
     F = model(x)
     euler = float((-y * torch.sigmoid(-y * F) * power * F).mean())
     assert abs(float(v @ dv) - euler) <= 1e-11 * (1 + abs(euler))
@@ -69,7 +94,11 @@ def test_the_logistic_gradient_has_its_laws(patches, dim, power, scale, seed):
 def small_task(dtype=torch.float64, seed=0):
     data = SpatialData(Partition.blocks(4, 2), 6, 0.4)
     draw = data.sample(200, torch.Generator().manual_seed(seed))
-    start = PatchAttention(torch.eye(16, dtype=dtype) + 0.01 * normal(16, 16).to(dtype), 0.05 * normal(6).to(dtype), nu=0.03)
+    start = PatchAttention(
+        torch.eye(16, dtype=dtype) + 0.01 * normal(16, 16).to(dtype),
+        0.05 * normal(6).to(dtype),
+        nu=0.03,
+    )
     return data, draw.x.to(dtype), draw.y.to(dtype), start
 
 
@@ -82,16 +111,26 @@ def test_fit_is_gradient_descent():
         loss, dA, dv = autograd(by_hand, x, y)
         assert history["loss"][0, step] == pytest.approx(float(loss), abs=1e-12)
         by_hand = replace(by_hand, A=by_hand.A - 10.0 * dA, v=by_hand.v - 1e-3 * dv)
-    assert torch.allclose(model.A, by_hand.A, atol=1e-12) and torch.allclose(model.v, by_hand.v, atol=1e-12)
-    assert torch.equal(start.A, before[0]) and torch.equal(start.v, before[1]) and history["loss"].shape == (1, 6)
+    assert torch.allclose(model.A, by_hand.A, atol=1e-12) and torch.allclose(
+        model.v, by_hand.v, atol=1e-12
+    )
+    assert (
+        torch.equal(start.A, before[0])
+        and torch.equal(start.v, before[1])
+        and history["loss"].shape == (1, 6)
+    )
 
 
 def test_diagonal_is_frozen_unless_asked():
     _, x, y, start = small_task()
     frozen, _ = fit(start, x, y, steps=20, lr_v=1e-3, lr_A=10.0)
     trained, _ = fit(start, x, y, steps=20, lr_v=1e-3, lr_A=10.0, train_diag=True)
-    assert torch.equal(frozen.A.diagonal(), start.A.diagonal()) and not torch.equal(trained.A.diagonal(), start.A.diagonal())
-    assert torch.allclose(trained.A.sum(1), start.A.sum(1), atol=1e-12)  # rows of the gradient sum to zero
+    assert torch.equal(frozen.A.diagonal(), start.A.diagonal()) and not torch.equal(
+        trained.A.diagonal(), start.A.diagonal()
+    )
+    assert torch.allclose(
+        trained.A.sum(1), start.A.sum(1), atol=1e-12
+    )  # rows of the gradient sum to zero
 
 
 def test_chained_runs_are_one_run():
@@ -105,7 +144,11 @@ def test_chained_runs_are_one_run():
 def test_starts():
     w = torch.tensor([0.6, 0.8])
     ideal = idealized(4, w, alpha=0.1, sigma_A=2.0)
-    assert torch.equal(ideal.A, 2 * torch.eye(4)) and torch.allclose(ideal.v, 0.1 * w) and ideal.nu == 0
+    assert (
+        torch.equal(ideal.A, 2 * torch.eye(4))
+        and torch.allclose(ideal.v, 0.1 * w)
+        and ideal.nu == 0
+    )
     one, two = (realistic(16, 5, generator=torch.Generator().manual_seed(3)) for _ in range(2))
     assert torch.equal(one.A, two.A) and torch.equal(one.v, two.v) and one.nu == 0.03
 
@@ -147,7 +190,9 @@ def test_of_two_rates_the_one_that_broke_off_loses():
 
 def test_a_convolution_hears_its_neighbors_and_nothing_beyond_the_rim():
     generator = torch.Generator().manual_seed(0)
-    x, kernel, v = (torch.randn(*shape, generator=generator).double() for shape in ((2, 9, 4), (3, 3), (4,)))
+    x, kernel, v = (
+        torch.randn(*shape, generator=generator).double() for shape in ((2, 9, 4), (3, 3), (4,))
+    )
     total = torch.zeros(2).double()
     for row in range(3):
         for column in range(3):
@@ -183,7 +228,9 @@ def test_diagonals_are_read_at_half_of_the_run_and_at_its_end():
 
 def test_what_is_of_second_order_doubles_with_the_diagonal():
     once, twice = DOUBLED
-    tiny = xr.DataArray([-once, once, -twice, twice], dims="tiny", coords={"tiny": [-once, once, -twice, twice]})
+    tiny = xr.DataArray(
+        [-once, once, -twice, twice], dims="tiny", coords={"tiny": [-once, once, -twice, twice]}
+    )
     response = xr.DataArray([0.0] + [1.0] * 30, dims="step")
     for power, ratio in ((1, 1), (2, 2), (3, 4)):
         pull = tiny * response * (1 + 3 * abs(tiny) ** (power - 1))
@@ -194,7 +241,10 @@ def test_what_is_of_second_order_doubles_with_the_diagonal():
 def test_the_power_of_the_takeoff_and_the_path_before_it():
     gamma = [[[0.0, 0.1, 0.2, 1.0]], [[0.0, 0.1, 0.2, 4.0]], [[0.0, 0.1, 0.3, 9.0]]]
     data = xr.Dataset(
-        {"takeoff": (("patches", "seed"), [[4.0], [40.0], [400.0]]), "gamma": (("patches", "seed", "step"), gamma)},
+        {
+            "takeoff": (("patches", "seed"), [[4.0], [40.0], [400.0]]),
+            "gamma": (("patches", "seed", "step"), gamma),
+        },
         {"patches": [10, 100, 1000]},
     )
     assert power_of_takeoff(data).value == pytest.approx(1)

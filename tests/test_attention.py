@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from vit_theory.attention import MultiHeadAttention, patchify, relative_bias, relative_offsets, softmax_weights, unpatchify
+from vit_theory.attention import (
+    MultiHeadAttention,
+    patchify,
+    relative_bias,
+    relative_offsets,
+    softmax_weights,
+    unpatchify,
+)
 
 sides = st.integers(1, 4)
 
@@ -35,7 +42,13 @@ def test_patchify_by_index(ph, pw, gh, gw, c, b):
 def test_patchify_is_unfold_with_channels_last():
     """nn.Unfold puts the channel first: the same numbers in another order."""
     images = normal(2, 3, 8, 12)
-    theirs = F.unfold(images, 4, stride=4).transpose(1, 2).reshape(2, 6, 3, 16).transpose(2, 3).reshape(2, 6, 48)
+    theirs = (
+        F.unfold(images, 4, stride=4)
+        .transpose(1, 2)
+        .reshape(2, 6, 3, 16)
+        .transpose(2, 3)
+        .reshape(2, 6, 48)
+    )
     assert torch.equal(patchify(images, 4), theirs)
 
 
@@ -44,10 +57,18 @@ def test_patchify_is_unfold_with_channels_last():
 def test_layer_is_torch(sink, seed):
     """nn.MultiheadAttention with the same matrices; its add_zero_attn is the sink."""
     h, d, e, grid = 4, 12, 3, (2, 3)
-    W_Q, W_K, W_V, W_O = (normal(h, *s, seed=seed + i) for i, s in enumerate([(d, e), (d, e), (d, e), (e, d)]))
-    layer = MultiHeadAttention(W_Q, W_K, W_V, W_O, normal(d, seed=seed), normal(h, 3, 5, seed=seed), grid, sink)
-    peer = nn.MultiheadAttention(d, h, add_zero_attn=sink, batch_first=True, dtype=torch.float64).requires_grad_(False)
-    peer.in_proj_weight.copy_(torch.cat([W.transpose(1, 2).reshape(h * e, d) for W in (W_Q, W_K, W_V)]))
+    W_Q, W_K, W_V, W_O = (
+        normal(h, *s, seed=seed + i) for i, s in enumerate([(d, e), (d, e), (d, e), (e, d)])
+    )
+    layer = MultiHeadAttention(
+        W_Q, W_K, W_V, W_O, normal(d, seed=seed), normal(h, 3, 5, seed=seed), grid, sink
+    )
+    peer = nn.MultiheadAttention(
+        d, h, add_zero_attn=sink, batch_first=True, dtype=torch.float64
+    ).requires_grad_(False)
+    peer.in_proj_weight.copy_(
+        torch.cat([W.transpose(1, 2).reshape(h * e, d) for W in (W_Q, W_K, W_V)])
+    )
     peer.in_proj_bias.zero_()
     peer.out_proj.weight.copy_(W_O.reshape(h * e, d).T)
     peer.out_proj.bias.copy_(layer.b_O)
@@ -61,7 +82,10 @@ def test_layer_is_torch(sink, seed):
 def test_layer_without_anything_optional():
     W = normal(2, 5, 3)
     layer, x = MultiHeadAttention(W, W, W, normal(2, 3, 4)), normal(1, 9, 5)
-    y = sum(((x @ W[h]) @ (x @ W[h]).mT / math.sqrt(3)).softmax(-1) @ x @ W[h] @ layer.W_O[h] for h in range(2))
+    y = sum(
+        ((x @ W[h]) @ (x @ W[h]).mT / math.sqrt(3)).softmax(-1) @ x @ W[h] @ layer.W_O[h]
+        for h in range(2)
+    )
     assert (layer(x) - y).abs().max() < 1e-12 and layer.heads == 2 and layer.b_O is None
 
 
@@ -81,7 +105,13 @@ def test_relative_bias_by_index(gh, gw):
 def test_sink_never_overflows_and_never_is_nan():
     for size in (1e4, 800.0, -800.0, -1e4):
         A = softmax_weights(torch.full((2, 3), size, dtype=torch.float64), sink=True)
-        assert A.isfinite().all() and torch.allclose(A.sum(-1), torch.tensor(float(size > 0), dtype=torch.float64))
-    assert torch.equal(softmax_weights(torch.full((1, 3), -torch.inf), sink=True), torch.zeros(1, 3))
+        assert A.isfinite().all() and torch.allclose(
+            A.sum(-1), torch.tensor(float(size > 0), dtype=torch.float64)
+        )
+    assert torch.equal(
+        softmax_weights(torch.full((1, 3), -torch.inf), sink=True), torch.zeros(1, 3)
+    )
     scores = normal(4, 5)
-    assert (softmax_weights(scores, sink=True) - scores.exp() / (1 + scores.exp().sum(-1, keepdim=True))).abs().max() < 1e-12
+    assert (
+        softmax_weights(scores, sink=True) - scores.exp() / (1 + scores.exp().sum(-1, keepdim=True))
+    ).abs().max() < 1e-12

@@ -1,4 +1,5 @@
-"""What every chapter promises: marks on statements, a figure only once, no name, claim or page that nobody meets."""
+"""What every chapter promises: marks on statements, a figure only once, no name, claim or page that
+nobody meets."""
 
 import ast
 import re
@@ -29,30 +30,50 @@ def marks(name):
 
 def pages_of(id):
     """The question pages that show the verdict of a claim; an essay may show it too."""
-    shown = [name for name in NOTEBOOKS if any(f'Card("{id}")' in source for source in text(name, "code"))]
-    return [name for name in shown if name.split("/")[0] in CHAPTERS and not name.endswith("index.ipynb")]
+    shown = [
+        name
+        for name in NOTEBOOKS
+        if any(f'Card("{id}")' in source for source in text(name, "code"))
+    ]
+    return [
+        name
+        for name in shown
+        if name.split("/")[0] in CHAPTERS and not name.endswith("index.ipynb")
+    ]
 
 
 @pytest.mark.parametrize("claim", load_claims(), ids=lambda claim: claim.id)
 def test_a_claim_stands_on_one_page_beside_its_statement(claim):
     (page,) = pages_of(claim.id)
-    assert SERVES[claim.kind] & set(marks(page)), f"{page} shows {claim.id}, {claim.kind}, but marks {dict(marks(page))}"
+    assert SERVES[claim.kind] & set(marks(page)), (
+        f"{page} shows {claim.id}, {claim.kind}, but marks {dict(marks(page))}"
+    )
 
 
 def sections(name):
-    """The headings of a notebook, each with what stands under it, up to the next heading of its level or above."""
+    """The headings of a notebook, each with what stands under it, up to the next heading of its
+    level or above."""
     pieces = re.split(r"^(#+ .*)$", prose(name), flags=re.MULTILINE)
-    found = [(heading, len(heading.split()[0]), body) for heading, body in zip(pieces[1::2], pieces[2::2], strict=True)]
+    found = [
+        (heading, len(heading.split()[0]), body)
+        for heading, body in zip(pieces[1::2], pieces[2::2], strict=True)
+    ]
     for number, (heading, level, body) in enumerate(found):
         below = takewhile(lambda section, level=level: section[1] > level, found[number + 1 :])
         yield heading, "\n".join([body, *(part for _, _, part in below)])
 
 
 def test_marks():
-    """Four marks, all in use; what a heading names, such as Theorem 4.1, is stated in its section, in a mark with that name."""
+    """Four marks, all in use; what a heading names, such as Theorem 4.1, is stated in its section,
+    in a mark with that name."""
     total = sum((marks(name) for name in NOTEBOOKS), Counter())
-    assert set(total) == {"Quoted", "Paraphrased", "Recalled", "Derived here"} and sum(total.values()) >= 100, total
-    statement = re.compile(r"\b(?:Theorems?|Lemma|Proposition|Corollary|Definition|Assumption) ([A-Z\d.]+)(?: and ([\d.]+))?")
+    assert (
+        set(total) == {"Quoted", "Paraphrased", "Recalled", "Derived here"}
+        and sum(total.values()) >= 100
+    ), total
+    statement = re.compile(
+        r"\b(?:Theorems?|Lemma|Proposition|Corollary|Definition|Assumption) ([A-Z\d.]+)(?: and ([\d.]+))?"
+    )
     named = [(name, *section, number) for name in NOTEBOOKS if name.split("/")[0] in CHAPTERS for section in sections(name)
              for numbers in statement.findall(section[0]) for number in filter(None, numbers)]  # fmt: skip
     bare = [f"{name}: {heading}: {number}" for name, heading, body, number in named
@@ -61,26 +82,47 @@ def test_marks():
 
 
 def test_glossary():
-    """Every link into the glossary meets a term, every term is linked from a chapter, and an index links all terms it uses."""
-    cell = next(source for source in text("00_notation.ipynb", "markdown") if source.startswith("## Glossary"))
-    terms = {name.replace(" ", "-"): words for name, words in re.findall(r"^#### (.+)\n\n(.+)", cell, re.MULTILINE)}
-    # The same anchor in JupyterLab, which keeps the words as they are, and on the site, which makes them small and plain.
+    """Every link into the glossary meets a term, every term is linked from a chapter, and an index
+    links all terms it uses."""
+    cell = next(
+        source
+        for source in text("00_notation.ipynb", "markdown")
+        if source.startswith("## Glossary")
+    )
+    terms = {
+        name.replace(" ", "-"): words
+        for name, words in re.findall(r"^#### (.+)\n\n(.+)", cell, re.MULTILINE)
+    }
+    # The same anchor in JupyterLab, which keeps the words as they are, and on the site, which makes
+    # them small and plain.
     assert len(terms) >= 40 and all(re.fullmatch("[a-z-]+", term) for term in terms), list(terms)
-    assert len(terms) == cell.count("\n#### ") and all(words.endswith(".") for words in terms.values())
+    assert len(terms) == cell.count("\n#### ") and all(
+        words.endswith(".") for words in terms.values()
+    )
     linked = {name: re.findall(r"00_notation\.ipynb#([^)]*)\)", prose(name)) for name in NOTEBOOKS}
     twice = {name: found for name, found in linked.items() if len(set(found)) < len(found)}
     assert not twice, f"linked at the first use only: {twice}"
     assert set().union(*linked.values()) == set(terms), set().union(*linked.values()) ^ set(terms)
     for page in (f"{chapter}/index.ipynb" for chapter in CHAPTERS):
         words = re.sub(r"\[[^\]]*\]\([^)]*\)", "", prose(page))  # without its links
-        used = {term for term in terms if re.search(rf"\b{term.replace('-', ' ')}s?\b", words, re.IGNORECASE)}
-        assert used <= set(linked[page]), f"{page} uses but does not link {used - set(linked[page])}"
+        used = {
+            term
+            for term in terms
+            if re.search(rf"\b{term.replace('-', ' ')}s?\b", words, re.IGNORECASE)
+        }
+        assert used <= set(linked[page]), (
+            f"{page} uses but does not link {used - set(linked[page])}"
+        )
 
 
 def test_no_figure_is_drawn_twice():
     drawn = defaultdict(list)
     for name in NOTEBOOKS:
-        for picture in (picture for cell in cells_in(name) for picture in outputs(cell, "image/png", "image/svg+xml")):
+        for picture in (
+            picture
+            for cell in cells_in(name)
+            for picture in outputs(cell, "image/png", "image/svg+xml")
+        ):
             drawn[picture].append(name)
     assert not [pages for pages in drawn.values() if len(pages) > 1]
 
@@ -115,48 +157,77 @@ def test_all_pages_are_short():
 
 
 def test_every_public_name_is_met():
-    """What a module exports is used outside of its own cell: on its page, where a reader sees it run, or on a later one."""
+    """What a module exports is used outside of its own cell: on its page, where a reader sees it
+    run, or on a later one."""
     cells = [(name, source) for name in NOTEBOOKS for source in text(name, "code")]
     words = [set(re.findall(r"\w+", source)) for _, source in cells]
     met = Counter(word for found in words for word in found)
-    assert not [f"{name}: {public}" for name, source in cells for public in exported(source) if met[public] < 2]
+    assert not [
+        f"{name}: {public}"
+        for name, source in cells
+        for public in exported(source)
+        if met[public] < 2
+    ]
 
 
 def test_exercises_have_answers_that_print():
-    """Each exercise is followed by a folded cell that asserts its answer and shows it; each essay has five."""
+    """Each exercise is followed by a folded cell that asserts its answer and shows it; each essay
+    has five."""
     for name in NOTEBOOKS:
         cells, found = cells_in(name), 0
         for number, cell in enumerate(cells):
-            if cell.cell_type == "markdown" and (asked := cell.source.count("**Exercise ") + cell.source.count("**Exercise.")):
+            if cell.cell_type == "markdown" and (
+                asked := cell.source.count("**Exercise ") + cell.source.count("**Exercise.")
+            ):
                 found += asked
                 (answer,) = [c for c in cells[number + 1 : number + 2] if c.cell_type == "code"]
                 tested = re.search(r"\bassert\b|\btest_\w+\(|ExceptionExpected", answer.source)
-                assert asked == 1 and tested and "code-fold" in answer.source and answer.outputs, f"{name}: {cell.source[:80]}"
-                assert answer.metadata.get("jupyter", {}).get("outputs_hidden"), f"{name}: {cell.source[:80]}"
-        assert found == 5 or name not in [f"{chapter}/index.ipynb" for chapter in CHAPTERS[:3]], name
+                assert asked == 1 and tested and "code-fold" in answer.source and answer.outputs, (
+                    f"{name}: {cell.source[:80]}"
+                )
+                assert answer.metadata.get("jupyter", {}).get("outputs_hidden"), (
+                    f"{name}: {cell.source[:80]}"
+                )
+        assert found == 5 or name not in [f"{chapter}/index.ipynb" for chapter in CHAPTERS[:3]], (
+            name
+        )
 
 
-SET_UP = re.compile(r"^> \*\*\[Set-up\]\(\.\./00_notation\.ipynb\)\.\*\* (.+)$|^## Set-up\n", re.MULTILINE)
+SET_UP = re.compile(
+    r"^> \*\*\[Set-up\]\(\.\./00_notation\.ipynb\)\.\*\* (.+)$|^## Set-up\n", re.MULTILINE
+)
 
 
 def test_pages_with_symbols_have_a_set_up():
-    """A page of a chapter that writes formulas says in a box what its symbols mean; the box leads to the reference."""
+    """A page of a chapter that writes formulas says in a box what its symbols mean; the box leads
+    to the reference."""
     bare = []
     for name in NOTEBOOKS:
         formulas = re.findall(r"\$\$.+?\$\$|\$[^$\n]*[A-Za-z][^$\n]*\$", prose(name), re.DOTALL)
         if name.split("/")[0] in CHAPTERS and formulas and not SET_UP.search(prose(name)):
             bare.append(name)
     assert not bare, bare
-    boxes = {name: found[1] for name in NOTEBOOKS if (found := SET_UP.search(prose(name))) and found[1]}
-    assert len(boxes) >= 50 and not [name for name, box in boxes.items() if len(box.split()) > 110], boxes
+    boxes = {
+        name: found[1] for name in NOTEBOOKS if (found := SET_UP.search(prose(name))) and found[1]
+    }
+    assert len(boxes) >= 50 and not [
+        name for name, box in boxes.items() if len(box.split()) > 110
+    ], boxes
 
 
 def test_terms():
-    """One word for one thing: a claim is no row, seeds come in sets, a fault is injected, and dead verdicts are gone."""
+    """One word for one thing: a claim is no row, seeds come in sets, a fault is injected, and dead
+    verdicts are gone."""
     words = "trainings|fresh triples?|sabotages?|not shown|hangs? on|what we meet|judges?|judged"
     private = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-    found = {name: private.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose(name))) for name in NOTEBOOKS}
+    found = {
+        name: private.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose(name))) for name in NOTEBOOKS
+    }
     assert not {name: said for name, said in found.items() if said}
     for name in NOTEBOOKS:
-        said = [words for cell in cells_in(name) for words in outputs(cell, "text/markdown", "text/html")]
+        said = [
+            words
+            for cell in cells_in(name)
+            for words in outputs(cell, "text/markdown", "text/html")
+        ]
         assert not [words for words in said if "not shown here" in words], name

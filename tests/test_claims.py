@@ -84,7 +84,16 @@ def test_a_run_writes_rows_report_figures_and_data(request_cli):
     assert status == 0 and "index.html" in output
     rows = json.loads((out / "claims.json").read_text())
     assert [row["id"] for row in rows] == ["A-good", "B-second"]
-    assert {"id", "paper", "source", "statement", "criterion", "measured", "verdict", "seconds"} <= rows[0].keys()
+    assert {
+        "id",
+        "paper",
+        "source",
+        "statement",
+        "criterion",
+        "measured",
+        "verdict",
+        "seconds",
+    } <= rows[0].keys()
     assert {"commit", "versions", "processor", "python"} <= rows[0]["provenance"].keys()
     page = (out / "index.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 2
@@ -106,17 +115,24 @@ def test_a_crash_is_a_row_and_the_others_run(request_cli, part):
 def test_each_verdict_is_printed_as_it_is_reached(request_cli, monkeypatch):
     """In a pipe, at 60 columns: nothing but lines that fit, in the order in which the claims ran."""
     monkeypatch.setenv("COLUMNS", "60")
-    long = Judgement(REFUTED, "One sentence of many words, which is longer than a line of sixty columns.")
+    long = Judgement(
+        REFUTED, "One sentence of many words, which is longer than a line of sixty columns."
+    )
     request_cli.claims[1] = other(id="B-second", paper="B", rules=lambda data: long)
     status, output, out = request_cli()
     lines = output.splitlines()
     assert status == 0, "the verdict changes nothing of the exit status"
     assert lines[0].startswith("holds                     A-good (")
     assert any(line.startswith(f"{REFUTED:25} B-second (") for line in lines)
-    assert all(len(line) <= 60 for line in lines[:-1]) and "\r" not in output and "\x1b" not in output
+    assert (
+        all(len(line) <= 60 for line in lines[:-1]) and "\r" not in output and "\x1b" not in output
+    )
     rows = []
     reproduce(request_cli.claims, Run(progress=False), out, resume=True, reached=rows.append)
-    assert [row["id"] for row in rows] == ["A-good", "B-second"]  # those that were there are told too
+    assert [row["id"] for row in rows] == [
+        "A-good",
+        "B-second",
+    ]  # those that were there are told too
 
 
 def test_a_lost_cluster_stops_the_run_and_is_no_row(request_cli):
@@ -127,8 +143,14 @@ def test_a_lost_cluster_stops_the_run_and_is_no_row(request_cli):
 
     request_cli.claims[1] = other(id="B-second", paper="B", experiment=lose)
     status, output, out = request_cli()
-    assert status == 1 and "the scheduler is gone; 1 of 2 claims are finished: A-good" in output and "--resume" in output
-    assert [row["id"] for row in finished_rows(out)] == ["A-good"] and len(list(out.rglob("*.npz"))) == 1
+    assert (
+        status == 1
+        and "the scheduler is gone; 1 of 2 claims are finished: A-good" in output
+        and "--resume" in output
+    )
+    assert [row["id"] for row in finished_rows(out)] == ["A-good"] and len(
+        list(out.rglob("*.npz"))
+    ) == 1
 
 
 def test_the_cells_of_a_crashed_claim_stay_until_it_is_done(request_cli):
@@ -196,7 +218,10 @@ def test_resume_knows_the_code_of_a_row(request_cli, edit):
     assert finished_rows(out)[0] == first
     request_cli.claims[:] = [dataclasses.replace(claim, **{part: after})]
     request_cli("--resume")
-    row, fresh = finished_rows(out)[0], request_cli.claims[0].judge(request_cli.claims[0].experiment(Run()))
+    row, fresh = (
+        finished_rows(out)[0],
+        request_cli.claims[0].judge(request_cli.claims[0].experiment(Run())),
+    )
     assert (row["verdict"], row["measured"]) == (fresh.verdict, fresh.measured)
     assert (row["measured"] != first["measured"]) == (part != "figure")
     assert ((out / "figures" / "A-good.svg").read_text() != picture) == (part == "figure" or again)
@@ -207,9 +232,13 @@ def test_resume_knows_the_code_of_a_row(request_cli, edit):
 
 @pytest.mark.parametrize("change", [{"images": "cifar10"}, {"scale": "full"}, {"seeds": (0, 1, 3)}])
 def test_a_measurement_answers_only_for_its_own_run(tmp_path, change):
-    """Neither for other images, nor for another scale or other seeds: neither its own row, nor a claim that shares it."""
+    """Neither for other images, nor for another scale or other seeds: neither its own row, nor a
+    claim that shares it."""
     measured = Calls()
-    claims = [other(experiment=counting(measured, measure)), other(id="A-shares", experiment=counting(measured, measure))]
+    claims = [
+        other(experiment=counting(measured, measure)),
+        other(id="A-shares", experiment=counting(measured, measure)),
+    ]
     run = Run(progress=False)
     reproduce(claims, run, tmp_path)
     reproduce(claims, run, tmp_path, resume=True)
@@ -232,17 +261,28 @@ def test_numbers_beyond_32_bits_are_kept_and_what_cannot_be_kept_is_an_error_of_
     """A file of a measurement is NetCDF 3, whose whole numbers have 32 bits."""
 
     def wide(run):
-        return measure(run).assign_coords(samples=("samples", [1, 2**33])).assign(count=("samples", [2**40 + 1, 3]))
+        return (
+            measure(run)
+            .assign_coords(samples=("samples", [1, 2**33]))
+            .assign(count=("samples", [2**40 + 1, 3]))
+        )
 
     def strange(run):
         return measure(run).assign(what=("seed", [object()] * 3))
 
     claims = [other(id="A-strange", experiment=strange), other(id="A-wide", experiment=wide), GOOD]
     rows = {row["id"]: row for row in reproduce(claims, Run(progress=False), tmp_path)}
-    assert [rows[id]["verdict"] for id in ("A-strange", "A-wide", "A-good")] == [None, "holds", "holds"]
+    assert [rows[id]["verdict"] for id in ("A-strange", "A-wide", "A-good")] == [
+        None,
+        "holds",
+        "holds",
+    ]
     assert "serialize" in rows["A-strange"]["error"]
     kept = xr.load_dataset(tmp_path / "data" / "A-wide.nc", engine="scipy")
-    assert kept.samples.values.tolist() == [1, 2**33] and kept["count"].values.tolist() == [2**40 + 1, 3]
+    assert kept.samples.values.tolist() == [1, 2**33] and kept["count"].values.tolist() == [
+        2**40 + 1,
+        3,
+    ]
 
 
 def counted_pair(calls):
@@ -259,7 +299,20 @@ def made(tmp_path_factory):
 
 @pytest.mark.parametrize("part", ["rows", "data", "figures"])
 @pytest.mark.parametrize(
-    "damage", ["gone", "empty", "cut", "flip", "text", "binary", "folder", "list", "null", "forged", "another's"]
+    "damage",
+    [
+        "gone",
+        "empty",
+        "cut",
+        "flip",
+        "text",
+        "binary",
+        "folder",
+        "list",
+        "null",
+        "forged",
+        "another's",
+    ],
 )
 def test_a_damaged_ledger_heals_by_resuming(tmp_path, made, part, damage, recwarn):
     (ledger, before), measured = made, Calls()
@@ -273,16 +326,33 @@ def test_a_damaged_ledger_heals_by_resuming(tmp_path, made, part, damage, recwar
         (path / "inside").write_text("")
     elif damage != "gone":
         flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
-        short = {"empty": b"", "cut": content[: len(content) // 2], "text": b"no such thing", "list": b"[1]"}
-        short |= {"null": b"null", "forged": content.replace(b'"holds"', b'"does not hold here"') + b" "}
-        other_file = {"flip": flipped, "binary": bytes(range(256)), "another's": next_path.read_bytes()}
+        short = {
+            "empty": b"",
+            "cut": content[: len(content) // 2],
+            "text": b"no such thing",
+            "list": b"[1]",
+        }
+        short |= {
+            "null": b"null",
+            "forged": content.replace(b'"holds"', b'"does not hold here"') + b" ",
+        }
+        other_file = {
+            "flip": flipped,
+            "binary": bytes(range(256)),
+            "another's": next_path.read_bytes(),
+        }
         path.write_bytes((short | other_file)[damage])
     after = reproduce(counted_pair(measured), Run(progress=False), tmp_path, resume=True)
     assert [row["measured"] for row in after] == [row["measured"] for row in before]
     assert len(measured) == (part != "figures")
     assert (tmp_path / part / path.name).is_file() and all(not row["error"] for row in after)
-    assert (part, damage) == ("rows", "gone") or any("A-good" in str(warning.message) for warning in recwarn)
-    assert [row["id"] for row in json.loads((tmp_path / "claims.json").read_text())] == ["A-good", "A-next"]
+    assert (part, damage) == ("rows", "gone") or any(
+        "A-good" in str(warning.message) for warning in recwarn
+    )
+    assert [row["id"] for row in json.loads((tmp_path / "claims.json").read_text())] == [
+        "A-good",
+        "A-next",
+    ]
 
 
 WRITER = """
@@ -303,14 +373,28 @@ cli.main()
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_path, jobs):
-    """While it lasts no other run writes there; Ctrl-C says how to go on; one that was killed leaves no lock."""
+    """While it lasts no other run writes there; Ctrl-C says how to go on; one that was killed
+    leaves no lock."""
     out, ready = tmp_path / "ledger", {"A-good", "B-third"} if jobs == 2 else {"A-good"}
     printed = ready | {"mean 1.00", "waiting"}
 
     def waiting(*options):
-        program = [sys.executable, "-c", WRITER.format(tests=os.path.dirname(__file__)), "reproduce", "--out", str(out)]
+        program = [
+            sys.executable,
+            "-c",
+            WRITER.format(tests=os.path.dirname(__file__)),
+            "reproduce",
+            "--out",
+            str(out),
+        ]
         command = [*program, "--jobs", str(jobs), *options]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         seen = set()
         while seen < printed:
             line = process.stdout.readline()
@@ -323,7 +407,12 @@ def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_p
 
     process = waiting()
     status, output, _ = request_cli("--seeds", "5,6,7")
-    assert status == 2 and "another run" in output and out.name in output and not (out / "earlier").exists()
+    assert (
+        status == 2
+        and "another run" in output
+        and out.name in output
+        and not (out / "earlier").exists()
+    )
     end(process, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in errors
@@ -347,14 +436,30 @@ def test_claims_side_by_side_give_the_rows_of_one_after_another(tmp_path, monkey
     rows = reproduce(claims, Run(n_jobs=2, progress=False), tmp_path / "two")
     assert [row["id"] for row in rows] == [claim.id for claim in claims]
     for row, same in zip(rows, alone, strict=True):
-        parts = ["verdict", "error", "shared", "place", "code", *(["measured"] if row["id"] != "B-proof" else [])]
+        parts = [
+            "verdict",
+            "error",
+            "shared",
+            "place",
+            "code",
+            *(["measured"] if row["id"] != "B-proof" else []),
+        ]
         assert {name: row[name] for name in parts} == {name: same[name] for name in parts}
-    there, here = (xr.open_dataset(tmp_path / name / "data" / "B-proof.nc").value for name in ("two", "alone"))
+    there, here = (
+        xr.open_dataset(tmp_path / name / "data" / "B-proof.nc").value for name in ("two", "alone")
+    )
     assert int(there[0]) != int(here[0]) == os.getpid(), "each claim runs in a process of its own"
     assert [row["shared"] for row in rows][:2] == [False, True]
     # here, in the order in which they are sent
-    monkeypatch.setattr("joblib.Parallel", lambda *_, **__: lambda calls: (f(*parts) for f, parts, _ in calls))
-    reproduce(claims, Run(n_jobs=2, progress=False), tmp_path / "sent", reached=lambda row: order.append(row["id"]))
+    monkeypatch.setattr(
+        "joblib.Parallel", lambda *_, **__: lambda calls: (f(*parts) for f, parts, _ in calls)
+    )
+    reproduce(
+        claims,
+        Run(n_jobs=2, progress=False),
+        tmp_path / "sent",
+        reached=lambda row: order.append(row["id"]),
+    )
     assert order == ["B-proof", "A-good", "A-also", "A-third", "B-crash"]
 
 
@@ -370,7 +475,11 @@ def test_claims_that_cannot_run_side_by_side_run_one_after_another(tmp_path, tro
 
     third = other(id="B-third", experiment=die if trouble == "killed" else renamed)
     with pytest.warns(UserWarning, match="run one after another"):
-        rows = reproduce([GOOD, other(id="A-second", experiment=whole), third], Run(n_jobs=2, progress=False), tmp_path / "out")
+        rows = reproduce(
+            [GOOD, other(id="A-second", experiment=whole), third],
+            Run(n_jobs=2, progress=False),
+            tmp_path / "out",
+        )
     assert [row["verdict"] for row in rows] == ["holds"] * 3
 
 
@@ -428,4 +537,7 @@ def test_every_claim_of_the_chapters_is_well_formed():
         for text in (claim.source, claim.statement, claim.criterion):
             assert text.strip() and "\\" not in text, f"{claim.id}: {text!r} is to be plain text"
     assert select_claims(claims, paper=claims[0].paper)
-    assert set(CHAPTERS) == {"selection", "association", "convolution", "images", "together"} and len(VERDICTS) == 5
+    assert (
+        set(CHAPTERS) == {"selection", "association", "convolution", "images", "together"}
+        and len(VERDICTS) == 5
+    )

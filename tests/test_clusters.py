@@ -34,8 +34,16 @@ def slow(seed, size):
 
 @pytest.fixture(scope="module")
 def client():
-    options = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
+    options = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "host": "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
+    }
+    with (
+        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -60,13 +68,16 @@ def test_the_same_bits_in_the_drivers_folder(client, tmp_path, monkeypatch):
 def test_a_cell_that_kills_its_workers_has_failed_and_the_others_are_done(client, tmp_path):
     def deadly(x):
         if x == 1:
-            # what waits behind this cell would die with it: the scheduler moves it to the other worker meanwhile
+            # what waits behind this cell would die with it: the scheduler moves it to the other
+            # worker meanwhile
             until(lambda: len(cells_of(tmp_path)) >= 2, "the other cells", 60)
             os._exit(1)
         return {"y": x}
 
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
-    with pytest.raises(RuntimeError, match="1 of 3 cells failed|the cell x=1 failed: .*workers died"):
+    with pytest.raises(
+        RuntimeError, match="1 of 3 cells failed|the cell x=1 failed: .*workers died"
+    ):
         there(deadly, {"x": [0, 1, 2]}, store=tmp_path)
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
     client.wait_for_workers(2, timeout=60)
@@ -92,7 +103,9 @@ def test_a_worker_of_another_version_is_refused(client, tmp_path):
         vit_theory.__version__ = version
 
     client.run(pretend, "0.0.1", workers=[address])
-    with pytest.raises(ValueError, match=f"do not have vit_theory {vit_theory.__version__}.*{address} has 0.0.1"):
+    with pytest.raises(
+        ValueError, match=f"do not have vit_theory {vit_theory.__version__}.*{address} has 0.0.1"
+    ):
         there(drawn, GRID, store=tmp_path / "new")
     client.run(pretend, vit_theory.__version__, workers=[address])
     check_workers(client)
@@ -117,11 +130,16 @@ def test_a_worker_with_another_function_is_refused(client, tmp_path):
 
 def test_no_worker_is_an_error_after_a_stated_wait():
     options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(n_workers=0, **options) as cluster, distributed.Client(cluster, set_as_default=False) as empty:
+    with (
+        distributed.LocalCluster(n_workers=0, **options) as cluster,
+        distributed.Client(cluster, set_as_default=False) as empty,
+    ):
         start = time.monotonic()
         with (
             joblib.parallel_config(backend="dask", client=empty, wait_for_workers_timeout=1),
-            pytest.raises(ValueError, match="no worker for 1 seconds: start some .`dask worker tcp://127"),
+            pytest.raises(
+                ValueError, match="no worker for 1 seconds: start some .`dask worker tcp://127"
+            ),
         ):
             sweep(drawn, GRID)
         assert time.monotonic() - start < 20
@@ -131,21 +149,40 @@ def test_no_worker_is_an_error_after_a_stated_wait():
 def test_reproduce_sends_the_cells_of_claims_to_a_cluster(client, tmp_path):
     address, out = client.scheduler.address, tmp_path / "ledger"
     program = "from vit_theory.ledger.cli import main; main()"
-    python("-c", program, "reproduce", "B-bold-training", "--out", out, "--cluster", address, timeout=300)
+    python(
+        "-c",
+        program,
+        "reproduce",
+        "B-bold-training",
+        "--out",
+        out,
+        "--cluster",
+        address,
+        timeout=300,
+    )
     (claim,) = select_claims(load_claims(), ["B-bold-training"])
     data = claim.experiment(Run(progress=False))
     assert read_data(out / "data" / "B-bold-training.nc").drop_attrs().equals(data.drop_attrs())
-    hits = client.run(lambda: __import__("vit_theory.ledger.files").ledger.files.origin.cache_info().hits)
+    hits = client.run(
+        lambda: __import__("vit_theory.ledger.files").ledger.files.origin.cache_info().hits
+    )
     assert all(hits.values())  # the workers had cells of it
 
 
 def test_a_cluster_that_is_none_is_refused_before_anything_is_written(tmp_path):
     """And nothing in this process takes it for its scheduler afterwards."""
     with dask.config.set(scheduler=None):  # whatever other tests have running
-        answer = CliRunner().invoke(main, ["reproduce", "C-lemma-2", "--out", str(tmp_path / "new"), "--cluster", "nonsense://x"])
+        answer = CliRunner().invoke(
+            main,
+            ["reproduce", "C-lemma-2", "--out", str(tmp_path / "new"), "--cluster", "nonsense://x"],
+        )
         gc.collect()
         assert dask.config.get("scheduler") is None
-    assert answer.exit_code == 2 and "no scheduler answers there" in answer.output and not (tmp_path / "new").exists()
+    assert (
+        answer.exit_code == 2
+        and "no scheduler answers there" in answer.output
+        and not (tmp_path / "new").exists()
+    )
 
 
 class Cluster:
@@ -160,7 +197,11 @@ class Cluster:
         program = [sys.executable, "-m", "dask", *command, "--no-dashboard"]
         program += ["--scheduler-file", str(self.file), "--host", "127.0.0.1"]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        self.processes.append(subprocess.Popen(program, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        self.processes.append(
+            subprocess.Popen(
+                program, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        )
         return self.processes[-1]
 
     def worker(self):
@@ -173,7 +214,9 @@ class Cluster:
         self.worker()
 
     def __enter__(self):
-        self.client = distributed.Client(scheduler_file=str(self.file), set_as_default=False, timeout=60)
+        self.client = distributed.Client(
+            scheduler_file=str(self.file), set_as_default=False, timeout=60
+        )
         self.client.wait_for_workers(2, timeout=60)
         return self
 
@@ -203,7 +246,10 @@ def at_moment(ready, act):
 @pytest.mark.slow
 def test_whatever_dies_nothing_is_lost(tmp_path):
     alone = sweep(drawn, GRID, progress=False)
-    with Cluster(tmp_path) as cluster, joblib.parallel_config(backend="dask", client=cluster.client, wait_for_workers_timeout=60):
+    with (
+        Cluster(tmp_path) as cluster,
+        joblib.parallel_config(backend="dask", client=cluster.client, wait_for_workers_timeout=60),
+    ):
         for moment in range(10):  # one of two workers is killed, and another started in its place
             victim = random.randrange(2)
             thread = threading.Timer(0.5 * random.random(), cluster.workers[victim].kill)

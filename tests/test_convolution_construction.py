@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from vit_theory.attention import patchify, unpatchify
-from vit_theory.convolution.construction import conv2d_to_attention, conv_to_attention, hard_scale, without_sink
+from vit_theory.convolution.construction import (
+    conv2d_to_attention,
+    conv_to_attention,
+    hard_scale,
+    without_sink,
+)
 from vit_theory.convolution.heads import minimum_heads
 from vit_theory.convolution.inverse import attention_to_conv, hide
 from vit_theory.convolution.kernels import random_conv
@@ -21,7 +26,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")
 
 
 def images(*shape, seed=1, dtype=torch.float64):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype) + 1  # a mean, so that borders matter
+    return (
+        torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype) + 1
+    )  # a mean, so that borders matter
 
 
 def error(conv, size, patch, **options):
@@ -32,14 +39,20 @@ def error(conv, size, patch, **options):
     n = layer.patch_out[0] * layer.patch_out[1]
     assert tokens.shape == (2, layer.grid_out[0] * layer.grid_out[1], n * conv.out_channels)
     y, truth = unpatchify(tokens, layer.patch_out, layer.grid_out, conv.out_channels), conv(x)
-    assert len(layer.offsets) == layer.heads == len(set(layer.offsets)) and isinstance(layer.heads, int)
+    assert len(layer.offsets) == layer.heads == len(set(layer.offsets)) and isinstance(
+        layer.heads, int
+    )
     assert all(isinstance(D, tuple) and len(D) == 2 for D in layer.offsets)
     return (y[:, :, : truth.shape[2], : truth.shape[3]] - truth).abs().max().item()
 
 
 KERNELS = (1, 2, 3, 5, (1, 3), (4, 3))
 CHANNELS = ((1, 1, 1), (3, 2, 1), (4, 4, 2))  # in, out, groups
-CASES = list(itertools.product(KERNELS, (1, 2, 4, (2, 4)), (1, 2, 4), (1, 2), CHANNELS, ("zeros", "circular")))
+CASES = list(
+    itertools.product(
+        KERNELS, (1, 2, 4, (2, 4)), (1, 2, 4), (1, 2), CHANNELS, ("zeros", "circular")
+    )
+)
 GRIDS = {1: (5, 4), 2: (3, 4), 4: (2, 3), (2, 4): (4, 2)}  # patches in the image, never square
 
 
@@ -58,8 +71,16 @@ def test_equal_to_conv2d(part):
         if any(p % stride and stride % p for p in (ph, pw)):
             continue
         size = (GRIDS[patch][0] * ph, GRIDS[patch][1] * pw)
-        options = dict(stride=stride, dilation=dilation, groups=groups, padding=half(kernel, dilation), padding_mode=mode)
-        worst = max(worst, error(random_conv(c, o, kernel, bias=i % 3 != 0, seed=i, **options), size, patch))
+        options = dict(
+            stride=stride,
+            dilation=dilation,
+            groups=groups,
+            padding=half(kernel, dilation),
+            padding_mode=mode,
+        )
+        worst = max(
+            worst, error(random_conv(c, o, kernel, bias=i % 3 != 0, seed=i, **options), size, patch)
+        )
         done += 1
     assert done > 100 and worst < 1e-12
 
@@ -67,7 +88,8 @@ def test_equal_to_conv2d(part):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_convolution(data):
-    """Anything that a person may write down: equal to conv2d, or a ValueError that says why not; and back again."""
+    """Anything that a person may write down: equal to conv2d, or a ValueError that says why not;
+    and back again."""
     draw = lambda *values: data.draw(st.sampled_from(values))  # noqa: E731
     sides = st.integers(0, 3)
     patch, kernel = (draw(1, 2, 3, 4), draw(1, 2, 4)), (draw(1, 2, 3, 4, 6), draw(1, 3, 5))
@@ -80,13 +102,17 @@ def test_any_convolution(data):
     bias = draw(None, torch.randn(4, generator=g, dtype=torch.float64))
     x = images(1, 2, *size)
     try:
-        options = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, padding_mode=mode)
+        options = dict(
+            stride=stride, padding=padding, dilation=dilation, groups=groups, padding_mode=mode
+        )
         layer = conv2d_to_attention(weight, bias, image_size=size, patch=patch, **options)
     except ValueError as refusal:
         assert any(word in str(refusal) for word in ("stride=", "padding=", "kernel="))
         return
     top, bottom, left, right = padding
-    padded = F.pad(x, (left, right, top, bottom), mode="constant" if mode == "zeros" else "circular")
+    padded = F.pad(
+        x, (left, right, top, bottom), mode="constant" if mode == "zeros" else "circular"
+    )
     truth = F.conv2d(padded, weight, bias, stride, 0, dilation, groups)
     assert (layer.convolve(x) - truth).abs().max() < 1e-12
     back, distance = attention_to_conv(layer)
@@ -94,7 +120,9 @@ def test_any_convolution(data):
     if top == bottom and left == right:
         dense = torch.zeros(4, 2, *kernel, dtype=torch.float64)
         for k in range(groups):
-            dense[k * 4 // groups : (k + 1) * 4 // groups, k * 2 // groups : (k + 1) * 2 // groups] = weight.chunk(groups)[k]
+            dense[
+                k * 4 // groups : (k + 1) * 4 // groups, k * 2 // groups : (k + 1) * 2 // groups
+            ] = weight.chunk(groups)[k]
         assert (back.weight - dense).abs().max() < 1e-12 and (bias is None) == (back.bias is None)
     if mode == "zeros":  # torch refuses to wrap equalised padding that exceeds the image
         assert (back(x) - truth).abs().max() < 1e-12
@@ -117,7 +145,9 @@ def test_kernels_larger_than_the_image():
         assert error(random_conv(2, 2, kernel, padding=kernel // 2), size, patch) < 1e-12
     wrap = random_conv(2, 2, 7, padding=3, padding_mode="circular")
     assert error(wrap, (4, 8), 2) < 1e-12
-    assert (attention_to_conv(conv_to_attention(wrap, (4, 8), 2))[0].weight - wrap.weight).abs().max() < 1e-12
+    assert (
+        attention_to_conv(conv_to_attention(wrap, (4, 8), 2))[0].weight - wrap.weight
+    ).abs().max() < 1e-12
 
 
 def test_draws_no_random_numbers_and_leaves_the_convolution_alone():
@@ -141,7 +171,8 @@ def test_zero_kernel_has_no_heads():
     assert (found.minimum, found.rank, found.offsets, found.singular_values) == (0, 0, 0, ())
 
 
-# Where a wrong implementation is found out: each case is one that hides the mistake from all simpler tests.
+# Where a wrong implementation is found out: each case is one that hides the mistake from all
+# simpler tests.
 
 
 def test_trap_nothing_is_nan_with_infinite_gaps():
@@ -152,7 +183,8 @@ def test_trap_nothing_is_nan_with_infinite_gaps():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_traps_of_order(seed):
-    """Asymmetric kernel, several channels, unequal sides: a flip, a swap or a wrong pixel order cannot hide."""
+    """Asymmetric kernel, several channels, unequal sides: a flip, a swap or a wrong pixel order
+    cannot hide."""
     conv = random_conv(3, 5, (1, 3), padding=(0, 1), seed=seed)
     assert error(conv, (8, 20), (2, 4)) < 1e-12
     assert conv_to_attention(conv, (8, 20), (2, 4)).offsets == [(0, -1), (0, 0), (0, 1)]
@@ -176,10 +208,16 @@ def test_finite_scale(mode):
     assert error(conv, (24, 24), 4, scale=45) < 1e-12
     # with the sink: weight that misses the target, as derived
     if mode == "zeros":
-        A, N, e = layer.attention_map(patchify(x, 4))[0].detach(), 36, torch.tensor(8.0, dtype=torch.float64).exp()
+        A, N, e = (
+            layer.attention_map(patchify(x, 4))[0].detach(),
+            36,
+            torch.tensor(8.0, dtype=torch.float64).exp(),
+        )
         inside = (1 + 2 * (N - 1) / e) / (e + 1 + (N - 1) / e)
         centre = layer.offsets.index((0, 0))
-        missing = 2 * (1 - A[centre, 0, 0]) - (1 - A[centre, 0].sum())  # to wrong keys twice, to the sink once
+        missing = 2 * (1 - A[centre, 0, 0]) - (
+            1 - A[centre, 0].sum()
+        )  # to wrong keys twice, to the sink once
         assert abs(missing - inside) < 1e-12
         corner = layer.offsets.index((-1, -1))
         assert abs(A[corner, 0].sum() - N / e / (1 + N / e)) < 1e-12
@@ -205,7 +243,9 @@ def backward(layer, conv):
         assert not said, "a layer that only answers says nothing"
         y.square().sum().backward()
     look = {name: getattr(layer, name).grad for name in ("W_Q", "W_K", "table")}
-    return [str(w.message) for w in said], {name: 0.0 if g is None else g.abs().max().item() for name, g in look.items()}
+    return [str(w.message) for w in said], {
+        name: 0.0 if g is None else g.abs().max().item() for name, g in look.items()
+    }
 
 
 @pytest.mark.parametrize("mode", ["zeros", "circular"])
@@ -233,7 +273,10 @@ def test_who_does_not_train_the_heads_hears_nothing():
 @pytest.mark.parametrize(("built", "loaded"), [(None, 8.0), (8.0, None), (4.0, 12.0)])
 def test_the_scale_is_that_of_the_state_that_was_loaded(built, loaded):
     conv = random_conv(2, 2, 3, padding=1)
-    layer, other = conv_to_attention(conv, 12, 4, scale=built), conv_to_attention(conv, 12, 4, scale=loaded)
+    layer, other = (
+        conv_to_attention(conv, 12, 4, scale=built),
+        conv_to_attention(conv, 12, 4, scale=loaded),
+    )
     layer.load_state_dict(other.state_dict())
     assert layer.scale == other.scale == (hard_scale(torch.float64) if loaded is None else loaded)
     x = patchify(images(1, 2, 12, 12), 4)
@@ -246,11 +289,22 @@ def test_the_scale_is_that_of_the_state_that_was_loaded(built, loaded):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    "options", [{}, {"stride": 2}, {"stride": 8}, {"dilation": 2}, {"groups": 2}, {"padding_mode": "circular"}], ids=str
+    "options",
+    [
+        {},
+        {"stride": 2},
+        {"stride": 8},
+        {"dilation": 2},
+        {"groups": 2},
+        {"padding_mode": "circular"},
+    ],
+    ids=str,
 )
 def test_inverse_survives_a_change_of_basis(seed, options):
     conv = random_conv(4, 4, 3, padding=options.get("dilation", 1), seed=seed, **options)
-    back, distance = attention_to_conv(hide(conv_to_attention(conv, (16, 24), 4), torch.Generator().manual_seed(seed)))
+    back, distance = attention_to_conv(
+        hide(conv_to_attention(conv, (16, 24), 4), torch.Generator().manual_seed(seed))
+    )
     x = images(1, 4, 16, 24)
     assert distance < 1e-9 and (back(x) - conv(x)).abs().max() < 1e-8
     for name in ("stride", "padding", "dilation", "padding_mode"):
@@ -271,7 +325,8 @@ def test_inverse_of_what_is_no_convolution():
 
 
 def test_inverse_is_the_projection():
-    """Against least squares over all kernels, on the whole linear map written out: distance and kernel."""
+    """Against least squares over all kernels, on the whole linear map written out: distance and
+    kernel."""
     layer = conv_to_attention(random_conv(1, 2, 3, padding=1, bias=False), (6, 6), 2)
     g = torch.Generator().manual_seed(0)
     layer.W_O.data += 0.5 * torch.randn(layer.W_O.shape, generator=g, dtype=torch.float64)

@@ -7,7 +7,8 @@ from vit_theory.convolution.encodings import bucket
 
 
 def test_bucket_by_hand():
-    """Distances up to 7 have a bucket each, then eight that grow; 16 are for the keys behind, 16 for those ahead."""
+    """Distances up to 7 have a bucket each, then eight that grow; 16 are for the keys behind, 16
+    for those ahead."""
     behind = bucket(-torch.arange(8)).tolist()
     assert behind == list(range(8))
     # 8 (128/8)^(j/8): the first distance of each of the eight
@@ -17,7 +18,8 @@ def test_bucket_by_hand():
 
 
 def test_the_last_bucket_takes_all_that_is_farther():
-    """The clamp: nothing beyond 128 has a bucket of its own, and none of the other direction's is taken."""
+    """The clamp: nothing beyond 128 has a bucket of its own, and none of the other direction's is
+    taken."""
     far = torch.tensor([91, 127, 128, 129, 200, 10_000])
     assert set(bucket(-far).tolist()) == {15} and set(bucket(far).tolist()) == {31}
     assert sorted(set(bucket(torch.arange(-300, 301)).tolist())) == [*range(16), *range(17, 32)]

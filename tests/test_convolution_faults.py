@@ -6,7 +6,16 @@ import pytest
 import torch
 from einops import rearrange
 
-from vit_theory.convolution import border, construction, encodings, exactness, head_counts, heads, inverse, variants
+from vit_theory.convolution import (
+    border,
+    construction,
+    encodings,
+    exactness,
+    head_counts,
+    heads,
+    inverse,
+    variants,
+)
 from vit_theory.convolution import finite_logits as finite
 from vit_theory.convolution import trained_heads as trained
 from vit_theory.convolution.construction import ConvAttention
@@ -22,7 +31,9 @@ RUN = Run(seeds=(0,), progress=False)
 def outcome(id):
     """The verdict of a claim with one seed, or BROKEN."""
     claim = CLAIMS[id]
-    experiment = getattr(claim.experiment, "__wrapped__", claim.experiment)  # past the memory of an unbroken run
+    experiment = getattr(
+        claim.experiment, "__wrapped__", claim.experiment
+    )  # past the memory of an unbroken run
     try:
         return claim.judge(experiment(RUN)).verdict
     except Broken:
@@ -129,18 +140,32 @@ CASES += [(id, [name], BROKEN) for name, ids in {
     "half the gap": ("C-lemma-2", "C-finite-logits"), "largest M not large": ("C-lemma-2",),
 }.items() for id in ids]  # fmt: skip
 CASES += [("C-inverse", ["kernel transposed"], BROKEN), ("C-inverse", ["other basis"], NOT_SHOWN)]
-CASES += [("C-inverse", [name], NOT_SHOWN) for name in ("distance zero", "distance of one block", "nothing averaged")]
+CASES += [
+    ("C-inverse", [name], NOT_SHOWN)
+    for name in ("distance zero", "distance of one block", "nothing averaged")
+]
 CASES += [(id, [name], BROKEN) for id in ("C-theorem-5", "C-theorem-6", "C-heads-pixels", "C-head-count")
           for name in ("offsets for minimum", "loose rank")]  # fmt: skip
 CASES += [("C-theorem-5", ["other proof"], BROKEN), ("C-theorem-6", ["other taps"], BROKEN)]
-CASES += [("C-head-width", ["entry left out"], BROKEN), ("C-head-width", ["head too many"], NOT_SHOWN)]
-CASES += [("C-finite-logits", ["bound without keys"], BROKEN), ("C-finite-logits", ["loose bound"], NOT_SHOWN)]
+CASES += [
+    ("C-head-width", ["entry left out"], BROKEN),
+    ("C-head-width", ["head too many"], NOT_SHOWN),
+]
+CASES += [
+    ("C-finite-logits", ["bound without keys"], BROKEN),
+    ("C-finite-logits", ["loose bound"], NOT_SHOWN),
+]
 CASES += [("C-finite-logits", ["any image"], NOT_SHOWN)]
-CASES += [("C-extra-head", ["N - 1 for N"], BROKEN), ("C-extra-head", ["nine heads exact"], NOT_SHOWN)]
+CASES += [
+    ("C-extra-head", ["N - 1 for N"], BROKEN),
+    ("C-extra-head", ["nine heads exact"], NOT_SHOWN),
+]
 CASES += [("C-encodings", ["another offset"], BROKEN), ("C-encodings", ["one bucket"], BROKEN)]
 CASES += [("C-encodings", ["fine buckets"], HOLDS)]  # nothing is left to object to
 CASES += [("C-absolute", ["queries for no offset"], BROKEN)]
-CASES += [("C-absolute", ["large positions", "factor of a million"], NOT_SHOWN)]  # no photograph disturbs them
+CASES += [
+    ("C-absolute", ["large positions", "factor of a million"], NOT_SHOWN)
+]  # no photograph disturbs them
 # the same calls without a fault: so it was the fault that was noticed
 CASES += [(id, [], CAVEAT) for id in ("C-corollary-3", "C-dilation", "C-absolute")]
 CASES += [(id, [], HOLDS) for id in ("C-border", "C-head-width", "C-theorem-5", "C-theorem-6")]
@@ -159,12 +184,16 @@ def test_a_fault_is_noticed(id, names, said, monkeypatch):
     assert outcome(id) == said or outcome(id) in NOT_SHOWN == said
 
 
-@pytest.mark.parametrize("name", ["", "uniform attention", "outputs of others", "no step", "nine for eight"])
+@pytest.mark.parametrize(
+    "name", ["", "uniform attention", "outputs of others", "no step", "nine for eight"]
+)
 def test_trained_heads_notice_nothing_learned(name, monkeypatch):
     """Eight and nine heads on a torus of three by three patches: seconds become one."""
     keep, white = trained.fit_heads, torch.randn
     small = lambda conv, P, grid, H, **o: keep(conv, P, (3, 3), H, **{**o, "steps": 60})  # noqa: E731
     monkeypatch.setattr(trained, "fit_heads", small)
-    monkeypatch.setattr(trained.torch, "randn", lambda *a, **o: white(*((64, 9, 8) if a == (64, 16, 8) else a), **o))
+    monkeypatch.setattr(
+        trained.torch, "randn", lambda *a, **o: white(*((64, 9, 8) if a == (64, 16, 8) else a), **o)
+    )
     break_it(monkeypatch, [name] if name else [])
     assert outcome("C-trained-heads") in (NOT_SHOWN if name else [HOLDS])

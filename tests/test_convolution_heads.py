@@ -21,15 +21,33 @@ from vit_theory.convolution.kernels import known_conv, random_conv
 
 def count(K, P, s=1, t=1, padding=None, C=1, C_out=1, seed=0, groups=1):
     padding = (K - 1) // 2 * t if padding is None else padding
-    conv = random_conv(C, C_out, K, seed, stride=s, dilation=t, padding=padding, groups=groups, bias=False)
+    conv = random_conv(
+        C, C_out, K, seed, stride=s, dilation=t, padding=padding, groups=groups, bias=False
+    )
     return minimum_heads(conv, P)
 
 
 # P, K -> paper, offsets, rank; random kernels of one channel, (K-1)//2 rows of padding on top
 TABLE = {
     1: {2: (9, 4, 1), 3: (9, 9, 1), 5: (25, 25, 1), 7: (49, 49, 1)},
-    2: {2: (9, 4, 4), 3: (9, 9, 9), 4: (9, 9, 9), 5: (9, 9, 9), 6: (25, 16, 9), 7: (25, 25, 9), 9: (25, 25, 9)},
-    3: {2: (9, 4, 4), 3: (9, 9, 9), 5: (9, 9, 9), 7: (9, 9, 9), 9: (25, 25, 25), 10: (25, 25, 25), 11: (25, 25, 25)},
+    2: {
+        2: (9, 4, 4),
+        3: (9, 9, 9),
+        4: (9, 9, 9),
+        5: (9, 9, 9),
+        6: (25, 16, 9),
+        7: (25, 25, 9),
+        9: (25, 25, 9),
+    },
+    3: {
+        2: (9, 4, 4),
+        3: (9, 9, 9),
+        5: (9, 9, 9),
+        7: (9, 9, 9),
+        9: (25, 25, 25),
+        10: (25, 25, 25),
+        11: (25, 25, 25),
+    },
     4: {2: (9, 4, 4), 3: (9, 9, 9), 6: (9, 9, 9), 9: (9, 9, 9), 10: (25, 16, 16), 11: (25, 25, 25)},
     8: {1: (1, 1, 1), 2: (9, 4, 4), 3: (9, 9, 9), 5: (9, 9, 9), 9: (9, 9, 9)},
 }
@@ -43,24 +61,50 @@ def test_head_table(P, K):
         found = count(K, P, seed=seed)
         assert (found.paper, found.offsets, found.rank) == (paper, offsets, rank)
         minima.add(found.minimum)
-    # independent blocks need a head each; fewer dimensions than blocks may need one more, where the rows balance
+    # independent blocks need a head each; fewer dimensions than blocks may need one more, where the
+    # rows balance
     assert minima == {rank} if rank == offsets else minima <= {rank, rank + 1}
 
 
 @pytest.mark.parametrize(
     "setting, fewest",
-    [((3, 4, 2, 1), 4), ((3, 4, 4, 1), 4), ((2, 4, 2, 1, 0), 1), ((4, 4, 4, 1, 0), 1), ((3, 4, 1, 2), 9), ((3, 4, 1, 4), 2)]
-    + [((3, 4, 1, 5), 25), ((5, 4, 1, 2), 9), ((5, 4, 2, 1), 9), ((7, 4, 2, 1), 9), ((3, 4, 2, 2), 9)],
+    [
+        ((3, 4, 2, 1), 4),
+        ((3, 4, 4, 1), 4),
+        ((2, 4, 2, 1, 0), 1),
+        ((4, 4, 4, 1, 0), 1),
+        ((3, 4, 1, 2), 9),
+        ((3, 4, 1, 4), 2),
+    ]
+    + [
+        ((3, 4, 1, 5), 25),
+        ((5, 4, 1, 2), 9),
+        ((5, 4, 2, 1), 9),
+        ((7, 4, 2, 1), 9),
+        ((3, 4, 2, 2), 9),
+    ],
 )
 def test_strides_and_dilations(setting, fewest):
     assert {count(*setting, seed=seed).minimum for seed in (0, 1, 2)} == {fewest}
 
 
 def test_channels_on_pixels():
-    for (C, C_out), ranks in {(1, 2): 2, (2, 2): 4, (3, 2): 6, (3, 3): 9, (1, 9): 9, (9, 1): 9, (16, 16): 9}.items():
+    for (C, C_out), ranks in {
+        (1, 2): 2,
+        (2, 2): 4,
+        (3, 2): 6,
+        (3, 3): 9,
+        (1, 9): 9,
+        (9, 1): 9,
+        (16, 16): 9,
+    }.items():
         for seed in (0, 1, 2):
             found = count(3, 1, C=C, C_out=C_out, seed=seed)
-            assert found.rank == ranks and found.minimum in (ranks, ranks + 1) and (ranks < 9 or found.minimum == 9)
+            assert (
+                found.rank == ranks
+                and found.minimum in (ranks, ranks + 1)
+                and (ranks < 9 or found.minimum == 9)
+            )
     assert count(3, 1, C=4, C_out=4, groups=4).rank == 4
 
 
@@ -83,7 +127,10 @@ def naive_blocks(weight, patch, stride, padding, dilation):
     (P_h, P_w), (o, i, K_h, K_w) = patch, weight.shape
     blocks, rows, columns = {}, max(P_h // stride[0], 1), max(P_w // stride[1], 1)
     for ro, co, u, v in itertools.product(range(rows), range(columns), range(K_h), range(K_w)):
-        y, x = ro * stride[0] - padding[0] + u * dilation[0], co * stride[1] - padding[1] + v * dilation[1]
+        y, x = (
+            ro * stride[0] - padding[0] + u * dilation[0],
+            co * stride[1] - padding[1] + v * dilation[1],
+        )
         D, ri, ci = (math.floor(y / P_h), math.floor(x / P_w)), y % P_h, x % P_w
         block = blocks.setdefault(D, torch.zeros(P_h, P_w, i, rows, columns, o, dtype=weight.dtype))
         block[ri, ci, :, ro, co] += weight[:, :, u, v].T
@@ -113,7 +160,9 @@ def test_blocks_norms_and_certificate(case):
     setting = case["P"], stride, case["p"], case["t"]
     offsets, T = transfer_blocks(weight, *setting)
     naive = naive_blocks(weight, *setting)
-    assert offsets == list(naive) and all(torch.equal(a, b) for a, b in zip(T, naive.values(), strict=True))
+    assert offsets == list(naive) and all(
+        torch.equal(a, b) for a, b in zip(T, naive.values(), strict=True)
+    )
     places, norms = block_norms(weight, *setting)
     assert places == offsets
     torch.testing.assert_close(norms, T.flatten(1).norm(dim=1), rtol=1e-12, atol=1e-12)
@@ -122,7 +171,9 @@ def test_blocks_norms_and_certificate(case):
     assert small_offsets == offsets and small.shape[1] <= full.shape[1]
     torch.testing.assert_close(small @ small.T, full @ full.T, rtol=1e-11, atol=1e-11)
     if offsets:
-        (a, S, cert), (b, S_full, cert_full) = (heads.certify(offsets, M, 1e-12) for M in (small, full))
+        (a, S, cert), (b, S_full, cert_full) = (
+            heads.certify(offsets, M, 1e-12) for M in (small, full)
+        )
         assert a == b and cert.patterns.shape == cert_full.patterns.shape
         torch.testing.assert_close(S, S_full, rtol=1e-9, atol=1e-10)
 
@@ -141,7 +192,10 @@ def zero_in_hull(rows):
 def test_half_space_against_brute_force(D, r):
     for seed in range(12):
         generator = torch.Generator().manual_seed(100 * seed + 10 * D + r)
-        rows = torch.randn(D, r, generator=generator, dtype=torch.float64) + (seed % 3) * torch.ones(r, dtype=torch.float64) / 2
+        rows = (
+            torch.randn(D, r, generator=generator, dtype=torch.float64)
+            + (seed % 3) * torch.ones(r, dtype=torch.float64) / 2
+        )
         z, multipliers, margin = heads.half_space(rows)
         assert (margin > 1e-9) != zero_in_hull(rows.numpy())
         u = torch.nn.functional.normalize(rows, dim=1)
@@ -153,7 +207,13 @@ def test_half_space_against_brute_force(D, r):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 2), st.integers(0, 3), st.integers(1, 2), st.integers(0, 10**6))
+@given(
+    st.integers(1, 4),
+    st.integers(1, 2),
+    st.integers(0, 3),
+    st.integers(1, 2),
+    st.integers(0, 10**6),
+)
 def test_the_fewest_heads_by_brute_force(kernel, patch, padding, dilation, seed):
     """As many heads as the blocks have dimensions, and one more where they balance each other."""
     conv = random_conv(1, 1, kernel, seed, padding=padding, dilation=dilation, bias=False)
@@ -168,13 +228,17 @@ def test_the_fewest_heads_by_brute_force(kernel, patch, padding, dilation, seed)
     assert found.minimum == rank + balance <= found.offsets
 
 
-@pytest.mark.parametrize("K, P, C", [(3, 1, 1), (3, 1, 2), (5, 1, 2), (7, 2, 1), (3, 2, 1), (3, 4, 3), (6, 2, 1)])
+@pytest.mark.parametrize(
+    "K, P, C", [(3, 1, 1), (3, 1, 2), (5, 1, 2), (7, 2, 1), (3, 2, 1), (3, 4, 3), (6, 2, 1)]
+)
 def test_certificates_prove_both_sides(K, P, C):
     for seed in range(3):
         found = count(K, P, C=C, C_out=C, seed=seed)
         c = found.certificate
         assert c.patterns.shape == (found.offsets, found.minimum) and c.patterns.min() >= 0
-        torch.testing.assert_close(c.patterns.sum(0), torch.ones(found.minimum, dtype=torch.float64))
+        torch.testing.assert_close(
+            c.patterns.sum(0), torch.ones(found.minimum, dtype=torch.float64)
+        )
         W = torch.linalg.lstsq(c.patterns, c.matrix).solution
         assert (c.patterns @ W - c.matrix).norm() < 1e-9 * c.matrix.norm()
         assert len(found.singular_values) == found.offsets
@@ -182,15 +246,28 @@ def test_certificates_prove_both_sides(K, P, C):
         if found.minimum == found.rank:
             assert c.multipliers is None and c.margin > 0
         else:
-            assert found.minimum == found.rank + 1 and c.multipliers.min() >= 0 and c.multipliers.sum() > 0.99
+            assert (
+                found.minimum == found.rank + 1
+                and c.multipliers.min() >= 0
+                and c.multipliers.sum() > 0.99
+            )
             assert (c.multipliers @ c.matrix).abs().max() < 1e-9 * c.matrix.abs().max()
 
 
 @pytest.mark.parametrize("mode", ["zeros", "circular"])
 @pytest.mark.parametrize(
     "K, P, size, options",
-    [((3, 3), 1, (5, 7), {}), ((7, 7), 2, (8, 6), {}), ((1, 3), 4, (8, 12), {}), ((5, 5), (2, 4), (8, 16), dict(stride=2))]
-    + [((3, 3), 4, (16, 16), dict(dilation=4)), ((3, 3), 2, (12, 12), dict(stride=4)), ((3, 3), 4, (8, 8), dict(groups=2))],
+    [
+        ((3, 3), 1, (5, 7), {}),
+        ((7, 7), 2, (8, 6), {}),
+        ((1, 3), 4, (8, 12), {}),
+        ((5, 5), (2, 4), (8, 16), dict(stride=2)),
+    ]
+    + [
+        ((3, 3), 4, (16, 16), dict(dilation=4)),
+        ((3, 3), 2, (12, 12), dict(stride=4)),
+        ((3, 3), 4, (8, 8), dict(groups=2)),
+    ],
 )
 def test_the_layer_with_the_fewest_heads(K, P, size, options, mode):
     padding = tuple(options.get("dilation", 1) * (k - 1) // 2 for k in K)
@@ -200,7 +277,9 @@ def test_the_layer_with_the_fewest_heads(K, P, size, options, mode):
     x = torch.randn(2, 2, *size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     truth, g = conv(x), layer.geometry
     assert truth.shape[2:] == tuple(a * b for a, b in zip(g.grid_out, g.patch_out, strict=True))
-    torch.testing.assert_close(layer(patchify(x, P)), patchify(truth, g.patch_out), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        layer(patchify(x, P)), patchify(truth, g.patch_out), rtol=0, atol=1e-10
+    )
 
 
 def test_paper_formula():
@@ -213,7 +292,11 @@ def test_paper_formula():
 def test_padding_of_torch():
     for K, t in itertools.product(range(1, 6), range(1, 4)):
         top, bottom, left, right = conv_padding(nn.Conv2d(1, 1, (K, 2), padding="same", dilation=t))
-        assert top + bottom == t * (K - 1) and bottom - top in (0, 1) and (left, right) == (t // 2, t - t // 2)
+        assert (
+            top + bottom == t * (K - 1)
+            and bottom - top in (0, 1)
+            and (left, right) == (t // 2, t - t // 2)
+        )
 
 
 def test_enough_is_enough():

@@ -1,4 +1,5 @@
-"""The lean layer against conv2d: all kinds of convolutions, a kernel for each output pixel, gradients, what it refuses."""
+"""The lean layer against conv2d: all kinds of convolutions, a kernel for each output pixel,
+gradients, what it refuses."""
 
 import itertools
 
@@ -23,20 +24,30 @@ def fits(patch, stride):
 
 @pytest.mark.parametrize("part", range(4))
 def test_equal_to_conv2d_and_to_the_full_layer(part):
-    done, image = 0, torch.randn(2, 4, 16, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+    done, image = (
+        0,
+        torch.randn(2, 4, 16, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        + 1,
+    )
     for n, case in enumerate(CASES[part::4]):
         patch, K, t = case["patch"], case["kernel"], case["dilation"]
         if not fits(patch, case["stride"]):
             continue
         rows, columns = (K, K) if isinstance(K, int) else K
-        options = dict(stride=case["stride"], dilation=t, groups=case["groups"], padding_mode=case["mode"])
+        options = dict(
+            stride=case["stride"], dilation=t, groups=case["groups"], padding_mode=case["mode"]
+        )
         padding = (t * (rows - 1) // 2, t * (columns - 1) // 2)
         conv = random_conv(4, 8 if n % 2 else 4, K, n, padding=padding, bias=n % 3 > 0, **options)
         for shared in (True, False):
             lean = LeanAttention(conv, (16, 24), patch, shared)
             assert (lean.convolve(image) - conv(image)).abs().max() < 1e-12, (case, shared)
         full = conv_to_attention(conv, (16, 24), patch)
-        assert (lean.offsets, lean.patch_out, lean.grid_out) == (full.offsets, full.patch_out, full.grid_out)
+        assert (lean.offsets, lean.patch_out, lean.grid_out) == (
+            full.offsets,
+            full.patch_out,
+            full.grid_out,
+        )
         done += 1
     assert done > 60
 
@@ -47,8 +58,12 @@ def test_each_output_pixel_has_its_own_kernel(groups, stride):
     """Output pixel (r, c) of every patch is what a convolution with its kernel puts there."""
     conv = random_conv(4, 4, 3, padding=1, stride=stride, groups=groups)
     lean = LeanAttention(conv, (16, 24), 4, shared=False)
-    lean.weight.data = torch.randn(lean.weight.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    image = torch.randn(2, 4, 16, 24, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    lean.weight.data = torch.randn(
+        lean.weight.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
+    image = torch.randn(
+        2, 4, 16, 24, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+    )
     found, (rows, columns) = lean.convolve(image), lean.patch_out
     for n, kernel in enumerate(lean.weight):
         r, c = divmod(n, columns)
@@ -60,7 +75,9 @@ def test_each_output_pixel_has_its_own_kernel(groups, stride):
 def test_gradients_are_those_of_the_convolution(groups):
     conv = random_conv(4, 4, 3, padding=1, groups=groups).requires_grad_(True)
     one, own = LeanAttention(conv, 16, 4), LeanAttention(conv, 16, 4, shared=False)
-    image = torch.randn(2, 4, 16, 16, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    image = torch.randn(
+        2, 4, 16, 16, generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    )
     x, y = (image.clone().requires_grad_(True) for _ in range(2))
     conv(x).pow(3).sum().backward()
     one.convolve(y).pow(3).sum().backward()

@@ -1,4 +1,5 @@
-"""What a change costs: drift of an experiment is seen, a run of one row keeps the others, stale outputs are named."""
+"""What a change costs: drift of an experiment is seen, a run of one row keeps the others, stale
+outputs are named."""
 
 import csv
 import json
@@ -19,14 +20,19 @@ def test_an_experiment_that_drifts_from_its_evidence_is_seen():
 
 
 def test_a_row_measured_by_earlier_code_says_so():
-    """What waits for a run of hours is said on its card; a row of the present code cannot be called outdated."""
+    """What waits for a run of hours is said on its card; a row of the present code cannot be called
+    outdated."""
     every = {run: committed(run) for run in RUNS}
     waiting = {(run, row["id"]) for run, rows in every.items() for row in rows if "outdated" in row}
     drift = {(run, id) for run, rows in every.items() for id in evidence.drifted(rows)}
     assert waiting == drift
     for _, id in waiting:
         assert "To be run again: " in repr(Card(id))
-    current = next(id for id, runs in rows_by_claim().items() if not any("outdated" in row for row in runs.values()))
+    current = next(
+        id
+        for id, runs in rows_by_claim().items()
+        if not any("outdated" in row for row in runs.values())
+    )
     assert "To be run again" not in repr(Card(current))
     done = CliRunner().invoke(evidence.main, ["outdate", "quick", "--why", "no reason", current])
     assert done.exit_code == 1 and "the present experiment made these rows" in done.output
@@ -45,7 +51,11 @@ def test_rows_that_no_clean_commit_made_are_refused(tmp_path, monkeypatch, commi
 @pytest.mark.parametrize("change, same", [(1, True), (1 + 1e-9, True), (1.01, False)])
 def test_a_stamp_asks_for_the_same_numbers(change, same):
     data = measured("B-theorem-3.1", "quick")
-    numbers = {name: variable * change for name, variable in data.data_vars.items() if variable.dtype.kind == "f"}
+    numbers = {
+        name: variable * change
+        for name, variable in data.data_vars.items()
+        if variable.dtype.kind == "f"
+    }
     assert numbers and evidence.same_numbers(data.assign(numbers), data) == same
 
 
@@ -60,4 +70,6 @@ def test_one_fault_run_alone_keeps_the_others(tmp_path, monkeypatch):
     answer = CliRunner().invoke(faults.main, ["--store", str(tmp_path), "--only", name])
     assert answer.exit_code == 0, answer.output
     after = list(csv.DictReader((tmp_path / "faults.csv").open()))
-    assert {row["fault"] for row in after} == {row["fault"] for row in before if row["fault"] in faults.FAULTS}
+    assert {row["fault"] for row in after} == {
+        row["fault"] for row in before if row["fault"] in faults.FAULTS
+    }

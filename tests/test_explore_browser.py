@@ -1,4 +1,5 @@
-"""The explorers that ship, by the README's commands, in a real browser: the first output is the panel, and a control moves it."""
+"""The explorers that ship, by the README's commands, in a real browser: the first output is the
+panel, and a control moves it."""
 
 import platform
 import re
@@ -30,7 +31,8 @@ def answers(address):
 
 
 def first_output_moves(page, name):
-    """The first output of the page is the explorer, and a control changes its words and its picture without an error."""
+    """The first output of the page is the explorer, and a control changes its words and its picture
+    without an error."""
     label, key = MOVES[name]
     first = page.locator(".jp-OutputArea-output").first
     first.locator(SLIDER).first.wait_for(timeout=300_000)
@@ -38,7 +40,9 @@ def first_output_moves(page, name):
     shown, words = picture(), first.locator("[role=status]").first.inner_text()
     handle.focus()
     page.keyboard.press(key)
-    until(lambda: first.locator("[role=status]").first.inner_text() != words, f"other words of {name}")
+    until(
+        lambda: first.locator("[role=status]").first.inner_text() != words, f"other words of {name}"
+    )
     until(lambda: picture() != shown, f"another picture of {name}")
     assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
 
@@ -46,9 +50,13 @@ def first_output_moves(page, name):
 @pytest.mark.slow
 @needs_chromium
 def test_app(tmp_path):
-    """`make app`: the first page is the index, its pictures are there, and each leads to a panel; nothing leaves the machine."""
+    """`make app`: the first page is the index, its pictures are there, and each leads to a panel;
+    nothing leaves the machine."""
     log, outside = tmp_path / "server.log", []
-    with server("app", "--port", "--Voila.port_retries=0", log=log) as address, chromium() as browser:
+    with (
+        server("app", "--port", "--Voila.port_retries=0", log=log) as address,
+        chromium() as browser,
+    ):
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         here = re.compile(rf"^(?!{re.escape(address)}/|data:|blob:)")
         page.route(here, lambda route: (outside.append(route.request.url), route.abort()))
@@ -58,7 +66,11 @@ def test_app(tmp_path):
                 page.goto(address, timeout=300_000)
                 link = page.locator(f"a[href$='{name}.ipynb']:has(img)")
                 link.wait_for(timeout=300_000)
-                assert all(page.evaluate("() => [...document.images].map(image => image.naturalWidth > 200)"))
+                assert all(
+                    page.evaluate(
+                        "() => [...document.images].map(image => image.naturalWidth > 200)"
+                    )
+                )
                 start = time.monotonic()
                 link.click()
                 page.locator(SLIDER).first.wait_for(timeout=300_000)
@@ -85,7 +97,8 @@ def test_lab(tmp_path):
 @pytest.mark.slow
 @needs_chromium
 def test_opening_and_saving_changes_nothing(tmp_path):
-    """A notebook with hidden answers and a live explorer: JupyterLab does not call it changed, and stores what was stored."""
+    """A notebook with hidden answers and a live explorer: JupyterLab does not call it changed, and
+    stores what was stored."""
     log, name = tmp_path / "server.log", "convolution/index.ipynb"
     version = re.compile(r'"version": "3[.\d]*"')  # of the Python at work
     with jupyterlab(tmp_path, log) as address, chromium() as browser:
@@ -94,10 +107,17 @@ def test_opening_and_saving_changes_nothing(tmp_path):
             opened(page, address, name)
             before = ask(address, f"/api/contents/{name}?content=0")["last_modified"]
             page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.isReady")
-            same_python = f'"version": "{platform.python_version()}"' in (NBS / name).read_text(encoding="utf-8")
+            same_python = f'"version": "{platform.python_version()}"' in (NBS / name).read_text(
+                encoding="utf-8"
+            )
             dirty = page.evaluate("() => window.jupyterapp.shell.currentWidget.context.model.dirty")
             assert not dirty or not same_python
             page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
-            until(lambda: ask(address, f"/api/contents/{name}?content=0")["last_modified"] != before, "the notebook to be saved")
-    stored, saved = ((folder / name).read_text(encoding="utf-8") for folder in (NBS, tmp_path / "nbs"))
+            until(
+                lambda: ask(address, f"/api/contents/{name}?content=0")["last_modified"] != before,
+                "the notebook to be saved",
+            )
+    stored, saved = (
+        (folder / name).read_text(encoding="utf-8") for folder in (NBS, tmp_path / "nbs")
+    )
     assert version.sub("", saved) == version.sub("", stored)

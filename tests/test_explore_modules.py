@@ -1,4 +1,5 @@
-"""Explorers that turn in the browser: their numbers are Python's, and they turn without a kernel, on a page and on a phone."""
+"""Explorers that turn in the browser: their numbers are Python's, and they turn without a kernel,
+on a page and on a phone."""
 
 import json
 import shutil
@@ -48,22 +49,36 @@ def image():
 
 
 def test_convolution_has_the_numbers_of_python(tmp_path, image):
-    """Convolution and attention are those of torch.nn.Conv2d and conv_to_attention, heads in the same order."""
+    """Convolution and attention are those of torch.nn.Conv2d and conv_to_attention, heads in the
+    same order."""
     cases = json.dumps([[state, image.flatten().tolist()] for state in STATES])
     values = "({ heads, convolution, attention }) => [heads.map(({ dy, dx }) => [dy, dx]), [...convolution], [...attention]]"
-    found = computed(tmp_path, "convolution", f"{cases}.map(([state, x]) => ({values})(compute(state, Float64Array.from(x))))")
+    found = computed(
+        tmp_path,
+        "convolution",
+        f"{cases}.map(([state, x]) => ({values})(compute(state, Float64Array.from(x))))",
+    )
     for state, (offsets, convolution, attention) in zip(STATES, found, strict=True):
         kernel = state["kernel"]
-        weight = torch.tensor(KNOWN_KERNELS[kernel] if isinstance(kernel, str) else kernel, dtype=torch.float64)[None, None]
+        weight = torch.tensor(
+            KNOWN_KERNELS[kernel] if isinstance(kernel, str) else kernel, dtype=torch.float64
+        )[None, None]
         half = [size // 2 for size in weight.shape[2:]]
-        mode = {"padding": half, "padding_mode": state["border"], "bias": False, "dtype": torch.float64}
+        mode = {
+            "padding": half,
+            "padding_mode": state["border"],
+            "bias": False,
+            "dtype": torch.float64,
+        }
         conv = torch.nn.Conv2d(1, 1, weight.shape[2:], **mode).requires_grad_(False)
         conv.weight.copy_(weight)
         layer = conv_to_attention(conv, 32, state["patch"], state["scale"]).requires_grad_(False)
         assert [tuple(offset) for offset in offsets] == list(layer.offsets), state
         layer.W_O[state["removed"]] = 0
         for shown, expected in ((convolution, conv(image)), (attention, layer.convolve(image))):
-            torch.testing.assert_close(torch.tensor(shown, dtype=torch.float64), expected.flatten(), rtol=0, atol=1e-12)
+            torch.testing.assert_close(
+                torch.tensor(shown, dtype=torch.float64), expected.flatten(), rtol=0, atol=1e-12
+            )
 
 
 def test_kernels_have_the_same_names_and_numbers(tmp_path):
@@ -71,16 +86,22 @@ def test_kernels_have_the_same_names_and_numbers(tmp_path):
 
 
 def test_selection_has_the_numbers_of_python(tmp_path):
-    """The module shows what training gives, error and mass to four digits, attention and margins to 1 in 255; and the ledger's
+    """The module shows what training gives, error and mass to four digits, attention and margins to
+    1 in 255; and the ledger's
     borders."""
     committed = borders()
     for arm, line in json.loads(static_text("selection.json"))["borders"].items():
         np.testing.assert_allclose(line, np.transpose(committed[arm]), rtol=1e-3)
     state = {"relevant": 2, "samples": 16, "rate": 5, "step": STEPS[-1]}
-    found = computed(tmp_path, "selection", f"compute({json.dumps(state)}, {static_text('selection.json')})")
+    found = computed(
+        tmp_path, "selection", f"compute({json.dumps(state)}, {static_text('selection.json')})"
+    )
     for place, frame in zip(range(len(STEPS)), selection_frames(2, 16, 5.0), strict=False):
         for name in ("error", "mass"):
-            assert abs(found[name][place] - frame[name]) < 0.011, (name, place)  # other processors round otherwise
+            assert abs(found[name][place] - frame[name]) < 0.011, (
+                name,
+                place,
+            )  # other processors round otherwise
     for name in ("attention", "margins"):
         assert max(abs(frame[name] - found[name])) < 0.02, name
     assert found["frame"] == len(STEPS) - 1
@@ -89,8 +110,13 @@ def test_selection_has_the_numbers_of_python(tmp_path):
 def test_association_has_the_numbers_of_python(tmp_path):
     """The module shows what training gives; with other sets the same logits stand in another order."""
     rows = [[0, 5, 10, 15], [1, 2, 3, 4], [6, 7, 8, 9], [11, 12, 13, 14]]
-    states = [{"partition": partition, "q": 0.2, "sigma_A": 0.5, "step": 40} for partition in ("blocks", "random", rows)]
-    expression = f"{json.dumps(states)}.map((state) => compute(state, {static_text('association.json')}))"
+    states = [
+        {"partition": partition, "q": 0.2, "sigma_A": 0.5, "step": 40}
+        for partition in ("blocks", "random", rows)
+    ]
+    expression = (
+        f"{json.dumps(states)}.map((state) => compute(state, {static_text('association.json')}))"
+    )
     blocks, drawn, own = computed(tmp_path, "association", expression)
     *_, frame = (frame for _, frame in zip(range(6), association_frames(0.2, 0.5), strict=False))
     for name in ("gamma", "rho", "drop", "error"):
@@ -99,26 +125,38 @@ def test_association_has_the_numbers_of_python(tmp_path):
     for found in (blocks, drawn, own):
         # the diagonal is no number, null in JSON
         numbers = {name: [value or 0.0 for value in found[name]] for name in ("sorted", "plain")}
-        shown, plain = (torch.tensor(values, dtype=torch.float64).reshape(16, 16) for values in numbers.values())
+        shown, plain = (
+            torch.tensor(values, dtype=torch.float64).reshape(16, 16) for values in numbers.values()
+        )
         assert (shown - torch.from_numpy(frame["logits"]))[off].abs().max() < 0.02
-        sets = [[patch for patch in range(16) if found["labels"][patch] == number] for number in range(4)]
+        sets = [
+            [patch for patch in range(16) if found["labels"][patch] == number]
+            for number in range(4)
+        ]
         torch.testing.assert_close(sort_by_set(plain, Partition(sets)), shown)
     assert [own["labels"][patch] for patch in (0, 5, 1, 14)] == [0, 0, 1, 3]
     assert drawn["labels"] == Partition.random(16, 4, seed=0).label.tolist()
 
 
 def test_vit_has_the_numbers_of_python(tmp_path):
-    """The module shows what `probe` measures of the model that ships: weights to 1 in 200, measurements to three digits."""
+    """The module shows what `probe` measures of the model that ships: weights to 1 in 200,
+    measurements to three digits."""
     state = {"image": 3, "layer": 1, "head": 2, "query": 9, "keep": 0.25}
     found = computed(tmp_path, "vit", f"compute({json.dumps(state)}, {static_text('vit.json')})")
     model, images, labels, names = model_and_images(None, None)
     seen, (order, counts, said) = look_into(model, images[3]), answers(model, images)
-    assert abs(seen["attention"][1, 2, 9] - found["look"]).max() < 0.011  # other processors round otherwise
+    assert (
+        abs(seen["attention"][1, 2, 9] - found["look"]).max() < 0.011
+    )  # other processors round otherwise
     assert abs(seen["attention"][:, :, 9] - found["maps"]).max() < 0.011
     for name, values in seen["numbers"].items():
         assert abs(values - found[name]).max() < 0.011, name
-    assert found["kept"] == order[3, : counts[SHARES.index(0.25)]].tolist() and len(found["kept"]) == 4
-    assert found["answer"] == names[said[SHARES.index(0.25), 3]] and found["truth"] == names[labels[3]]
+    assert (
+        found["kept"] == order[3, : counts[SHARES.index(0.25)]].tolist() and len(found["kept"]) == 4
+    )
+    assert (
+        found["answer"] == names[said[SHARES.index(0.25), 3]] and found["truth"] == names[labels[3]]
+    )
 
 
 PAGES = {
@@ -133,7 +171,9 @@ PAGES = {
 def test_the_stored_pages_hold_the_present_module(notebook, name):
     """What the site shows is what the package has."""
     held = [text for cell in cells_in(f"{notebook}.ipynb") for text in outputs(cell, "text/html")]
-    assert any(plain_script(name) in text for text in held), f"stale: python tools/notebooks.py panels nbs/{notebook}.ipynb"
+    assert any(plain_script(name) in text for text in held), (
+        f"stale: python tools/notebooks.py panels nbs/{notebook}.ipynb"
+    )
 
 
 @pytest.fixture
@@ -144,7 +184,9 @@ def opened(tmp_path):
         def open_page(widget, width=1400, query="", **options):
             html, _ = widget._repr_mimebundle_()
             path = tmp_path / "page.html"
-            path.write_text(f"<!doctype html><meta charset=utf-8>{html['text/html']}", encoding="utf-8")
+            path.write_text(
+                f"<!doctype html><meta charset=utf-8>{html['text/html']}", encoding="utf-8"
+            )
             page = browser.new_page(viewport={"width": width, "height": 900}, **options)
             page.set_default_timeout(20_000)
             page.on("pageerror", lambda error: pytest.fail(str(error)))
@@ -163,7 +205,8 @@ def assert_its_address_is_enough(page, opened, explorer):
     return again
 
 
-# What Sphinx's basic style sheet says of its own class `body`, and the theme of `figure`: neither may reach into a panel.
+# What Sphinx's basic style sheet says of its own class `body`, and the theme of `figure`: neither
+# may reach into a panel.
 SPHINX = "div.body { min-width: 360px; max-width: 800px } figure { margin: 3rem } .figure { width: 900px }"
 WIDER = """() => {
     const panel = document.querySelector(".turn").getBoundingClientRect();
@@ -176,13 +219,16 @@ WIDER = """() => {
 @pytest.mark.parametrize("name", ["selection", "association", "convolution", "vit"])
 @needs_chromium
 def test_nothing_is_wider_than_its_panel(opened, name):
-    """On a phone and on a desk, inside a page of Sphinx; on a phone the pictures stand above the knobs."""
+    """On a phone and on a desk, inside a page of Sphinx; on a phone the pictures stand above the
+    knobs."""
     for width in (390, 1400):
         page = opened(getattr(explore, f"{name}_explorer")(), width=width)
         page.add_style_tag(content=SPHINX)
         assert page.evaluate(WIDER) == [], width
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-        pictures, controls = (page.locator(f".turn-{part}").bounding_box() for part in ("pictures", "controls"))
+        pictures, controls = (
+            page.locator(f".turn-{part}").bounding_box() for part in ("pictures", "controls")
+        )
         side = "y" if width == 390 else "x"
         assert (pictures[side] < controls[side]) == (width == 390)
         page.close()
@@ -217,8 +263,12 @@ def test_a_bad_address_shows_the_default(opened, name):
 
 @needs_chromium
 def test_of_an_address_the_good_parts_are_kept(opened):
-    """Text needs no quotation marks, but may have them; removed heads are those of the kernel and patch of the address."""
-    page = opened(explore.convolution_explorer(), query="?kernel=Laplace&patch=99&border=%22circular%22&removed=[4]&query=9")
+    """Text needs no quotation marks, but may have them; removed heads are those of the kernel and
+    patch of the address."""
+    page = opened(
+        explore.convolution_explorer(),
+        query="?kernel=Laplace&patch=99&border=%22circular%22&removed=[4]&query=9",
+    )
     code = page.inner_text(".turn code")
     assert code == 'convolution_explorer(kernel="Laplace", removed=[4], border="circular", query=9)'
     page.goto(page.url.partition("?")[0] + "?kernel=Laplace&removed=[5]")  # it has five heads
@@ -268,7 +318,10 @@ def test_the_asking_patch_moves_by_keyboard_and_mouse_and_is_in_the_address(open
     page.mouse.click(box["x"] + 2, box["y"] + 2)
     assert page.evaluate("location.search") == "?query=0"
     again = assert_its_address_is_enough(page, opened, explore.convolution_explorer())
-    assert again.get_by_role("slider", name="the patch that asks").get_attribute("aria-valuetext") == "row 1, column 1"
+    assert (
+        again.get_by_role("slider", name="the patch that asks").get_attribute("aria-valuetext")
+        == "row 1, column 1"
+    )
 
 
 @needs_chromium
@@ -283,17 +336,27 @@ def test_the_link_to_a_state_is_copied(opened):
 
 @needs_chromium
 def test_convolution_turns_without_a_kernel(opened):
-    """Heads are clicked away, the gap is dragged, a kernel is typed and drawn; words, code, address follow."""
+    """Heads are clicked away, the gap is dragged, a kernel is typed and drawn; words, code, address
+    follow."""
     page = opened(explore.convolution_explorer())
     said, code = page.locator(".turn [role=status]"), page.locator(".turn code")
-    assert "9 of 9 heads computes this convolution" in said.inner_text() and code.inner_text() == "convolution_explorer()"
+    assert (
+        "9 of 9 heads computes this convolution" in said.inner_text()
+        and code.inner_text() == "convolution_explorer()"
+    )
     page.get_by_role("button", name="head at -1, -1").click()
-    assert "without 1 of its 9 heads misses" in said.inner_text() and "removed=[0]" in code.inner_text()
+    assert (
+        "without 1 of its 9 heads misses" in said.inner_text()
+        and "removed=[0]" in code.inner_text()
+    )
     page.get_by_role("button", name="head at -1, -1").click()
     page.get_by_role("slider", name="logit gap M").focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Home")
-    assert "a logit gap of 1 misses" in said.inner_text() and code.inner_text() == "convolution_explorer(scale=1)"
+    assert (
+        "a logit gap of 1 misses" in said.inner_text()
+        and code.inner_text() == "convolution_explorer(scale=1)"
+    )
     page.get_by_label("kernel, row 2, column 2").fill("5")
     assert "kernel=[[-1, 0, 1], [-2, 5, 2], [-1, 0, 1]]" in code.inner_text()
     page.get_by_label("kernel, row 1, column 2").hover()
@@ -301,7 +364,9 @@ def test_convolution_turns_without_a_kernel(opened):
     page.mouse.down()
     page.mouse.move(x, y - 40, steps=4)
     page.mouse.up()
-    drawn = json.loads(code.inner_text().partition("kernel=")[2].partition("], scale")[0] + "]")[0][1]
+    drawn = json.loads(code.inner_text().partition("kernel=")[2].partition("], scale")[0] + "]")[0][
+        1
+    ]
     assert drawn > 0 and drawn % 0.25 == 0
     assert_its_address_is_enough(page, opened, explore.convolution_explorer())
 
@@ -313,7 +378,9 @@ def test_turn_it_plays_the_convolution_explorer(opened):
     page = opened(explore.convolution_explorer())
     page.get_by_role("button", name="Turn it").click()
     for words in ("a logit gap of 2 misses", "without 8 of its 9 heads", "9 of 9 heads computes"):
-        page.wait_for_function(f"() => document.querySelector('.turn .said').textContent.includes('{words}')")
+        page.wait_for_function(
+            f"() => document.querySelector('.turn .said').textContent.includes('{words}')"
+        )
     page.get_by_role("button", name="Turn it").wait_for()
     assert page.locator(".turn code").inner_text() == "convolution_explorer()"
 
@@ -327,14 +394,25 @@ def test_a_finger_draws_a_kernel(opened):
     box, scrolled = cell.bounding_box(), page.evaluate("scrollY")
     x, y = box["x"] + 10, box["y"] + 10
     touch = page.context.new_cdp_session(page)
-    for kind, points in (("touchStart", [y]), *(("touchMove", [y + move]) for move in (8, 16, 24, 32)), ("touchEnd", [])):
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": at} for at in points]})
-    assert "[-2, -1, 2]" in page.locator(".turn code").inner_text() and page.evaluate("scrollY") == scrolled
+    for kind, points in (
+        ("touchStart", [y]),
+        *(("touchMove", [y + move]) for move in (8, 16, 24, 32)),
+        ("touchEnd", []),
+    ):
+        touch.send(
+            "Input.dispatchTouchEvent",
+            {"type": kind, "touchPoints": [{"x": x, "y": at} for at in points]},
+        )
+    assert (
+        "[-2, -1, 2]" in page.locator(".turn code").inner_text()
+        and page.evaluate("scrollY") == scrolled
+    )
 
 
 @needs_chromium
 def test_vit_turns_without_a_kernel(opened):
-    """Another head, another patch, fewer patches: words, code and address follow, and the address is enough."""
+    """Another head, another patch, fewer patches: words, code and address follow, and the address
+    is enough."""
     page = opened(explore.vit_explorer(head=1))
     said, code = page.locator(".turn [role=status]"), page.locator(".turn code")
     assert "head 1 of layer 0" in said.inner_text() and code.inner_text() == "vit_explorer(head=1)"
@@ -343,10 +421,17 @@ def test_vit_turns_without_a_kernel(opened):
     box = page.locator(".turn canvas").first.bounding_box()
     page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
     assert "query=3" in code.inner_text()
-    assert page.get_by_role("slider", name="patch that asks", exact=True).get_attribute("aria-valuetext") == "3"
+    assert (
+        page.get_by_role("slider", name="patch that asks", exact=True).get_attribute(
+            "aria-valuetext"
+        )
+        == "3"
+    )
     page.get_by_role("slider", name="patches kept").focus()
     page.keyboard.press("Home")
-    assert "With the 1 most attended of 16 patches" in said.inner_text() and "keep=0.0625" in page.url
+    assert (
+        "With the 1 most attended of 16 patches" in said.inner_text() and "keep=0.0625" in page.url
+    )
     page.get_by_label("bar below each head").select_option("distance, patches")
     assert page.get_by_role("button", name="layer 1, head 2: distance").count() == 1
     assert page.get_by_label("folder or hub name").count() == 0  # nobody is there to read it
@@ -358,24 +443,37 @@ def test_selection_plays_and_turns_without_a_kernel(opened):
     """It starts before training; Play goes through it, and a setting shows another run."""
     page = opened(explore.selection_explorer(), width=390)
     said, code = page.locator(".turn [role=status]").first, page.locator(".turn code")
-    assert said.inner_text().startswith("Before training") and code.inner_text() == "selection_explorer()"
+    assert (
+        said.inner_text().startswith("Before training")
+        and code.inner_text() == "selection_explorer()"
+    )
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("() => document.querySelector('.turn .said').textContent.startsWith('After 50 steps')")
+    page.wait_for_function(
+        "() => document.querySelector('.turn .said').textContent.startsWith('After 50 steps')"
+    )
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("slider", name="attention's learning rate").focus()
     page.keyboard.press("Home")
     assert "does not learn" in said.inner_text() and "rate=0" in code.inner_text()
-    assert "rate=0" in page.url and page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert "rate=0" in page.url and page.evaluate(
+        "document.documentElement.scrollWidth <= innerWidth"
+    )
 
 
 @needs_chromium
 def test_association_plays_and_two_patches_are_swapped(opened):
-    """It starts trained; Play goes through training; two clicks swap two patches, and the address keeps the sets."""
+    """It starts trained; Play goes through training; two clicks swap two patches, and the address
+    keeps the sets."""
     page = opened(explore.association_explorer())
     said, code = page.locator(".turn [role=status]").first, page.locator(".turn code")
-    assert said.inner_text().startswith("After 200 steps every patch") and code.inner_text() == "association_explorer()"
+    assert (
+        said.inner_text().startswith("After 200 steps every patch")
+        and code.inner_text() == "association_explorer()"
+    )
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("() => document.querySelector('.turn .said').textContent.startsWith('After 40 steps')")
+    page.wait_for_function(
+        "() => document.querySelector('.turn .said').textContent.startsWith('After 40 steps')"
+    )
     page.get_by_role("button", name="Pause").click()
     for patch in (1, 1, 1, 3):  # the second click on the same patch takes the first back
         page.get_by_role("button", name=f"patch {patch},").click()

@@ -1,4 +1,5 @@
-"""The faults of tests/faults.py break what is there. That rows notice them takes an hour: results/faults.csv."""
+"""The faults of tests/faults.py break what is there. That rows notice them takes an hour:
+results/faults.csv."""
 
 import csv
 

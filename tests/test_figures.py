@@ -1,4 +1,5 @@
-"""The figures of all claims, drawn from the committed measurements: nothing collides, is cut off, or is too much at once."""
+"""The figures of all claims, drawn from the committed measurements: nothing collides, is cut off,
+or is too much at once."""
 
 from itertools import pairwise
 
@@ -18,7 +19,12 @@ def ticks(axis):
     """The labels of an axis that are drawn, with their boxes."""
     low, high = sorted(axis.get_view_interval())
     shown = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-    labels = [label for tick in shown for label in (tick.label1, tick.label2) if label.get_visible() and label.get_text()]
+    labels = [
+        label
+        for tick in shown
+        for label in (tick.label1, tick.label2)
+        if label.get_visible() and label.get_text()
+    ]
     return [(label.get_text(), label) for label in labels]
 
 
@@ -32,7 +38,11 @@ def points(ax):
     """Where the data of lines and scatters lie, in pixels, curves filled in between their points."""
     for line in ax.lines:
         if len(line.get_xdata()) > 2:  # not a rule across the panel
-            path = line.get_path().interpolated(8) if line.get_linestyle() != "None" else line.get_path()
+            path = (
+                line.get_path().interpolated(8)
+                if line.get_linestyle() != "None"
+                else line.get_path()
+            )
             yield line.get_transform().transform(path.vertices)
     for cloud in ax.collections:
         if len(cloud.get_offsets()) > 1:
@@ -45,10 +55,14 @@ WIDEST = 7.5  # inches; pages show 7, so letters stay as large as they are
 def crowded(figure):
     """More than a reader takes in at a glance, or no title that says what to see."""
     panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
-    legends = [legend for legend in (*figure.legends, *(ax.get_legend() for ax in panels)) if legend]
+    legends = [
+        legend for legend in (*figure.legends, *(ax.get_legend() for ax in panels)) if legend
+    ]
     if len(panels) > 4:
         yield f"{len(panels)} panels"
-    yield from (f"a legend of {n} entries" for legend in legends if (n := len(legend.get_texts())) > 5)
+    yield from (
+        f"a legend of {n} entries" for legend in legends if (n := len(legend.get_texts())) > 5
+    )
     if figure.get_figwidth() > WIDEST:
         yield f"{figure.get_figwidth():.1f} inches wide"
     if not any(figure.get_suptitle() or ax.get_title() for ax in panels):
@@ -63,16 +77,25 @@ def faults(figure):
     for ax in figure.axes:
         for axis in (ax.xaxis, ax.yaxis):
             for (one, first), (two, second) in pairwise(ticks(axis)):
-                if first.get_rotation() % 90 == 0 and overlap(first.get_window_extent(draw), second.get_window_extent(draw)):
+                if first.get_rotation() % 90 == 0 and overlap(
+                    first.get_window_extent(draw), second.get_window_extent(draw)
+                ):
                     yield f"ticks {one!r} and {two!r} collide"
         for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
             box = text.get_window_extent(draw)
-            if text.get_text() and (box.x0 < -1 or box.y0 < -1 or box.x1 > figure.bbox.x1 + 1 or box.y1 > figure.bbox.y1 + 1):
+            if text.get_text() and (
+                box.x0 < -1
+                or box.y0 < -1
+                or box.x1 > figure.bbox.x1 + 1
+                or box.y1 > figure.bbox.y1 + 1
+            ):
                 yield f"{text.get_text()!r} is cut off"
         if legend := ax.get_legend():
             for entry in legend.get_texts():
                 box = entry.get_window_extent(draw)
-                hit = sum(int(box.count_contains(data[np.isfinite(data).all(1)])) for data in points(ax))
+                hit = sum(
+                    int(box.count_contains(data[np.isfinite(data).all(1)])) for data in points(ax)
+                )
                 if hit:
                     yield f"the legend's {entry.get_text()!r} lies on {hit} points"
 
@@ -85,7 +108,8 @@ def test_figure(id):
 
 
 def test_what_is_looked_for_is_found():
-    """Long labels, close ticks, a legend on a curve and a crowd are faults; a plain figure has none."""
+    """Long labels, close ticks, a legend on a curve and a crowd are faults; a plain figure has
+    none."""
     figure, ax = subplots()
     ax.plot(range(20), label="a line")
     ax.legend(loc="lower right")
@@ -100,4 +124,8 @@ def test_what_is_looked_for_is_found():
     ax.legend(loc="center")
     ax.set_xticks([5, 5.5], ["five and", "a half"])
     ax.set_ylabel("a label that is much longer than the panel is high")
-    assert [word for word in ("collide", "cut off", "lies on") if not any(word in fault for fault in faults(figure))] == []
+    assert [
+        word
+        for word in ("collide", "cut off", "lies on")
+        if not any(word in fault for fault in faults(figure))
+    ] == []

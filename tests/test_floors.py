@@ -1,4 +1,5 @@
-"""Which edits make another experiment: neither another title, legend or error message, nor another criterion, but any number."""
+"""Which edits make another experiment: neither another title, legend or error message, nor another
+criterion, but any number."""
 
 import json
 import os
@@ -10,7 +11,9 @@ import pytest
 from common import CHAPTERS, ROOT, python
 
 PACKAGE = ROOT / "vit_theory"
-FLOORS = [chapter for chapter in CHAPTERS if (PACKAGE / chapter / "claims").is_dir()]  # chapters with a floor for their claims
+FLOORS = [
+    chapter for chapter in CHAPTERS if (PACKAGE / chapter / "claims").is_dir()
+]  # chapters with a floor for their claims
 TOLD = """
 import json
 from vit_theory.ledger import load_claims
@@ -20,7 +23,8 @@ print(json.dumps({claim.id: source_identity(claim.experiment) for claim in load_
 
 
 def identities(package):
-    """The identity of each claim's experiment, as a process sees them that finds this package first."""
+    """The identity of each claim's experiment, as a process sees them that finds this package
+    first."""
     path = os.pathsep.join([str(package.parent), *sys.path])
     return json.loads(python("-c", TOLD, cwd=package.parent, env=os.environ | {"PYTHONPATH": path}))
 
@@ -28,7 +32,11 @@ def identities(package):
 @pytest.fixture
 def copy(tmp_path):
     """The package without its data, and the settings beside it, to be edited."""
-    shutil.copytree(PACKAGE, tmp_path / "vit_theory", ignore=shutil.ignore_patterns("__pycache__", "*.nc.gz", "static"))
+    shutil.copytree(
+        PACKAGE,
+        tmp_path / "vit_theory",
+        ignore=shutil.ignore_patterns("__pycache__", "*.nc.gz", "static"),
+    )
     shutil.copy(ROOT / "settings.ini", tmp_path)
     return tmp_path / "vit_theory"
 
@@ -49,8 +57,16 @@ def edit(paths, pattern, replacement):
 
 
 FREE = {  # files, what is found there, what stands in its place
-    "titles of plots": ([f"{chapter}/claims/*.py" for chapter in FLOORS], r'title=f?"', r'\g<0>Another: '),
-    "thresholds": ([f"{chapter}/claims/*.py" for chapter in FLOORS], r"at_(most|least)\(", r"at_\1(1 + "),
+    "titles of plots": (
+        [f"{chapter}/claims/*.py" for chapter in FLOORS],
+        r'title=f?"',
+        r"\g<0>Another: ",
+    ),
+    "thresholds": (
+        [f"{chapter}/claims/*.py" for chapter in FLOORS],
+        r"at_(most|least)\(",
+        r"at_\1(1 + ",
+    ),
     "size of the legend": (["figures.py"], r'"legend.fontsize": \d+', '"legend.fontsize": 5'),
     "words of an error": (["*.py", "*/*.py"], r'(need\(.*?, f?")(?=\w)', r"\1In other words: "),
     "what is raised": (["*.py", "[!l]*/*.py"], r'(raise \w+Error\(f?")', r"\1In other words: "),
@@ -67,6 +83,16 @@ def test_what_is_drawn_asked_or_refused_leaves_every_measurement_as_it_is(copy, 
 
 def test_a_number_of_an_experiment_is_another_experiment(copy, before):
     """Of the claims that reach it, and of no other."""
-    assert edit([copy / "together" / "experiments" / "border.py"], r"LEAD, STEPS = 0\.25", "LEAD, STEPS = 0.26") == 1
+    assert (
+        edit(
+            [copy / "together" / "experiments" / "border.py"],
+            r"LEAD, STEPS = 0\.25",
+            "LEAD, STEPS = 0.26",
+        )
+        == 1
+    )
     after = identities(copy)
-    assert {id for id in after if after[id] != before[id]} == {"A-together-border", "C-together-phases"}
+    assert {id for id in after if after[id] != before[id]} == {
+        "A-together-border",
+        "C-together-phases",
+    }

@@ -1,4 +1,5 @@
-"""What somebody meets first: two commands that exist, pictures and links that lead somewhere, numbers that the evidence has."""
+"""What somebody meets first: two commands that exist, pictures and links that lead somewhere,
+numbers that the evidence has."""
 
 import ast
 import functools
@@ -13,7 +14,16 @@ from matplotlib import pyplot
 from vit_theory.figures import style, to_svg
 from vit_theory.images.two_phase import lead
 from vit_theory.ledger.claims import load_claims
-from vit_theory.ledger.evidence import RUNS, Card, answers, committed, measured, rows_by_claim, run_folder, standing
+from vit_theory.ledger.evidence import (
+    RUNS,
+    Card,
+    answers,
+    committed,
+    measured,
+    rows_by_claim,
+    run_folder,
+    standing,
+)
 from vit_theory.ledger.rules import AGAINST, CAVEAT, HOLDS, INCONCLUSIVE, REFUTED, VERDICTS
 from vit_theory.selection.n50 import local_slopes, over_seeds
 from vit_theory.selection.sample_complexity import with_tail
@@ -30,15 +40,23 @@ def blocks(text):
 
 def test_the_two_commands_come_first():
     commands = blocks(README)[0]
-    assert commands == ["make reproduce", "make test"], f"the README begins with the two commands, not with {commands}"
-    assert README.index("make reproduce") < README.index("\n## ", README.index("## Two commands") + 1)
+    assert commands == ["make reproduce", "make test"], (
+        f"the README begins with the two commands, not with {commands}"
+    )
+    assert README.index("make reproduce") < README.index(
+        "\n## ", README.index("## Two commands") + 1
+    )
     above = README[: README.index("## The parts")]
-    assert all(f"]({place}" in above for place in ("nbs/pictures/A.svg", "nbs/pictures/B.svg", "nbs/pictures/C.svg"))
+    assert all(
+        f"]({place}" in above
+        for place in ("nbs/pictures/A.svg", "nbs/pictures/B.svg", "nbs/pictures/C.svg")
+    )
     assert above.count("https://arxiv.org/abs/") == 3, "each card links to its paper"
 
 
 def test_the_front_page_is_short():
-    """At most 500 words beside tables, the two commands and what is folded; the targets of links do not count."""
+    """At most 500 words beside tables, the two commands and what is folded; the targets of links do
+    not count."""
     parts = re.split(r"^## ", re.sub(r"<details>.*?</details>", "", README, flags=re.S), flags=re.M)
     kept = [part for part in parts if not part.startswith("Two commands")]
     assert len(kept) == len(parts) - 1
@@ -48,7 +66,8 @@ def test_the_front_page_is_short():
 
 
 def test_the_first_screen():
-    """A sentence, a picture with its finding, the commands; nothing to press, since a code host shows no explorer."""
+    """A sentence, a picture with its finding, the commands; nothing to press, since a code host
+    shows no explorer."""
     above = README[: README.index("make reproduce")]
     assert re.search(r"^> .+$", above, re.M) and above.count("![") == 1
     assert not re.search(r"\b(?:press|click|drag|slider)\b", README, re.I)
@@ -60,11 +79,14 @@ HEAD = "| paper | statement | words | our answer | evidence | page |"
 def rows_of(text):
     """The rows of a table of statements -> id, words, answer, page."""
     pattern = r"^\| [ABC] \| [^|]+ \| ([^|]+) \| ([^|]+) \| [^|]+ \| \[`([ABC]-[\w.-]+)`\]\((nbs/[\w/]+\.ipynb)\) \|$"
-    return [(id, words, answer, page) for words, answer, id, page in re.findall(pattern, text, re.M)]
+    return [
+        (id, words, answer, page) for words, answer, id, page in re.findall(pattern, text, re.M)
+    ]
 
 
 def test_statements_have_their_answers():
-    """The papers' statements stand in one table, ours in a second that is folded; each leads to its page."""
+    """The papers' statements stand in one table, ours in a second that is folded; each leads to its
+    page."""
     shown, ours = README.split("<details><summary>Statements of our own")
     ours = ours.partition("</details>")[0]
     assert shown.count(HEAD) == 1 and ours.count(HEAD) == 1 and README.count(HEAD) == 2
@@ -73,17 +95,27 @@ def test_statements_have_their_answers():
         linked = rows_of(text)
         assert len(linked) >= 12 and all((kinds[id] == "derived here") == own for id, *_ in linked)
         assert [words for _, words, *_ in linked] == [kinds[id] for id, *_ in linked]
-        bare = [id for id, _, _, page in linked if f'Card(\\"{id}\\")' not in (ROOT / page).read_text(encoding="utf-8")]
+        bare = [
+            id
+            for id, _, _, page in linked
+            if f'Card(\\"{id}\\")' not in (ROOT / page).read_text(encoding="utf-8")
+        ]
         assert not bare
 
 
 def test_verdicts_of_the_front_are_those_of_the_rows():
-    """Each answer begins with the verdict of the largest run and names, in order, the verdicts of quick runs that differ."""
+    """Each answer begins with the verdict of the largest run and names, in order, the verdicts of
+    quick runs that differ."""
     largest = {row["id"]: row["verdict"] for row in standing()}
     wrong, differ = [], 0
     for id, _, answer, _ in rows_of(README):
         verdict = re.match(r"\S+ ([a-z ]+)", answer)[1]
-        quick = [row["verdict"] for run in ("quick", "other seeds") for row in committed(run) if row["id"] == id]
+        quick = [
+            row["verdict"]
+            for run in ("quick", "other seeds")
+            for row in committed(run)
+            if row["id"] == id
+        ]
         others = [word for word in dict.fromkeys(quick) if word != largest[id]]
         _, found, said = answer.partition("quick runs say: ")
         differ += bool(others)
@@ -114,14 +146,20 @@ def test_pictures_of_the_cards_are_drawn_from_the_evidence():
     pictures = script("tools/pictures.py")
     with style():
         made = {name: to_svg(draw()) + "\n" for name, draw in pictures.CARDS.items()}
-    stale = [name for name, text in made.items() if (pictures.FOLDER / f"{name}.svg").read_text(encoding="utf-8") != text]
+    stale = [
+        name
+        for name, text in made.items()
+        if (pictures.FOLDER / f"{name}.svg").read_text(encoding="utf-8") != text
+    ]
     assert not stale, f"drawn from other measurements (run: python tools/pictures.py): {stale}"
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_links_and_pictures_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    inner = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"\w+:|#", target)]
+    inner = [
+        target for target in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"\w+:|#", target)
+    ]
     dead = [target for target in inner if not (ROOT / target.partition("#")[0]).exists()]
     assert inner and not dead, f"{page} links to what is not there: {dead}"
 
@@ -146,7 +184,9 @@ def test_generated_text_is_what_the_evidence_says(name):
             *before, last = ast.parse(cell.source).body
             exec(compile(ast.Module(before, []), name, "exec"), names)
             made = eval(compile(ast.Expression(last.value), name, "eval"), names)
-            assert stored == [made.data], f"nbs/{name}.ipynb is stale: python tools/notebooks.py run nbs/{name}.ipynb"
+            assert stored == [made.data], (
+                f"nbs/{name}.ipynb is stale: python tools/notebooks.py run nbs/{name}.ipynb"
+            )
             checked += 1
     assert checked
 
@@ -156,14 +196,19 @@ def test_cards_say_what_the_evidence_says():
     stale = []
     for name in NOTEBOOKS:
         for cell in cells_in(name):
-            if cell.cell_type == "code" and (found := re.search(r"(?m)^Card\(\"([^\"]+)\"\)\s*\Z", cell.source)):
+            if cell.cell_type == "code" and (
+                found := re.search(r"(?m)^Card\(\"([^\"]+)\"\)\s*\Z", cell.source)
+            ):
                 if Card(found[1])._repr_markdown_() not in outputs(cell, "text/markdown"):
                     stale.append(f"nbs/{name}: {found[1]}")
-    assert not stale, "run these notebooks again (python tools/notebooks.py run ...): " + ", ".join(stale)
+    assert not stale, "run these notebooks again (python tools/notebooks.py run ...): " + ", ".join(
+        stale
+    )
 
 
 def test_every_answer_states_the_verdict_of_the_largest_run():
-    """The sentences that README, essays, cards and claim pages share are written by hand: they agree with what is judged."""
+    """The sentences that README, essays, cards and claim pages share are written by hand: they
+    agree with what is judged."""
     said = answers()
     wrong = [f"{row['id']}: {said[row['id']]['verdict']}, the largest run says {row['verdict']}" for row in standing()
              if said[row["id"]]["verdict"] != row["verdict"]]  # fmt: skip
@@ -174,7 +219,8 @@ def test_every_answer_states_the_verdict_of_the_largest_run():
         assert 1 < len(answer["title"].split()) <= 10, id
 
 
-# Numbers of an answer that stand in no text of its rows: sizes of the experiment, and values read off the figure's data.
+# Numbers of an answer that stand in no text of its rows: sizes of the experiment, and values read
+# off the figure's data.
 BESIDE = {
     "A-attention-ceiling": ".77", "A-attention-eta": ".025", "A-attention-rate": ".18", "A-attention-sparse": ".31",
     "A-images-mass": ".25", "A-initial-border": "4.0", "A-iterations-alpha": ".001 120", "A-limit": "12 50 8 .03125",
@@ -190,7 +236,9 @@ BESIDE = {
 
 def numbers(text):
     """The numbers of a text, as written -> (word, value)."""
-    plain = re.sub(r"_\{\d+\}", "", text.replace(",", "").replace("\N{MINUS SIGN}", "-"))  # N_{50} is a name
+    plain = re.sub(
+        r"_\{\d+\}", "", text.replace(",", "").replace("\N{MINUS SIGN}", "-")
+    )  # N_{50} is a name
     words = re.findall(r"(?<![\w.^/])-?\d*\.?\d+(?:e-?\d+)?(?![\w^²])|(?<=/)\d+", plain)
     return [(word, abs(float(word))) for word in words]
 
@@ -202,29 +250,47 @@ def half_a_digit(word):
 
 
 def drawn():
-    """Each figure of a page that is drawn from committed measurements -> page, {(claim, run)}, caption, title in the cell."""
+    """Each figure of a page that is drawn from committed measurements -> page, {(claim, run)},
+    caption, title in the cell."""
     for page in NOTEBOOKS:
         cells, named = cells_in(page), {}
         for place, cell in enumerate(cells):
             if cell.cell_type != "code":
                 continue
             read = []
-            for name, id, run in re.findall(r"(?:(\w+) = )?measured\(f?\"([^\"]+)\"(?:, \"?([\w ]+)\"?)?\)", cell.source):
-                ids = [id] if "{" not in id else [each for each in answers() if f'"{each[2:]}"' in cell.source]
-                runs = [each for each in RUNS if f'"{each}"' in cell.source] if run == "run" else [run or "full"]
+            for name, id, run in re.findall(
+                r"(?:(\w+) = )?measured\(f?\"([^\"]+)\"(?:, \"?([\w ]+)\"?)?\)", cell.source
+            ):
+                ids = (
+                    [id]
+                    if "{" not in id
+                    else [each for each in answers() if f'"{each[2:]}"' in cell.source]
+                )
+                runs = (
+                    [each for each in RUNS if f'"{each}"' in cell.source]
+                    if run == "run"
+                    else [run or "full"]
+                )
                 read += (pairs := [(each, run) for each in ids for run in runs])
                 named[name] = pairs
             words = set(re.findall(r"\w+", cell.source))
-            read = read or [pair for name, pairs in named.items() if name in words for pair in pairs]
+            read = read or [
+                pair for name, pairs in named.items() if name in words for pair in pairs
+            ]
             if read and outputs(cell, "image/png"):
-                after = "\n\n".join(each.source for each in cells[place + 1 : place + 4] if each.cell_type == "markdown")
+                after = "\n\n".join(
+                    each.source
+                    for each in cells[place + 1 : place + 4]
+                    if each.cell_type == "markdown"
+                )
                 caption = re.search(r"\*\*Figure\.\*\* (.*?)(?=\n\n|\Z)", after, re.S)
                 titles = re.findall(r"(?:title=|title\()f?\"([^\"]+)\"", cell.source)
                 yield page, read, caption[1] if caption else "", titles
 
 
 def test_a_figure_has_a_caption():
-    """After a cell that draws from committed measurements stands a finding, with scale and seeds, but where nothing is drawn."""
+    """After a cell that draws from committed measurements stands a finding, with scale and seeds,
+    but where nothing is drawn."""
     bare = [f"{page}: {read}" for page, read, caption, _ in drawn() if page.split("/")[0] in CHAPTERS and not (
         "nothing is drawn" in caption or ("scale" in caption.lower() and re.search("seed|random", caption)))]  # fmt: skip
     assert not bare, "\n".join(bare)
@@ -232,7 +298,8 @@ def test_a_figure_has_a_caption():
 
 @functools.cache
 def told():
-    """By claim, the numbers in what its committed rows measured, ask for or state; shares as percentages too."""
+    """By claim, the numbers in what its committed rows measured, ask for or state; shares as
+    percentages too."""
     found = defaultdict(lambda: {1, 2, 3})  # 3 seeds
     for row in (row for run in RUNS for row in committed(run)):
         quantities = [value for quantity in row["quantities"] for value in quantity.values()]
@@ -244,11 +311,16 @@ def told():
 
 def strange(text, known):
     """The numbers of a text that round none of the known ones."""
-    return [word for word, value in numbers(text) if all(abs(value - each) > half_a_digit(word) for each in known)]
+    return [
+        word
+        for word, value in numbers(text)
+        if all(abs(value - each) > half_a_digit(word) for each in known)
+    ]
 
 
 def test_numbers_of_an_answer_are_those_of_the_evidence():
-    """Each number that an answer says rounds one that some committed run of its claim measured, asks for or states."""
+    """Each number that an answer says rounds one that some committed run of its claim measured,
+    asks for or states."""
     wrong = {}
     for id, said in answers().items():
         if differ := set(strange(said["answer"], told()[id])) ^ set(BESIDE.get(id, "").split()):
@@ -261,18 +333,30 @@ data = functools.cache(measured)
 
 def titles_in(figure):
     """The titles of a figure and its panels, in one line."""
-    found = [figure.get_suptitle(), *(ax.get_title(loc) for ax in figure.axes for loc in ("left", "center", "right"))]
+    found = [
+        figure.get_suptitle(),
+        *(ax.get_title(loc) for ax in figure.axes for loc in ("left", "center", "right")),
+    ]
     return " ".join(filter(None, found)).replace("\n", " ")
 
 
 @functools.cache
 def texts():
-    """Captions and titles of all figures drawn from committed measurements -> place, [(claim, run)], text, its first sentence."""
+    """Captions and titles of all figures drawn from committed measurements -> place, [(claim,
+    run)], text, its first sentence."""
     found = []
     for page, read, caption, titles in drawn():
-        found += [(page, read, said, re.split(r"(?<!\.)\. ", said)[0]) for said in (caption, " ".join(titles)) if said]
+        found += [
+            (page, read, said, re.split(r"(?<!\.)\. ", said)[0])
+            for said in (caption, " ".join(titles))
+            if said
+        ]
     for claim in load_claims():
-        for run in (run for run, row in rows_by_claim()[claim.id].items() if (run_folder(run) / f"{claim.id}.nc.gz").exists()):
+        for run in (
+            run
+            for run, row in rows_by_claim()[claim.id].items()
+            if (run_folder(run) / f"{claim.id}.nc.gz").exists()
+        ):
             said = titles_in(claim.figure(data(claim.id, run)))
             pyplot.close("all")
             found.append((f"figure of {claim.id}, {run}", [(claim.id, run)], said, said))
@@ -283,7 +367,10 @@ def findings():
     """The lines of findings.txt -> claim, condition, words, pattern of the words."""
     lines = (ROOT / "tests" / "findings.txt").read_text(encoding="utf-8").splitlines()
     parts = [line.split(" | ") for line in lines if line and not line.startswith("#")]
-    return [(id, condition, words, re.escape(words).replace(r"\#", r"[-+]?[\w.]+")) for id, condition, words in parts]
+    return [
+        (id, condition, words, re.escape(words).replace(r"\#", r"[-+]?[\w.]+"))
+        for id, condition, words in parts
+    ]
 
 
 def near(value, number, by=None):
@@ -304,15 +391,26 @@ def is_so(condition, id, run):
     if condition.startswith("- ") or condition in allowed:
         return verdict in allowed.get(condition, VERDICTS)
     d = data(id, run)
-    names = {"d": d, "end": d.isel(step=-1) if "step" in d.dims else d, "of": lambda id: data(id, run), "verdict": verdict}
-    return bool(np.all(eval(condition, names | {"np": np, "near": near, "slopes": slopes, "lead": lead})))
+    names = {
+        "d": d,
+        "end": d.isel(step=-1) if "step" in d.dims else d,
+        "of": lambda id: data(id, run),
+        "verdict": verdict,
+    }
+    return bool(
+        np.all(eval(condition, names | {"np": np, "near": near, "slopes": slopes, "lead": lead}))
+    )
 
 
 def test_captions_and_titles_say_what_the_evidence_says():
-    """Each number rounds one of the evidence, and each finding is so in the measurement that the figure draws."""
+    """Each number rounds one of the evidence, and each finding is so in the measurement that the
+    figure draws."""
     faults, used = [], set()
     for place, read, text, first in texts():
-        known = set().union(*(told()[id] for id, _ in read), *({value for _, value in numbers(RUNS[run])} for _, run in read))
+        known = set().union(
+            *(told()[id] for id, _ in read),
+            *({value for _, value in numbers(RUNS[run])} for _, run in read),
+        )
         met, rest = False, text
         for id, condition, words, pattern in findings():
             pairs = [pair for pair in read if pair[0] == id]
@@ -320,11 +418,19 @@ def test_captions_and_titles_say_what_the_evidence_says():
                 continue
             used.add((id, words))
             met |= bool(re.search(pattern, first))
-            faults += [f"{place}: not so for {id}, {run}: {words}" for _, run in pairs if not is_so(condition, id, run)]
+            faults += [
+                f"{place}: not so for {id}, {run}: {words}"
+                for _, run in pairs
+                if not is_so(condition, id, run)
+            ]
             named = {value * times for _, value in numbers(condition) for times in (1, 100)}
             if "#" in words or not strange(words, known | named) or condition.startswith("- "):
                 rest = re.sub(pattern, "", rest)
         faults += [f"{place}: no line of findings.txt for: {first}"] * (not met)
         faults += [f"{place}: {word} is not in the evidence" for word in strange(rest, known)]
-    faults += [f"findings.txt: nothing says so of {id}: {words}" for id, _, words, _ in findings() if (id, words) not in used]
+    faults += [
+        f"findings.txt: nothing says so of {id}: {words}"
+        for id, _, words, _ in findings()
+        if (id, words) not in used
+    ]
     assert not faults, "\n".join(faults)

@@ -1,4 +1,5 @@
-"""Bad input: public functions by wrong arguments, as tests/fuzz.py has them; and what all code of a process shares."""
+"""Bad input: public functions by wrong arguments, as tests/fuzz.py has them; and what all code of a
+process shares."""
 
 import csv
 import importlib
@@ -21,12 +22,18 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("chapter", ("selection", "association", "convolution", "models", "images", "together"))
+@pytest.mark.parametrize(
+    "chapter", ("selection", "association", "convolution", "models", "images", "together")
+)
 def test_every_public_name_has_a_valid_call(chapter):
     public = set(importlib.import_module(f"vit_theory.{chapter}").__all__)
     if chapter == "images":  # it hands on what the room below it has
         public -= set(importlib.import_module("vit_theory.models").__all__)
-    assert [name for name in public if not any(f"{chapter}.{name}" == call.split(".(")[0] for call in fuzz.CALLS)] == []
+    assert [
+        name
+        for name in public
+        if not any(f"{chapter}.{name}" == call.split(".(")[0] for call in fuzz.CALLS)
+    ] == []
 
 
 def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
@@ -40,7 +47,8 @@ def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
 
 @pytest.mark.slow
 def test_what_hypothesis_draws_is_refused_or_right():
-    """Five calls of each callable, the same ones every time; `tests/fuzz.py --random 200 --seed 1` draws others."""
+    """Five calls of each callable, the same ones every time; `tests/fuzz.py --random 200 --seed 1`
+    draws others."""
     *failures, summary = run("--quick", "--random", "5")
     assert failures == []
     assert int(re.search(r"clear (\d+)", summary)[1]) > 450
@@ -49,7 +57,9 @@ def test_what_hypothesis_draws_is_refused_or_right():
 def test_the_whole_table_as_it_was_committed():
     """The slow callables too. What is accepted though wrong is argued, and little."""
     rows = rows_of(fuzz.RESULTS)
-    assert {row["callable"] for row in rows} >= {name for name, given in fuzz.CALLS.items() if given}
+    assert {row["callable"] for row in rows} >= {
+        name for name, given in fuzz.CALLS.items() if given
+    }
     found = Counter(row["outcome"] for row in rows)
     assert set(found) == {"clear", "right", "argued"}
     assert found["argued"] < 20
@@ -57,6 +67,7 @@ def test_the_whole_table_as_it_was_committed():
 
 @pytest.mark.slow
 def test_valid_calls_change_nothing_that_all_code_shares():
-    """Random state, threads, types, rcParams, warnings, folder; all but the weights that layers of torch draw."""
+    """Random state, threads, types, rcParams, warnings, folder; all but the weights that layers of
+    torch draw."""
     layers = ("ContentAttention", "PositionalAttention", "UniformAttention", "Convolution")
     assert run("--state") == [f"models.{layer} changes torch's random numbers" for layer in layers]

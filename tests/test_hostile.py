@@ -1,4 +1,5 @@
-"""Ledgers and stores from elsewhere: nothing outside of them is written or deleted; of their cells test_survival.py has more."""
+"""Ledgers and stores from elsewhere: nothing outside of them is written or deleted; of their cells
+test_survival.py has more."""
 
 import shutil
 
@@ -22,14 +23,24 @@ def ledger(tmp_path, made):
     """A finished ledger beside a folder that is none of its business -> (ledger, the other folder)."""
     other = tmp_path / "other"
     (other / "deep").mkdir(parents=True)
-    for name in ("letter.txt", ".secret.key", ".pre-commit-config.yaml", ".claims.json.bak", "deep/photo"):
+    for name in (
+        "letter.txt",
+        ".secret.key",
+        ".pre-commit-config.yaml",
+        ".claims.json.bak",
+        "deep/photo",
+    ):
         (other / name).write_text("precious")
     shutil.copytree(made[0], tmp_path / "ledger")
     return tmp_path / "ledger", other
 
 
 def content(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_a_ledger_in_a_folder_in_use_leaves_all_other_files_alone(ledger):
@@ -37,7 +48,11 @@ def test_a_ledger_in_a_folder_in_use_leaves_all_other_files_alone(ledger):
     folder, other = ledger
     before = content(other)
     shutil.copytree(folder, other, dirs_exist_ok=True)
-    for left in (".index.html.4711", "rows/.A-good.json.4711", "data/.A-good.nc.4711"):  # of a run that was killed
+    for left in (
+        ".index.html.4711",
+        "rows/.A-good.json.4711",
+        "data/.A-good.nc.4711",
+    ):  # of a run that was killed
         (other / left).write_text("half")
     for resume in (True, False):
         reproduce(CLAIMS, RUN, other, resume=resume)
@@ -73,7 +88,14 @@ def test_a_link_to_a_folder_that_is_not_there_yet_is_refused(ledger, tmp_path, p
     assert not (tmp_path / "not yet").exists()
 
 
-FILES = ["rows/A-good.json", "data/A-good.nc", "figures/A-good.svg", "index.html", "claims.json", ".lock"]
+FILES = [
+    "rows/A-good.json",
+    "data/A-good.nc",
+    "figures/A-good.svg",
+    "index.html",
+    "claims.json",
+    ".lock",
+]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -102,7 +124,9 @@ def test_the_report_does_not_show_what_a_link_leads_to(ledger):
 def test_data_of_a_project_are_not_moved_away(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "photo.jpg").write_text("precious")
-    with pytest.raises(ValueError, match="is not a ledger: its data holds 'photo.jpg': name another folder"):
+    with pytest.raises(
+        ValueError, match="is not a ledger: its data holds 'photo.jpg': name another folder"
+    ):
         reproduce(CLAIMS, RUN, tmp_path)
     assert content(tmp_path) == {"data/photo.jpg": b"precious"}
 
@@ -131,7 +155,9 @@ def test_links_that_lead_out_of_a_store_are_refused(tmp_path):
     assert not list(other.iterdir())
 
 
-@pytest.mark.parametrize("name", ["cells/000000.npz", "cells/000000.lock", "cells/000000.failed", "sweep.json"])
+@pytest.mark.parametrize(
+    "name", ["cells/000000.npz", "cells/000000.lock", "cells/000000.failed", "sweep.json"]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_files_of_a_store_that_are_links_are_not_followed(tmp_path, name):
     letter, store = tmp_path / "letter.txt", tmp_path / "store"

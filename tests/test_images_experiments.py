@@ -1,4 +1,5 @@
-"""Experiments on real images: interrupted and resumed, images kept apart, code that is broken. The notebooks have the rest."""
+"""Experiments on real images: interrupted and resumed, images kept apart, code that is broken. The
+notebooks have the rest."""
 
 import json
 import shutil
@@ -12,7 +13,15 @@ from test_sweeps import Calls
 
 from vit_theory.images import canvases, experiments, positions, two_phase
 from vit_theory.images.canvases import Dealer, canvas_study, parts_of
-from vit_theory.images.experiments import CHOOSING, CHOSEN, EXTENTS, Extent, losses_by_rate, lowest, pictures
+from vit_theory.images.experiments import (
+    CHOOSING,
+    CHOSEN,
+    EXTENTS,
+    Extent,
+    losses_by_rate,
+    lowest,
+    pictures,
+)
 from vit_theory.images.photographs import curve_study
 from vit_theory.images.positions import positions_study
 from vit_theory.images.two_phase import two_phase_cell, two_phase_study
@@ -32,7 +41,11 @@ CLAIMS = {claim.id: claim for claim in load_claims(["images"])}
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    for name, change in {"two-phase": {}, "positions": {"depth": 1, "width": 8}, "canvases": {"width": 8}}.items():
+    for name, change in {
+        "two-phase": {},
+        "positions": {"depth": 1, "width": 8},
+        "canvases": {"width": 8},
+    }.items():
         row = replace(EXTENTS[name, "quick"], per_class=15, epochs=2, rates=(5e-3,), **change)
         monkeypatch.setitem(EXTENTS, (name, "tiny"), row)
 
@@ -75,12 +88,17 @@ def test_a_study_that_was_stopped_gives_the_same_numbers(tmp_path, monkeypatch, 
 
 def test_training_validation_and_test_images_are_kept_apart():
     train_images, validation, test = pictures("digits", EXTENTS["positions", "quick"], 3)
-    keys = [{image.numpy().tobytes() for image in part.images} for part in (train_images, validation, test)]
+    keys = [
+        {image.numpy().tobytes() for image in part.images}
+        for part in (train_images, validation, test)
+    ]
     assert not keys[0] & keys[1] and not keys[0] & keys[2] and not keys[1] & keys[2]
     assert train_images.labels.bincount().tolist() == [40] * 10
 
 
-@pytest.mark.parametrize(("best", "tried"), [(0.8, [0.1, 0.2, 0.4, 0.8, 1.6]), (0.05, [0.025, 0.05, 0.1, 0.2, 0.4])])
+@pytest.mark.parametrize(
+    ("best", "tried"), [(0.8, [0.1, 0.2, 0.4, 0.8, 1.6]), (0.05, [0.025, 0.05, 0.1, 0.2, 0.4])]
+)
 def test_a_rate_at_the_end_of_the_list_is_not_the_last_word(tmp_path, best, tried):
     calls = Calls()
 
@@ -91,30 +109,45 @@ def test_a_rate_at_the_end_of_the_list_is_not_the_last_word(tmp_path, best, trie
     size, run = Extent(1, 1, 8, 1, 1, 4, 1, None, (0.1, 0.2, 0.4)), replace(QUIET, store=tmp_path)
     (losses,) = losses_by_rate(cell, ["only"], run, size).values()
     assert list(losses) == tried and lowest(losses) == best and len(calls) == 2 * len(tried)
-    assert not set(CHOOSING) & {0, 1, 2, 20, 21, 22}, "rates are chosen at seeds that are not judged"
-    # the list that holds it from the beginning gives the same, and what was tried is not tried again
-    assert losses_by_rate(cell, ["only"], QUIET, replace(size, rates=tuple(tried))) == {"only": losses}
+    assert not set(CHOOSING) & {0, 1, 2, 20, 21, 22}, (
+        "rates are chosen at seeds that are not judged"
+    )
+    # the list that holds it from the beginning gives the same, and what was tried is not tried
+    # again
+    assert losses_by_rate(cell, ["only"], QUIET, replace(size, rates=tuple(tried))) == {
+        "only": losses
+    }
     del calls[:]
     assert losses_by_rate(cell, ["only"], run, size) == {"only": losses} and not calls
 
 
 def test_phase_1_has_the_rate_of_a_convolution(tmp_path, monkeypatch):
-    monkeypatch.setitem(EXTENTS, ("two-phase", "tiny"), replace(EXTENTS["two-phase", "tiny"], rates=(1e-6, 5e-3)))
+    monkeypatch.setitem(
+        EXTENTS, ("two-phase", "tiny"), replace(EXTENTS["two-phase", "tiny"], rates=(1e-6, 5e-3))
+    )
     monkeypatch.setattr(experiments, "beyond", lambda losses: [])
     found = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("two-phase",))
-    assert {name for name in files(tmp_path) if name.startswith("phase_1")} == {f"phase_1-3-{s}-0.005" for s in (10, *CHOOSING)}
+    assert {name for name in files(tmp_path) if name.startswith("phase_1")} == {
+        f"phase_1-3-{s}-0.005" for s in (10, *CHOOSING)
+    }
     # one that was chosen otherwise is another training, not the one that is kept
-    other = two_phase_cell("two-phase", 10, 5e-3, "digits", EXTENTS["two-phase", "tiny"], tmp_path, rate_1=1e-6)
+    other = two_phase_cell(
+        "two-phase", 10, 5e-3, "digits", EXTENTS["two-phase", "tiny"], tmp_path, rate_1=1e-6
+    )
     assert other["phase_1"] < float(found.phase_1[0, 0])
     assert {"two-phase-10-0.005-0.005", "two-phase-10-0.005-1e-06"} <= set(files(tmp_path))
 
 
 def test_a_convolution_tries_the_rates_once(tmp_path, monkeypatch):
-    monkeypatch.setitem(EXTENTS, ("two-phase", "tiny"), replace(EXTENTS["two-phase", "tiny"], rates=(1e-3, 5e-3)))
+    monkeypatch.setitem(
+        EXTENTS, ("two-phase", "tiny"), replace(EXTENTS["two-phase", "tiny"], rates=(1e-3, 5e-3))
+    )
     monkeypatch.setattr(experiments, "beyond", lambda losses: [])
     found = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("convolution", "attention"))
     tried = json.loads(found.attrs["validation_loss_by_rate"])
-    assert list(tried) == ["convolution", "attention"] and all(len(losses) == 2 for losses in tried.values())
+    assert list(tried) == ["convolution", "attention"] and all(
+        len(losses) == 2 for losses in tried.values()
+    )
     # two rates at two seeds each: for phase 1, and for attention alone
     for name in ("rates of phase 1", "rates"):
         assert len(list((tmp_path / name).rglob("*.npz"))) == 4
@@ -139,7 +172,9 @@ def test_the_studies_run_in_the_precision_that_a_gpu_gets(monkeypatch):
     expected = {name: whole(study, arms) for name, (study, arms) in studies.items()}
     canvases.pilot_of.cache_clear()
     for module in (two_phase, positions, canvases):
-        monkeypatch.setattr(module, "hardware", lambda: {"device": "cpu", "machine": Machine("bf16-mixed")})
+        monkeypatch.setattr(
+            module, "hardware", lambda: {"device": "cpu", "machine": Machine("bf16-mixed")}
+        )
     for name, (study, arms) in studies.items():
         found = study(QUIET, "tiny", arms)
         # bfloat16 has three digits: other numbers, about the same training
@@ -156,7 +191,11 @@ def test_the_pilot_is_trained_once(tmp_path):
     curve_study(run, "keep", size="tiny")
     after = files(tmp_path / "trainings")
     assert len(first) == 1 and all(after[name] == when for name, when in first.items())
-    assert sorted(name.split("-")[0] for name in after) == ["all", *["attention"] * 3, *["random"] * 3]
+    assert sorted(name.split("-")[0] for name in after) == [
+        "all",
+        *["attention"] * 3,
+        *["random"] * 3,
+    ]
 
 
 def test_attention_chooses_as_the_pilot_does():
@@ -169,7 +208,10 @@ def test_attention_chooses_as_the_pilot_does():
 
 
 def test_the_diary_takes_what_a_function_says(tmp_path):
-    digits, settings = load_images("digits", per_class=10), dict(epochs=2, batch=50, device="cpu", progress=False)
+    digits, settings = (
+        load_images("digits", per_class=10),
+        dict(epochs=2, batch=50, device="cpu", progress=False),
+    )
     norm = lambda vit: {"norm": float(vit.head.weight.detach().norm())}  # noqa: E731
     vit, again = (ViT(8, 4, 1, 10, depth=1, heads=2, width=8) for _ in range(2))
     history = train(vit, digits, validation=norm, folder=tmp_path, **settings)
@@ -180,7 +222,8 @@ def test_the_diary_takes_what_a_function_says(tmp_path):
 
 
 def test_pixels_are_permuted_and_their_neighbors_are_not(monkeypatch):
-    """Tokens are pixels of the picture, or patches of pixels from everywhere; the same permutation for all images of a seed."""
+    """Tokens are pixels of the picture, or patches of pixels from everywhere; the same permutation
+    for all images of a seed."""
     seen = {}
 
     def train(vit, data, **options):
@@ -189,7 +232,10 @@ def test_pixels_are_permuted_and_their_neighbors_are_not(monkeypatch):
 
     monkeypatch.setattr(positions, "train", train)
     size = replace(EXTENTS["pixels", "quick"], per_class=5)
-    plain = {side: experiments.pictures("digits", replace(size, side=side), 3)[0].images for side in (8, 16)}
+    plain = {
+        side: experiments.pictures("digits", replace(size, side=side), 3)[0].images
+        for side in (8, 16)
+    }
     for arm, side in (("positional, pixels", 8), ("positional, mixed", 16)):
         positions.positions_cell(arm, 3, 1e-3, "digits", size)
         order = torch.randperm(side**2, generator=positions.generator(3))
@@ -211,6 +257,7 @@ def very_small(monkeypatch):
 @pytest.mark.parametrize("fault", ["learning rate 0", "labels shuffled"])
 def test_rows_notice_models_that_cannot_learn(very_small, monkeypatch, fault):
     "Each row says that nothing was learned; before it had a guard, several held."
+
     def broken(vit, data, **options):
         if fault == "learning rate 0":
             return train(vit, data, **options | {"lr": 1e-12})
@@ -249,7 +296,9 @@ def test_rows_notice_attention_that_cannot_choose(very_small, monkeypatch):
 
 
 def test_photographs_get_a_size_at_which_something_is_learned(monkeypatch):
-    monkeypatch.setattr(experiments, "classes_of", lambda images: {"ten": 10, "hundred": 100}[images])
+    monkeypatch.setattr(
+        experiments, "classes_of", lambda images: {"ten": 10, "hundred": 100}[images]
+    )
     for name in ("two-phase", "positions", "canvases"):
         assert experiments.extent_of(name, Run(images="ten")) is EXTENTS[name, "middle"]
         assert experiments.extent_of(name, Run(images="hundred")) is EXTENTS[name, "hundred"]
@@ -264,4 +313,7 @@ def test_the_rates_taken_at_quick_scale_are_those_that_are_chosen(monkeypatch):
     run = replace(QUIET, seeds=(0,), n_jobs=2)
     for name, study in (("two-phase", two_phase_study), ("positions", positions_study)):
         found = study(run, "quick", tuple(chosen[name]))
-        assert dict(zip(found.arm.values.tolist(), found.rate.values.tolist(), strict=True)) == chosen[name]
+        assert (
+            dict(zip(found.arm.values.tolist(), found.rate.values.tolist(), strict=True))
+            == chosen[name]
+        )

@@ -1,12 +1,19 @@
 """Image models, data and probes: oracles in bulk."""
 
-
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
 
-from vit_theory.images import Taps, Variant, ViT, augment, from_transformers, generator, to_attention
+from vit_theory.images import (
+    Taps,
+    Variant,
+    ViT,
+    augment,
+    from_transformers,
+    generator,
+    to_attention,
+)
 from vit_theory.models.data import RECIPES, seeded
 
 GOOD = dict(image_size=8, patch=4, channels=1, classes=10, depth=2, heads=2)
@@ -20,10 +27,25 @@ GOOD = dict(image_size=8, patch=4, channels=1, classes=10, depth=2, heads=2)
 )
 @settings(max_examples=8, deadline=None)
 def test_tokens_leave_for_good(mixer, pool, rates, seed):
-    vit = ViT((8, 16), 4, 3, 5, depth=3, heads=2, width=8, mixer=mixer, variant=Variant(pool=pool), seed=seed)
+    vit = ViT(
+        (8, 16),
+        4,
+        3,
+        5,
+        depth=3,
+        heads=2,
+        width=8,
+        mixer=mixer,
+        variant=Variant(pool=pool),
+        seed=seed,
+    )
     images, expected = torch.rand(2, 3, 8, 16, generator=generator(seed)), 8
     for layer in range(3):
-        expected = max(1, -int(-(rates.get(layer, 1.0) * expected - 1e-9) // 1)) if rates.get(layer, 1.0) < 1 else expected
+        expected = (
+            max(1, -int(-(rates.get(layer, 1.0) * expected - 1e-9) // 1))
+            if rates.get(layer, 1.0) < 1
+            else expected
+        )
     x, places, _ = vit.features(images, keep=rates)
     special = pool == "cls"
     assert x.shape[1] == places.shape[1] == expected + special
@@ -81,7 +103,8 @@ def test_recipes_keep_images_and_labels_proper(name, channels):
 
 
 def test_the_loop_adds_nothing_to_the_model():
-    """The model of a checkpointed configuration is the model: same function from its configuration and weights."""
+    """The model of a checkpointed configuration is the model: same function from its configuration
+    and weights."""
     for mixer in ("content", "positional", "uniform", "convolution", "conv_attention"):
         vit = ViT(**GOOD, mixer=mixer, seed=3)
         other = ViT.of(vit.config, seed=4)
@@ -90,11 +113,18 @@ def test_the_loop_adds_nothing_to_the_model():
         assert torch.equal(vit(images), other(images))
 
 
-@pytest.mark.parametrize("mixer", ["content", "positional", "uniform", "convolution", "full", "small", "extra"])
+@pytest.mark.parametrize(
+    "mixer", ["content", "positional", "uniform", "convolution", "full", "small", "extra"]
+)
 def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
-    # PyTorch's device without numbers: most operations that mix it with the CPU are errors, as with a GPU
+    # PyTorch's device without numbers: most operations that mix it with the CPU are errors, as with
+    # a GPU
     fixed = mixer in ("convolution", "full", "small", "extra")
-    vit = ViT(**GOOD | {"heads": 1 if fixed else 2}, mixer="convolution" if fixed else mixer, keep=None if fixed else {0: 0.5})
+    vit = ViT(
+        **GOOD | {"heads": 1 if fixed else 2},
+        mixer="convolution" if fixed else mixer,
+        keep=None if fixed else {0: 0.5},
+    )
     vit = (to_attention(vit, 3.0, mixer) if mixer in ("full", "small", "extra") else vit).to("meta")
     images = torch.empty(6, 1, 8, 8, dtype=torch.uint8, device="meta")
     labels = torch.empty(6, dtype=torch.long, device="meta")
@@ -102,6 +132,9 @@ def test_nothing_of_a_model_stays_behind_on_the_cpu(mixer):
     assert x.device.type == y.device.type == "meta"
     loss = torch.nn.functional.cross_entropy(vit(x), y)
     loss.backward()
-    assert all(p.grad is None or p.grad.device.type == "meta" for p in vit.parameters()) and loss.device.type == "meta"
+    assert (
+        all(p.grad is None or p.grad.device.type == "meta" for p in vit.parameters())
+        and loss.device.type == "meta"
+    )
     if mixer != "convolution":
         assert {A.device.type for A in vit.attention_maps(images)} == {"meta"}

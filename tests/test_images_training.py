@@ -1,4 +1,5 @@
-"""Training of image models: several processes, resuming, files that are refused. The notebook has the rest."""
+"""Training of image models: several processes, resuming, files that are refused. The notebook has
+the rest."""
 
 import dataclasses
 import sys
@@ -56,7 +57,10 @@ def test_two_processes_have_the_losses_of_one(tmp_path):
 
 def test_processes_are_refused_where_they_cannot_be_started(digits, monkeypatch):
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    with pytest.raises(ValueError, match="processes=2 cannot be started from a notebook or a prompt: run these lines"):
+    with pytest.raises(
+        ValueError,
+        match="processes=2 cannot be started from a notebook or a prompt: run these lines",
+    ):
         train(ViT(**SMALL), digits, epochs=1, batch=20, machine=Machine(processes=2), **QUIET)
 
 
@@ -81,7 +85,8 @@ print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 
 @pytest.mark.slow
 def test_a_compiled_training_is_the_same_training(tmp_path):
-    # in a process of its own: the run-time checks of shapes that tests have switched on cannot be compiled
+    # in a process of its own: the run-time checks of shapes that tests have switched on cannot be
+    # compiled
     *rows, graphs = python("-c", COMPILED, tmp_path).splitlines()
     assert len(rows) == 4 and int(graphs) > 0
     assert all(float(change) < 1e-5 for row in rows for change in row.split()[1:])
@@ -109,12 +114,25 @@ def test_resume_is_exact(digits, tmp_path, mixer, name):
     for step in (5, 9):
         folder = tmp_path / str(step)
         with pytest.raises(KeyboardInterrupt):
-            train(ViT(**SMALL | {"width": 16}, mixer=mixer), digits, recipe=stop_in(step), folder=folder, **settings)
+            train(
+                ViT(**SMALL | {"width": 16}, mixer=mixer),
+                digits,
+                recipe=stop_in(step),
+                folder=folder,
+                **settings,
+            )
         resumed = ViT(**SMALL | {"width": 16}, mixer=mixer)
-        assert losses(train(resumed, digits, recipe=name, folder=folder, **settings)) == losses(expected)
-        assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), resumed.parameters(), strict=True))
+        assert losses(train(resumed, digits, recipe=name, folder=folder, **settings)) == losses(
+            expected
+        )
+        assert all(
+            torch.equal(p, q) for p, q in zip(whole.parameters(), resumed.parameters(), strict=True)
+        )
         stored = load_vit(folder / "checkpoint.ckpt")
-        assert all(torch.equal(p, q) for p, q in zip(stored.parameters(), resumed.parameters(), strict=True))
+        assert all(
+            torch.equal(p, q)
+            for p, q in zip(stored.parameters(), resumed.parameters(), strict=True)
+        )
 
 
 def loaded(seed):
@@ -126,12 +144,32 @@ def loaded(seed):
 OTHERS = {  # what `train` is asked for in the folder of another training -> what it says
     "seed of the start": (lambda digits: (ViT(**SMALL, seed=1), digits, {}), "start was"),
     "loaded weights": (lambda digits: (loaded(3), digits, {}), "start was"),
-    "other images": (lambda digits: (ViT(**SMALL), dataclasses.replace(digits, images=digits.images.flip(3)), {}), "data was"),
-    "other labels": (lambda digits: (ViT(**SMALL), dataclasses.replace(digits, labels=digits.labels.roll(1)), {}), "data was"),
+    "other images": (
+        lambda digits: (
+            ViT(**SMALL),
+            dataclasses.replace(digits, images=digits.images.flip(3)),
+            {},
+        ),
+        "data was",
+    ),
+    "other labels": (
+        lambda digits: (
+            ViT(**SMALL),
+            dataclasses.replace(digits, labels=digits.labels.roll(1)),
+            {},
+        ),
+        "data was",
+    ),
     "other order": (lambda digits: (ViT(**SMALL), digits, {"seed": 1}), "seed was 0, now 1"),
-    "recipe's code": (lambda digits: (ViT(**SMALL), digits, {"recipe": brightened(0.5)}), "recipe was"),
+    "recipe's code": (
+        lambda digits: (ViT(**SMALL), digits, {"recipe": brightened(0.5)}),
+        "recipe was",
+    ),
     "validation": (lambda digits: (ViT(**SMALL), digits, {"validation": digits}), "validation was"),
-    "other model": (lambda digits: (ViT(**SMALL, mixer="uniform"), digits, {}), "mixer was 'content', now 'uniform'"),
+    "other model": (
+        lambda digits: (ViT(**SMALL, mixer="uniform"), digits, {}),
+        "mixer was 'content', now 'uniform'",
+    ),
     "more epochs": (lambda digits: (ViT(**SMALL), digits, {"epochs": 2}), "epochs was 1, now 2"),
 }
 
@@ -160,14 +198,18 @@ def test_a_folder_does_not_answer_for_another_training(digits, tmp_path, case):
     # what the folder does hold is handed out
     same = ViT(**SMALL)
     train(same, digits, **settings)
-    assert all(torch.equal(p, q) for p, q in zip(same.parameters(), first.parameters(), strict=True))
+    assert all(
+        torch.equal(p, q) for p, q in zip(same.parameters(), first.parameters(), strict=True)
+    )
 
 
 def test_a_folder_does_not_answer_for_other_code(digits, tmp_path, monkeypatch):
     settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
     train(ViT(**SMALL), digits, **settings)
     _, imported = identity._text_of("vit_theory.models.training")
-    edited = lambda module, text=identity._text_of: ("edited", imported) if module.endswith("models.training") else text(module)  # noqa: E731
+    edited = lambda module, text=identity._text_of: (
+        ("edited", imported) if module.endswith("models.training") else text(module)
+    )  # noqa: E731
     monkeypatch.setattr(identity, "_text_of", edited)
     with pytest.raises(ValueError, match="another training: code was"):
         train(ViT(**SMALL), digits, **settings)
@@ -180,7 +222,9 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(digits, tmp_path):
     content = path.read_bytes()
     for place in [8, 40, *np.random.default_rng(0).integers(0, len(content), 60)]:
         for bit in (0, 7):
-            path.write_bytes(content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :])
+            path.write_bytes(
+                content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
+            )
             with pytest.raises(ValueError, match="no complete checkpoint"):
                 load_vit(path)
     path.write_bytes(content[:100])

@@ -1,4 +1,5 @@
-"""The package imports quickly and light; which way imports go is in `.importlinter`, for `make check`."""
+"""The package imports quickly and light; which way imports go is in `.importlinter`, for `make
+check`."""
 
 import ast
 
@@ -9,11 +10,18 @@ PACKAGE = ROOT / "vit_theory"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]
-SLOW = ["xarray", "pandas", "scipy", "joblib", "click"]  # a second and more: an experiment loads them
+SLOW = [
+    "xarray",
+    "pandas",
+    "scipy",
+    "joblib",
+    "click",
+]  # a second and more: an experiment loads them
 
 
 def test_import_is_light():
-    """No chapter pulls a heavy library, and `vit_theory.selection`, which many import, none of the slow."""
+    """No chapter pulls a heavy library, and `vit_theory.selection`, which many import, none of the
+    slow."""
     code = f"""
 import importlib, sys, torch
 before = set(sys.modules)
@@ -27,7 +35,8 @@ print("done")
 
 
 def imports(path):
-    """(name of an imported module, does it stand at the top of the file) for every import, relative ones spelled out."""
+    """(name of an imported module, does it stand at the top of the file) for every import, relative
+    ones spelled out."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = path.relative_to(ROOT).parts[:-1]
     for node in ast.walk(tree):
@@ -37,7 +46,11 @@ def imports(path):
             base = package[: len(package) - node.level + 1] if node.level else ()
             start = ".".join([*base, *filter(None, [node.module])])
             # `from vit_theory import selection` names a module too.
-            names = [f"{start}.{alias.name}" for alias in node.names] if start == "vit_theory" else [start]
+            names = (
+                [f"{start}.{alias.name}" for alias in node.names]
+                if start == "vit_theory"
+                else [start]
+            )
         else:
             continue
         yield from ((name, node in tree.body) for name in names)
@@ -48,9 +61,13 @@ def test_what_a_module_imports(path):
     place = path.relative_to(PACKAGE).with_suffix("").parts
     for name, top in imports(path):
         library, *inner = name.split(".")
-        assert library not in ("torchvision", "timm", "fastai", "fastprogress", "albumentations"), f"{name} is never to be used"
+        assert library not in ("torchvision", "timm", "fastai", "fastprogress", "albumentations"), (
+            f"{name} is never to be used"
+        )
         late = library in ("matplotlib", "sklearn", "ipywidgets", "transformers")
         assert not (top and late), f"import {name} inside the function that uses it"
         if place[0] == "explore" and library == "vit_theory" and inner and inner[0] in CHAPTERS:
             offered = len(inner) == 1 or inner[0] in ("explore", "ledger")
-            assert offered, f"explorers use what a chapter offers to all: vit_theory.{inner[0]}, not {name}"
+            assert offered, (
+                f"explorers use what a chapter offers to all: vit_theory.{inner[0]}, not {name}"
+            )

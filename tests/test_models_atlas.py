@@ -7,8 +7,17 @@ from click.testing import CliRunner
 from vit_theory.ledger.cli import main
 from vit_theory.models import head_atlas, nearest_conv, position_association, write_atlas
 
-hub = pytest.importorskip("transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'")
-SHAPE = dict(image_size=16, patch_size=4, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=48)
+hub = pytest.importorskip(
+    "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
+)
+SHAPE = dict(
+    image_size=16,
+    patch_size=4,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=48,
+)
 
 
 def model():
@@ -46,14 +55,29 @@ def test_positional_share_is_that_of_all_images():
 def test_command_writes_one_page_offline(tmp_path, monkeypatch):
     model().save_pretrained(tmp_path / "model")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    asked = ["atlas", str(tmp_path / "model"), "--images", "digits", "--out", str(tmp_path / "out"), "--count", "8"]
+    asked = [
+        "atlas",
+        str(tmp_path / "model"),
+        "--images",
+        "digits",
+        "--out",
+        str(tmp_path / "out"),
+        "--count",
+        "8",
+    ]
     done = CliRunner().invoke(main, asked)
     assert done.exit_code == 0, done.output
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["atlas.nc", "index.html"]
     page = (tmp_path / "out" / "index.html").read_text()
     assert "src='data:" in page and "http" not in page
-    refused = CliRunner().invoke(main, ["atlas", str(tmp_path / "none"), "--images", "digits", "--out", str(tmp_path / "no")])
-    assert refused.exit_code == 2 and "is not on this machine" in refused.output and not (tmp_path / "no").exists()
+    refused = CliRunner().invoke(
+        main, ["atlas", str(tmp_path / "none"), "--images", "digits", "--out", str(tmp_path / "no")]
+    )
+    assert (
+        refused.exit_code == 2
+        and "is not on this machine" in refused.output
+        and not (tmp_path / "no").exists()
+    )
 
 
 def test_interrupted_leaves_nothing(tmp_path, monkeypatch):

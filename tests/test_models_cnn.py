@@ -1,4 +1,5 @@
-"""cnn_to_vit on networks written as those of torchvision and timm: the same function, all convolutions gone, honest costs."""
+"""cnn_to_vit on networks written as those of torchvision and timm: the same function, all
+convolutions gone, honest costs."""
 
 import copy
 
@@ -12,7 +13,8 @@ from vit_theory.models.data import seeded
 
 
 def network(name):
-    """A network in double precision whose batch norms have seen images and have weights of their own."""
+    """A network in double precision whose batch norms have seen images and have weights of their
+    own."""
     with seeded(0):
         cnn = NETWORKS[name]().double()
         for module in cnn.modules():
@@ -32,7 +34,8 @@ def images(*shape):
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_same_function_without_convolutions(name, shared, size):
-    """Also at sizes whose feature maps no patch of four pixels divides: 56 x 40 leads to 7 x 5 and 4 x 3."""
+    """Also at sizes whose feature maps no patch of four pixels divides: 56 x 40 leads to 7 x 5 and
+    4 x 3."""
     cnn = network(name)
     before = copy.deepcopy(cnn.state_dict())
     vit, report = cnn_to_vit(cnn, size, 4, shared=shared)
@@ -53,7 +56,10 @@ def test_batch_norms_are_folded_where_a_convolution_alone_feeds_them(name, folds
     vit, report = cnn_to_vit(network(name), 32, 4)
     assert report.batch_norms_folded == folds
     left = sum(isinstance(module, nn.BatchNorm2d) for module in vit.modules())
-    assert left == sum(isinstance(module, nn.BatchNorm2d) for module in network(name).modules()) - folds
+    assert (
+        left
+        == sum(isinstance(module, nn.BatchNorm2d) for module in network(name).modules()) - folds
+    )
 
 
 def test_costs_are_those_of_the_layers():
@@ -61,8 +67,12 @@ def test_costs_are_those_of_the_layers():
     vit, report = cnn_to_vit(cnn, 32, 4)
     kernels = [module.weight.numel() for module in cnn.modules() if isinstance(module, nn.Conv2d)]
     pixels = [32 * 32, 16 * 16, 16 * 16, 8 * 8]
-    assert report.multiplications_before.values.tolist() == [k * n for k, n in zip(kernels, pixels, strict=True)]
-    assert (report.multiplications == report.multiplications_before).all() and (report.heads == 9).all()
+    assert report.multiplications_before.values.tolist() == [
+        k * n for k, n in zip(kernels, pixels, strict=True)
+    ]
+    assert (report.multiplications == report.multiplications_before).all() and (
+        report.heads == 9
+    ).all()
     own = cnn_to_vit(cnn, 32, 4, shared=False)[1]
     assert (own.parameters - report.parameters).values.tolist() == [15 * k for k in kernels]
     stored = sum(p.numel() for p in vit.parameters()) - sum(p.numel() for p in vit[-1].parameters())
@@ -79,7 +89,9 @@ def test_soft_heads_near_the_convolution_and_learning():
 
 
 def test_refusals_name_the_layer():
-    with pytest.raises(ValueError, match=r"cnn\.conv1: stride=\(2, 2\) neither divides patch=\(7, 7\)"):
+    with pytest.raises(
+        ValueError, match=r"cnn\.conv1: stride=\(2, 2\) neither divides patch=\(7, 7\)"
+    ):
         cnn_to_vit(network("ResNet, basic blocks"), 56, 7)
     with pytest.raises(ValueError, match="nothing to convert"):
         cnn_to_vit(nn.Linear(3, 3), 8, 4)

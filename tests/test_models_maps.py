@@ -1,4 +1,5 @@
-"""True maps: each model beside its own eager attention, and what was silently wrong before is right or refused."""
+"""True maps: each model beside its own eager attention, and what was silently wrong before is right
+or refused."""
 
 import csv
 import math
@@ -11,9 +12,18 @@ from torch import nn
 
 from vit_theory.models import ViT, attention_maps, probe, to_attention
 
-hub = pytest.importorskip("transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'")
+hub = pytest.importorskip(
+    "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
+)
 zoo = script("benchmarks/zoo.py")
-SHAPE = dict(image_size=32, patch_size=4, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=48)
+SHAPE = dict(
+    image_size=32,
+    patch_size=4,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=48,
+)
 
 
 def made(kind, seed=0, **settings):
@@ -42,7 +52,9 @@ def gaze(A, grid):
     return ((A * far).sum(-1) / A.sum(-1)).mean((1, 3))
 
 
-@pytest.mark.parametrize("name", [name for name in zoo.ZOO if not name.startswith(("MobileViT", "Hiera"))])
+@pytest.mark.parametrize(
+    "name", [name for name in zoo.ZOO if not name.startswith(("MobileViT", "Hiera"))]
+)
 def test_right_or_refused(name):
     row, _ = zoo.tried(name)
     assert row["verdict"] in ("right", "refused"), row
@@ -54,7 +66,9 @@ def test_the_committed_zoo():
     assert [row["model"] for row in rows] == list(zoo.ZOO)
     found = Counter(row["verdict"] for row in rows if not row["model"].startswith("as "))
     assert sum(found.values()) >= 30 and found["right"] >= 26 and found["wrong"] == 0
-    assert all(float(row["largest_difference"]) <= 1e-5 for row in rows if row["verdict"] == "right")
+    assert all(
+        float(row["largest_difference"]) <= 1e-5 for row in rows if row["verdict"] == "right"
+    )
 
 
 def test_probe_adds_the_relative_bias_of_a_beit():
@@ -90,11 +104,16 @@ def test_probe_says_that_encodings_are_zero():
     model.embeddings.position_embeddings.data.zero_()
     with pytest.warns(UserWarning, match="64 of 64 position encodings are zero"):
         seen = probe(model, pictures())
-    assert math.isnan(seen.association) and math.isnan(seen.association_shuffled) and seen.cosine.isnull().all()
+    assert (
+        math.isnan(seen.association)
+        and math.isnan(seen.association_shuffled)
+        and seen.cosine.isnull().all()
+    )
 
 
 class Twice(nn.Module):
-    """Attention whose weights are not what multiplies its values: a part of its output comes from elsewhere."""
+    """Attention whose weights are not what multiplies its values: a part of its output comes from
+    elsewhere."""
 
     def __init__(self):
         super().__init__()
@@ -106,7 +125,8 @@ class Twice(nn.Module):
 
 
 def test_a_map_that_is_handed_out_gives_the_output(monkeypatch):
-    """A @ V is the layer's output before its projection, or there is no map: a forgotten scale is noticed."""
+    """A @ V is the layer's output before its projection, or there is no map: a forgotten scale is
+    noticed."""
     import vit_theory.models.maps as maps
 
     model, images = Twice(), 10 * pictures()
@@ -114,7 +134,9 @@ def test_a_map_that_is_handed_out_gives_the_output(monkeypatch):
     x = model.qkv(model.cut(images).flatten(2).transpose(1, 2))[:, None]
     assert (layers[0].A @ layers[0].V - model(images)).abs().max() < 1e-5 and x.shape[1] == 1
     honest = maps.sdpa_weights
-    monkeypatch.setattr(maps, "sdpa_weights", lambda *args, scale=None, **options: honest(*args, **options))
+    monkeypatch.setattr(
+        maps, "sdpa_weights", lambda *args, scale=None, **options: honest(*args, **options)
+    )
     with pytest.raises(ValueError, match="miss its output by .*: no true map"):
         list(attention_maps(model, images))
 
@@ -141,7 +163,9 @@ def test_streamed_and_left_as_it_was():
     before = [module.training for module in model.modules()]
     one = probe(model, images)
     many = probe(model, images, batch=2)
-    assert all(abs(one[name] - many[name]).max() < 1e-9 for name in ("attention", "entropy", "distance"))
+    assert all(
+        abs(one[name] - many[name]).max() < 1e-9 for name in ("attention", "entropy", "distance")
+    )
     assert [module.training for module in model.modules()] == before
     steps = attention_maps(model, iter(images.split(1)))
     assert len(next(steps)[0].A) == 1

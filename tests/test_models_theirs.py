@@ -1,12 +1,22 @@
-"""Models of transformers as ours: pixels as they are, attention that starts as a convolution, or a refusal in words."""
+"""Models of transformers as ours: pixels as they are, attention that starts as a convolution, or a
+refusal in words."""
 
 import pytest
 import torch
 
 from vit_theory.models import Images, conv_init, evaluate, from_transformers
 
-hub = pytest.importorskip("transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'")
-SHAPE = dict(image_size=16, patch_size=4, hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)
+hub = pytest.importorskip(
+    "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
+)
+SHAPE = dict(
+    image_size=16,
+    patch_size=4,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=48,
+)
 
 
 def theirs():
@@ -23,8 +33,12 @@ def theirs():
 def test_evaluate_on_pixels_is_theirs(mean, std):
     """Bytes and floats: the labels that their model gives standardized images, all of them right."""
     model = theirs()
-    pixels = torch.randint(256, (60, 3, 16, 16), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
-    centre, spread = (torch.tensor(x if isinstance(x, tuple) else 3 * (x,))[:, None, None] for x in (mean, std))
+    pixels = torch.randint(
+        256, (60, 3, 16, 16), generator=torch.Generator().manual_seed(1), dtype=torch.uint8
+    )
+    centre, spread = (
+        torch.tensor(x if isinstance(x, tuple) else 3 * (x,))[:, None, None] for x in (mean, std)
+    )
     standard = (pixels / 255 - centre) / spread
     with torch.no_grad():
         labels = model(standard).logits.argmax(1)
@@ -35,9 +49,16 @@ def test_evaluate_on_pixels_is_theirs(mean, std):
                                       image_std=std if isinstance(std, tuple) else [std] * 3)  # fmt: skip
     for images in (pixels, pixels / 255):
         assert evaluate(told, Images(images, labels, names))["accuracy"] == 1
-        assert evaluate(from_transformers(model, processor=processor), Images(images, labels, names))["accuracy"] == 1
+        assert (
+            evaluate(from_transformers(model, processor=processor), Images(images, labels, names))[
+                "accuracy"
+            ]
+            == 1
+        )
     assert evaluate(from_transformers(model), Images(standard, labels, names))["accuracy"] == 1
-    assert evaluate(from_transformers(model), Images(pixels, labels, names))["accuracy"] < 1  # what was silent before
+    assert (
+        evaluate(from_transformers(model), Images(pixels, labels, names))["accuracy"] < 1
+    )  # what was silent before
 
 
 def test_images_of_floats():
@@ -48,7 +69,9 @@ def test_images_of_floats():
             Images(wrong, labels, names)
 
 
-@pytest.mark.parametrize("kind,special", [("Dinov2WithRegisters", 5), ("Dinov2", 1), ("DeiT", 2), ("ViTMSN", 1)])
+@pytest.mark.parametrize(
+    "kind,special", [("Dinov2WithRegisters", 5), ("Dinov2", 1), ("DeiT", 2), ("ViTMSN", 1)]
+)
 def test_conv_init_finds_the_tokens_before_the_patches(kind, special):
     torch.manual_seed(0)
     model = getattr(hub, f"{kind}Model")(getattr(hub, f"{kind}Config")(**SHAPE))
@@ -62,13 +85,21 @@ def test_conv_init_finds_the_tokens_before_the_patches(kind, special):
     assert torch.isfinite(changed(torch.randn(2, 3, 16, 16)).last_hidden_state).all()
 
 
-REFUSED = {"Swin": "Swin", "ViTMAE": "masks or shuffles", "Yolos": "last tokens|no attention layers"}
+REFUSED = {
+    "Swin": "Swin",
+    "ViTMAE": "masks or shuffles",
+    "Yolos": "last tokens|no attention layers",
+}
 
 
 @pytest.mark.parametrize("kind,words", REFUSED.items())
 def test_conv_init_refuses_in_words(kind, words):
     torch.manual_seed(0)
-    settings = SHAPE if kind != "Swin" else dict(image_size=32, embed_dim=8, depths=[1, 1], num_heads=[1, 1], window_size=4)
+    settings = (
+        SHAPE
+        if kind != "Swin"
+        else dict(image_size=32, embed_dim=8, depths=[1, 1], num_heads=[1, 1], window_size=4)
+    )
     settings = settings | {"image_size": [16, 16]} if kind == "Yolos" else settings
     with pytest.raises(ValueError, match=words):
         conv_init(getattr(hub, f"{kind}Model")(getattr(hub, f"{kind}Config")(**settings)))

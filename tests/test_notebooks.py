@@ -1,4 +1,5 @@
-"""Every notebook runs from top to bottom, in this process, with shapes checked at run time (--durations: how long each takes)."""
+"""Every notebook runs from top to bottom, in this process, with shapes checked at run time
+(--durations: how long each takes)."""
 
 import contextlib
 import io
@@ -20,8 +21,11 @@ def fresh(monkeypatch):
     os.environ |= {"TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
     with tempfile.TemporaryDirectory() as scratch:
         monkeypatch.setattr(tempfile, "tempdir", scratch)
-        # Figures are laid out, which takes half the time of painting them: tests/test_figures.py paints those of all claims.
-        monkeypatch.setattr(pylabtools, "retina_figure", lambda figure, **_: figure.draw_without_rendering())
+        # Figures are laid out, which takes half the time of painting them: tests/test_figures.py
+        # paints those of all claims.
+        monkeypatch.setattr(
+            pylabtools, "retina_figure", lambda figure, **_: figure.draw_without_rendering()
+        )
         yield
     torch.set_default_dtype(dtype)
     os.environ.clear()
@@ -32,5 +36,7 @@ def fresh(monkeypatch):
 def test_notebook(name):
     trouble = io.StringIO()
     with contextlib.redirect_stderr(trouble):
-        passed, _ = run_notebook(NBS / name, skip_flags=get_config(path=NBS.parent).tst_flags.split())
+        passed, _ = run_notebook(
+            NBS / name, skip_flags=get_config(path=NBS.parent).tst_flags.split()
+        )
     assert passed, f"nbs/{name} fails\n{trouble.getvalue()}"

@@ -1,4 +1,5 @@
-"""Claims outside of the package: found in modules, notebooks and installed packages, refused with a remedy, begun by `new`."""
+"""Claims outside of the package: found in modules, notebooks and installed packages, refused with a
+remedy, begun by `new`."""
 
 import importlib.metadata
 import json
@@ -17,7 +18,8 @@ IMPORT = "from vit_theory.ledger.claims import Claim"
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A new project, as the working folder; modules that are imported from it are forgotten afterwards."""
+    """A new project, as the working folder; modules that are imported from it are forgotten
+    afterwards."""
     before, path = set(sys.modules), list(sys.path)
     monkeypatch.chdir(new_paper("means", tmp_path))
     yield Path()
@@ -33,31 +35,57 @@ def call(*arguments):
 
 
 def notebook(path, *cells):
-    path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": [cell]} for cell in cells]}))
+    path.write_text(
+        json.dumps({"cells": [{"cell_type": "code", "source": [cell]} for cell in cells]})
+    )
     return path
 
 
 def test_a_new_project_is_reproduced(project):
     """By the name of its module; nbs/ledger/14_own_paper.ipynb takes its notebook."""
     status, output = call("claims", "--from", "means", "--paper", "means", "--criteria")
-    assert status == 0 and output.startswith("means-theorem-1  Theorem 1 (quoted)") and "C-theorem-1" not in output
-    status, output = call("reproduce", "means-theorem-1", "--from", "means", "--seeds", "5,6,7", "--out", "ledger")
+    assert (
+        status == 0
+        and output.startswith("means-theorem-1  Theorem 1 (quoted)")
+        and "C-theorem-1" not in output
+    )
+    status, output = call(
+        "reproduce", "means-theorem-1", "--from", "means", "--seeds", "5,6,7", "--out", "ledger"
+    )
     assert status == 0, output
     (row,) = json.loads(Path("ledger/claims.json").read_text())
-    assert (row["id"], row["verdict"], row["title"]) == ("means-theorem-1", "holds", "the mean of many numbers")
+    assert (row["id"], row["verdict"], row["title"]) == (
+        "means-theorem-1",
+        "holds",
+        "the mean of many numbers",
+    )
     assert "<h2>Paper means: the mean of many numbers</h2>" in Path("ledger/index.html").read_text()
 
 
 def test_the_makefile_has_the_two_commands(project):
     lines = Path("Makefile").read_text()
-    assert "\tvit-theory claims --from means" in lines and "\tvit-theory reproduce --from means" in lines
-    assert not [path for path in Path().rglob("*") if path.is_file() and "my_paper" in path.read_text() + str(path)]
+    assert (
+        "\tvit-theory claims --from means" in lines
+        and "\tvit-theory reproduce --from means" in lines
+    )
+    assert not [
+        path
+        for path in Path().rglob("*")
+        if path.is_file() and "my_paper" in path.read_text() + str(path)
+    ]
 
 
 def test_cells_run_as_in_jupyter(tmp_path):
-    """In the notebook's folder, next to its modules, without magics, and nothing of it reaches the terminal."""
+    """In the notebook's folder, next to its modules, without magics, and nothing of it reaches the
+    terminal."""
     (tmp_path / "value.txt").write_text("7")
-    cells = ["%matplotlib inline\n!ls", "print('noise'); display(1)", IMPORT, "text = open('value.txt').read()", GOOD]
+    cells = [
+        "%matplotlib inline\n!ls",
+        "print('noise'); display(1)",
+        IMPORT,
+        "text = open('value.txt').read()",
+        GOOD,
+    ]
     status, output = call("claims", "--from", notebook(tmp_path / "paper.ipynb", *cells))
     assert status == 0 and output == "M-mean  Theorem 1 (paraphrased)\n    says\n"
     assert package.run_notebook(tmp_path / "paper.ipynb")["text"] == "7"
@@ -69,7 +97,10 @@ def test_cells_run_as_in_jupyter(tmp_path):
         ([IMPORT], "such as MEAN = Claim(...)"),
         (["CLAIMS = []"], "such as MEAN = Claim(...)"),
         (["CLAIMS = [1]"], "CLAIMS = [Claim(...)]"),
-        (["1 / 0"], "cell 1 ('1 / 0') fails with ZeroDivisionError: division by zero; fix the notebook"),
+        (
+            ["1 / 0"],
+            "cell 1 ('1 / 0') fails with ZeroDivisionError: division by zero; fix the notebook",
+        ),
         (["if"], "cell 1 ('if') fails with SyntaxError"),
         (["raise SystemExit"], "fails with SystemExit; fix"),
         ([IMPORT, GOOD, GOOD.replace("MEAN", "AGAIN")], "['M-mean'] are used twice"),
@@ -104,13 +135,20 @@ class Point(importlib.metadata.EntryPoint):
 
 
 @pytest.mark.parametrize(
-    "cell, words", [(GOOD, None), (GOOD.replace("M-mean", "C-theorem-1"), "used twice"), ("1 / 0", "pip uninstall other-paper")]
+    "cell, words",
+    [
+        (GOOD, None),
+        (GOOD.replace("M-mean", "C-theorem-1"), "used twice"),
+        ("1 / 0", "pip uninstall other-paper"),
+    ],
 )
 def test_installed_papers_belong_to_the_ledger(tmp_path, monkeypatch, cell, words):
     name = f"other_paper_{abs(hash(cell))}"
     (tmp_path / f"{name}.py").write_text(f"{IMPORT}\n{cell}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [Point("other", name, group)])
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: [Point("other", name, group)]
+    )
     status, output = call("reproduce", "--paper", "Z", "--out", tmp_path / "ledger")
     assert status == 2 and (words or "use one of A, B, C, M") in output
     status, output = call("claims")

@@ -12,8 +12,13 @@ import torch
 
 from vit_theory.real_images import load_images
 
-datasets = pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
-Image = pytest.importorskip("PIL.Image", reason="needs the images extra: pip install 'vit_theory[images]'")
+datasets = pytest.importorskip(
+    "datasets", reason="needs the images extra: pip install 'vit_theory[images]'"
+)
+Image = pytest.importorskip(
+    "PIL.Image", reason="needs the images extra: pip install 'vit_theory[images]'"
+)
+
 
 def encoded(array, format="PNG", **options):
     buffer = io.BytesIO()
@@ -26,14 +31,20 @@ def pixels(n, shape=(8, 8, 3), seed=0):
 
 
 def write(folder, images, columns, features=None, split="train"):
-    """A parquet file as the hub lays it out: img struct<bytes, path> and label columns, with or without the library's marks."""
-    cells = [{"bytes": image if isinstance(image, bytes) else encoded(image), "path": None} for image in images]
+    """A parquet file as the hub lays it out: img struct<bytes, path> and label columns, with or
+    without the library's marks."""
+    cells = [
+        {"bytes": image if isinstance(image, bytes) else encoded(image), "path": None}
+        for image in images
+    ]
     folder.mkdir(exist_ok=True)
     if features is None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(pa.table({"img": cells, **columns}), folder / f"{split}-00000-of-00001.parquet")
+        pq.write_table(
+            pa.table({"img": cells, **columns}), folder / f"{split}-00000-of-00001.parquet"
+        )
     else:
         features = datasets.Features({"img": datasets.Image(), **features})
         data = datasets.Dataset.from_dict({"img": cells, **columns}, features=features)
@@ -60,7 +71,10 @@ def test_round_trip(tmp_path):
     np.testing.assert_array_equal(data.images.permute(0, 2, 3, 1).numpy(), images)
     assert data.labels.tolist() == labels and data.classes == ("cat", "dog", "owl")
     assert len(load_images(str(tmp_path / "d"), split="test")) == 3
-    assert sorted(os.listdir(tmp_path / "d")) == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
+    assert sorted(os.listdir(tmp_path / "d")) == [
+        "test-00000-of-00001.parquet",
+        "train-00000-of-00001.parquet",
+    ]
 
 
 def test_without_the_library_s_marks(tmp_path):
@@ -73,7 +87,9 @@ def test_without_the_library_s_marks(tmp_path):
 def test_fine_and_coarse(tmp_path):
     coarse = datasets.ClassLabel(names=["beast", "bird"])
     columns = {"fine_label": [0, 1, 2], "coarse_label": [0, 0, 1]}
-    folder = write(tmp_path / "d", pixels(3), columns, {"fine_label": NAMES, "coarse_label": coarse})
+    folder = write(
+        tmp_path / "d", pixels(3), columns, {"fine_label": NAMES, "coarse_label": coarse}
+    )
     assert load_images(folder).classes == ("cat", "dog", "owl")
     data = load_images(folder, label="coarse_label")
     assert data.labels.tolist() == [0, 0, 1] and data.classes == ("beast", "bird")
@@ -91,7 +107,10 @@ def test_folder_of_images(tmp_path):
             Image.fromarray(array).save(tmp_path / "d" / "train" / name / f"{i}.png")
     data = load_images(tmp_path / "d")
     assert data.classes == ("cat", "dog") and data.labels.bincount().tolist() == [2, 2]
-    found = {tuple(x.permute(1, 2, 0).flatten().tolist()): k for x, k in zip(data.images, data.labels.tolist(), strict=True)}
+    found = {
+        tuple(x.permute(1, 2, 0).flatten().tolist()): k
+        for x, k in zip(data.images, data.labels.tolist(), strict=True)
+    }
     assert found[tuple(pixels(2, seed=1)[0].flatten().tolist())] == 1
 
 
@@ -100,7 +119,9 @@ def test_stratified_subsets(tmp_path, source):
     if source == "folder":
         source = write(tmp_path / "d", pixels(60), {"label": [0, 1, 2] * 20}, {"label": NAMES})
     full = load_images(source)
-    few, more, again, other = (load_images(source, per_class=n, seed=s) for n, s in ((4, 0), (8, 0), (4, 0), (4, 1)))
+    few, more, again, other = (
+        load_images(source, per_class=n, seed=s) for n, s in ((4, 0), (8, 0), (4, 0), (4, 1))
+    )
     assert few.labels.bincount().tolist() == [4] * len(full.classes)
     keys = [{x.numpy().tobytes() for x in part.images} for part in (few, more, full)]
     assert keys[0] < keys[1] < keys[2]
@@ -124,42 +145,78 @@ def test_corrupt_images_are_named_and_counted(tmp_path):
     images = [encoded(x) for x in pixels(30, (32, 32, 3))]
     images[7], images[20] = b"", images[20][: len(images[20]) // 2]
     folder = write(tmp_path / "d", images, {"label": [0, 1, 2] * 10}, {"label": NAMES})
-    with pytest.raises(ValueError, match=r"2 of 30 images cannot be read: number 7 \(\w+\), 20 \(\w+\); mend"):
+    with pytest.raises(
+        ValueError, match=r"2 of 30 images cannot be read: number 7 \(\w+\), 20 \(\w+\); mend"
+    ):
         load_images(folder)
 
 
 def test_small_files_that_unfold_are_refused(tmp_path):
-    rows = zlib.compress(bytes(1501) * 100)  # the first of 12,000 or 100,000 rows: what is claimed is refused before it is read
+    rows = zlib.compress(
+        bytes(1501) * 100
+    )  # the first of 12,000 or 100,000 rows: what is claimed is refused before it is read
 
     def claims(side):
-        parts = [(b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)), (b"IDAT", rows), (b"IEND", b"")]
-        chunks = [struct.pack(">I", len(v)) + k + v + struct.pack(">I", zlib.crc32(k + v)) for k, v in parts]
+        parts = [
+            (b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)),
+            (b"IDAT", rows),
+            (b"IEND", b""),
+        ]
+        chunks = [
+            struct.pack(">I", len(v)) + k + v + struct.pack(">I", zlib.crc32(k + v))
+            for k, v in parts
+        ]
         return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
-    for name, image in {"a/0": encoded(pixels(1, (8, 8, 3))[0]), "a/1": claims(12_000), "b/2": claims(100_000)}.items():
+    for name, image in {
+        "a/0": encoded(pixels(1, (8, 8, 3))[0]),
+        "a/1": claims(12_000),
+        "b/2": claims(100_000),
+    }.items():
         path = tmp_path / "train" / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(image)
-    with pytest.raises(ValueError, match=r"2 of 3 images cannot be read: number 1, \S+1.png \(Value\w+\), 2, \S+2.png \(Decomp"):
+    with pytest.raises(
+        ValueError,
+        match=r"2 of 3 images cannot be read: number 1, \S+1.png \(Value\w+\), 2, \S+2.png \(Decomp",
+    ):
         load_images(str(tmp_path))
 
 
 def test_sizes_and_modes(tmp_path):
     folder = write(tmp_path / "grey", pixels(2, (8, 8)), {"label": [0, 1]}, {"label": NAMES})
     assert load_images(folder).images.shape == (2, 1, 8, 8)
-    mixed = write(tmp_path / "mixed", [pixels(1, (8, 8))[0], pixels(1)[0]], {"label": [0, 1]}, {"label": NAMES})
+    mixed = write(
+        tmp_path / "mixed",
+        [pixels(1, (8, 8))[0], pixels(1)[0]],
+        {"label": [0, 1]},
+        {"label": NAMES},
+    )
     images = load_images(mixed).images
     assert images.shape == (2, 3, 8, 8) and torch.equal(images[0, 0], images[0, 2])
-    sizes = write(tmp_path / "sizes", [pixels(1)[0], pixels(1, (12, 10, 3))[0]], {"label": [0, 1]}, {"label": NAMES})
+    sizes = write(
+        tmp_path / "sizes",
+        [pixels(1)[0], pixels(1, (12, 10, 3))[0]],
+        {"label": [0, 1]},
+        {"label": NAMES},
+    )
     with pytest.raises(ValueError, match=r"2 sizes, such as \[\(8, 8\), \(12, 10\)\]; give size="):
         load_images(sizes)
     assert load_images(sizes, size=6).images.shape == (2, 3, 6, 6)
-    for name, dtype in (("whole", np.int32), ("float", np.float32)):  # 32 bits a pixel: PIL's modes I and F
+    for name, dtype in (
+        ("whole", np.int32),
+        ("float", np.float32),
+    ):  # 32 bits a pixel: PIL's modes I and F
         wide = encoded(pixels(1, (8, 8))[0].astype(dtype) * 200, format="TIFF")
         assert Image.open(io.BytesIO(wide)).mode == {"whole": "I", "float": "F"}[name]
         with pytest.raises(ValueError, match="1 of 1 images cannot be read: number 0"):
             load_images(write(tmp_path / name, [wide], {"label": [0]}, {"label": NAMES}))
-    deep = write(tmp_path / "deep", [pixels(1, (8, 8))[0].astype(np.uint16) * 200], {"label": [0]}, {"label": NAMES})
+    deep = write(
+        tmp_path / "deep",
+        [pixels(1, (8, 8))[0].astype(np.uint16) * 200],
+        {"label": [0]},
+        {"label": NAMES},
+    )
     with pytest.raises(ValueError, match="1 of 1 images cannot be read: number 0"):
         load_images(deep)
 
@@ -167,11 +224,19 @@ def test_sizes_and_modes(tmp_path):
 def test_refusals(tmp_path):
     folder = write(tmp_path / "d", pixels(4), {"label": [0, 1, 2, 0]}, {"label": NAMES})
     cases = {
-        r"split='validation' is none of the splits of '.*': 'train'": dict(source=folder, split="validation"),
-        "split='valid' is none of the splits of 'digits': 'train', 'test'": dict(source="digits", split="valid"),
-        "per_class=2 is more than there is: class 'dog' has 1 images": dict(source=folder, per_class=2),
+        r"split='validation' is none of the splits of '.*': 'train'": dict(
+            source=folder, split="validation"
+        ),
+        "split='valid' is none of the splits of 'digits': 'train', 'test'": dict(
+            source="digits", split="valid"
+        ),
+        "per_class=2 is more than there is: class 'dog' has 1 images": dict(
+            source=folder, per_class=2
+        ),
         "per_class=0 is not a whole number": dict(source=folder, per_class=0),
-        r"no column 'kind'; the columns are img \(Image\), label \(ClassLabel\)": dict(source=folder, label="kind"),
+        r"no column 'kind'; the columns are img \(Image\), label \(ClassLabel\)": dict(
+            source=folder, label="kind"
+        ),
         "source='/no/such/folder' is no folder on this machine": dict(source="/no/such/folder"),
         r"source='\./there' is no folder": dict(source="./there"),
         "source='digits' has one size": dict(source="digits", size=16),
@@ -187,7 +252,9 @@ def test_columns_that_are_not_there(tmp_path):
 
     (tmp_path / "d").mkdir()
     pq.write_table(pa.table({"text": ["a"], "label": [0]}), tmp_path / "d" / "train.parquet")
-    with pytest.raises(ValueError, match=r"no column holds images; the columns are text \(Value\), label \(Value\)"):
+    with pytest.raises(
+        ValueError, match=r"no column holds images; the columns are text \(Value\), label \(Value\)"
+    ):
         load_images(tmp_path / "d")
     with pytest.raises(ValueError, match="no column 'label' or 'labels' or 'fine_label'"):
         load_images(write(tmp_path / "e", pixels(1), {"kind": [0]}))
@@ -213,17 +280,31 @@ def test_missing_extra(tmp_path, monkeypatch):
 
 
 def test_hub_names_go_to_the_library(tmp_path, monkeypatch):
-    """What a hub name does, without a network: the library is asked for exactly that name, and its error becomes ours."""
-    local = datasets.load_dataset(str(write(tmp_path / "d", pixels(3), {"label": [0, 1, 2]}, {"label": NAMES})), split="train")
+    """What a hub name does, without a network: the library is asked for exactly that name, and its
+    error becomes ours."""
+    local = datasets.load_dataset(
+        str(write(tmp_path / "d", pixels(3), {"label": [0, 1, 2]}, {"label": NAMES})), split="train"
+    )
     asked = []
-    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda name, **kw: asked.append((name, kw)) or ["train"])
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, split, **kw: asked.append((name, split, kw)) or local)
+    monkeypatch.setattr(
+        datasets,
+        "get_dataset_split_names",
+        lambda name, **kw: asked.append((name, kw)) or ["train"],
+    )
+    monkeypatch.setattr(
+        datasets, "load_dataset", lambda name, split, **kw: asked.append((name, split, kw)) or local
+    )
     assert len(load_images("somebody/some-set")) == 3
     assert asked == [("somebody/some-set", {}), ("somebody/some-set", "train", {})]
 
     def absent(name, **options):
-        raise datasets.exceptions.DatasetNotFoundError(f"Dataset '{name}' doesn't exist on the Hub or cannot be accessed.")
+        raise datasets.exceptions.DatasetNotFoundError(
+            f"Dataset '{name}' doesn't exist on the Hub or cannot be accessed."
+        )
 
     monkeypatch.setattr(datasets, "get_dataset_split_names", absent)
-    with pytest.raises(ValueError, match="source='no-such-set' cannot be read as a data set of images: Dataset 'no-such-set'"):
+    with pytest.raises(
+        ValueError,
+        match="source='no-such-set' cannot be read as a data set of images: Dataset 'no-such-set'",
+    ):
         load_images("no-such-set")

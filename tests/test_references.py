@@ -1,4 +1,5 @@
-"""Citations: each key that a page links to is in the bibliography, each work is cited, and the page is made from the file."""
+"""Citations: each key that a page links to is in the bibliography, each work is cited, and the page
+is made from the file."""
 
 import re
 
@@ -20,7 +21,9 @@ def cited():
 def test_no_citation_is_dead():
     works, links = script("tools/references.py").entries(), cited()
     assert not {key: pages for key, pages in links.items() if key not in works}
-    assert not works.keys() - links.keys() - {"li2023", "jelassi2022", "li2021"}, "works that no page cites"
+    assert not works.keys() - links.keys() - {"li2023", "jelassi2022", "li2021"}, (
+        "works that no page cites"
+    )
 
 
 def test_every_work_is_whole():
@@ -32,5 +35,7 @@ def test_every_work_is_whole():
 
 
 def test_the_page_is_made_from_the_file():
-    shown = [cell.source for cell in cells_in("references.ipynb") if cell.source.startswith("## Works")]
+    shown = [
+        cell.source for cell in cells_in("references.ipynb") if cell.source.startswith("## Works")
+    ]
     assert shown == [script("tools/references.py").page_text()], "run: python tools/references.py"

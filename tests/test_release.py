@@ -1,4 +1,5 @@
-"""A release is refused with words until everything agrees; README and CONTRIBUTING name only commands that exist."""
+"""A release is refused with words until everything agrees; README and CONTRIBUTING name only
+commands that exist."""
 
 import json
 import re
@@ -14,12 +15,21 @@ release, environments = script("tools/release.py"), script("tools/environments.p
 
 
 def git(folder, *arguments):
-    run("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.org", *arguments, cwd=folder)
+    run(
+        "git",
+        "-c",
+        "user.name=nobody",
+        "-c",
+        "user.email=nobody@example.org",
+        *arguments,
+        cwd=folder,
+    )
 
 
 @pytest.fixture
 def tree(tmp_path):
-    """The least that can be released: version 1.2.0, one row with fresh seeds, everything committed."""
+    """The least that can be released: version 1.2.0, one row with fresh seeds, everything
+    committed."""
     evidence = tmp_path / "vit_theory" / "ledger" / "runs"
     for folder in (evidence / "quick", tmp_path / "tools"):
         folder.mkdir(parents=True)
@@ -60,16 +70,36 @@ def test_nothing_stands_against_a_complete_tree(tree):
         ("CITATION.cff", "\nversion: 1.2.0", "\nversion: 1.1.0", "CITATION.cff: 1.1.0"),
         ("CHANGELOG.md", "## 1.2.0 (2030-01-01)\n\n- New.\n\n", "", "CHANGELOG.md: 1.1.0"),
         ("CHANGELOG.md", "## ", "", "CHANGELOG.md: None"),
-        ("CHANGELOG.md", "(2030-01-01)", "(in work)", "begins with '## 1.2.0 (in work)': when it is complete"),
+        (
+            "CHANGELOG.md",
+            "(2030-01-01)",
+            "(in work)",
+            "begins with '## 1.2.0 (in work)': when it is complete",
+        ),
         (
             "vit_theory/ledger/runs/fresh_seeds.json",
             "B-two",
             "B-old",
             "no fresh seeds for 1 rows (B-two): python benchmarks/fresh_seeds.py",
         ),
-        ("vit_theory/ledger/runs/fresh_seeds.json", "1.2.0, triples 0", "1.1.0, triples 0", "no fresh seeds for 1 rows (A-one)"),
-        ("vit_theory/ledger/runs/fresh_seeds.json", "1.2.0, triples 0", "1.2.0, full scale, triple 0", "for 1 rows (A-one)"),
-        ("tools/evidence.py", "print(", "raise SystemExit(", "make evidence, then commit\nevery row is what its judge says"),
+        (
+            "vit_theory/ledger/runs/fresh_seeds.json",
+            "1.2.0, triples 0",
+            "1.1.0, triples 0",
+            "no fresh seeds for 1 rows (A-one)",
+        ),
+        (
+            "vit_theory/ledger/runs/fresh_seeds.json",
+            "1.2.0, triples 0",
+            "1.2.0, full scale, triple 0",
+            "for 1 rows (A-one)",
+        ),
+        (
+            "tools/evidence.py",
+            "print(",
+            "raise SystemExit(",
+            "make evidence, then commit\nevery row is what its judge says",
+        ),
     ],
 )
 def test_one_fault_is_one_refusal_with_its_remedy(tree, name, before, after, words):
@@ -104,7 +134,10 @@ def test_seeds_of_the_ledger_are_the_first_that_are_fresh():
 def test_nothing_but_words_tags_or_uploads():
     """The program itself calls git only to ask."""
     text = (ROOT / "tools" / "release.py").read_text(encoding="utf-8")
-    assert re.findall(r'git\(\w+, "(\w+)"', text) == ["status", "tag", "log"] and text.count('"tag", "--list"') == 1
+    assert (
+        re.findall(r'git\(\w+, "(\w+)"', text) == ["status", "tag", "log"]
+        and text.count('"tag", "--list"') == 1
+    )
     assert "twine" not in text.partition("def left_to_do")[0]
 
 
@@ -117,29 +150,50 @@ def test_lowest_versions_come_from_the_settings():
 
 def test_what_other_environments_run_exists():
     assert set(environments.CLAIMS) <= set(release.rows(ROOT))
-    assert [name for name in environments.TESTS if not (ROOT / "tests" / f"test_{name}.py").exists()] == []
-    needed = {re.split("[>=<[]", line)[0] for line in environments.settings()["dev_requirements"].split()}
+    assert [
+        name for name in environments.TESTS if not (ROOT / "tests" / f"test_{name}.py").exists()
+    ] == []
+    needed = {
+        re.split("[>=<[]", line)[0] for line in environments.settings()["dev_requirements"].split()
+    }
     assert set(environments.TEST_TOOLS) <= needed
 
 
 def test_the_workflow_has_the_versions_of_the_settings():
-    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]["test"]
+    flow = yaml.safe_load(
+        (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    )["jobs"]["test"]
     assert flow["strategy"]["matrix"]["python"] == environments.settings()["pythons"].split()
     assert ".ci/run" in [step.get("run", "").partition(" ")[0] for step in flow["steps"]]
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "p' README.md |" in ci and "exec make slow" in ci
-    site = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8"))["jobs"]
+    site = yaml.safe_load(
+        (ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8")
+    )["jobs"]
     assert site["test"]["uses"] == "./.github/workflows/tests.yml"
     assert (site["build"]["needs"], site["publish"]["needs"]) == ("test", "build")
 
 
-PROGRAMS = ("make", "python", "pytest", "vit-theory", "nbdev_clean", ".venv/bin/pip", "python3", "pipx", "git")
+PROGRAMS = (
+    "make",
+    "python",
+    "pytest",
+    "vit-theory",
+    "nbdev_clean",
+    ".venv/bin/pip",
+    "python3",
+    "pipx",
+    "git",
+)
 
 
 def spans(text):
     """What stands in backticks, and the lines of blocks of commands without their comments."""
     lines = re.findall(r"(?m)^(?: {4}|(?=make ))(\S.*)$", text)
-    return [*re.findall(r"`([^`\n]+)`", text), *(line.partition("  #")[0].strip() for line in lines)]
+    return [
+        *re.findall(r"`([^`\n]+)`", text),
+        *(line.partition("  #")[0].strip() for line in lines),
+    ]
 
 
 def commands():
@@ -151,13 +205,16 @@ def commands():
 
 
 def answers(program, words):
-    """A click program, or the command of it that the words name, says in its help all options and choices among the words."""
+    """A click program, or the command of it that the words name, says in its help all options and
+    choices among the words."""
     path = words[:1] if isinstance(program, click.Group) else []
     done = CliRunner().invoke(program, [*path, "--help"])
     assert done.exit_code == 0, done.output
     command = program.commands[path[0]] if path else program
     known = {option for parameter in command.params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= known, f"{words}: the options are {sorted(known)}"
+    assert {word for word in words if word.startswith("--")} <= known, (
+        f"{words}: the options are {sorted(known)}"
+    )
     for parameter in command.params:
         if isinstance(parameter.type, click.Choice) and isinstance(parameter, click.Argument):
             assert words[-1] in parameter.type.choices, f"{words}: one of {parameter.type.choices}"
@@ -165,10 +222,13 @@ def answers(program, words):
 
 @pytest.mark.parametrize("command", commands())
 def test_a_command_that_is_named_exists(command):
-    """Targets of make are run without doing anything, programs are asked for their help, and files are there."""
+    """Targets of make are run without doing anything, programs are asked for their help, and files
+    are there."""
     program, *words = shlex.split(command)
     if program == "make":
-        assert "Nothing to be done" not in run("make", "--dry-run", *words)  # as make says of a phony target without rule
+        assert "Nothing to be done" not in run(
+            "make", "--dry-run", *words
+        )  # as make says of a phony target without rule
     elif program == "python" and words[0].endswith(".py"):
         answers(script(words[0]).main, words[1:])
     elif program == "vit-theory":
@@ -182,12 +242,20 @@ def test_a_command_that_is_named_exists(command):
         python("-m", "pytest", "--version", *words[1:])
     elif program == ".venv/bin/pip":
         extra = re.search(r"\.\[(\w+)\]", command)[1]
-        assert words[0] == "install" and f"{extra}_requirements" in environments.settings() and (ROOT / words[-1]).exists()
+        assert (
+            words[0] == "install"
+            and f"{extra}_requirements" in environments.settings()
+            and (ROOT / words[-1]).exists()
+        )
     else:  # of others, and in need of the network
         assert command.startswith(("python3 -m venv ", "pipx run "))
 
 
 def test_files_that_are_named_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    named = {span for span in spans(text) if re.fullmatch(r"(?:nbs|tests|tools|docs|benchmarks|\.github|\.ci)/[\w./]+", span)}
+    named = {
+        span
+        for span in spans(text)
+        if re.fullmatch(r"(?:nbs|tests|tools|docs|benchmarks|\.github|\.ci)/[\w./]+", span)
+    }
     assert len(named) > 10 and [name for name in sorted(named) if not (ROOT / name).exists()] == []

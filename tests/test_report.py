@@ -1,4 +1,5 @@
-"""The report: claims beside the committed run, filters without a server, nothing of a claim is markup."""
+"""The report: claims beside the committed run, filters without a server, nothing of a claim is
+markup."""
 
 import dataclasses
 import re
@@ -26,8 +27,14 @@ def rows():
     other = next(row for row in found if row["verdict"] == "holds" and row["quantities"])
     other["verdict"] = "refuted as stated"
     other["quantities"] = [{**each, "value": "9.99"} for each in other["quantities"]]
-    hostile = {name: HOSTILE for name in ("source", "statement", "criterion", "measured", "note", "images")}
-    hostile |= {"history": [{"since": HOSTILE, "was": HOSTILE, "why": HOSTILE}], "id": "A-hostile", "notebook": HOSTILE}
+    hostile = {
+        name: HOSTILE for name in ("source", "statement", "criterion", "measured", "note", "images")
+    }
+    hostile |= {
+        "history": [{"since": HOSTILE, "was": HOSTILE, "why": HOSTILE}],
+        "id": "A-hostile",
+        "notebook": HOSTILE,
+    }
     hostile["quantities"] = [dict.fromkeys(("name", "value", "spread", "threshold"), HOSTILE)]
     crashed = {"id": "A-crashed", "verdict": None, "error": HOSTILE, "traceback": HOSTILE}
     return [*found, found[0] | hostile, found[0] | crashed]
@@ -39,7 +46,10 @@ def page(rows, tmp_path_factory):
     claim = next(claim for claim in load_claims() if claim.id == "A-phase-diagram")
     picture = to_svg(claim.figure(measured(claim.id, "quick")))
     path = tmp_path_factory.mktemp("report") / "index.html"
-    path.write_text(report(rows, {row["id"]: picture for row in rows if not row["error"]}, site="../site"), encoding="utf-8")
+    path.write_text(
+        report(rows, {row["id"]: picture for row in rows if not row["error"]}, site="../site"),
+        encoding="utf-8",
+    )
     return path
 
 
@@ -50,25 +60,37 @@ def test_it_stands_alone_and_no_label_is_used_twice(page, rows):
         value for name, value in given if name == "src" or (tag, name) == ("link", "href")
     )
     parser.feed(text)
-    assert len(loaded) == len(rows) - 1 and all(address.startswith("data:image/svg+xml;base64,") for address in loaded)
+    assert len(loaded) == len(rows) - 1 and all(
+        address.startswith("data:image/svg+xml;base64,") for address in loaded
+    )
     labels = re.findall(r"<article id=\"(.+?)\">\s*<h3>(\S+)", text)
     assert [id for id, _ in labels] == [label for _, label in labels]
     assert sorted(id for id, _ in labels) == sorted({row["id"] for row in rows})
 
 
 def test_what_differs_from_the_committed_run_is_marked(page, rows):
-    articles = re.findall(r"<article id=\"(.+?)\">(.+?)</article>", page.read_text(encoding="utf-8"), flags=re.S)
+    articles = re.findall(
+        r"<article id=\"(.+?)\">(.+?)</article>", page.read_text(encoding="utf-8"), flags=re.S
+    )
     ids = {id for id, article in articles if "<mark>differs</mark>" in article}
     old = {row["id"]: row["verdict"] for row in committed("quick")}
-    assert ids == {row["id"] for row in rows if row["verdict"] != old.get(row["id"], row["verdict"])} and len(ids) == 1
+    assert (
+        ids == {row["id"] for row in rows if row["verdict"] != old.get(row["id"], row["verdict"])}
+        and len(ids) == 1
+    )
     changed = next(article for id, article in articles if id in ids)
     assert changed.count("9.99") == changed.count("<mark>") - changed.count("<mark>differs") > 0
     untouched = [article for id, article in articles if id not in ids]
-    assert not [article for article in untouched if article.count("<mark>") != article.count("<mark>differs from the full run")]
+    assert not [
+        article
+        for article in untouched
+        if article.count("<mark>") != article.count("<mark>differs from the full run")
+    ]
 
 
 def test_what_the_full_run_says_otherwise_is_marked_with_the_reason(page):
-    """Both verdicts stand at every claim; a smaller run that says something else is marked, in the list and at its claim."""
+    """Both verdicts stand at every claim; a smaller run that says something else is marked, in the
+    list and at its claim."""
     text = page.read_text(encoding="utf-8")
     quick, full = ({row["id"]: row for row in committed(run)} for run in ("quick", "full"))
     other = {id for id, row in full.items() if quick[id]["verdict"] != row["verdict"]}
@@ -80,15 +102,24 @@ def test_what_the_full_run_says_otherwise_is_marked_with_the_reason(page):
             verdicts = re.findall(r"(quick|full): <span class=\"verdict v\d\">(.+?)</span>", part)
             assert verdicts == [("quick", quick[id]["verdict"]), ("full", full[id]["verdict"])], id
     for id in other:
-        assert "differs from the full run</mark>" in lines[id] and "differs from the full run</mark>" in articles[id]
+        assert (
+            "differs from the full run</mark>" in lines[id]
+            and "differs from the full run</mark>" in articles[id]
+        )
         reason = re.search(r"README and site show the full run: (.+?)</dd>", articles[id])[1]
-        assert reason.startswith(full[id]["verdict"]) and "This run cannot decide against it" in reason, id
+        assert (
+            reason.startswith(full[id]["verdict"]) and "This run cannot decide against it" in reason
+        ), id
 
 
 def test_no_reason_is_given_for_what_no_size_explains():
     """A full run on this machine, or a claim that crashed, does not differ because it is smaller."""
     row = committed("full")[0]
-    assert against_standing(row | {"verdict": "refuted as stated"}) == "" == against_standing(row | {"verdict": None})
+    assert (
+        against_standing(row | {"verdict": "refuted as stated"})
+        == ""
+        == against_standing(row | {"verdict": None})
+    )
     small = row | {"scale": "quick", "verdict": "inconclusive", "note": "an interval too wide"}
     assert against_standing(small).endswith("and is undecided itself (an interval too wide).")
     assert "speaks for these" in against_standing(small | {"images": "elsewhere/svhn"})
@@ -96,15 +127,30 @@ def test_no_reason_is_given_for_what_no_size_explains():
 
 @pytest.mark.parametrize("change", ["a rule more", "a rule less"])
 def test_a_claim_that_has_changed_since_the_committed_run(tmp_path, change):
-    """One quantity more than the committed run has, or one less: the report shows where nothing was measured."""
+    """One quantity more than the committed run has, or one less: the report shows where nothing was
+    measured."""
     claim = next(claim for claim in load_claims() if claim.id == "C-theorem-1")
-    rules = (*claim.rules, Rule("one thing more", lambda data: 1.0)) if change == "a rule more" else claim.rules[:-1]
-    changed = dataclasses.replace(claim, rules=rules, sentence="", experiment=lambda run: measured("C-theorem-1", "quick"))
+    rules = (
+        (*claim.rules, Rule("one thing more", lambda data: 1.0))
+        if change == "a rule more"
+        else claim.rules[:-1]
+    )
+    changed = dataclasses.replace(
+        claim, rules=rules, sentence="", experiment=lambda run: measured("C-theorem-1", "quick")
+    )
     (row,) = reproduce([changed], Run(progress=False), tmp_path)
     assert not row["error"], row["error"]
-    table = re.search(r"<th>Committed</th>(.+?)</table>", (tmp_path / "index.html").read_text(encoding="utf-8"), flags=re.S)[1]
+    table = re.search(
+        r"<th>Committed</th>(.+?)</table>",
+        (tmp_path / "index.html").read_text(encoding="utf-8"),
+        flags=re.S,
+    )[1]
     cells = [re.findall(r"<td>(.*?)</td>", line, flags=re.S) for line in table.split("</tr>")]
-    missing = [here == "not measured" for *_, here, there in filter(None, cells) if "not measured" in here + there]
+    missing = [
+        here == "not measured"
+        for *_, here, there in filter(None, cells)
+        if "not measured" in here + there
+    ]
     assert missing == [change == "a rule less"]
 
 
@@ -112,44 +158,78 @@ def test_links_lead_to_paper_claim_page_and_notebook(page):
     references = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
     assert [address for _, address in PAPERS.values()] == [each["url"] for each in references]
     text = page.read_text(encoding="utf-8")
-    assert 'href="../site/claims/C-theorem-1.html"' in text and 'href="../site/claims/A-hostile.html"' not in text
+    assert (
+        'href="../site/claims/C-theorem-1.html"' in text
+        and 'href="../site/claims/A-hostile.html"' not in text
+    )
     for claim in load_claims():
-        assert f'Card(\\"{claim.id}\\")' in (ROOT / "nbs" / f"{claim.page}.ipynb").read_text(encoding="utf-8"), claim.id
+        assert f'Card(\\"{claim.id}\\")' in (ROOT / "nbs" / f"{claim.page}.ipynb").read_text(
+            encoding="utf-8"
+        ), claim.id
 
 
 def test_commands_and_seconds():
     row = committed("full")[0] | {"images": "my images", "seeds": [5, 6, 7]}
-    assert commands([row]) == [f"vit-theory reproduce {row['id']} --scale full --images 'my images' --seeds 5,6,7"]
+    assert commands([row]) == [
+        f"vit-theory reproduce {row['id']} --scale full --images 'my images' --seeds 5,6,7"
+    ]
     assert commands(committed("quick")) == ["vit-theory reproduce"]
     first = {"id": "one", "seconds": 61.04, "shared": False, "code": {"experiment": "a"}}
-    second, fast = first | {"id": "two", "shared": True}, {"id": "three", "seconds": 0.01, "code": {"experiment": "b"}}
+    second, fast = (
+        first | {"id": "two", "shared": True},
+        {"id": "three", "seconds": 0.01, "code": {"experiment": "b"}},
+    )
     assert [took(row, [first, second, fast]) for row in (first, second, fast)] == [
         "61.0 seconds", "61.0 seconds, shared with one", "less than 0.1 seconds",
     ]  # fmt: skip
-    assert took({"id": "old", "seconds": 2.0, "shared": True}, [first, fast]) == "2.0 seconds, shared with another claim"
+    assert (
+        took({"id": "old", "seconds": 2.0, "shared": True}, [first, fast])
+        == "2.0 seconds, shared with another claim"
+    )
 
 
 @needs_chromium
 def test_in_a_browser(page, rows):
-    """From the file: markup is text, filters hide rows and their articles, the address keeps them, nothing scrolls sideways."""
+    """From the file: markup is text, filters hide rows and their articles, the address keeps them,
+    nothing scrolls sideways."""
     with chromium() as browser:
         for width, scheme in ((1400, "dark"), (390, "light")):
-            tab, errors = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme), []
+            tab, errors = (
+                browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme),
+                [],
+            )
             tab.on("pageerror", lambda error, seen=errors: seen.append(str(error)))
-            tab.on("console", lambda message, seen=errors: seen.append(message.text) if message.type == "error" else None)
+            tab.on(
+                "console",
+                lambda message, seen=errors: (
+                    seen.append(message.text) if message.type == "error" else None
+                ),
+            )
             tab.goto(page.as_uri())
             assert tab.title() == "vit_theory: claims ledger" and not errors
-            assert HOSTILE in tab.inner_text("#A-hostile") and HOSTILE in tab.inner_text("#A-crashed pre")
+            assert HOSTILE in tab.inner_text("#A-hostile") and HOSTILE in tab.inner_text(
+                "#A-crashed pre"
+            )
             assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
             tab.select_option("[name=verdict]", "refuted as stated")
             tab.select_option("[name=paper]", "C")
             tab.fill("[name=text]", "convolution")
             kept, articles = tab.url, tab.locator("article:visible")
             ids = [article.get_attribute("id") for article in articles.all()]
-            expected = {row["id"] for row in rows if row["paper"] == "C" and row["verdict"] == "refuted as stated"}
-            assert set(ids) <= expected and tab.locator("tbody tr:visible a").all_inner_texts()[: len(ids)] == ids
+            expected = {
+                row["id"]
+                for row in rows
+                if row["paper"] == "C" and row["verdict"] == "refuted as stated"
+            }
+            assert (
+                set(ids) <= expected
+                and tab.locator("tbody tr:visible a").all_inner_texts()[: len(ids)] == ids
+            )
             tab.goto("about:blank")
             tab.goto(kept)
             assert [article.get_attribute("id") for article in articles.all()] == ids
             tab.select_option("[name=verdict]", "crashed")
-            assert articles.count() == 0 and tab.inner_text(".claims-filter output") == f"0 of {len(rows)} claims"
+            assert (
+                articles.count() == 0
+                and tab.inner_text(".claims-filter output") == f"0 of {len(rows)} claims"
+            )

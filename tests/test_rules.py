@@ -1,4 +1,5 @@
-"""Every rule of every claim: a measurement at its edge passes, one just beyond fails, with the verdict that the rule names."""
+"""Every rule of every claim: a measurement at its edge passes, one just beyond fails, with the
+verdict that the rule names."""
 
 import json
 
@@ -30,9 +31,13 @@ SPECIAL = 10  # claims whose judge is a function, at most
 
 
 def edges(claim):
-    """The rules that ask something of the quick measurement, what they ask, and values that just pass."""
+    """The rules that ask something of the quick measurement, what they ask, and values that just
+    pass."""
     data = measured(claim.id, "quick")
-    asks = [rule.asked(data) if rule.name and rule.value(data) is not None else None for rule in claim.rules]
+    asks = [
+        rule.asked(data) if rule.name and rule.value(data) is not None else None
+        for rule in claim.rules
+    ]
     return data, asks, [ask and ask.passes for ask in asks]
 
 
@@ -41,7 +46,9 @@ def test_the_verdict_at_the_edges(id):
     claim = CLAIMS[id]
     data, asks, passing = edges(claim)
     standing = any(not rule.name for rule in claim.rules)
-    values = [False if not rule.name else value for rule, value in zip(claim.rules, passing, strict=True)]
+    values = [
+        False if not rule.name else value for rule, value in zip(claim.rules, passing, strict=True)
+    ]
     assert decide(claim.rules, values, data)[0] == (CAVEAT if standing else HOLDS)
     for place, (rule, ask) in enumerate(zip(claim.rules, asks, strict=True)):
         if ask is None:
@@ -68,7 +75,8 @@ def test_every_rule_can_fail_and_says_so(id):
 
 
 def test_what_is_said_of_the_committed_measurements():
-    """Each row has its sentence, its criterion, and a table with a line for each rule that was measured."""
+    """Each row has its sentence, its criterion, and a table with a line for each rule that was
+    measured."""
     for run in RUNS:
         for row in committed(run):
             if claim := CLAIMS.get(row["id"]):
@@ -85,15 +93,20 @@ def test_few_judges_are_functions():
 @pytest.mark.parametrize("fails", [AGAINST, CAVEAT, REFUTED])
 @pytest.mark.parametrize("mean", [False, True])
 def test_a_run_without_a_number_leaves_its_rule_open(fails, mean):
-    """Whatever the rule says of other failures, with the mean of the other seeds within what is asked, or beyond it."""
+    """Whatever the rule says of other failures, with the mean of the other seeds within what is
+    asked, or beyond it."""
     rule = Rule("error", lambda data: data, at_most(0.5), fails, why="it diverges", mean=mean)
     for others in (0.1, 0.9):
-        value = xr.DataArray(np.full((2, 2), others), {"heads": [1, 8], "seed": [0, 2]}, ("heads", "seed"))
+        value = xr.DataArray(
+            np.full((2, 2), others), {"heads": [1, 8], "seed": [0, 2]}, ("heads", "seed")
+        )
         value[0, 1] = np.nan
         assert decide([rule], [value]) == (INCONCLUSIVE, ["error: no number for heads 1, seed 2"])
         assert decide([rule], [value.fillna(others)])[0] == (HOLDS if others == 0.1 else fails)
     missing = xr.DataArray(np.full(5, np.nan), dims="seed")
-    assert decide([rule], [missing])[1] == ["error: no number for seed 0; seed 1; seed 2 and 2 more"]
+    assert decide([rule], [missing])[1] == [
+        "error: no number for seed 0; seed 1; seed 2 and 2 more"
+    ]
     assert decide([Rule("shown alone", lambda data: data)], [missing])[0] == HOLDS
 
 

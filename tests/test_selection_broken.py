@@ -11,7 +11,12 @@ NOT_SHOWN = VERDICTS[2:4]  # inconclusive, or it does not hold here
 
 CLAIMS = {claim.id: claim for claim in load_claims(["selection"])}
 ONE = Run(seeds=(0,))
-ON_THE_MAP = ("A-attention-sparse", "A-attention-confusion", "A-attention-ceiling", "A-attention-dead-zone")
+ON_THE_MAP = (
+    "A-attention-sparse",
+    "A-attention-confusion",
+    "A-attention-ceiling",
+    "A-attention-dead-zone",
+)
 
 
 @pytest.mark.parametrize("arm", ["trained", "uniform"])
@@ -21,12 +26,16 @@ def test_engines_agree_and_a_wrong_scale_in_one_is_noticed(monkeypatch, arm):
         right = collapse.row_attention
 
         def scaled(model, rows, attention="trained"):
-            half = collapse.ShallowViT(model.W_Q / 10**0.5, model.W_K, model.W_V, model.W_O, model.a)
+            half = collapse.ShallowViT(
+                model.W_Q / 10**0.5, model.W_K, model.W_V, model.W_O, model.a
+            )
             return right(half, rows, attention)
 
         monkeypatch.setattr(collapse, "row_attention", scaled)
     else:
-        monkeypatch.setattr(collapse, "_gradient", lambda *given, own=collapse._gradient: too_large(own(*given)))
+        monkeypatch.setattr(
+            collapse, "_gradient", lambda *given, own=collapse._gradient: too_large(own(*given))
+        )
     assert collapse.engine_difference(6, 24, 2, 0, **collapse.ARMS[arm])["weights"] > 1e-4
 
 
@@ -41,7 +50,9 @@ def too_large(gradient):
 
 
 def test_frozen_attention_is_noticed_by_every_claim_on_the_map(monkeypatch):
-    frozen = {arm: (confusion, lr, 0.0) for arm, (confusion, lr, _) in attention_map.TRAININGS.items()}
+    frozen = {
+        arm: (confusion, lr, 0.0) for arm, (confusion, lr, _) in attention_map.TRAININGS.items()
+    }
     monkeypatch.setattr(attention_map, "TRAININGS", frozen)
     data = attention_map.attention_during_training.__wrapped__(ONE)
     for judgement in (CLAIMS[id].judge(data) for id in ON_THE_MAP):
@@ -56,7 +67,9 @@ def test_claims_on_the_map_share_one_experiment():
 def test_shuffled_labels_are_noticed_by_removal(monkeypatch):
     def shuffled(*given, own=token_removal.draw_setting, **options):
         learn, judge, start = own(*given, **options)
-        learn.y = learn.y[:, torch.randperm(learn.y.shape[1], generator=torch.Generator().manual_seed(0))]
+        learn.y = learn.y[
+            :, torch.randperm(learn.y.shape[1], generator=torch.Generator().manual_seed(0))
+        ]
         return learn, judge, start
 
     monkeypatch.setattr(token_removal, "draw_setting", shuffled)
@@ -66,8 +79,13 @@ def test_shuffled_labels_are_noticed_by_removal(monkeypatch):
 def test_a_rate_of_zero_is_noticed_by_the_iterations(monkeypatch):
     own = iterations.fit_to_convergence
     still = {"lr": 0.0, "steps": 20}
-    monkeypatch.setattr(iterations, "fit_to_convergence", lambda *given, **options: own(*given, **options | still))
-    assert CLAIMS["A-iterations-rate"].judge(iterations.iterations_against_rate(ONE)).verdict in NOT_SHOWN
+    monkeypatch.setattr(
+        iterations, "fit_to_convergence", lambda *given, **options: own(*given, **options | still)
+    )
+    assert (
+        CLAIMS["A-iterations-rate"].judge(iterations.iterations_against_rate(ONE)).verdict
+        in NOT_SHOWN
+    )
 
 
 def test_spurious_tokens_that_do_not_follow_the_label_are_noticed(monkeypatch):

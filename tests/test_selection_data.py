@@ -32,7 +32,9 @@ def test_counts_are_exact_and_labels_decided(background, relevant, less, more, p
     mass = more // 2 if background == "neutral" else 0
     if background == "neutral" and mass == 0:
         return
-    data = TokenData(relevant + confusion + more, relevant, confusion, patterns, 8, 0.1, background, mass=mass)
+    data = TokenData(
+        relevant + confusion + more, relevant, confusion, patterns, 8, 0.1, background, mass=mass
+    )
     sample = data.sample(7, trials=2, generator=generator(seed))
     c = counts(sample, patterns)
     own = (sample.y < 0).long()[..., None]
@@ -54,15 +56,23 @@ def test_types_and_shapes_of_the_contract(dtype):
         sample = TokenData(20, 6, 2, 5, 10, 0.1, "iid").sample(30, trials=3, generator=generator())
     finally:
         torch.set_default_dtype(torch.float32)
-    assert sample.x.shape == (3, 30, 20, 10) and sample.y.shape == (3, 30) and sample.x.dtype == sample.y.dtype == dtype
+    assert (
+        sample.x.shape == (3, 30, 20, 10)
+        and sample.y.shape == (3, 30)
+        and sample.x.dtype == sample.y.dtype == dtype
+    )
     assert set(sample.y.unique().tolist()) == {-1, 1} and sample.y.sum(1).tolist() == [0, 0, 0]
     assert sample.pattern.shape == (3, 30, 20) and sample.pattern.dtype == torch.int64
-    torch.testing.assert_close(sample.mu @ sample.mu.mT, torch.eye(5, dtype=dtype).expand(3, 5, 5), rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        sample.mu @ sample.mu.mT, torch.eye(5, dtype=dtype).expand(3, 5, 5), rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_one_trial_is_the_first_of_three(background):
-    data = TokenData(background=background, mass=4 if background == "neutral" else 0, patterns=6, spurious=0)
+    data = TokenData(
+        background=background, mass=4 if background == "neutral" else 0, patterns=6, spurious=0
+    )
     one, three = (data.sample(9, trials=n, generator=generator(5)) for n in (1, 3))
     assert torch.equal(one.x[0], three.x[0]) and torch.equal(one.pattern[0], three.pattern[0])
     rest = data.sample(9, trials=2, first=1, generator=generator(5))
@@ -89,18 +99,25 @@ def test_noisy_tokens_are_irrelevant_ones():
 
 
 def test_all_tokens_discriminative_needs_no_background():
-    sample = TokenData(tokens=5, relevant=3, confusion=2, patterns=2, dim=4).sample(4, generator=generator())
+    sample = TokenData(tokens=5, relevant=3, confusion=2, patterns=2, dim=4).sample(
+        4, generator=generator()
+    )
     assert (sample.pattern < 2).all()
 
 
 def test_a_label_has_one_pattern():
-    """Pattern 0 is that of label +1, pattern 1 that of label -1: where a label has two, samples and kinds are refused."""
+    """Pattern 0 is that of label +1, pattern 1 that of label -1: where a label has two, samples and
+    kinds are refused."""
     sample = TokenData(relevant=6, confusion=0).sample(4, generator=generator())
     # label +1 takes patterns 0 and 3, as if both were its own
     pattern = torch.where((sample.pattern == 0) & (sample.y > 0)[..., None], 3, sample.pattern)
-    with pytest.raises(ValueError, match="2 samples have no token of their label's pattern.*no label has two"):
+    with pytest.raises(
+        ValueError, match="2 samples have no token of their label's pattern.*no label has two"
+    ):
         replace(sample, pattern=pattern)
-    two = torch.tensor([[0.3, 0, 0, 0, 0.7], [0, 0.3, 0, 0, 0.7], [0, 0, 0.3, 0, 0.7], [0, 0, 0, 0.3, 0.7]])
+    two = torch.tensor(
+        [[0.3, 0, 0, 0, 0.7], [0, 0.3, 0, 0, 0.7], [0, 0, 0.3, 0, 0.7], [0, 0, 0, 0.3, 0.7]]
+    )
     with pytest.raises(ValueError, match="no label has two"):
         Kinds(two, torch.tensor([1.0, 1.0, -1.0, -1.0]))
 

@@ -1,4 +1,5 @@
-"""The early limit of paper A: equal to trainings where it takes their steps; the wide limit, approached by growing widths."""
+"""The early limit of paper A: equal to trainings where it takes their steps; the wide limit,
+approached by growing widths."""
 
 import math
 
@@ -8,7 +9,15 @@ import torch
 
 from vit_theory.selection import limit_threshold
 from vit_theory.selection.collapse import ARMS, draw_weights, sample_kinds, trainings
-from vit_theory.selection.limit import closed_ceiling, in_double, limit_trainings, margins, mean_gate, read, shares
+from vit_theory.selection.limit import (
+    closed_ceiling,
+    in_double,
+    limit_trainings,
+    margins,
+    mean_gate,
+    read,
+    shares,
+)
 from vit_theory.selection.theory import imbalances
 
 
@@ -30,20 +39,30 @@ def test_long_steps_change_few_successes():
 
 
 def test_the_mean_gate_is_the_share_of_the_way_with_an_open_gate():
-    u, end = torch.tensor([-1.0, 1.0, 1.0, -1.0, 0.5]).double(), torch.tensor([3.0, -1.0, 2.0, -2.0, 0.5]).double()
+    u, end = (
+        torch.tensor([-1.0, 1.0, 1.0, -1.0, 0.5]).double(),
+        torch.tensor([3.0, -1.0, 2.0, -2.0, 0.5]).double(),
+    )
     assert torch.allclose(mean_gate(u, end), torch.tensor([0.75, 0.5, 1.0, 0.0, 1.0]).double())
 
 
 def test_the_kernel_of_equal_and_of_opposite_inputs():
     z = torch.tensor([[[3.0, 4.0]]]).double()
-    assert float(read(z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(25 / 2)  # half of the neurons are open
-    assert float(read(-z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(0.0)  # none is open for both
+    assert float(read(z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(
+        25 / 2
+    )  # half of the neurons are open
+    assert float(read(-z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(
+        0.0
+    )  # none is open for both
 
 
 def test_wider_networks_are_closer_to_the_wide_limit():
     w = draw_weights(in_double(sample_kinds(0.1)), 200, 24, 2)
     limit = margins(0.1, w, "uniform", 2, 0)
-    apart = [float((margins(0.1, w, "uniform", 2, m) - limit).square().mean()) for m in (32, 128, 512, 2048)]
+    apart = [
+        float((margins(0.1, w, "uniform", 2, m) - limit).square().mean())
+        for m in (32, 128, 512, 2048)
+    ]
     assert apart == sorted(apart, reverse=True)
 
 

@@ -1,4 +1,5 @@
-"""N50: its intervals contain the truth as often as they say, also where the curve bends and where draws fail."""
+"""N50: its intervals contain the truth as often as they say, also where the curve bends and where
+draws fail."""
 
 import numpy as np
 import pytest
@@ -15,15 +16,22 @@ def rates(steepness, bend):
 
 
 def covering(steepness, bend, trials, seed, repeats=120):
-    counts = np.random.default_rng(seed).binomial(trials, rates(steepness, bend), (repeats, len(SIZES)))
-    found = [threshold(SIZES, row, trials, draws=200, seed=number) for number, row in enumerate(counts)]
+    counts = np.random.default_rng(seed).binomial(
+        trials, rates(steepness, bend), (repeats, len(SIZES))
+    )
+    found = [
+        threshold(SIZES, row, trials, draws=200, seed=number) for number, row in enumerate(counts)
+    ]
     return [t.low <= 300 <= t.high for t in found]
 
 
 def test_intervals_cover_in_93_to_97_percent():
-    """Of curves as the runs have them: steepness 0.9 to 1.7, bends up to 0.2, both ways, at the trials of the two scales."""
+    """Of curves as the runs have them: steepness 0.9 to 1.7, bends up to 0.2, both ways, at the
+    trials of the two scales."""
     curves = [(0.9, 0.0), (1.2, 0.2), (1.2, -0.1), (1.7, 0.2)]
-    covered = [covering(*curve, trials, seed) for seed, curve in enumerate(curves) for trials in (96, 200)]
+    covered = [
+        covering(*curve, trials, seed) for seed, curve in enumerate(curves) for trials in (96, 200)
+    ]
     assert 0.93 <= np.mean(covered) <= 0.97, np.mean(covered)
     assert min(map(np.mean, covered)) > 0.9, list(map(np.mean, covered))
 
@@ -32,7 +40,9 @@ def test_search_and_fit_together_cover():
     found = []
     for seed in range(300):
         rng = np.random.default_rng([seed, 1])  # not the stream of the bootstrap
-        sizes, counts = search(lambda n, k, rng=rng: int(rng.binomial(k, 1 / (1 + (3000 / n) ** 1.2))), 300, trials=100)
+        sizes, counts = search(
+            lambda n, k, rng=rng: int(rng.binomial(k, 1 / (1 + (3000 / n) ** 1.2))), 300, trials=100
+        )
         t = threshold(sizes, counts, 100, seed=seed)
         found.append(t.low <= 3000 <= t.high)
     assert 0.92 <= np.mean(found) <= 0.98
@@ -41,11 +51,16 @@ def test_search_and_fit_together_cover():
 def test_a_bent_curve_has_its_n50_where_it_crosses():
     for bend in (-0.2, 0.0, 0.2):
         place, steep = fit_logistic(SIZES, 10**6 * rates(1.2, bend), 10**6)
-        assert np.exp(place) == pytest.approx(300, rel=1e-3) and steep == pytest.approx(1.2, rel=1e-2)
+        assert np.exp(place) == pytest.approx(300, rel=1e-3) and steep == pytest.approx(
+            1.2, rel=1e-2
+        )
 
 
 def test_failed_draws_are_counted_and_widen_the_interval():
-    sure, unsure = threshold(SIZES, np.array([20, 60, 100, 140, 180]), 200), threshold(SIZES, np.array([1, 2, 2, 3, 3]), 4)
+    sure, unsure = (
+        threshold(SIZES, np.array([20, 60, 100, 140, 180]), 200),
+        threshold(SIZES, np.array([1, 2, 2, 3, 3]), 4),
+    )
     assert sure.failed == 0 and np.isfinite(sure.draws).all()
     assert unsure.failed == np.isnan(unsure.draws).mean() > 0.025
     assert unsure.low == 0 and unsure.high == np.inf
@@ -58,13 +73,16 @@ def test_the_bootstrap_draws_from_its_seed():
 
 
 def test_slopes_use_students_t():
-    """Of eight points that scatter as their draws say, the interval is 2.45 standard errors wide, not 1.96."""
+    """Of eight points that scatter as their draws say, the interval is 2.45 standard errors wide,
+    not 1.96."""
     rng = np.random.default_rng(0)
     alpha = 2.0 ** -np.arange(8)
     x = -np.log(alpha)
     draws = 2 * x[:, None] + 0.1 * rng.standard_normal((8, 4000))
     slope = fit_slope(alpha, draws, np.exp(2 * x))
-    assert slope.error == pytest.approx(2.447 * 0.1 / np.sqrt(((x - x.mean()) ** 2).sum()), rel=0.02)
+    assert slope.error == pytest.approx(
+        2.447 * 0.1 / np.sqrt(((x - x.mean()) ** 2).sum()), rel=0.02
+    )
 
 
 def test_thresholds_at_tiny_shares_are_sizes_not_units():

@@ -7,21 +7,40 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vit_theory.selection import ShallowViT, TokenData, attention_mass, evaluate, fit, hinge_gradient, initial_model
-from vit_theory.selection.token_removal import keep_by_attention, keep_oracle, keep_random, received_attention
+from vit_theory.selection import (
+    ShallowViT,
+    TokenData,
+    attention_mass,
+    evaluate,
+    fit,
+    hinge_gradient,
+    initial_model,
+)
+from vit_theory.selection.token_removal import (
+    keep_by_attention,
+    keep_oracle,
+    keep_random,
+    received_attention,
+)
 
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
 
 
 def random_model(g=3, d=4, m_b=5, m_a=6, m=8, positions=1, seed=0, dtype=torch.float64):
     r = torch.Generator().manual_seed(seed)
-    w = [torch.randn(g, *shape, generator=r, dtype=dtype) for shape in ((m_b, d), (m_b, d), (m_a, d), (m, m_a), (positions, m))]
+    w = [
+        torch.randn(g, *shape, generator=r, dtype=dtype)
+        for shape in ((m_b, d), (m_b, d), (m_a, d), (m, m_a), (positions, m))
+    ]
     return ShallowViT(*w[:4], w[4].sign() / m**0.5)
 
 
 def random_samples(g=3, b=10, L=7, d=4, seed=1, dtype=torch.float64):
     r = torch.Generator().manual_seed(seed)
-    x, y = torch.randn(g, b, L, d, generator=r, dtype=dtype), torch.randn(g, b, generator=r, dtype=dtype).sign()
+    x, y = (
+        torch.randn(g, b, L, d, generator=r, dtype=dtype),
+        torch.randn(g, b, generator=r, dtype=dtype).sign(),
+    )
     keep = torch.rand(g, b, L, generator=r) < 0.6
     keep[..., 2] = True
     return x, y, keep
@@ -30,7 +49,9 @@ def random_samples(g=3, b=10, L=7, d=4, seed=1, dtype=torch.float64):
 def autograd(model, x, y, **options):
     weights = {name: getattr(model, name).clone().requires_grad_() for name in NAMES}
     loss = (1 - y * replace(model, **weights)(x, **options)).clamp(min=0).mean(1)
-    slopes = torch.autograd.grad(loss.sum(), list(weights.values()), allow_unused=True, materialize_grads=True)
+    slopes = torch.autograd.grad(
+        loss.sum(), list(weights.values()), allow_unused=True, materialize_grads=True
+    )
     return loss.detach(), dict(zip(NAMES, slopes, strict=True))
 
 
@@ -39,7 +60,12 @@ def test_gradient_of_a_view_of_the_data_leaves_its_arguments_alone():
     view = x.flip(1)[:, :, 1:8]
     given = (*vars(model).values(), view, y)
     before = [w.clone() for w in given]
-    torch.testing.assert_close(hinge_gradient(model, view, y)[1].W_K, autograd(model, view, y)[1]["W_K"], rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        hinge_gradient(model, view, y)[1].W_K,
+        autograd(model, view, y)[1]["W_K"],
+        rtol=0,
+        atol=1e-12,
+    )
     assert all(torch.equal(a, b) for a, b in zip(before, given, strict=True))
 
 
@@ -92,12 +118,21 @@ def setting(trials=4, train=40, seed=0, **initial):
 @pytest.mark.parametrize("batch", [10, 40])
 def test_a_trial_alone_is_the_trial_in_company(attention, batch):
     learn, _, start = setting()
-    options = {"steps": 25, "batch": batch, "lr": 0.3, "attention_lr": 1.0, "attention": attention, "seed": 7}
+    options = {
+        "steps": 25,
+        "batch": batch,
+        "lr": 0.3,
+        "attention_lr": 1.0,
+        "attention": attention,
+        "seed": 7,
+    }
     model, history = fit(start, learn.x, learn.y, **options)
     one = ShallowViT(*(w[2:3] for w in (start.W_Q, start.W_K, start.W_V, start.W_O, start.a)))
     alone, own = fit(one, learn.x[2:3], learn.y[2:3], first=2, **options)
     for name in NAMES:
-        torch.testing.assert_close(getattr(alone, name)[0], getattr(model, name)[2], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(
+            getattr(alone, name)[0], getattr(model, name)[2], rtol=1e-4, atol=1e-6
+        )
     torch.testing.assert_close(own["loss"][0], history["loss"][2], rtol=1e-4, atol=1e-6)
     if attention != "trained":
         assert torch.equal(model.W_Q, start.W_Q) and torch.equal(model.W_K, start.W_K)
@@ -113,7 +148,9 @@ def test_fit_is_plain_descent_and_leaves_its_argument_alone():
     weights = {name: getattr(start, name) for name in NAMES}
     for _ in range(6):
         _, slopes = autograd(replace(start, **weights), learn.x, learn.y)
-        weights = {n: w - (2.0 if n in ("W_Q", "W_K") else 0.5) * slopes[n] for n, w in weights.items()}
+        weights = {
+            n: w - (2.0 if n in ("W_Q", "W_K") else 0.5) * slopes[n] for n, w in weights.items()
+        }
     for name in NAMES:
         torch.testing.assert_close(getattr(model, name), weights[name], rtol=1e-4, atol=1e-6)
     assert history["loss"].shape == (2, 7)
@@ -125,7 +162,9 @@ def test_attention_lr_is_lr_by_default_and_rates_are_per_trial():
     named, _ = fit(start, learn.x, learn.y, steps=5, batch=10, lr=0.4, attention_lr=0.4)
     assert torch.equal(same.W_Q, named.W_Q)
     mixed, _ = fit(start, learn.x, learn.y, steps=5, batch=10, lr=torch.tensor([0.4, 0.0, 0.4]))
-    assert torch.equal(mixed.W_O[1], start.W_O[1]) and torch.allclose(mixed.W_O[[0, 2]], same.W_O[[0, 2]], atol=1e-6)
+    assert torch.equal(mixed.W_O[1], start.W_O[1]) and torch.allclose(
+        mixed.W_O[[0, 2]], same.W_O[[0, 2]], atol=1e-6
+    )
 
 
 def test_chunks_do_not_matter(monkeypatch):
@@ -138,7 +177,10 @@ def test_chunks_do_not_matter(monkeypatch):
     for module in (engine, training):  # one trial and four of its eight samples at a time
         monkeypatch.setattr(module, "_cost", lambda *_: engine.CACHE // 4)
     pieces, own = fit(start, learn.x, learn.y, **options)
-    assert torch.allclose(whole.W_O, pieces.W_O, atol=1e-6) and history.steps.tolist() == own.steps.tolist()
+    assert (
+        torch.allclose(whole.W_O, pieces.W_O, atol=1e-6)
+        and history.steps.tolist() == own.steps.tolist()
+    )
 
 
 def test_mass_is_counted_as_defined():
@@ -161,7 +203,10 @@ def test_no_output_is_an_error_and_so_is_nan():
 def test_choices_of_tokens():
     learn, judge, start = setting(trials=2)
     g = torch.Generator().manual_seed(0)
-    for keep in (keep_random(judge, count=8, generator=g), keep_oracle(judge, rate=0.4, generator=g)):
+    for keep in (
+        keep_random(judge, count=8, generator=g),
+        keep_oracle(judge, rate=0.4, generator=g),
+    ):
         assert keep.dtype == torch.bool and (keep.sum(-1) == 8).all()
     assert (keep_oracle(judge, count=6, generator=g) == judge.relevant).all()
     top = keep_by_attention(start, judge, count=3, generator=g)
@@ -171,24 +216,39 @@ def test_choices_of_tokens():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 6), st.integers(1, 6), st.integers(3, 6), st.integers(1, 4), st.sampled_from([0, 1]), st.integers(0, 10**6))
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(3, 6),
+    st.integers(1, 4),
+    st.sampled_from([0, 1]),
+    st.integers(0, 10**6),
+)
 def test_the_gradient_is_balanced(m_a, m_b, L, d, shared, seed):
-    """What one matrix gains the next one gains: the output depends on W_Q^T W_K, and on W_O and W_V as on one after the other."""
+    """What one matrix gains the next one gains: the output depends on W_Q^T W_K, and on W_O and W_V
+    as on one after the other."""
     model = random_model(2, d, m_b, m_a, 4, 1 if shared else L, seed)
     x, y, _ = random_samples(2, 6, L, d, seed + 1)
     _, g = hinge_gradient(model, x, y)
-    for left, right in ((g.W_Q @ model.W_Q.mT, model.W_K @ g.W_K.mT), (model.W_O.mT @ g.W_O, g.W_V @ model.W_V.mT)):
+    for left, right in (
+        (g.W_Q @ model.W_Q.mT, model.W_K @ g.W_K.mT),
+        (model.W_O.mT @ g.W_O, g.W_V @ model.W_V.mT),
+    ):
         assert (left - right).abs().max() <= 1e-11 * (1 + float(left.abs().max()))
 
 
 @pytest.mark.parametrize("queries", ["all", "relevant"])
 def test_mass_is_a_mean_over_the_kept_queries(queries):
-    """Queries that are removed have no share in the mean, which a divisor over all tokens would give them."""
+    """Queries that are removed have no share in the mean, which a divisor over all tokens would
+    give them."""
     learn, _, start = setting(trials=2, train=6)
     keep = torch.rand(learn.pattern.shape, generator=torch.Generator().manual_seed(3)) < 0.6
     keep |= learn.relevant & (learn.relevant.cumsum(-1) == 1)  # a relevant token stays
     P = start.attention_map(learn.x, keep)
     asked = keep if queries == "all" else keep & learn.relevant
-    by_hand = [[P[g, b][asked[g, b]][:, learn.relevant[g, b]].sum(-1).mean() for b in range(6)] for g in range(2)]
+    by_hand = [
+        [P[g, b][asked[g, b]][:, learn.relevant[g, b]].sum(-1).mean() for b in range(6)]
+        for g in range(2)
+    ]
     expected = torch.tensor(by_hand).mean(-1)
     torch.testing.assert_close(attention_mass(start, learn, queries, keep), expected)

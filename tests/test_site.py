@@ -17,7 +17,9 @@ from vit_theory import selection
 from vit_theory.ledger.coverage import PLACES, draw_map
 from vit_theory.ledger.evidence import committed
 
-pytestmark = pytest.mark.slow  # the site takes a minute to build, and its pages some minutes to open
+pytestmark = (
+    pytest.mark.slow
+)  # the site takes a minute to build, and its pages some minutes to open
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,12 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.text, self.ids, self.targets, self.alts = path.read_text(encoding="utf-8"), set(), [], []
+        self.text, self.ids, self.targets, self.alts = (
+            path.read_text(encoding="utf-8"),
+            set(),
+            [],
+            [],
+        )
         self.feed(self.text)
 
     def handle_starttag(self, tag, attributes):
@@ -47,13 +54,18 @@ class Page(HTMLParser):
 
 @functools.cache
 def pages(site):
-    return {path: Page(path) for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
+    return {
+        path: Page(path) for path in sorted(site.rglob("*.html")) if "_static" not in path.parts
+    }
 
 
 def test_every_notebook_has_a_page_and_is_in_the_archive(site):
     assert [name for name in NOTEBOOKS if not (site / name).with_suffix(".html").exists()] == []
     (archive,) = site.rglob("notebooks.zip")
-    assert sorted(name for name in zipfile.ZipFile(archive).namelist() if name.endswith(".ipynb")) == NOTEBOOKS
+    assert (
+        sorted(name for name in zipfile.ZipFile(archive).namelist() if name.endswith(".ipynb"))
+        == NOTEBOOKS
+    )
 
 
 def test_links_and_anchors(site):
@@ -68,7 +80,11 @@ def test_links_and_anchors(site):
                 file = Path(unquote(url.removeprefix("file://").partition("?")[0]))
                 if not file.is_file():
                     broken.append(f"{path.name}: {target}")
-                elif anchor and file.suffix == ".html" and unquote(anchor) not in pages(site)[file].ids:
+                elif (
+                    anchor
+                    and file.suffix == ".html"
+                    and unquote(anchor) not in pages(site)[file].ids
+                ):
                     broken.append(f"{path.name}: no such anchor: {target}")
     assert not broken, "\n".join(sorted(set(broken)))
 
@@ -76,7 +92,9 @@ def test_links_and_anchors(site):
 def test_pictures_say_what_they_show_and_formulas_load_only_where_they_are(site):
     for path, page in pages(site).items():
         for alt in page.alts:
-            assert " " in alt and not re.search(r"_images|\.(png|svg)\b|[0-9a-f]{32}", alt), f"{path.name}: {alt!r}"
+            assert " " in alt and not re.search(r"_images|\.(png|svg)\b|[0-9a-f]{32}", alt), (
+                f"{path.name}: {alt!r}"
+            )
         assert "tex-svg-full.js" not in page.text or 'class="math' in page.text, path.name
 
 
@@ -84,32 +102,45 @@ def test_a_link_that_is_sent_on_shows_what_it_is(site):
     for name in ("index", "convolution/index", "claims/A-noise"):
         text = pages(site)[site / f"{name}.html"].text
         described = re.search(r'<meta name="description" content="([^"]+)"', text)
-        assert described and f'<meta property="og:description" content="{described[1]}">' in text, name
+        assert described and f'<meta property="og:description" content="{described[1]}">' in text, (
+            name
+        )
         picture = re.search(r'<meta property="og:image" content="([^"]+)"', text)[1]
         assert ((site / f"{name}.html").parent / picture).resolve().is_file()
 
 
 def test_a_module_begins_with_what_a_chapter_exports(site):
-    """Names of the chapter's front page come first, constants last, and every entry leads to the cell that is its source."""
+    """Names of the chapter's front page come first, constants last, and every entry leads to the
+    cell that is its source."""
     text = pages(site)[site / "api" / "vit_theory.selection.token_removal.html"].text
-    names = re.findall(r'<dt class="sig [^"]*" id="vit_theory\.selection\.(?:token_removal\.)?(\w+)"', text)
+    names = re.findall(
+        r'<dt class="sig [^"]*" id="vit_theory\.selection\.(?:token_removal\.)?(\w+)"', text
+    )
     known = [name in selection.__all__ for name in names]
     assert any(known) and not all(known) and known == sorted(known, reverse=True)
     assert text.count("Source and explanation") == len(names)
     figures = pages(site)[site / "api" / "vit_theory.figures.html"].text
-    assert 'id="vit_theory.figures.subplots"' in figures and 'id="vit_theory.figures.COLORS"' not in figures
+    assert (
+        'id="vit_theory.figures.subplots"' in figures
+        and 'id="vit_theory.figures.COLORS"' not in figures
+    )
     assert "width of a panel, inches" in figures
 
 
 def test_every_claim_has_its_page(site):
-    """A row has a page that the list of all rows and its notebook link to, and that leads back; no page is of no row."""
+    """A row has a page that the list of all rows and its notebook link to, and that leads back; no
+    page is of no row."""
     ids = [row["id"] for row in committed("quick")]
     assert {path.stem for path in (site / "claims").glob("*.html")} == set(ids)
     links = {path: [target for _, target in page.targets] for path, page in pages(site).items()}
     for id in ids:
         own = site / "claims" / f"{id}.html"
         assert f"../claims/{id}.html" in links[site / "ledger/10_verdicts.html"], id
-        back = [target for target in links[own] if target.endswith(f"#card-{id.lower().replace('.', '-')}")]
+        back = [
+            target
+            for target in links[own]
+            if target.endswith(f"#card-{id.lower().replace('.', '-')}")
+        ]
         assert back, f"{id}: its page does not say where it is explained"
         notebook = (own.parent / back[0].partition("#")[0]).resolve()
         assert f"../claims/{id}.html" in links[notebook], f"{notebook.name} does not link to {id}"
@@ -117,14 +148,20 @@ def test_every_claim_has_its_page(site):
 
 
 def test_the_maps_show_every_row_with_its_committed_verdict():
-    """The maps that the notebook has stored are those of today's evidence, and every row is on one of them."""
-    stored = [text for cell in cells_in("ledger/11_coverage.ipynb") for text in outputs(cell, "text/html")]
-    assert stored == [draw_map(paper) for paper in PLACES], "stale: python tools/notebooks.py run nbs/ledger/11_coverage.ipynb"
+    """The maps that the notebook has stored are those of today's evidence, and every row is on one
+    of them."""
+    stored = [
+        text for cell in cells_in("ledger/11_coverage.ipynb") for text in outputs(cell, "text/html")
+    ]
+    assert stored == [draw_map(paper) for paper in PLACES], (
+        "stale: python tools/notebooks.py run nbs/ledger/11_coverage.ipynb"
+    )
     for row in committed("full"):
         assert f'aria-label="{row["id"]}: {row["verdict"]}"' in "".join(stored)
 
 
-# What a reader must not see: a formula left as text, or one that MathJax could not read; a theme that is not the reader's.
+# What a reader must not see: a formula left as text, or one that MathJax could not read; a theme
+# that is not the reader's.
 LOOK = r"""async (theme) => {
     const undrawn = () => document.querySelector(".math:not(:has(svg))");
     while (undrawn() && !window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 5));
@@ -167,22 +204,43 @@ WIDTHS, THEMES = (1400, 390), ("light", "dark")
 
 @needs_chromium
 def test_every_page_in_a_browser(site):
-    """At both widths and in both themes: no console errors, no request to anywhere else, every formula drawn, every picture
-    shown in its proportions, nothing wider than the window, at most a third of the notebooks' height is code. A page is loaded
-    once, wide and light; then the same page is narrowed and turned dark, which is a fifth of the time of loading it four
+    """At both widths and in both themes: no console errors, no request to anywhere else, every
+    formula drawn, every picture
+    shown in its proportions, nothing wider than the window, at most a third of the notebooks'
+    height is code. A page is loaded
+    once, wide and light; then the same page is narrowed and turned dark, which is a fifth of the
+    time of loading it four
     times. One page of each folder is also loaded narrow and dark."""
     problems, formulas, heights = [], 0, Counter()
     with served(site) as address, chromium() as browser:
-        page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900}, color_scheme=THEMES[0])
+        page = browser.new_page(
+            viewport={"width": WIDTHS[0], "height": 900}, color_scheme=THEMES[0]
+        )
         here = ""
-        page.on("console", lambda message: message.type == "error" and problems.append(f"{here}: console: {message.text}"))
+        page.on(
+            "console",
+            lambda message: (
+                message.type == "error" and problems.append(f"{here}: console: {message.text}")
+            ),
+        )
         page.on("pageerror", lambda error: problems.append(f"{here}: {error}"))
         # what the next page cuts short has not failed
         cut = "net::ERR_ABORTED"
-        page.on("requestfailed", lambda request: request.failure == cut or problems.append(f"{here}: failed: {request.url}"))
+        page.on(
+            "requestfailed",
+            lambda request: (
+                request.failure == cut or problems.append(f"{here}: failed: {request.url}")
+            ),
+        )
         # Nothing leaves: a request to another host is noted and refused.
         outside = re.compile(rf"^(?!{re.escape(address)}/|data:|blob:)")
-        page.route(outside, lambda route: (problems.append(f"{here}: outside request: {route.request.url}"), route.abort()))
+        page.route(
+            outside,
+            lambda route: (
+                problems.append(f"{here}: outside request: {route.request.url}"),
+                route.abort(),
+            ),
+        )
 
         def load(path):
             nonlocal here
@@ -198,7 +256,9 @@ def test_every_page_in_a_browser(site):
             seen = page.evaluate(LOOK, theme)
             formulas += seen["drawn"]
             if seen["drawn"] != seen["formulas"]:
-                problems.append(f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} formulas are not drawn")
+                problems.append(
+                    f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} formulas are not drawn"
+                )
             for key in ("errors", "raw", "pictures", "distorted"):
                 problems.extend(f"{here}: {key}: {item}" for item in seen[key])
             if width == WIDTHS[0] and (NBS / here).with_suffix(".ipynb").exists():
@@ -222,7 +282,9 @@ def test_every_page_in_a_browser(site):
             look(*narrow)
     assert not problems, "\n".join(problems)
     assert formulas > 0
-    assert 3 * heights["code"] <= heights["page"], f"of {heights['page']} pixels of notebooks {heights['code']} are visible code"
+    assert 3 * heights["code"] <= heights["page"], (
+        f"of {heights['page']} pixels of notebooks {heights['code']} are visible code"
+    )
 
 
 # What somebody types, and the page that comes first.
@@ -247,13 +309,17 @@ SOUGHT = {
 
 @needs_chromium
 def test_search_and_dark_mode(site):
-    """The search finds what is meant first, also while somebody types; the theme follows the reader's system."""
+    """The search finds what is meant first, also while somebody types; the theme follows the
+    reader's system."""
     with served(site) as address, chromium() as browser:
         page = browser.new_page(color_scheme="dark")
         for sought, found in SOUGHT.items():
             page.goto(f"{address}/search.html?q={sought}")
             page.wait_for_selector("#search-results li a")
-            assert page.get_attribute("#search-results li a", "href").partition("#")[0] == f"{found}.html", sought
+            assert (
+                page.get_attribute("#search-results li a", "href").partition("#")[0]
+                == f"{found}.html"
+            ), sought
         assert page.get_attribute("html", "data-theme") == "dark"
         page.goto(f"{address}/claims/A-noise.html")
         page.keyboard.press("Control+k")
@@ -263,7 +329,8 @@ def test_search_and_dark_mode(site):
 
 @needs_chromium
 def test_the_code_switch(site):
-    """Plumbing is out of sight, one button shows it, and the choice holds on the next page; without scripts all is there."""
+    """Plumbing is out of sight, one button shows it, and the choice holds on the next page; without
+    scripts all is there."""
     with served(site) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.goto(f"{address}/convolution/index.html")
@@ -286,7 +353,8 @@ READ = ("index", "convolution/index", "explore/02_selection", "explore/03_associ
 
 @needs_chromium
 def test_everybody_can_use_it(site):
-    """axe finds nothing serious at home, in an essay, in each explorer, in the list and on a claim, light and dark."""
+    """axe finds nothing serious at home, in an essay, in each explorer, in the list and on a claim,
+    light and dark."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = []
@@ -297,20 +365,34 @@ def test_everybody_can_use_it(site):
                 page.goto(f"{address}/{name}.html")
                 for one in Axe().run(page).response["violations"]:
                     if one["impact"] in ("serious", "critical"):
-                        found.append(f"{name}, {theme}: {one['id']}: {one['nodes'][0]['html'][:100]} ({len(one['nodes'])})")
+                        found.append(
+                            f"{name}, {theme}: {one['id']}: {one['nodes'][0]['html'][:100]} ({len(one['nodes'])})"
+                        )
     assert found == []
 
 
 @needs_chromium
 def test_weight(site):
-    """What the first visit loads: at most 0.7 MB at home, 1.5 MB on a lesson (without node formulas are drawn by the browser)."""
-    lessons = ("selection/index", "association/index", "convolution/index", "images/index", "convolution/09_head_counts")
+    """What the first visit loads: at most 0.7 MB at home, 1.5 MB on a lesson (without node formulas
+    are drawn by the browser)."""
+    lessons = (
+        "selection/index",
+        "association/index",
+        "convolution/index",
+        "images/index",
+        "convolution/09_head_counts",
+    )
     most = {"index": 0.7e6, **dict.fromkeys(lessons, 1.5e6)}
     drawn = shutil.which("node") is not None
     with served(site) as address, chromium() as browser:
         for name, bound in most.items():
             page, sizes = browser.new_page(viewport={"width": 1400, "height": 900}), {}
-            page.on("response", lambda got, sizes=sizes: sizes.update({got.url: int(got.headers.get("content-length", 0))}))
+            page.on(
+                "response",
+                lambda got, sizes=sizes: sizes.update(
+                    {got.url: int(got.headers.get("content-length", 0))}
+                ),
+            )
             page.goto(f"{address}/{name}.html", wait_until="load")
             assert 1e5 < sum(sizes.values()) <= bound + 2.3e6 * (not drawn), (name, sizes)
 

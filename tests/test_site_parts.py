@@ -1,4 +1,5 @@
-"""What the site is made of, without building it: examples that run, links that appear with an address, pages for machines."""
+"""What the site is made of, without building it: examples that run, links that appear with an
+address, pages for machines."""
 
 import re
 import sys
@@ -11,7 +12,11 @@ import claim_pages  # noqa: E402
 import finish  # noqa: E402
 
 build = script("docs/build.py")
-EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "pages" / "api.md").read_text(encoding="utf-8"), flags=re.S)
+EXAMPLES = re.findall(
+    r"```python\n(.*?)```",
+    (ROOT / "docs" / "pages" / "api.md").read_text(encoding="utf-8"),
+    flags=re.S,
+)
 
 
 def test_the_examples_of_the_functions_run():
@@ -28,7 +33,9 @@ def test_links_to_the_repository_appear_with_its_address(monkeypatch, address):
     monkeypatch.setattr(claim_pages, "settings", {"git_url": address, "branch": "main"}.__getitem__)
     links = " ".join(build.elsewhere("convolution/index"))
     assert ("Edit this page" in links) == bool(address)
-    assert ("colab.research.google.com/github/someone/vit_theory/blob/main" in links) == bool(address)
+    assert ("colab.research.google.com/github/someone/vit_theory/blob/main" in links) == bool(
+        address
+    )
 
 
 HOME = """<head><meta name="description" content="All of it.">
@@ -42,7 +49,9 @@ def test_pages_for_machines(tmp_path, base):
     text = (tmp_path / "llms.txt").read_text(encoding="utf-8")
     assert text.startswith("# vit_theory\n> All of it.") and f"({base}index.html)" in text
     assert (tmp_path / "sitemap.xml").exists() == bool(base)
-    assert not base or "<loc>https://example.org/index.html</loc>" in (tmp_path / "sitemap.xml").read_text(encoding="utf-8")
+    assert not base or "<loc>https://example.org/index.html</loc>" in (
+        tmp_path / "sitemap.xml"
+    ).read_text(encoding="utf-8")
 
 
 def test_numbers_and_signs_are_typeset():
@@ -54,24 +63,38 @@ def test_what_only_presents_is_hidden():
     assert build.presenting('Card("A-noise")')
     assert build.presenting('plot_noise(measured("A-noise"))')
     assert not build.presenting("noise_curve(run)") and not build.presenting("x = train(model)")
-    assert build.marked("> **Quoted** (B, Definition 2.2).") == "{.box .box-quoted}\n> **Quoted** (B, Definition 2.2)."
+    assert (
+        build.marked("> **Quoted** (B, Definition 2.2).")
+        == "{.box .box-quoted}\n> **Quoted** (B, Definition 2.2)."
+    )
 
 
 def test_photographs_are_told_from_plots():
     """Of the stored pictures of two pages the photograph is one, the curves are none."""
     found = {}
     for name in ("01_attention.ipynb", "selection/08_iterations.ipynb"):
-        found[name] = [build.photographic(png) for cell in cells_in(name) for png in outputs(cell, "image/png")]
+        found[name] = [
+            build.photographic(png) for cell in cells_in(name) for png in outputs(cell, "image/png")
+        ]
     assert any(found["01_attention.ipynb"]) and not any(found["selection/08_iterations.ipynb"])
 
 
 def test_an_explorers_page_ends_after_what_to_try():
-    tries, code = '<section id="things-to-try"><h2>Try</h2></section>', '<section id="code"><h2>Code</h2></section>'
+    tries, code = (
+        '<section id="things-to-try"><h2>Try</h2></section>',
+        '<section id="code"><h2>Code</h2></section>',
+    )
     page = f"<article><section>{tries}{code}</section></article>"
     assert finish.below_a_fold(page).index("<details") == page.index('<section id="code">')
 
 
 def test_a_rule_for_one_of_several_classes_stays():
-    """Of alternatives one that the site has is enough; a rule that needs a class that no page has goes."""
-    kept = "".join(finish.used_part("pre :is(.c, .c1) {a: b} p:has(.c, td) {c: d} .c .c1 {e: f} :is(.c, .d) p {g: h}", {"c1"}))
+    """Of alternatives one that the site has is enough; a rule that needs a class that no page has
+    goes."""
+    kept = "".join(
+        finish.used_part(
+            "pre :is(.c, .c1) {a: b} p:has(.c, td) {c: d} .c .c1 {e: f} :is(.c, .d) p {g: h}",
+            {"c1"},
+        )
+    )
     assert "a: b" in kept and "c: d" in kept and "e: f" not in kept and "g: h" not in kept

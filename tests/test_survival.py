@@ -1,4 +1,5 @@
-"""Stores of sweeps survive: kills at random moments, full and read-only disks, damage of every kind that we could think of."""
+"""Stores of sweeps survive: kills at random moments, full and read-only disks, damage of every kind
+that we could think of."""
 
 import errno
 import functools
@@ -62,7 +63,11 @@ def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
     assert len(set(counts)) == 21 and counts[-1] < 600, counts
     seen = status(tmp_path / "store")
     assert (seen["done"], seen["failed"], seen["working"]) == (600, {}, 0)
-    left = [path.name for path in (tmp_path / "store").rglob("*") if path.name[0] == "." or path.suffix == ".lock"]
+    left = [
+        path.name
+        for path in (tmp_path / "store").rglob("*")
+        if path.name[0] == "." or path.suffix == ".lock"
+    ]
     assert not left, left
 
 
@@ -72,19 +77,26 @@ def test_a_process_that_is_killed_at_its_cell(tmp_path):
     def cell(x):
         if x == 3 and not once.exists():
             once.write_text("")
-            until(lambda: len(cells_of(tmp_path / "store")) >= 5, "the other process, which goes on")
+            until(
+                lambda: len(cells_of(tmp_path / "store")) >= 5, "the other process, which goes on"
+            )
             os._exit(9)
         return {"y": float(x)}
 
-    with pytest.raises(RuntimeError, match="killed, perhaps because memory ran out: .* the same call goes on"):
+    with pytest.raises(
+        RuntimeError, match="killed, perhaps because memory ran out: .* the same call goes on"
+    ):
         quiet(cell, {"x": list(range(8))}, store=tmp_path / "store", n_jobs=2)
     assert status(tmp_path / "store")["done"] >= 5
-    assert quiet(cell, {"x": list(range(8))}, store=tmp_path / "store").y.values.tolist() == list(range(8))
+    assert quiet(cell, {"x": list(range(8))}, store=tmp_path / "store").y.values.tolist() == list(
+        range(8)
+    )
 
 
 @pytest.fixture
 def disk(tmp_path):
-    """A disk of a megabyte of our own -> (its folder, a function that makes it read-only); skipped where none may be mounted."""
+    """A disk of a megabyte of our own -> (its folder, a function that makes it read-only); skipped
+    where none may be mounted."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = functools.partial(subprocess.run, capture_output=True, check=True)
@@ -107,12 +119,16 @@ def test_a_full_disk(disk, n_jobs):
     ballast.write_bytes(bytes(600_000))
     grid = {"x": list(range(10))}
     with joblib.parallel_config(backend="multiprocessing"):
-        with pytest.raises(RuntimeError, match="cannot be written to .*No space left.*make room or name another folder"):
+        with pytest.raises(
+            RuntimeError,
+            match="cannot be written to .*No space left.*make room or name another folder",
+        ):
             quiet(large, grid, store=folder / "store", n_jobs=n_jobs)
         assert 2 <= status(folder / "store")["done"] < 10
         ballast.unlink()
         assert quiet(large, grid, store=folder / "store", n_jobs=n_jobs).equals(quiet(large, grid))
-    # a process that is stopped for another's full disk can leave its lock, which the next call takes away
+    # a process that is stopped for another's full disk can leave its lock, which the next call
+    # takes away
     assert not [path for path in folder.rglob("*") if path.name[0] == "." or path.suffix == ".lock"]
 
 
@@ -122,18 +138,28 @@ def test_a_read_only_disk(disk):
     quiet(large, {"x": [1, 2]}, store=folder / "half")
     (folder / "half/cells/000001.npz").unlink()
     read_only()
-    assert quiet(large, {"x": [1, 2]}, store=folder / "store").identical(done)  # what is finished can be read
-    with pytest.raises(RuntimeError, match="x=2 cannot be written to .*Read-only.*name another folder"):
+    assert quiet(large, {"x": [1, 2]}, store=folder / "store").identical(
+        done
+    )  # what is finished can be read
+    with pytest.raises(
+        RuntimeError, match="x=2 cannot be written to .*Read-only.*name another folder"
+    ):
         quiet(large, {"x": [1, 2]}, store=folder / "half")
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        distributed.LocalCluster(
+            n_workers=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
-        pytest.raises(RuntimeError, match="x=2 cannot be written to .*Read-only.*name another folder"),
+        pytest.raises(
+            RuntimeError, match="x=2 cannot be written to .*Read-only.*name another folder"
+        ),
     ):
         quiet(large, {"x": [1, 2]}, store=folder / "half")
-    with pytest.raises(ValueError, match="cannot be used .Read-only.*name a folder that can be written"):
+    with pytest.raises(
+        ValueError, match="cannot be used .Read-only.*name a folder that can be written"
+    ):
         quiet(large, {"x": [1, 2]}, store=folder / "new")
 
 
@@ -148,7 +174,10 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch, code):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("pathlib.Path.write_bytes", fails)
-    with pytest.raises(RuntimeError, match=f"x=2 cannot be written to .*{os.strerror(code)}.*finished cells are kept"):
+    with pytest.raises(
+        RuntimeError,
+        match=f"x=2 cannot be written to .*{os.strerror(code)}.*finished cells are kept",
+    ):
         quiet(large, {"x": [1, 2]}, store=tmp_path)
     monkeypatch.undo()
     assert sorted(path.name for path in (tmp_path / "cells").iterdir()) == ["000000.npz"]
@@ -198,7 +227,9 @@ def claimed(path, numbers, kibibytes, packing):
         with file.open("arr_0.npy", "w") as member:
             np.save(member, about)
         with file.open("arr_1.npy", "w", force_zip64=True) as member:
-            np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (numbers,)})
+            np.lib.format.write_array_header_1_0(
+                member, {"descr": "<f8", "fortran_order": False, "shape": (numbers,)}
+            )
             for _ in range(kibibytes):
                 member.write(bytes(2**10))
 
@@ -217,14 +248,18 @@ DAMAGE = {
     "bit of a name": bit(lambda content: content.rindex(b"arr_1")),
     "another cell": lambda path: shutil.copy(path.with_name("000002.npz"), path),
     "another sweep": said(lambda about: about.update(sweep="0" * 16)),
-    "no archive": replaced(lambda content: content[content.index(b"\x93NUMPY") :]),  # its first array
+    "no archive": replaced(
+        lambda content: content[content.index(b"\x93NUMPY") :]
+    ),  # its first array
     "link to nowhere": lambda path: (path.unlink(), path.symlink_to("nowhere")),
     "program": written(lambda arrays: arrays.update(arr_1=np.array([Program()], dtype=object))),
     "says a list": said(lambda about: [1]),
     "too few entries": said(lambda about: about["dims"].popitem() and None),
     "bit of what it says": bit(lambda content: content.index("sweep".encode("utf-32-le"))),
     "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
-    "bomb": lambda path: claimed(path, 2**25, 2**18, zipfile.ZIP_DEFLATED),  # a sound cell that unfolds to a quarter of a GiB
+    "bomb": lambda path: claimed(
+        path, 2**25, 2**18, zipfile.ZIP_DEFLATED
+    ),  # a sound cell that unfolds to a quarter of a GiB
     "promise": lambda path: claimed(path, 2**50, 1, zipfile.ZIP_STORED),
 }
 
@@ -245,9 +280,17 @@ def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch, recwarn):
     DAMAGE[kind](path)
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     after = quiet(cell, {"x": [1, 2, 3]}, store="store")
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 2**17  # KiB: an eighth of a GiB
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 2**17
+    )  # KiB: an eighth of a GiB
     assert calls == [1, 2, 3, 2] and after.identical(before) and path.read_bytes() == content
     words = [str(warning.message) for warning in recwarn]
-    assert kind in ("gone", "link to nowhere") or any("000001.npz is computed again" in text for text in words), words
-    assert sorted(path.name for path in (tmp_path / "store/cells").iterdir()) == ["000000.npz", "000001.npz", "000002.npz"]
+    assert kind in ("gone", "link to nowhere") or any(
+        "000001.npz is computed again" in text for text in words
+    ), words
+    assert sorted(path.name for path in (tmp_path / "store/cells").iterdir()) == [
+        "000000.npz",
+        "000001.npz",
+        "000002.npz",
+    ]
     assert [path.name for path in tmp_path.iterdir()] == ["store"]

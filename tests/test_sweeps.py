@@ -1,4 +1,5 @@
-"""Sweeps: interruption, resumption, damaged files, numbers that do not depend on the number of processes, bad input."""
+"""Sweeps: interruption, resumption, damaged files, numbers that do not depend on the number of
+processes, bad input."""
 
 import functools
 import json
@@ -41,7 +42,9 @@ def drawn(seed, size):
     return {"norm": norm, "rows": (a @ a).sum(1)[:2], "threads": torch.get_num_threads()}
 
 
-numbers = st.lists(st.one_of(st.integers(-5, 5), st.floats(-5, 5)), min_size=1, max_size=4, unique=True)
+numbers = st.lists(
+    st.one_of(st.integers(-5, 5), st.floats(-5, 5)), min_size=1, max_size=4, unique=True
+)
 
 
 @given(x=numbers, y=numbers)
@@ -58,7 +61,12 @@ def test_a_sweep_is_nested_loops(x, y):
 @given(
     st.dictionaries(
         st.text(min_size=1, max_size=5).filter(lambda s: s != "x" and "_" not in s),
-        st.one_of(st.integers(-(2**40), 2**40), st.floats(), st.booleans(), st.lists(st.floats(), min_size=1, max_size=3)),
+        st.one_of(
+            st.integers(-(2**40), 2**40),
+            st.floats(),
+            st.booleans(),
+            st.lists(st.floats(), min_size=1, max_size=3),
+        ),
         min_size=1,
         max_size=4,
     )
@@ -76,7 +84,13 @@ def test_a_stored_cell_comes_back_bit_by_bit(tmp_path_factory, result):
 def test_kinds_of_values_keep_dimensions_types_and_coordinates():
     def cell(x):
         loss = xr.DataArray([1.0, 0.5], dims="step", coords={"step": [0, 10]})
-        return {"loss": loss, "count": np.int32(x), "hit": x > 1, "map": torch.ones(2, 3, dtype=torch.float32), "tag": f"n{x}"}
+        return {
+            "loss": loss,
+            "count": np.int32(x),
+            "hit": x > 1,
+            "map": torch.ones(2, 3, dtype=torch.float32),
+            "tag": f"n{x}",
+        }
 
     data = quiet(cell, {"x": [1, 2]})
     assert data.loss.dims == ("x", "step") and data.step.values.tolist() == [0, 10]
@@ -113,9 +127,12 @@ print(sweep(cell, {"i": list(range(24))}, store=sys.argv[1], n_jobs=int(sys.argv
 
 
 def driver(folder, n_jobs, text=DRIVER, **options):
-    """A process that sweeps into `store` of the folder, and notes each cell that it begins in `log`."""
+    """A process that sweeps into `store` of the folder, and notes each cell that it begins in
+    `log`."""
     command = [sys.executable, "-c", text, folder / "store", folder / "log", n_jobs]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **options)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **options
+    )
 
 
 def cells_of(store):
@@ -147,10 +164,14 @@ def test_failing_cells_are_all_named_and_do_not_stop_the_others(tmp_path):
         quiet(cell, grid, store=tmp_path)
     assert "raise ZeroDivisionError" in caught.value.__notes__[0]
     assert len(list((tmp_path / "cells").glob("*.npz"))) == 4
-    assert list(status(tmp_path)["failed"]) == ["000001", "000004"] and status(tmp_path)["done"] == 4
+    assert (
+        list(status(tmp_path)["failed"]) == ["000001", "000004"] and status(tmp_path)["done"] == 4
+    )
     del calls[:]
     with pytest.raises(RuntimeError, match="2 of 6 cells failed"):
-        quiet(cell, grid, store=tmp_path)  # another call tries those again that failed, and no others
+        quiet(
+            cell, grid, store=tmp_path
+        )  # another call tries those again that failed, and no others
     assert calls == [2, 5]
     fail.clear()
     assert quiet(cell, grid, store=tmp_path).y.values.ravel().tolist() == [1, 2, 3, 4, 5, 6]
@@ -177,7 +198,8 @@ def test_two_drivers_share_the_cells_of_one_store(tmp_path):
 
 def test_the_cell_of_a_driver_that_was_killed_is_done_by_the_other(tmp_path):
     log, store = tmp_path / "log", tmp_path / "store"
-    hang = "time.sleep(600 * (i == 3 and open(sys.argv[2]).read().split()[-2:] == ['2', '3']))"  # the first time
+    # the first time
+    hang = "time.sleep(600 * (i == 3 and open(sys.argv[2]).read().split()[-2:] == ['2', '3']))"
     text = DRIVER.replace("time.sleep(0.1)", hang)
     hanging = driver(tmp_path, "1", text)
     until(lambda: log.exists() and "3" in log.read_text(), "the cell that hangs", 60)
@@ -189,7 +211,9 @@ def test_the_cell_of_a_driver_that_was_killed_is_done_by_the_other(tmp_path):
     hanging.communicate(timeout=30)
     assert other.communicate(timeout=60)[0].strip() == "4324"
     done = list(map(int, log.read_text().split()))
-    assert sorted(set(done)) == list(range(24)) and len(done) == 25  # the one in flight is the only one begun twice
+    assert (
+        sorted(set(done)) == list(range(24)) and len(done) == 25
+    )  # the one in flight is the only one begun twice
 
 
 POINTS = [{"x": 1, "y": 2}, {"x": 2, "y": 2}, {"x": 1, "y": 5}]
@@ -197,8 +221,15 @@ POINTS = [{"x": 1, "y": 2}, {"x": 2, "y": 2}, {"x": 1, "y": 5}]
 
 def test_a_list_of_points_has_the_numbers_of_the_product(tmp_path):
     """Stored and resumed too, and counted by `status`."""
-    listed, whole = quiet(product, POINTS, store=tmp_path), quiet(product, {"x": [1, 2], "y": [2, 5]})
-    assert listed.sizes["point"] == 3 and listed.x.values.tolist() == [1, 2, 1] and listed.y.values.tolist() == [2, 2, 5]
+    listed, whole = (
+        quiet(product, POINTS, store=tmp_path),
+        quiet(product, {"x": [1, 2], "y": [2, 5]}),
+    )
+    assert (
+        listed.sizes["point"] == 3
+        and listed.x.values.tolist() == [1, 2, 1]
+        and listed.y.values.tolist() == [2, 2, 5]
+    )
     for number, point in enumerate(POINTS):
         for name in whole.data_vars:
             np.testing.assert_array_equal(listed[name].isel(point=number), whole[name].sel(point))
@@ -223,10 +254,22 @@ def test_a_store_belongs_to_one_function_and_one_grid(tmp_path):
     grid = {"x": [1, 2]}
     quiet(functools.partial(half, power=2.0), grid, store=tmp_path)
     cases = [
-        (functools.partial(half, power=3.0), grid, "fixed argument 'power': 2.0 in the store, 3.0 here"),
+        (
+            functools.partial(half, power=3.0),
+            grid,
+            "fixed argument 'power': 2.0 in the store, 3.0 here",
+        ),
         (half, grid, "fixed argument 'power': 2.0 in the store, nothing here"),
-        (functools.partial(half, power=2.0), {"x": [1, 2, 3]}, r"grid 'x': \[1, 2\] in the store, \[1, 2, 3\] here"),
-        (product, {"x": [1, 2], "y": [1]}, "function 'name': test_sweeps.half in the store, test_sweeps.product here"),
+        (
+            functools.partial(half, power=2.0),
+            {"x": [1, 2, 3]},
+            r"grid 'x': \[1, 2\] in the store, \[1, 2, 3\] here",
+        ),
+        (
+            product,
+            {"x": [1, 2], "y": [1]},
+            "function 'name': test_sweeps.half in the store, test_sweeps.product here",
+        ),
     ]
     for function, other, message in cases:
         with pytest.raises(ValueError, match=message):
@@ -284,13 +327,16 @@ CHANGED = {  # a factor of 1 or 100, and the function that multiplies with it
     "decorator": lambda value: functools.wraps(product_of_one)(make(value)),
     "default": lambda value: lambda x, scale=value: {"y": scale * x},
     "default by keyword only": lambda value: keyword_only(value),
-    "fixed array": lambda value: functools.partial(lambda x, a: {"y": x * a[5]}, a=np.full(10, value)),
+    "fixed array": lambda value: functools.partial(
+        lambda x, a: {"y": x * a[5]}, a=np.full(10, value)
+    ),
     "function that it calls": through_helper,
     "class that it uses": through_class,
     "cached": lambda value: functools.lru_cache(make(value)),
     "no gradient": lambda value: torch.no_grad()(make(value)),
     "weights": lambda value: functools.partial(
-        lambda x, w: {"y": x * w[0].item()}, w=torch.nn.ParameterList([torch.full((1,), float(value))])
+        lambda x, w: {"y": x * w[0].item()},
+        w=torch.nn.ParameterList([torch.full((1,), float(value))]),
     ),
 }
 
@@ -303,14 +349,18 @@ def test_a_store_does_not_answer_for_another_function(tmp_path, case):
     with pytest.raises(ValueError, match="was made by another sweep"):
         quiet(CHANGED[case](100), grid, store=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == content
-    assert quiet(CHANGED[case](1), grid, store=tmp_path).identical(first)  # the function it was made by, built anew
+    assert quiet(CHANGED[case](1), grid, store=tmp_path).identical(
+        first
+    )  # the function it was made by, built anew
 
 
 COLORS = {"red", "green", "blue", "yellow"}
 
 
 def identities():
-    cases = CHANGED | {"set": lambda value: lambda x: {"y": len(COLORS), "z": x in {"one", "two", "three"}}}
+    cases = CHANGED | {
+        "set": lambda value: lambda x: {"y": len(COLORS), "z": x in {"one", "two", "three"}}
+    }
     return {case: identity(f(1)) for case, f in cases.items()} | {"sweep": identity(sweep)}
 
 
@@ -320,7 +370,10 @@ def test_an_identity_is_the_same_in_every_process():
 
 
 def test_what_cannot_be_identified_is_refused_with_a_remedy(tmp_path):
-    with open(os.devnull) as file, pytest.raises(ValueError, match=r"cannot be told .*functools.partial.*__identity__"):
+    with (
+        open(os.devnull) as file,
+        pytest.raises(ValueError, match=r"cannot be told .*functools.partial.*__identity__"),
+    ):
         quiet(lambda x: {"y": len(file.read())}, {"x": [1]}, store=tmp_path)
     lock = threading.Lock()
     with pytest.raises(ValueError, match="cannot be told"):
@@ -375,13 +428,18 @@ def test_an_experiment_is_the_text_of_the_modules_it_reaches(tmp_path, edit):
         folder.mkdir()
         for name, text in files.items():
             (folder / name).write_text(text)
-        return python("-c", code, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}).split()
+        return python(
+            "-c", code, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+        ).split()
 
     before = said(tmp_path / "before")
     (name, old, new), another = EDITS[edit]
     assert old in files[name]
     files[name] = files[name].replace(old, new)
-    assert [a != b for a, b in zip(before, said(tmp_path / "after"), strict=True)] == [another, another]
+    assert [a != b for a, b in zip(before, said(tmp_path / "after"), strict=True)] == [
+        another,
+        another,
+    ]
 
 
 def test_an_experiment_is_told_by_its_arguments_on_every_machine():
@@ -413,7 +471,10 @@ def test_a_damaged_label_is_written_anew_and_cells_know_their_sweep(tmp_path, da
     (tmp_path / "sweep.json").write_bytes(damage)
     with pytest.warns(UserWarning) as caught:  # another function finds cells that are not its own
         assert quiet(product_of_one, {"x": [1, 2]}, store=tmp_path).y.values.tolist() == [1, 2]
-    assert all(any(f"{name}.npz is computed again" in str(w.message) for w in caught) for name in ("000000", "000001"))
+    assert all(
+        any(f"{name}.npz is computed again" in str(w.message) for w in caught)
+        for name in ("000000", "000001")
+    )
 
 
 def test_a_store_can_be_moved_with_the_files_of_its_function(tmp_path, monkeypatch):
@@ -428,7 +489,11 @@ def test_a_store_can_be_moved_with_the_files_of_its_function(tmp_path, monkeypat
 
     def run(home, store):
         quiet(functools.partial(cell, files=home), {"x": [1, 2]}, store=store / "rates")
-        quiet(functools.partial(outer, inner=functools.partial(cell, files=home)), {"x": [3]}, store=store / "seeds" / "first")
+        quiet(
+            functools.partial(outer, inner=functools.partial(cell, files=home)),
+            {"x": [3]},
+            store=store / "seeds" / "first",
+        )
 
     run(tmp_path / "here", tmp_path / "here")
     (tmp_path / "here").rename(tmp_path / "there")
@@ -439,9 +504,17 @@ def test_a_store_can_be_moved_with_the_files_of_its_function(tmp_path, monkeypat
     assert calls == [1, 2, 3]
     # a path that does not hold the store says what is computed
     for name in ("a.csv", "a.csv"):
-        quiet(functools.partial(cell, files=tmp_path, data=Path(name)), {"x": [4]}, store=tmp_path / "second")
+        quiet(
+            functools.partial(cell, files=tmp_path, data=Path(name)),
+            {"x": [4]},
+            store=tmp_path / "second",
+        )
     with pytest.raises(ValueError, match="fixed argument 'data'"):
-        quiet(functools.partial(cell, files=tmp_path, data=Path("b.csv")), {"x": [4]}, store=tmp_path / "second")
+        quiet(
+            functools.partial(cell, files=tmp_path, data=Path("b.csv")),
+            {"x": [4]},
+            store=tmp_path / "second",
+        )
     assert calls == [1, 2, 3, 4]
 
 

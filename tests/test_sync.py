@@ -15,7 +15,11 @@ def copy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sync")
     for name in PARTS:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+            shutil.copytree(
+                ROOT / name,
+                folder / name,
+                ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"),
+            )
         else:
             shutil.copy(ROOT / name, folder / name)
     return folder
@@ -23,16 +27,23 @@ def copy(tmp_path_factory):
 
 def run(copy, *arguments):
     """A Python command in the copy, which must succeed."""
-    environment = {name: value for name, value in os.environ.items() if name != "IN_TEST"}  # nbdev_export does nothing under it
+    environment = {
+        name: value for name, value in os.environ.items() if name != "IN_TEST"
+    }  # nbdev_export does nothing under it
     python(*arguments, cwd=copy, env=environment)
 
 
 def changed(copy, *names):
-    """The files of the copy that differ from those of the checkout, those on one side only among them."""
+    """The files of the copy that differ from those of the checkout, those on one side only among
+    them."""
 
     def contents(root):
         files = [path for name in names for path in [root / name, *(root / name).rglob("*")]]
-        kept = [path for path in files if path.suffix in (".py", ".ipynb", ".toml") and ".ipynb_checkpoints" not in path.parts]
+        kept = [
+            path
+            for path in files
+            if path.suffix in (".py", ".ipynb", ".toml") and ".ipynb_checkpoints" not in path.parts
+        ]
         return {path.relative_to(root).as_posix(): path.read_bytes() for path in kept}
 
     here, there = contents(ROOT), contents(copy)
@@ -45,7 +56,9 @@ def test_package_is_what_the_notebooks_export(copy):
             module.unlink()  # a module whose notebook is gone must not stay
     run(copy, "tools/notebooks.py", "export")
     stale = changed(copy, "vit_theory", "pyproject.toml")
-    assert not stale, f"not what the notebooks export (edit the notebooks and run: make export): {', '.join(stale)}"
+    assert not stale, (
+        f"not what the notebooks export (edit the notebooks and run: make export): {', '.join(stale)}"
+    )
 
 
 def test_readme_is_what_its_notebook_says(copy):
@@ -57,4 +70,6 @@ def test_notebooks_are_clean(copy):
         nbformat.validate(nbformat.read(path, as_version=4))
     run(copy, "tools/notebooks.py", "clean")
     dirty = changed(copy, "nbs")
-    assert not dirty, f"not as they are to be stored (run: python tools/notebooks.py clean): {', '.join(dirty)}"
+    assert not dirty, (
+        f"not as they are to be stored (run: python tools/notebooks.py clean): {', '.join(dirty)}"
+    )

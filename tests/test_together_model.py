@@ -1,4 +1,5 @@
-"""One model for three papers: the exact risk against a list of all samples, and what trainings rest on."""
+"""One model for three papers: the exact risk against a list of all samples, and what trainings rest
+on."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,13 @@ from vit_theory.together.claims.limits import uniform_floor
 from vit_theory.together.experiments.border import PARTS, lead, trained_border
 from vit_theory.together.experiments.limits import content_data, late_cell, translate_gap
 from vit_theory.together.limits import first_push, fit, hinge_slopes
-from vit_theory.together.model import WindowSample, activation, all_samples, outputs, population_slopes
+from vit_theory.together.model import (
+    WindowSample,
+    activation,
+    all_samples,
+    outputs,
+    population_slopes,
+)
 
 
 def numbers(*shape, seed=0):
@@ -23,9 +30,14 @@ def numbers(*shape, seed=0):
 def test_the_risk_is_that_of_all_samples(grid, window, share, q, nu):
     data = WindowData(grid, window, share, q, visible=0.7)
     x, y, weight = all_samples(data)
-    b, theta, v = free = [value.double().requires_grad_() for value in (numbers(data.N), torch.tensor(0.6), torch.tensor(0.11))]
+    b, theta, v = free = [
+        value.double().requires_grad_()
+        for value in (numbers(data.N), torch.tensor(0.6), torch.tensor(0.11))
+    ]
     u = torch.stack([theta * 0, theta])[None]
-    F = activation(outputs(x, b[data.moved].softmax(1)[None], u, torch.stack([v, v * 0])[None], weight), nu)
+    F = activation(
+        outputs(x, b[data.moved].softmax(1)[None], u, torch.stack([v, v * 0])[None], weight), nu
+    )
     listed = weight @ (1 - y * F).square() / 2
     risk, margin, slopes = population_slopes(data, b.detach().numpy(), theta.item(), v.item(), nu)
     torch.testing.assert_close(weight.sum().item(), 1.0)
@@ -57,7 +69,19 @@ def test_samples_follow_their_law():
 def test_a_training_leaves_its_start_alone_and_shares_nothing():
     data = WindowData((1, 6), [0, 1], 0.5)
     zero = torch.zeros(1, 2).double()
-    path = list(fit(data.sample(50), data, torch.zeros(1, 6).double(), zero, zero, steps=2, lr_u=1.0, lr_v=1e-3, nu=1.0))
+    path = list(
+        fit(
+            data.sample(50),
+            data,
+            torch.zeros(1, 6).double(),
+            zero,
+            zero,
+            steps=2,
+            lr_u=1.0,
+            lr_v=1e-3,
+            nu=1.0,
+        )
+    )
     assert not zero.any() and not zero.requires_grad
     assert path[1][2].any() and not path[1][1].any()  # with v = 0 the key has no slope
 
@@ -68,12 +92,16 @@ def test_slopes_are_those_of_autograd(heads, nu):
     x, y, _ = data.sample(60, torch.Generator().manual_seed(0))
     b, u, v = (numbers(heads, size, seed=size).requires_grad_() for size in (8, 5, 5))
     S = b.softmax(1)[:, data.moved]
-    slopes = torch.autograd.grad((1 - y * activation(outputs(x, S, u, 0.1 * v), nu)).relu().mean(), (S, u, v))
+    slopes = torch.autograd.grad(
+        (1 - y * activation(outputs(x, S, u, 0.1 * v), nu)).relu().mean(), (S, u, v)
+    )
     with torch.no_grad():
         ours = hinge_slopes(x, y, S, u, 0.1 * v, nu)
     torch.testing.assert_close((ours[0], ours[1], 0.1 * ours[2]), slopes)
     start = [value.detach() for value in (b, u, 0.1 * v)]
-    after, *_ = list(fit(WindowSample(x, y, x[..., 0] > 0), data, *start, steps=1, lr_b=1.0, nu=nu))[1]
+    after, *_ = list(
+        fit(WindowSample(x, y, x[..., 0] > 0), data, *start, steps=1, lr_b=1.0, nu=nu)
+    )[1]
     F = activation(outputs(x, b.softmax(1)[:, data.moved], u, 0.1 * v), nu)
     on_b = torch.autograd.grad((1 - y * F).relu().mean(), b)[0]
     torch.testing.assert_close(after[:, 1:], (b - on_b).detach()[:, 1:])
@@ -82,13 +110,22 @@ def test_slopes_are_those_of_autograd(heads, nu):
 def test_many_heads_are_one_at_the_start():
     data = WindowData((1, 6), [0, 1], 0.5)
     S = numbers(1, 6, seed=2)[0][data.moved].softmax(1)[None]
-    x, u, v = data.sample(7, torch.Generator().manual_seed(0)).x, numbers(1, 2), numbers(1, 2, seed=1)
+    x, u, v = (
+        data.sample(7, torch.Generator().manual_seed(0)).x,
+        numbers(1, 2),
+        numbers(1, 2, seed=1),
+    )
     parts = torch.tensor([[0.5], [0.3], [0.2]]).double()
-    torch.testing.assert_close(outputs(x, S.repeat(3, 1, 1), u.repeat(3, 1), parts * v), outputs(x, S, u, v))
+    torch.testing.assert_close(
+        outputs(x, S.repeat(3, 1, 1), u.repeat(3, 1), parts * v), outputs(x, S, u, v)
+    )
 
 
 def test_the_border_is_free_of_value_and_visibility():
-    values = [visible_border(WindowData((1, 8), [0, 1, 3], 0.5, visible=visible), 1.0) for visible in (0.1, 1.0, 3.0)]
+    values = [
+        visible_border(WindowData((1, 8), [0, 1, 3], 0.5, visible=visible), 1.0)
+        for visible in (0.1, 1.0, 3.0)
+    ]
     assert max(values) - min(values) < 1e-12
     data = WindowData((1, 8), [0, 1], 0.5)
     small, large = (first_push(data, 1.0, v) for v in (0.1, 0.3))
@@ -97,7 +134,9 @@ def test_the_border_is_free_of_value_and_visibility():
 
 
 def test_without_a_push_nothing_moves():
-    path = population_path(WindowData((1, 8), [0, 1, 3]), kappa=0.0, v=0.02, steps=5, lr_b=1.0, lr_u=0.0)
+    path = population_path(
+        WindowData((1, 8), [0, 1, 3]), kappa=0.0, v=0.02, steps=5, lr_b=1.0, lr_u=0.0
+    )
     assert abs(path.b).max() < 1e-14
 
 
@@ -127,7 +166,9 @@ def test_the_lead_counts_what_is_gained_since_the_second_phase():
 
 def test_heads_of_equal_values_have_the_border_of_one(monkeypatch):
     monkeypatch.setitem(PARTS, 2, [0.5, 0.5])
-    one, equal, unequal = (trained_border(1.0, heads, 200, seed=0)["trained"] for heads in (1, 2, 3))
+    one, equal, unequal = (
+        trained_border(1.0, heads, 200, seed=0)["trained"] for heads in (1, 2, 3)
+    )
     assert equal == pytest.approx(one, abs=1e-6)
     assert unequal < 0.99 * one
 

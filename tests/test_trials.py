@@ -20,7 +20,11 @@ def quadratic(scale):
 
 
 def start(trials, dtype=torch.float64):
-    return {"w": torch.stack([torch.randn(3, generator=g, dtype=dtype) for g in trial_generators(0, trials)])}
+    return {
+        "w": torch.stack(
+            [torch.randn(3, generator=g, dtype=dtype) for g in trial_generators(0, trials)]
+        )
+    }
 
 
 @settings(max_examples=25, deadline=None)
@@ -43,9 +47,17 @@ def test_batches_differ_between_trials_and_epochs():
 @given(trials=st.integers(1, 12), size=st.integers(1, 12))
 def test_chunks_change_nothing(trials, size):
     scale = torch.linspace(0.1, 1.5, trials, dtype=torch.float64)
-    whole, history = descend(start(trials), quadratic(scale), steps=30, lr=0.5, stop=lambda now: now["loss"] < 0.01)
+    whole, history = descend(
+        start(trials), quadratic(scale), steps=30, lr=0.5, stop=lambda now: now["loss"] < 0.01
+    )
     pieces = [
-        descend({"w": start(trials)["w"][rows]}, quadratic(scale[rows]), steps=30, lr=0.5, stop=lambda now: now["loss"] < 0.01)
+        descend(
+            {"w": start(trials)["w"][rows]},
+            quadratic(scale[rows]),
+            steps=30,
+            lr=0.5,
+            stop=lambda now: now["loss"] < 0.01,
+        )
         for rows in chunks(trials, 1, size)
     ]
     parameters, joined = join(pieces)
@@ -55,8 +67,15 @@ def test_chunks_change_nothing(trials, size):
 
 
 def test_overflow_in_the_very_last_step_is_marked():
-    w, history = descend({"w": torch.full((1, 3), 1e300, dtype=torch.float64)}, lambda theta, step: (
-        {"loss": torch.zeros(1, dtype=torch.float64)}, {"w": -torch.full((1, 3), 1e308, dtype=torch.float64)}), steps=3, lr=1e3)
+    w, history = descend(
+        {"w": torch.full((1, 3), 1e300, dtype=torch.float64)},
+        lambda theta, step: (
+            {"loss": torch.zeros(1, dtype=torch.float64)},
+            {"w": -torch.full((1, 3), 1e308, dtype=torch.float64)},
+        ),
+        steps=3,
+        lr=1e3,
+    )
     assert history.finite.tolist() == [False]
 
 

@@ -1,9 +1,13 @@
-"""The package in environments of its own, away from the checkout: installed, three claims reproduced, the quickest tests passed.
+"""The package in environments of its own, away from the checkout: installed, three claims
+reproduced, the quickest tests passed.
 
-    python tools/environments.py pythons python3.12 python3.13    other interpreters, versions of constraints.txt
-    python tools/environments.py lowest                           this interpreter, the lowest versions that settings.ini allows
+    python tools/environments.py pythons python3.12 python3.13    other interpreters, versions of
+    constraints.txt
+    python tools/environments.py lowest                           this interpreter, the lowest
+    versions that settings.ini allows
 
-Needs the package index. An environment takes some minutes and, where PyTorch comes with CUDA, some gigabytes; it is deleted
+Needs the package index. An environment takes some minutes and, where PyTorch comes with CUDA, some
+gigabytes; it is deleted
 afterwards, but for --keep FOLDER.
 """
 
@@ -21,12 +25,18 @@ import click
 
 ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = ("C-theorem-1", "B-theorem-3.1", "A-two-engines")
-# Quick, and about what a version of Python or of a library can change: bytecode, processes, numerics, files, images, the command.
+# Quick, and about what a version of Python or of a library can change: bytecode, processes,
+# numerics, files, images, the command.
 TESTS = (
     "attention association_foundations association_training convolution_construction images_model import own_paper "
     "real_images selection_data selection_training sweeps trials"
 ).split()
-TEST_TOOLS = ("fastcore", "pytest", "pytest-xdist", "hypothesis")  # all that these tests need of the extra `dev`
+TEST_TOOLS = (
+    "fastcore",
+    "pytest",
+    "pytest-xdist",
+    "hypothesis",
+)  # all that these tests need of the extra `dev`
 
 
 def settings():
@@ -36,10 +46,13 @@ def settings():
 
 
 def lowest_versions(lines):
-    """Constraints that hold every requirement `name>=version` at its lower bound; an upper bound stays aside."""
+    """Constraints that hold every requirement `name>=version` at its lower bound; an upper bound
+    stays aside."""
     found = [re.match(r"([\w.-]+)(?:\[[^]]*\])?>=([\w.]+)", line) for line in lines]
     if odd := [line for line, match in zip(lines, found, strict=True) if not match]:
-        raise click.ClickException(f"settings.ini: {', '.join(odd)} has no lower bound; write NAME>=VERSION")
+        raise click.ClickException(
+            f"settings.ini: {', '.join(odd)} has no lower bound; write NAME>=VERSION"
+        )
     return [f"{match[1]}=={match[2]}" for match in found]
 
 
@@ -55,15 +68,24 @@ def try_out(interpreter, constraints, extras, tools, folder):
         [programs / "vit-theory", "claims"],
         [programs / "vit-theory", "reproduce", *CLAIMS, "--out", folder / "claims"],
         [*install, *tools],
-        [programs / "pytest", *tests],  # the program: `python -m pytest` would import the checkout's package
+        [
+            programs / "pytest",
+            *tests,
+        ],  # the program: `python -m pytest` would import the checkout's package
     ]
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     for command in commands:
         shown = " ".join(map(str, command)).replace(f"{folder}", folder.name)
         click.echo(f"$ {shown}")
         start = time.monotonic()
         listing = command[-1] == "claims"
-        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL if listing else None)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL if listing else None
+        )
         click.echo(f"  status {done.returncode}, {time.monotonic() - start:.0f} s")
         if done.returncode:
             return shown
@@ -71,7 +93,8 @@ def try_out(interpreter, constraints, extras, tools, folder):
 
 
 def try_all(environments, keep):
-    """Build the wheel from the source distribution and try it in each environment; exit 1 when one of them fails."""
+    """Build the wheel from the source distribution and try it in each environment; exit 1 when one
+    of them fails."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +115,9 @@ def try_all(environments, keep):
 
 
 kept = click.option(
-    "--keep", type=click.Path(path_type=Path, resolve_path=True), help="keep wheel and environments in this folder"
+    "--keep",
+    type=click.Path(path_type=Path, resolve_path=True),
+    help="keep wheel and environments in this folder",
 )
 
 
@@ -112,13 +137,25 @@ def pythons(interpreters, keep):
 
 
 @main.command()
-@click.option("--python", default=sys.executable, help="an interpreter of the lowest version that is allowed (default: this one)")
+@click.option(
+    "--python",
+    default=sys.executable,
+    help="an interpreter of the lowest version that is allowed (default: this one)",
+)
 @kept
 def lowest(python, keep):
     """The lowest allowed versions of what the package requires, its extras for users included."""
     extras = ("images", "hub", "cluster")
-    lines = [line for name in ("", *(f"{extra}_" for extra in extras)) for line in settings()[f"{name}requirements"].split()]
-    tools = [line for line in settings()["dev_requirements"].split() if re.split("[=<>]", line)[0] in TEST_TOOLS]
+    lines = [
+        line
+        for name in ("", *(f"{extra}_" for extra in extras))
+        for line in settings()[f"{name}requirements"].split()
+    ]
+    tools = [
+        line
+        for line in settings()["dev_requirements"].split()
+        if re.split("[=<>]", line)[0] in TEST_TOOLS
+    ]
     try_all([("lowest", python, lowest_versions(lines), ",".join(extras), tools)], keep)
 
 

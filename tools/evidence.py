@@ -1,15 +1,25 @@
-"""The committed measurements, vit_theory/ledger/runs: rows and data of `vit-theory reproduce`, as `measured` reads them.
+"""The committed measurements, vit_theory/ledger/runs: rows and data of `vit-theory reproduce`, as
+`measured` reads them.
 
-    python tools/evidence.py add LEDGER RUN     take the finished rows of a ledger folder into a committed run
-    python tools/evidence.py judge [--check]    judge all committed measurements with the present rules; --check only compares
-    python tools/evidence.py stamp [CLAIM ...]  say that the present experiments are those that made the committed rows
-    python tools/evidence.py outdate RUN --why WORDS CLAIM ...    say in a row that it is to be run again, where that takes hours
+    python tools/evidence.py add LEDGER RUN     take the finished rows of a ledger folder into a
+    committed run
+    python tools/evidence.py judge [--check]    judge all committed measurements with the present
+    rules; --check only compares
+    python tools/evidence.py stamp [CLAIM ...]  say that the present experiments are those that made
+    the committed rows
+    python tools/evidence.py outdate RUN --why WORDS CLAIM ...    say in a row that it is to be run
+    again, where that takes hours
 
-A committed row knows the text of the modules that its experiment reaches (`experiment`). When it changes, `judge --check` fails,
-and there are two ways out: run the row again and `add` it, or, where only words or plots changed, `stamp` it. A stamp is
-given when the quick run, made again here, or taken from `--ran LEDGER`, has the committed numbers to rounding, or, where another
-processor made those, the numbers of `--before LEDGER`: a quick run on this machine by the code that they are stamped with.
-Where a run takes hours, `outdate` writes into the row that earlier code measured it, and why; its card and page show it.
+A committed row knows the text of the modules that its experiment reaches (`experiment`). When it
+changes, `judge --check` fails,
+and there are two ways out: run the row again and `add` it, or, where only words or plots changed,
+`stamp` it. A stamp is
+given when the quick run, made again here, or taken from `--ran LEDGER`, has the committed numbers
+to rounding, or, where another
+processor made those, the numbers of `--before LEDGER`: a quick run on this machine by the code that
+they are stamped with.
+Where a run takes hours, `outdate` writes into the row that earlier code measured it, and why; its
+card and page show it.
 """
 
 import dataclasses
@@ -39,7 +49,9 @@ def store(run, rows):
     """Write the rows in ledger order; those of claims that are gone are dropped, with their data."""
     order = {claim.id: place for place, claim in enumerate(load_claims())}
     kept = sorted((row for row in rows if row["id"] in order), key=lambda row: order[row["id"]])
-    write_file(run_folder(run) / "claims.json", json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    write_file(
+        run_folder(run) / "claims.json", json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
+    )
     for path in run_folder(run).glob("*.nc.gz"):
         if path.name.removesuffix(".nc.gz") not in order:
             path.unlink()
@@ -57,8 +69,14 @@ def judge_again(run):
             said = dataclasses.asdict(claim.judge(measured(claim.id, run)))
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            raise click.ClickException(f"{run}: {claim.id} cannot be judged ({why}): run it again, and add it") from error
-        yield {**blank_row(claim, Run()), **{name: row[name] for name in OWN if name in row}, **said}
+            raise click.ClickException(
+                f"{run}: {claim.id} cannot be judged ({why}): run it again, and add it"
+            ) from error
+        yield {
+            **blank_row(claim, Run()),
+            **{name: row[name] for name in OWN if name in row},
+            **said,
+        }
 
 
 @click.group(help=__doc__)
@@ -70,16 +88,29 @@ def main():
 @click.argument("ledger", type=click.Path(path_type=Path, exists=True))
 @click.argument("run", type=click.Choice(list(RUNS)))
 def add(ledger, run):
-    """Take over finished rows, made by a clean commit and without a crash. Of images, the name of their folder is kept."""
+    """Take over finished rows, made by a clean commit and without a crash. Of images, the name of
+    their folder is kept."""
     rows = [row | {"images": Path(row["images"]).name} for row in finished_rows(ledger)]
     if crashed := [row["id"] for row in rows if row["error"]]:
         raise click.ClickException(f"{', '.join(crashed)} crashed: run them again")
-    if unclean := [row["id"] for row in rows if (row["provenance"].get("commit") or "+changes").endswith("+changes")]:
-        raise click.ClickException(f"{', '.join(unclean)}: no clean commit made them; commit the code, and run them again")
-    old = {row["id"]: row for row in committed(run)} if (run_folder(run) / "claims.json").exists() else {}
+    if unclean := [
+        row["id"]
+        for row in rows
+        if (row["provenance"].get("commit") or "+changes").endswith("+changes")
+    ]:
+        raise click.ClickException(
+            f"{', '.join(unclean)}: no clean commit made them; commit the code, and run them again"
+        )
+    old = (
+        {row["id"]: row for row in committed(run)}
+        if (run_folder(run) / "claims.json").exists()
+        else {}
+    )
     for row in rows:
         data = (ledger / "data" / f"{row['id']}.nc").read_bytes()
-        write_file(run_folder(run) / f"{row['id']}.nc.gz", gzip.compress(data, compresslevel=9, mtime=0))
+        write_file(
+            run_folder(run) / f"{row['id']}.nc.gz", gzip.compress(data, compresslevel=9, mtime=0)
+        )
         for name in ("place", "code", "files", "notebook"):  # of a ledger on one machine
             row.pop(name, None)
         old[row["id"]] = row
@@ -88,7 +119,9 @@ def add(ledger, run):
 
 
 @main.command()
-@click.option("--check", is_flag=True, help="write nothing; exit 1 when a row is not what its judge says")
+@click.option(
+    "--check", is_flag=True, help="write nothing; exit 1 when a row is not what its judge says"
+)
 def judge(check):
     """Judge the committed measurements."""
     stale = []
@@ -96,14 +129,26 @@ def judge(check):
         if not (run_folder(run) / "claims.json").exists():
             continue
         rows = [json.loads(json.dumps(row)) for row in judge_again(run)]
-        stale += [f"{run}: {new['id']}" for old, new in zip(committed(run), rows, strict=True) if old != new]
+        stale += [
+            f"{run}: {new['id']}"
+            for old, new in zip(committed(run), rows, strict=True)
+            if old != new
+        ]
         if not check:
             store(run, rows)
         said = {row["id"] for row in rows if "outdated" in row}
         drift = set(drifted(rows))
-        stale += [f"{run}: {id}: its experiment is not the one that made it: {REMEDY}" for id in sorted(drift - said)]
-        stale += [f"{run}: {id}: is called outdated and is not: stamp it" for id in sorted(said - drift)]
-    click.echo("\n".join(stale) or "evidence: every committed row is what its rules say, and what its experiment measured")
+        stale += [
+            f"{run}: {id}: its experiment is not the one that made it: {REMEDY}"
+            for id in sorted(drift - said)
+        ]
+        stale += [
+            f"{run}: {id}: is called outdated and is not: stamp it" for id in sorted(said - drift)
+        ]
+    click.echo(
+        "\n".join(stale)
+        or "evidence: every committed row is what its rules say, and what its experiment measured"
+    )
     sys.exit(bool(stale) and check)
 
 
@@ -115,19 +160,26 @@ def drifted(rows):
 
 def same_numbers(here, there):
     """Whether two measurements agree to rounding, seconds aside."""
-    if {name: v.dims for name, v in here.data_vars.items()} != {name: v.dims for name, v in there.data_vars.items()}:
+    if {name: v.dims for name, v in here.data_vars.items()} != {
+        name: v.dims for name, v in there.data_vars.items()
+    }:
         return False
     for name in (name for name in there.data_vars if "second" not in str(name)):
         one, other = here[name].values, there[name].values
         if one.shape != other.shape:
             return False
-        if not (np.allclose(one, other, 1e-6, 1e-9, equal_nan=True) if other.dtype.kind in "iufc" else (one == other).all()):
+        if not (
+            np.allclose(one, other, 1e-6, 1e-9, equal_nan=True)
+            if other.dtype.kind in "iufc"
+            else (one == other).all()
+        ):
             return False
     return True
 
 
 def agrees(data, row, before):
-    """Whether a quick measurement has the committed numbers, or those of the code of the row's stamp on this machine."""
+    """Whether a quick measurement has the committed numbers, or those of the code of the row's
+    stamp on this machine."""
     if same_numbers(data, measured(row["id"], "quick")):
         return True
     made = {peer["id"]: peer for peer in finished_rows(before)} if before else {}
@@ -138,16 +190,27 @@ def agrees(data, row, before):
 
 def stamped(row, now):
     """The row as the present experiment would have made it."""
-    return {name: value for name, value in row.items() if name != "outdated"} | {"experiment": now[row["id"]]}
+    return {name: value for name, value in row.items() if name != "outdated"} | {
+        "experiment": now[row["id"]]
+    }
 
 
 @main.command()
 @click.argument("ids", nargs=-1)
-@click.option("--ran", type=click.Path(path_type=Path, exists=True), help="A ledger of the quick run by the present code.")
-@click.option("--before", type=click.Path(path_type=Path, exists=True), help="The quick run by the code of the stamps.")
+@click.option(
+    "--ran",
+    type=click.Path(path_type=Path, exists=True),
+    help="A ledger of the quick run by the present code.",
+)
+@click.option(
+    "--before",
+    type=click.Path(path_type=Path, exists=True),
+    help="The quick run by the code of the stamps.",
+)
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
 def stamp(ids, ran, before, jobs):
-    """Stamp rows (default: all that drifted or have no stamp) whose quick numbers are still the same."""
+    """Stamp rows (default: all that drifted or have no stamp) whose quick numbers are still the
+    same."""
     now = {claim.id: source_identity(claim.experiment) for claim in load_claims()}
     quick = {row["id"]: row for row in committed("quick")}
     wanted = ids or [id for id, row in quick.items() if row.get("experiment") != now[id]]
@@ -159,17 +222,24 @@ def stamp(ids, ran, before, jobs):
     plain = {"scale": "quick", "images": "digits", "seeds": [0, 1, 2]}.items()
     good, bad = [], []
     for id in wanted:
-        fits = id in made and made[id].get("experiment") == now[id] and all(made[id][name] == value for name, value in plain)
+        fits = (
+            id in made
+            and made[id].get("experiment") == now[id]
+            and all(made[id][name] == value for name, value in plain)
+        )
         good_here = fits and agrees(read_data(ran / "data" / f"{id}.nc"), quick[id], before)
         (good if good_here else bad).append(id)
-    # the quick numbers speak for rows of the same experiment, not for those whose stamp is another or missing
+    # the quick numbers speak for rows of the same experiment, not for those whose stamp is another
+    # or missing
     spoken_for = {id: quick[id].get("experiment") for id in good}.items()
     for run in filter(lambda run: (run_folder(run) / "claims.json").exists(), RUNS):
         rows = ((row, (row["id"], row.get("experiment")) in spoken_for) for row in committed(run))
         store(run, [stamped(row, now) if fit else row for row, fit in rows])
     click.echo(f"{len(good)} rows stamped")
     if bad:
-        raise click.ClickException(f"other numbers, or no quick run by this code: {', '.join(bad)}; run them again and add them")
+        raise click.ClickException(
+            f"other numbers, or no quick run by this code: {', '.join(bad)}; run them again and add them"
+        )
 
 
 @main.command()
@@ -181,7 +251,9 @@ def outdate(run, ids, why):
     rows = committed(run)
     drift = drifted(rows)
     if fresh := [id for id in ids if id not in drift]:
-        raise click.ClickException(f"{', '.join(fresh)}: the present experiment made these rows of the run {run!r}")
+        raise click.ClickException(
+            f"{', '.join(fresh)}: the present experiment made these rows of the run {run!r}"
+        )
     store(run, [row | {"outdated": why} if row["id"] in ids else row for row in rows])
     click.echo(f"{len(ids)} rows of the run {run!r} say that they are to be run again")
 

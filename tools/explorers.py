@@ -1,4 +1,5 @@
-"""What the explorers show without a kernel, in vit_theory/explore/static:  python tools/explorers.py (two minutes)"""
+"""What the explorers show without a kernel, in vit_theory/explore/static:  python
+tools/explorers.py (two minutes)"""
 
 import json
 from itertools import islice, product
@@ -17,7 +18,8 @@ from vit_theory.images import ViT, evaluate, load_images, train
 from vit_theory.ledger.files import write_file
 
 STATIC = Path(__file__).resolve().parent.parent / "vit_theory" / "explore" / "static"
-# The gray pictures of the convolution explorer: file, top, left, side in pixels of scikit-learn's photographs.
+# The gray pictures of the convolution explorer: file, top, left, side in pixels of scikit-learn's
+# photographs.
 PHOTOGRAPHS = {"flower": ("flower.jpg", 30, 170, 330), "temple": ("china.jpg", 70, 160, 250)}
 
 
@@ -31,13 +33,16 @@ def gray_pictures():
     small = (32, 32)
     resize = torch.nn.functional.interpolate
     return {
-        name: packed(resize(torch.tensor(pixels)[None, None], small, mode="bilinear", antialias=True).numpy())
+        name: packed(
+            resize(torch.tensor(pixels)[None, None], small, mode="bilinear", antialias=True).numpy()
+        )
         for name, pixels in found.items()
     }
 
 
 def selection_runs():
-    """Each run of the grid -> error and mass along training; attention on each token and margins, as bytes."""
+    """Each run of the grid -> error and mass along training; attention on each token and margins,
+    as bytes."""
     runs = {}
     for values in product(*GRID.values()):
         frames = list(islice(selection_frames(**dict(zip(GRID, values, strict=True))), len(STEPS)))
@@ -48,13 +53,15 @@ def selection_runs():
             "margins": packed([frame["margins"] for frame in frames]),
         }
     lines = {
-        arm: [[float(f"{value:.4g}") for value in point] for point in zip(*line, strict=True)] for arm, line in borders().items()
+        arm: [[float(f"{value:.4g}") for value in point] for point in zip(*line, strict=True)]
+        for arm, line in borders().items()
     }
     return {"grid": GRID, "steps": list(STEPS), "runs": runs, "borders": lines}
 
 
 def association_runs():
-    """Each run of the grid -> means, errors and prediction along training; the logits, sorted by set, as bytes."""
+    """Each run of the grid -> means, errors and prediction along training; the logits, sorted by
+    set, as bytes."""
     runs = {}
     for q, sigma_A in product(*association.GRID.values()):
         frames = list(islice(association.association_frames(q, sigma_A), len(association.STEPS)))
@@ -63,21 +70,52 @@ def association_runs():
         low, high = float(off.min()), max(float(off.max()), float(off.min()) + 1e-6)
         said = association.predicted(q, sigma_A)
         runs[f"{q:g},{sigma_A:g}"] = {
-            **{name: [round(frame[name], 4) for frame in frames] for name in ("gamma", "rho", "drop", "error")},
-            "path": {name: [round(float(value), 4) for value in values] for name, values in said["path"].items()},
+            **{
+                name: [round(frame[name], 4) for frame in frames]
+                for name in ("gamma", "rho", "drop", "error")
+            },
+            "path": {
+                name: [round(float(value), 4) for value in values]
+                for name, values in said["path"].items()
+            },
             "linear": round(said["linear"], 4),
-            **{"low": low, "high": high, "logits": packed(((logits - low) / (high - low)).clip(0, 1))},
+            **{
+                "low": low,
+                "high": high,
+                "logits": packed(((logits - low) / (high - low)).clip(0, 1)),
+            },
         }
-    parts = {"blocks": Partition.blocks(4, 2), "strided": Partition.strided(16, 4), "random": Partition.random(16, 4, seed=0)}
+    parts = {
+        "blocks": Partition.blocks(4, 2),
+        "strided": Partition.strided(16, 4),
+        "random": Partition.random(16, 4, seed=0),
+    }
     shared = {"grid": association.GRID, "steps": list(association.STEPS)}
-    return {**shared, "partitions": {name: part.label.tolist() for name, part in parts.items()}, "runs": runs}
+    return {
+        **shared,
+        "partitions": {name: part.label.tolist() for name, part in parts.items()},
+        "runs": runs,
+    }
 
 
 def small_vit(path):
-    """The vision transformer that the explorer starts with, trained on digits; each number in two bytes."""
+    """The vision transformer that the explorer starts with, trained on digits; each number in two
+    bytes."""
     vit = ViT(**OURS)
-    train(vit, load_images("digits"), epochs=30, batch=32, lr=4e-3, seed=0, device="cpu", progress=False)
-    np.savez_compressed(path, **{name: p.detach().numpy().astype(np.float16) for name, p in vit.state_dict().items()})
+    train(
+        vit,
+        load_images("digits"),
+        epochs=30,
+        batch=32,
+        lr=4e-3,
+        seed=0,
+        device="cpu",
+        progress=False,
+    )
+    np.savez_compressed(
+        path,
+        **{name: p.detach().numpy().astype(np.float16) for name, p in vit.state_dict().items()},
+    )
     print(path, evaluate(load_model(), load_images("digits", split="test"))["accuracy"])
 
 
@@ -88,7 +126,15 @@ def looked_into():
 
 if __name__ == "__main__":
     small_vit(STATIC / "vit.npz")
-    makers = {"pictures": gray_pictures, "selection": selection_runs, "association": association_runs, "vit": looked_into}
+    makers = {
+        "pictures": gray_pictures,
+        "selection": selection_runs,
+        "association": association_runs,
+        "vit": looked_into,
+    }
     for name, make in makers.items():
-        write_file(STATIC / f"{name}.json", json.dumps(make(), indent=1 if name == "pictures" else None) + "\n")
+        write_file(
+            STATIC / f"{name}.json",
+            json.dumps(make(), indent=1 if name == "pictures" else None) + "\n",
+        )
         print(STATIC / f"{name}.json")

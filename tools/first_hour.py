@@ -1,6 +1,8 @@
-"""The README's plain lines, as somebody without make runs them:  python3 tools/first_hour.py  (make first-hour)
+"""The README's plain lines, as somebody without make runs them:  python3 tools/first_hour.py  (make
+first-hour)
 
-A fresh clone of the last commit, in a temporary folder, with an environment made by these lines alone. Needs git and the
+A fresh clone of the last commit, in a temporary folder, with an environment made by these lines
+alone. Needs git and the
 package index; nothing of this checkout's own environment is used.
 """
 
@@ -23,12 +25,22 @@ def main():
         found = re.search(r"Without make.*?```bash\n(.*?)```", text, re.S)
         if not found:
             sys.exit("README.md has no plain lines after 'Without make'")
-        outside = [place for place in os.environ["PATH"].split(os.pathsep) if not place.startswith(str(ROOT))]
-        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS")}
+        outside = [
+            place
+            for place in os.environ["PATH"].split(os.pathsep)
+            if not place.startswith(str(ROOT))
+        ]
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS")
+        }
         for line in found[1].splitlines():
             print(f"$ {line}", flush=True)
             start = time.monotonic()
-            done = subprocess.run(["bash", "-c", line], cwd=clone, env={**kept, "PATH": os.pathsep.join(outside)})
+            done = subprocess.run(
+                ["bash", "-c", line], cwd=clone, env={**kept, "PATH": os.pathsep.join(outside)}
+            )
             print(f"  status {done.returncode}, {time.monotonic() - start:.0f} s\n", flush=True)
             if done.returncode:
                 sys.exit(f"failed: {line}")

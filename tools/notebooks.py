@@ -1,13 +1,19 @@
 """Keep notebooks, package and README in step.
 
-    python tools/notebooks.py export               write the package and README.md
-    python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean outputs
-    python tools/notebooks.py fold [NOTEBOOK ...]  fold the cells that a reader skips, as the site does
-    python tools/notebooks.py panels [NOTEBOOK ...] give stored explorers and films the present modules, and run nothing
-    python tools/notebooks.py clean [NOTEBOOK ...] store what JupyterLab would store, and nothing that differs between runs
-    python tools/notebooks.py readme [--check]     the same, or say whether README.md is what nbs/index.ipynb says
-    python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings and local paths?
-    python tools/notebooks.py stale [--check]      which notebooks does a change touch: their cells, or code that they reach
+python tools/notebooks.py export               write the package and README.md
+python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean
+outputs
+python tools/notebooks.py fold [NOTEBOOK ...]  fold the cells that a reader skips, as the site does
+python tools/notebooks.py panels [NOTEBOOK ...] give stored explorers and films the present modules,
+and run nothing
+python tools/notebooks.py clean [NOTEBOOK ...] store what JupyterLab would store, and nothing that
+differs between runs
+python tools/notebooks.py readme [--check]     the same, or say whether README.md is what
+nbs/index.ipynb says
+python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings
+and local paths?
+python tools/notebooks.py stale [--check]      which notebooks does a change touch: their cells, or
+code that they reach
 """
 
 import ast
@@ -20,6 +26,7 @@ from pathlib import Path
 from string import Template
 
 import click
+import nbdev.maker
 import nbformat
 from execnb.nbio import read_nb
 from fastcore.foundation import L
@@ -36,11 +43,19 @@ from vit_theory.ledger.identity import digest, place_of, reached
 
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
-# All warnings are shown, but for one that the inline backend gives about itself when it is asked for twice the points.
+# All warnings are shown, but for one that the inline backend gives about itself when it is asked
+# for twice the points.
 WARNINGS = "default,ignore:InlineBackend._figure_formats_changed:DeprecationWarning"
 # One thread and no progress bars: the same numbers and the same text every time.
-KERNEL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONHASHSEED": "0", "PYTHONWARNINGS": WARNINGS}
-# What JupyterLab writes into a notebook that it opens: stored here, so that opening and saving one changes nothing.
+KERNEL = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TQDM_DISABLE": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONWARNINGS": WARNINGS,
+}
+# What JupyterLab writes into a notebook that it opens: stored here, so that opening and saving one
+# changes nothing.
 KERNEL_SPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {
     "codemirror_mode": {"name": "ipython", "version": 3},
@@ -55,7 +70,9 @@ LANGUAGE = {
 
 def notebooks(paths=()):
     """The named notebooks, or all of nbs/, in reading order."""
-    found = [Path(p).resolve() for p in paths] or sorted(p for p in NBS.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+    found = [Path(p).resolve() for p in paths] or sorted(
+        p for p in NBS.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts
+    )
     missing = [str(p) for p in found if not p.is_file()]
     if missing:
         raise click.UsageError(f"no such notebook: {', '.join(missing)}")
@@ -63,23 +80,37 @@ def notebooks(paths=()):
 
 
 def renumber(nb):
-    """Ids of widgets and of xarray's tables are random; number them in order of use, so that a second run changes nothing."""
+    """Ids of widgets and of xarray's tables are random; number them in order of use, so that a
+    second run changes nothing."""
     text = nbformat.writes(nb)
-    found = dict.fromkeys(re.findall(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b", text))
+    found = dict.fromkeys(
+        re.findall(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b", text)
+    )
     for number, name in enumerate(found):
-        text = text.replace(name, f"{number:032x}" if len(name) == 32 else f"{number:08x}-0000-0000-0000-000000000000")
+        text = text.replace(
+            name,
+            f"{number:032x}" if len(name) == 32 else f"{number:08x}-0000-0000-0000-000000000000",
+        )
     return nbformat.reads(text, as_version=4)
 
 
 def without_bars(nb):
-    """A notebook without progress bars, and without the state of widgets where no widget is left to show."""
+    """A notebook without progress bars, and without the state of widgets where no widget is left to
+    show."""
     view, bar, left = "application/vnd.jupyter.widget-view+json", re.compile(r"\d+/\d+ \["), 0
     for cell in nb.cells:
         if cell.cell_type == "code":
             shown = [(output, output.get("data", {})) for output in cell.outputs]
-            cell.outputs = [output for output, data in shown if not (view in data and bar.search(data.get("text/plain", "")))]
+            cell.outputs = [
+                output
+                for output, data in shown
+                if not (view in data and bar.search(data.get("text/plain", "")))
+            ]
             for data in (output.get("data", {}) for output in cell.outputs):
-                if data.keys() & {"image/png", "text/html"}:  # an explorer leaves what it shows without a kernel
+                if data.keys() & {
+                    "image/png",
+                    "text/html",
+                }:  # an explorer leaves what it shows without a kernel
                     data.pop(view, None)
                 left += view in data
     if not left:
@@ -114,7 +145,9 @@ def execute(path):
             resources={"metadata": {"path": str(path.parent)}},
             record_timing=False,
             coalesce_streams=True,  # how many pieces a text comes in depends on the machine's mood
-            extra_arguments=["--InlineBackend.figure_formats=retina"],  # twice the points, shown at the same size
+            extra_arguments=[
+                "--InlineBackend.figure_formats=retina"
+            ],  # twice the points, shown at the same size
         ).execute(env={**os.environ, **KERNEL, "TMPDIR": scratch})
     for cell in nb.cells:
         if cell.cell_type == "code":
@@ -130,7 +163,8 @@ def execute(path):
 
 
 def dull(source):
-    """Whether a reader skips this code at first: imports, checks, and what draws, judges or words a criterion."""
+    """Whether a reader skips this code at first: imports, checks, and what draws, judges or words a
+    criterion."""
     try:
         body = ast.parse(source).body
     except SyntaxError:  # a magic command
@@ -143,7 +177,11 @@ def dull(source):
             return re.match(r"_|plot_|draw_|judge_", node.name) is not None
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             return getattr(node.value.func, "id", "").startswith("test_")
-        parts = [part for target in getattr(node, "targets", []) for part in getattr(target, "elts", [target])]
+        parts = [
+            part
+            for target in getattr(node, "targets", [])
+            for part in getattr(target, "elts", [target])
+        ]
         names = [getattr(part, "id", "") for part in parts]
         return bool(names) and all(name.isupper() for name in names)
 
@@ -151,25 +189,36 @@ def dull(source):
 
 
 def folded(source, exported):
-    """Whether code stands a click away, here and on the site: a helper, or what a reader skips. An experiment, which returns a
+    """Whether code stands a click away, here and on the site: a helper, or what a reader skips. An
+    experiment, which returns a
     labeled array, is what its page is about."""
     helper = exported == "exporti" and not re.search(r'\) -> "?(xr|xarray)\.Dataset', source)
     return helper or dull(source)
 
 
 def answers(asked, cell):
-    """Whether a cell answers the exercise above it: what it prints is folded away with it, until the reader has predicted."""
-    return asked.cell_type == "markdown" and "**Exercise" in asked.source and cell.source.startswith("#| code-fold: true")
+    """Whether a cell answers the exercise above it: what it prints is folded away with it, until
+    the reader has predicted."""
+    return (
+        asked.cell_type == "markdown"
+        and "**Exercise" in asked.source
+        and cell.source.startswith("#| code-fold: true")
+    )
 
 
 def fold(nb):
-    """Cells that a reader skips are folded in JupyterLab too, those that answer an exercise with their outputs."""
+    """Cells that a reader skips are folded in JupyterLab too, those that answer an exercise with
+    their outputs."""
     for above, cell in zip([nb.cells[0], *nb.cells], nb.cells, strict=False):
         if cell.cell_type == "code":
-            directive = re.match(r"#\|\s*(exporti?|hide|echo: false|code-fold: true)\b", cell.source)
+            directive = re.match(
+                r"#\|\s*(exporti?|hide|echo: false|code-fold: true)\b", cell.source
+            )
             exported = directive[1] if directive else ""
             source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M)
-            hidden = exported in ("hide", "echo: false", "code-fold: true") or folded(source, exported)
+            hidden = exported in ("hide", "echo: false", "code-fold: true") or folded(
+                source, exported
+            )
             cell.metadata.pop("jupyter", None)
             if hidden:
                 cell.metadata["jupyter"] = {"source_hidden": True}
@@ -187,7 +236,9 @@ def faults(path):
             continue
         executed |= bool(cell.outputs)
         for output in cell.outputs:
-            text = "".join(output.get("text", "")) + "".join(output.get("data", {}).get("text/plain", ""))
+            text = "".join(output.get("text", "")) + "".join(
+                output.get("data", {}).get("text/plain", "")
+            )
             if output.output_type == "error":
                 yield f"{name}: cell {number} stored an error: {output.ename}: {output.evalue}"
             if output.get("name") == "stderr":
@@ -199,18 +250,27 @@ def faults(path):
 
 
 def readme_text():
-    """README.md as nbs/index.ipynb makes it: prose, code and text results, without hidden cells and front matter."""
+    """README.md as nbs/index.ipynb makes it: prose, code and text results, without hidden cells and
+    front matter."""
     nb = nbformat.read(NBS / "index.ipynb", as_version=4)
-    nb.cells = [c for c in nb.cells if not re.match(r"#\|\s*(hide|exporti?|default_exp)\b", c.source)]
+    nb.cells = [
+        c for c in nb.cells if not re.match(r"#\|\s*(hide|exporti?|default_exp)\b", c.source)
+    ]
     nb.metadata.language_info = {"name": "python"}
     for place, cell in enumerate(nb.cells):
         if cell.source.startswith("#| echo: false"):  # what it made is the text
-            text = "".join(output.get("data", {}).get("text/markdown", "") for output in cell.outputs)
+            text = "".join(
+                output.get("data", {}).get("text/markdown", "") for output in cell.outputs
+            )
             nb.cells[place] = nbformat.v4.new_markdown_cell(text)
     body, resources = MarkdownExporter().from_notebook_node(nb)
     if resources.get("outputs"):
-        raise click.ClickException("nbs/index.ipynb has picture outputs; README.md can only link to pictures that are files")
-    body = re.sub(r"\]\((?!\w+:|#|\.\./)", "](nbs/", body).replace("](../", "](")  # links as seen from the root
+        raise click.ClickException(
+            "nbs/index.ipynb has picture outputs; README.md can only link to pictures that are files"
+        )
+    body = re.sub(r"\]\((?!\w+:|#|\.\./)", "](nbs/", body).replace(
+        "](../", "]("
+    )  # links as seen from the root
     return re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
 
 
@@ -230,7 +290,9 @@ def run(paths, stale):
             execute(path)
             record(path)
         except CellExecutionError as error:
-            raise click.ClickException(f"{path.relative_to(ROOT)} stays as it was\n{error}") from error
+            raise click.ClickException(
+                f"{path.relative_to(ROOT)} stays as it was\n{error}"
+            ) from error
 
 
 @main.command("fold")
@@ -242,12 +304,15 @@ def fold_stored(paths):
         clean(path)
 
 
-PANEL = re.compile(r'(<div id="turn-(\w+)"></div>\n<script)[^>]*>\n.*?\n *(mount\(document\.getElementById)', flags=re.S)
+PANEL = re.compile(
+    r'(<div id="turn-(\w+)"></div>\n<script)[^>]*>\n.*?\n *(mount\(document\.getElementById)',
+    flags=re.S,
+)
 
 
 FILM = re.compile(
     r'<figure class="moving".*?<img src="(?P<last>[^"]*)" alt="(?P<says>[^"]*)" width="(?P<width>\d+)".*?'
-    r'const frames = (?P<frames>\[.*?\]);\n.*?show\((?P<end>\d+)\);\n.*?</figure>',
+    r"const frames = (?P<frames>\[.*?\]);\n.*?show\((?P<end>\d+)\);\n.*?</figure>",
     flags=re.S,
 )
 
@@ -266,11 +331,15 @@ def panels(paths):
     for path in notebooks(paths):
         nb = nbformat.read(path, as_version=4)
         before = nbformat.writes(nb)
-        for data in (output.get("data", {}) for cell in nb.cells for output in cell.get("outputs", [])):
+        for data in (
+            output.get("data", {}) for cell in nb.cells for output in cell.get("outputs", [])
+        ):
             text = data.get("text/html", "")
             if PANEL.search(text):
                 text = PANEL.sub(present, text)
-                data["text/html"] = re.sub(r"\);\s*(?:\}\)\(\);\s*)?</script>$", ");\n})();\n</script>", text)
+                data["text/html"] = re.sub(
+                    r"\);\s*(?:\}\)\(\);\s*)?</script>$", ");\n})();\n</script>", text
+                )
             elif FILM.fullmatch(text):
                 data["text/html"] = FILM.sub(lambda found: film.substitute(found.groupdict()), text)
         if nbformat.writes(nb) != before:
@@ -295,15 +364,30 @@ def check(paths):
     sys.exit(bool(found))
 
 
-RECORD = ROOT / "tools" / "outputs.json"  # notebook -> digest of the code that made its stored outputs
+RECORD = (
+    ROOT / "tools" / "outputs.json"
+)  # notebook -> digest of the code that made its stored outputs
 
 
 def code_digest(path):
-    """A digest of a notebook's code cells and of the text of all modules of the package that they reach."""
-    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-    plain = "\n".join(re.sub(r"^[%!#].*", "", source, flags=re.M) for source in cells)
-    found = {node.module for node in ast.walk(ast.parse(plain)) if isinstance(node, ast.ImportFrom) and node.module}
-    found |= {alias.name for node in ast.walk(ast.parse(plain)) if isinstance(node, ast.Import) for alias in node.names}
+    """A digest of a notebook's code cells and of the text of all modules of the package that they
+    reach."""
+    cells = [
+        cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
+    ]
+    code = "\n".join(re.sub(r"^[%!#].*", "", source, flags=re.M) for source in cells)
+    plain = ast.unparse(ast.parse(code))  # its layout and its comments made no output
+    found = {
+        node.module
+        for node in ast.walk(ast.parse(plain))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+    found |= {
+        alias.name
+        for node in ast.walk(ast.parse(plain))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     own = {name: text for name, text in reached(found, leave=()).items() if place_of(name)}
     return digest(json.dumps([plain, own]))
 
@@ -320,9 +404,14 @@ def record(path):
 
 
 def outdated():
-    """Notebooks whose cells, or the code that they reach, changed since they were run, and those of which no run is recorded."""
+    """Notebooks whose cells, or the code that they reach, changed since they were run, and those of
+    which no run is recorded."""
     known = recorded()
-    return [path for path in notebooks() if known.get(path.relative_to(ROOT).as_posix()) != code_digest(path)]
+    return [
+        path
+        for path in notebooks()
+        if known.get(path.relative_to(ROOT).as_posix()) != code_digest(path)
+    ]
 
 
 @main.command()
@@ -335,8 +424,10 @@ def stale(check):
 
 
 class Maker(ModuleMaker):
-    """nbdev's maker of modules, which also begins a module that only cells name (`#| export selection.claims.regime`): the
-    first of its cells writes it, below the line that says what the page is. nbdev itself only adds to modules that are there."""
+    """nbdev's maker of modules, which also begins a module that only cells name (`#| export
+    selection.claims.regime`): the
+    first of its cells writes it, below the line that says what the page is. nbdev itself only adds
+    to modules that are there."""
 
     begun: set[str] = set()
 
@@ -345,8 +436,27 @@ class Maker(ModuleMaker):
         self.begun.add(name)
 
     def make(self, cells, all_cells=None, lib_path=None):
-        titles = [cell for cell in read_nb(self.nb_path).cells if cell.cell_type == "markdown" and cell.source.startswith("# ")]
+        titles = [
+            cell
+            for cell in read_nb(self.nb_path).cells
+            if cell.cell_type == "markdown" and cell.source.startswith("# ")
+        ]
         super().make(L(titles[:1] + list(cells)), all_cells, lib_path=lib_path)
+
+
+def relative(source, tree, folder):
+    """The lines of a cell with relative imports; nbdev's own changes nothing where an import takes
+    several lines."""
+    lines = source.splitlines(True)
+    for node in tree or ():
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            line = lines[node.lineno - 1]
+            name = nbdev.maker.relative_import(node.module, folder)
+            lines[node.lineno - 1] = line.replace(f"from {node.module} ", f"from {name} ")
+    return lines
+
+
+nbdev.maker.update_import = relative
 
 
 def write_package():
@@ -369,7 +479,8 @@ def export():
 @main.command()
 @click.option("--check", is_flag=True, help="write nothing; exit 1 when README.md is stale")
 def readme(check):
-    """The package and README.md, as `export`; with --check only whether README.md is what nbs/index.ipynb says."""
+    """The package and README.md, as `export`; with --check only whether README.md is what
+    nbs/index.ipynb says."""
     text, path = readme_text(), ROOT / "README.md"
     if not check:
         write_package()

@@ -1,4 +1,5 @@
-"""The pictures of the front page, drawn from the committed measurements, and of the explorers:  python tools/pictures.py"""
+"""The pictures of the front page, drawn from the committed measurements, and of the explorers:
+python tools/pictures.py"""
 
 import sys
 from pathlib import Path
@@ -9,7 +10,12 @@ import torch
 from sklearn.datasets import load_sample_image
 
 from vit_theory.convolution import conv_to_attention, known_conv
-from vit_theory.explore import association_explorer, convolution_explorer, selection_explorer, vit_explorer
+from vit_theory.explore import (
+    association_explorer,
+    convolution_explorer,
+    selection_explorer,
+    vit_explorer,
+)
 from vit_theory.figures import COLORS, style, subplots, to_svg
 from vit_theory.ledger.evidence import measured
 from vit_theory.ledger.files import write_file
@@ -19,7 +25,8 @@ SIZE = {"width": 3.6, "height": 2.4}
 
 
 def samples():
-    """A: samples needed for zero error against the share of relevant tokens, with trained and with uniform attention."""
+    """A: samples needed for zero error against the share of relevant tokens, with trained and with
+    uniform attention."""
     figure, ax = subplots(**SIZE)
     for id, arm, color, place, offset, side in (
         ("A-no-attention", "uniform attention", "red", 6, (-6, 4), "right"),
@@ -28,19 +35,29 @@ def samples():
         data = measured(id)
         share, needed = 80 / data.alpha.values, np.exp(np.log(data.n50).mean("seed")).values
         ax.loglog(share, needed, "o-", color=COLORS[color], markersize=4)
-        ax.annotate(arm, (share[place], needed[place]), xytext=offset, textcoords="offset points", color=COLORS[color], ha=side)
+        ax.annotate(
+            arm,
+            (share[place], needed[place]),
+            xytext=offset,
+            textcoords="offset points",
+            color=COLORS[color],
+            ha=side,
+        )
     ax.set(xlabel="tokens for each relevant one", ylabel="samples needed", ylim=(10, 1e8))
     return figure
 
 
 def sets():
-    """B: attention logits between patches before and after training, patches ordered by the sets they belong to."""
+    """B: attention logits between patches before and after training, patches ordered by the sets
+    they belong to."""
     data = measured("B-theorem-4.2")
     figure, axes = subplots(1, 2, width=SIZE["width"] / 2, height=SIZE["height"], sharey=True)
     shown = 24  # patches of the first six sets, stored set by set
     for ax, step, title in ((axes[0], 0, "before"), (axes[1], -1, "after training")):
         logits = data.A.isel(step=step).values[:shown, :shown]
-        ax.imshow(np.where(np.eye(shown, dtype=bool), np.nan, logits), vmin=-1, vmax=4, cmap="viridis")
+        ax.imshow(
+            np.where(np.eye(shown, dtype=bool), np.nan, logits), vmin=-1, vmax=4, cmap="viridis"
+        )
         ax.set(title=title, xticks=[], yticks=[], xlabel="patch")
         ax.grid(False)
     axes[0].set_ylabel("patch")
@@ -52,7 +69,9 @@ def convolution():
     data = measured("C-theorem-1", "quick").isel(channel=0)
     figure, axes = subplots(1, 3, width=SIZE["width"] / 3, height=SIZE["height"])
     largest = float(np.abs(data.convolved - data.attended).max())
-    for ax, name, title in zip(axes, ("image", "convolved", "attended"), ("image", "convolution", "attention"), strict=True):
+    for ax, name, title in zip(
+        axes, ("image", "convolved", "attended"), ("image", "convolution", "attention"), strict=True
+    ):
         ax.imshow(data[name], cmap="gray")
         ax.set(title=title, xticks=[], yticks=[])
         ax.grid(False)

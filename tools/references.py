@@ -20,13 +20,16 @@ def entries():
 
 
 def page_text():
-    """The works as one Markdown cell: a heading with its key, to which pages link, and the work below."""
+    """The works as one Markdown cell: a heading with its key, to which pages link, and the work
+    below."""
     parts = ["## Works"]
     for key, work in sorted(entries().items()):
         people = work["author"].replace(" and ", "; ")
         place = work.get("booktitle") or work.get("journal") or "preprint"
         link = f"[arXiv:{work['eprint']}](https://arxiv.org/abs/{work['eprint']})"
-        parts.append(f"#### {key}\n\n{people}: *{work['title']}*. {place}, {work['year']}, {link}. At hand: {work['read']}.")
+        parts.append(
+            f"#### {key}\n\n{people}: *{work['title']}*. {place}, {work['year']}, {link}. At hand: {work['read']}."
+        )
     return "\n\n".join(parts)
 
 
@@ -34,7 +37,9 @@ def page_text():
 @click.option("--check", is_flag=True, help="write nothing; exit 1 when the page is stale")
 def main(check):
     page = nbformat.read(PAGE, as_version=4)
-    place = next(place for place, cell in enumerate(page.cells) if cell.source.startswith("## Works"))
+    place = next(
+        place for place, cell in enumerate(page.cells) if cell.source.startswith("## Works")
+    )
     if check:
         sys.exit(page.cells[place].source != page_text())
     page.cells[place].source = page_text()

@@ -1,8 +1,11 @@
 """Prepare a release on this machine:  python tools/release.py  (make release)
 
-A dry run for everybody else: nothing is tagged and nothing leaves this machine. First it says, all at once, what stands against
-a release. Where nothing does, it runs every check and test (`make test slow`), then writes into dist/: the site, source
-distribution and wheel, the ledger of the release, measured anew at the next fresh seeds, and SHA256SUMS. It ends with what is
+A dry run for everybody else: nothing is tagged and nothing leaves this machine. First it says, all
+at once, what stands against
+a release. Where nothing does, it runs every check and test (`make test slow`), then writes into
+dist/: the site, source
+distribution and wheel, the ledger of the release, measured anew at the next fresh seeds, and
+SHA256SUMS. It ends with what is
 left for a person. It takes as long as `make test slow`, `make docs` and `make reproduce` together.
 """
 
@@ -31,11 +34,16 @@ FRESH = "python benchmarks/fresh_seeds.py --store build/fresh_seeds"
 def versions(root):
     """The version that each file gives, None where it gives none."""
     texts = {name: (root / name).read_text(encoding="utf-8") for name in VERSIONS}
-    return {name: match[1] if (match := re.search(VERSIONS[name], text)) else None for name, text in texts.items()}
+    return {
+        name: match[1] if (match := re.search(VERSIONS[name], text)) else None
+        for name, text in texts.items()
+    }
 
 
 def git(root, *arguments):
-    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["git", *arguments], cwd=root, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def studies(root, version):
@@ -83,7 +91,9 @@ def next_seed_set(used, seed_set):
 
 def checksums(folder):
     """SHA256SUMS of the files of a folder, as `sha256sum --check` reads it."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != "SHA256SUMS")
+    files = sorted(
+        path for path in folder.iterdir() if path.is_file() and path.name != "SHA256SUMS"
+    )
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
     return [path.name for path in files]
@@ -101,7 +111,9 @@ def build(version, out, jobs):
     sys.path.append(str(ROOT / "benchmarks"))
     from fresh_seeds import seed_set  # the rule of the seeds stands there alone
 
-    seeds = next_seed_set([list(seeds) for study in studies(ROOT, version) for seeds in study["seeds"]], seed_set)
+    seeds = next_seed_set(
+        [list(seeds) for study in studies(ROOT, version) for seeds in study["seeds"]], seed_set
+    )
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     stamp = git(ROOT, "log", "-1", "--format=%ct").strip()  # the same commit gives the same wheel
@@ -131,7 +143,9 @@ dist/ holds {", ".join(names)} and SHA256SUMS. Nothing was tagged and nothing wa
 
 
 @click.command(help=__doc__)
-@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="processes for the ledger")
+@click.option(
+    "--jobs", default=2, show_default=True, type=click.IntRange(1), help="processes for the ledger"
+)
 def main(jobs):
     if found := list(refusals(ROOT)):
         raise click.ClickException("no release yet:\n" + "\n".join(f"- {line}" for line in found))

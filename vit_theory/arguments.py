@@ -26,18 +26,26 @@ def kind(
     test: Callable[[Any], Any],  # whether a value is of this kind
 ) -> type:
     "Make a type whose instances are the values that pass a test."
-    return type("Kind", (type,), {"__instancecheck__": lambda cls, x: bool(test(x))})(words, (), {"__module__": "builtins"})
+    return type("Kind", (type,), {"__instancecheck__": lambda cls, x: bool(test(x))})(
+        words, (), {"__module__": "builtins"}
+    )
 
 
 def whole(least: int, most: int = LARGEST) -> type:
     "Make the kind of whole numbers between two limits."
     words = f"a whole number from {least} to {most}"
-    return kind(words, lambda n: isinstance(n, Integral) and not isinstance(n, bool) and least <= int(n) <= most)
+    return kind(
+        words,
+        lambda n: isinstance(n, Integral) and not isinstance(n, bool) and least <= int(n) <= most,
+    )
 
 
 def real(words: str, test: Callable[[Any], Any] = lambda x: True) -> type:
     "Make a kind of finite numbers."
-    return kind(words, lambda x: isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x) and test(x))
+    return kind(
+        words,
+        lambda x: isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x) and test(x),
+    )
 
 # %% ../nbs/05_arguments.ipynb #797752b3
 if TYPE_CHECKING:
@@ -66,8 +74,15 @@ def pair(
 
 
 if not TYPE_CHECKING:
-    of_two = kind("two sizes", lambda x: isinstance(x, list | tuple) and len(x) == 2 and all(isinstance(y, Size) for y in x))
-    Sizes = kind("a whole number above 0, or two as (rows, columns)", lambda x: isinstance(x, (Size, of_two)))
+    of_two = kind(
+        "two sizes",
+        lambda x: (
+            isinstance(x, list | tuple) and len(x) == 2 and all(isinstance(y, Size) for y in x)
+        ),
+    )
+    Sizes = kind(
+        "a whole number above 0, or two as (rows, columns)", lambda x: isinstance(x, (Size, of_two))
+    )
 
 # %% ../nbs/05_arguments.ipynb #eed5e481
 F = TypeVar("F", bound=Callable)
@@ -75,14 +90,16 @@ F = TypeVar("F", bound=Callable)
 
 @functools.cache
 def typed(function: Callable) -> Callable:
-    "The function held to its annotations: read at its first call, since most are never called, and reading takes long."
+    """The function held to its annotations: read at its first call, since most are never called,
+    and reading takes long."""
     from beartype import BeartypeConf, beartype
 
     return jaxtyped(typechecker=beartype(conf=BeartypeConf(is_pep484_tower=True)))(function)
 
 
 def checked(function: F, finite: bool = True) -> F:
-    "Hold callers to the annotations of a function or a class, and tensors to finite numbers; ValueError in one line."
+    """Hold callers to the annotations of a function or a class, and tensors to finite numbers;
+    ValueError in one line."""
     if isinstance(function, type):
         function.__init__ = checked(function.__init__, finite)  # type: ignore[misc]
         return function
@@ -108,20 +125,31 @@ def need_numbers(name: str, x: Tensor) -> None:
     # a sum is finite where all numbers are, unless it overflows, and takes a tenth of the time
     if x.is_floating_point() and not x.sum().isfinite() and not (finite := x.isfinite()).all():
         bad = int((~finite).sum())
-        raise ValueError(f"{name} has {bad} values that are not finite (NaN or inf), of {x.numel()}: mend them first")
+        raise ValueError(
+            f"{name} has {bad} values that are not finite (NaN or inf), of {x.numel()}: mend them first"
+        )
 
 
 def in_one_line(message: str) -> str:
     "What jaxtyping says of a call, in one line."
-    found = re.search(r"parameter '(\w+)'.*?Actual value: (.*?)\nExpected type: (.*?)\.?\n---", message, re.S)
+    found = re.search(
+        r"parameter '(\w+)'.*?Actual value: (.*?)\nExpected type: (.*?)\.?\n---", message, re.S
+    )
     if not found:
         return " ".join(message.split())[:200]
     name, value, wanted = found.groups()
     wanted = re.sub(r"<class '(.*?)'>", r"\1", wanted)
-    wanted = re.sub(r"\b(typing|jaxtyping|collections\.abc|vit_theory\.\w+(?:\.\w+)*|torch)\.(?=\w)", "", wanted)
+    wanted = re.sub(
+        r"\b(typing|jaxtyping|collections\.abc|vit_theory\.\w+(?:\.\w+)*|torch)\.(?=\w)", "", wanted
+    )
     sizes = dict(re.findall(r"^(\w+)=(\d+)$", message, re.M))
-    known = ", ".join(f"{letter}={n}" for letter, n in sizes.items() if re.search(rf"\b{letter}\b", wanted))
-    return f"{name}={' '.join(value.split())[:60]} is not {' '.join(wanted.split())}" + f", where {known}" * bool(known)
+    known = ", ".join(
+        f"{letter}={n}" for letter, n in sizes.items() if re.search(rf"\b{letter}\b", wanted)
+    )
+    return (
+        f"{name}={' '.join(value.split())[:60]} is not {' '.join(wanted.split())}"
+        + f", where {known}" * bool(known)
+    )
 
 # %% ../nbs/05_arguments.ipynb #a798824b
 def need(true: Any, words: str) -> None:
@@ -132,4 +160,7 @@ def need(true: Any, words: str) -> None:
 
 def need_labels(y: Tensor) -> None:
     "ValueError unless all labels are -1 or +1."
-    need((y.abs() == 1).all(), "y must hold labels -1 and +1 only; map classes 0 and 1 to them by 2 * y - 1")
+    need(
+        (y.abs() == 1).all(),
+        "y must hold labels -1 and +1 only; map classes 0 and 1 to them by 2 * y - 1",
+    )

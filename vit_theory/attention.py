@@ -21,9 +21,19 @@ from .arguments import LARGEST, checked, need
 # %% ../nbs/01_attention.ipynb #cfa59c66
 def both_sides(value: int | Sequence[int], name: str) -> tuple[int, int]:
     "Read a size given as one number or as (rows, columns); ValueError for anything else."
-    both = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, Sequence) else ()
-    if len(both) != 2 or any(isinstance(v, bool) or not isinstance(v, int) or not 1 <= v <= LARGEST for v in both):
-        raise ValueError(f"{name}={value!r} is not a size: give an integer from 1 to {LARGEST}, or two as (rows, columns)")
+    both = (
+        (value, value)
+        if isinstance(value, int)
+        else tuple(value)
+        if isinstance(value, Sequence)
+        else ()
+    )
+    if len(both) != 2 or any(
+        isinstance(v, bool) or not isinstance(v, int) or not 1 <= v <= LARGEST for v in both
+    ):
+        raise ValueError(
+            f"{name}={value!r} is not a size: give an integer from 1 to {LARGEST}, or two as (rows, columns)"
+        )
     return both[0], both[1]
 
 # %% ../nbs/01_attention.ipynb #320c1502
@@ -32,29 +42,39 @@ def need_tensors(**named) -> None:
     for name, value in named.items():
         if not isinstance(value, Tensor):
             kind = type(value).__name__
-            raise ValueError(f"{name}={repr(value)[:60]} is a {kind}; give a tensor, as torch.tensor(...) makes it")
+            raise ValueError(
+                f"{name}={repr(value)[:60]} is a {kind}; give a tensor, as torch.tensor(...) makes it"
+            )
 
 
 def need_one_dtype(**named) -> None:
-    "ValueError unless the tensors are of one dtype, that of the last, or autocast mixes them; None has none."
+    """ValueError unless the tensors are of one dtype, that of the last, or autocast mixes them;
+    None has none."""
     *others, (last, like) = [(name, x) for name, x in named.items() if x is not None]
     for name, x in others:
         if x.dtype != like.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise ValueError(f"{name} has dtype {x.dtype}, {last} {like.dtype}: give {name}.to({like.dtype})")
+            raise ValueError(
+                f"{name} has dtype {x.dtype}, {last} {like.dtype}: give {name}.to({like.dtype})"
+            )
 
 # %% ../nbs/01_attention.ipynb #fab90a1b
 def patchify(
     images: Shaped[Tensor, "b c h w"],  # images, channel first as PyTorch has them
     patch: int | Sequence[int],  # side of a patch in pixels, or (rows, columns)
 ) -> Shaped[Tensor, "b n d"]:  # tokens: row by row; inside a token row, column, channel fastest
-    "Cut images into patches, each flattened to a token; ValueError where the patch does not divide the image (C, section 2.2)."
+    """Cut images into patches, each flattened to a token; ValueError where the patch does not
+    divide the image (C, section 2.2)."""
     ph, pw = both_sides(patch, "patch")
     shape = tuple(getattr(images, "shape", ()))
     if len(shape) != 4:
-        raise ValueError(f"images has shape {shape}: four axes are needed, [batch, channel, height, width]")
+        raise ValueError(
+            f"images has shape {shape}: four axes are needed, [batch, channel, height, width]"
+        )
     h, w = images.shape[2:]
     if h % ph or w % pw:
-        raise ValueError(f"patch={(ph, pw)} does not divide images of {h} x {w} pixels: crop or pad it to a multiple")
+        raise ValueError(
+            f"patch={(ph, pw)} does not divide images of {h} x {w} pixels: crop or pad it to a multiple"
+        )
     return rearrange(images, "b c (gy r) (gx s) -> b (gy gx) (r s c)", r=ph, s=pw)
 
 # %% ../nbs/01_attention.ipynb #48252c6c
@@ -70,25 +90,34 @@ def unpatchify(
     if len(shape) != 3:
         raise ValueError(f"tokens has shape {shape}: three axes [batch, token, feature] are needed")
     if tokens.shape[1] != gh * gw:
-        raise ValueError(f"grid={(gh, gw)} holds {gh * gw} patches but there are {tokens.shape[1]} tokens: give (rows, columns)")
+        raise ValueError(
+            f"grid={(gh, gw)} holds {gh * gw} patches but there are {tokens.shape[1]} tokens: give (rows, columns)"
+        )
     if not isinstance(channels, int):
         raise ValueError(f"channels={channels} is not a whole number: give the channels of a pixel")
     if tokens.shape[2] != (made := ph * pw * channels):
-        raise ValueError(f"patch={(ph, pw)} with channels={channels} makes {made} features but a token has {tokens.shape[2]}")
+        raise ValueError(
+            f"patch={(ph, pw)} with channels={channels} makes {made} features but a token has {tokens.shape[2]}"
+        )
     return rearrange(tokens, "b (gy gx) (r s c) -> b c (gy r) (gx s)", gy=gh, r=ph, s=pw)
 
 # %% ../nbs/01_attention.ipynb #feb9f2d6
 def softmax_weights(
     scores: Float[Tensor, "*b q k"],  # scores; -inf removes a key
     sink: bool = False,  # add the zero sink: one more key of score 0 and value 0
-) -> Float[Tensor, "*b q k"]:  # weights of the real keys; a row sums to 1, with the sink to at most 1
+) -> Float[
+    Tensor, "*b q k"
+]:  # weights of the real keys; a row sums to 1, with the sink to at most 1
     "Softmax over the keys, optionally beside a zero sink whose weight is left out of the result."
     need_tensors(scores=scores)
     if not scores.is_floating_point() or not scores.ndim:
-        raise ValueError(f"scores has shape {tuple(scores.shape)}, {scores.dtype}: softmax needs floating point numbers [q, k]")
+        raise ValueError(
+            f"scores has shape {tuple(scores.shape)}, {scores.dtype}: softmax needs floating point numbers [q, k]"
+        )
     if not sink:
         return scores.softmax(-1)
-    # A = e^S / (1 + sum e^S): the sink is a column of zeros that is dropped again, so that large scores do not overflow
+    # A = e^S / (1 + sum e^S): the sink is a column of zeros that is dropped again, so that large
+    # scores do not overflow
     return torch.cat([scores, torch.zeros_like(scores[..., :1])], -1).softmax(-1)[..., :-1]
 
 # %% ../nbs/01_attention.ipynb #7d1f48b7
@@ -104,11 +133,17 @@ def attention(
     need_one_dtype(q=q, bias=bias, v=v, k=k)
     for name, x in {"k": k, "v": v}.items():
         if any(1 != n != m != 1 for n, m in zip(x.shape[-3::-1], q.shape[-3::-1], strict=False)):
-            raise ValueError(f"{name} has shape {tuple(x.shape)}, q {tuple(q.shape)}: axes before the last two must broadcast")
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)}, q {tuple(q.shape)}: axes before the last two must broadcast"
+            )
     # S = Q K^T / sqrt(e) + B
     S = einsum(q, k, "... q e, ... k e -> ... q k") / math.sqrt(q.shape[-1])
-    if bias is not None and any(n not in (1, m) for n, m in zip(bias.shape[::-1], S.shape[::-1], strict=False)):
-        raise ValueError(f"bias has shape {tuple(bias.shape)}: it must broadcast to the scores, {tuple(S.shape)}")
+    if bias is not None and any(
+        n not in (1, m) for n, m in zip(bias.shape[::-1], S.shape[::-1], strict=False)
+    ):
+        raise ValueError(
+            f"bias has shape {tuple(bias.shape)}: it must broadcast to the scores, {tuple(S.shape)}"
+        )
     S = S if bias is None else S + bias
     return einsum(softmax_weights(S, sink), v, "... q k, ... k f -> ... q f")
 
@@ -116,7 +151,8 @@ def attention(
 def relative_offsets(
     grid: int | Sequence[int],  # patches in the image: (rows, columns)
 ) -> Int[Tensor, "n n 2"]:  # [query, key] -> (rows down, columns right)
-    "Displacement from each query patch to each key patch: position of the key minus position of the query (C, eq. 4)."
+    """Displacement from each query patch to each key patch: position of the key minus position of
+    the query (C, eq. 4)."""
     gh, gw = both_sides(grid, "grid")
     position = torch.cartesian_prod(torch.arange(gh), torch.arange(gw))
     return rearrange(position, "k t -> 1 k t") - rearrange(position, "q t -> q 1 t")
@@ -126,20 +162,25 @@ def relative_bias(
     table: Float[Tensor, "h rows columns"],  # by displacement; [:, Gh - 1, Gw - 1] is none
     grid: int | Sequence[int],  # patches in the image: (rows, columns) = (Gh, Gw)
 ) -> Float[Tensor, "h n n"]:  # bias of each [head, query, key]
-    "Spread (2Gh-1) x (2Gw-1) numbers per head over all pairs of patches; ValueError for a table of another size (C, eq. 4)."
+    """Spread (2Gh-1) x (2Gw-1) numbers per head over all pairs of patches; ValueError for a table
+    of another size (C, eq. 4)."""
     need_tensors(table=table)
     gh, gw = both_sides(grid, "grid")
     if tuple(table.shape[1:]) != (2 * gh - 1, 2 * gw - 1):
         need = f"[heads, {2 * gh - 1}, {2 * gw - 1}]"
-        raise ValueError(f"table has shape {tuple(table.shape)}: a grid of {(gh, gw)} patches needs {need}")
+        raise ValueError(
+            f"table has shape {tuple(table.shape)}: a grid of {(gh, gw)} patches needs {need}"
+        )
     dy, dx = relative_offsets((gh, gw)).to(table.device).unbind(-1)
-    # B_h[q,k] = table_h[position(k) - position(q)], shifted so that the first displacement has index 0
+    # B_h[q,k] = table_h[position(k) - position(q)], shifted so that the first displacement has
+    # index 0
     return table[:, dy + gh - 1, dx + gw - 1]
 
 # %% ../nbs/01_attention.ipynb #32b43cf5
 @partial(checked, finite=False)
 class MultiHeadAttention(nn.Module):
-    "Multi-head self-attention from its matrices; ValueError for shapes and tokens that do not fit (C, eq. 2 to 4)."
+    """Multi-head self-attention from its matrices; ValueError for shapes and tokens that do not fit
+    (C, eq. 2 to 4)."""
 
     b_O: nn.Parameter | None
     table: nn.Parameter | None
@@ -152,20 +193,32 @@ class MultiHeadAttention(nn.Module):
         W_V: Float[Tensor, "h d f"],  # value matrices
         W_O: Float[Tensor, "h f o"],  # output matrices: the row blocks of the paper's W_O
         b_O: Float[Tensor, " o"] | None = None,  # output bias
-        table: Float[Tensor, "h rows columns"] | None = None,  # relative position bias, [h, 2Gh-1, 2Gw-1]
-        grid: int | Sequence[int] | None = None,  # patches in the image, (rows, columns); needed with a table
+        table: Float[Tensor, "h rows columns"]
+        | None = None,  # relative position bias, [h, 2Gh-1, 2Gw-1]
+        grid: int
+        | Sequence[int]
+        | None = None,  # patches in the image, (rows, columns); needed with a table
         sink: bool = False,  # one more key of score 0 whose value is 0
         queries: Int[Tensor, " q"] | None = None,  # tokens that ask; None: all
     ):
         super().__init__()
         need_one_dtype(W_K=W_K, W_V=W_V, W_O=W_O, b_O=b_O, table=table, W_Q=W_Q)
-        self.grid, self.sink, self.heads = None if grid is None else both_sides(grid, "grid"), sink, W_Q.shape[0]
+        self.grid, self.sink, self.heads = (
+            None if grid is None else both_sides(grid, "grid"),
+            sink,
+            W_Q.shape[0],
+        )
         tokens = math.inf if self.grid is None else math.prod(self.grid)
         if queries is not None:
             there = len(queries) and queries.min() >= 0 and queries.max() < tokens
-            need(there, f"queries of shape {tuple(queries.shape)} are numbers of tokens from 0 on: there are {tokens} of them")
+            need(
+                there,
+                f"queries of shape {tuple(queries.shape)} are numbers of tokens from 0 on: there are {tokens} of them",
+            )
         if table is not None and grid is None:
-            raise ValueError("grid=None, but a table of relative position biases needs the grid of patches as (rows, columns)")
+            raise ValueError(
+                "grid=None, but a table of relative position biases needs the grid of patches as (rows, columns)"
+            )
         if table is not None and grid is not None:
             relative_bias(table, grid)
         self.W_Q, self.W_K, self.W_V, self.W_O = (nn.Parameter(W) for W in (W_Q, W_K, W_V, W_O))
@@ -176,24 +229,37 @@ class MultiHeadAttention(nn.Module):
     def attention_map(
         self,
         x: Float[Tensor, "b n d"],  # tokens
-    ) -> Float[Tensor, "b h q n"]:  # weights of [query, key]; rows sum to 1, with the sink to at most 1
+    ) -> Float[
+        Tensor, "b h q n"
+    ]:  # weights of [query, key]; rows sum to 1, with the sink to at most 1
         "Attention weights of every head (C, eq. 4)."
         need_tensors(x=x)
         if not x.is_floating_point():
             raise ValueError(f"x has dtype {x.dtype}: tokens are floating point numbers")
         need_one_dtype(x=x, W_Q=self.W_Q)
-        if x.ndim != 3 or x.shape[2] != self.W_Q.shape[1] or (self.grid and x.shape[1] != math.prod(self.grid)):
+        if (
+            x.ndim != 3
+            or x.shape[2] != self.W_Q.shape[1]
+            or (self.grid and x.shape[1] != math.prod(self.grid))
+        ):
             tokens = "token" if self.grid is None else f"{math.prod(self.grid)} tokens"
-            raise ValueError(f"x has shape {tuple(x.shape)}: this layer needs [batch, {tokens}, {self.W_Q.shape[1]} features]")
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: this layer needs [batch, {tokens}, {self.W_Q.shape[1]} features]"
+            )
         asking = slice(None) if self.queries is None else self.queries
-        Q, K = einsum(x[:, asking], self.W_Q, "b q d, h d e -> b h q e"), einsum(x, self.W_K, "b k d, h d e -> b h k e")
+        Q, K = (
+            einsum(x[:, asking], self.W_Q, "b q d, h d e -> b h q e"),
+            einsum(x, self.W_K, "b k d, h d e -> b h k e"),
+        )
         # S = Q K^T / sqrt(e) + B
         S = einsum(Q, K, "b h q e, b h k e -> b h q k") / math.sqrt(Q.shape[-1])
         if self.table is not None and self.grid is not None:
             S = S + relative_bias(self.table, self.grid)[:, asking]
         return softmax_weights(S, self.sink)
 
-    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:  # one output for each token that asks
+    def forward(
+        self, x: Float[Tensor, "b n d"]
+    ) -> Float[Tensor, "b q o"]:  # one output for each token that asks
         "Answer every query (C, eq. 2)."
         A, V = self.attention_map(x), einsum(x, self.W_V, "b k d, h d f -> b h k f")
         # MHSA(X) = sum_h A_h V_h W_O^h + b_O
@@ -209,7 +275,8 @@ def positional_attention(
     W_K: Float[Tensor, "p e"],  # key matrix
     W_V: Float[Tensor, "d f"],  # value matrix
 ) -> Float[Tensor, "b n f"]:
-    "Attention whose scores see positions only and whose values come from the tokens (B, Definition 3.2)."
+    """Attention whose scores see positions only and whose values come from the tokens (B,
+    Definition 3.2)."""
     need_one_dtype(P=P, W_Q=W_Q, W_K=W_K, W_V=W_V, x=x)
     # A = (P W_Q)(P W_K)^T / sqrt(e), then SA(X; P) = softmax(A) X W_V
     q, k = einsum(P, W_Q, "n p, p e -> n e"), einsum(P, W_K, "n p, p e -> n e")

@@ -60,14 +60,19 @@ def style():
 # %% ../nbs/03_figures.ipynb #7525cdd3
 @functools.cache
 def styled_classes() -> tuple[type, type]:
-    "matplotlib's Figure and Axes, with methods that work in the project's style whenever they are called."
+    """matplotlib's Figure and Axes, with methods that work in the project's style whenever they are
+    called."""
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     def styled(kind, names):
         return {name: style()(getattr(kind, name)) for name in names.split()}
 
-    axes = type("Axes", (Axes,), styled(Axes, "set_title legend text annotate imshow tick_params set_xticks set_yticks"))
+    axes = type(
+        "Axes",
+        (Axes,),
+        styled(Axes, "set_title legend text annotate imshow tick_params set_xticks set_yticks"),
+    )
     made = functools.partialmethod(style()(Figure.add_subplot), axes_class=axes)
     methods = styled(Figure, "draw legend text colorbar suptitle supxlabel supylabel")
     return type("Figure", (Figure,), methods | {"add_subplot": made}), axes
@@ -80,15 +85,24 @@ def subplots(
     height: float = 2.6,  # height of a panel, inches
     **options,  # passed on to `plt.subplots`
 ):
-    "A new figure with `rows` by `columns` panels, in the project's style until it is drawn -> (figure, axes)."
+    """A new figure with `rows` by `columns` panels, in the project's style until it is drawn ->
+    (figure, axes)."""
     import matplotlib.pyplot as plt
 
     sides = [isinstance(side, int | float) and 0 < side < 1e9 for side in (width, height)]
-    if not all([isinstance(rows, int), isinstance(columns, int), *sides]) or min(rows, columns) < 1 or max(rows, columns) > 1000:
-        raise ValueError(f"rows={rows}, columns={columns} must lie between 1 and 1000, width={width}, height={height} above 0")
+    if (
+        not all([isinstance(rows, int), isinstance(columns, int), *sides])
+        or min(rows, columns) < 1
+        or max(rows, columns) > 1000
+    ):
+        raise ValueError(
+            f"rows={rows}, columns={columns} must lie between 1 and 1000, width={width}, height={height} above 0"
+        )
     size: dict[str, Any] = {"figsize": (width * columns, height * rows), "layout": "constrained"}
     with style():
-        figure, axes = plt.subplots(rows, columns, FigureClass=styled_classes()[0], **size | options)
+        figure, axes = plt.subplots(
+            rows, columns, FigureClass=styled_classes()[0], **size | options
+        )
         plt.close(figure)
     return figure, axes
 
@@ -97,18 +111,24 @@ def draw_threshold(
     ax,  # a matplotlib axis
     value: float,  # on its vertical axis
     text: str = "criterion",  # what stands at the line
-    place: str = "above right",  # where the text stands: above or below the line, at its left or right end
+    # where the text stands: above or below the line, at its left or right end
+    place: str = "above right",
     color: str = "red",  # one of `COLORS`
 ) -> None:
     "A dashed line at the threshold of the criterion."
     side, end = place.split()
     ax.axhline(value, color=COLORS[color], linestyle="--", linewidth=0.8)
-    where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": end, "va": "bottom" if side == "above" else "top"}
+    where: dict[str, Any] = {
+        "xycoords": ("axes fraction", "data"),
+        "ha": end,
+        "va": "bottom" if side == "above" else "top",
+    }
     ax.annotate(text, (float(end == "right"), value), color=COLORS[color], **where)
 
 # %% ../nbs/03_figures.ipynb #8d713f40
 def to_svg(figure) -> str:
-    "The figure as SVG text that can stand inside an HTML page; the same figure gives the same text."
+    """The figure as SVG text that can stand inside an HTML page; the same figure gives the same
+    text."""
     buffer = BytesIO()
     with style():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -121,7 +141,9 @@ class Moving:
 
     def __init__(
         self,
-        frames: Iterable[tuple[Any, str]],  # (figure, what it shows in a few words), in order, figures of one size
+        frames: Iterable[
+            tuple[Any, str]
+        ],  # (figure, what it shows in a few words), in order, figures of one size
         says: str,  # the picture in words, for those who do not see it
         dpi: int = 150,  # points to an inch
     ):
@@ -129,8 +151,12 @@ class Moving:
         for figure, words in frames:
             buffer = BytesIO()
             with style():
-                figure.savefig(buffer, format="webp", dpi=dpi, pil_kwargs={"quality": 80, "method": 6})
-            self.frames.append(("data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode(), words))
+                figure.savefig(
+                    buffer, format="webp", dpi=dpi, pil_kwargs={"quality": 80, "method": 6}
+                )
+            self.frames.append(
+                ("data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode(), words)
+            )
             width = 100 * figure.get_figwidth()
         if not self.frames:
             raise ValueError("frames=[] has none to show; give at least one (figure, words)")
@@ -140,7 +166,16 @@ class Moving:
         return f"{self.says} ({len(self.frames)} frames)"
 
     def _repr_html_(self) -> str:
-        frames = json.dumps(self.frames).replace("<", "\\u003c")  # no words of a frame may end the script
+        frames = json.dumps(self.frames).replace(
+            "<", "\\u003c"
+        )  # no words of a frame may end the script
         end, last = len(self.frames) - 1, self.frames[-1][0]
-        page = Template(Path(vit_theory.__file__).with_name("moving.html").read_text(encoding="utf-8").rstrip("\n"))
-        return page.substitute(frames=frames, end=end, last=last, says=html.escape(self.says), width=self.width)
+        page = Template(
+            Path(vit_theory.__file__)
+            .with_name("moving.html")
+            .read_text(encoding="utf-8")
+            .rstrip("\n")
+        )
+        return page.substitute(
+            frames=frames, end=end, last=last, says=html.escape(self.says), width=self.width
+        )

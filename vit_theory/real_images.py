@@ -27,7 +27,9 @@ from .figures import subplots
 class Images:
     "Labeled images of one split."
 
-    images: UInt8[Tensor, "n c h w"] | Float[Tensor, "n c h w"]  # 0 to 255, or floats as a model takes them; channel first
+    images: (
+        UInt8[Tensor, "n c h w"] | Float[Tensor, "n c h w"]
+    )  # 0 to 255, or floats as a model takes them; channel first
     labels: Int[Tensor, "n"]  # int64, index into `classes`
     classes: tuple[str, ...]  # names
 
@@ -37,8 +39,15 @@ class Images:
             fine = -50 < low and high < 50
             found = f"images has floats from {low:.3g} to {high:.3g}"
             need(fine, f"{found}: give uint8 from 0 to 255, floats from 0 to 1, or standardized")
-        right = isinstance(self.classes, tuple) and 0 <= self.labels.min() and self.labels.max() < len(self.classes)
-        need(right, f"labels must be indices into classes={repr(self.classes)[:60]}, a tuple of names")
+        right = (
+            isinstance(self.classes, tuple)
+            and 0 <= self.labels.min()
+            and self.labels.max() < len(self.classes)
+        )
+        need(
+            right,
+            f"labels must be indices into classes={repr(self.classes)[:60]}, a tuple of names",
+        )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -54,25 +63,37 @@ def stratified(
     per_class: int,  # images to take of every class
     seed: int = 0,
 ) -> np.ndarray:
-    "Rows of a random subset with `per_class` images of every class, ascending; nested in `per_class` for one seed."
+    """Rows of a random subset with `per_class` images of every class, ascending; nested in
+    `per_class` for one seed."""
     there = np.bincount(labels, minlength=len(classes))
     rare = classes[there.argmin()]
-    need(there.min() >= per_class, f"per_class={per_class} is more than there is: class {rare!r} has {there.min()} images")
+    need(
+        there.min() >= per_class,
+        f"per_class={per_class} is more than there is: class {rare!r} has {there.min()} images",
+    )
     order = np.random.default_rng(seed).permutation(len(labels))
-    return np.sort(np.concatenate([order[labels[order] == k][:per_class] for k in range(len(classes))]))
+    return np.sort(
+        np.concatenate([order[labels[order] == k][:per_class] for k in range(len(classes))])
+    )
 
 # %% ../nbs/04_real_images.ipynb #61c6c5b2
 DIGITS_TEST = 500  # digits set apart for testing
 
 
 def read_digits(split: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    "scikit-learn's digits -> (images [n,1,8,8], labels [n], classes); the split is always the same one."
+    """scikit-learn's digits -> (images [n,1,8,8], labels [n], classes); the split is always the
+    same one."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    need(split in ("train", "test"), f"split={split!r} is none of the splits of 'digits': 'train', 'test'")
+    need(
+        split in ("train", "test"),
+        f"split={split!r} is none of the splits of 'digits': 'train', 'test'",
+    )
     digits = load_digits()
-    rows = train_test_split(np.arange(len(digits.target)), test_size=DIGITS_TEST, stratify=digits.target, random_state=0)
+    rows = train_test_split(
+        np.arange(len(digits.target)), test_size=DIGITS_TEST, stratify=digits.target, random_state=0
+    )
     rows = np.sort(rows[("train", "test").index(split)])
     images = np.round(digits.images[rows] * (255 / 16)).astype(np.uint8)
     return images[:, None], digits.target[rows].astype(np.int64), tuple(str(k) for k in range(10))
@@ -93,24 +114,35 @@ def _library():
 # %% ../nbs/04_real_images.ipynb #4f6a8b56
 @contextmanager
 def _open(source: str, split: str) -> Iterator:
-    "One split of a data set of the `datasets` library, for as long as the block lasts; ValueError when there is none."
+    """One split of a data set of the `datasets` library, for as long as the block lasts; ValueError
+    when there is none."""
     datasets = _library()
     local, bars = Path(source).is_dir(), datasets.are_progress_bars_disabled()
     named = local or re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", source)
-    need(named, f"source={source!r} is no folder on this machine, and no name of a data set on the hub; 'digits' is always there")
+    need(
+        named,
+        f"source={source!r} is no folder on this machine, and no name of a data set on the hub; 'digits' is always there",
+    )
     with tempfile.TemporaryDirectory() as folder:
         options = {"cache_dir": folder} if local else {}
         if local:
             datasets.disable_progress_bars()
         try:
             splits = datasets.get_dataset_split_names(source, **options)
-            data = datasets.load_dataset(source, split=split, **options) if split in splits else None
+            data = (
+                datasets.load_dataset(source, split=split, **options) if split in splits else None
+            )
         except (datasets.exceptions.DatasetsError, OSError, ValueError) as error:
-            raise ValueError(f"source={source!r} cannot be read as a data set of images: {error}") from error
+            raise ValueError(
+                f"source={source!r} cannot be read as a data set of images: {error}"
+            ) from error
         finally:
             if local and not bars:
                 datasets.enable_progress_bars()
-        need(data is not None, f"split={split!r} is none of the splits of {source!r}: {', '.join(map(repr, splits))}")
+        need(
+            data is not None,
+            f"split={split!r} is none of the splits of {source!r}: {', '.join(map(repr, splits))}",
+        )
         yield data
 
 # %% ../nbs/04_real_images.ipynb #ada1baaf
@@ -118,93 +150,165 @@ LABELS = ("label", "labels", "fine_label")
 
 
 def _columns(data, label: str | None) -> tuple[str, str]:
-    "Names of the image column and of the label column (None: of `LABELS`); ValueError with what is there otherwise."
+    """Names of the image column and of the label column (None: of `LABELS`); ValueError with what
+    is there otherwise."""
     datasets = _library()
-    here = ", ".join(f"{name} ({type(feature).__name__})" for name, feature in data.features.items())
-    images = [name for name, feature in data.features.items() if isinstance(feature, datasets.Image)]
+    here = ", ".join(
+        f"{name} ({type(feature).__name__})" for name, feature in data.features.items()
+    )
+    images = [
+        name for name, feature in data.features.items() if isinstance(feature, datasets.Image)
+    ]
     images += [name for name in ("img", "image") if name in data.features and name not in images]
     need(images, f"no column holds images; the columns are {here}")
     wanted = (label,) if label else LABELS
     labels = [name for name in wanted if name in data.features]
-    need(labels, f"no column {' or '.join(map(repr, wanted))}; the columns are {here}; name the labels with label=")
+    need(
+        labels,
+        f"no column {' or '.join(map(repr, wanted))}; the columns are {here}; name the labels with label=",
+    )
     return images[0], labels[0]
 
 # %% ../nbs/04_real_images.ipynb #dc5d95e1
 def _labels(data, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     "Class index of every row of a `datasets.Dataset`, and the names of the classes."
-    feature, values = data.features[name], np.asarray(data.select_columns([name]).with_format("numpy")[:][name])
+    feature, values = (
+        data.features[name],
+        np.asarray(data.select_columns([name]).with_format("numpy")[:][name]),
+    )
     known = values.dtype.kind in "iu"
-    unlabelled = int((values < 0).sum()) if known else sum(value is None or value != value for value in values.tolist())
+    unlabelled = (
+        int((values < 0).sum())
+        if known
+        else sum(value is None or value != value for value in values.tolist())
+    )
     missing = f"{unlabelled} of {len(values)} images have no label"
     need(not unlabelled, f"{missing} (null or negative) in column {name!r}; choose another split")
     if not known:
         names, index = np.unique(values.astype(str), return_inverse=True)
         return index.astype(np.int64), tuple(names.tolist())
-    return values.astype(np.int64), tuple(getattr(feature, "names", None) or [str(k) for k in range(values.max() + 1)])
+    return values.astype(np.int64), tuple(
+        getattr(feature, "names", None) or [str(k) for k in range(values.max() + 1)]
+    )
 
 # %% ../nbs/04_real_images.ipynb #c75f22e0
 MOST_PIXELS = 50_000_000  # of one image: a small file can unfold into more than a machine's memory
 
 
 def _decode(cell: dict, size: int | None) -> np.ndarray:
-    "One stored image -> uint8 [h, w] when it is gray, else [h, w, 3]; OSError or ValueError when it is corrupt."
+    """One stored image -> uint8 [h, w] when it is gray, else [h, w, 3]; OSError or ValueError when
+    it is corrupt."""
     from PIL import Image, ImageOps
 
-    with Image.open(BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]) as stored:
+    with Image.open(
+        BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]
+    ) as stored:
         pixels = stored.width * stored.height
-        need(pixels <= MOST_PIXELS, f"{stored.width} x {stored.height} pixels are more than {MOST_PIXELS}")
-        need(not stored.mode.startswith(("I", "F")), f"mode {stored.mode} has more than 8 bits a channel")
-        image: Image.Image = stored if stored.mode == "L" else stored.convert("L" if stored.mode in ("1", "LA") else "RGB")
+        need(
+            pixels <= MOST_PIXELS,
+            f"{stored.width} x {stored.height} pixels are more than {MOST_PIXELS}",
+        )
+        need(
+            not stored.mode.startswith(("I", "F")),
+            f"mode {stored.mode} has more than 8 bits a channel",
+        )
+        image: Image.Image = (
+            stored
+            if stored.mode == "L"
+            else stored.convert("L" if stored.mode in ("1", "LA") else "RGB")
+        )
         return np.array(image if size is None else ImageOps.fit(image, (size, size)))
 
 # %% ../nbs/04_real_images.ipynb #73eb7a77
 def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor, "n c h w"]:
-    "All images as one tensor, gray only when all of them are; ValueError that names the corrupt ones, or the several sizes."
+    """All images as one tensor, gray only when all of them are; ValueError that names the corrupt
+    ones, or the several sizes."""
     from PIL.Image import DecompressionBombError
 
     arrays, bad = [], []
     for row, cell in zip(rows.tolist(), cells, strict=True):
         try:
             arrays.append(_decode(cell, size))
-        except (OSError, ValueError, SyntaxError, TypeError, AttributeError, DecompressionBombError) as error:
-            bad.append(f"{row}{', ' + cell['path'] if cell['path'] else ''} ({type(error).__name__})")
+        except (
+            OSError,
+            ValueError,
+            SyntaxError,
+            TypeError,
+            AttributeError,
+            DecompressionBombError,
+        ) as error:
+            bad.append(
+                f"{row}{', ' + cell['path'] if cell['path'] else ''} ({type(error).__name__})"
+            )
     names = ", ".join(bad[:20]) + (", ..." if len(bad) > 20 else "")
-    need(not bad, f"{len(bad)} of {len(rows)} images cannot be read: number {names}; mend or remove them")
+    need(
+        not bad,
+        f"{len(bad)} of {len(rows)} images cannot be read: number {names}; mend or remove them",
+    )
     sizes = sorted({array.shape[:2] for array in arrays})
-    need(len(sizes) < 2, f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and crop to a square")
+    need(
+        len(sizes) < 2,
+        f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and crop to a square",
+    )
     if len({array.ndim for array in arrays}) > 1:
-        arrays = [array if array.ndim == 3 else np.repeat(array[..., None], 3, -1) for array in arrays]
+        arrays = [
+            array if array.ndim == 3 else np.repeat(array[..., None], 3, -1) for array in arrays
+        ]
     images = torch.from_numpy(np.stack(arrays))
     return images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2).contiguous()
 
 # %% ../nbs/04_real_images.ipynb #1644901d
 @checked
 def load_images(
-    source: str | os.PathLike = "digits",  # "digits", a folder of parquet files or of images, or a name on the hub
+    source: str
+    # "digits", a folder of parquet files or of images, or a name on the hub
+    | os.PathLike = "digits",
     split: str = "train",
-    per_class: Size | None = None,  # a stratified subset with so many images of every class; None: all
+    per_class: Size
+    | None = None,  # a stratified subset with so many images of every class; None: all
     seed: Seed = 0,  # which subset
     *,
-    size: Size | None = None,  # resize the shorter side and crop to a square of this side, pixels; None: as they are
+    size: Size
+    # resize the shorter side and crop to a square of this side, pixels; None: as they are
+    | None = None,
     label: str | None = None,  # column of the labels; None: "label", "labels" or "fine_label"
 ) -> Images:
     """Labeled images of one split as one uint8 tensor, in the order of the source.
 
-    ValueError for an unknown source, split or column, for corrupt images (numbered and counted), and for more images per class
+    ValueError for an unknown source, split or column, for corrupt images (numbered and counted),
+    and for more images per class
     than there are; ImportError when the `images` extra is not installed."""
     known = isinstance(source, str | os.PathLike) and str(source)
-    need(known, f"source={source!r} must be 'digits', a folder on this machine, or the name of a data set on the hub")
+    need(
+        known,
+        f"source={source!r} must be 'digits', a folder on this machine, or the name of a data set on the hub",
+    )
     source = str(source)
     if source == "digits":
-        need(size is None and label is None, "source='digits' has one size and one kind of labels; leave size and label at None")
+        need(
+            size is None and label is None,
+            "source='digits' has one size and one kind of labels; leave size and label at None",
+        )
         pixels, labels, classes = read_digits(split)
-        rows = np.arange(len(labels)) if per_class is None else stratified(labels, classes, per_class, seed)
+        rows = (
+            np.arange(len(labels))
+            if per_class is None
+            else stratified(labels, classes, per_class, seed)
+        )
         return Images(torch.from_numpy(pixels[rows]), torch.from_numpy(labels[rows]), classes)
     with _open(source, split) as data:
         image, label = _columns(data, label)
         labels, classes = _labels(data, label)
-        rows = np.arange(len(labels)) if per_class is None else stratified(labels, classes, per_class, seed)
-        cells = data.cast_column(image, _library().Image(decode=False)).select_columns([image]).select(rows)
+        rows = (
+            np.arange(len(labels))
+            if per_class is None
+            else stratified(labels, classes, per_class, seed)
+        )
+        cells = (
+            data.cast_column(image, _library().Image(decode=False))
+            .select_columns([image])
+            .select(rows)
+        )
         images = _stack((cell for batch in cells.iter(1000) for cell in batch[image]), rows, size)
     return Images(images, torch.from_numpy(labels[rows]), classes)
 
@@ -217,7 +321,9 @@ def plot_images(
 ):
     "The first images of each class, one class a row."
     rows = min(rows, len(data.classes))
-    figure, axes = subplots(rows, columns, width=0.6, height=0.6, squeeze=False, subplot_kw={"xticks": [], "yticks": []})
+    figure, axes = subplots(
+        rows, columns, width=0.6, height=0.6, squeeze=False, subplot_kw={"xticks": [], "yticks": []}
+    )
     for k, line in enumerate(axes):
         line[0].set_ylabel(data.classes[k], rotation=0, ha="right", va="center")
         images = data.images[data.labels == k]

@@ -36,7 +36,10 @@ class Interval:
         "The interval of an estimate by Student's t."
         from scipy import stats
 
-        need(freedom >= 1, f"freedom={freedom}: an error needs one degree of freedom or more; measure more points")
+        need(
+            freedom >= 1,
+            f"freedom={freedom}: an error needs one degree of freedom or more; measure more points",
+        )
         return cls.around(value, stats.t.ppf(0.975, freedom) * error)
 
     @property
@@ -55,7 +58,10 @@ def log_slope(
     "Slope of ln y against ln x with its 95 % interval by Student's t."
     from scipy import stats
 
-    need(np.shape(x) == np.shape(y), f"x has shape {np.shape(x)}, y {np.shape(y)}: give one x for each y")
+    need(
+        np.shape(x) == np.shape(y),
+        f"x has shape {np.shape(x)}, y {np.shape(y)}: give one x for each y",
+    )
     line = stats.linregress(np.log(x).ravel(), np.log(y).ravel())
     # two parameters are fitted
     return Interval.student(line.slope, line.stderr, np.size(y) - 2)
@@ -66,9 +72,13 @@ def crossing(
     y: np.ndarray,  # values there, [point]
     level: float = 0.0,  # the value looked for
 ) -> float:
-    "The place x where y first rises through the level, by a line between two points; NaN if it never does."
+    """The place x where y first rises through the level, by a line between two points; NaN if it
+    never does."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    need(x.ndim == 1 and x.shape == y.shape, f"x has shape {x.shape}, y {y.shape}: give two lists of the same length")
+    need(
+        x.ndim == 1 and x.shape == y.shape,
+        f"x has shape {x.shape}, y {y.shape}: give two lists of the same length",
+    )
     before = np.flatnonzero((y[:-1] < level) & (y[1:] >= level))
     if before.size == 0:
         return float("nan")

@@ -25,7 +25,10 @@ def trial_generators(
     device: str | torch.device = "cpu",  # where the generators draw
 ) -> list[torch.Generator]:
     "One random generator a trial; that of trial `i` is a function of `(seed, i)` alone."
-    states = [np.random.SeedSequence([seed, first + i]).generate_state(1, np.uint64)[0] for i in range(trials)]
+    states = [
+        np.random.SeedSequence([seed, first + i]).generate_state(1, np.uint64)[0]
+        for i in range(trials)
+    ]
     return [torch.Generator(device).manual_seed(int(state >> np.uint64(1))) for state in states]
 
 # %% ../nbs/02_trials.ipynb #56a9d530
@@ -39,18 +42,33 @@ class Batches:
         batch: Size,  # samples in a minibatch, B; B = N is full batch
         generators: list[torch.Generator],  # one a trial, see `trial_generators`
     ):
-        need(generators, "generators=[] is empty: give one for each trial, as `trial_generators` makes them")
-        need(1 <= batch <= samples, f"batch={batch} must lie between 1 and the number of samples, {samples}")
-        self.samples, self.batch, self.generators, self.full = samples, batch, generators, batch == samples
+        need(
+            generators,
+            "generators=[] is empty: give one for each trial, as `trial_generators` makes them",
+        )
+        need(
+            1 <= batch <= samples,
+            f"batch={batch} must lie between 1 and the number of samples, {samples}",
+        )
+        self.samples, self.batch, self.generators, self.full = (
+            samples,
+            batch,
+            generators,
+            batch == samples,
+        )
         device = generators[0].device
-        self.left = torch.arange(samples, device=device).repeat(len(generators), 1)[:, : samples if self.full else 0]
+        self.left = torch.arange(samples, device=device).repeat(len(generators), 1)[
+            :, : samples if self.full else 0
+        ]
 
     def next(self) -> Int[Tensor, "g b"]:
         "The sample numbers of the next minibatch, one row a trial."
         if self.full:
             return self.left
         while self.left.shape[1] < self.batch:
-            epoch = [torch.randperm(self.samples, generator=g, device=g.device) for g in self.generators]
+            epoch = [
+                torch.randperm(self.samples, generator=g, device=g.device) for g in self.generators
+            ]
             self.left = torch.cat([self.left, torch.stack(epoch)], 1)
         batch, self.left = self.left[:, : self.batch], self.left[:, self.batch :]
         return batch
@@ -72,7 +90,10 @@ class History:
 
     def __getitem__(self, name: str) -> Tensor:
         "The metric `name`, [trial, state]."
-        need(name in self.metrics, f"no metric {name!r} was recorded; there are {sorted(self.metrics)}")
+        need(
+            name in self.metrics,
+            f"no metric {name!r} was recorded; there are {sorted(self.metrics)}",
+        )
         return self.metrics[name]
 
     def last(self, name: str) -> Tensor:
@@ -91,38 +112,57 @@ def _rates(parameters: dict[str, Tensor], lr: Rate | Mapping[str, Rate]) -> dict
     trials = len(next(iter(parameters.values())))
     by_name = lr if isinstance(lr, Mapping) else dict.fromkeys(parameters, lr)
     same = set(by_name) == set(parameters)
-    need(same, f"lr names {sorted(by_name)}, the parameters are {sorted(parameters)}: give one rate for each")
+    need(
+        same,
+        f"lr names {sorted(by_name)}, the parameters are {sorted(parameters)}: give one rate for each",
+    )
     rates = {}
     for name, value in parameters.items():
         rate = torch.as_tensor(by_name[name], dtype=value.dtype, device=value.device)
         right = rate.shape in {(), (trials,)} and ((rate >= 0) & rate.isfinite()).all()
-        need(right, f"lr[{name!r}]={rate} must be 0 or larger and finite: one number or one for each of the {trials} trials")
+        need(
+            right,
+            f"lr[{name!r}]={rate} must be 0 or larger and finite: one number or one for each of the {trials} trials",
+        )
         rates[name] = -rate.expand(trials).reshape(trials, *[1] * (value.ndim - 1))
     return rates
 
 # %% ../nbs/02_trials.ipynb #178b3e0f
 def _move(
-    theta: dict[str, Tensor], gradients: dict[str, Tensor], rates: dict[str, Tensor], moving: Bool[Tensor, "g"] | None
+    theta: dict[str, Tensor],
+    gradients: dict[str, Tensor],
+    rates: dict[str, Tensor],
+    moving: Bool[Tensor, "g"] | None,
 ) -> None:
-    "theta <- theta - lr gradient, in place, for the trials that are still on their way (None: all of them)."
+    """theta <- theta - lr gradient, in place, for the trials that are still on their way (None: all
+    of them)."""
     for name, value in theta.items():
-        slope = gradients[name] if moving is None else gradients[name].where(moving.view_as(rates[name]), 0)
+        slope = (
+            gradients[name]
+            if moving is None
+            else gradients[name].where(moving.view_as(rates[name]), 0)
+        )
         value.addcmul_(slope, rates[name])
 
 
 def _close(history: History, states: list[dict[str, Tensor]], theta: dict[str, Tensor]) -> History:
-    "Make arrays of the states, NaN after a trial's end, and mark trials whose last step left parameters that are not finite."
+    """Make arrays of the states, NaN after a trial's end, and mark trials whose last step left
+    parameters that are not finite."""
     for value in theta.values():
         history.finite &= value.flatten(1).isfinite().all(1)
     history.stopped &= history.finite
     seen = torch.arange(len(states), device=history.steps.device) <= history.steps[:, None]
     for name, value in states[0].items():
         absent = torch.full_like(value, torch.nan)
-        history.metrics[name] = torch.stack([state.get(name, absent) for state in states], 1).where(seen, torch.nan)
+        history.metrics[name] = torch.stack([state.get(name, absent) for state in states], 1).where(
+            seen, torch.nan
+        )
     return history
 
 
-_Part = tuple[Tensor, dict[str, Tensor], History]  # numbers of the trials in a batch, and what became of them
+_Part = tuple[
+    Tensor, dict[str, Tensor], History
+]  # numbers of the trials in a batch, and what became of them
 
 
 def _follow(first: _Part, *later: _Part) -> tuple[dict[str, Tensor], History]:
@@ -135,7 +175,9 @@ def _follow(first: _Part, *later: _Part) -> tuple[dict[str, Tensor], History]:
         whole.stopped[here], whole.finite[here] = history.stopped, history.finite
         for name, value in history.metrics.items():
             wide = value.new_full((len(whole.steps), value.shape[1]), torch.nan)
-            whole.metrics[name] = torch.cat([whole.metrics[name], wide.index_copy(0, here, value)], 1)
+            whole.metrics[name] = torch.cat(
+                [whole.metrics[name], wide.index_copy(0, here, value)], 1
+            )
     return theta, whole
 
 # %% ../nbs/02_trials.ipynb #3d542880
@@ -145,18 +187,30 @@ def descend(
     gradient: Gradient,  # (parameters, step) -> (metrics, gradients)
     *,
     steps: Count,  # most steps a trial may take
-    lr: Rate | Mapping[str, Rate],  # learning rate: for all, per trial [trial], or a dictionary of these by parameter
-    stop: Callable[[dict[str, Tensor]], Tensor] | None = None,  # metrics of this state -> [trial], True: has arrived
-    observe: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None,  # parameters -> further metrics
+    lr: Rate
+    | Mapping[
+        str, Rate
+    ],  # learning rate: for all, per trial [trial], or a dictionary of these by parameter
+    stop: Callable[[dict[str, Tensor]], Tensor]
+    | None = None,  # metrics of this state -> [trial], True: has arrived
+    observe: Callable[[dict[str, Tensor]], dict[str, Tensor]]
+    | None = None,  # parameters -> further metrics
     every: Size = 1,  # observe at every so many steps, and at the last state
-    narrow: Callable[[Tensor], Gradient] | None = None,  # numbers of some trials -> their gradient; not with `observe`
+    narrow: Callable[[Tensor], Gradient]
+    | None = None,  # numbers of some trials -> their gradient; not with `observe`
 ) -> tuple[dict[str, Tensor], History]:
-    "Gradient descent on all trials at once, each with its own rate and its own end -> (parameters, history)."
+    """Gradient descent on all trials at once, each with its own rate and its own end ->
+    (parameters, history)."""
     need(parameters, "parameters={} is empty: give a tensor [trial, ...] for each name")
-    need(not (narrow and observe), "narrow and observe are both given: what is observed is of all trials")
+    need(
+        not (narrow and observe),
+        "narrow and observe are both given: what is observed is of all trials",
+    )
     theta = {name: value.clone() for name, value in parameters.items()}
     rates = _rates(theta, lr)
-    alive = torch.ones(len(next(iter(theta.values()))), dtype=torch.bool, device=next(iter(theta.values())).device)
+    alive = torch.ones(
+        len(next(iter(theta.values()))), dtype=torch.bool, device=next(iter(theta.values())).device
+    )
     here, parts = alive.nonzero()[:, 0], list[_Part]()
     states, history = list[dict[str, Tensor]](), History.new(alive)
     for step in range(steps + 1):
@@ -168,7 +222,11 @@ def descend(
         history.finite &= finite | ~alive
         alive = alive & finite
         if stop:
-            absent = {name: torch.full_like(value, torch.nan) for name, value in states[0].items() if name not in metrics}
+            absent = {
+                name: torch.full_like(value, torch.nan)
+                for name, value in states[0].items()
+                if name not in metrics
+            }
             arrived = stop(metrics | absent) & alive
             history.stopped, alive = history.stopped | arrived, alive & ~arrived
         moving = int(alive.sum())
@@ -179,7 +237,9 @@ def descend(
         if narrow and 2 * moving <= len(alive):
             parts.append((here, theta, _close(history, states, theta)))
             here, gradient = here[alive], narrow(here[alive])
-            theta, rates = ({name: value[alive] for name, value in each.items()} for each in (theta, rates))
+            theta, rates = (
+                {name: value[alive] for name, value in each.items()} for each in (theta, rates)
+            )
             alive = alive[alive]
             states, history = [], History.new(alive)
     return _follow(*parts, (here, theta, _close(history, states, theta)))
@@ -194,8 +254,12 @@ def chunks(
     cost: int,  # bytes that one trial's step works on
     budget: int = CACHE,  # bytes that should be in use at a time
 ) -> Iterator[slice]:
-    "Consecutive slices of the trials whose working set stays within `budget`, at least one trial each."
-    need(min(trials, cost, budget) >= 1, f"trials={trials}, cost={cost}, budget={budget}: all must be at least 1")
+    """Consecutive slices of the trials whose working set stays within `budget`, at least one trial
+    each."""
+    need(
+        min(trials, cost, budget) >= 1,
+        f"trials={trials}, cost={cost}, budget={budget}: all must be at least 1",
+    )
     size = max(1, budget // cost)
     for start in range(0, trials, size):
         yield slice(start, min(start + size, trials))
@@ -208,14 +272,20 @@ def join(runs: list[tuple[dict[str, Tensor], History]]) -> tuple[dict[str, Tenso
     states = max(history[name].shape[1] for history in histories for name in history.metrics)
     metrics = {}
     for name in histories[0].metrics:
-        padded = [torch.nn.functional.pad(h[name], (0, states - h[name].shape[1]), value=torch.nan) for h in histories]
+        padded = [
+            torch.nn.functional.pad(h[name], (0, states - h[name].shape[1]), value=torch.nan)
+            for h in histories
+        ]
         metrics[name] = torch.cat(padded)
-    ends = (torch.cat([getattr(h, name) for h in histories]) for name in ("steps", "stopped", "finite"))
+    ends = (
+        torch.cat([getattr(h, name) for h in histories]) for name in ("steps", "stopped", "finite")
+    )
     return parameters, History(metrics, *ends)
 
 # %% ../nbs/02_trials.ipynb #7187ab02
 def resolve_device(
-    device: str | torch.device = "auto",  # "auto", or the name of a device such as "cpu" or "cuda:0"
+    device: str
+    | torch.device = "auto",  # "auto", or the name of a device such as "cpu" or "cuda:0"
 ) -> torch.device:
     "The device to compute on; `auto` prints its choice, a name that is not there is a ValueError."
     if str(device) == "auto":
@@ -227,5 +297,7 @@ def resolve_device(
         torch.empty(0, device=asked)
     except (RuntimeError, AssertionError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"device={str(device)!r} is not available here ({reason}); name another one or use 'auto'") from error
+        raise ValueError(
+            f"device={str(device)!r} is not available here ({reason}); name another one or use 'auto'"
+        ) from error
     return asked

@@ -9,11 +9,24 @@ __all__ = ['GaussianData', 'Partition', 'PatchAttention', 'SpatialData', 'associ
            'self_attention', 'set_attention', 'set_mass', 'shift_attention', 'sort_by_set']
 
 # %% ../../nbs/association/index.ipynb #a53fb248
-from .data import GaussianData, Partition, SpatialData, label_error, plot_partitions, plot_sample
+from .data import (
+    GaussianData,
+    Partition,
+    SpatialData,
+    label_error,
+    plot_partitions,
+    plot_sample,
+)
 from .dynamics import reduced_descent
 from .linear import linear_error, regression_error
 from .million_patches import scaled_rates
-from .model import PatchAttention, error_rate, position_logits, self_attention, set_attention
+from .model import (
+    PatchAttention,
+    error_rate,
+    position_logits,
+    self_attention,
+    set_attention,
+)
 from .not_associating import shift_attention
 from .scores import association, chance, plot_scores, set_mass, sort_by_set
 from .training import fit, idealized, logistic_gradient, realistic

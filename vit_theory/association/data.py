@@ -27,20 +27,37 @@ def checked_sets(sets: Any) -> Int[Tensor, "L C"]:
         rows = [np.asarray(s) for s in sets]
         lengths = sorted({len(row) for row in rows})
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"sets={repr(sets)[:60]} must be a list of lists of patch numbers") from None
-    need(len(lengths) == 1 and lengths != [0], f"sets={sets!r}: all sets need the same number of patches, not {lengths}")
-    need(all(row.ndim == 1 and np.issubdtype(row.dtype, np.integer) for row in rows), "sets must hold patch numbers, integers")
+        raise ValueError(
+            f"sets={repr(sets)[:60]} must be a list of lists of patch numbers"
+        ) from None
+    need(
+        len(lengths) == 1 and lengths != [0],
+        f"sets={sets!r}: all sets need the same number of patches, not {lengths}",
+    )
+    need(
+        all(row.ndim == 1 and np.issubdtype(row.dtype, np.integer) for row in rows),
+        "sets must hold patch numbers, integers",
+    )
     array = np.stack(rows)
     numbers, counts = np.unique(array, return_counts=True)
-    need((counts == 1).all(), f"sets overlap: patches {numbers[counts > 1].tolist()} stand more than once; name each patch once")
+    need(
+        (counts == 1).all(),
+        f"sets overlap: patches {numbers[counts > 1].tolist()} stand more than once; name each patch once",
+    )
     missing = sorted(set(range(array.size)) - set(numbers.tolist()))
-    need(not missing, f"sets miss patches {missing}: {array.size} places must hold each of 0..{array.size - 1} once")
+    need(
+        not missing,
+        f"sets miss patches {missing}: {array.size} places must hold each of 0..{array.size - 1} once",
+    )
     return torch.as_tensor(array, dtype=torch.int64)
 
 
 def sets_in(patches: int, size: int) -> int:
     "The number of sets L = D/C; ValueError where they do not cover the patches."
-    need(patches % size == 0, f"size={size} must divide patches={patches}: the sets are equal and cover all patches")
+    need(
+        patches % size == 0,
+        f"size={size} must divide patches={patches}: the sets are equal and cover all patches",
+    )
     return patches // size
 
 # %% ../../nbs/association/01_data.ipynb #91c44401
@@ -94,13 +111,16 @@ class Partition:
 
 # %% ../../nbs/association/01_data.ipynb #a90cb65c
 def draw_partition(axis, partition: Partition, values: Sequence[str] = (), title: str = "") -> None:
-    "Color the patch grid by set, with a text for each patch; the grid is the most nearly square one."
+    """Color the patch grid by set, with a text for each patch; the grid is the most nearly square
+    one."""
     from matplotlib.colors import to_rgb
 
     rows = max(r for r in range(1, math.isqrt(partition.D) + 1) if partition.D % r == 0)
     columns, colors = partition.D // rows, np.array([to_rgb(color) for color in COLORS.values()])
     label = partition.label.reshape(rows, columns).numpy()
-    axis.imshow(0.5 + 0.5 * colors[label % len(colors)])  # half way to white: text on it stays readable
+    axis.imshow(
+        0.5 + 0.5 * colors[label % len(colors)]
+    )  # half way to white: text on it stays readable
     for r, c in np.argwhere(label[:, 1:] != label[:, :-1]):
         axis.plot([c + 0.5] * 2, [r - 0.5, r + 0.5], color="black", linewidth=1)
     for r, c in np.argwhere(label[1:] != label[:-1]):
@@ -116,7 +136,9 @@ def plot_partitions(
     partitions: dict | Sequence,  # name -> partition, or partitions without names
 ):
     "The partitions side by side on their patch grids (B, Figure 1b) -> matplotlib Figure."
-    named = list(partitions.items() if isinstance(partitions, dict) else (("", one) for one in partitions))
+    named = list(
+        partitions.items() if isinstance(partitions, dict) else (("", one) for one in partitions)
+    )
     need(named and all(isinstance(one, Partition) for _, one in named),
          f"partitions={partitions!r}: give one or more, as [partition] or {{name: partition}}")  # fmt: skip
     figure, axes = subplots(1, len(named), width=2.2, height=2.3, squeeze=False)
@@ -139,7 +161,9 @@ class SpatialSample:
         need_labels(self.y)
 
 # %% ../../nbs/association/01_data.ipynb #491c02b1
-def draw_coefficients(partition: Partition, q: float, n: int, generator=None) -> tuple[Tensor, Tensor, Int[Tensor, "n D"]]:
+def draw_coefficients(
+    partition: Partition, q: float, n: int, generator=None
+) -> tuple[Tensor, Tensor, Int[Tensor, "n D"]]:
     "Labels y, signal sets and coefficients c of n images (B, Assumption 1)."
     y = torch.randint(0, 2, (n,), generator=generator) * 2 - 1
     signal = torch.randint(0, partition.L, (n,), generator=generator)
@@ -149,7 +173,9 @@ def draw_coefficients(partition: Partition, q: float, n: int, generator=None) ->
     return y, signal, torch.where(partition.label == signal[:, None], y[:, None], delta)
 
 # %% ../../nbs/association/01_data.ipynb #e4a91b26
-def draw_noise(n: int, patches: int, sigma: float, feature: Float[Tensor, "d"], generator=None) -> Float[Tensor, "n D d"]:
+def draw_noise(
+    n: int, patches: int, sigma: float, feature: Float[Tensor, "d"], generator=None
+) -> Float[Tensor, "n D d"]:
     "Gaussian noise at right angles to the feature, xi_j ~ N(0, sigma^2 (I_d - w* w*^T))."
     g = torch.randn(n, patches, len(feature), generator=generator, dtype=feature.dtype)
     # xi_j = sigma (g_j - <w*, g_j> w*)
@@ -174,17 +200,26 @@ def as_numbers(name: str, value: Any, dtype: torch.dtype | None = None) -> Tenso
     try:
         return torch.as_tensor(value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"{name}={repr(value)[:60]} holds no numbers; give a tensor, as torch.tensor(...) makes it") from None
+        raise ValueError(
+            f"{name}={repr(value)[:60]} holds no numbers; give a tensor, as torch.tensor(...) makes it"
+        ) from None
 
 
 def unit_vector(feature: Any, dim: int) -> Float[Tensor, "d"]:
-    "The feature as a tensor of torch's default dtype, the first unit vector for None; ValueError unless its length is 1."
+    """The feature as a tensor of torch's default dtype, the first unit vector for None; ValueError
+    unless its length is 1."""
     if feature is None:
         return torch.eye(1, dim)[0]
     feature = as_numbers("feature", feature, torch.get_default_dtype())
-    need(feature.shape == (dim,), f"feature has shape {tuple(feature.shape)}; it must be one vector of dim={dim} numbers")
+    need(
+        feature.shape == (dim,),
+        f"feature has shape {tuple(feature.shape)}; it must be one vector of dim={dim} numbers",
+    )
     length = float(feature.double().norm())
-    need(abs(length - 1) < 1e-5, f"feature has length {length:.6g}; it must be 1: divide it by its length")
+    need(
+        abs(length - 1) < 1e-5,
+        f"feature has length {length:.6g}; it must be 1: divide it by its length",
+    )
     return feature
 
 
@@ -198,7 +233,8 @@ def set_sums(x: Tensor, partition: Partition, feature: Tensor) -> Float[Tensor, 
 # %% ../../nbs/association/01_data.ipynb #0356383c
 @checked
 class SpatialData:
-    "Spatially structured data: one set of patches carries the label, all others carry random marks (B, Assumption 1)."
+    """Spatially structured data: one set of patches carries the label, all others carry random
+    marks (B, Assumption 1)."""
 
     def __init__(
         self,
@@ -208,8 +244,14 @@ class SpatialData:
         sigma: NotNegative | None = None,  # standard deviation of the noise; None: 1/sqrt(d)
         feature: Any = None,  # [d] w*, of length 1; None: the first unit vector
     ):
-        "Raises ValueError for q outside [0, 1], a feature that is not of unit length, or a dim or sigma out of range."
-        self.partition, self.dim, self.q, self.feature = partition, dim, q, unit_vector(feature, dim)
+        """Raises ValueError for q outside [0, 1], a feature that is not of unit length, or a dim or
+        sigma out of range."""
+        self.partition, self.dim, self.q, self.feature = (
+            partition,
+            dim,
+            q,
+            unit_vector(feature, dim),
+        )
         self.sigma = 1 / math.sqrt(dim) if sigma is None else sigma
 
     @checked
@@ -222,7 +264,12 @@ class SpatialData:
         y, signal, c = draw_coefficients(self.partition, self.q, n, generator)
         xi = draw_noise(n, self.partition.D, self.sigma, self.feature, generator)
         # X_j = c_j w* + xi_j
-        return SpatialSample(x=xi.addcmul_(c[..., None].to(xi), self.feature), y=y.to(xi), signal=signal, coefficient=c)
+        return SpatialSample(
+            x=xi.addcmul_(c[..., None].to(xi), self.feature),
+            y=y.to(xi),
+            signal=signal,
+            coefficient=c,
+        )
 
     @checked
     def label_function(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n"]:
@@ -236,12 +283,18 @@ def plot_sample(
     sample: SpatialSample,  # the sample
     count: Size = 3,  # how many of its images to draw
 ):
-    "Coefficients of the first images on the patch grid, the signal set named in the title (B, Figure 3) -> matplotlib Figure."
+    """Coefficients of the first images on the patch grid, the signal set named in the title (B,
+    Figure 3) -> matplotlib Figure."""
     count = min(count, len(sample.y))
     figure, axes = subplots(1, count, width=2.2, height=2.4, squeeze=False)
     for n, axis in enumerate(axes[0]):
         text = ["0" if c == 0 else f"{c:+d}" for c in sample.coefficient[n].tolist()]
-        draw_partition(axis, data.partition, text, f"y = {int(sample.y[n]):+d}, signal set {int(sample.signal[n])}")
+        draw_partition(
+            axis,
+            data.partition,
+            text,
+            f"y = {int(sample.y[n]):+d}, signal set {int(sample.signal[n])}",
+        )
     return figure
 
 # %% ../../nbs/association/01_data.ipynb #659acc99
@@ -253,14 +306,19 @@ def convolve_power(law: np.ndarray, n: int) -> np.ndarray:
     from scipy.signal import convolve
 
     values = n * (len(law) - 1)
-    need(values <= MOST_VALUES, f"patches: a law with {values:,} values is too long to be exact, at most {MOST_VALUES:,}")
+    need(
+        values <= MOST_VALUES,
+        f"patches: a law with {values:,} values is too long to be exact, at most {MOST_VALUES:,}",
+    )
     out = np.ones(1)
     while n:  # binary powers: as many convolutions as n has digits
         if n & 1:
             out = convolve(out, law)
         n >>= 1
         law = convolve(law, law) if n else law
-    return np.clip(out, 0, None)  # long convolutions go through Fourier space, where a zero may come back as -1e-18
+    return np.clip(
+        out, 0, None
+    )  # long convolutions go through Fourier space, where a zero may come back as -1e-18
 
 
 def mark_law(n: int, q: float) -> np.ndarray:
@@ -277,7 +335,8 @@ class ErrorRates(NamedTuple):
 
 
 def error_rates(law: np.ndarray, signal: int) -> ErrorRates:
-    "How often signal + Z lies below 0, ties at 0 counted not, half and fully, for a law of Z on -m..m."
+    """How often signal + Z lies below 0, ties at 0 counted not, half and fully, for a law of Z on
+    -m..m."""
     zero = len(law) // 2 - signal  # where Z = -signal
     below, tie = (float(law[:zero].sum()), float(law[zero])) if zero >= 0 else (0.0, 0.0)
     return ErrorRates(below, below + tie / 2, below + tie)
@@ -307,7 +366,8 @@ class LabelledPatches:
 # %% ../../nbs/association/01_data.ipynb #ffbb2592
 @checked
 class GaussianData:
-    "Gaussian patches labeled by the sign of a one-hidden-layer convolution with cubic activation (B, Figure 2)."
+    """Gaussian patches labeled by the sign of a one-hidden-layer convolution with cubic activation
+    (B, Figure 2)."""
 
     def __init__(
         self,
@@ -330,5 +390,7 @@ class GaussianData:
         generator: torch.Generator | None = None,  # source of randomness; None: torch's own
     ) -> LabelledPatches:
         "Draw n images and label them by the sign of f*."
-        x = torch.randn(n, self.partition.D, self.dim, generator=generator, dtype=torch.get_default_dtype())
+        x = torch.randn(
+            n, self.partition.D, self.dim, generator=generator, dtype=torch.get_default_dtype()
+        )
         return LabelledPatches(x=x, y=self.label_function(x).sign())

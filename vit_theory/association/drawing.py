@@ -25,7 +25,9 @@ def draw_level(axis, value: float, label: str = "best linear rule", color: str =
 
 def draw_band(axis, x, values: xr.DataArray, color: str, label: str) -> None:
     "Mean over the seeds as a line, range as a band."
-    axis.fill_between(x, values.min("seed"), values.max("seed"), color=COLORS[color], alpha=0.2, linewidth=0)
+    axis.fill_between(
+        x, values.min("seed"), values.max("seed"), color=COLORS[color], alpha=0.2, linewidth=0
+    )
     axis.plot(x, values.mean("seed"), "o-", color=COLORS[color], markersize=3, label=label)
 
 
@@ -33,13 +35,20 @@ def draw_curves(axis, ds, names: dict[str, str]) -> None:
     "The named variables over the steps, one thin line a seed; names: variable -> color."
     for name, color in names.items():
         label = name.replace("_", " ")
-        lines = axis.plot(ds["step"], ds[name].transpose("step", "seed"), color=COLORS[color], alpha=0.8, linewidth=1.2)
+        lines = axis.plot(
+            ds["step"],
+            ds[name].transpose("step", "seed"),
+            color=COLORS[color],
+            alpha=0.8,
+            linewidth=1.2,
+        )
         lines[0].set_label(label)
     axis.set_xlabel("step")
 
 # %% ../../nbs/association/17_training_runs.ipynb #dcec6cb5
 def draw_ends(axes, ds, at) -> None:
-    "Error and association at the last step, and the best association on the way, against what was varied, on two axes."
+    """Error and association at the last step, and the best association on the way, against what was
+    varied, on two axes."""
     (error, score), last = axes, ds.isel(step=-1)
     draw_band(error, at, last["test_error"], "blue", "test error")
     error.set(yscale="log", ylabel="error at the last step")
@@ -50,7 +59,8 @@ def draw_ends(axes, ds, at) -> None:
 
 
 def draw_arms(axes, ds, dim: str, colors: dict, label: str = "{}") -> None:
-    "Error and association over time for each value of a dimension, on two axes; colors: value -> color."
+    """Error and association over time for each value of a dimension, on two axes; colors: value ->
+    color."""
     for value, color in colors.items():
         for axis, name in zip(axes, ("test_error", "drop"), strict=True):
             draw_band(axis, ds["step"], ds[name].sel({dim: value}), color, label.format(value))

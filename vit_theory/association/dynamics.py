@@ -21,7 +21,13 @@ from ..arguments import Count, Finite, NotNegative, Seed, Share, Size, checked, 
 from .data import Partition, sets_in
 from .model import Power
 from .populations import Method, population
-from .symmetry import all_images, full_gradient, mixing, polynomial_output, symmetric_logits
+from .symmetry import (
+    all_images,
+    full_gradient,
+    mixing,
+    polynomial_output,
+    symmetric_logits,
+)
 from ..ledger.claims import Run
 from ..trials import descend
 
@@ -29,8 +35,11 @@ from ..trials import descend
 SCALARS = ("alpha", "kappa", "gamma", "rho")
 
 
-def risk_and_error(F: Float[Tensor, "g n"], weight: Float[Tensor, "n"], draws: int) -> dict[str, Float[Tensor, "g"]]:
-    "Risk, test error (ties half), probability of a tie, and two standard errors; draws=0: the atoms are the whole population."
+def risk_and_error(
+    F: Float[Tensor, "g n"], weight: Float[Tensor, "n"], draws: int
+) -> dict[str, Float[Tensor, "g"]]:
+    """Risk, test error (ties half), probability of a tie, and two standard errors; draws=0: the
+    atoms are the whole population."""
     # R = E log(1 + exp(-F)),  error = P(F < 0) + P(F = 0)/2
     loss, tie = softplus(-F), (F == 0).double()
     wrong = (F < 0).double() + tie / 2
@@ -38,7 +47,9 @@ def risk_and_error(F: Float[Tensor, "g n"], weight: Float[Tensor, "n"], draws: i
     for name, value in (("loss", loss), ("error", wrong)):
         mean[f"{name}_se"] = torch.zeros_like(mean[name])
         if draws:
-            mean[f"{name}_se"] = ((value.square() @ weight - mean[name].square()).clamp(min=0) / draws).sqrt()
+            mean[f"{name}_se"] = (
+                (value.square() @ weight - mean[name].square()).clamp(min=0) / draws
+            ).sqrt()
     return mean
 
 # %% ../../nbs/association/07_dynamics.ipynb #8e9d4ed8
@@ -46,7 +57,8 @@ def descend_scalars(
     output: Callable[[Tensor], Tensor], weight: Float[Tensor, "n"], start: dict[str, Tensor], lr: dict[str, Tensor | float],
     patches: int, size: int, steps: int, draws: int = 0,
 ) -> dict[str, Float[Tensor, "g states"]]:  # fmt: skip
-    "Every state of descents side by side, from `output`, which makes F [g, n] of (a, b, e) [g, 3]; NaN once not finite."
+    """Every state of descents side by side, from `output`, which makes F [g, n] of (a, b, e) [g,
+    3]; NaN once not finite."""
 
     def gradient(theta, step):
         free = {name: value.detach().requires_grad_() for name, value in theta.items()}
@@ -55,19 +67,30 @@ def descend_scalars(
         # dR/dF = -P(atom) sigmoid(-F); autograd carries it on through the few scalars
         slopes = torch.autograd.grad(F, list(free.values()), -weight * torch.sigmoid(-F.detach()))
         state = {name: value[:, 0].clone() for name, value in theta.items()}
-        return risk_and_error(F.detach(), weight, draws) | state, dict(zip(theta, slopes, strict=True))
+        return risk_and_error(F.detach(), weight, draws) | state, dict(
+            zip(theta, slopes, strict=True)
+        )
 
-    _, history = descend({name: start[name][:, None] for name in SCALARS}, gradient, steps=steps, lr=lr)
+    _, history = descend(
+        {name: start[name][:, None] for name in SCALARS}, gradient, steps=steps, lr=lr
+    )
     missing = steps + 1 - history["loss"].shape[1]  # descend leaves early when no trial is alive
     bad = ~torch.stack(list(history.metrics.values())).isfinite().all(0)
     return {name: torch.nn.functional.pad(value.masked_fill(bad, torch.nan), (0, missing), value=torch.nan)
             for name, value in history.metrics.items()}  # fmt: skip
 
 # %% ../../nbs/association/07_dynamics.ipynb #74168a6c
-def preconditioned(patches: int, size: int, lr_v, lr_A, train_diag: bool = False) -> dict[str, float | Tensor]:
+def preconditioned(
+    patches: int, size: int, lr_v, lr_A, train_diag: bool = False
+) -> dict[str, float | Tensor]:
     "Learning rates of the scalars that make their descent the descent on all of (A, v)."
     D, C = patches, size
-    return {"alpha": lr_v, "kappa": lr_A / D * train_diag, "gamma": lr_A / (D * (C - 1)), "rho": lr_A / (D * (D - C))}
+    return {
+        "alpha": lr_v,
+        "kappa": lr_A / D * train_diag,
+        "gamma": lr_A / (D * (C - 1)),
+        "rho": lr_A / (D * (D - C)),
+    }
 
 # %% ../../nbs/association/07_dynamics.ipynb #8acd345b
 @checked
@@ -91,9 +114,13 @@ def reduced_descent(
     draws: Size = 20_000,  # number of draws (monte_carlo)
     prune: Share = 1e-10,  # drop atoms less probable than this (pruned)
 ) -> xr.Dataset:
-    "Path of population gradient descent on (A, v) from v = alpha w* and symmetric A, index 0 the start (derived here)."
+    """Path of population gradient descent on (A, v) from v = alpha w* and symmetric A, index 0 the
+    start (derived here)."""
     several = sets_in(patches, size) > 1 < size
-    need(several, f"patches={patches}, size={size}: gamma and rho need at least 2 sets of at least 2 patches")
+    need(
+        several,
+        f"patches={patches}, size={size}: gamma and rho need at least 2 sets of at least 2 patches",
+    )
     need(prune < 1, f"prune={prune} must be below 1")
     counts, weight, lost = population(patches, size, q, method, seed, draws, prune)
     values = zip(SCALARS, (alpha, kappa, gamma, rho), strict=True)
@@ -106,9 +133,20 @@ def reduced_descent(
         warnings.warn(f"descent stopped at step {stopped}: numbers are no longer finite; lower lr_v={lr_v} or lr_A={lr_A}; "
                       f"what fits an image of this size: scaled_rates({patches})",
                       RuntimeWarning, stacklevel=3)  # fmt: skip
-    about: dict[str, Any] = {"patches": patches, "size": size, "q": q, "power": power, "nu": nu, "method": method}
+    about: dict[str, Any] = {
+        "patches": patches,
+        "size": size,
+        "q": q,
+        "power": power,
+        "nu": nu,
+        "method": method,
+    }
     about |= {"atoms": len(weight), "lost": lost}
-    return xr.Dataset({name: ("step", value[0].numpy()) for name, value in path.items()}, {"step": np.arange(steps + 1)}, about)
+    return xr.Dataset(
+        {name: ("step", value[0].numpy()) for name, value in path.items()},
+        {"step": np.arange(steps + 1)},
+        about,
+    )
 
 # %% ../../nbs/association/07_dynamics.ipynb #5348e862
 class FullPath(NamedTuple):
@@ -119,7 +157,9 @@ class FullPath(NamedTuple):
     v: Float[Tensor, "state d"]
 
 
-def full_descent(A, v, x, weight, *, steps, lr_v, lr_A, power=3, nu=0.0, train_diag=False) -> FullPath:
+def full_descent(
+    A, v, x, weight, *, steps, lr_v, lr_A, power=3, nu=0.0, train_diag=False
+) -> FullPath:
     "Gradient descent on all of A and v over a listed population: the slow truth."
     states = []
     for _ in range(steps + 1):
@@ -128,7 +168,6 @@ def full_descent(A, v, x, weight, *, steps, lr_v, lr_A, power=3, nu=0.0, train_d
         A = A - lr_A * (grad_A if train_diag else grad_A.fill_diagonal_(0))
         v = v - lr_v * grad_v
     return FullPath(*(torch.stack(values) for values in zip(*states, strict=True)))
-
 
 # %% ../../nbs/association/07_dynamics.ipynb #2796f700
 def as_full(path: xr.Dataset, partition: Partition, feature: Float[Tensor, "d"]) -> FullPath:
@@ -147,8 +186,11 @@ def largest_gap(one: FullPath, other: FullPath) -> Float[Tensor, "state"]:
     return torch.stack([(one.loss - other.loss).abs(), *gaps]).amax(0)
 
 
-def path_gap(partition: Partition, q: float, *, alpha: float, kappa: float, dim: int = 3, **options) -> xr.Dataset:
-    "The reduced path with `gap`, at every state its largest difference to full descent over loss and entries of A and v."
+def path_gap(
+    partition: Partition, q: float, *, alpha: float, kappa: float, dim: int = 3, **options
+) -> xr.Dataset:
+    """The reduced path with `gap`, at every state its largest difference to full descent over loss
+    and entries of A and v."""
     c, weight = all_images(partition, q)
     feature = torch.eye(1, dim, dtype=torch.float64)[0]
     diagonal = kappa * torch.eye(partition.D, dtype=torch.float64)
@@ -156,7 +198,6 @@ def path_gap(partition: Partition, q: float, *, alpha: float, kappa: float, dim:
     path = reduced_descent(partition.D, partition.C, q, alpha=alpha, kappa=kappa, **options)
     gap = largest_gap(full, as_full(path, partition, feature))
     return path.assign(gap=("step", gap.numpy()))
-
 
 # %% ../../nbs/association/07_dynamics.ipynb #706df2f4
 EQUALITY: tuple[tuple[Partition, float, dict], ...] = (  # partition, q, options of the descents
@@ -171,12 +212,19 @@ GAP = 1e-10  # largest difference allowed between reduced and full descent
 
 
 def equality(steps: int = 40, cases: Sequence[int] = (0, 1, 2, 3)) -> xr.Dataset:
-    "Largest difference between the reduced and the full path, state by state, in the chosen cases of `EQUALITY`."
+    """Largest difference between the reduced and the full path, state by state, in the chosen cases
+    of `EQUALITY`."""
     paths = []
     for case in cases:
         partition, q, options = EQUALITY[case]
-        path = path_gap(partition, q, alpha=0.1, kappa=0.5, steps=steps, lr_v=0.01, lr_A=2.0, **options)
-        about = {"patches": partition.D, "members": partition.C, "diagonal": int("train_diag" in options)}
+        path = path_gap(
+            partition, q, alpha=0.1, kappa=0.5, steps=steps, lr_v=0.01, lr_A=2.0, **options
+        )
+        about = {
+            "patches": partition.D,
+            "members": partition.C,
+            "diagonal": int("train_diag" in options),
+        }
         paths.append(path[["gap", "kappa", "gamma", "rho"]].assign(about))
     return xr.concat(paths, "case", combine_attrs="drop").assign_coords(case=list(cases))
 

@@ -32,18 +32,35 @@ def simplified_run(train, test, generator, steps: int) -> dict[str, xr.DataArray
 
     def look(model):
         found = association(model.A, PARTITION)
-        return {"test_error": error_rate(model(test.x), test.y), "keep": found.keep, "drop": found.drop, "margin": found.margin}
+        return {
+            "test_error": error_rate(model(test.x), test.y),
+            "keep": found.keep,
+            "drop": found.drop,
+            "margin": found.margin,
+        }
 
     start = realistic(16, DIM, sigma_A=1.0, generator=generator)
-    _, history = fit(start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=10.0, observe=look, every=50)
+    _, history = fit(
+        start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=10.0, observe=look, every=50
+    )
     return labeled(history, steps, 50)
 
 # %% ../../nbs/association/15_gaussian.ipynb #2b544649
 class OneLayerViT(nn.Module):
-    "A one-layer vision transformer for binary labels, with learned positional encodings P (B, Figure 2)."
+    """A one-layer vision transformer for binary labels, with learned positional encodings P (B,
+    Figure 2)."""
 
-    def __init__(self, patches: int, dim: int, width: int, generator, positions: float = 0.5, content: float = 1.0):
-        "D patches of d numbers, tokens of a width; positions, content: deviations of P and of an embedded patch at the start."
+    def __init__(
+        self,
+        patches: int,
+        dim: int,
+        width: int,
+        generator,
+        positions: float = 0.5,
+        content: float = 1.0,
+    ):
+        """D patches of d numbers, tokens of a width; positions, content: deviations of P and of an
+        embedded patch at the start."""
         super().__init__()
 
         def matrix(*shape, scale=1.0):  # entries of size scale/sqrt(inputs)
@@ -52,7 +69,11 @@ class OneLayerViT(nn.Module):
         self.P = nn.Parameter(positions * torch.randn(patches, width, generator=generator))
         self.embed = matrix(dim, width, scale=content)
         self.W_Q, self.W_K, self.W_V = (matrix(width, width) for _ in range(3))
-        self.W_1, self.b_1, self.W_2 = matrix(width, 4 * width), nn.Parameter(torch.zeros(4 * width)), matrix(4 * width, width)
+        self.W_1, self.b_1, self.W_2 = (
+            matrix(width, 4 * width),
+            nn.Parameter(torch.zeros(4 * width)),
+            matrix(4 * width, width),
+        )
         self.head = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n"]:
@@ -64,19 +85,26 @@ class OneLayerViT(nn.Module):
 
 # %% ../../nbs/association/15_gaussian.ipynb #8a29f422
 def vit_look(model: OneLayerViT, test) -> dict[str, float]:
-    "Test error, and association of the Gram matrix of P, of the logits between positions, and of minus these logits."
+    """Test error, and association of the Gram matrix of P, of the logits between positions, and of
+    minus these logits."""
     with torch.no_grad():
         logits = position_logits(model.P, model.W_Q, model.W_K)
-        gram, near, far = (association(M, PARTITION) for M in (model.P @ model.P.T, logits, -logits))
+        gram, near, far = (
+            association(M, PARTITION) for M in (model.P @ model.P.T, logits, -logits)
+        )
         return {"vit_error": error_rate(model(test.x), test.y), "vit_drop": gram.drop, "vit_exact": float(gram.exact),
                 "vit_near": near.drop, "vit_far": far.drop}  # fmt: skip
 
 # %% ../../nbs/association/15_gaussian.ipynb #3dbd1a99
-STARTS_OF_VIT = {"large encodings": {"positions": 1.0, "content": 0.5}, "small encodings": {"positions": 0.5, "content": 1.0}}
+STARTS_OF_VIT = {
+    "large encodings": {"positions": 1.0, "content": 0.5},
+    "small encodings": {"positions": 0.5, "content": 1.0},
+}
 
 
 def vit_run(data: GaussianData, test, generator, steps: int, start: str) -> xr.Dataset:
-    "Train the ordinary ViT from one of the `STARTS_OF_VIT`, and look at it every 50 steps, in long runs 20 times in all."
+    """Train the ordinary ViT from one of the `STARTS_OF_VIT`, and look at it every 50 steps, in
+    long runs 20 times in all."""
     model = OneLayerViT(16, DIM, 32, generator, **STARTS_OF_VIT[start])
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -94,14 +122,20 @@ def vit_run(data: GaussianData, test, generator, steps: int, start: str) -> xr.D
     return xr.Dataset(columns, {"vit_step": list(looks)})
 
 # %% ../../nbs/association/15_gaussian.ipynb #08ec3ae8
-SMALL_ERROR, LEAD, FREE_DROP = 0.06, 0.02, 0.5  # error, lead over the sum over all patches, drop score that is free of the sets
+SMALL_ERROR, LEAD, FREE_DROP = (
+    0.06,
+    0.02,
+    0.5,
+)  # error, lead over the sum over all patches, drop score that is free of the sets
 GAUSSIAN: dict[str, dict[str, Any]] = {
     "quick": {"samples": 6000, "tests": 4000, "steps": 500, "vit_steps": 200},
     "full": {"samples": 50_000, "tests": 20_000, "steps": 1000, "vit_steps": 15_000},
 }
 
 
-def gaussian_cell(seed: int, samples: int, tests: int, steps: int, vit_steps: int) -> dict[str, Any]:
+def gaussian_cell(
+    seed: int, samples: int, tests: int, steps: int, vit_steps: int
+) -> dict[str, Any]:
     "The simplified model, and the ordinary ViT from each of its starts, on the same Gaussian data."
     generator = trial_generators(seed, 1)[0]
     data = GaussianData(PARTITION, DIM)
@@ -109,7 +143,11 @@ def gaussian_cell(seed: int, samples: int, tests: int, steps: int, vit_steps: in
     curves = simplified_run(train, test, generator, steps)
     vits = [vit_run(data, test, generator, vit_steps, start) for start in STARTS_OF_VIT]
     vit = xr.concat(vits, "start").assign_coords(start=list(STARTS_OF_VIT))
-    return {**curves, **{str(name): vit[name] for name in vit}, "linear": error_rate(test.x.sum(1) @ data.feature, test.y)}
+    return {
+        **curves,
+        **{str(name): vit[name] for name in vit},
+        "linear": error_rate(test.x.sum(1) @ data.feature, test.y),
+    }
 
 
 @once
@@ -121,7 +159,8 @@ def gaussian(run: Run) -> xr.Dataset:
 
 
 def vit_learned(ds: xr.Dataset) -> xr.DataArray:
-    "From which starts the ordinary ViT ends in every seed with a small error, well below the sum over all patches."
+    """From which starts the ordinary ViT ends in every seed with a small error, well below the sum
+    over all patches."""
     error = ds["vit_error"].isel(vit_step=-1)
     return ((error <= SMALL_ERROR) & (error <= ds["linear"] - LEAD)).all("seed")
 

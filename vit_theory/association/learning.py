@@ -41,14 +41,30 @@ POPULATIONS: dict[int, dict] = {  # D -> patches of a set, mark probability, sta
 }
 
 # %% ../../nbs/association/08_learning.ipynb #86c7a091
-def population_run(patches: int, seed: int, steps: int = 600, draws: int = 20_000, most: int = 10_000) -> dict:
+def population_run(
+    patches: int, seed: int, steps: int = 600, draws: int = 20_000, most: int = 10_000
+) -> dict:
     "One idealized path with its landmarks: exact up to so many atoms at most, sampled otherwise."
     options = POPULATIONS[patches]
     size, q, kappa = (options[name] for name in ("size", "q", "kappa"))
     exact = atom_count(patches, size) <= most
-    path = reduced_descent(patches, **options, steps=steps, method="exact" if exact else "monte_carlo", seed=seed, draws=draws)
-    landmarks = {"floor": label_error(patches, size, q).half, "linear": linear_error(patches, size, q).half}
-    return {name: path[name] for name in PATH} | {"kappa": kappa, "q": q, "size": size, "exact": int(exact)} | landmarks
+    path = reduced_descent(
+        patches,
+        **options,
+        steps=steps,
+        method="exact" if exact else "monte_carlo",
+        seed=seed,
+        draws=draws,
+    )
+    landmarks = {
+        "floor": label_error(patches, size, q).half,
+        "linear": linear_error(patches, size, q).half,
+    }
+    return (
+        {name: path[name] for name in PATH}
+        | {"kappa": kappa, "q": q, "size": size, "exact": int(exact)}
+        | landmarks
+    )
 
 # %% ../../nbs/association/08_learning.ipynb #8deb3ded
 CLOSED = 0.95  # share of the way from the best linear rule to f* that training must close
@@ -57,7 +73,9 @@ CLOSED = 0.95  # share of the way from the best linear rule to f* that training 
 def measure_theorem_4_1(run: Run) -> xr.Dataset:
     "Idealized paths at several sizes."
     steps, draws, larger = run.by_scale((600, 10_000, []), (800, 20_000, [256, 324, 576]))
-    return seed_sweep(partial(population_run, steps=steps, draws=draws), run, patches=[16, 36, 64, 100, *larger])
+    return seed_sweep(
+        partial(population_run, steps=steps, draws=draws), run, patches=[16, 36, 64, 100, *larger]
+    )
 
 
 def associates(data: xr.Dataset) -> xr.DataArray:
@@ -67,7 +85,8 @@ def associates(data: xr.Dataset) -> xr.DataArray:
 
 
 def way_closed(data: xr.Dataset) -> xr.DataArray:
-    "The share of the way from the best linear rule's error to that of f* that paths of `population_run` have closed."
+    """The share of the way from the best linear rule's error to that of f* that paths of
+    `population_run` have closed."""
     return (data.linear - data.error.isel(step=-1)) / (data.linear - data.floor)
 
 # %% ../../nbs/association/08_learning.ipynb #d59b93e3
@@ -77,14 +96,24 @@ SIZE: dict[str, dict[str, Any]] = {
     "full": {"samples": 24_000, "tests": 20_000, "steps": 300},
 }
 FIRST_ALPHA, FIRST_DIAGONAL = 0.05, 1.5  # of the idealized start
-LEARNED_ERROR, KEPT_DROP, SAMPLE_SHARE = 0.02, 0.95, 0.25  # error, drop score, and share of the linear rule's error asked for
+LEARNED_ERROR, KEPT_DROP, SAMPLE_SHARE = (
+    0.02,
+    0.95,
+    0.25,
+)  # error, drop score, and share of the linear rule's error asked for
 
 # %% ../../nbs/association/08_learning.ipynb #3c1ac567
 def idealized_sample(run: Run) -> xr.Dataset:
-    "Training from the idealized start on a finite sample, and the population path from there (B, Theorem 4.1)."
+    """Training from the idealized start on a finite sample, and the population path from there (B,
+    Theorem 4.1)."""
     size = MEDIUM[run.scale]
     D, q, steps = size["side"] ** 2, size["q"], size["steps"]
-    ds = floors(seed_sweep(partial(learn, start="idealized", sigma_A=FIRST_DIAGONAL, **size), run), size["side"], 2, q)
+    ds = floors(
+        seed_sweep(partial(learn, start="idealized", sigma_A=FIRST_DIAGONAL, **size), run),
+        size["side"],
+        2,
+        q,
+    )
     path = reduced_descent(D, 4, q, alpha=FIRST_ALPHA, kappa=FIRST_DIAGONAL, steps=steps, lr_v=RATES["lr_v"], lr_A=size["lr_A"],
                            method="monte_carlo", draws=20_000)  # fmt: skip
     for name in ("gamma", "rho", "error"):
@@ -93,14 +122,19 @@ def idealized_sample(run: Run) -> xr.Dataset:
 
 # %% ../../nbs/association/08_learning.ipynb #54b558c5
 def learning(run: Run) -> xr.Dataset:
-    "Realistic training at D = 100, C = 4, q = 0.16, with the attention matrix of the first seed as it evolves (B, Theorem 4.2)."
-    ds = run.sweep(partial(learn, kind="blocks", matrices=True, **ACCEPTANCE, **SIZE[run.scale]), {"seed": run.seeds})
+    """Realistic training at D = 100, C = 4, q = 0.16, with the attention matrix of the first seed
+    as it evolves (B, Theorem 4.2)."""
+    ds = run.sweep(
+        partial(learn, kind="blocks", matrices=True, **ACCEPTANCE, **SIZE[run.scale]),
+        {"seed": run.seeds},
+    )
     ds["A"] = ds["A"].isel(seed=0, drop=True).astype("float32")
     return floors(ds, 10, 2, 0.16)
 
 # %% ../../nbs/association/08_learning.ipynb #eec77f5a
 def permuted_difference(seed: int, steps: int = 60) -> float:
-    "Largest difference of a logit between training on blocks and on the same images with shuffled patches, float64."
+    """Largest difference of a logit between training on blocks and on the same images with shuffled
+    patches, float64."""
     generator = trial_generators(seed, 1)[0]
     train = SpatialData(Partition.blocks(6, 2), 8, 0.25).sample(1000, generator)
     x, y, order = train.x.double(), train.y.double(), torch.randperm(36, generator=generator)
@@ -116,21 +150,30 @@ LEARNED_SHARE = 0.5  # of the linear rule's error, below which something is lear
 
 def neighbor_share(partition: Partition) -> float:
     "Share of the pairs of one set that are neighbors in the square image."
-    row, column = partition.sets // math.isqrt(partition.D), partition.sets % math.isqrt(partition.D)
+    row, column = (
+        partition.sets // math.isqrt(partition.D),
+        partition.sets % math.isqrt(partition.D),
+    )
     away = (row[:, :, None] - row[:, None]).abs() + (column[:, :, None] - column[:, None]).abs()
     return float((away == 1).sum() / (partition.D * (partition.C - 1)))
 
 # %% ../../nbs/association/08_learning.ipynb #84c14a4a
-def convolution_score(x: Float[Tensor, "n D d"], kernel: Float[Tensor, "3 3"], v: Float[Tensor, "d"]) -> Float[Tensor, "n"]:
-    "F(X) = sum_i sigma(O_i) of a convolution in the place of attention: O_i = sum_delta k_delta <v, X_{i + delta}>."
+def convolution_score(
+    x: Float[Tensor, "n D d"], kernel: Float[Tensor, "3 3"], v: Float[Tensor, "d"]
+) -> Float[Tensor, "n"]:
+    """F(X) = sum_i sigma(O_i) of a convolution in the place of attention: O_i = sum_delta k_delta
+    <v, X_{i + delta}>."""
     side = math.isqrt(x.shape[1])
     shown = (x @ v).view(-1, 1, side, side)
     O = conv2d(shown, kernel[None, None], padding=1)
     return activation(O.flatten(1), nu=0.03).sum(1)
 
 
-def convolution_run(kind: str, seed: int, *, side: int, q: float, samples: int, tests: int, steps: int = 100) -> dict[str, float]:
-    "Train a 3 x 3 convolution of the same form, and its value vector, by Adam on the images of `learn`; its test error."
+def convolution_run(
+    kind: str, seed: int, *, side: int, q: float, samples: int, tests: int, steps: int = 100
+) -> dict[str, float]:
+    """Train a 3 x 3 convolution of the same form, and its value vector, by Adam on the images of
+    `learn`; its test error."""
     generator = trial_generators(seed, 1)[0]
     data = SpatialData(make_partition(kind, side, 2, seed), 16, q)
     train, test = data.sample(samples, generator), data.sample(tests, generator)
@@ -148,21 +191,31 @@ def convolution_run(kind: str, seed: int, *, side: int, q: float, samples: int, 
 
 
 def contiguity(run: Run) -> xr.Dataset:
-    "The same training on blocks, strided and random sets, by attention and by a convolution; what a permutation changes."
+    """The same training on blocks, strided and random sets, by attention and by a convolution; what
+    a permutation changes."""
     kinds, size = ["blocks", "strided", "random"], MEDIUM[run.scale]
-    share = [[neighbor_share(make_partition(kind, size["side"], 2, seed)) for seed in run.seeds] for kind in kinds]
+    share = [
+        [neighbor_share(make_partition(kind, size["side"], 2, seed)) for seed in run.seeds]
+        for kind in kinds
+    ]
     difference = ("seed", [permuted_difference(seed) for seed in run.seeds])
     # 25 weights take fewer images than attention
-    images = {name: size[name] for name in ("side", "q", "tests")} | {"samples": run.by_scale(1500, 6000)}
+    images = {name: size[name] for name in ("side", "q", "tests")} | {
+        "samples": run.by_scale(1500, 6000)
+    }
     trained = learn_along(run, "kind", kinds)
-    convolution = run.sweep(partial(convolution_run, **images), {"kind": kinds, "seed": list(run.seeds)}, "convolution")
+    convolution = run.sweep(
+        partial(convolution_run, **images), {"kind": kinds, "seed": list(run.seeds)}, "convolution"
+    )
     neighbors = (("kind", "seed"), share)
-    return trained.assign(difference=difference, neighbors=neighbors, convolution=convolution.convolution)
-
+    return trained.assign(
+        difference=difference, neighbors=neighbors, convolution=convolution.convolution
+    )
 
 # %% ../../nbs/association/08_learning.ipynb #b38801d4
 def closer_than_blocks(ds: xr.Dataset) -> xr.DataArray:
-    "How often pairs of a strided or random set are neighbors, as a share of how often those of a block are."
+    """How often pairs of a strided or random set are neighbors, as a share of how often those of a
+    block are."""
     near = ds["neighbors"].max("seed")
     return near.drop_sel(kind="blocks") / near.sel(kind="blocks")
 

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 
 from ..arguments import Seed, Share, Size, checked, need
-from vit_theory.association.data import (
+from .data import (
     ErrorRates, Partition, draw_coefficients, error_rates, mark_law, sets_in, threshold,
 )  # fmt: skip
 from .model import error_rate
@@ -25,25 +25,32 @@ def linear_error(
     size: Size,  # C
     q: Share,  # probability of a mark
 ) -> ErrorRates:
-    "Exact error of sign(sum_j <w*, X_j>), the best linear rule found, with ties counted not, half, fully (B, Theorem 3.1)."
+    """Exact error of sign(sum_j <w*, X_j>), the best linear rule found, with ties counted not,
+    half, fully (B, Theorem 3.1)."""
     sets_in(patches, size)
     # y z = C + sum of D - C marks
     return error_rates(mark_law(patches - size, q), size)
 
 # %% ../../nbs/association/05_linear.ipynb #1131c13e
 def all_errors(patches: int, size: int, q: float, weights) -> torch.Tensor:
-    "Exact error, ties half, of weight vectors [k, D] on consecutive sets: all images listed, label +1."
+    """Exact error, ties half, of weight vectors [k, D] on consecutive sets: all images listed,
+    label +1."""
     c, p = all_images(Partition(torch.arange(patches).view(-1, size)), q)
     return p @ (1 - (c @ torch.as_tensor(weights, dtype=c.dtype).T).round(decimals=9).sign()) / 2
 
 # %% ../../nbs/association/05_linear.ipynb #6c6b726b
 def two_level_error(patches: int, size: int, q: float, raised: int) -> float:
-    "Exact error of the sum over all patches with its ties broken by the sum over the raised sets, other ties half."
+    """Exact error of the sum over all patches with its ties broken by the sum over the raised sets,
+    other ties half."""
     sets, won = sets_in(patches, size), 0.0
-    for share, own, inside in ((raised, size, (raised - 1) * size), (sets - raised, 0, raised * size)):
+    for share, own, inside in (
+        (raised, size, (raised - 1) * size),
+        (sets - raised, 0, raised * size),
+    ):
         if share:
             outside = patches - size - inside
-            # P(delta_A = s) P(delta_B = -C - s): the images with z = 0; won or lost by the sign of s_A = own + s
+            # P(delta_A = s) P(delta_B = -C - s): the images with z = 0; won or lost by the sign of
+            # s_A = own + s
             s = np.arange(max(-inside, -size - outside), min(inside, outside - size) + 1)
             tie = mark_law(inside, q)[s + inside] * mark_law(outside, q)[outside - size - s]
             won += share / sets * float(tie @ np.sign(own + s))
@@ -51,7 +58,8 @@ def two_level_error(patches: int, size: int, q: float, raised: int) -> float:
 
 # %% ../../nbs/association/05_linear.ipynb #341c515d
 def best_weights(patches: int, size: int, q: float) -> tuple[float, float, np.ndarray]:
-    "Error of the best of all linear rules, what no linear rule falls below (certified), and its weights [D]; D at most about 8."
+    """Error of the best of all linear rules, what no linear rule falls below (certified), and its
+    weights [D]; D at most about 8."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     sets = torch.arange(patches).view(-1, size)
@@ -66,7 +74,9 @@ def best_weights(patches: int, size: int, q: float) -> tuple[float, float, np.nd
     most, images = patches ** (patches / 2), len(g)
     M = 1 + most * (c < 0).sum(1)
     totals, one = np.repeat(np.eye(len(sets)), size, 1), np.eye(patches)
-    order = np.concatenate([one[sets[:, :-1].flatten()] - one[sets[:, 1:].flatten()], totals[:-1] - totals[1:]])
+    order = np.concatenate(
+        [one[sets[:, :-1].flatten()] - one[sets[:, 1:].flatten()], totals[:-1] - totals[1:]]
+    )
     right = LinearConstraint(np.hstack([c, -np.diag(M)]), lb=1 - M)
     found = milp(np.r_[np.zeros(patches), -g], integrality=np.r_[np.zeros(patches), np.ones(images)],
                  bounds=Bounds(0, np.r_[np.full(patches, most), np.ones(images)]),
@@ -86,12 +96,15 @@ def regression_error(
     test: Size = 40_000,  # test samples
     seed: Seed = 0,  # of both samples
 ) -> float:
-    "Test error of logistic regression on the coefficients <w*, X_j>: a linear rule that chooses its own weights."
+    """Test error of logistic regression on the coefficients <w*, X_j>: a linear rule that chooses
+    its own weights."""
     from sklearn.linear_model import LogisticRegression
 
     need(train > 1, f"train={train} must be at least 2")
     generator = torch.Generator().manual_seed(int(seed))
-    y, _, c = draw_coefficients(Partition.strided(patches, sets_in(patches, size)), q, train + test, generator)
+    y, _, c = draw_coefficients(
+        Partition.strided(patches, sets_in(patches, size)), q, train + test, generator
+    )
     rule = LogisticRegression().fit(c[:train].numpy(), y[:train].numpy())
     score = torch.from_numpy(rule.decision_function(c[train:].numpy()))
     return error_rate(score, y[train:].double())
@@ -103,48 +116,97 @@ def noise_ratio(patches: int, size: int, q: float) -> float:
 
 # %% ../../nbs/association/05_linear.ipynb #f2bc058d
 EIGHTH = 1 / 8  # the theorem's bound
-SETTINGS = [(16, 4, 0.4), (36, 4, 0.25), (64, 4, 0.16), (64, 4, 0.25), (100, 4, 0.16), (256, 4, 0.0625), (144, 9, 0.5)]
+SETTINGS = [
+    (16, 4, 0.4),
+    (36, 4, 0.25),
+    (64, 4, 0.16),
+    (64, 4, 0.25),
+    (100, 4, 0.16),
+    (256, 4, 0.0625),
+    (144, 9, 0.5),
+]
 LISTED = [(6, 2, 0.2), (6, 2, 0.8), (6, 3, 0.5), (8, 4, 0.5), (6, 1, 0.5)]  # D, C, q
-MORE_LISTED = [(6, 2, 0.05), (6, 2, 0.5), (6, 2, 1.0), (6, 3, 0.9), (8, 4, 0.9), (10, 5, 0.5), (4, 1, 0.5)]
+MORE_LISTED = [
+    (6, 2, 0.05),
+    (6, 2, 0.5),
+    (6, 2, 1.0),
+    (6, 3, 0.9),
+    (8, 4, 0.9),
+    (10, 5, 0.5),
+    (4, 1, 0.5),
+]
 
 
 def by_size(ds: xr.Dataset, name: str, prefix: str = "") -> xr.DataArray:
     "A variable over settings that are named by their D, C and q."
     sizes = zip(*(ds[prefix + letter].values for letter in "DCq"), strict=True)
-    return ds[name].assign_coords({ds[name].dims[0]: [f"D = {D:.0f}, C = {C:.0f}, q = {q:.3g}" for D, C, q in sizes]})
+    return ds[name].assign_coords(
+        {ds[name].dims[0]: [f"D = {D:.0f}, C = {C:.0f}, q = {q:.3g}" for D, C, q in sizes]}
+    )
 
 
 def measure_weights(run: Run) -> xr.Dataset:
-    "Errors of equal weights, of the best with ties broken by some sets, and of the best of all, certified where it is listed."
+    """Errors of equal weights, of the best with ties broken by some sets, and of the best of all,
+    certified where it is listed."""
     listed = LISTED + run.by_scale([], MORE_LISTED)
     rows = []
     for D, C, q in listed + SETTINGS:
-        exact, broken = linear_error(D, C, q), min(two_level_error(D, C, q, m) for m in range(D // C + 1))
+        exact, broken = (
+            linear_error(D, C, q),
+            min(two_level_error(D, C, q, m) for m in range(D // C + 1)),
+        )
         found = best_weights(D, C, q)[:2] if (D, C, q) in listed else (np.nan, np.nan)
         rows.append((D, C, q, noise_ratio(D, C, q), exact.below, exact.half, broken, *found))
     names = ("D", "C", "q", "ratio", "below", "equal", "broken", "best", "bound")
-    return xr.Dataset({name: ("setting", column) for name, column in zip(names, np.array(rows).T, strict=True)})
+    return xr.Dataset(
+        {name: ("setting", column) for name, column in zip(names, np.array(rows).T, strict=True)}
+    )
 
 # %% ../../nbs/association/05_linear.ipynb #00151d80
-FAMILY = [(66, 6), (256, 8), (1020, 10), (4092, 12), (65_536, 16)]  # D, C with C = log2(D), about; q = 2C/D
-ENOUGH = [(L * C, C) for C in (2, 3, 4, 8) for L in (5, 8, 16, 32) if C <= L]  # D, C: five sets or more; q from C^2/D on
+FAMILY = [
+    (66, 6),
+    (256, 8),
+    (1020, 10),
+    (4092, 12),
+    (65_536, 16),
+]  # D, C with C = log2(D), about; q = 2C/D
+ENOUGH = [
+    (L * C, C) for C in (2, 3, 4, 8) for L in (5, 8, 16, 32) if C <= L
+]  # D, C: five sets or more; q from C^2/D on
 
 
 def wrong_full_set(patches: int, size: int, q: float) -> float:
-    "A bound on P(y f* <= 0): expected number of random sets that pass the threshold with the wrong sign."
+    """A bound on P(y f* <= 0): expected number of random sets that pass the threshold with the
+    wrong sign."""
     plus, minus = set_types(size).T
-    return (sets_in(patches, size) - 1) * float(type_law(size, q)[minus - plus > threshold(size)].sum())
+    return (sets_in(patches, size) - 1) * float(
+        type_law(size, q)[minus - plus > threshold(size)].sum()
+    )
 
 
 def measure_theorem_3_1(run: Run) -> xr.Dataset:
-    "Exact errors of linear rules in the settings, along the family, and from q = C^2/D on; nothing is drawn."
+    """Exact errors of linear rules in the settings, along the family, and from q = C^2/D on;
+    nothing is drawn."""
     small = ((6, 2, 0.2), (9, 3, 0.5), (8, 2, 1.0))
-    gaps = [abs(linear_error(D, C, q).half - all_errors(D, C, q, np.ones((1, D))).item()) for D, C, q in small]
+    gaps = [
+        abs(linear_error(D, C, q).half - all_errors(D, C, q, np.ones((1, D))).item())
+        for D, C, q in small
+    ]
     ds = xr.Dataset({"gap": max(gaps)})
-    for dim, sizes in {"setting": SETTINGS, "member": [(D, C, 2 * C / D) for D, C in FAMILY]}.items():
+    for dim, sizes in {
+        "setting": SETTINGS,
+        "member": [(D, C, 2 * C / D) for D, C in FAMILY],
+    }.items():
         prefix = "" if dim == "setting" else "family_"
-        rates = np.array([[*linear_error(*size), wrong_full_set(*size), noise_ratio(*size), *size] for size in sizes])
-        for column, name in enumerate(("below", "half", "counted", "floor", "ratio", "D", "C", "q")):
+        rates = np.array(
+            [
+                [*linear_error(*size), wrong_full_set(*size), noise_ratio(*size), *size]
+                for size in sizes
+            ]
+        )
+        for column, name in enumerate(
+            ("below", "half", "counted", "floor", "ratio", "D", "C", "q")
+        ):
             ds[prefix + name] = (dim, rates[:, column])
     errors = [[min(two_level_error(D, C, q, m) for m in range(D // C + 1)) for q in np.geomspace(C**2 / D, 1, 3)]
               for D, C in ENOUGH]  # fmt: skip
@@ -152,6 +214,7 @@ def measure_theorem_3_1(run: Run) -> xr.Dataset:
 
 # %% ../../nbs/association/05_linear.ipynb #432ffea1
 def refuting_family(ds: xr.Dataset) -> bool:
-    "Whether P[f* g <= 0] stays below 1/8 along the family and falls, with all ties and all images on which f* errs counted."
+    """Whether P[f* g <= 0] stays below 1/8 along the family and falls, with all ties and all images
+    on which f* errs counted."""
     most = ds["family_counted"] + ds["family_floor"]
     return bool((most < EIGHTH).all() and (most.diff("member") < 0).all())

@@ -26,11 +26,17 @@ def scaled_rates(
     patches: Size,  # D, at least 4
     rate: Positive = 5.0,  # lr_A at D = 64
 ) -> dict[str, Any]:
-    "Start and rates with which `reduced_descent(D, 4, 10 / D, **scaled_rates(D), ...)` learns at every size (derived here)."
+    """Start and rates with which `reduced_descent(D, 4, 10 / D, **scaled_rates(D), ...)` learns at
+    every size (derived here)."""
     need(patches >= 4, f"patches={patches} must be at least 4, one set")
     growth = patches / 64
     # alpha ~ D^(-1/3), eta_v ~ D^(-2/3), eta_A ~ D^2
-    return {"alpha": 0.06 * growth ** (-1 / 3), "kappa": 1.5, "lr_v": 1e-3 * growth ** (-2 / 3), "lr_A": rate * growth**2}
+    return {
+        "alpha": 0.06 * growth ** (-1 / 3),
+        "kappa": 1.5,
+        "lr_v": 1e-3 * growth ** (-2 / 3),
+        "lr_A": rate * growth**2,
+    }
 
 # %% ../../nbs/association/12_million_patches.ipynb #9be8611c
 LOW = 0.01  # error that counts as learned
@@ -40,7 +46,8 @@ def scaled(patches: int, seed: int, steps: int = 400, draws: int = 5000, rate: f
     "An idealized path with C = 4 and q = 10/D, start and rates scaled with the image."
     path = reduced_descent(patches, 4, 10 / patches, **scaled_rates(patches, rate), steps=steps, method="monte_carlo", seed=seed,
                            draws=draws)  # fmt: skip
-    # take-off: the first step at which the error is half of the plateau's, that of the error at step steps/20
+    # take-off: the first step at which the error is half of the plateau's, that of the error at
+    # step steps/20
     low = np.flatnonzero(path.error.values < path.error.values[steps // 20] / 2)
     return {name: path[name] for name in PATH} | {"takeoff": float(low[0]) if len(low) else np.nan}
 
@@ -68,6 +75,7 @@ def power_of_takeoff(data: xr.Dataset) -> Interval:
 
 def apart_at(step: int):
     "Largest over smallest gamma of the sizes at a step, mean over seeds; -1 is the last."
+
     def ratio(data: xr.Dataset) -> xr.DataArray:
         gamma = data.gamma.mean("seed").isel(step=step)
         return gamma.max() / gamma.min()
@@ -79,14 +87,22 @@ def apart_before(data: xr.Dataset) -> xr.DataArray:
     "The same at half of the earliest take-off."
     return apart_at(int(data.takeoff.min(skipna=False)) // 2)(data)
 
-
 # %% ../../nbs/association/12_million_patches.ipynb #bd94d163
 def growing_sets(run: Run) -> xr.Dataset:
-    "Population descents with larger sets, and trained models whose patches have as many dimensions as the image has patches."
-    draws, patches, size = run.by_scale(4000, 20_000), run.by_scale([324, 784], [64, 324, 784]), MEDIUM[run.scale]
+    """Population descents with larger sets, and trained models whose patches have as many
+    dimensions as the image has patches."""
+    draws, patches, size = (
+        run.by_scale(4000, 20_000),
+        run.by_scale([324, 784], [64, 324, 784]),
+        MEDIUM[run.scale],
+    )
     size = size | {"samples": run.by_scale(8000, size["samples"])}
-    ds = run.sweep(partial(population_run, draws=draws), {"patches": patches, "seed": run.seeds}, "population")
+    ds = run.sweep(
+        partial(population_run, draws=draws), {"patches": patches, "seed": run.seeds}, "population"
+    )
     D = size["side"] ** 2
-    trained = run.sweep(partial(learn, dim=D, **size), {"seed": run.seeds}, "trained").isel(step=-1, drop=True)
+    trained = run.sweep(partial(learn, dim=D, **size), {"seed": run.seeds}, "trained").isel(
+        step=-1, drop=True
+    )
     chosen = {f"trained_{name}": trained[name] for name in ("test_error", "drop", "margin")}
     return ds.assign(chosen).assign_attrs(D=D, linear=linear_error(D, 4, size["q"]).half)

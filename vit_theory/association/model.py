@@ -41,7 +41,8 @@ def position_logits(
     W_Q: Float[Tensor, "p e"],  # query matrix
     W_K: Float[Tensor, "p e"],  # key matrix
 ) -> Float[Tensor, "D D"]:
-    "The attention matrix of positional attention, before division by sqrt(e) and softmax (B, Definition 3.2)."
+    """The attention matrix of positional attention, before division by sqrt(e) and softmax (B,
+    Definition 3.2)."""
     need_one_dtype(P=P, W_Q=W_Q, W_K=W_K)
     # A = Q K^T,  Q = P W_Q,  K = P W_K
     return einsum(P @ W_Q, P @ W_K, "i e, j e -> i j")
@@ -63,7 +64,9 @@ else:
                  lambda n: isinstance(n, whole(3)) and n % 2)  # fmt: skip
 
 
-@partial(checked, finite=False)  # a descent that diverged has such weights, and -inf is a patch that is not attended
+@partial(
+    checked, finite=False
+)  # a descent that diverged has such weights, and -inf is a patch that is not attended
 @dataclass(eq=False)
 class PatchAttention:
     "The simplified vision transformer: attention logits A and a value vector v (B, section 3)."
@@ -76,7 +79,10 @@ class PatchAttention:
 
     def __post_init__(self):
         need_one_dtype(A=self.A, v=self.v)
-        need(len(self.A) and len(self.v), f"A has shape {tuple(self.A.shape)}, v {tuple(self.v.shape)}: neither may be empty")
+        need(
+            len(self.A) and len(self.v),
+            f"A has shape {tuple(self.A.shape)}, v {tuple(self.v.shape)}: neither may be empty",
+        )
         self.scale = float(len(self.A)) if self.scale is None else self.scale
 
     def at(self, A: Tensor, v: Tensor) -> "PatchAttention":
@@ -103,12 +109,16 @@ def error_rate(
     score: Float[Tensor, "n"],  # F(X), or any score whose sign predicts y
     y: Float[Tensor, "n"],  # labels, -1 or +1
 ) -> float:
-    "Share of images whose score has the wrong sign, a score of exactly 0 counted half; NaN where a score is NaN."
+    """Share of images whose score has the wrong sign, a score of exactly 0 counted half; NaN where
+    a score is NaN."""
     for name, value in (("score", score), ("y", y)):
         real = isinstance(value, Tensor) and not value.is_complex() and value.dtype != torch.bool
         need(real and value.ndim == 1 and len(value),
              f"{name}={repr(value)[:60]} must be one real number for each image, [n], for instance {name}[:, 0]")  # fmt: skip
-    need(len(score) == len(y), f"score has {len(score)} images, y has {len(y)}: give both for the same ones")
+    need(
+        len(score) == len(y),
+        f"score has {len(score)} images, y has {len(y)}: give both for the same ones",
+    )
     need_labels(y)
     # P(y F < 0) + P(y F = 0)/2; torch takes the sign of NaN for 0
     return float((0.5 - 0.5 * (score * y).sign().double()).where(~score.isnan(), torch.nan).mean())

@@ -28,19 +28,28 @@ def shift_attention(
     partition: Partition,  # the sets, at least two
     beta: Finite,  # logit of the patches of the next set; the others have 0
 ) -> Float[Tensor, "D D"]:
-    "Logits with which every patch attends the next set: a witness of Theorem 3.2. ValueError for a single set."
-    need(partition.L > 1, f"partition has L={partition.L} set: a patch can only attend the next set when there are two or more")
+    """Logits with which every patch attends the next set: a witness of Theorem 3.2. ValueError for
+    a single set."""
+    need(
+        partition.L > 1,
+        f"partition has L={partition.L} set: a patch can only attend the next set when there are two or more",
+    )
     # A_ij = beta 1{l(j) = l(i) + 1 mod L}
     following = (partition.label + 1) % partition.L
     return beta * (following[:, None] == partition.label[None, :]).to(torch.get_default_dtype())
 
 # %% ../../nbs/association/13_not_associating.ipynb #aafe5747
-def own_in_top(scores: Float[Tensor, "D D"], partition: Partition, order=None, themselves: bool = True) -> Bool[Tensor, "D"]:
-    "Whether the top C of each row hold a member of its own set, ties by a fixed order; a patch itself may be left out."
+def own_in_top(
+    scores: Float[Tensor, "D D"], partition: Partition, order=None, themselves: bool = True
+) -> Bool[Tensor, "D"]:
+    """Whether the top C of each row hold a member of its own set, ties by a fixed order; a patch
+    itself may be left out."""
     order = range(partition.D) if order is None else order
     scores = scores if themselves else scores.clone().fill_diagonal_(-torch.inf)
     column = torch.as_tensor(list(order))
-    top = column[scores[:, column].sort(dim=1, descending=True, stable=True).indices[:, : partition.C]]
+    top = column[
+        scores[:, column].sort(dim=1, descending=True, stable=True).indices[:, : partition.C]
+    ]
     return (partition.label[top] == partition.label[:, None]).any(1)
 
 # %% ../../nbs/association/13_not_associating.ipynb #b8abbb40
@@ -48,22 +57,35 @@ def tied_grams(partition: Partition) -> dict[str, Float[Tensor, "D D"]]:
     "Gram matrices of whole numbers that come near to Theorem 3.2 as it is worded."
     near = shift_attention(partition, 1.0).double()
     pairs, ones = partition.label // 2, torch.ones(partition.D, partition.D, dtype=torch.float64)
-    repair = (4 * partition.C + 1) * torch.eye(partition.D, dtype=torch.float64) + 2 * ((near + near.T) > 0)
-    return {"all equal": ones, "pairs of sets equal": ones * (pairs[:, None] == pairs), "repair, times 2": repair}
+    repair = (4 * partition.C + 1) * torch.eye(partition.D, dtype=torch.float64) + 2 * (
+        (near + near.T) > 0
+    )
+    return {
+        "all equal": ones,
+        "pairs of sets equal": ones * (pairs[:, None] == pairs),
+        "repair, times 2": repair,
+    }
 
 # %% ../../nbs/association/13_not_associating.ipynb #90b8f87b
-SHARPNESS, NEAR_BEST = 8.0, 1.1  # logit of the witness; largest P[f* M <= 0] allowed, over P[f* = 0]
+SHARPNESS, NEAR_BEST = (
+    8.0,
+    1.1,
+)  # logit of the witness; largest P[f* M <= 0] allowed, over P[f* = 0]
 WITNESSED = [(16, 4, 0.4), (24, 6, 0.3), (36, 4, 0.25)]  # D, C, q
 LISTED_IMAGES = (12, 3, 0.4)
 
 
-def sign_error(F: Float[Tensor, "n"], label: Float[Tensor, "n"], weight: Float[Tensor, "n"]) -> tuple[float, float]:
+def sign_error(
+    F: Float[Tensor, "n"], label: Float[Tensor, "n"], weight: Float[Tensor, "n"]
+) -> tuple[float, float]:
     "P[f* M <= 0], scores within rounding of 0 among the errors, and P[f* = 0]."
     right = (label * F > 1e-9 * F.abs().max()).double()
     return 1 - float(weight @ right), float(weight @ (label == 0).double())
 
 
-def listed_scores(A: Float[Tensor, "D D"], partition: Partition, q: float) -> tuple[Tensor, Tensor, Tensor]:
+def listed_scores(
+    A: Float[Tensor, "D D"], partition: Partition, q: float
+) -> tuple[Tensor, Tensor, Tensor]:
     "Scores of the model with logits A, f* and probabilities of all images."
     c, weight = all_images(partition, q)
     F = PatchAttention(A.double(), torch.tensor([0.05], dtype=torch.float64))(c[..., None])
@@ -71,24 +93,30 @@ def listed_scores(A: Float[Tensor, "D D"], partition: Partition, q: float) -> tu
 
 
 def witness_error(patches: int, size: int, q: float) -> tuple[float, float]:
-    "P[f* M <= 0] of attention to one whole set, whichever it is, and P[f* = 0]: exact, over the atoms of the population."
+    """P[f* M <= 0] of attention to one whole set, whichever it is, and P[f* = 0]: exact, over the
+    atoms of the population."""
     counts, weight, _ = population(patches, size, q)
     plus, minus = set_types(size).double().T
     s, beta = plus - minus, torch.tensor(SHARPNESS, dtype=torch.float64)
-    mix = torch.stack(mixing(torch.tensor(0.05, dtype=torch.float64), beta, beta, 0 * beta, patches, size))
+    mix = torch.stack(
+        mixing(torch.tensor(0.05, dtype=torch.float64), beta, beta, 0 * beta, patches, size)
+    )
     kept = torch.where(s.abs() > threshold(size), s, 0 * s)
     return sign_error(polynomial_output(counts, patches, size)(mix), counts.double() @ kept, weight)
 
 # %% ../../nbs/association/13_not_associating.ipynb #32bd656e
 def measure_theorem_3_2(run: Run) -> xr.Dataset:
-    "The witness on logits: its score beside the associating one's, its error, and what Gram matrices with ties can do."
+    """The witness on logits: its score beside the associating one's, its error, and what Gram
+    matrices with ties can do."""
     D, C, q = LISTED_IMAGES
     partition, large = Partition.random(D, D // C, 0), Partition.random(64, 16, 0)
     own, shift = set_attention(partition.label, SHARPNESS), shift_attention(partition, SHARPNESS)
     (F, label, weight), (other, *_) = (listed_scores(A, partition, q) for A in (shift, own))
     errors = np.array([witness_error(*size) for size in WITNESSED])
     orders, grams = (list(range(64)), list(reversed(range(64)))), tied_grams(large).values()
-    empty = [[float(not own_in_top(gram, large, order).any()) for order in orders] for gram in grams]
+    empty = [
+        [float(not own_in_top(gram, large, order).any()) for order in orders] for gram in grams
+    ]
     ds = xr.Dataset({"error": ("setting", errors[:, 0]), "tie": ("setting", errors[:, 1])})
     for column, name in enumerate("DCq"):
         ds[name] = ("setting", [float(size[column]) for size in WITNESSED])
@@ -96,18 +124,29 @@ def measure_theorem_3_2(run: Run) -> xr.Dataset:
     gap = float((F - other).abs().max() / F.abs().max())
     atoms = abs(sign_error(F, label, weight)[0] - witness_error(D, C, q)[0])
     members = float(own_in_top(shift_attention(large, 1.0), large).double().mean())
-    return ds.assign(linear=("setting", linear), gap=gap, atoms=atoms, members=members, gram_empty=(("gram", "order"), empty))
+    return ds.assign(
+        linear=("setting", linear),
+        gap=gap,
+        atoms=atoms,
+        members=members,
+        gram_empty=(("gram", "order"), empty),
+    )
 
 # %% ../../nbs/association/13_not_associating.ipynb #9d69f6f2
 def repaired_encodings(partition: Partition) -> Float[Tensor, "D D"]:
-    "Encodings, a row a patch, with the Gram matrix (2C + 1/2) I + 1{neighboring sets}: Theorem 3.2 with j != i (derived here)."
+    """Encodings, a row a patch, with the Gram matrix (2C + 1/2) I + 1{neighboring sets}: Theorem
+    3.2 with j != i (derived here)."""
     near = shift_attention(partition, 1.0).double()
-    values, U = torch.linalg.eigh((2 * partition.C + 0.5) * torch.eye(partition.D, dtype=torch.float64) + ((near + near.T) > 0))
+    values, U = torch.linalg.eigh(
+        (2 * partition.C + 0.5) * torch.eye(partition.D, dtype=torch.float64)
+        + ((near + near.T) > 0)
+    )
     return U * values.sqrt()
 
 
 def repaired(patches: int, size: int) -> tuple[Partition, Tensor, Tensor, Tensor]:
-    "Strided sets, their repaired encodings, the logits of the shift, and those that the encodings reach."
+    """Strided sets, their repaired encodings, the logits of the shift, and those that the encodings
+    reach."""
     partition = Partition.strided(patches, patches // size)
     P, A = repaired_encodings(partition), shift_attention(partition, SHARPNESS).double()
     W = torch.linalg.solve(P, torch.linalg.solve(P, A.T).T)
@@ -115,7 +154,8 @@ def repaired(patches: int, size: int) -> tuple[Partition, Tensor, Tensor, Tensor
 
 
 def repair_of(patches: int, size: int) -> dict[str, float]:
-    "Smallest eigenvalue and gap in rows of the Gram matrix, own members in the top C, and distance of the logits to the shift."
+    """Smallest eigenvalue and gap in rows of the Gram matrix, own members in the top C, and
+    distance of the logits to the shift."""
     partition, P, A, logits = repaired(patches, size)
     gram = P @ P.T
     off = gram - torch.diag_embed(gram.diagonal())
@@ -154,4 +194,6 @@ def generalizes(ds: xr.Dataset) -> xr.DataArray:
 
 def unassociated(ds: xr.Dataset) -> xr.DataArray:
     "Which of these runs end with a drop score near chance."
-    return generalizes(ds) & (ds["drop"].isel(step=-1).sel(noise=0.3) <= ds.attrs["chance_drop"] + NEAR_CHANCE)
+    return generalizes(ds) & (
+        ds["drop"].isel(step=-1).sel(noise=0.3) <= ds.attrs["chance_drop"] + NEAR_CHANCE
+    )

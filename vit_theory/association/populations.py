@@ -21,10 +21,13 @@ from .symmetry import atom_count, type_law, with_signal
 def enumerate_atoms(
     sets: int, law: Float[Tensor, "K"], prune: float = 0.0, limit: int = 4_000_000
 ) -> tuple[Int[Tensor, "n K"], Float[Tensor, "n"]]:
-    "The atoms (counts of each type) at least as probable as `prune`; ValueError when more than `limit` are alive."
+    """The atoms (counts of each type) at least as probable as `prune`; ValueError when more than
+    `limit` are alive."""
     from scipy.stats import binom
 
-    order = law.argsort(descending=True, stable=True).tolist()  # frequent types first: pruning bites early
+    order = law.argsort(
+        descending=True, stable=True
+    ).tolist()  # frequent types first: pruning bites early
     tail = law[order].flip(0).cumsum(0).flip(0)  # pi_k + pi_{k+1} + ..., small terms first
     share = (law[order] / tail.clamp(min=torch.finfo(law.dtype).tiny)).tolist()
     counts, left, weight = np.zeros((1, 0), dtype=np.int16), np.array([sets]), np.ones(1)
@@ -32,11 +35,22 @@ def enumerate_atoms(
         last = k == len(law) - 1  # the last type takes all sets that are left
         choices = np.ones_like(left) if last else left + 1
         row = np.repeat(np.arange(len(left)), choices)
-        n = left[row] if last else np.arange(len(row)) - np.repeat(choices.cumsum() - choices, choices)
+        n = (
+            left[row]
+            if last
+            else np.arange(len(row)) - np.repeat(choices.cumsum() - choices, choices)
+        )
         weight = weight[row] * binom.pmf(n, left[row], share[k])
         keep = np.flatnonzero(weight >= prune)
-        need(len(keep) <= limit, f"prune={prune} leaves more than {limit} atoms; use a larger prune, or method='monte_carlo'")
-        counts, left, weight = np.column_stack([counts[row[keep]], n[keep]]).astype(np.int16), (left[row] - n)[keep], weight[keep]
+        need(
+            len(keep) <= limit,
+            f"prune={prune} leaves more than {limit} atoms; use a larger prune, or method='monte_carlo'",
+        )
+        counts, left, weight = (
+            np.column_stack([counts[row[keep]], n[keep]]).astype(np.int16),
+            (left[row] - n)[keep],
+            weight[keep],
+        )
     unsorted = np.argsort(order)
     return torch.from_numpy(counts[:, unsorted].astype(np.int64)), torch.from_numpy(weight)
 
@@ -45,7 +59,8 @@ MOST_ATOMS = 1_000_000  # what exact enumeration may list
 
 
 def need_few_atoms(patches: int, size: int) -> None:
-    "ValueError when the exact enumeration does not fit; it names the number of atoms and the alternatives."
+    """ValueError when the exact enumeration does not fit; it names the number of atoms and the
+    alternatives."""
     atoms, L, K = atom_count(patches, size), patches // size, (size + 1) * (size + 2) // 2
     need(atoms <= MOST_ATOMS,
          f"method='exact' would list binom(L+K-2, K-1) = binom({L + K - 2}, {K - 1}) = {atoms} atoms, more than {MOST_ATOMS}; "
@@ -61,15 +76,29 @@ Method = Literal["exact", "pruned", "monte_carlo"]
 
 
 def population(
-    patches: int, size: int, q: float, method: Method = "exact", seed: int = 0, draws: int = 20_000, prune: float = 1e-10
+    patches: int,
+    size: int,
+    q: float,
+    method: Method = "exact",
+    seed: int = 0,
+    draws: int = 20_000,
+    prune: float = 1e-10,
 ) -> tuple[Int[Tensor, "n K"], Float[Tensor, "n"], float]:
     "Images with label +1 as (counts of set types, weights with sum 1, lost mass)."
     sets, law = sets_in(patches, size) - 1, type_law(size, q)
     if method == "monte_carlo":
-        return with_signal(draw_atoms(sets, law, draws, seed), size), torch.full((draws,), 1 / draws, dtype=torch.float64), 0.0
+        return (
+            with_signal(draw_atoms(sets, law, draws, seed), size),
+            torch.full((draws,), 1 / draws, dtype=torch.float64),
+            0.0,
+        )
     if method == "exact":
         need_few_atoms(patches, size)
         prune = 0.0
     counts, weight = enumerate_atoms(sets, law, prune)
     total = weight.sum().item()
-    return with_signal(counts, size), weight / total, 0.0 if method == "exact" else max(1 - total, 0.0)
+    return (
+        with_signal(counts, size),
+        weight / total,
+        0.0 if method == "exact" else max(1 - total, 0.0),
+    )

@@ -21,7 +21,14 @@ from .dynamics import reduced_descent
 from .scores import association
 from .symmetry import all_images, split_pairs, symmetric_logits
 from .training import fit, idealized, realistic
-from .training_runs import floors, labeled, make_partition, measure_model, seed_sweep, learn_along
+from .training_runs import (
+    floors,
+    labeled,
+    make_partition,
+    measure_model,
+    seed_sweep,
+    learn_along,
+)
 from ..ledger.claims import Run
 from ..statistics import Interval, log_slope
 from ..trials import trial_generators
@@ -29,30 +36,68 @@ from ..trials import trial_generators
 # %% ../../nbs/association/10_samples.ipynb #d2e75e8b
 def sample_size(run: Run) -> xr.Dataset:
     "Test error and association against the number of training images."
-    return learn_along(run, "samples", run.by_scale([250, 500, 1000, 2000, 4000], [500, 1000, 2000, 4000, 8000, 16_000, 32_000]))
+    return learn_along(
+        run,
+        "samples",
+        run.by_scale([250, 500, 1000, 2000, 4000], [500, 1000, 2000, 4000, 8000, 16_000, 32_000]),
+    )
 
 # %% ../../nbs/association/10_samples.ipynb #ea6a9819
-def finite_sample(samples: int, seed: int, steps: int = 30, every: int = 10, sizes: tuple = (36, 4, 0.25), **options) -> dict:
-    "Entries of A along full finite-sample training: their mean and scatter, inside and between sets; sizes: D, C, q."
+def finite_sample(
+    samples: int,
+    seed: int,
+    steps: int = 30,
+    every: int = 10,
+    sizes: tuple = (36, 4, 0.25),
+    **options,
+) -> dict:
+    """Entries of A along full finite-sample training: their mean and scatter, inside and between
+    sets; sizes: D, C, q."""
     D, C, q = sizes
     options = {"alpha": 0.05, "lr_v": 1e-3, "lr_A": 50.0} | options
     partition = Partition.random(D, D // C, seed)
-    images = SpatialData(partition, 1, q).sample(samples, generator=torch.Generator().manual_seed(seed))
+    images = SpatialData(partition, 1, q).sample(
+        samples, generator=torch.Generator().manual_seed(seed)
+    )
 
     def observe(model):
         _, same, other = split_pairs(model.A.double(), partition)
-        scatter = {"gamma_std": same.std(), "rho_std": other.std(), "margin": association(model.A, partition).margin}
+        scatter = {
+            "gamma_std": same.std(),
+            "rho_std": other.std(),
+            "margin": association(model.A, partition).margin,
+        }
         return {"gamma": same.mean(), "rho": other.mean()} | scatter
 
     start = idealized(D, torch.ones(1), alpha=options.pop("alpha"), sigma_A=1.0)
-    _, history = fit(start, images.x, images.y, steps=steps, **options, observe=observe, every=every)
-    return {name: values for name, values in labeled(history, steps, every).items() if name != "loss"}
+    _, history = fit(
+        start, images.x, images.y, steps=steps, **options, observe=observe, every=every
+    )
+    return {
+        name: values for name, values in labeled(history, steps, every).items() if name != "loss"
+    }
 
 # %% ../../nbs/association/10_samples.ipynb #ca05f4b0
-def finite_samples(sizes: Sequence[int], run: Run, steps: int = 30, every: int = 10, prune: float = 1e-9) -> xr.Dataset:
+def finite_samples(
+    sizes: Sequence[int], run: Run, steps: int = 30, every: int = 10, prune: float = 1e-9
+) -> xr.Dataset:
     "Finite-sample training beside the population path (`gamma_population`, `rho_population`)."
-    data = run.sweep(partial(finite_sample, steps=steps, every=every), {"samples": list(sizes), "seed": list(run.seeds)})
-    path = reduced_descent(36, 4, 0.25, alpha=0.05, kappa=1.0, steps=steps, lr_v=1e-3, lr_A=50.0, method="pruned", prune=prune)
+    data = run.sweep(
+        partial(finite_sample, steps=steps, every=every),
+        {"samples": list(sizes), "seed": list(run.seeds)},
+    )
+    path = reduced_descent(
+        36,
+        4,
+        0.25,
+        alpha=0.05,
+        kappa=1.0,
+        steps=steps,
+        lr_v=1e-3,
+        lr_A=50.0,
+        method="pruned",
+        prune=prune,
+    )
     for name in ("gamma", "rho"):
         data[f"{name}_population"] = path[name].sel(step=data.step)
     return data.assign_attrs(lost=path.attrs["lost"])
@@ -72,7 +117,8 @@ def scatter_exponent(data: xr.Dataset) -> Interval:
 
 
 def followed_path(data: xr.Dataset) -> xr.DataArray:
-    "Relative distance of the mean entry inside sets from the population's gamma with the most images, after each measured step."
+    """Relative distance of the mean entry inside sets from the population's gamma with the most
+    images, after each measured step."""
     most = data.isel(samples=-1, step=slice(1, None))
     return abs(most.gamma.mean("seed") / most.gamma_population - 1)
 
@@ -84,9 +130,18 @@ def measure_late(run: Run) -> xr.Dataset:
 
 # %% ../../nbs/association/10_samples.ipynb #bd045246
 def scatter_response(
-    partition: Partition, q: float, *, alpha: float, kappa: float, steps: int, lr_v: float, lr_A: float, curvature: bool = True
+    partition: Partition,
+    q: float,
+    *,
+    alpha: float,
+    kappa: float,
+    steps: int,
+    lr_v: float,
+    lr_A: float,
+    curvature: bool = True,
 ) -> xr.Dataset:
-    "Scatter inside sets times sqrt(N), to first order in the noise of the images, and gamma; without `curvature` H is left out."
+    """Scatter inside sets times sqrt(N), to first order in the noise of the images, and gamma;
+    without `curvature` H is left out."""
     c, weight = all_images(partition, q)
     D, off = partition.D, ~torch.eye(partition.D, dtype=torch.bool)
     inside = ((partition.label[:, None] == partition.label) & off).flatten()
@@ -97,7 +152,8 @@ def scatter_response(
         return weight @ softplus(-(O**3).sum(1))
 
     def slopes(theta):
-        # dF/dA_ij = sigma'(O_i) D alpha S_ij (c_j - O_i / (D alpha)),  dF/dalpha = sum_i sigma'(O_i) O_i / alpha
+        # dF/dA_ij = sigma'(O_i) D alpha S_ij (c_j - O_i / (D alpha)),  dF/dalpha = sum_i
+        # sigma'(O_i) O_i / alpha
         S, a = theta[:-1].view(D, D).softmax(1), theta[-1]
         heard = c @ S.T
         O = D * a * heard
@@ -106,44 +162,71 @@ def scatter_response(
         return -torch.sigmoid(-(O**3).sum(1))[:, None] * dF
 
     start = symmetric_logits(partition, kappa, 0.0, 0.0).flatten()
-    theta, R, rows = torch.cat([start, torch.tensor([alpha], dtype=torch.float64)]), torch.zeros(len(c), D * D + 1).double(), []
+    theta, R, rows = (
+        torch.cat([start, torch.tensor([alpha], dtype=torch.float64)]),
+        torch.zeros(len(c), D * D + 1).double(),
+        [],
+    )
     for _ in range(steps + 1):
         apart = R[:, :-1][:, inside]
         apart = apart - apart.mean(1, keepdim=True)
-        rows.append((float((weight @ apart.square()).sum() / (int(inside.sum()) - 1)) ** 0.5, float(theta[:-1][inside].mean())))
+        rows.append(
+            (
+                float((weight @ apart.square()).sum() / (int(inside.sum()) - 1)) ** 0.5,
+                float(theta[:-1][inside].mean()),
+            )
+        )
         g = slopes(theta)
         mean = weight @ g
         bend = R @ jacrev(grad(risk))(theta) if curvature else 0.0
         R = R - rate * (bend + g - mean)
         theta = theta - rate * mean
     scatter, gamma = np.array(rows).T
-    return xr.Dataset({"scatter": ("step", scatter), "gamma": ("step", gamma)}, {"step": np.arange(steps + 1)})
+    return xr.Dataset(
+        {"scatter": ("step", scatter), "gamma": ("step", gamma)}, {"step": np.arange(steps + 1)}
+    )
 
 # %% ../../nbs/association/10_samples.ipynb #1f8c10d5
-TINY_IMAGE: dict[str, Any] = {"alpha": 0.1, "lr_v": 2e-3, "lr_A": 5.0}  # start and rates at D = 9, C = 3, q = 0.4
+TINY_IMAGE: dict[str, Any] = {
+    "alpha": 0.1,
+    "lr_v": 2e-3,
+    "lr_A": 5.0,
+}  # start and rates at D = 9, C = 3, q = 0.4
 
 
 def scatter_cell(samples: int, seed: int, draws: int, steps: int) -> dict:
-    "Scatter inside sets (root mean square over draws of the images) and its mean entry along training on D = 9 patches."
-    runs = [finite_sample(samples, draws * seed + k, steps=steps, every=5, sizes=(9, 3, 0.4), **TINY_IMAGE) for k in range(draws)]
+    """Scatter inside sets (root mean square over draws of the images) and its mean entry along
+    training on D = 9 patches."""
+    runs = [
+        finite_sample(
+            samples, draws * seed + k, steps=steps, every=5, sizes=(9, 3, 0.4), **TINY_IMAGE
+        )
+        for k in range(draws)
+    ]
     square = sum(run["gamma_std"] ** 2 for run in runs) / draws
     return {"scatter": square**0.5, "gamma": sum(run["gamma"] for run in runs) / draws}
 
 
 def measure_scatter(run: Run) -> xr.Dataset:
-    "Scatter of trained runs with few to many images, and its prediction with and without curvature."
-    steps, draws, samples = run.by_scale((60, 8, [1000, 8000, 32_000]), (80, 16, [1000, 8000, 64_000]))
+    """Scatter of trained runs with few to many images, and its prediction with and without
+    curvature."""
+    steps, draws, samples = run.by_scale(
+        (60, 8, [1000, 8000, 32_000]), (80, 16, [1000, 8000, 64_000])
+    )
     ds = seed_sweep(partial(scatter_cell, draws=draws, steps=steps), run, samples=samples)
     partition = Partition.strided(9, 3)
     for name, curvature in (("predicted", True), ("noise_alone", False)):
-        path = scatter_response(partition, 0.4, kappa=1.0, steps=steps, curvature=curvature, **TINY_IMAGE).sel(step=ds.step)
+        path = scatter_response(
+            partition, 0.4, kappa=1.0, steps=steps, curvature=curvature, **TINY_IMAGE
+        ).sel(step=ds.step)
         ds[name] = path["scatter"]
         ds["gamma_predicted"] = path["gamma"]
     return ds
 
 
 def scatter_followed(ds: xr.Dataset) -> xr.DataArray:
-    "Scatter with the most images, root mean square over seeds, over its prediction, from step 10 on."
+    """Scatter with the most images, root mean square over seeds, over its prediction, from step 10
+    on."""
     most = ds.isel(samples=-1)
     scatter = (most.scatter**2).mean("seed") ** 0.5 * most.samples**0.5
     return (scatter / most.predicted).sel(step=slice(10, None))
@@ -168,7 +251,13 @@ def long_run(seed: int, *, side: int, q: float, dim: int, samples: int, steps: i
     train, validation, test = (data.sample(n, generator) for n in (samples, 1000, 2000))
     start = realistic(side**2, dim, generator=generator)
     rates: dict[str, Any] = {"steps": steps, "lr_v": 1e-3, "lr_A": 50.0, "every": 20}
-    _, history = fit(start, train.x, train.y, observe=lambda model: measure_model(model, data, train, test), **rates)
+    _, history = fit(
+        start,
+        train.x,
+        train.y,
+        observe=lambda model: measure_model(model, data, train, test),
+        **rates,
+    )
     early, stopped = fit(start, train.x, train.y, validation=(validation.x, validation.y), **rates)
     kept = measure_model(early, data, train, test)
     curves, best = labeled(history, steps, 20), int(np.nanargmin(stopped["validation_loss"][0]))

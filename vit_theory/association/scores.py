@@ -22,11 +22,14 @@ def _rows(scores, partition):
     "Each row's scores of [other members of its set, outsiders] -> [D, C-1], [D, D-C]."
     own = partition.label[:, None] == partition.label[None, :]
     other = own & ~torch.eye(partition.D, dtype=torch.bool)
-    return scores[other].view(partition.D, partition.C - 1), scores[~own].view(partition.D, partition.D - partition.C)
+    return scores[other].view(partition.D, partition.C - 1), scores[~own].view(
+        partition.D, partition.D - partition.C
+    )
 
 
 def _hits(members, outsiders):
-    "Members among the top of a row, as a share of all members, averaged over rows; ties go to the outsiders."
+    """Members among the top of a row, as a share of all members, averaged over rows; ties go to the
+    outsiders."""
     m = members.shape[1]
     members = members.sort(dim=1, descending=True).values
     ascending = outsiders.sort(dim=1).values.contiguous()
@@ -46,11 +49,17 @@ class Association:
 
 # %% ../../nbs/association/03_scores.ipynb #38677e62
 def association(
-    scores: Float[Tensor, "D D"],  # [query patch, key patch]: logits A, or a Gram matrix of positional encodings
+    scores: Float[
+        Tensor, "D D"
+    ],  # [query patch, key patch]: logits A, or a Gram matrix of positional encodings
     partition: Partition,  # the sets to be found
 ) -> Association:
-    "Patch association, exactly and by degrees, ties against it; ValueError for a wrong size or NaN (B, Definition 2.2)."
-    need(isinstance(partition, Partition), f"partition={partition!r} is none: give Partition(sets), for instance")
+    """Patch association, exactly and by degrees, ties against it; ValueError for a wrong size or
+    NaN (B, Definition 2.2)."""
+    need(
+        isinstance(partition, Partition),
+        f"partition={partition!r} is none: give Partition(sets), for instance",
+    )
     D, scores = partition.D, as_numbers("scores", scores)
     need(scores.shape == (D, D) and not scores.is_complex() and not scores.isnan().any(),
          f"scores={repr(scores)[:60]} must be a real [{D}, {D}] matrix without NaN, a row and a column a patch")  # fmt: skip
@@ -58,7 +67,12 @@ def association(
     members = torch.cat([scores.diagonal()[:, None], others], 1)
     gap = members.amin(1) - outsiders.amax(1) if outsiders.numel() else torch.full((D,), math.inf)
     margin = float(gap.min())
-    return Association(exact=margin > 0, margin=margin, keep=_hits(members, outsiders), drop=_hits(others, outsiders))
+    return Association(
+        exact=margin > 0,
+        margin=margin,
+        keep=_hits(members, outsiders),
+        drop=_hits(others, outsiders),
+    )
 
 # %% ../../nbs/association/03_scores.ipynb #81dac6e5
 @checked
@@ -72,7 +86,10 @@ def chance(partition: Partition) -> tuple[float, float]:
 @checked
 def set_mass(A: Float[Tensor, "D D"], partition: Partition) -> Float[Tensor, "D L"]:
     "Attention of each patch on each set, rows sum to 1."
-    need(len(A) == partition.D, f"A has shape {tuple(A.shape)}; the partition has D={partition.D} patches: [D, D]")
+    need(
+        len(A) == partition.D,
+        f"A has shape {tuple(A.shape)}; the partition has D={partition.D} patches: [D, D]",
+    )
     # mass_il = sum_{j in S_l} softmax(A)_ij
     return A.softmax(-1)[:, partition.sets].sum(-1)
 
@@ -80,7 +97,10 @@ def set_mass(A: Float[Tensor, "D D"], partition: Partition) -> Float[Tensor, "D 
 @checked
 def sort_by_set(scores: Shaped[Tensor, "D D"], partition: Partition) -> Shaped[Tensor, "D D"]:
     "Rows and columns reordered so that the patches of a set are neighbors."
-    need(len(scores) == partition.D, f"scores has shape {tuple(scores.shape)}; the partition has D={partition.D} patches: [D, D]")
+    need(
+        len(scores) == partition.D,
+        f"scores has shape {tuple(scores.shape)}; the partition has D={partition.D} patches: [D, D]",
+    )
     order = partition.sets.flatten()
     return scores[order][:, order]
 
@@ -90,7 +110,10 @@ def plot_scores(
     panels: dict[str, Float[Tensor, "D D"]],  # title -> scores
 ):
     "Matrices of scores side by side, each on its own color scale -> matplotlib Figure."
-    need(panels, "panels={} must be matrices by their titles, for instance plot_scores({'A': model.A})")
+    need(
+        panels,
+        "panels={} must be matrices by their titles, for instance plot_scores({'A': model.A})",
+    )
     figure, axes = subplots(1, len(panels), width=2.4, height=2.4, squeeze=False)
     for axis, (title, scores) in zip(axes[0], panels.items(), strict=True):
         axis.imshow(scores.detach().numpy(), interpolation="nearest")

@@ -18,7 +18,11 @@ from .training_runs import seed_sweep, learn_along
 from ..ledger.claims import Run
 
 # %% ../../nbs/association/11_sparsity.ipynb #ef59049c
-RARE, MANY, HALF = 0.4, 0.8, 0.5  # marks that must be learned and that must not; share of the linear rule's error that counts
+RARE, MANY, HALF = (
+    0.4,
+    0.8,
+    0.5,
+)  # marks that must be learned and that must not; share of the linear rule's error that counts
 
 
 def marks_population(q: float, seed: int, steps: int = 400, draws: int = 5000) -> dict:
@@ -41,7 +45,11 @@ def sets_learned(data: xr.Dataset) -> xr.DataArray:
     return (data.gamma > 0) & (data.rho < 0) & (data.error < HALF * data.linear)
 
 # %% ../../nbs/association/11_sparsity.ipynb #8dd68cad
-LEARNABLE, TOO_MANY, LOST_DROP = 0.25, 0.6, 0.5  # marks that a trained model must learn and must not, and its drop score then
+LEARNABLE, TOO_MANY, LOST_DROP = (
+    0.25,
+    0.6,
+    0.5,
+)  # marks that a trained model must learn and must not, and its drop score then
 
 
 def marks_trained(run: Run) -> xr.Dataset:

@@ -21,22 +21,36 @@ from .data import Partition, SpatialData
 from .dynamics import SCALARS, descend_scalars, preconditioned
 from .linear import linear_error
 from .populations import population
-from .symmetry import all_images, direct_output, full_gradient, mixing, polynomial_output, split_pairs
+from .symmetry import (
+    all_images,
+    direct_output,
+    full_gradient,
+    mixing,
+    polynomial_output,
+    split_pairs,
+)
 from .training import fit, idealized
 from .training_runs import MEDIUM, floors
 from .training_runs import learn, seed_sweep, learn_along
 from ..ledger.claims import Run
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #9c468700
-def diagonal_response(patches: int, size: int, q: float, *, alpha: float, steps: int, lr_v: float, lr_A: float) -> np.ndarray:
-    "(gamma - rho) / kappa along the descent from a small diagonal kappa, to first order [steps + 1]."
+def diagonal_response(
+    patches: int, size: int, q: float, *, alpha: float, steps: int, lr_v: float, lr_A: float
+) -> np.ndarray:
+    """(gamma - rho) / kappa along the descent from a small diagonal kappa, to first order [steps +
+    1]."""
     counts, weight, _ = population(patches, size, q)
     rates = preconditioned(patches, size, lr_v, lr_A)
 
     def risk(theta):
         return weight @ softplus(-direct_output(*mixing(*theta, patches, size), counts, size))
 
-    theta, pull, path = torch.tensor([alpha, 0.0, 0.0, 0.0], dtype=torch.float64), torch.zeros(2, dtype=torch.float64), []
+    theta, pull, path = (
+        torch.tensor([alpha, 0.0, 0.0, 0.0], dtype=torch.float64),
+        torch.zeros(2, dtype=torch.float64),
+        [],
+    )
     P = torch.tensor([rates["gamma"], rates["rho"]], dtype=torch.float64)
     for _ in range(steps + 1):
         path.append(float(pull[0] - pull[1]))
@@ -47,19 +61,31 @@ def diagonal_response(patches: int, size: int, q: float, *, alpha: float, steps:
     return np.array(path)
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #3cce47cf
-def descend_grid(patches: int, size: int, q: float, steps: int, dims: Sequence[str], **values: float | Tensor) -> xr.Dataset:
-    "Exact descents for every combination of starts and rates, numbers or arrays that broadcast to `dims` -> paths."
+def descend_grid(
+    patches: int, size: int, q: float, steps: int, dims: Sequence[str], **values: float | Tensor
+) -> xr.Dataset:
+    """Exact descents for every combination of starts and rates, numbers or arrays that broadcast to
+    `dims` -> paths."""
     counts, weight, _ = population(patches, size, q)
     given = {"gamma": 0.0, "rho": 0.0} | values
-    full = torch.broadcast_tensors(*[torch.as_tensor(value, dtype=torch.float64) for value in given.values()])
-    shape, flat = full[0].shape, {name: value.flatten() for name, value in zip(given, full, strict=True)}
+    full = torch.broadcast_tensors(
+        *[torch.as_tensor(value, dtype=torch.float64) for value in given.values()]
+    )
+    shape, flat = (
+        full[0].shape,
+        {name: value.flatten() for name, value in zip(given, full, strict=True)},
+    )
     paths = descend_scalars(polynomial_output(counts, patches, size), weight, {name: flat[name] for name in SCALARS},
                             preconditioned(patches, size, flat["lr_v"], flat["lr_A"]), patches, size, steps)  # fmt: skip
     return xr.Dataset({name: ((*dims, "step"), path.reshape(*shape, -1).numpy()) for name, path in paths.items()},
                       attrs={"patches": patches, "size": size, "q": q})  # fmt: skip
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #e0da97b1
-IDEAL: dict[str, Any] = {"alpha": 0.05, "lr_v": 1e-3, "lr_A": 20.0}  # start and rates at D = 16, C = 4, q = 0.4
+IDEAL: dict[str, Any] = {
+    "alpha": 0.05,
+    "lr_v": 1e-3,
+    "lr_A": 20.0,
+}  # start and rates at D = 16, C = 4, q = 0.4
 HORIZON = 30  # steps
 SMALL_KAPPA = 0.2  # diagonal of trained models
 TINY = 0.002  # diagonal of the population, small enough for the first order
@@ -67,7 +93,8 @@ DOUBLED = (0.05, 0.1)  # diagonals of the population at which the second order s
 
 
 def early_pull(kappa: float, seed: int, samples: int) -> dict:
-    "gamma - rho along training on a sample from the diagonal kappa, idealized start, every five steps."
+    """gamma - rho along training on a sample from the diagonal kappa, idealized start, every five
+    steps."""
     partition = Partition.random(16, 4, seed)
     images = SpatialData(partition, 1, 0.4).sample(samples, torch.Generator().manual_seed(seed))
 
@@ -76,8 +103,21 @@ def early_pull(kappa: float, seed: int, samples: int) -> dict:
         return {"pull": float(same.mean() - other.mean())}
 
     start = idealized(16, torch.ones(1), alpha=IDEAL["alpha"], sigma_A=kappa)
-    _, history = fit(start, images.x, images.y, steps=HORIZON, lr_v=IDEAL["lr_v"], lr_A=IDEAL["lr_A"], observe=observe, every=5)
-    return {"trained": xr.DataArray(history["pull"][0, ::5].numpy(), {"at": np.arange(0, HORIZON + 1, 5)}, "at")}
+    _, history = fit(
+        start,
+        images.x,
+        images.y,
+        steps=HORIZON,
+        lr_v=IDEAL["lr_v"],
+        lr_A=IDEAL["lr_A"],
+        observe=observe,
+        every=5,
+    )
+    return {
+        "trained": xr.DataArray(
+            history["pull"][0, ::5].numpy(), {"at": np.arange(0, HORIZON + 1, 5)}, "at"
+        )
+    }
 
 
 def measure_response(run: Run) -> xr.Dataset:
@@ -93,28 +133,32 @@ def measure_response(run: Run) -> xr.Dataset:
 
 def followed(data: xr.Dataset) -> xr.DataArray:
     "(gamma - rho) / kappa of trained models over its prediction, from step 10 on."
-    return (data["trained"] / data["kappa"] / data["response"].sel(step=data["at"])).sel(at=slice(10, None))
+    return (data["trained"] / data["kappa"] / data["response"].sel(step=data["at"])).sel(
+        at=slice(10, None)
+    )
 
 
 def single_signs(data: xr.Dataset) -> xr.DataArray:
-    "(gamma - rho) / kappa of the population over its prediction, from step 1 on, for each diagonal."
+    """(gamma - rho) / kappa of the population over its prediction, from step 1 on, for each
+    diagonal."""
     return (data.population / data.tiny / data.response).isel(step=slice(1, None))
 
 
 def of_second_order(data: xr.Dataset) -> xr.DataArray:
-    "What one sign is off at twice the diagonal over what it is off at once, at step 20; 2 when it is of second order."
+    """What one sign is off at twice the diagonal over what it is off at once, at step 20; 2 when it
+    is of second order."""
     off = abs(single_signs(data) - 1).sel(step=20)
     once, twice = DOUBLED
     ratios = [off.sel(tiny=sign * twice) / off.sel(tiny=sign * once) for sign in (-1, 1)]
     return xr.concat(ratios, "sign").assign_coords(sign=[-1, 1])
-
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #6d254929
 EVERY_STATE = 20  # one state in so many is kept
 
 
 def diagonal_start(kappas: Sequence[float], steps: int) -> xr.Dataset:
-    "Population descents at D=16, C=4, q=.4 from several diagonals, and the largest gradient entry of all of A at A = 0."
+    """Population descents at D=16, C=4, q=.4 from several diagonals, and the largest gradient entry
+    of all of A at A = 0."""
     rates = {"lr_v": IDEAL["lr_v"], "lr_A": IDEAL["lr_A"]}
     starts = {"alpha": IDEAL["alpha"], "kappa": torch.tensor(kappas)}
     paths = descend_grid(16, 4, 0.4, steps, ["kappa_0"], **starts, **rates)
@@ -124,11 +168,16 @@ def diagonal_start(kappas: Sequence[float], steps: int) -> xr.Dataset:
     v = torch.ones(1, dtype=torch.float64)
     zero = torch.zeros(12, 12, dtype=torch.float64)
     flat, diagonal = zero, 0.5 * torch.eye(12, dtype=torch.float64)
-    gradients = [full_gradient(A, v, c[..., None], weight)[1].abs().max().item() for A in (flat, diagonal)]
-    found = {"gradient_flat": gradients[0], "gradient_diagonal": gradients[1], "zero_apart": zero_apart}
+    gradients = [
+        full_gradient(A, v, c[..., None], weight)[1].abs().max().item() for A in (flat, diagonal)
+    ]
+    found = {
+        "gradient_flat": gradients[0],
+        "gradient_diagonal": gradients[1],
+        "zero_apart": zero_apart,
+    }
     kept = paths.isel(step=slice(None, None, EVERY_STATE))
     return kept.assign(found).assign(linear=linear_error(16, 4, 0.4).half)
-
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #66bdb1e2
 APART = 0.1  # gamma - rho that counts as association
@@ -154,10 +203,10 @@ def associates_late(late: xr.Dataset) -> xr.DataArray:
 
 
 def still_falling(data: xr.Dataset) -> xr.DataArray:
-    "Share of the loss that descents from negative diagonals still lose in the second half of the run."
+    """Share of the loss that descents from negative diagonals still lose in the second half of the
+    run."""
     loss = by_sign(data, -1).loss
     return 1 - loss.isel(step=1, drop=True) / loss.isel(step=0, drop=True)
-
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #91106edc
 UNLEARNED_DROP = 0.35
@@ -168,7 +217,8 @@ def diagonal_trained(run: Run) -> xr.Dataset:
     return learn_along(run, "sigma_A", [0.0, 0.5, 1.0, 1.5, 2.0])
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #be2b208a
-GENTLE = 0.1  # rates of v up to this share of the smallest at which some descent diverges count as gentle
+# rates of v up to this share of the smallest at which some descent diverges count as gentle
+GENTLE = 0.1
 LONGER = 10  # times the steps for which descents that end reversed go on
 
 
@@ -178,26 +228,33 @@ def reversed_descents(end: xr.Dataset, linear: float) -> xr.DataArray:
 
 
 def measure_bold_steps(run: Run) -> xr.Dataset:
-    "Population descents at D=12, C=4, q=.4 for a grid of rates of v and A, from alpha = .15, kappa = 1."
+    """Population descents at D=12, C=4, q=.4 for a grid of rates of v and A, from alpha = .15,
+    kappa = 1."""
     rates, steps = run.by_scale((12, 150), (24, 400))
     lr_v = torch.logspace(-2, 0.25, rates)
     lr_A = torch.logspace(-0.5, 2.5, rates)
     start = {"alpha": 0.15, "kappa": 1.0}
-    paths = descend_grid(12, 4, 0.4, steps, ["lr_v", "lr_A"], **start, lr_v=lr_v[:, None], lr_A=lr_A[None])
+    paths = descend_grid(
+        12, 4, 0.4, steps, ["lr_v", "lr_A"], **start, lr_v=lr_v[:, None], lr_A=lr_A[None]
+    )
     paths = paths.assign_coords(lr_v=lr_v.numpy(), lr_A=lr_A.numpy(), step=np.arange(steps + 1))
     linear = linear_error(12, 4, 0.4).half
     # those that end reversed, followed further
     at_v, at_A = np.nonzero(reversed_descents(paths.isel(step=-1), linear).values)
-    going_on = descend_grid(12, 4, 0.4, LONGER * steps, ["run"], **start, lr_v=lr_v[at_v], lr_A=lr_A[at_A])
+    going_on = descend_grid(
+        12, 4, 0.4, LONGER * steps, ["run"], **start, lr_v=lr_v[at_v], lr_A=lr_A[at_A]
+    )
     stay = reversed_descents(going_on.isel(step=-1), linear)
-    # every fifth state in single precision: enough to draw and to judge, and small enough to be committed; what diverged is inf
+    # every fifth state in single precision: enough to draw and to judge, and small enough to be
+    # committed; what diverged is inf
     with np.errstate(over="ignore"):
         seen = paths.isel(step=slice(None, None, 5)).astype("float32")
     return seen.assign(linear=linear, stay=stay)
 
 
 def bold_steps_found(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
-    "Which gentle descents associate; which descents end reversed, with a small error; and which diverge."
+    """Which gentle descents associate; which descents end reversed, with a small error; and which
+    diverge."""
     end = data.isel(step=-1)
     diverges = end.loss.isnull()
     smallest = data.lr_v.where(diverges.any("lr_A")).min()
@@ -205,11 +262,18 @@ def bold_steps_found(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, xr.D
     associate = np.minimum(gentle.gamma, gentle.kappa) > gentle.rho
     return associate, reversed_descents(end, float(data.linear)), diverges
 
-
 # %% ../../nbs/association/09_start_and_step_size.ipynb #841e39a1
 LOSS_OF_DROP = 0.1  # a drop score that is lower by this has lost association
 BOLD_SIZE: dict[str, dict[str, Any]] = {
-    "quick": {"side": 8, "q": 0.16, "lr_A": 50.0, "samples": 5000, "tests": 2000, "steps": 60, "every": 10},
+    "quick": {
+        "side": 8,
+        "q": 0.16,
+        "lr_A": 50.0,
+        "samples": 5000,
+        "tests": 2000,
+        "steps": 60,
+        "every": 10,
+    },
     "full": MEDIUM["full"],
 }
 
@@ -222,9 +286,15 @@ def bold_run(factor: int, **arguments) -> dict:
 
 
 def bold_trained(run: Run) -> xr.Dataset:
-    "Training with 1, 3, 10 and 30 times the usual learning rate of A; NaN after a run has broken off."
+    """Training with 1, 3, 10 and 30 times the usual learning rate of A; NaN after a run has broken
+    off."""
     size = BOLD_SIZE[run.scale]
-    return floors(seed_sweep(partial(bold_run, **size), run, factor=[1, 3, 10, 30]), size["side"], 2, size["q"])
+    return floors(
+        seed_sweep(partial(bold_run, **size), run, factor=[1, 3, 10, 30]),
+        size["side"],
+        2,
+        size["q"],
+    )
 
 
 def last_seen(values: xr.DataArray) -> xr.DataArray:
@@ -234,7 +304,8 @@ def last_seen(values: xr.DataArray) -> xr.DataArray:
 
 
 def lost_by_bold_steps(ds: xr.Dataset) -> xr.DataArray:
-    "Which runs at ten and more times the usual rate end with a drop score 0.1 below the usual one, or break off."
+    """Which runs at ten and more times the usual rate end with a drop score 0.1 below the usual
+    one, or break off."""
     last = last_seen(ds["drop"])
     lost = (last <= last.sel(factor=1) - LOSS_OF_DROP) | ds["loss"].isel(step=-1).isnull()
     return lost.sel(factor=ds["factor"] >= 10)

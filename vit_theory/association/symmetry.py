@@ -27,7 +27,10 @@ def all_images(
     "Every coefficient vector c with label +1 under Assumption 1, and its probability (float64)."
     random = partition.D - partition.C
     images = partition.L * 3**random
-    need(images <= 2_000_000, f"partition has {partition.D} patches: {images} images to list; use fewer patches")
+    need(
+        images <= 2_000_000,
+        f"partition has {partition.D} patches: {images} images to list; use fewer patches",
+    )
     marks = torch.cartesian_prod(*[torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)] * random)
     c = torch.ones(partition.L, len(marks), partition.D, dtype=torch.float64)
     for l in range(partition.L):
@@ -38,8 +41,11 @@ def all_images(
     return c.flatten(0, 1), p.repeat(partition.L)
 
 # %% ../../nbs/association/06_symmetry.ipynb #7778ba5b
-def full_risk(A: Tensor, v: Tensor, x: Tensor, weight: Float[Tensor, "n"], power: int = 3, nu: float = 0.0) -> Float[Tensor, ""]:
-    "Risk of the simplified model over a list of images with label +1 [n, D, d] and their weights: slow, plain, differentiable."
+def full_risk(
+    A: Tensor, v: Tensor, x: Tensor, weight: Float[Tensor, "n"], power: int = 3, nu: float = 0.0
+) -> Float[Tensor, ""]:
+    """Risk of the simplified model over a list of images with label +1 [n, D, d] and their weights:
+    slow, plain, differentiable."""
     # O_i = D sum_j S_ij <v, X_j>
     O = len(A) * torch.einsum("ij,njd,d->ni", A.softmax(1), x, v)
     # F = sum_i sigma(O_i)
@@ -48,31 +54,48 @@ def full_risk(A: Tensor, v: Tensor, x: Tensor, weight: Float[Tensor, "n"], power
     return weight @ softplus(-F)
 
 # %% ../../nbs/association/06_symmetry.ipynb #5d0f9d07
-def full_gradient(A: Tensor, v: Tensor, x: Tensor, weight: Tensor, power: int = 3, nu: float = 0.0) -> tuple[Tensor, ...]:
+def full_gradient(
+    A: Tensor, v: Tensor, x: Tensor, weight: Tensor, power: int = 3, nu: float = 0.0
+) -> tuple[Tensor, ...]:
     "(risk, its gradient in A, its gradient in v), by autograd."
     A, v = A.detach().clone().requires_grad_(), v.detach().clone().requires_grad_()
     risk = full_risk(A, v, x, weight, power, nu)
     return risk.detach(), *torch.autograd.grad(risk, (A, v))
 
 # %% ../../nbs/association/06_symmetry.ipynb #46631ffd
-def symmetric_logits(partition: Partition, kappa: float, gamma: float, rho: float) -> Float[Tensor, "D D"]:
-    "The logits that the symmetries of the data leave alone: kappa on the diagonal, gamma in a set, rho between sets (float64)."
+def symmetric_logits(
+    partition: Partition, kappa: float, gamma: float, rho: float
+) -> Float[Tensor, "D D"]:
+    """The logits that the symmetries of the data leave alone: kappa on the diagonal, gamma in a
+    set, rho between sets (float64)."""
     same = partition.label[:, None] == partition.label[None, :]
-    A = torch.where(same, torch.tensor(gamma, dtype=torch.float64), torch.tensor(rho, dtype=torch.float64))
+    A = torch.where(
+        same, torch.tensor(gamma, dtype=torch.float64), torch.tensor(rho, dtype=torch.float64)
+    )
     return A.fill_diagonal_(kappa)
 
 # %% ../../nbs/association/06_symmetry.ipynb #07b606b0
-def split_pairs(matrix: Float[Tensor, "D D"], partition: Partition) -> tuple[Float[Tensor, "D"], Tensor, Tensor]:
-    "The entries on the diagonal, between patches of one set, and between patches of different sets."
+def split_pairs(
+    matrix: Float[Tensor, "D D"], partition: Partition
+) -> tuple[Float[Tensor, "D"], Tensor, Tensor]:
+    """The entries on the diagonal, between patches of one set, and between patches of different
+    sets."""
     own = torch.eye(partition.D, dtype=torch.bool)
     same = partition.label[:, None] == partition.label[None, :]
     return matrix[own], matrix[same & ~own], matrix[~same]
 
 # %% ../../nbs/association/06_symmetry.ipynb #b226ea53
 def mixing(
-    alpha: Tensor, kappa: Tensor, gamma: Tensor, rho: Tensor, patches: int, size: int, scale: float | None = None
+    alpha: Tensor,
+    kappa: Tensor,
+    gamma: Tensor,
+    rho: Tensor,
+    patches: int,
+    size: int,
+    scale: float | None = None,
 ) -> tuple[Float[Tensor, "*g"], Float[Tensor, "*g"], Float[Tensor, "*g"]]:
-    "(a, b, e) with O_i = a c_i + b s_l + e T: what a patch hears of itself, of its set, of the image."
+    """(a, b, e) with O_i = a c_i + b s_l + e T: what a patch hears of itself, of its set, of the
+    image."""
     # The largest exponent is taken out before exp: no overflow; equal logits stay exactly equal.
     top = torch.stack([kappa, gamma, rho]).amax(0).detach()
     own, same, other = (kappa - top).exp(), (gamma - top).exp(), (rho - top).exp()
@@ -84,13 +107,18 @@ def mixing(
 # %% ../../nbs/association/06_symmetry.ipynb #de5394b7
 def set_types(size: int) -> Int[Tensor, "K 2"]:
     "(n_plus, n_minus) of every type of set of C patches; K = (C+1)(C+2)/2."
-    return torch.tensor([(plus, minus) for plus in range(size + 1) for minus in range(size + 1 - plus)])
+    return torch.tensor(
+        [(plus, minus) for plus in range(size + 1) for minus in range(size + 1 - plus)]
+    )
 
 
 def type_law(size: int, q: float) -> Float[Tensor, "K"]:
     "Probability of each type of a random set: trinomial (float64)."
     # P(n+, n-) = C! / (n+! n-! n0!) (q/2)^(n+ + n-) (1-q)^n0
-    ways = [factorial(size) // (factorial(m) * factorial(n) * factorial(size - m - n)) for m, n in set_types(size).tolist()]
+    ways = [
+        factorial(size) // (factorial(m) * factorial(n) * factorial(size - m - n))
+        for m, n in set_types(size).tolist()
+    ]
     marked = set_types(size).sum(1).double()
     return torch.tensor(ways, dtype=torch.float64) * (q / 2) ** marked * (1 - q) ** (size - marked)
 
@@ -101,7 +129,9 @@ def atom_count(patches: int, size: int) -> int:
     return comb(L + K - 2, K - 1)
 
 # %% ../../nbs/association/06_symmetry.ipynb #227ec0d9
-def direct_output(a, b, e, counts: Int[Tensor, "n K"], size: int, power: int = 3, nu: float = 0.0) -> Float[Tensor, "n"]:
+def direct_output(
+    a, b, e, counts: Int[Tensor, "n K"], size: int, power: int = 3, nu: float = 0.0
+) -> Float[Tensor, "n"]:
     "F on each atom, patch by patch: the plain version; the signal set is among the counts."
     plus, minus = set_types(size).double().T
     s, counts = plus - minus, counts.double()
@@ -121,14 +151,16 @@ def with_signal(counts: Int[Tensor, "n K"], size: int) -> Int[Tensor, "n K"]:
 
 # %% ../../nbs/association/06_symmetry.ipynb #4a5945a5
 class Feature(NamedTuple):
-    "A number of an image: T^T sum_l s_l^s, or T^T sum_l m_l s_l^s with the marked patches m of a set."
+    """A number of an image: T^T sum_l s_l^s, or T^T sum_l m_l s_l^s with the marked patches m of a
+    set."""
 
     T: int
     of: str  # "s", or "m" with the factor m_l
     s: int
 
     def on(self, s: Tensor, m: Tensor, n: Tensor) -> Float[Tensor, "atom"]:
-        "Its value on atoms, from s and m of each type of set [K] and the counts n of the types [atom, K]."
+        """Its value on atoms, from s and m of each type of set [K] and the counts n of the types
+        [atom, K]."""
         total = n @ s
         of_set = s**self.s * m if self.of == "m" else s**self.s
         return total**self.T * (n @ of_set)
@@ -159,12 +191,12 @@ def expansion(patches: int, size: int, power: int, nu: float) -> list[Term]:
             terms.append(Term(feature, outer * comb(j, r), r, j - r, p - j))
     return [term for term in terms if term.number]
 
-
 # %% ../../nbs/association/06_symmetry.ipynb #1a72cff4
 def polynomial_output(
     counts: Int[Tensor, "n K"], patches: int, size: int, power: int = 3, nu: float = 0.0
 ) -> Callable[[Float[Tensor, "*g 3"]], Float[Tensor, "*g n"]]:
-    "The function from (a, b, e) to F on the atoms: `direct_output` made fast, linear in features computed here, once."
+    """The function from (a, b, e) to F on the atoms: `direct_output` made fast, linear in features
+    computed here, once."""
     terms = expansion(patches, size, power, nu)
     features = sorted({term.feature for term in terms})
     plus, minus = set_types(size).double().T
@@ -181,4 +213,3 @@ def polynomial_output(
         return monomials @ number.T @ phi.T
 
     return output
-

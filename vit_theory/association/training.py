@@ -45,8 +45,14 @@ def gradient(features: Tensor, y: Tensor, model) -> tuple[Tensor, Tensor, Tensor
 def need_samples(model: PatchAttention, x: Tensor, y: Tensor) -> None:
     "ValueError for images that the model does not take, and for labels that are none."
     size = (len(model.A), len(model.v))
-    need(x.shape[1:] == size, f"x has shape {tuple(x.shape)}; this model takes [n, D={size[0]}, d={size[1]}]")
-    need(x.dtype == model.A.dtype, f"x has dtype {x.dtype}, the model {model.A.dtype}: give x.to(model.A)")
+    need(
+        x.shape[1:] == size,
+        f"x has shape {tuple(x.shape)}; this model takes [n, D={size[0]}, d={size[1]}]",
+    )
+    need(
+        x.dtype == model.A.dtype,
+        f"x has dtype {x.dtype}, the model {model.A.dtype}: give x.to(model.A)",
+    )
     need_labels(y)
 
 
@@ -69,8 +75,11 @@ def idealized(
     sigma_A: Finite = 1.5,  # A = sigma_A I
     **options,  # power, nu and scale of `PatchAttention`
 ) -> PatchAttention:
-    "The start of idealized training: v on the feature, each patch leans towards itself (B, Theorem 4.1)."
-    return PatchAttention(sigma_A * torch.eye(patches, dtype=feature.dtype), alpha * feature, **options)
+    """The start of idealized training: v on the feature, each patch leans towards itself (B,
+    Theorem 4.1)."""
+    return PatchAttention(
+        sigma_A * torch.eye(patches, dtype=feature.dtype), alpha * feature, **options
+    )
 
 # %% ../../nbs/association/04_training.ipynb #fb641250
 @checked
@@ -85,17 +94,26 @@ def realistic(
     power: int = 3,  # p
     generator: torch.Generator | None = None,  # source of randomness; None: torch's own
 ) -> PatchAttention:
-    "The start of realistic training: everything small and random but the diagonal of A (B, Theorem 4.2)."
+    """The start of realistic training: everything small and random but the diagonal of A (B,
+    Theorem 4.2)."""
     v = float(omega) * torch.randn(dim, generator=generator)
-    A = float(sigma_A) * torch.eye(patches) + float(noise) * torch.randn(patches, patches, generator=generator)
+    A = float(sigma_A) * torch.eye(patches) + float(noise) * torch.randn(
+        patches, patches, generator=generator
+    )
     return PatchAttention(A, v, power, nu)
 
 # %% ../../nbs/association/04_training.ipynb #f58a994f
 class _Watch:
-    "Looks at a model every so many steps: the user's measurements, and the best state by validation loss so far."
+    """Looks at a model every so many steps: the user's measurements, and the best state by
+    validation loss so far."""
 
     def __init__(self, model, observe, validation, patience):
-        self.model, self.observe, self.validation, self.patience = model, observe, validation, patience
+        self.model, self.observe, self.validation, self.patience = (
+            model,
+            observe,
+            validation,
+            patience,
+        )
         self.best, self.best_loss, self.since = None, float("inf"), 0
 
     def __call__(self, theta):
@@ -108,7 +126,10 @@ class _Watch:
             if loss < self.best_loss:
                 self.best_loss, self.since = loss, 0
                 self.best = model.at(model.A.clone(), model.v.clone())
-        return {name: torch.tensor([float(value)], dtype=torch.float64) for name, value in values.items()}
+        return {
+            name: torch.tensor([float(value)], dtype=torch.float64)
+            for name, value in values.items()
+        }
 
     def stop(self, metrics):
         return torch.tensor([self.since >= self.patience])
@@ -124,19 +145,25 @@ def fit(
     lr_v: NotNegative,  # learning rate of v; 0 freezes it
     lr_A: NotNegative,  # learning rate of A; 0 freezes it
     train_diag: bool = False,  # train the diagonal of A too
-    observe: Callable[[PatchAttention], dict[str, float]] | None = None,  # measurements to keep in the history
+    observe: Callable[[PatchAttention], dict[str, float]]
+    | None = None,  # measurements to keep in the history
     every: Size = 10,  # observe and validate at every so many steps
-    validation: tuple[Float[Tensor, "m D d"], Float[Tensor, "m"]] | None = None,  # (x, y): return the state with the lowest loss
+    validation: tuple[Float[Tensor, "m D d"], Float[Tensor, "m"]]
+    | None = None,  # (x, y): return the state with the lowest loss
     patience: Size = 5,  # validations without improvement before stopping
 ) -> tuple[PatchAttention, History]:
-    "Full-batch gradient descent on the logistic loss -> (model, history); warns with the step if numbers stop being finite."
+    """Full-batch gradient descent on the logistic loss -> (model, history); warns with the step if
+    numbers stop being finite."""
     for images, labels in ((x, y), validation or (x, y)):
         need_samples(model, images, labels)
     features, watch = features_first(x), _Watch(model, observe, validation, patience)
 
     def slopes(theta, step):
         R, dA, dv = gradient(features, y, model.at(theta["A"][0], theta["v"][0]))
-        return {"loss": R[None]}, {"A": (dA if train_diag else dA.fill_diagonal_(0))[None], "v": dv[None]}
+        return {"loss": R[None]}, {
+            "A": (dA if train_diag else dA.fill_diagonal_(0))[None],
+            "v": dv[None],
+        }
 
     theta, history = descend({"A": model.A[None], "v": model.v[None]}, slopes, steps=steps, lr={"A": lr_A, "v": lr_v},
                              observe=watch, every=every, stop=watch.stop if validation else None)  # fmt: skip

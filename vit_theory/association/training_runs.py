@@ -38,9 +38,16 @@ def measure_model(model, data, train, test) -> dict[str, float]:
     "Errors, association and logits of a model on structured data."
     found = association(model.A, data.partition)
     _, inside, between = split_pairs(model.A, data.partition)
-    errors = {name: error_rate(model(images.x), images.y) for name, images in (("test_error", test), ("train_error", train))}
+    errors = {
+        name: error_rate(model(images.x), images.y)
+        for name, images in (("test_error", test), ("train_error", train))
+    }
     scores = {"keep": found.keep, "drop": found.drop, "margin": found.margin}
-    logits = {"gamma": float(inside.mean()), "gamma_std": float(inside.std()), "rho": float(between.mean())}
+    logits = {
+        "gamma": float(inside.mean()),
+        "gamma_std": float(inside.std()),
+        "rho": float(between.mean()),
+    }
     return errors | scores | {"cosine": float(model.v @ data.feature / model.v.norm())} | logits
 
 # %% ../../nbs/association/17_training_runs.ipynb #31e4eb9e
@@ -52,7 +59,8 @@ def learn(
     samples: int = 6000, tests: int = 4000, start: str = "realistic", sigma_A: float = 1.5, noise: float = 1e-3,
     steps: int = 200, every: int = 20, matrices: bool = False, **rates,
 ) -> dict:  # fmt: skip
-    "Draw D = side^2 patches in sets of block^2, train, measure every so many steps, A too with `matrices`; not reached is NaN."
+    """Draw D = side^2 patches in sets of block^2, train, measure every so many steps, A too with
+    `matrices`; not reached is NaN."""
     generator = trial_generators(seed, 1)[0]
     data = SpatialData(make_partition(kind, side, block, seed), dim, q)
     train, test = data.sample(samples, generator), data.sample(tests, generator)
@@ -67,14 +75,21 @@ def learn(
         next(pages).copy_(model.A)
         return measure_model(model, data, train, test)
 
-    _, history = fit(origin, train.x, train.y, steps=steps, observe=observe, every=every, **RATES | rates)
+    _, history = fit(
+        origin, train.x, train.y, steps=steps, observe=observe, every=every, **RATES | rates
+    )
     order = data.partition.sets.flatten()
-    seen = {"A": xr.DataArray(A[:, order][:, :, order], dims=("step", "query", "key"))} if matrices else {}
+    seen = (
+        {"A": xr.DataArray(A[:, order][:, :, order], dims=("step", "query", "key"))}
+        if matrices
+        else {}
+    )
     return labeled(history, steps, every) | seen
 
 
 def labeled(history, steps: int, every: int) -> dict[str, xr.DataArray]:
-    "The measurements of `fit` as arrays over the steps at which they were made; NaN after a run has broken off."
+    """The measurements of `fit` as arrays over the steps at which they were made; NaN after a run
+    has broken off."""
     at = torch.arange(0, steps + 1, every)
     made = at[at < history["loss"].shape[1]]
     arrays = {}
@@ -86,8 +101,24 @@ def labeled(history, steps: int, every: int) -> dict[str, xr.DataArray]:
 
 # %% ../../nbs/association/17_training_runs.ipynb #d8e40e96
 MEDIUM: dict[str, dict[str, Any]] = {
-    "quick": {"side": 6, "q": 0.25, "lr_A": 30.0, "samples": 4000, "tests": 3000, "steps": 120, "every": 15},
-    "full": {"side": 8, "q": 0.16, "lr_A": 50.0, "samples": 20_000, "tests": 20_000, "steps": 200, "every": 20},
+    "quick": {
+        "side": 6,
+        "q": 0.25,
+        "lr_A": 30.0,
+        "samples": 4000,
+        "tests": 3000,
+        "steps": 120,
+        "every": 15,
+    },
+    "full": {
+        "side": 8,
+        "q": 0.16,
+        "lr_A": 50.0,
+        "samples": 20_000,
+        "tests": 20_000,
+        "steps": 200,
+        "every": 20,
+    },
 }
 
 
@@ -108,4 +139,6 @@ def learn_along(run: Run, axis: str, values: list, **fixed) -> xr.Dataset:
     "The usual training run of this scale with one argument of `learn` varied, and others fixed."
     size = MEDIUM[run.scale]
     usual = {name: value for name, value in (size | fixed).items() if name != axis}
-    return floors(seed_sweep(partial(learn, **usual), run, **{axis: values}), size["side"], 2, size["q"])
+    return floors(
+        seed_sweep(partial(learn, **usual), run, **{axis: values}), size["side"], 2, size["q"]
+    )

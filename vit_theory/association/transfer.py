@@ -32,8 +32,11 @@ COLOR_OF_ARM = {"learned": "blue", "own set": "green", "next set": "sky", "not a
         "other partition": "red", "diagonal": "black", "scratch": "pink"}  # fmt: skip
 
 
-def attentions(partition: Partition, learned: Tensor, other: Tensor, seed: int) -> dict[str, Tensor]:
-    "The frozen attentions by the names of their arms; `other` was found from a zero diagonal, `seed` makes the wrong partition."
+def attentions(
+    partition: Partition, learned: Tensor, other: Tensor, seed: int
+) -> dict[str, Tensor]:
+    """The frozen attentions by the names of their arms; `other` was found from a zero diagonal,
+    `seed` makes the wrong partition."""
     wrong = Partition.random(partition.D, partition.L, seed=10_000 + seed)
     matrices = [learned, set_attention(partition.label, 4.0), shift_attention(partition, 4.0), other,
                 set_attention(wrong.label, 4.0), 1.5 * torch.eye(partition.D)]  # fmt: skip
@@ -44,14 +47,19 @@ LR_V = (1e-3, 3e-3)
 
 
 def best_rate(theta: dict[str, Tensor], history: History) -> dict[str, Tensor]:
-    "Of the rates of LR_V, one after the other for each trial, the parameters with the lowest loss; a run that broke off loses."
+    """Of the rates of LR_V, one after the other for each trial, the parameters with the lowest
+    loss; a run that broke off loses."""
     loss = history.last("loss").where(history.finite, torch.inf).unflatten(0, (-1, len(LR_V)))
     trials, best = torch.arange(len(loss)), loss.argmin(1)
     return {name: value.unflatten(0, loss.shape)[trials, best] for name, value in theta.items()}
 
 # %% ../../nbs/association/14_transfer.ipynb #9b523e05
 def fit_values(
-    A: Float[Tensor, "a D D"], starts: Sequence[PatchAttention], x: Float[Tensor, "k n D d"], y: Float[Tensor, "k n"], steps: int
+    A: Float[Tensor, "a D D"],
+    starts: Sequence[PatchAttention],
+    x: Float[Tensor, "k n D d"],
+    y: Float[Tensor, "k n"],
+    steps: int,
 ) -> Float[Tensor, "k a d"]:
     "Train v alone for every draw (with a start, images and labels of its own) and every attention."
     model = starts[0]
@@ -66,7 +74,9 @@ def fit_values(
         m = y[:, None, None] * (O * (Q + model.nu)).sum(-1)
         # dR/dv = sum_n g_n sum_i sigma'(O_ni) Z_ni
         G = (torch.sigmoid(-m) * -y[:, None, None] / n)[..., None] * (model.power * Q + model.nu)
-        return {"loss": -logsigmoid(m).mean(-1).flatten()}, {"v": (G.flatten(3) @ Z.transpose(2, 3)).flatten(0, 2)}
+        return {"loss": -logsigmoid(m).mean(-1).flatten()}, {
+            "v": (G.flatten(3) @ Z.transpose(2, 3)).flatten(0, 2)
+        }
 
     v = torch.stack([start.v for start in starts]).repeat_interleave(len(A) * len(LR_V), 0)
     rates = torch.tensor(LR_V).repeat(len(x) * len(A))
@@ -74,7 +84,9 @@ def fit_values(
     return best_rate(theta, history)["v"].unflatten(0, trials[:2])
 
 # %% ../../nbs/association/14_transfer.ipynb #ba1f1fa3
-def from_scratch(starts: Sequence[PatchAttention], x: Tensor, y: Tensor, lr_A: float, steps: int = 200) -> dict[str, Tensor]:
+def from_scratch(
+    starts: Sequence[PatchAttention], x: Tensor, y: Tensor, lr_A: float, steps: int = 200
+) -> dict[str, Tensor]:
     "Train A and v for every draw -> {A: [k, D, D], v: [k, d]}."
     trials = (len(x), len(LR_V))
     trained = 1 - torch.eye(x.shape[2])  # the diagonal stays
@@ -97,10 +109,15 @@ def from_scratch(starts: Sequence[PatchAttention], x: Tensor, y: Tensor, lr_A: f
     theta, history = descend(first, gradients, steps=steps, lr=rates)
     return best_rate(theta, history)
 
-
 # %% ../../nbs/association/14_transfer.ipynb #f4e62f7c
 def pretrain(
-    data: SpatialData, generator, samples: int, steps: int, lr_A: float, sigma_A: float = 1.5, noise: float = 1e-3
+    data: SpatialData,
+    generator,
+    samples: int,
+    steps: int,
+    lr_A: float,
+    sigma_A: float = 1.5,
+    noise: float = 1e-3,
 ) -> PatchAttention:
     "The model trained on the source task, from a realistic start with this diagonal and noise."
     train = data.sample(samples, generator)
@@ -112,8 +129,11 @@ DRAWS = 8  # most draws of a number of images
 IMAGES = 300  # most images in all draws, where there is more than one
 
 
-def new_task_errors(frozen: Float[Tensor, "a D D"], target, count, test, lr_A, steps, generator) -> list[float]:
-    "Test error of each arm, averaged over draws of `count` training images: v only with A frozen, or A and v from scratch."
+def new_task_errors(
+    frozen: Float[Tensor, "a D D"], target, count, test, lr_A, steps, generator
+) -> list[float]:
+    """Test error of each arm, averaged over draws of `count` training images: v only with A frozen,
+    or A and v from scratch."""
     draws = max(1, min(DRAWS, IMAGES // count))
     train = target.sample(draws * count, generator)
     x = train.x.unflatten(0, (draws, count))
@@ -130,13 +150,13 @@ def new_task_errors(frozen: Float[Tensor, "a D D"], target, count, test, lr_A, s
             errors[draw, arm] = error_rate(model(test.x), test.y)
     return errors.mean(0).tolist()
 
-
 # %% ../../nbs/association/14_transfer.ipynb #12e766bf
 def transfer_cell(
     seed: int, *, side: int, q: float, lr_A: float, pretraining: int, counts: tuple[int, ...],
     dim: int = 16, tests: int = 4000, steps: int = 100,
 ) -> dict[str, xr.DataArray | float]:  # fmt: skip
-    "Test error for each arm and number of images, zero shot, and association; `steps` for v alone, elsewhere 200."
+    """Test error for each arm and number of images, zero shot, and association; `steps` for v
+    alone, elsewhere 200."""
     generator = trial_generators(seed, 1)[0]
     partition = Partition.random(side**2, side**2 // 4, seed)
     source = SpatialData(partition, dim, q)
@@ -146,14 +166,17 @@ def transfer_cell(
     matrices = torch.stack(list(frozen.values()))
     target = SpatialData(partition, dim, q, feature=torch.eye(dim)[1])
     test = target.sample(tests, generator)
-    errors = [new_task_errors(matrices, target, count, test, lr_A, steps, generator) for count in counts]
+    errors = [
+        new_task_errors(matrices, target, count, test, lr_A, steps, generator) for count in counts
+    ]
     drop = [association(A, partition).drop for A in frozen.values()]
     return {
-        "error": xr.DataArray(errors, {"count": list(counts), "arm": list(COLOR_OF_ARM)}, ("count", "arm")),
+        "error": xr.DataArray(
+            errors, {"count": list(counts), "arm": list(COLOR_OF_ARM)}, ("count", "arm")
+        ),
         "drop": xr.DataArray(drop, {"attention": list(frozen)}, ("attention",)),
         "zero_shot": error_rate(learned(test.x), test.y),
     }
-
 
 # %% ../../nbs/association/14_transfer.ipynb #60254de3
 TRANSFER: dict[str, dict[str, Any]] = {
@@ -171,7 +194,8 @@ def transfer(run: Run) -> xr.Dataset:
 
 # %% ../../nbs/association/14_transfer.ipynb #a3486378
 def images_needed(error: xr.DataArray, target: float) -> xr.DataArray:
-    "The smallest number of images from which on the error stays at or below the target; NaN if there is none."
+    """The smallest number of images from which on the error stays at or below the target; NaN if
+    there is none."""
     count = error["count"]
     last_bad = count.where(error > target).max("count")  # NaN: never above
     return count.where((count > last_bad.fillna(0)) & (error <= target)).min("count")
@@ -192,11 +216,15 @@ def images_saved(ds: xr.Dataset) -> xr.DataArray:
 
 def needed_in_words(ds: xr.Dataset) -> str:
     "The same for every arm and seed, as text."
-    found = {arm: ["never" if np.isnan(n) else f"{n:.0f}" for n in needed_by(ds, arm).values] for arm in ds["arm"].values}
+    found = {
+        arm: ["never" if np.isnan(n) else f"{n:.0f}" for n in needed_by(ds, arm).values]
+        for arm in ds["arm"].values
+    }
     return "; ".join(f"{arm} {', '.join(counts)}" for arm, counts in found.items())
 
 
 def without_association(ds: xr.Dataset) -> xr.DataArray:
-    "Where attention that knows the sets without associating needs no more images than the learned one."
+    """Where attention that knows the sets without associating needs no more images than the learned
+    one."""
     arms = ["next set", "not associating"]
     return xr.concat([needed_by(ds, arm) <= needed_by(ds, "learned") for arm in arms], "attention")

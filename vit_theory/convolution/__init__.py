@@ -10,11 +10,22 @@ __all__ = ['ConvAttention', 'GatherAttention', 'Geometry', 'LeanAttention', 'Min
 
 # %% ../../nbs/convolution/index.ipynb #b7e86114
 from .blocks import paper_heads, transfer_blocks
-from vit_theory.convolution.construction import (
+from .construction import (
     ConvAttention, Geometry, conv2d_to_attention, conv_to_attention, narrow_heads, without_sink,
 )  # fmt: skip
-from .finite_logits import astray, astray_with_sink, error_bound, extra_head, soft_attention
-from .heads import MinimumHeads, TorusAttention, minimal_attention, minimum_heads
+from .finite_logits import (
+    astray,
+    astray_with_sink,
+    error_bound,
+    extra_head,
+    soft_attention,
+)
+from .heads import (
+    MinimumHeads,
+    TorusAttention,
+    minimal_attention,
+    minimum_heads,
+)
 from .inverse import attention_to_conv
 from .kernels import known_conv, random_conv
 from .lean import LeanAttention

@@ -16,36 +16,59 @@ from ..arguments import Count, Size, Sizes, checked, need, pair
 
 # %% ../../nbs/convolution/02_blocks.ipynb #3e898dc8
 def output_patch(patch: Sizes, stride: Sizes = 1) -> tuple[int, int]:
-    "Output pixels of a token, (rows, columns): P/s where s divides P, 1 where P divides s, else ValueError (C, Thm 1)."
+    """Output pixels of a token, (rows, columns): P/s where s divides P, 1 where P divides s, else
+    ValueError (C, Thm 1)."""
     patch, stride = pair(patch), pair(stride)
     fits = all(P % s == 0 or s % P == 0 for P, s in zip(patch, stride, strict=True))
-    need(fits, f"stride={stride} neither divides patch={patch} nor is divided by it, so tokens would hold unequal numbers "
-               "of outputs: choose a stride that divides the patch or is a multiple of it")
+    need(
+        fits,
+        f"stride={stride} neither divides patch={patch} nor is divided by it, so tokens would hold unequal numbers "
+        "of outputs: choose a stride that divides the patch or is a multiple of it",
+    )
     return max(patch[0] // stride[0], 1), max(patch[1] // stride[1], 1)
 
 # %% ../../nbs/convolution/02_blocks.ipynb #a5c66b74
-def tap_table(patch: int, kernel: int, stride: int, padding: int, dilation: int) -> tuple[list[int], Int[Tensor, "D ri ro"]]:
-    "One axis: the offsets it reads, and for each (offset, input row, output row) the tap that connects them, K where none does."
+def tap_table(
+    patch: int, kernel: int, stride: int, padding: int, dilation: int
+) -> tuple[list[int], Int[Tensor, "D ri ro"]]:
+    """One axis: the offsets it reads, and for each (offset, input row, output row) the tap that
+    connects them, K where none does."""
     rows = max(patch // stride, 1)
     # D = floor((ro*s - p + u*t) / P), from the first row and first tap to the last row and last tap
-    first, last = -padding // patch, ((rows - 1) * stride - padding + (kernel - 1) * dilation) // patch
+    first, last = (
+        -padding // patch,
+        ((rows - 1) * stride - padding + (kernel - 1) * dilation) // patch,
+    )
     D = torch.arange(first, last + 1)
     # u = (D*P + ri + p - ro*s) / t
-    y = (D * patch)[:, None, None] + torch.arange(patch)[:, None] + padding - torch.arange(rows) * stride
+    y = (
+        (D * patch)[:, None, None]
+        + torch.arange(patch)[:, None]
+        + padding
+        - torch.arange(rows) * stride
+    )
     tap = y // dilation
     hit = (y % dilation == 0) & (tap >= 0) & (tap < kernel)
     return D.tolist(), torch.where(hit, tap, kernel)
 
 # %% ../../nbs/convolution/02_blocks.ipynb #66befed3
-def tap_tables(kernel: Sizes, patch: Sizes, stride: Sizes = 1, padding: int | tuple[int, int] = 0, dilation: Sizes = 1):
-    "`tap_table` of the rows and of the columns; `padding` is that on top and at the left, what follows the image never enters."
+def tap_tables(
+    kernel: Sizes,
+    patch: Sizes,
+    stride: Sizes = 1,
+    padding: int | tuple[int, int] = 0,
+    dilation: Sizes = 1,
+):
+    """`tap_table` of the rows and of the columns; `padding` is that on top and at the left, what
+    follows the image never enters."""
     output_patch(patch, stride)
     rows, columns = zip(*map(pair, (patch, kernel, stride, padding, dilation)), strict=True)
     return tap_table(*rows), tap_table(*columns)
 
 # %% ../../nbs/convolution/02_blocks.ipynb #da084ba4
 def conv_padding(conv: nn.Conv2d) -> tuple[int, int, int, int]:
-    'Padding of a convolution in pixels, (top, bottom, left, right); "same" puts the odd one at the bottom and right, as torch.'
+    """Padding of a convolution in pixels, (top, bottom, left, right); "same" puts the odd one at
+    the bottom and right, as torch."""
     if not isinstance(conv.padding, str):
         h, w = conv.padding
         return h, h, w, w
@@ -57,7 +80,10 @@ def conv_padding(conv: nn.Conv2d) -> tuple[int, int, int, int]:
 # %% ../../nbs/convolution/02_blocks.ipynb #2741786d
 def dense_kernel(weight: Float[Tensor, "o i u v"], groups: int = 1) -> Float[Tensor, "o c u v"]:
     "The kernel with the zeros between its groups written out: c = groups * i."
-    need(weight.shape[0] % groups == 0, f"groups={groups} does not divide the {weight.shape[0]} output channels of the weight")
+    need(
+        weight.shape[0] % groups == 0,
+        f"groups={groups} does not divide the {weight.shape[0]} output channels of the weight",
+    )
     o, i = weight.shape[0] // groups, weight.shape[1]
     dense = weight.new_zeros(groups * o, groups * i, *weight.shape[2:])
     for g in range(groups):
@@ -70,12 +96,18 @@ def transfer_blocks(
     weight: Float[Tensor, "o i u v"],  # kernel as torch stores it
     patch: Sizes,  # P: input patch, pixels
     stride: Sizes = 1,  # s: divides the patch or is a multiple of it
-    padding: Count | tuple[Count, Count] = 0,  # p: (top, left); what is padded at the bottom and right never enters
+    padding: Count
+    | tuple[
+        Count, Count
+    ] = 0,  # p: (top, left); what is padded at the bottom and right never enters
     dilation: Sizes = 1,  # t
     groups: Size = 1,
 ) -> tuple[list[tuple[int, int]], Float[Tensor, "D d_in d_out"]]:
-    "Offsets (key minus query, row-major order) and transfer blocks, those that are not zero only (C, eq. 13 and 15)."
-    (D_y, tap_y), (D_x, tap_x) = tap_tables(pair(tuple(weight.shape[2:])), patch, stride, padding, dilation)
+    """Offsets (key minus query, row-major order) and transfer blocks, those that are not zero only
+    (C, eq. 13 and 15)."""
+    (D_y, tap_y), (D_x, tap_x) = tap_tables(
+        pair(tuple(weight.shape[2:])), patch, stride, padding, dilation
+    )
     # one more tap, of weight zero, for pixels that do not meet
     W = nn.functional.pad(dense_kernel(weight, groups), (0, 1, 0, 1))
     # T_D[(ri,ci,i),(ro,co,o)] = W[o, i, tap_y[D_y,ri,ro], tap_x[D_x,ci,co]]
@@ -98,12 +130,20 @@ def block_norms(
     padding: Count | tuple[Count, Count] = 0,  # p: (top, left)
     dilation: Sizes = 1,  # t
 ) -> tuple[list[tuple[int, int]], Float[Tensor, "D"]]:
-    "Offsets and Frobenius norms of the blocks that are not zero, in closed form: no block is built."
-    (D_y, tap_y), (D_x, tap_x) = tap_tables(pair(tuple(weight.shape[2:])), patch, stride, padding, dilation)
+    """Offsets and Frobenius norms of the blocks that are not zero, in closed form: no block is
+    built."""
+    (D_y, tap_y), (D_x, tap_x) = tap_tables(
+        pair(tuple(weight.shape[2:])), patch, stride, padding, dilation
+    )
     # m(D,u) = number of (ri, ro) that meet in tap u
-    m_y, m_x = ((tap[..., None] == torch.arange(K)).sum((1, 2)) for tap, K in zip((tap_y, tap_x), weight.shape[2:], strict=True))
+    m_y, m_x = (
+        (tap[..., None] == torch.arange(K)).sum((1, 2))
+        for tap, K in zip((tap_y, tap_x), weight.shape[2:], strict=True)
+    )
     # ||T_D||^2 = sum_uv ||W_uv||^2 m_y(D_y,u) m_x(D_x,v)
-    squares = torch.einsum("ocuv, Yu, Xv -> YX", weight.square(), m_y.to(weight), m_x.to(weight)).flatten()
+    squares = torch.einsum(
+        "ocuv, Yu, Xv -> YX", weight.square(), m_y.to(weight), m_x.to(weight)
+    ).flatten()
     live = squares > 0
     return list(compress(product(D_y, D_x), live.tolist())), squares[live].sqrt()
 
@@ -113,6 +153,9 @@ def paper_heads(
     kernel: Sizes,  # K
     patch: Sizes,  # P
 ) -> int:
-    "The paper's number of heads, (2 ceil((K-1)/(2P)) + 1)^2, axis by axis for rectangles; stride plays no part (C, Thm 1)."
-    rows, columns = (2 * ceil((K - 1) / (2 * P)) + 1 for K, P in zip(pair(kernel), pair(patch), strict=True))
+    """The paper's number of heads, (2 ceil((K-1)/(2P)) + 1)^2, axis by axis for rectangles; stride
+    plays no part (C, Thm 1)."""
+    rows, columns = (
+        2 * ceil((K - 1) / (2 * P)) + 1 for K, P in zip(pair(kernel), pair(patch), strict=True)
+    )
     return rows * columns

@@ -16,26 +16,35 @@ from .kernels import known_conv, random_conv, real_images
 from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/05_border.ipynb #b382a2d3
-WRONG = 1e-2  # largest difference from which on an output counts as wrong: one hundredth of the range of a pixel
+# largest difference from which on an output counts as wrong: one hundredth of the range of a pixel
+WRONG = 1e-2
 
 
 def border_picture(run: Run) -> xr.Dataset:
-    "One real image blurred by convolution and by the construction as printed, and the difference, for the eye."
+    """One real image blurred by convolution and by the construction as printed, and the difference,
+    for the eye."""
     image = real_images(run.images, count=1, size=48, seed=DRAW[0])
-    conv = random_conv(image.shape[1], image.shape[1], 9, padding=4, groups=image.shape[1], bias=False)
+    conv = random_conv(
+        image.shape[1], image.shape[1], 9, padding=4, groups=image.shape[1], bias=False
+    )
     conv.weight.fill_(1 / 81)
     printed = without_sink(conv_to_attention(conv, 48, 8)).convolve(image).detach()
     panels = {"image": image, "blurred": conv(image), "printed": printed}
-    return xr.Dataset({name: (("channel", "y", "x"), values[0].numpy()) for name, values in panels.items()})
+    return xr.Dataset(
+        {name: (("channel", "y", "x"), values[0].numpy()) for name, values in panels.items()}
+    )
 
 # %% ../../nbs/convolution/05_border.ipynb #91e76eb6
 def with_positions(run: Run, brightness: float) -> dict[str, float]:
-    "Error of the printed layer with queries, and positions added to one repeated patch; and the least for any layer like it."
+    """Error of the printed layer with queries, and positions added to one repeated patch; and the
+    least for any layer like it."""
     size, P, g = 24, 4, torch.Generator().manual_seed(DRAW[0])
     conv = random_conv(1, 1, 3, DRAW[0], padding=1, bias=False)
     layer = without_sink(conv_to_attention(conv, size, P))
     p = torch.randn(size**2 // P**2, P * P, generator=g, dtype=torch.float64)
-    image = brightness * photos(run, size, DRAW[0])[:1, :1, 12:16, 12:16].repeat(1, 1, size // P, size // P)
+    image = brightness * photos(run, size, DRAW[0])[:1, :1, 12:16, 12:16].repeat(
+        1, 1, size // P, size // P
+    )
     with torch.no_grad():
         layer.W_Q.normal_(generator=g)
         x = patchify(image, P)
@@ -46,13 +55,18 @@ def with_positions(run: Run, brightness: float) -> dict[str, float]:
 
 # %% ../../nbs/convolution/05_border.ipynb #bdd275a3
 def border_errors(run: Run) -> xr.Dataset:
-    "Error inside and at the border, as printed and with the zero sink, by kernel and seed; least possible error (C, Thm 1)."
+    """Error inside and at the border, as printed and with the zero sink, by kernel and seed; least
+    possible error (C, Thm 1)."""
     size, P = 24, 4
 
     def printed(kernel, seed):
         images = photos(run, size, seed)
         c = images.shape[1]
-        conv = random_conv(c, c, 3, seed, padding=1, bias=False) if kernel == "random" else known_conv(kernel, c)
+        conv = (
+            random_conv(c, c, 3, seed, padding=1, bias=False)
+            if kernel == "random"
+            else known_conv(kernel, c)
+        )
         layer = conv_to_attention(conv, size, P)
         wrong = (without_sink(layer).convolve(images) - conv(images)).detach().abs().amax((0, 1))
         patch = images[0, :, size // 2 : size // 2 + P, size // 2 : size // 2 + P]
@@ -64,7 +78,13 @@ def border_errors(run: Run) -> xr.Dataset:
 
     data = on_grid(printed, kernel=("box blur", "Gaussian blur", "emboss", "random"), seed=DRAW)
     parts = ["inside, as printed", "border, as printed", "with zero sink"]
-    error = xr.concat([data[part] for part in parts], "part").assign_coords(part=parts).transpose("kernel", "part", "seed")
-    added = on_grid(lambda brightness: with_positions(run, brightness), brightness=(1.0, 1e1, 1e2, 1e3, 1e4))
+    error = (
+        xr.concat([data[part] for part in parts], "part")
+        .assign_coords(part=parts)
+        .transpose("kernel", "part", "seed")
+    )
+    added = on_grid(
+        lambda brightness: with_positions(run, brightness), brightness=(1.0, 1e1, 1e2, 1e3, 1e4)
+    )
     data = data[["bound", "periodic"]].assign(error=error).merge(added)
     return data.merge(border_picture(run)).assign_attrs(images=run.images)

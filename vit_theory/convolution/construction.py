@@ -22,13 +22,15 @@ from .blocks import conv_padding, live_rows, output_patch, transfer_blocks
 
 # %% ../../nbs/convolution/03_construction.ipynb #e52a4dfd
 def hard_scale(dtype: torch.dtype) -> float:
-    "The logit gap M at which e^-M is exactly zero in this number format, so that softmax gives zeros and ones (C, Lemma 2)."
+    """The logit gap M at which e^-M is exactly zero in this number format, so that softmax gives
+    zeros and ones (C, Lemma 2)."""
     info = torch.finfo(dtype)
     return float(math.ceil(1 - math.log(info.tiny) - math.log(info.eps)))
 
 # %% ../../nbs/convolution/03_construction.ipynb #0aaa4aca
 def border_bound(conv: nn.Conv2d, token: Float[Tensor, "d"], grid: Sizes, patch: Sizes) -> float:
-    "Least possible largest error, on the image that repeats one patch, of any softmax attention layer without a zero key."
+    """Least possible largest error, on the image that repeats one patch, of any softmax attention
+    layer without a zero key."""
     image = unpatchify(token.expand(1, math.prod(pair(grid)), -1), patch, grid, conv.in_channels)
     outputs = patchify(conv(image), patch)[0]
     # all outputs of the layer are equal: the best constant lies halfway between the extremes
@@ -41,7 +43,8 @@ def offset_table(
     scale: float,  # logit gap M
     circular: bool = False,  # torus instead of a border
 ) -> Float[Tensor, "h rows columns"]:
-    "Position biases that make head h look at offset h: +M there and -M elsewhere (torus: M and 0) (C, Lemma 2)."
+    """Position biases that make head h look at offset h: +M there and -M elsewhere (torus: M and 0)
+    (C, Lemma 2)."""
     step = torch.cartesian_prod(*(torch.arange(1 - g, g) for g in grid))
     miss = step - torch.tensor(list(offsets), dtype=torch.long).reshape(-1, 1, 2)
     hit = ((miss % torch.tensor(grid) if circular else miss) == 0).all(-1)
@@ -52,7 +55,8 @@ def offset_table(
 @checked
 @dataclass(frozen=True)
 class Geometry:
-    "The sizes of a convolution on patches, as (rows, columns); ValueError where no attention layer can compute it."
+    """The sizes of a convolution on patches, as (rows, columns); ValueError where no attention
+    layer can compute it."""
 
     image_size: tuple[Size, Size]  # pixels
     patch: tuple[Size, Size]  # P: side of a patch in pixels
@@ -80,8 +84,12 @@ class Geometry:
 
     @property
     def output_size(self) -> tuple[int, int]:
-        "Pixels of the convolution's output; less than 1 where the kernel is larger than the padded image."
-        padded = self.image_size[0] + sum(self.padding[:2]), self.image_size[1] + sum(self.padding[2:])
+        """Pixels of the convolution's output; less than 1 where the kernel is larger than the
+        padded image."""
+        padded = (
+            self.image_size[0] + sum(self.padding[:2]),
+            self.image_size[1] + sum(self.padding[2:]),
+        )
         sizes = zip(padded, self.kernel, self.stride, self.dilation, strict=True)
         rows, columns = ((n - t * (K - 1) - 1) // s + 1 for n, K, s, t in sizes)
         return rows, columns
@@ -94,7 +102,12 @@ class Geometry:
         return (rows[:, None] * self.grid[1] + columns).flatten()
 
     def __post_init__(self):
-        size, patch, padding, (rows, columns) = self.image_size, self.patch, self.padding, self.output_size
+        size, patch, padding, (rows, columns) = (
+            self.image_size,
+            self.patch,
+            self.padding,
+            self.output_size,
+        )
         need(size[0] % patch[0] == size[1] % patch[1] == 0,
              f"patch={patch} does not divide image_size={size}: crop or pad the image to a multiple of the patch")  # fmt: skip
         need(rows > 0 and columns > 0, f"kernel={self.kernel} with dilation={self.dilation} is larger than image_size={size} "
@@ -104,21 +117,30 @@ class Geometry:
              f"padding={padding} makes an output of {rows} x {columns} pixels, more than the {room[0]} x {room[1]} that the "
              "tokens hold: pad the image by whole patches, the convolution less")  # fmt: skip
         around = self.circular and (max(padding[:2]) > size[0] or max(padding[2:]) > size[1])
-        need(not around, f"padding={padding} goes around image_size={size} more than once: use at most the image's size")
+        need(
+            not around,
+            f"padding={padding} goes around image_size={size} more than once: use at most the image's size",
+        )
 
 # %% ../../nbs/convolution/03_construction.ipynb #6c9815bc
 def logit_gap(scale: float | None, dtype: torch.dtype) -> float:
     "The logit gap M: `scale`, or for None one that makes the heads one-hot."
     gap = hard_scale(dtype) if scale is None else float(scale)
-    need(gap <= torch.finfo(dtype).max, f"scale={scale} is more than {dtype} can hold: None makes one-hot heads")
+    need(
+        gap <= torch.finfo(dtype).max,
+        f"scale={scale} is more than {dtype} can hold: None makes one-hot heads",
+    )
     return gap
 
 # %% ../../nbs/convolution/03_construction.ipynb #a1c0ffee
-FROZEN = 28.0  # logit gap M from which e^-M, and with it the gradient of every score, is below 1e-12
+FROZEN = (
+    28.0  # logit gap M from which e^-M, and with it the gradient of every score, is below 1e-12
+)
 
 
 def trainable_scale(patches: int) -> float:
-    "A logit gap for training: e^6 times as much weight on the target as on all of so many other patches."
+    """A logit gap for training: e^6 times as much weight on the target as on all of so many other
+    patches."""
     return round(6 + math.log(patches), 1)
 
 # %% ../../nbs/convolution/03_construction.ipynb #064b495a
@@ -154,22 +176,31 @@ class ConvAttention(MultiHeadAttention):
 
     @property
     def scale(self) -> float:
-        "The logit gap M, read from the position biases: their largest size, also after load_state_dict and training."
+        """The logit gap M, read from the position biases: their largest size, also after
+        load_state_dict and training."""
         table = self.table
         assert table is not None
         return table.detach().abs().max().item() if table.numel() else hard_scale(table.dtype)
 
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:
-        "Answer every query; a backward pass through one-hot heads that are to be trained warns, once."
+        """Answer every query; a backward pass through one-hot heads that are to be trained warns,
+        once."""
         y = super().forward(x)
         look = self.W_Q, self.W_K, self.table
-        if self.training and y.requires_grad and not self.warned and any(p is not None and p.requires_grad for p in look):
+        if (
+            self.training
+            and y.requires_grad
+            and not self.warned
+            and any(p is not None and p.requires_grad for p in look)
+        ):
             y.register_hook(self.warn_if_frozen)
         return y
 
     def warn_if_frozen(self, gradient: Tensor) -> None:
         "Say, as soon as a gradient comes back, that it will be zero where the heads look."
-        if self.warned or gradient.is_meta or self.scale < FROZEN or not self.heads:  # meta: no numbers to look at
+        if (
+            self.warned or gradient.is_meta or self.scale < FROZEN or not self.heads
+        ):  # meta: no numbers to look at
             return
         self.warned = True
         scale = trainable_scale(math.prod(self.geometry.grid))
@@ -182,11 +213,15 @@ class ConvAttention(MultiHeadAttention):
 
     @checked
     def convolve(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
-        "The layer on images: cut into patches, attend, put together, and keep what the convolution would return."
+        """The layer on images: cut into patches, attend, put together, and keep what the
+        convolution would return."""
         need_one_dtype(images=images, W_Q=self.W_Q)
         g, (rows, columns) = self.geometry, self.geometry.output_size
         size = self.W_Q.shape[1] // math.prod(g.patch), *g.image_size
-        need(tuple(images.shape[1:]) == size, f"images has shape {tuple(images.shape)}: b images of shape {size} are needed")
+        need(
+            tuple(images.shape[1:]) == size,
+            f"images has shape {tuple(images.shape)}: b images of shape {size} are needed",
+        )
         tokens = self(patchify(images, g.patch))
         channels = tokens.shape[-1] // math.prod(self.patch_out)
         return unpatchify(tokens, self.patch_out, self.grid_out, channels)[:, :, :rows, :columns]
@@ -196,26 +231,42 @@ def need_sums(padding_mode: str) -> None:
     "ValueError unless what is padded is zeros or whole patches of the image."
     remedy = "pad the image with torch.nn.functional.pad first, then use padding=0"
     possible = padding_mode in ("zeros", "circular")
-    need(possible, f"padding_mode={padding_mode!r} is no sum over whole patches ('zeros' and 'circular' are): {remedy}")
+    need(
+        possible,
+        f"padding_mode={padding_mode!r} is no sum over whole patches ('zeros' and 'circular' are): {remedy}",
+    )
 
 
 def conv_geometry(conv: nn.Conv2d, image_size: Sizes, patch: Sizes) -> Geometry:
     "The sizes of a convolution layer on patches; ValueError where attention cannot do it."
     need_sums(conv.padding_mode)
     kernel, stride, dilation = pair(conv.kernel_size), pair(conv.stride), pair(conv.dilation)
-    return Geometry(pair(image_size), pair(patch), kernel, stride, conv_padding(conv), dilation, conv.padding_mode == "circular")
+    return Geometry(
+        pair(image_size),
+        pair(patch),
+        kernel,
+        stride,
+        conv_padding(conv),
+        dilation,
+        conv.padding_mode == "circular",
+    )
 
 # %% ../../nbs/convolution/03_construction.ipynb #16676730
 @checked
 def conv_to_attention(
-    conv: nn.Conv2d,  # zero or circular padding, any kernel, dilation, groups; stride divides the patch or is a multiple of it
+    # zero or circular padding, any kernel, dilation, groups; stride divides the patch or is a
+    # multiple of it
+    conv: nn.Conv2d,
     image_size: Sizes,  # pixels, (rows, columns)
     patch: Sizes,  # side of a patch in pixels, or (rows, columns)
     scale: Positive | None = None,  # logit gap M; None: one-hot attention, exact
 ) -> ConvAttention:  # tokens of the image -> tokens of the output
-    "Build the attention layer on patch tokens that computes a convolution, border included (C, Thm 1)."
+    """Build the attention layer on patch tokens that computes a convolution, border included (C,
+    Thm 1)."""
     bias = None if conv.bias is None else conv.bias.detach()
-    return ConvAttention(conv.weight.detach(), bias, conv_geometry(conv, image_size, patch), conv.groups, scale)
+    return ConvAttention(
+        conv.weight.detach(), bias, conv_geometry(conv, image_size, patch), conv.groups, scale
+    )
 
 
 @checked
@@ -226,25 +277,39 @@ def conv2d_to_attention(
     image_size: Sizes,  # pixels, (rows, columns)
     patch: Sizes,  # side of a patch in pixels, or (rows, columns)
     stride: Sizes = 1,  # divides the patch or is a multiple of it
-    padding: Count | tuple[Count, Count] | tuple[Count, Count, Count, Count] = 0,  # or (rows, columns), or all four sides
+    padding: Count
+    | tuple[Count, Count]
+    | tuple[Count, Count, Count, Count] = 0,  # or (rows, columns), or all four sides
     dilation: Sizes = 1,
     groups: Size = 1,
     padding_mode: str = "zeros",  # or "circular"
     scale: Positive | None = None,  # logit gap M; None: one-hot attention
 ) -> ConvAttention:
-    "Build the same layer from tensors: any zero or circular padding, also (top, bottom, left, right) (C, Thm 1)."
+    """Build the same layer from tensors: any zero or circular padding, also (top, bottom, left,
+    right) (C, Thm 1)."""
     need_sums(padding_mode)
     sides, kernel = padding, pair(tuple(weight.shape[2:]))
     if isinstance(sides, int) or len(sides) == 2:
         rows, columns = pair(sides)
         sides = rows, rows, columns, columns
-    geometry = Geometry(pair(image_size), pair(patch), kernel, pair(stride), sides, pair(dilation), padding_mode == "circular")
-    return ConvAttention(weight.detach(), None if bias is None else bias.detach(), geometry, groups, scale)
+    geometry = Geometry(
+        pair(image_size),
+        pair(patch),
+        kernel,
+        pair(stride),
+        sides,
+        pair(dilation),
+        padding_mode == "circular",
+    )
+    return ConvAttention(
+        weight.detach(), None if bias is None else bias.detach(), geometry, groups, scale
+    )
 
 # %% ../../nbs/convolution/03_construction.ipynb #880999a2
 @checked
 def without_sink(layer: ConvAttention) -> ConvAttention:
-    "The construction as the paper prints it: no zero key, bias M at the wanted offset and 0 elsewhere (C, Lemma 2)."
+    """The construction as the paper prints it: no zero key, bias M at the wanted offset and 0
+    elsewhere (C, Lemma 2)."""
     literal = deepcopy(layer)
     table = offset_table(layer.offsets, layer.geometry.grid, layer.scale)
     literal.table = nn.Parameter(table.clamp(min=0).to(layer.W_O))
@@ -257,14 +322,32 @@ def narrow_heads(
     layer: ConvAttention,  # as built: values are the patches themselves
     width: Size,  # features of a head
 ) -> MultiHeadAttention:
-    "The same function with heads of that width, each carrying some of the entries that its offset reads (C, A.2)."
+    """The same function with heads of that width, each carrying some of the entries that its offset
+    reads (C, A.2)."""
     assert layer.table is not None
     T, table = layer.W_O.detach(), layer.table.detach()
-    parts = [(h, rows) for h, live in enumerate(live_rows(T)) for rows in live.nonzero()[:, 0].split(int(width))]
-    W_V, W_O = T.new_zeros(len(parts), T.shape[1], width), T.new_zeros(len(parts), width, T.shape[2])
+    parts = [
+        (h, rows)
+        for h, live in enumerate(live_rows(T))
+        for rows in live.nonzero()[:, 0].split(int(width))
+    ]
+    W_V, W_O = (
+        T.new_zeros(len(parts), T.shape[1], width),
+        T.new_zeros(len(parts), width, T.shape[2]),
+    )
     for n, (h, rows) in enumerate(parts):
         # V = the entries that matter, W_O = what they contribute
         W_V[n, rows, torch.arange(len(rows))], W_O[n, : len(rows)] = 1, T[h, rows]
     b_O = None if layer.b_O is None else layer.b_O.detach()
     tables = table[[h for h, _ in parts]]
-    return MultiHeadAttention(torch.zeros_like(W_V), W_V.clone(), W_V, W_O, b_O, tables, layer.grid, layer.sink, layer.queries)
+    return MultiHeadAttention(
+        torch.zeros_like(W_V),
+        W_V.clone(),
+        W_V,
+        W_O,
+        b_O,
+        tables,
+        layer.grid,
+        layer.sink,
+        layer.queries,
+    )

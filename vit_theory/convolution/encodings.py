@@ -24,16 +24,21 @@ from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/12_encodings.ipynb #285386ce
 def waves(position: Float[Tensor, "*n"], grid: int) -> Float[Tensor, "*n f"]:
-    "Cosines and sines of a position in patches with the periods of the torus, lowest first, three frequencies."
+    """Cosines and sines of a position in patches with the periods of the torus, lowest first, three
+    frequencies."""
     angle = 2 * math.pi / grid * position[..., None] * torch.arange(1, 4, dtype=position.dtype)
     return torch.cat([angle.cos(), angle.sin()], -1)
 
 
 def bucket(distance: Int[Tensor, "*n"], buckets: int = 32, most: int = 128) -> Int[Tensor, "*n"]:
-    "T5's bucket of a distance along the sequence, key minus query: one each for small ones, then growing ones up to `most`."
+    """T5's bucket of a distance along the sequence, key minus query: one each for small ones, then
+    growing ones up to `most`."""
     half = buckets // 2
     exact, size = half // 2, distance.abs()
-    grown = exact + (torch.log(size.clamp(min=1) / exact) / math.log(most / exact) * (half - exact)).long()
+    grown = (
+        exact
+        + (torch.log(size.clamp(min=1) / exact) / math.log(most / exact) * (half - exact)).long()
+    )
     return torch.where(size < exact, size, grown.clamp(max=half - 1)) + half * (distance > 0)
 
 # %% ../../nbs/convolution/12_encodings.ipynb #5a8d3f38
@@ -47,7 +52,10 @@ def wave_scores(grid, D):
     step = relative_offsets(grid).double()
     # sum_j cos(w_j (Delta - D)) over both axes
     wanted = torch.tensor(D).double()
-    along = (einsum(waves(step[..., a], 2 * grid[a]), waves(wanted[a], 2 * grid[a]), "q k f, f -> q k") for a in (0, 1))
+    along = (
+        einsum(waves(step[..., a], 2 * grid[a]), waves(wanted[a], 2 * grid[a]), "q k f, f -> q k")
+        for a in (0, 1)
+    )
     return sum(along)
 
 
@@ -82,7 +90,8 @@ ENCODINGS: dict[str, Callable] = {
 
 # %% ../../nbs/convolution/12_encodings.ipynb #e55edd5d
 def off_target(scores: Float[Tensor, "q k"], grid: tuple[int, int], D: tuple[int, int]) -> float:
-    "Weight that misses relative position D in the limit of a large factor, largest over the queries that have that target."
+    """Weight that misses relative position D in the limit of a large factor, largest over the
+    queries that have that target."""
     target = (relative_offsets(grid) == torch.tensor(D)).all(-1)
     rest = scores.masked_fill(target, -math.inf).amax(1)
     asked = target.any(1)
@@ -92,7 +101,8 @@ def off_target(scores: Float[Tensor, "q k"], grid: tuple[int, int], D: tuple[int
 
 # %% ../../nbs/convolution/12_encodings.ipynb #41a0e03e
 def relative_encodings(run: Run) -> xr.Dataset:
-    "Weight that misses the target in the limit, by encoding and grid, largest over nine relative positions (C, remark)."
+    """Weight that misses the target in the limit, by encoding and grid, largest over nine relative
+    positions (C, remark)."""
     near = [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1)]
 
     def off(scheme, grid):
@@ -102,10 +112,17 @@ def relative_encodings(run: Run) -> xr.Dataset:
     return on_grid(off, scheme=ENCODINGS, grid=run.by_scale((4, 7, 14), (4, 7, 14, 24)))
 
 # %% ../../nbs/convolution/12_encodings.ipynb #e0b1ece5
-def absolute_positions(grid: tuple[int, int], width: int, kind: str, seed: int) -> Float[Tensor, "n d"]:
+def absolute_positions(
+    grid: tuple[int, int], width: int, kind: str, seed: int
+) -> Float[Tensor, "n d"]:
     'Positions of the width of a token: "sinusoidal" of both axes, or "learned", random vectors.'
     if kind == "learned":
-        return torch.randn(grid[0] * grid[1], width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        return torch.randn(
+            grid[0] * grid[1],
+            width,
+            generator=torch.Generator().manual_seed(seed),
+            dtype=torch.float64,
+        )
     p = torch.cartesian_prod(*(torch.arange(g).double() for g in grid))
     P = torch.cat([waves(p[:, a], grid[a]) for a in (0, 1)], 1)
     return torch.nn.functional.pad(P, (0, width - P.shape[1]))
@@ -118,25 +135,34 @@ def absolute_layer(
     grid: tuple[int, int],  # patches, (rows, columns)
     room: bool,  # tokens [x, p]; else x + p
 ) -> tuple[MultiHeadAttention, Tensor]:
-    "The construction with absolute positions only -> (layer, targets [head, query, key]) (C, remark)."
+    """The construction with absolute positions only -> (layer, targets [head, query, key]) (C,
+    remark)."""
     offsets, T = transfer_blocks(conv.weight, patch, padding=conv_padding(conv)[::2])
     step, (h, d, _), f = relative_offsets(grid), T.shape, P.shape[1]
-    target = torch.stack([((step - torch.tensor(D)) % torch.tensor(grid) == 0).all(-1) for D in offsets])
+    target = torch.stack(
+        [((step - torch.tensor(D)) % torch.tensor(grid) == 0).all(-1) for D in offsets]
+    )
     reach = torch.linalg.pinv(P)
     # P R_D P' is the pattern S_D as far as the encoding spans it
     R = einsum(reach, target.to(P), reach, "f q, h q k, g k -> h f g")
     scores = einsum(P, R, P, "q f, h f g, k g -> h q k")
     gap = (scores[target] - scores.masked_fill(target, -math.inf).amax(2).flatten()).min().item()
-    Q, K = R * (hard_scale(T.dtype) / gap * math.sqrt(f)), torch.eye(f, dtype=T.dtype).repeat(h, 1, 1)
+    Q, K = (
+        R * (hard_scale(T.dtype) / gap * math.sqrt(f)),
+        torch.eye(f, dtype=T.dtype).repeat(h, 1, 1),
+    )
     V = torch.eye(d, dtype=T.dtype).repeat(h, 1, 1)
-    if room:  # content first, positions behind it: queries and keys read the second, values the first
+    if (
+        room
+    ):  # content first, positions behind it: queries and keys read the second, values the first
         Q, K = (torch.nn.functional.pad(W, (0, 0, d, 0)) for W in (Q, K))
         V = torch.nn.functional.pad(V, (0, 0, 0, f))
     return MultiHeadAttention(Q, K, V, T), target
 
 # %% ../../nbs/convolution/12_encodings.ipynb #3a89dbb6
 def absolute_encodings(run: Run) -> xr.Dataset:
-    "Weight off the target and error of layers with absolute positions, by encoding, room, image and seed (C, remark)."
+    """Weight off the target and error of layers with absolute positions, by encoding, room, image
+    and seed (C, remark)."""
     P_side, G = run.by_scale((4, 4), (8, 5))
     grid = (G, G)
 
@@ -146,8 +172,14 @@ def absolute_encodings(run: Run) -> xr.Dataset:
         conv = random_conv(C, 1, 3, seed, padding=1, padding_mode="circular", bias=False)
         P = absolute_positions(grid, P_side**2 * C, scheme, seed)
         layer, target = absolute_layer(conv, P_side, P, grid, room=room == "beside")
-        white = torch.randn(photo.shape, generator=torch.Generator().manual_seed(seed), dtype=photo.dtype)
-        x = {"noise": patchify(white, P_side), "photograph": patchify(photo, P_side), "undoing": -P[None]}[image]
+        white = torch.randn(
+            photo.shape, generator=torch.Generator().manual_seed(seed), dtype=photo.dtype
+        )
+        x = {
+            "noise": patchify(white, P_side),
+            "photograph": patchify(photo, P_side),
+            "undoing": -P[None],
+        }[image]
         seen = torch.cat([x, P.expand_as(x)], -1) if room == "beside" else x + P
         with torch.no_grad():
             truth = patchify(conv(unpatchify(x, P_side, grid, C)), P_side)
@@ -155,5 +187,9 @@ def absolute_encodings(run: Run) -> xr.Dataset:
             error = (layer(seen) - truth).abs().max() / truth.abs().max()
         return {"off": (1 - A[target]).max(), "error": error, "uniform": (A - 1 / G**2).abs().max()}
 
-    axes = dict(scheme=("sinusoidal", "learned"), room=("added", "beside"), image=("noise", "photograph", "undoing"))
+    axes = dict(
+        scheme=("sinusoidal", "learned"),
+        room=("added", "beside"),
+        image=("noise", "photograph", "undoing"),
+    )
     return on_grid(placed, **axes, seed=run.seeds).assign_attrs(patches=G * G, images=run.images)

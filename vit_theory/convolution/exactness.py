@@ -17,13 +17,26 @@ from torch import Tensor, nn
 
 from ..attention import patchify, relative_offsets
 from .blocks import paper_heads
-from .construction import ConvAttention, conv_to_attention, hard_scale, without_sink
-from .kernels import KNOWN_KERNELS, convolved, known_conv, random_conv, real_images, train_conv
+from .construction import (
+    ConvAttention,
+    conv_to_attention,
+    hard_scale,
+    without_sink,
+)
+from .kernels import (
+    KNOWN_KERNELS,
+    convolved,
+    known_conv,
+    random_conv,
+    real_images,
+    train_conv,
+)
 from ..ledger.sweeps import Run
 from ..real_images import load_images
 
 # %% ../../nbs/convolution/04_exactness.ipynb #969bafb3
-EXACT = 1e-12  # largest difference of two outputs that counts as equal, pixels from 0 to 1, double precision
+# largest difference of two outputs that counts as equal, pixels from 0 to 1, double precision
+EXACT = 1e-12
 BORDERS = ("zeros", "circular")  # what stands around the image
 DRAW = (0,)  # a proof is checked on one kernel of each size: the seeds of a run play no part
 
@@ -36,7 +49,11 @@ def largest_error(layer: ConvAttention, conv: nn.Conv2d, images: Tensor) -> floa
 
 def compared_outputs(layer: ConvAttention, conv: nn.Conv2d, images: Tensor) -> dict:
     "The largest error, the number of heads, and whether the layer has a key of value zero."
-    return {"error": largest_error(layer, conv, images), "heads": layer.heads, "key": int(layer.sink)}
+    return {
+        "error": largest_error(layer, conv, images),
+        "heads": layer.heads,
+        "key": int(layer.sink),
+    }
 
 
 @lru_cache(maxsize=16)
@@ -49,24 +66,31 @@ def on_grid(measure: Callable[..., dict], **grid) -> xr.Dataset:
     "The numbers that a function returns at every point of a grid, as arrays over it."
     points = [dict(zip(grid, point, strict=True)) for point in itertools.product(*grid.values())]
     rows, shape = [measure(**point) for point in points], [len(values) for values in grid.values()]
-    arrays = {name: (tuple(grid), np.reshape([row[name] for row in rows], shape)) for name in rows[0]}
+    arrays = {
+        name: (tuple(grid), np.reshape([row[name] for row in rows], shape)) for name in rows[0]
+    }
     return xr.Dataset(arrays, {name: list(values) for name, values in grid.items()})
 
 
 def kept_once(data: xr.Dataset, **dims: tuple[str, ...]) -> xr.Dataset:
     "The data with only those dimensions of a variable on which it depends."
-    first = {name: dict.fromkeys(set(data[name].dims) - set(kept), 0) for name, kept in dims.items()}
+    first = {
+        name: dict.fromkeys(set(data[name].dims) - set(kept), 0) for name, kept in dims.items()
+    }
     return data.assign({name: data[name].isel(places, drop=True) for name, places in first.items()})
 
 # %% ../../nbs/convolution/04_exactness.ipynb #fa5190be
 def lemma_2(run: Run) -> xr.Dataset:
-    "Weight off the target by logit gap and offset, where the target exists and where it does not, without a sink (C, Lemma 2)."
+    """Weight off the target by logit gap and offset, where the target exists and where it does not,
+    without a sink (C, Lemma 2)."""
     size, P = 24, 4
     gaps = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, hard_scale(torch.float64)]
     conv = random_conv(1, 1, 3, DRAW[0], padding=1)
     layers = [without_sink(conv_to_attention(conv, size, P, scale=M)) for M in gaps]
     step = relative_offsets(layers[0].geometry.grid)
-    target = torch.stack([(step == torch.tensor(D)).all(-1) for D in layers[0].offsets])  # [head, query, key]
+    target = torch.stack(
+        [(step == torch.tensor(D)).all(-1) for D in layers[0].offsets]
+    )  # [head, query, key]
     there, N = target.any(-1), target.shape[-1]
     missed, spread = np.zeros((2, len(gaps)))
     for m, layer in enumerate(layers):
@@ -74,8 +98,16 @@ def lemma_2(run: Run) -> xr.Dataset:
         missed[m] = (A * ~target).sum(-1)[there].max()
         spread[m] = (A - 1 / N).abs()[~there].max()
     odds = (N - 1) * np.exp(-np.array(gaps))  # (N-1)/(e^M+N-1), written so that nothing overflows
-    data = {"missed": ("gap", missed), "formula": ("gap", odds / (1 + odds)), "from_average": ("gap", spread)}
-    return xr.Dataset(data, {"gap": gaps}, {"tokens": N, "targets_missing": int((~there).sum()), "pairs": there.numel()})
+    data = {
+        "missed": ("gap", missed),
+        "formula": ("gap", odds / (1 + odds)),
+        "from_average": ("gap", spread),
+    }
+    return xr.Dataset(
+        data,
+        {"gap": gaps},
+        {"tokens": N, "targets_missing": int((~there).sum()), "pairs": there.numel()},
+    )
 
 # %% ../../nbs/convolution/04_exactness.ipynb #a3c14fc3
 def learned_conv(run: Run, seed: int) -> nn.Conv2d:
@@ -85,25 +117,35 @@ def learned_conv(run: Run, seed: int) -> nn.Conv2d:
 
 
 def picture(run: Run) -> xr.Dataset:
-    "One image, its convolution, the layer's output, and the attention maps of the heads from the patch in the middle."
+    """One image, its convolution, the layer's output, and the attention maps of the heads from the
+    patch in the middle."""
     size, P = 40, 8
     image = real_images(run.images, count=1, size=size, seed=DRAW[0])
     conv = random_conv(image.shape[1], image.shape[1], 3, DRAW[0], padding=1)
     layer = conv_to_attention(conv, size, P)
     maps = layer.attention_map(patchify(image, P))[0, :, 12].reshape(-1, 5, 5)
     panels = {"image": image[0], "convolved": conv(image)[0], "attended": layer.convolve(image)[0]}
-    data = {name: (("channel", "y", "x"), values.detach().numpy()) for name, values in panels.items()}
+    data = {
+        name: (("channel", "y", "x"), values.detach().numpy()) for name, values in panels.items()
+    }
     offsets = [str(D) for D in layer.offsets]
-    return xr.Dataset(data | {"maps": (("head", "row", "column"), maps.detach().numpy())}, {"head": offsets})
+    return xr.Dataset(
+        data | {"maps": (("head", "row", "column"), maps.detach().numpy())}, {"head": offsets}
+    )
 
 # %% ../../nbs/convolution/04_exactness.ipynb #4b67b907
 def theorem_1(run: Run) -> xr.Dataset:
-    "Error and heads of the construction, by kernel, patch, border and seed; known and learned kernels; one picture (C, Thm 1)."
+    """Error and heads of the construction, by kernel, patch, border and seed; known and learned
+    kernels; one picture (C, Thm 1)."""
 
     def drawn(kernel, patch, border, seed):
         images = photos(run, 24, seed)
-        conv = random_conv(images.shape[1], 2, kernel, seed, padding=kernel // 2, padding_mode=border)
-        return compared_outputs(conv_to_attention(conv, 24, patch), conv, images) | {"paper": paper_heads(kernel, patch)}
+        conv = random_conv(
+            images.shape[1], 2, kernel, seed, padding=kernel // 2, padding_mode=border
+        )
+        return compared_outputs(conv_to_attention(conv, 24, patch), conv, images) | {
+            "paper": paper_heads(kernel, patch)
+        }
 
     def named(name, seed):
         images = photos(run, 24, seed)
@@ -112,7 +154,9 @@ def theorem_1(run: Run) -> xr.Dataset:
 
     data = on_grid(drawn, kernel=(1, 3, 5, 7), patch=(2, 4, 8), border=BORDERS, seed=DRAW)
     names = on_grid(named, name=[*KNOWN_KERNELS, "learned"], seed=DRAW)
-    data = kept_once(data, paper=("kernel", "patch"), key=("border",)).merge(names).merge(picture(run))
+    data = (
+        kept_once(data, paper=("kernel", "patch"), key=("border",)).merge(names).merge(picture(run))
+    )
     return data.assign_attrs(images=run.images)
 
 # %% ../../nbs/convolution/04_exactness.ipynb #c238dc30
@@ -122,9 +166,14 @@ def corollary_3(run: Run) -> xr.Dataset:
 
     def on_pixels(kernel, border, seed):
         images = photos(run, size, seed)
-        conv = random_conv(images.shape[1], 3, kernel, seed, padding=kernel // 2, padding_mode=border)
+        conv = random_conv(
+            images.shape[1], 3, kernel, seed, padding=kernel // 2, padding_mode=border
+        )
         layer = conv_to_attention(conv, size, 1)
-        above = {"head_dim_above_C": layer.W_V.shape[2] - images.shape[1], "out_dim_above_C_out": layer.W_O.shape[2] - 3}
+        above = {
+            "head_dim_above_C": layer.W_V.shape[2] - images.shape[1],
+            "out_dim_above_C_out": layer.W_O.shape[2] - 3,
+        }
         return compared_outputs(layer, conv, images) | above
 
     data = on_grid(on_pixels, kernel=(1, 3, 5, 7), border=BORDERS, seed=DRAW)
@@ -132,7 +181,8 @@ def corollary_3(run: Run) -> xr.Dataset:
 
 # %% ../../nbs/convolution/04_exactness.ipynb #bbc960e1
 def corollary_4(run: Run) -> xr.Dataset:
-    "Error and heads by kernel (1 to 3P, 'same' padding), border and patch, largest over seeds (C, Cor. 4)."
+    """Error and heads by kernel (1 to 3P, 'same' padding), border and patch, largest over seeds (C,
+    Cor. 4)."""
     patches = run.by_scale((2, 3, 4), (2, 3, 4, 6, 8))
 
     def same_padded(patch, kernel, border, seed):
@@ -144,7 +194,9 @@ def corollary_4(run: Run) -> xr.Dataset:
         return words | compared_outputs(conv_to_attention(conv, 4 * patch, patch), conv, images)
 
     kernels = range(1, 3 * max(patches) + 1)
-    data = on_grid(same_padded, patch=patches, kernel=kernels, border=BORDERS, seed=DRAW).max("seed")
+    data = on_grid(same_padded, patch=patches, kernel=kernels, border=BORDERS, seed=DRAW).max(
+        "seed"
+    )
     data = kept_once(data, paper=("patch", "kernel"), key=("border",))
     return data.assign_attrs(images=run.images)
 

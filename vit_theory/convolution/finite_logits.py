@@ -38,7 +38,8 @@ def astray(
     M: Gap,  # logit of the target; the others have 0
     keys: Size,  # N
 ) -> float:
-    "Weight that softmax gives to the keys that are not wanted: (N-1) / (e^M + N-1), without overflow (C, Lemma 2)."
+    """Weight that softmax gives to the keys that are not wanted: (N-1) / (e^M + N-1), without
+    overflow (C, Lemma 2)."""
     return (keys - 1) * math.exp(-M) / (1 + (keys - 1) * math.exp(-M))
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #259fd50f
@@ -49,7 +50,8 @@ def error_bound(
     keys: Size,  # N: patches of the image
     spread: NotNegative = 1.0,  # max x - min x
 ) -> float:
-    "Largest possible error of an output pixel on a torus, over all images with that spread (derived here)."
+    """Largest possible error of an output pixel on a torus, over all images with that spread
+    (derived here)."""
     return astray(M, keys) * spread * blocks.abs().sum((0, 1)).max().item()
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #7bf6272f
@@ -58,29 +60,38 @@ def astray_with_sink(
     M: Gap,  # target +M, sink 0, others -M
     keys: Size,  # N
 ) -> tuple[float, float]:
-    "Worst change per unit of max |x| with the zero sink: (of a query that has its target, of one that has none)."
+    """Worst change per unit of max |x| with the zero sink: (of a query that has its target, of one
+    that has none)."""
     a = math.exp(-M)
     # (1 + 2 (N-1) e^-M) / (e^M + 1 + (N-1) e^-M)  and  N e^-M / (1 + N e^-M)
     return a * (1 + 2 * (keys - 1) * a) / (1 + a + (keys - 1) * a * a), keys * a / (1 + keys * a)
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #ba2ce816
 def worst_image(
-    offsets: list[tuple[int, int]], blocks: Float[Tensor, "D d o"], torus: tuple[int, int], query: tuple[int, int] = (0, 0)
+    offsets: list[tuple[int, int]],
+    blocks: Float[Tensor, "D d o"],
+    torus: tuple[int, int],
+    query: tuple[int, int] = (0, 0),
 ) -> Float[Tensor, "n d"]:
-    "Tokens with values 0 and 1 on which finite logits do the most harm to one output pixel of the query patch."
+    """Tokens with values 0 and 1 on which finite logits do the most harm to one output pixel of the
+    query patch."""
     o = blocks.abs().sum((0, 1)).argmax()
     T = blocks[:, :, o]
     D = T.abs().argmax(0)  # the block in which pixel i matters most
     sign = T.gather(0, D[None])[0] > 0
     # everywhere else the bright side of what is dark on the target
     x = sign.to(T).repeat(torus[0] * torus[1], 1)
-    target = [((query[0] + offsets[k][0]) % torus[0]) * torus[1] + (query[1] + offsets[k][1]) % torus[1] for k in D.tolist()]
+    target = [
+        ((query[0] + offsets[k][0]) % torus[0]) * torus[1] + (query[1] + offsets[k][1]) % torus[1]
+        for k in D.tolist()
+    ]
     x[torch.tensor(target), torch.arange(x.shape[1])] = 1.0 - sign.to(T)
     return x
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #1684fb77
 def enough(keys: int, dtype: torch.dtype = torch.float32) -> float:
-    "Logit gap at which what goes astray is below the rounding unit u: M = ln(N-1) - ln u (derived here)."
+    """Logit gap at which what goes astray is below the rounding unit u: M = ln(N-1) - ln u (derived
+    here)."""
     return math.log(max(keys - 1, 1)) - math.log(torch.finfo(dtype).eps / 2)
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #6b053bf4
@@ -90,7 +101,8 @@ def extra_head(
     M: FiniteGap,  # logit gap
     keys: Size,  # N: patches of the torus
 ) -> Float[Tensor, "h d o"]:
-    "Output matrices of the extra-head theorem: those of the offsets, then that of the extra head with constant logits."
+    """Output matrices of the extra-head theorem: those of the offsets, then that of the extra head
+    with constant logits."""
     # W_h = T_h (e^M + N-1) / (e^M - 1),  W_extra = - sum_h T_h  N / (e^M - 1)
     gain = keys / math.expm1(M)
     return torch.cat([blocks * (1 + gain), -gain * blocks.sum(0, keepdim=True)])
@@ -104,23 +116,31 @@ def soft_attention(
     scale: FiniteGap,  # M: finite logit gap
     extra: bool = True,  # with the extra head; without it the error is that of Lemma 2
 ) -> TorusAttention:
-    "Build the convolution as attention with logits M and 0 and one extra head: exact at every M > 0 (the extra-head theorem)."
+    """Build the convolution as attention with logits M and 0 and one extra head: exact at every M >
+    0 (the extra-head theorem)."""
     g = conv_geometry(conv, image_size, patch)
-    offsets, T = transfer_blocks(conv.weight.detach(), patch, g.stride, g.padding[::2], g.dilation, conv.groups)
+    offsets, T = transfer_blocks(
+        conv.weight.detach(), patch, g.stride, g.padding[::2], g.dilation, conv.groups
+    )
     torus = torus_size(offsets, g)
-    W, table = extra_head(T, scale, math.prod(torus)), offset_table(offsets, torus, float(scale), circular=True).to(T)
+    W, table = (
+        extra_head(T, scale, math.prod(torus)),
+        offset_table(offsets, torus, float(scale), circular=True).to(T),
+    )
     table, W = (torch.cat([table, 0 * table[:1]]), W) if extra else (table, T)
     return TorusAttention(table, W, None if conv.bias is None else conv.bias.detach(), g, torus)
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #fb4e01ab
 def gradient_sizes(layer: nn.Module, x: Float[Tensor, "b n d"], seed: int = 0) -> dict[str, float]:
-    "Largest gradient of each part of an attention layer, or of its `attend`, for the mean squared distance to random targets."
+    """Largest gradient of each part of an attention layer, or of its `attend`, for the mean squared
+    distance to random targets."""
     layer = layer.requires_grad_(True)
     y = layer(x)
     target = torch.randn(y.shape, generator=torch.Generator().manual_seed(seed), dtype=y.dtype)
     attend = getattr(layer, "attend", layer)
     parts = {name: getattr(attend, name) for name in ("table", "W_Q", "W_K", "W_V", "W_O")}
-    # L = sum (y - target)^2 / (2 * queries), so that sizes do not depend on how many patches there are
+    # L = sum (y - target)^2 / (2 * queries), so that sizes do not depend on how many patches there
+    # are
     loss = (y - target).square().sum() / (2 * y.shape[0] * y.shape[1])
     gradients = torch.autograd.grad(loss, list(parts.values()))
     return {name: g.abs().max().item() for name, g in zip(parts, gradients, strict=True)}
@@ -130,7 +150,8 @@ LOGIT_GAPS = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #8b55a0fb
 def finite(run: Run) -> xr.Dataset:
-    "Error at finite logits over its bound, for the worst image and for real images, by M and seed (C, Lemma 2)."
+    """Error at finite logits over its bound, for the worst image and for real images, by M and seed
+    (C, Lemma 2)."""
     patch, size = 4, run.by_scale(24, 64)
     torus = size // patch, size // patch
 
@@ -138,8 +159,14 @@ def finite(run: Run) -> xr.Dataset:
         conv = random_conv(1, 1, 3, seed, padding=1, padding_mode="circular", bias=False)
         offsets, T = transfer_blocks(conv.weight, patch, padding=1)
         natural = patchify(real_images(run.images, 8, size, seed)[:, :1], patch)
-        exact, soft = conv_to_attention(conv, size, patch), conv_to_attention(conv, size, patch, scale=M)
-        worst, error = ((soft(x) - exact(x)).abs().max().item() for x in (worst_image(offsets, T, torus)[None], natural))
+        exact, soft = (
+            conv_to_attention(conv, size, patch),
+            conv_to_attention(conv, size, patch, scale=M),
+        )
+        worst, error = (
+            (soft(x) - exact(x)).abs().max().item()
+            for x in (worst_image(offsets, T, torus)[None], natural)
+        )
         bound = error_bound(T, M, math.prod(torus))
         return {"worst": worst / bound, "natural": error / bound, "error": error}
 
@@ -153,7 +180,8 @@ def decay(data: xr.Dataset) -> np.ndarray:
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #56c6b155
 def one_head_more(run: Run) -> xr.Dataset:
-    "Relative error with and without the extra head, and largest gradients, by M, padding and seed (the extra-head theorem)."
+    """Relative error with and without the extra head, and largest gradients, by M, padding and seed
+    (the extra-head theorem)."""
 
     def with_and_without(M, padding, seed):
         images = real_images(run.images, 4, 16, seed)
@@ -163,7 +191,9 @@ def one_head_more(run: Run) -> xr.Dataset:
                   "with_extra": relative_error(soft, conv, images)}  # fmt: skip
         sizes = gradient_sizes(conv_to_attention(conv, 16, 4, scale=M), patchify(images, 4), seed)
         sizes["extra"] = gradient_sizes(soft, patchify(images, 4), seed)["table"]
-        return errors | {f"gradient_{name}": sizes[name] for name in ("table", "W_Q", "W_V", "extra")}
+        return errors | {
+            f"gradient_{name}": sizes[name] for name in ("table", "W_Q", "W_V", "extra")
+        }
 
     data = on_grid(with_and_without, M=LOGIT_GAPS, padding=("zeros", "circular"), seed=DRAW)
     zero_padded = {str(name): ("M", "seed") for name in data if str(name).startswith("gradient")}

@@ -23,10 +23,13 @@ from ..ledger.sweeps import Run, once
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #99af8fd7
 def counts(conv: nn.Conv2d, patch: int, image_size: int) -> dict[str, float]:
-    "Head counts, the heads of the layer built with the minimum, and its relative error on a random image."
+    """Head counts, the heads of the layer built with the minimum, and its relative error on a
+    random image."""
     found, layer = minimum_heads(conv, patch), minimal_attention(conv, image_size, patch)
     generator = torch.Generator().manual_seed(0)
-    image = torch.rand(1, conv.in_channels, image_size, image_size, generator=generator, dtype=torch.float64)
+    image = torch.rand(
+        1, conv.in_channels, image_size, image_size, generator=generator, dtype=torch.float64
+    )
     with torch.no_grad():
         error = relative_error(layer, conv, image)
     named = {name: getattr(found, name) for name in ("paper", "offsets", "rank", "minimum")}
@@ -37,7 +40,8 @@ CHANNELS = ((1, 1), (1, 2), (2, 2), (3, 2), (3, 3), (9, 1), (16, 16), (25, 1), (
 
 
 def tap_by_channel(kernel: int) -> nn.Conv2d:
-    "The kernel of the proof: tap k reads channel k and nothing else, K² channels to one (C, Thm 5)."
+    """The kernel of the proof: tap k reads channel k and nothing else, K² channels to one (C, Thm
+    5)."""
     conv = random_conv(kernel**2, 1, kernel, padding=kernel // 2, bias=False)
     conv.weight.copy_(torch.eye(kernel**2).reshape(conv.weight.shape))
     return conv
@@ -45,39 +49,50 @@ def tap_by_channel(kernel: int) -> nn.Conv2d:
 
 @once
 def pixel_heads(run: Run) -> xr.Dataset:
-    "Exact minimum of heads on pixels for the kernel of the proof, and for one drawn kernel of each size (C, Thm 5)."
+    """Exact minimum of heads on pixels for the kernel of the proof, and for one drawn kernel of
+    each size (C, Thm 5)."""
     sides = {f"{C} to {O}": (C, O) for C, O in CHANNELS}
 
     def drawn(kernel, channels, seed):
         return counts(random_conv(*sides[channels], kernel, seed, padding=kernel // 2), 1, 6)
 
     kernels, (inputs, outputs) = run.by_scale((3, 5), (3, 5, 7)), np.transpose(CHANNELS)
-    proof = on_grid(lambda kernel: {"proof": minimum_heads(tap_by_channel(kernel), 1).minimum}, kernel=kernels)
+    proof = on_grid(
+        lambda kernel: {"proof": minimum_heads(tap_by_channel(kernel), 1).minimum}, kernel=kernels
+    )
     data = on_grid(drawn, kernel=kernels, channels=sides, seed=DRAW).merge(proof)
     return data.assign(inputs=("channels", inputs), outputs=("channels", outputs))
 
 
 def needs_all(data: xr.Dataset, pairs: xr.DataArray) -> np.ndarray:
-    "Whether K² is the exact minimum, for every kernel drawn with K² <= pairs (of channels, or channels in)."
+    """Whether K² is the exact minimum, for every kernel drawn with K² <= pairs (of channels, or
+    channels in)."""
     covered = (pairs >= data.kernel**2).broadcast_like(data.minimum).transpose(*data.minimum.dims)
     return (data.minimum == data.kernel**2).values[covered.values]
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #ab075a23
 def named_cases() -> dict[str, tuple[nn.Conv2d, int]]:
-    "Name -> (convolution, patch) where the paper's count, the number of offsets and the exact minimum may differ."
+    """Name -> (convolution, patch) where the paper's count, the number of offsets and the exact
+    minimum may differ."""
 
     def one(K, **options):
         return random_conv(1, 1, K, bias=False, **options)
 
     known = ("identity", "box blur", "Sobel", "Laplace")
     cases = {f"{name}, P={P}": (known_conv(name), P) for P in (1, 4) for name in known}
-    cases |= {f"random K={K}, P={P}": (one(K, padding="same"), P) for K, P in ((3, 1), (3, 4), (2, 4), (10, 4), (7, 2), (9, 2))}
+    cases |= {
+        f"random K={K}, P={P}": (one(K, padding="same"), P)
+        for K, P in ((3, 1), (3, 4), (2, 4), (10, 4), (7, 2), (9, 2))
+    }
     cases |= {f"K=3, P=4, stride {s}": (one(3, padding=1, stride=s), 4) for s in (2, 4)}
-    return cases | {f"K=3, P=4, dilation {t}": (one(3, padding=t, dilation=t), 4) for t in (2, 4, 5)}
+    return cases | {
+        f"K=3, P=4, dilation {t}": (one(3, padding=t, dilation=t), 4) for t in (2, 4, 5)
+    }
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #09ef1b38
 def three_taps(kernel: int, patch: int) -> dict[str, float]:
-    "Determinant along one axis, and exact minimum of heads, for the kernel a_u a_v with a = 1, 2, 3 on its central taps."
+    """Determinant along one axis, and exact minimum of heads, for the kernel a_u a_v with a = 1, 2,
+    3 on its central taps."""
     a = np.zeros(kernel, dtype=int)
     a[kernel // 2 - 1 : kernel // 2 + 2] = 1, 2, 3
     # row D = -1, 0, 1 and column e = P-1, 0, 1-P have the tap a[D P + e + (K-1)/2]
@@ -85,11 +100,15 @@ def three_taps(kernel: int, patch: int) -> dict[str, float]:
     block = np.where((tap >= 0) & (tap < kernel), a[tap.clip(0, kernel - 1)], 0)
     conv = random_conv(1, 1, kernel, padding=kernel // 2)
     conv.weight.copy_(torch.from_numpy(np.outer(a, a)))
-    return {"determinant": int(block[0] @ np.cross(block[1], block[2])), "proof": minimum_heads(conv, patch).minimum}
+    return {
+        "determinant": int(block[0] @ np.cross(block[1], block[2])),
+        "proof": minimum_heads(conv, patch).minimum,
+    }
 
 
 def patch_heads(run: Run) -> xr.Dataset:
-    "For odd kernels from 3 to 2P+1 on patches: the kernel of the proof, and one drawn kernel (C, Thm 6)."
+    """For odd kernels from 3 to 2P+1 on patches: the kernel of the proof, and one drawn kernel (C,
+    Thm 6)."""
     patches = run.by_scale((2, 3, 4, 8), (2, 3, 4, 8, 14, 16))
     cases = {name: case for name, case in named_cases().items() if "stride" not in name}
 
@@ -109,27 +128,34 @@ def of_size(values: xr.DataArray) -> np.ndarray:
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #df3ce179
 def head_count(run: Run) -> xr.Dataset:
-    "Largest exact minimum over K and P with one channel and with K channels; the named cases (C, Introduction, eq. 13)."
+    """Largest exact minimum over K and P with one channel and with K channels; the named cases (C,
+    Introduction, eq. 13)."""
     cases = named_cases()
 
     def drawn(kernel, patch, channels, seed):
         C = 1 if channels == "one" else kernel
-        return {"needed": minimum_heads(random_conv(C, C, kernel, seed, padding="same"), patch).minimum}
+        return {
+            "needed": minimum_heads(random_conv(C, C, kernel, seed, padding="same"), patch).minimum
+        }
 
     sizes = dict(kernel=range(1, 12), patch=(1, 2, 3, 4, 8))
     data = on_grid(drawn, **sizes, channels=("one", "K"), seed=DRAW)
-    data = data.merge(on_grid(lambda kernel, patch: {"formula": paper_heads(kernel, patch)}, **sizes))
+    data = data.merge(
+        on_grid(lambda kernel, patch: {"formula": paper_heads(kernel, patch)}, **sizes)
+    )
     return data.merge(on_grid(lambda case: counts(*cases[case], 16), case=cases))
 
 
 def formula_reached(data: xr.Dataset, channels: str, odd: int = 1) -> xr.DataArray:
-    "Whether some drawn kernel of so many channels needs all heads of the formula, by odd (or even) K and P."
+    """Whether some drawn kernel of so many channels needs all heads of the formula, by odd (or
+    even) K and P."""
     part = data.sel(kernel=data.kernel % 2 == odd)
     return part.needed.sel(channels=channels).max("seed") == part.formula
 
 # %% ../../nbs/convolution/09_head_counts.ipynb #a5b37942
 def head_width(run: Run) -> xr.Dataset:
-    "Heads and error of layers with narrow heads, and error without the last of them, by width and seed (C, A.2)."
+    """Heads and error of layers with narrow heads, and error without the last of them, by width and
+    seed (C, A.2)."""
     P, C, size = run.by_scale((4, 3, 16), (8, 3, 32))
 
     def narrowed(width, seed):

@@ -16,17 +16,28 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from ..arguments import Count, Share, Size, Sizes, checked, need, pair
 from ..attention import MultiHeadAttention, need_one_dtype, patchify
-from .blocks import conv_padding, dense_kernel, paper_heads, tap_tables, transfer_blocks
+from .blocks import (
+    conv_padding,
+    dense_kernel,
+    paper_heads,
+    tap_tables,
+    transfer_blocks,
+)
 from .construction import Geometry, conv_geometry, hard_scale, need_sums
 from .kernels import convolved
 
 # %% ../../nbs/convolution/08_heads.ipynb #dba0824c
-def diagonals(tap: Int[Tensor, "D ri ro"], kernel: int, stride: int) -> tuple[Int[Tensor, "D e"], Int[Tensor, " e"]]:
-    "One axis, of its `tap_table`: the tap on every diagonal e = ri - s*ro that some tap touches, and how long the diagonal is."
+def diagonals(
+    tap: Int[Tensor, "D ri ro"], kernel: int, stride: int
+) -> tuple[Int[Tensor, "D e"], Int[Tensor, " e"]]:
+    """One axis, of its `tap_table`: the tap on every diagonal e = ri - s*ro that some tap touches,
+    and how long the diagonal is."""
     e = torch.arange(tap.shape[1])[:, None] - stride * torch.arange(tap.shape[2])
     _, index, length = torch.unique(e, return_inverse=True, return_counts=True)
     short = tap.new_empty(tap.shape[0], len(length))
-    short[:, index.flatten()] = tap.flatten(1)  # equal on a diagonal, so it does not matter which is written last
+    short[:, index.flatten()] = tap.flatten(
+        1
+    )  # equal on a diagonal, so it does not matter which is written last
     live = (short < kernel).any(0)
     return short[:, live], length[live]
 
@@ -40,7 +51,8 @@ def compressed_blocks(
     dilation: Sizes = 1,  # t
     groups: Size = 1,
 ) -> tuple[list[tuple[int, int]], Float[Tensor, "D e"]]:
-    "Offsets and a small matrix, a row for each block that is not zero, with the inner products of the transfer blocks."
+    """Offsets and a small matrix, a row for each block that is not zero, with the inner products of
+    the transfer blocks."""
     (K_y, K_x), (s_y, s_x) = weight.shape[2:], pair(stride)
     (D_y, tap_y), (D_x, tap_x) = tap_tables((K_y, K_x), patch, stride, padding, dilation)
     (y, m_y), (x, m_x) = diagonals(tap_y, K_y, s_y), diagonals(tap_x, K_x, s_x)
@@ -52,23 +64,37 @@ def compressed_blocks(
     return list(compress(product(D_y, D_x), live.tolist())), T[live]
 
 # %% ../../nbs/convolution/08_heads.ipynb #600be2b7
-def half_space(rows: Float[Tensor, "D r"]) -> tuple[Float[Tensor, " r"], Float[Tensor, " D"], float]:
-    "A direction z that rows, none zero, agree with best, multipliers that balance them best, and the margin min <row, z>/|row|."
+def half_space(
+    rows: Float[Tensor, "D r"],
+) -> tuple[Float[Tensor, " r"], Float[Tensor, " D"], float]:
+    """A direction z that rows, none zero, agree with best, multipliers that balance them best, and
+    the margin min <row, z>/|row|."""
     from scipy.optimize import linprog
 
     u = F.normalize(rows, dim=1).double()
     D, r = u.shape
     # maximise t over (z, t) subject to t - <u_D, z> <= 0, |z_j| <= 1
     constraints = torch.cat([-u, torch.ones(D, 1, dtype=u.dtype)], 1).numpy()
-    program = linprog([0.0] * r + [-1.0], constraints, [0.0] * D, bounds=[(-1, 1)] * r + [(0, None)], method="highs")
+    program = linprog(
+        [0.0] * r + [-1.0],
+        constraints,
+        [0.0] * D,
+        bounds=[(-1, 1)] * r + [(0, None)],
+        method="highs",
+    )
     if program.status != 0:
-        raise RuntimeError(f"the linear program of {D} rows in {r} dimensions failed: {program.message}")
+        raise RuntimeError(
+            f"the linear program of {D} rows in {r} dimensions failed: {program.message}"
+        )
     z, multipliers = torch.from_numpy(program.x[:r]), torch.from_numpy(-program.ineqlin.marginals)
     return z, multipliers.clamp(min=0), (u @ z).min().item()
 
 # %% ../../nbs/convolution/08_heads.ipynb #d43daaec
-def nonnegative_patterns(B: Float[Tensor, "D r"], z: Float[Tensor, " r"] | None) -> Float[Tensor, "D h"]:
-    "Columns >= 0 with sum 1 that span a basis B: r from a direction z with Bz > 0, else r + 1 (the minimum theorem)."
+def nonnegative_patterns(
+    B: Float[Tensor, "D r"], z: Float[Tensor, " r"] | None
+) -> Float[Tensor, "D h"]:
+    """Columns >= 0 with sum 1 that span a basis B: r from a direction z with Bz > 0, else r + 1
+    (the minimum theorem)."""
     if z is not None and B.shape[0] == B.shape[1]:
         return torch.eye(len(B), dtype=B.dtype)  # independent rows: a head for each offset
     v = torch.ones(len(B), dtype=B.dtype) if z is None else B @ z
@@ -82,12 +108,17 @@ def nonnegative_patterns(B: Float[Tensor, "D r"], z: Float[Tensor, " r"] | None)
 # %% ../../nbs/convolution/08_heads.ipynb #d64baea9
 @dataclass(frozen=True)
 class Certificate:
-    "What proves a minimum: T = A W needs `rank` heads, and `rank` are enough unless the multipliers balance the rows."
+    """What proves a minimum: T = A W needs `rank` heads, and `rank` are enough unless the
+    multipliers balance the rows."""
 
     offsets: list[tuple[int, int]]  # of the rows
     matrix: Float[Tensor, "D e"]  # T, compressed: same inner products of rows
-    patterns: Float[Tensor, "D h"]  # A: nonnegative, columns sum to 1, as many as the minimum, spanning the columns of T
-    multipliers: Float[Tensor, " D"] | None  # lambda >= 0 with sum lambda_D T_D = 0, when rank + 1 heads are needed
+    patterns: Float[
+        Tensor, "D h"
+    ]  # A: nonnegative, columns sum to 1, as many as the minimum, spanning the columns of T
+    multipliers: (
+        Float[Tensor, " D"] | None
+    )  # lambda >= 0 with sum lambda_D T_D = 0, when rank + 1 heads are needed
     margin: float  # min <z, u_D>: above 0 when `rank` heads are enough
 
 
@@ -105,17 +136,26 @@ class MinimumHeads:
 
     def __post_init__(self):
         fits = self.rank <= self.minimum <= self.offsets == len(self.singular_values)
-        need(fits, f"rank={self.rank} <= minimum={self.minimum} <= offsets={self.offsets} and as many singular_values are needed")
+        need(
+            fits,
+            f"rank={self.rank} <= minimum={self.minimum} <= offsets={self.offsets} and as many singular_values are needed",
+        )
 
 # %% ../../nbs/convolution/08_heads.ipynb #94c11d04
-def certify(offsets: list[tuple[int, int]], T: Float[Tensor, "D e"], rtol: float) -> tuple[int, Float[Tensor, " D"], Certificate]:
-    "Rank, singular values and certificate of a matrix of blocks, a row for each offset (the minimum theorem)."
+def certify(
+    offsets: list[tuple[int, int]], T: Float[Tensor, "D e"], rtol: float
+) -> tuple[int, Float[Tensor, " D"], Certificate]:
+    """Rank, singular values and certificate of a matrix of blocks, a row for each offset (the
+    minimum theorem)."""
     if len(T) == 0:
         return 0, T.new_zeros(0), Certificate(offsets, T, T.new_zeros(0, 0), None, 0.0)
     U, S, _ = torch.linalg.svd(T, full_matrices=False)
     rank, live = int((S > rtol * S[0]).sum()), T.norm(dim=1) > rtol * S[0]
     largest = T.norm(dim=1).max() / S[0]
-    need(live.any(), f"rtol={rtol:g} takes every block for zero, the largest is {largest:.2g} of S[0]: give less than that")
+    need(
+        live.any(),
+        f"rtol={rtol:g} takes every block for zero, the largest is {largest:.2g} of S[0]: give less than that",
+    )
     z, multipliers, margin = half_space(U[live, :rank])
     open_cone = margin > rtol
     A = nonnegative_patterns(U[live, :rank], z if open_cone else None)
@@ -123,7 +163,9 @@ def certify(offsets: list[tuple[int, int]], T: Float[Tensor, "D e"], rtol: float
     patterns[live] = A
     # the program weighed rows of length one: u_D = U_D / |U_D|
     balance[live] = multipliers / U[live, :rank].norm(dim=1)
-    certificate = Certificate(offsets, T, patterns, None if open_cone else balance / balance.sum(), margin)
+    certificate = Certificate(
+        offsets, T, patterns, None if open_cone else balance / balance.sum(), margin
+    )
     return rank, F.pad(S, (0, len(T) - len(S))), certificate
 
 # %% ../../nbs/convolution/08_heads.ipynb #31734214
@@ -131,9 +173,13 @@ def certify(offsets: list[tuple[int, int]], T: Float[Tensor, "D e"], rtol: float
 def minimum_heads(
     conv: nn.Conv2d,
     patch: Sizes,  # P: input patch, pixels
-    rtol: Share | None = None,  # relative rank tolerance; None: rounding unit of the weights times the larger side of the matrix
+    rtol: Share
+    # relative rank tolerance; None: rounding unit of the weights times the larger side of the
+    # matrix
+    | None = None,
 ) -> MinimumHeads:
-    "Find the least number of heads with which attention on patches equals the convolution, and its certificate (derived here)."
+    """Find the least number of heads with which attention on patches equals the convolution, and
+    its certificate (derived here)."""
     need_sums(conv.padding_mode)
     settings = patch, pair(conv.stride), conv_padding(conv)[::2], pair(conv.dilation), conv.groups
     offsets, T = compressed_blocks(conv.weight, *settings)
@@ -144,14 +190,16 @@ def minimum_heads(
 
 # %% ../../nbs/convolution/08_heads.ipynb #c6e53c82
 def torus_size(offsets: list[tuple[int, int]], geometry: Geometry) -> tuple[int, int]:
-    "Patches of the torus: those of the image, and under zero padding a ring as wide as the largest offset."
+    """Patches of the torus: those of the image, and under zero padding a ring as wide as the
+    largest offset."""
     (gh, gw), reach = geometry.grid, [max([0, *(abs(D[axis]) for D in offsets)]) for axis in (0, 1)]
     return (gh, gw) if geometry.circular else (gh + reach[0], gw + reach[1])
 
 # %% ../../nbs/convolution/08_heads.ipynb #b3320e7f
 @checked
 class TorusAttention(nn.Module):
-    "Positional attention heads on patches of an endless image: mixed patterns, exact at the border."
+    """Positional attention heads on patches of an endless image: mixed patterns, exact at the
+    border."""
 
     def __init__(
         self,
@@ -164,25 +212,39 @@ class TorusAttention(nn.Module):
         super().__init__()
         need_one_dtype(bias=bias, W=W)
         pixels = math.prod(geometry.patch_out)
-        need(bias is None or len(bias) * pixels == W.shape[2],
-             f"bias has shape {bias is not None and tuple(bias.shape)}: a token of W has {W.shape[2]} outputs on {pixels} pixels")
+        need(
+            bias is None or len(bias) * pixels == W.shape[2],
+            f"bias has shape {bias is not None and tuple(bias.shape)}: a token of W has {W.shape[2]} outputs on {pixels} pixels",
+        )
         I = torch.eye(W.shape[1], dtype=W.dtype, device=W.device).expand(len(W), -1, -1)
         b_O = None if bias is None else bias.repeat(pixels)
         self.geometry, self.torus, self.heads = geometry, pair(torus), len(W)
-        self.attend = MultiHeadAttention(0 * I, I.clone(), I.clone(), W, b_O, table.to(W), self.torus)
+        self.attend = MultiHeadAttention(
+            0 * I, I.clone(), I.clone(), W, b_O, table.to(W), self.torus
+        )
 
     @checked
-    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:  # tokens of the convolution
+    def forward(
+        self, x: Float[Tensor, "b n d"]
+    ) -> Float[Tensor, "b q o"]:  # tokens of the convolution
         "Surround with zeros, attend, keep the patches that ask."
         (gh, gw), (rows, columns) = self.geometry.grid, self.torus
-        need(x.shape[1] == gh * gw, f"x has shape {tuple(x.shape)}: [b, {gh * gw} tokens, d] is needed")
+        need(
+            x.shape[1] == gh * gw,
+            f"x has shape {tuple(x.shape)}: [b, {gh * gw} tokens, d] is needed",
+        )
         x = F.pad(rearrange(x, "b (y x) d -> b y x d", y=gh), (0, 0, 0, columns - gw, 0, rows - gh))
-        y = rearrange(self.attend(rearrange(x, "b y x d -> b (y x) d")), "b (y x) o -> b y x o", y=rows)
+        y = rearrange(
+            self.attend(rearrange(x, "b y x d -> b (y x) d")), "b (y x) o -> b y x o", y=rows
+        )
         return rearrange(y[:, :gh, :gw], "b y x o -> b (y x) o")[:, self.geometry.queries]
 
 # %% ../../nbs/convolution/08_heads.ipynb #4c607109
-def log_patterns(offsets: list[tuple[int, int]], A: Float[Tensor, "D h"], torus: tuple[int, int]) -> Float[Tensor, "h y x"]:
-    "Bias table [h, 2Gh-1, 2Gw-1] whose softmax on the torus is A; so low where a head does not look that e to it is zero."
+def log_patterns(
+    offsets: list[tuple[int, int]], A: Float[Tensor, "D h"], torus: tuple[int, int]
+) -> Float[Tensor, "h y x"]:
+    """Bias table [h, 2Gh-1, 2Gw-1] whose softmax on the torus is A; so low where a head does not
+    look that e to it is zero."""
     (gh, gw), weights = torus, A.new_zeros(A.shape[1], *torus)
     for (y, x), a in zip(offsets, A, strict=True):
         weights[:, y % gh, x % gw] += a
@@ -196,9 +258,14 @@ def minimal_attention(
     image_size: Sizes,  # pixels
     patch: Sizes,  # P
 ) -> TorusAttention:
-    "Build the convolution as an attention layer with the least number of heads (the minimum theorem)."
+    """Build the convolution as an attention layer with the least number of heads (the minimum
+    theorem)."""
     found, geometry = minimum_heads(conv, patch), conv_geometry(conv, image_size, patch)
-    g, weight, bias = geometry, conv.weight.detach(), None if conv.bias is None else conv.bias.detach()
+    g, weight, bias = (
+        geometry,
+        conv.weight.detach(),
+        None if conv.bias is None else conv.bias.detach(),
+    )
     offsets, T = transfer_blocks(weight, patch, g.stride, g.padding[::2], g.dilation, conv.groups)
     # W = A^+ T
     A, torus = found.certificate.patterns, torus_size(offsets, geometry)
@@ -206,24 +273,37 @@ def minimal_attention(
     return TorusAttention(log_patterns(offsets, A, torus), W, bias, geometry, torus)
 
 # %% ../../nbs/convolution/08_heads.ipynb #41137c3a
-SAME_OUTPUT = 1e-10  # relative error below which two layers are called equal (double precision; rounding is about 1e-15)
+# relative error below which two layers are called equal (double precision; rounding is about 1e-15)
+SAME_OUTPUT = 1e-10
 OTHER_OUTPUT = 1e-3  # relative error above which they are called different
 
 
-def relative_error(layer: TorusAttention, conv: nn.Conv2d, images: Float[Tensor, "b c h w"]) -> float:
-    "Largest difference between layer and convolution, over the largest output of the convolution; outputs of whole tokens only."
+def relative_error(
+    layer: TorusAttention, conv: nn.Conv2d, images: Float[Tensor, "b c h w"]
+) -> float:
+    """Largest difference between layer and convolution, over the largest output of the convolution;
+    outputs of whole tokens only."""
     truth = patchify(convolved(conv, images), layer.geometry.patch_out)
-    return ((layer(patchify(images, layer.geometry.patch)) - truth).abs().max() / truth.abs().max()).item()
+    return (
+        (layer(patchify(images, layer.geometry.patch)) - truth).abs().max() / truth.abs().max()
+    ).item()
 
 # %% ../../nbs/convolution/08_heads.ipynb #6ff2bb59
 def head_floor(singular_values: list[float] | tuple[float, ...], heads: int) -> float:
-    "Least error ||AW - T|| of any H heads: the root of the squared singular values that are left over (Eckart and Young)."
+    """Least error ||AW - T|| of any H heads: the root of the squared singular values that are left
+    over (Eckart and Young)."""
     return math.sqrt(sum(s * s for s in singular_values[heads:]))
 
 # %% ../../nbs/convolution/08_heads.ipynb #814a6a33
-def best_patterns(T: Float[Tensor, "D e"], heads: int, rtol: float = 1e-12) -> Float[Tensor, "D h"] | None:
-    "Nonnegative patterns that reach the floor with H heads; None where it cannot be reached (the floor theorem)."
-    need(1 <= heads <= min(T.shape), f"heads={heads} must be from 1 to {min(T.shape)}, the smaller side of the matrix of blocks")
+def best_patterns(
+    T: Float[Tensor, "D e"], heads: int, rtol: float = 1e-12
+) -> Float[Tensor, "D h"] | None:
+    """Nonnegative patterns that reach the floor with H heads; None where it cannot be reached (the
+    floor theorem)."""
+    need(
+        1 <= heads <= min(T.shape),
+        f"heads={heads} must be from 1 to {min(T.shape)}, the smaller side of the matrix of blocks",
+    )
     U = torch.linalg.svd(T, full_matrices=False)[0][:, :heads]
     live = U.norm(dim=1) > rtol
     z, _, margin = half_space(U[live])
@@ -235,21 +315,33 @@ def best_patterns(T: Float[Tensor, "D e"], heads: int, rtol: float = 1e-12) -> F
 
 
 def pattern_error(A: Float[Tensor, "D h"], T: Float[Tensor, "D e"]) -> Float[Tensor, ""]:
-    "||AW - T|| for the best W, up to a ridge of 1e-13 that keeps equal patterns from dividing by zero."
-    # W = (A'A + ridge)^-1 A'T: whatever the ridge does to W, this is the error of a layer that exists
+    """||AW - T|| for the best W, up to a ridge of 1e-13 that keeps equal patterns from dividing by
+    zero."""
+    # W = (A'A + ridge)^-1 A'T: whatever the ridge does to W, this is the error of a layer that
+    # exists
     W = torch.linalg.solve(A.T @ A + 1e-13 * torch.eye(A.shape[1], dtype=A.dtype), A.T @ T)
     return (A @ W - T).norm()
 
 # %% ../../nbs/convolution/08_heads.ipynb #20a91d30
-def fit_patterns(T: Float[Tensor, "D e"], heads: int, seed: int = 0, restarts: int = 3, steps: int = 200) -> tuple[Tensor, float]:
-    "Patterns [D + 1, H] of the blocks and a patch outside, softmax logits by L-BFGS, best of the starts -> (patterns, error)."
-    # only the left part of T = U S V' matters for the error; the patch outside, which is not read, has a block of zero
+def fit_patterns(
+    T: Float[Tensor, "D e"], heads: int, seed: int = 0, restarts: int = 3, steps: int = 200
+) -> tuple[Tensor, float]:
+    """Patterns [D + 1, H] of the blocks and a patch outside, softmax logits by L-BFGS, best of the
+    starts -> (patterns, error)."""
+    # only the left part of T = U S V' matters for the error; the patch outside, which is not read,
+    # has a block of zero
     U, S, _ = torch.linalg.svd(T.double(), full_matrices=False)
     left, best = F.pad(U * S, (0, 0, 0, 1)), (torch.empty(0, dtype=torch.float64), math.inf)
     for restart in range(restarts):
         generator = torch.Generator().manual_seed(1000 * seed + restart)
-        logits = torch.randn(len(left), heads, generator=generator, dtype=torch.float64).mul_(3).requires_grad_()
-        optimizer = torch.optim.LBFGS([logits], max_iter=steps, history_size=30, line_search_fn="strong_wolfe")
+        logits = (
+            torch.randn(len(left), heads, generator=generator, dtype=torch.float64)
+            .mul_(3)
+            .requires_grad_()
+        )
+        optimizer = torch.optim.LBFGS(
+            [logits], max_iter=steps, history_size=30, line_search_fn="strong_wolfe"
+        )
 
         def loss(logits=logits, optimizer=optimizer):
             optimizer.zero_grad()

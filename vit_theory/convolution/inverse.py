@@ -30,25 +30,34 @@ def positional_weights(layer: ConvAttention) -> Float[Tensor, "h q k"]:
     "Where the heads look when the image is faint: the softmax of the position biases alone, A_h."
     table, asking = layer.table, slice(None) if layer.queries is None else layer.queries
     assert table is not None
-    return softmax_weights(relative_bias(table.detach(), layer.geometry.grid)[:, asking], layer.sink)
+    return softmax_weights(
+        relative_bias(table.detach(), layer.geometry.grid)[:, asking], layer.sink
+    )
 
 
 def head_products(layer: ConvAttention) -> Float[Tensor, "h d o"]:
-    "What the heads do with what they see: W_h = W_V W_O, which no change of basis inside the head can alter."
+    """What the heads do with what they see: W_h = W_V W_O, which no change of basis inside the head
+    can alter."""
     V, O = layer.W_V.detach(), layer.W_O.detach()
     as_built = V.shape[1] == V.shape[2] and torch.equal(V, torch.eye(V.shape[1]).to(V).expand_as(V))
-    return O if as_built else einsum(V, O, "h d f, h f o -> h d o")  # times the identity: most of the work for nothing
+    return (
+        O if as_built else einsum(V, O, "h d f, h f o -> h d o")
+    )  # times the identity: most of the work for nothing
 
 # %% ../../nbs/convolution/07_inverse.ipynb #828fa904
 def offset_pairs(geometry: Geometry, offsets: list[tuple[int, int]]) -> Tensor:
-    "The matrices S_D [offset, query, key]: which key each query reads at each offset, on a torus modulo the grid."
+    """The matrices S_D [offset, query, key]: which key each query reads at each offset, on a torus
+    modulo the grid."""
     gh, gw = geometry.grid
     miss = relative_offsets((gh, gw))[geometry.queries] - torch.tensor(offsets).reshape(-1, 1, 1, 2)
     return ((miss % torch.tensor([gh, gw]) if geometry.circular else miss) == 0).all(-1)
 
 # %% ../../nbs/convolution/07_inverse.ipynb #984cdcf0
-def diagonals_of_taps(tap: Int[Tensor, "D ri ro"], kernel: int) -> list[tuple[int, int, int, int, int]]:
-    "The diagonals of one axis, of its `tap_table`: (tap, offset index, first input row, first output row, length)."
+def diagonals_of_taps(
+    tap: Int[Tensor, "D ri ro"], kernel: int
+) -> list[tuple[int, int, int, int, int]]:
+    """The diagonals of one axis, of its `tap_table`: (tap, offset index, first input row, first
+    output row, length)."""
     found = []
     for D, u in itertools.product(range(tap.shape[0]), range(kernel)):
         places = (tap[D] == u).nonzero()
@@ -64,21 +73,32 @@ def axes_of(geometry: Geometry):
     return tap_tables(g.kernel, g.patch, g.stride, g.padding[::2], g.dilation)
 
 
-def tap_views(blocks: Float[Tensor, "b d o"], which: Tensor, geometry: Geometry) -> Iterator[tuple[int, int, int, Tensor]]:
-    "For every tap and block, the places where the tap stands, as a view: (row tap, column tap, block, [i, o, rows, columns])."
+def tap_views(
+    blocks: Float[Tensor, "b d o"], which: Tensor, geometry: Geometry
+) -> Iterator[tuple[int, int, int, Tensor]]:
+    """For every tap and block, the places where the tap stands, as a view: (row tap, column tap,
+    block, [i, o, rows, columns])."""
     g, ((ph, pw), (oh, ow)) = geometry, (geometry.patch, geometry.patch_out)
-    rows, columns = (diagonals_of_taps(tap, K) for (_, tap), K in zip(axes_of(g), g.kernel, strict=True))
+    rows, columns = (
+        diagonals_of_taps(tap, K) for (_, tap), K in zip(axes_of(g), g.kernel, strict=True)
+    )
     T = rearrange(blocks, "b (ri ci i) (ro co o) -> b ri ci i ro co o", ri=ph, ci=pw, ro=oh, co=ow)
     for (u, Dy, ri, ro, m), (v, Dx, ci, co, n) in itertools.product(rows, columns):
         block = int(which[Dy, Dx])
         corner = T[block, ri :: g.stride[0], ci :: g.stride[1], :, ro : ro + m, co : co + n]
-        # [ri, ci, i, ro, co, o] -> the diagonal ri = ri0 + s j, ro = ro0 + j, and the same for columns
+        # [ri, ci, i, ro, co, o] -> the diagonal ri = ri0 + s j, ro = ro0 + j, and the same for
+        # columns
         yield u, v, block, corner[:m, :n].diagonal(dim1=0, dim2=3).diagonal(dim1=0, dim2=2)
 
 # %% ../../nbs/convolution/07_inverse.ipynb #23b2e815
-def mean_kernel(blocks: Tensor, which: Tensor, pairs: Float[Tensor, "b"], geometry: Geometry) -> tuple[Tensor, Tensor]:
-    "Mean of blocks over all places of each tap, weighted with the pairs of patches they serve -> kernel, and places by tap."
-    i, o = (blocks.shape[n] // math.prod(p) for n, p in ((1, geometry.patch), (2, geometry.patch_out)))
+def mean_kernel(
+    blocks: Tensor, which: Tensor, pairs: Float[Tensor, "b"], geometry: Geometry
+) -> tuple[Tensor, Tensor]:
+    """Mean of blocks over all places of each tap, weighted with the pairs of patches they serve ->
+    kernel, and places by tap."""
+    i, o = (
+        blocks.shape[n] // math.prod(p) for n, p in ((1, geometry.patch), (2, geometry.patch_out))
+    )
     total, places = blocks.new_zeros(o, i, *geometry.kernel), blocks.new_zeros(geometry.kernel)
     for u, v, block, view in tap_views(blocks, which, geometry):
         total[:, :, u, v] += pairs[block] * view.sum((2, 3)).T
@@ -86,14 +106,19 @@ def mean_kernel(blocks: Tensor, which: Tensor, pairs: Float[Tensor, "b"], geomet
     return total / places.clamp(min=1), places
 
 
-def subtract_kernel(blocks: Tensor, which: Tensor, kernel: Float[Tensor, "o i u v"], geometry: Geometry):
+def subtract_kernel(
+    blocks: Tensor, which: Tensor, kernel: Float[Tensor, "o i u v"], geometry: Geometry
+):
     "Take a convolution's transfer blocks off, in place."
     for u, v, _, view in tap_views(blocks, which, geometry):
         view -= kernel[:, :, u, v].T[:, :, None, None]
 
 # %% ../../nbs/convolution/07_inverse.ipynb #1fbbda53
-def nearest_kernel(seen: Tensor, places: Float[Tensor, "u v"], built: Float[Tensor, "o i u v"], geometry: Geometry) -> Tensor:
-    "Among the kernels that the image cannot tell from the one `seen`, the nearest to `built`, that of the heads' own blocks."
+def nearest_kernel(
+    seen: Tensor, places: Float[Tensor, "u v"], built: Float[Tensor, "o i u v"], geometry: Geometry
+) -> Tensor:
+    """Among the kernels that the image cannot tell from the one `seen`, the nearest to `built`,
+    that of the heads' own blocks."""
     same = []
     for n, K, t in zip(geometry.image_size, geometry.kernel, geometry.dilation, strict=True):
         step = (torch.arange(K)[:, None] - torch.arange(K)) * t
@@ -104,8 +129,11 @@ def nearest_kernel(seen: Tensor, places: Float[Tensor, "u v"], built: Float[Tens
     return built + torch.where(places > 0, (seen - together) / number, 0)
 
 # %% ../../nbs/convolution/07_inverse.ipynb #43294430
-def mean_blocks(layer: ConvAttention, W: Float[Tensor, "h d o"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    "-> mean blocks [D, d, o], index of each offset's block, pairs behind it [D], attention left over [h, q, k]."
+def mean_blocks(
+    layer: ConvAttention, W: Float[Tensor, "h d o"]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """-> mean blocks [D, d, o], index of each offset's block, pairs behind it [D], attention left
+    over [h, q, k]."""
     g, A = layer.geometry, positional_weights(layer)
     (Dy, _), (Dx, _) = axes_of(g)
     S = offset_pairs(g, list(itertools.product(Dy, Dx))).to(W)
@@ -118,8 +146,11 @@ def mean_blocks(layer: ConvAttention, W: Float[Tensor, "h d o"]) -> tuple[Tensor
     return einsum(mean, W, "h D, h d o -> D d o"), first.reshape(len(Dy), -1), pairs, rest
 
 # %% ../../nbs/convolution/07_inverse.ipynb #af109676
-def built_kernel(layer: ConvAttention, W: Float[Tensor, "h d_in d_out"]) -> Float[Tensor, "o i u v"]:
-    "The kernel as the heads' own blocks have it, each read at the offset that the head was built for."
+def built_kernel(
+    layer: ConvAttention, W: Float[Tensor, "h d_in d_out"]
+) -> Float[Tensor, "o i u v"]:
+    """The kernel as the heads' own blocks have it, each read at the offset that the head was built
+    for."""
     number = {D: h for h, D in enumerate(layer.offsets)}
     (Dy, _), (Dx, _) = axes_of(layer.geometry)
     which = torch.tensor([[number.get(D, len(W)) for D in itertools.product([y], Dx)] for y in Dy])
@@ -128,7 +159,8 @@ def built_kernel(layer: ConvAttention, W: Float[Tensor, "h d_in d_out"]) -> Floa
 
 # %% ../../nbs/convolution/07_inverse.ipynb #16654320
 def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
-    "Nearest convolution in the Frobenius norm of the affine map from image to image -> kernel, bias, relative distance."
+    """Nearest convolution in the Frobenius norm of the affine map from image to image -> kernel,
+    bias, relative distance."""
     g, W, A = layer.geometry, head_products(layer), positional_weights(layer)
     T, which, pairs, rest = mean_blocks(layer, W)
     kernel, places = mean_kernel(T, which, pairs, g)
@@ -143,20 +175,29 @@ def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
     if layer.b_O is not None:
         b = rearrange(layer.b_O.detach(), "(p o) -> p o", o=kernel.shape[0])
         bias = b.mean(0)
-        whole, left = whole + A.shape[1] * b.square().sum(), left + A.shape[1] * (b - bias).square().sum()
+        whole, left = (
+            whole + A.shape[1] * b.square().sum(),
+            left + A.shape[1] * (b - bias).square().sum(),
+        )
     return kernel, bias, float((left / whole).clamp(0, 1).sqrt()) if whole > 0 else 0.0
 
 # %% ../../nbs/convolution/07_inverse.ipynb #92e5d78f
 def equal_sides(kernel: Float[Tensor, "o i u v"], geometry: Geometry) -> Float[Tensor, "o i y x"]:
-    "The same convolution with equal padding on opposite sides: dilation written out, rows and columns of zeros added."
+    """The same convolution with equal padding on opposite sides: dilation written out, rows and
+    columns of zeros added."""
     (th, tw), (top, bottom, left, right) = geometry.dilation, geometry.padding
     rows, columns = th * (kernel.shape[2] - 1) + 1, tw * (kernel.shape[3] - 1) + 1
     wide = kernel.new_zeros(*kernel.shape[:2], rows, columns)
     wide[:, :, ::th, ::tw] = kernel
-    return nn.functional.pad(wide, (max(right - left, 0), max(left - right, 0), max(bottom - top, 0), max(top - bottom, 0)))
+    return nn.functional.pad(
+        wide,
+        (max(right - left, 0), max(left - right, 0), max(bottom - top, 0), max(top - bottom, 0)),
+    )
 
 
-def make_conv(kernel: Float[Tensor, "o i u v"], bias: Tensor | None, geometry: Geometry) -> nn.Conv2d:
+def make_conv(
+    kernel: Float[Tensor, "o i u v"], bias: Tensor | None, geometry: Geometry
+) -> nn.Conv2d:
     "A convolution layer with these weights; draws no random numbers."
     g, (top, bottom, left, right), dilation = geometry, geometry.padding, geometry.dilation
     height, width = (t * (K - 1) for t, K in zip(dilation, g.kernel, strict=True))
@@ -167,9 +208,21 @@ def make_conv(kernel: Float[Tensor, "o i u v"], bias: Tensor | None, geometry: G
         padding = "same"
     elif not equal:
         kernel, dilation = equal_sides(kernel, g), (1, 1)
-    (o, i, rows, columns), mode = kernel.shape, cast(Literal["zeros", "circular"], "circular" if g.circular else "zeros")
+    (o, i, rows, columns), mode = (
+        kernel.shape,
+        cast(Literal["zeros", "circular"], "circular" if g.circular else "zeros"),
+    )
     with torch.device("meta"):  # no memory, and no random start that would be thrown away
-        conv = nn.Conv2d(i, o, (rows, columns), g.stride, padding, dilation, bias=bias is not None, padding_mode=mode)
+        conv = nn.Conv2d(
+            i,
+            o,
+            (rows, columns),
+            g.stride,
+            padding,
+            dilation,
+            bias=bias is not None,
+            padding_mode=mode,
+        )
     conv.weight, conv.bias = nn.Parameter(kernel), None if bias is None else nn.Parameter(bias)
     return conv
 
@@ -177,17 +230,25 @@ def make_conv(kernel: Float[Tensor, "o i u v"], bias: Tensor | None, geometry: G
 @checked
 def attention_to_conv(
     layer: ConvAttention,  # as `conv_to_attention` made it, whatever became of its weights
-) -> tuple[nn.Conv2d, float]:  # dense convolution; relative distance of the layer to it, 0 for a convolution, at most 1
+) -> tuple[
+    nn.Conv2d, float
+]:  # dense convolution; relative distance of the layer to it, 0 for a convolution, at most 1
     "Find the convolution nearest to a layer (derived here)."
     for name, parameter in layer.named_parameters():
-        finite = not parameter.numel() or torch.stack(torch.aminmax(parameter.detach())).isfinite().all()
-        need(finite, f"layer.{name} has values that are not finite: a distance to a convolution has no meaning")
+        finite = (
+            not parameter.numel() or torch.stack(torch.aminmax(parameter.detach())).isfinite().all()
+        )
+        need(
+            finite,
+            f"layer.{name} has values that are not finite: a distance to a convolution has no meaning",
+        )
     kernel, bias, distance = project(layer)
     return make_conv(kernel, bias, layer.geometry), distance
 
 # %% ../../nbs/convolution/07_inverse.ipynb #90f12b92
 def hide(layer: ConvAttention, generator: torch.Generator) -> ConvAttention:
-    "W_V -> W_V G and W_O -> G^-1 W_O with a random invertible G in every head: the same function in other numbers."
+    """W_V -> W_V G and W_O -> G^-1 W_O with a random invertible G in every head: the same function
+    in other numbers."""
     G = torch.randn(layer.W_V.shape, generator=generator, dtype=layer.W_V.dtype)
     layer.W_V.data = layer.W_V.data @ G
     layer.W_O.data = torch.linalg.solve(G, layer.W_O.data)
@@ -198,7 +259,8 @@ RECOVERED = 1e-9  # relative error of a kernel read back through random invertib
 
 # %% ../../nbs/convolution/07_inverse.ipynb #b0b1b0b2
 def white_error(layer: ConvAttention, conv: nn.Conv2d, seed: int) -> float:
-    "Relative error of a convolution in place of a layer on white noise, root mean square over 16 images."
+    """Relative error of a convolution in place of a layer on white noise, root mean square over 16
+    images."""
     size = layer.geometry.image_size
     generator = torch.Generator().manual_seed(1000 + seed)
     images = torch.randn(16, conv.in_channels, *size, generator=generator, dtype=conv.weight.dtype)
@@ -208,13 +270,20 @@ def white_error(layer: ConvAttention, conv: nn.Conv2d, seed: int) -> float:
 
 # %% ../../nbs/convolution/07_inverse.ipynb #858a43ce
 def inverse(run: Run) -> xr.Dataset:
-    "Error of the kernel read back after a change of basis; under noise on W_O also distance and error on white noise, by seed."
-    P, generators = run.by_scale(4, 8), {seed: torch.Generator().manual_seed(seed) for seed in run.seeds}
+    """Error of the kernel read back after a change of basis; under noise on W_O also distance and
+    error on white noise, by seed."""
+    P, generators = (
+        run.by_scale(4, 8),
+        {seed: torch.Generator().manual_seed(seed) for seed in run.seeds},
+    )
 
     def read_back(kernel, seed):
         conv = random_conv(3, 3, kernel, seed, padding=kernel // 2)
         back, apart = attention_to_conv(hide(conv_to_attention(conv, 4 * P, P), generators[seed]))
-        return {"recovered": (back.weight.detach() - conv.weight).norm() / conv.weight.norm(), "apart": apart}
+        return {
+            "recovered": (back.weight.detach() - conv.weight).norm() / conv.weight.norm(),
+            "apart": apart,
+        }
 
     def noisy(noise, seed):
         conv = random_conv(3, 3, 3, seed, padding=1, padding_mode="circular", bias=False)
@@ -224,7 +293,14 @@ def inverse(run: Run) -> xr.Dataset:
         back, distance = attention_to_conv(layer)
         moved = (back.weight.detach() - conv.weight).norm() / conv.weight.norm()
         averaged = math.sqrt(conv.weight.numel() / layer.W_O.numel())
-        return {"distance": distance, "white": white_error(layer, back, seed), "moved": moved, "averaged": noise * averaged}
+        return {
+            "distance": distance,
+            "white": white_error(layer, back, seed),
+            "moved": moved,
+            "averaged": noise * averaged,
+        }
 
     sizes = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-    return on_grid(read_back, kernel=(3, 5), seed=run.seeds).merge(on_grid(noisy, noise=sizes, seed=run.seeds))
+    return on_grid(read_back, kernel=(3, 5), seed=run.seeds).merge(
+        on_grid(noisy, noise=sizes, seed=run.seeds)
+    )

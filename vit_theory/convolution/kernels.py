@@ -34,7 +34,8 @@ def empty_conv(channels: int, channels_out: int, kernel: Sizes, **options) -> nn
 
 
 def convolved(conv: nn.Conv2d, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
-    'What the convolution makes of images; torch would say that "same" with an even kernel copies them: slower, not wrong.'
+    """What the convolution makes of images; torch would say that "same" with an even kernel copies
+    them: slower, not wrong."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Using padding='same'")
         return conv(images)
@@ -48,10 +49,16 @@ def known_conv(
     **options,  # of nn.Conv2d; padding is 1 unless said otherwise
 ) -> nn.Conv2d:
     "Make a convolution that applies a kernel people know to every channel."
-    need(name in KNOWN_KERNELS, f"name={name!r} is none of the kernels {', '.join(map(repr, KNOWN_KERNELS))}")
+    need(
+        name in KNOWN_KERNELS,
+        f"name={name!r} is none of the kernels {', '.join(map(repr, KNOWN_KERNELS))}",
+    )
     conv = empty_conv(channels, channels, 3, bias=False, dtype=dtype, **{"padding": 1, **options})
     with torch.no_grad():
-        conv.weight.copy_(torch.eye(channels, dtype=dtype)[:, :, None, None] * torch.tensor(KNOWN_KERNELS[name], dtype=dtype))
+        conv.weight.copy_(
+            torch.eye(channels, dtype=dtype)[:, :, None, None]
+            * torch.tensor(KNOWN_KERNELS[name], dtype=dtype)
+        )
     return conv.requires_grad_(False)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #13d7abb1
@@ -74,8 +81,11 @@ def random_conv(
 
 # %% ../../nbs/convolution/01_kernels.ipynb #32d2b680
 @checked
-def real_images(source: str = "digits", count: Size = 8, size: Size | None = None, seed: Seed = 0) -> Float[Tensor, "b c h w"]:
-    "Read a few real images with values from 0 to 1, evenly from the classes, and resize them to `size` pixels a side."
+def real_images(
+    source: str = "digits", count: Size = 8, size: Size | None = None, seed: Seed = 0
+) -> Float[Tensor, "b c h w"]:
+    """Read a few real images with values from 0 to 1, evenly from the classes, and resize them to
+    `size` pixels a side."""
     data = load_images(source, split="test", per_class=1, seed=seed)
     each = -(-count // len(data.classes))
     if each > 1:
@@ -83,7 +93,11 @@ def real_images(source: str = "digits", count: Size = 8, size: Size | None = Non
     # one image of each class in turn
     chosen = data.labels.argsort(stable=True).reshape(-1, each).T.flatten()[:count]
     images = data.images[chosen].double() / 255
-    return images if size is None else F.interpolate(images, (size, size), mode="bilinear", antialias=True)
+    return (
+        images
+        if size is None
+        else F.interpolate(images, (size, size), mode="bilinear", antialias=True)
+    )
 
 # %% ../../nbs/convolution/01_kernels.ipynb #6e6215c9
 class SmallNet(nn.Module):
@@ -103,13 +117,19 @@ def small_net(data: Images, kernel: int, channels_out: int, generator: torch.Gen
     features = channels_out * (h // 2) * (w // 2)
     conv = empty_conv(c, channels_out, kernel, padding="same")
     with torch.no_grad():
-        conv.weight.copy_(torch.randn(conv.weight.shape, generator=generator) * (2 / conv.weight[0].numel()) ** 0.5)
+        conv.weight.copy_(
+            torch.randn(conv.weight.shape, generator=generator)
+            * (2 / conv.weight[0].numel()) ** 0.5
+        )
         conv.state_dict()["bias"].zero_()
-    return SmallNet(conv, torch.randn(features, len(data.classes), generator=generator) / features**0.5)
+    return SmallNet(
+        conv, torch.randn(features, len(data.classes), generator=generator) / features**0.5
+    )
 
 # %% ../../nbs/convolution/01_kernels.ipynb #99a4d906
 def train_conv(data: Images, seed: int = 0, epochs: int = 8) -> tuple[SmallNet, list[float]]:
-    "Train a small classifier with Adam -> (network, mean loss of each epoch); its `conv` is the learned convolution."
+    """Train a small classifier with Adam -> (network, mean loss of each epoch); its `conv` is the
+    learned convolution."""
     generator = torch.Generator().manual_seed(seed)
     net, x, y = small_net(data, 3, 8, generator), data.images.float() / 255, data.labels
     optimizer, losses = torch.optim.Adam(net.parameters(), lr=5e-3), []

@@ -20,7 +20,8 @@ from .construction import Geometry, conv_geometry
 
 # %% ../../nbs/convolution/14_lean.ipynb #d57a0912
 def pixels_read(geometry: Geometry, axis: int) -> Int[Tensor, "q r u"]:
-    "One axis: the pixel that each tap reads for each output pixel of each patch that asks; -1 beyond the border (C, eq. 13)."
+    """One axis: the pixel that each tap reads for each output pixel of each patch that asks; -1
+    beyond the border (C, eq. 13)."""
     g = geometry
     size, patch, stride = g.image_size[axis], g.patch[axis], g.stride[axis]
     query = torch.arange(0, g.grid[axis], max(stride // patch, 1))
@@ -35,7 +36,8 @@ def pixels_read(geometry: Geometry, axis: int) -> Int[Tensor, "q r u"]:
 
 # %% ../../nbs/convolution/14_lean.ipynb #37e2751e
 def token_places(geometry: Geometry) -> tuple[Int[Tensor, "qy ry u"], Int[Tensor, "qx rx v"]]:
-    "Number of a tap's row and of its column: their sum is the pixel's place in the tokens, the sink's or more outside."
+    """Number of a tap's row and of its column: their sum is the pixel's place in the tokens, the
+    sink's or more outside."""
     (ph, pw), columns = geometry.patch, geometry.grid[1]
     sink = math.prod(geometry.image_size)
     y = pixels_read(geometry, 0)
@@ -47,16 +49,19 @@ def token_places(geometry: Geometry) -> tuple[Int[Tensor, "qy ry u"], Int[Tensor
 # %% ../../nbs/convolution/14_lean.ipynb #66ec7af0
 @checked
 class LeanAttention(nn.Module):
-    "A convolution as trainable one-hot attention on patches: live entries of W_O only, by group (C, Thm 1)."
+    """A convolution as trainable one-hot attention on patches: live entries of W_O only, by group
+    (C, Thm 1)."""
 
     bias: nn.Parameter | None
 
     def __init__(
         self,
-        conv: nn.Conv2d,  # zero or circular padding; stride divides the patch or is a multiple of it
+        # zero or circular padding; stride divides the patch or is a multiple of it
+        conv: nn.Conv2d,
         image_size: Sizes,  # pixels, (rows, columns)
         patch: Sizes,  # side of a patch in pixels, or (rows, columns)
-        shared: bool = True,  # one kernel for all output pixels of a patch; False: one for each, P'^2 times the weights
+        # one kernel for all output pixels of a patch; False: one for each, P'^2 times the weights
+        shared: bool = True,
     ):
         super().__init__()
         g = conv_geometry(conv, image_size, patch)
@@ -68,7 +73,9 @@ class LeanAttention(nn.Module):
         self.patch_out = g.patch_out
         self.grid_out = g.grid_out
         self.weight = nn.Parameter(kernel if shared else kernel.repeat(outputs, 1, 1, 1, 1))
-        self.register_parameter("bias", None if conv.bias is None else nn.Parameter(conv.bias.detach().clone()))
+        self.register_parameter(
+            "bias", None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
+        )
         row, column = token_places(g)
         self.register_buffer("row", row.to(kernel.device), persistent=False)
         self.register_buffer("column", column.to(kernel.device), persistent=False)
@@ -77,7 +84,9 @@ class LeanAttention(nn.Module):
     def offsets(self) -> list[tuple[int, int]]:
         "The offsets that the heads look at, key minus query: one head each."
         g = self.geometry
-        (rows, tap_y), (columns, tap_x) = tap_tables(g.kernel, g.patch, g.stride, g.padding[::2], g.dilation)
+        (rows, tap_y), (columns, tap_x) = tap_tables(
+            g.kernel, g.patch, g.stride, g.padding[::2], g.dilation
+        )
         read_y = [D for D, tap in zip(rows, tap_y, strict=True) if (tap < g.kernel[0]).any()]
         read_x = [D for D, tap in zip(columns, tap_x, strict=True) if (tap < g.kernel[1]).any()]
         return [(y, x) for y in read_y for x in read_x]
@@ -99,7 +108,10 @@ class LeanAttention(nn.Module):
         pixels = math.prod(self.geometry.image_size)
         n = math.prod(self.geometry.grid)
         d = self.channels * math.prod(self.geometry.patch)
-        need(tuple(x.shape[1:]) == (n, d), f"x has shape {tuple(x.shape)}: [b, {n} tokens, {d} features] is needed")
+        need(
+            tuple(x.shape[1:]) == (n, d),
+            f"x has shape {tuple(x.shape)}: [b, {n} tokens, {d} features] is needed",
+        )
         # one zero pixel behind all others is the sink's value
         entries = nn.functional.pad(x.reshape(len(x), pixels, self.channels), (0, 0, 0, 1))
         depthwise = self.groups == self.channels == self.weight.shape[-4]
@@ -107,8 +119,11 @@ class LeanAttention(nn.Module):
         y = y if self.bias is None else y + self.bias
         return rearrange(y, "b q p o -> b q (p o)")
 
-    def places(self, row: Int[Tensor, "qy ry *u"], column: Int[Tensor, "qx rx *v"]) -> Int[Tensor, "places"]:
-        "Places in the tokens, by query, output pixel and tap; what is outside the image is at the sink."
+    def places(
+        self, row: Int[Tensor, "qy ry *u"], column: Int[Tensor, "qx rx *v"]
+    ) -> Int[Tensor, "places"]:
+        """Places in the tokens, by query, output pixel and tap; what is outside the image is at the
+        sink."""
         sink = math.prod(self.geometry.image_size)
         if row.ndim == 2:
             return (row[:, None, :, None] + column[None, :, None, :]).clamp(max=sink).flatten()
@@ -116,7 +131,8 @@ class LeanAttention(nn.Module):
         return both.clamp(max=sink).flatten()
 
     def add_taps(self, entries: Float[Tensor, "b pixel c"]) -> Float[Tensor, "b q p c"]:
-        "A depthwise layer: the sum over the taps of what each reads, times its weight in every channel."
+        """A depthwise layer: the sum over the taps of what each reads, times its weight in every
+        channel."""
         outputs = math.prod(self.patch_out)
         # [1 or p, u, v, c]: taps first, so that one tap is one row of channels
         weight = rearrange(self.weight, "... c 1 u v -> ... u v c")
@@ -146,9 +162,13 @@ class LeanAttention(nn.Module):
 
     @checked
     def convolve(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
-        "The layer on images: cut into patches, attend, put together, and keep what the convolution would return."
+        """The layer on images: cut into patches, attend, put together, and keep what the
+        convolution would return."""
         size = self.channels, *self.geometry.image_size
-        need(tuple(images.shape[1:]) == size, f"images has shape {tuple(images.shape)}: b images of shape {size} are needed")
+        need(
+            tuple(images.shape[1:]) == size,
+            f"images has shape {tuple(images.shape)}: b images of shape {size} are needed",
+        )
         rows, columns = self.geometry.output_size
         tokens = self(patchify(images, self.geometry.patch))
         outputs = tokens.shape[-1] // math.prod(self.patch_out)

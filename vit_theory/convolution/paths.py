@@ -21,7 +21,8 @@ from .inverse import attention_to_conv, head_products, positional_weights
 # %% ../../nbs/convolution/13_paths.ipynb #a74deedb
 @checked
 class GatherAttention(nn.Module):
-    "A layer with one-hot attention as a gather and one matrix product over the live rows; ValueError for soft attention."
+    """A layer with one-hot attention as a gather and one matrix product over the live rows;
+    ValueError for soft attention."""
 
     index: Tensor
     weight: Tensor
@@ -34,14 +35,21 @@ class GatherAttention(nn.Module):
         super().__init__()
         A, T = positional_weights(layer), head_products(layer)
         one_hot = ((A == 0) | (A == 1)).all()
-        need(one_hot, f"layer.scale={layer.scale} makes soft attention, nothing to gather: build it with scale=None")
-        need(not layer.W_Q.any(), "layer.W_Q is not zero: where the heads look depends on the image")
+        need(
+            one_hot,
+            f"layer.scale={layer.scale} makes soft attention, nothing to gather: build it with scale=None",
+        )
+        need(
+            not layer.W_Q.any(), "layer.W_Q is not zero: where the heads look depends on the image"
+        )
         n, d = A.shape[2], T.shape[1]
         self.entries = n * d  # of an image
         head, row = live_rows(T).nonzero().unbind(1)
         key = torch.where(A.sum(-1) > 0, A.argmax(-1), n)[head]  # [live row, query]; n: the sink
         # entry r of token k stands at k d + r; one zero behind all tokens is the sink's value
-        self.register_buffer("index", torch.where(key < n, key * d + row[:, None], n * d).T.contiguous())
+        self.register_buffer(
+            "index", torch.where(key < n, key * d + row[:, None], n * d).T.contiguous()
+        )
         self.register_buffer("weight", T[head, row])
         self.register_buffer("bias", None if layer.b_O is None else layer.b_O.detach())
 
@@ -49,7 +57,10 @@ class GatherAttention(nn.Module):
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:
         "The layer's output tokens."
         need_one_dtype(x=x, weight=self.weight)
-        need(math.prod(x.shape[1:]) == self.entries, f"x has shape {tuple(x.shape)}: {self.entries} numbers an image are needed")
+        need(
+            math.prod(x.shape[1:]) == self.entries,
+            f"x has shape {tuple(x.shape)}: {self.entries} numbers an image are needed",
+        )
         entries = nn.functional.pad(x.flatten(1), (0, 1))
         gathered = entries.index_select(1, self.index.flatten()).reshape(len(x), *self.index.shape)
         return nn.functional.linear(gathered, self.weight.T, self.bias)
@@ -58,16 +69,22 @@ class GatherAttention(nn.Module):
 @checked
 def fold(
     layer: ConvAttention,
-    tolerance: Share = 1e-5,  # largest relative distance to a convolution that is taken for rounding
+    # largest relative distance to a convolution that is taken for rounding
+    tolerance: Share = 1e-5,
 ) -> nn.Conv2d:
-    "Read the convolution that a layer computes; ValueError with the distance where it computes none."
+    """Read the convolution that a layer computes; ValueError with the distance where it computes
+    none."""
     conv, distance = attention_to_conv(layer)
-    need(distance <= tolerance, f"layer is at relative distance {distance:.2g} from the nearest convolution: use the plain path")
+    need(
+        distance <= tolerance,
+        f"layer is at relative distance {distance:.2g} from the nearest convolution: use the plain path",
+    )
     return conv
 
 # %% ../../nbs/convolution/13_paths.ipynb #600a3e8a
 def multiplications(layer: ConvAttention) -> dict[str, int]:
-    "Multiplications for one image by path: plain attention, gather of all rows, gather of the live rows, convolution."
+    """Multiplications for one image by path: plain attention, gather of all rows, gather of the
+    live rows, convolution."""
     (h, d, f), o, g = layer.W_V.shape, layer.W_O.shape[2], layer.geometry
     n, q = math.prod(g.grid), math.prod(g.grid_out)
     scores = (q + n) * d * layer.W_Q.shape[2] + q * n * layer.W_Q.shape[2]
@@ -75,4 +92,9 @@ def multiplications(layer: ConvAttention) -> dict[str, int]:
     live = int(live_rows(head_products(layer)).sum())
     c, c_out = d // math.prod(g.patch), o // math.prod(g.patch_out)
     conv = q * math.prod(g.patch_out) * math.prod(g.kernel) * c * c_out
-    return {"plain": h * (scores + values), "gather, all rows": q * h * d * o, "gather, live rows": q * live * o, "fold": conv}
+    return {
+        "plain": h * (scores + values),
+        "gather, all rows": q * h * d * o,
+        "gather, live rows": q * live * o,
+        "fold": conv,
+    }

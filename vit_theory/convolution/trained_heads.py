@@ -22,19 +22,25 @@ from ..ledger.sweeps import Run
 # %% ../../nbs/convolution/10_trained_heads.ipynb #8a9e6fd9
 def looked_at(layer: MultiHeadAttention, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q m"]:
     "What the heads bring home, side by side: sum_k A_h[q,k] x[k]."
-    return rearrange(einsum(layer.attention_map(x), x, "b h q k, b k d -> b q h d"), "b q h d -> b q (h d)")
+    return rearrange(
+        einsum(layer.attention_map(x), x, "b h q k, b k d -> b q h d"), "b q h d -> b q (h d)"
+    )
 
 
 def best_outputs(Z: Float[Tensor, "b q m"], y: Float[Tensor, "b q o"]) -> Float[Tensor, "m o"]:
-    "Least squares for the output matrices, with a ridge of 1e-10 that keeps equal heads from dividing by zero."
+    """Least squares for the output matrices, with a ridge of 1e-10 that keeps equal heads from
+    dividing by zero."""
     Z, y = Z.flatten(0, 1), y.flatten(0, 1)
     # W = (Z'Z/n + ridge)^-1 Z'y/n
     gram = Z.T @ Z / len(Z) + 1e-10 * torch.eye(Z.shape[1], dtype=Z.dtype)
     return torch.linalg.solve(gram, Z.T @ y / len(Z))
 
 
-def disturbed_layer(conv: nn.Conv2d, patch: int, grid: tuple[int, int], heads: int, generator, content) -> MultiHeadAttention:
-    "The best positional pattern, softened and disturbed, with random queries and keys of size `content`."
+def disturbed_layer(
+    conv: nn.Conv2d, patch: int, grid: tuple[int, int], heads: int, generator, content
+) -> MultiHeadAttention:
+    """The best positional pattern, softened and disturbed, with random queries and keys of size
+    `content`."""
     offsets, T = compressed_blocks(conv.weight, patch, padding=conv_padding(conv)[::2])
     A = best_patterns(T, heads) if heads <= len(T) else None
     A = torch.eye(len(T), heads, dtype=T.dtype) if A is None else A
@@ -59,9 +65,13 @@ def fit_heads(
     images: Size = 64,  # of white noise to learn from
     content: Finite = 0.3,  # size of queries and keys at the start
 ) -> tuple[MultiHeadAttention, float, float]:
-    "Train a layer with queries and keys to be a convolution -> (layer, relative error on new images before, after)."
+    """Train a layer with queries and keys to be a convolution -> (layer, relative error on new
+    images before, after)."""
     torus = conv.padding_mode == "circular" and conv.bias is None and conv.stride == (1, 1)
-    need(torus, f"conv={conv} must have stride 1, circular padding and no bias: the floor is that of a torus")
+    need(
+        torus,
+        f"conv={conv} must have stride 1, circular padding and no bias: the floor is that of a torus",
+    )
     grid, generator = pair(grid), torch.Generator().manual_seed(int(seed))
     size = (images + 256, conv.in_channels, patch * grid[0], patch * grid[1])
     noise = torch.randn(size, generator=generator, dtype=torch.float64)
@@ -70,7 +80,9 @@ def fit_heads(
     layer = disturbed_layer(conv, patch, grid, heads, generator, content)
     assert layer.table is not None
     moved = [layer.W_Q, layer.W_K, layer.table]
-    optimizer = torch.optim.LBFGS(moved, max_iter=steps, history_size=30, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS(
+        moved, max_iter=steps, history_size=30, line_search_fn="strong_wolfe"
+    )
 
     def loss():
         optimizer.zero_grad()
@@ -81,7 +93,9 @@ def fit_heads(
 
     def error():
         with torch.no_grad():
-            layer.W_O.copy_(rearrange(best_outputs(looked_at(layer, x), y), "(h d) o -> h d o", h=heads))
+            layer.W_O.copy_(
+                rearrange(best_outputs(looked_at(layer, x), y), "(h d) o -> h d o", h=heads)
+            )
             return ((layer(new) - wanted).norm() / wanted.norm()).item()
 
     before = error()
@@ -90,17 +104,22 @@ def fit_heads(
     return layer, before, error()
 
 # %% ../../nbs/convolution/10_trained_heads.ipynb #6b8a258d
-CONVOLUTION_FOUND = 1e-2  # relative error on new images below which training has found the convolution
+CONVOLUTION_FOUND = (
+    1e-2  # relative error on new images below which training has found the convolution
+)
 
 
 def fit_error(heads: int, seed: int, start: int, steps: int) -> dict[str, float]:
-    "One training for the kernel of a seed: floor for positions only, errors before and after, loss without the queries."
+    """One training for the kernel of a seed: floor for positions only, errors before and after,
+    loss without the queries."""
     conv = random_conv(2, 2, 3, seed, padding=1, padding_mode="circular", bias=False)
     layer, before, after = fit_heads(conv, 2, (4, 4), heads, seed=100 * seed + start, steps=steps)
     _, T = compressed_blocks(conv.weight, 2, padding=1)
     floor = head_floor(torch.linalg.svdvals(T).tolist(), heads) / T.norm().item()
     with torch.no_grad():
-        x = torch.randn(64, 16, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        x = torch.randn(
+            64, 16, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+        )
         full = layer(x)
         layer.W_Q.zero_()
         content = ((layer(x) - full).norm() / full.norm()).item()
@@ -108,8 +127,11 @@ def fit_error(heads: int, seed: int, start: int, steps: int) -> dict[str, float]
 
 # %% ../../nbs/convolution/10_trained_heads.ipynb #8f9fd156
 def trained_heads(run: Run) -> xr.Dataset:
-    "Relative error of trained layers on new images before and after training, by heads and seed, best of the starts (C, Thm 6)."
+    """Relative error of trained layers on new images before and after training, by heads and seed,
+    best of the starts (C, Thm 6)."""
     numbers, (starts, steps) = run.by_scale((8, 9), (7, 8, 9, 10)), run.by_scale((1, 100), (2, 200))
-    fits = run.sweep(fit_error, {"heads": numbers, "seed": run.seeds, "start": range(starts), "steps": (steps,)}).squeeze("steps")
+    fits = run.sweep(
+        fit_error, {"heads": numbers, "seed": run.seeds, "start": range(starts), "steps": (steps,)}
+    ).squeeze("steps")
     best = fits.isel(start=fits.after.argmin("start"))
     return best.drop_vars("start").assign_attrs(starts=starts)

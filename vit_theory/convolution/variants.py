@@ -17,13 +17,21 @@ from torch import nn
 from ..arguments import Size, checked
 from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention
-from .exactness import BORDERS, DRAW, compared_outputs, kept_once, on_grid, photos
+from .exactness import (
+    BORDERS,
+    DRAW,
+    compared_outputs,
+    kept_once,
+    on_grid,
+    photos,
+)
 from .kernels import random_conv
 from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/06_variants.ipynb #fe1304ca
 def shift_distance(kernel: np.ndarray, patch: int, stride: int) -> float:
-    "Least relative error, on white noise, of any layer with relative positions whose tokens hold the outputs in order."
+    """Least relative error, on white noise, of any layer with relative positions whose tokens hold
+    the outputs in order."""
     y = np.arange(0, patch * 12 * stride, stride)  # whole periods
     asked, token = np.unique(y // patch, return_inverse=True)
     place = y % patch
@@ -41,7 +49,8 @@ def stride_layer(
     image_size: Size,  # pixels
     patch: Size,  # P
 ) -> tuple[ConvAttention, int]:
-    "The layer for any stride, and the step at which its outputs are to be read: 1 where the layer computes nothing else."
+    """The layer for any stride, and the step at which its outputs are to be read: 1 where the layer
+    computes nothing else."""
     s, g = conv.stride[0], math.gcd(conv.stride[0], patch)
     if g in (s, patch):
         return conv_to_attention(conv, image_size, patch), 1
@@ -51,7 +60,8 @@ def stride_layer(
 
 # %% ../../nbs/convolution/06_variants.ipynb #19371947
 def refused(conv: nn.Conv2d, image_size: int, patch: int) -> bool:
-    "Does `conv_to_attention` say that there is no layer whose tokens hold the outputs and nothing else?"
+    """Does `conv_to_attention` say that there is no layer whose tokens hold the outputs and nothing
+    else?"""
     try:
         conv_to_attention(conv, image_size, patch)
     except ValueError:
@@ -60,11 +70,20 @@ def refused(conv: nn.Conv2d, image_size: int, patch: int) -> bool:
 
 # %% ../../nbs/convolution/06_variants.ipynb #1d6f5cfd
 def stride(run: Run) -> xr.Dataset:
-    "Error by patch and stride, where more had to be computed, and the least error of a layer that computes no more (C, Cor. 4)."
+    """Error by patch and stride, where more had to be computed, and the least error of a layer that
+    computes no more (C, Cor. 4)."""
 
     def layer_of(patch, stride, kernel, border, seed):
         images = photos(run, 12, seed)
-        conv = random_conv(images.shape[1], 2, kernel, seed, padding=(kernel - 1) // 2, stride=stride, padding_mode=border)
+        conv = random_conv(
+            images.shape[1],
+            2,
+            kernel,
+            seed,
+            padding=(kernel - 1) // 2,
+            stride=stride,
+            padding_mode=border,
+        )
         layer, step = stride_layer(conv, 12, patch)
         with torch.no_grad():
             error = (layer.convolve(images)[:, :, ::step, ::step] - conv(images)).abs().max()
@@ -72,10 +91,18 @@ def stride(run: Run) -> xr.Dataset:
 
     def without_surplus(patch, stride):
         conv = random_conv(photos(run, 12, DRAW[0]).shape[1], 2, 2, DRAW[0], stride=stride)
-        # outputs in each of 12 s patches along one axis; the largest of the least errors, over the rows of one kernel
-        counts = np.bincount(np.arange(0, 12 * patch * stride, stride) // patch, minlength=12 * stride)
+        # outputs in each of 12 s patches along one axis; the largest of the least errors, over the
+        # rows of one kernel
+        counts = np.bincount(
+            np.arange(0, 12 * patch * stride, stride) // patch, minlength=12 * stride
+        )
         apart = max(shift_distance(row, patch, stride) for row in conv.weight.flatten(0, 2).numpy())
-        return {"least": counts.min(), "most": counts.max(), "apart": apart, "refused": int(refused(conv, 12, patch))}
+        return {
+            "least": counts.min(),
+            "most": counts.max(),
+            "apart": apart,
+            "refused": int(refused(conv, 12, patch)),
+        }
 
     pairs = dict(patch=(2, 3, 4, 6), stride=tuple(range(1, 13)))
     data = on_grid(layer_of, **pairs, kernel=(2, 3, 5), border=BORDERS, seed=DRAW)
@@ -84,12 +111,15 @@ def stride(run: Run) -> xr.Dataset:
 
 # %% ../../nbs/convolution/06_variants.ipynb #320f9c86
 def dilation(run: Run) -> xr.Dataset:
-    "Error, heads, and the paper's formula for K and for the extent t(K-1)+1, by dilation, border and seed (C, after Cor. 4)."
+    """Error, heads, and the paper's formula for K and for the extent t(K-1)+1, by dilation, border
+    and seed (C, after Cor. 4)."""
     K, P, size = 3, 4, 24
 
     def dilated(dilation, border, seed):
         images = photos(run, size, seed)
-        conv = random_conv(images.shape[1], 2, K, seed, padding="same", dilation=dilation, padding_mode=border)
+        conv = random_conv(
+            images.shape[1], 2, K, seed, padding="same", dilation=dilation, padding_mode=border
+        )
         formula = {"paper": paper_heads(K, P), "extent": paper_heads(dilation * (K - 1) + 1, P)}
         return compared_outputs(conv_to_attention(conv, size, P), conv, images) | formula
 

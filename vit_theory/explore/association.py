@@ -13,7 +13,13 @@ from typing import Any
 from .panel import need_one_of, static_text, turning
 
 # %% ../../nbs/explore/03_association.ipynb #322e3e2c
-PATCHES, SIZE, DIM, SAMPLES, TESTS = 16, 4, 8, 2000, 2000  # patches of an image, of a set; d; images
+PATCHES, SIZE, DIM, SAMPLES, TESTS = (
+    16,
+    4,
+    8,
+    2000,
+    2000,
+)  # patches of an image, of a set; d; images
 STEPS = range(0, 201, 8)
 GRID: dict[str, list] = {"q": [0.1, 0.2, 0.3, 0.4, 0.6, 0.8], "sigma_A": [0.0, 0.5, 1.0, 2.0]}
 RATES: dict[str, Any] = {"lr_v": 1e-3, "lr_A": 1.5 * PATCHES}
@@ -28,7 +34,15 @@ def association_frames(
     "What is shown along training, every 8 steps."
     import torch
 
-    from vit_theory.association import Partition, SpatialData, association, error_rate, fit, idealized, sort_by_set
+    from vit_theory.association import (
+        Partition,
+        SpatialData,
+        association,
+        error_rate,
+        fit,
+        idealized,
+        sort_by_set,
+    )
 
     partition, generator = Partition.blocks(4, 2), torch.Generator().manual_seed(seed)
     data = SpatialData(partition, DIM, q)
@@ -54,16 +68,22 @@ def predicted(q: float, sigma_A: float) -> dict[str, Any]:
 
 # %% ../../nbs/explore/03_association.ipynb #643432fb
 def association_explorer(
-    **start: Any,  # partition ("blocks", "strided", "random", or four rows of four patches), q, sigma_A, step
+    # partition ("blocks", "strided", "random", or four rows of four patches), q, sigma_A, step
+    **start: Any,
 ):
-    "A widget to see attention find the sets, step by step, in the browser; ValueError for a start that is not possible."
+    """A widget to see attention find the sets, step by step, in the browser; ValueError for a start
+    that is not possible."""
     data = json.loads(static_text("association.json"))
     need_one_of(start, {**GRID, "step": STEPS})
     partition = start.get("partition", "blocks")
     if isinstance(partition, str):
         possible = partition in data["partitions"]
     else:
-        possible = {len(row) for row in partition} == {SIZE} and sorted(sum(partition, [])) == list(range(PATCHES))
+        possible = {len(row) for row in partition} == {SIZE} and sorted(sum(partition, [])) == list(
+            range(PATCHES)
+        )
     if not possible:
-        raise ValueError(f"partition={partition!r}: give 'blocks', 'strided', 'random', or four rows of four of the patches 0-15")
+        raise ValueError(
+            f"partition={partition!r}: give 'blocks', 'strided', 'random', or four rows of four of the patches 0-15"
+        )
     return turning("association", start, ("partition", *GRID, "step"), data)

@@ -17,29 +17,51 @@ NAMES = ("Sobel", "Laplace", "sharpen", "emboss", "Gaussian blur", "box blur", "
 SETTINGS = ("kernel", "image", "patch", "scale", "removed", "border", "query")
 
 
-def check_start(images, kernel=((0,),), image="flower", patch=4, scale=None, removed=(), border="zeros", query=None) -> None:
+def check_start(
+    images,
+    kernel=((0,),),
+    image="flower",
+    patch=4,
+    scale=None,
+    removed=(),
+    border="zeros",
+    query=None,
+) -> None:
     "ValueError for a state that the explorer cannot show."
     one_of = {"image": (image, images), "patch": (patch, (2, 4, 8, 16))}
     one_of["border"] = border, ("zeros", "circular")
     if isinstance(kernel, str):
         one_of["kernel"] = kernel, NAMES
-    elif not kernel or len({len(row) for row in kernel}) != 1 or not all(size % 2 for size in (len(kernel), len(kernel[0]))):
-        raise ValueError(f"kernel has rows of {[len(row) for row in kernel]} numbers: give rows of one odd length, oddly many")
+    elif (
+        not kernel
+        or len({len(row) for row in kernel}) != 1
+        or not all(size % 2 for size in (len(kernel), len(kernel[0])))
+    ):
+        raise ValueError(
+            f"kernel has rows of {[len(row) for row in kernel]} numbers: give rows of one odd length, oddly many"
+        )
     for name, (value, possible) in one_of.items():
         if value not in possible:
             raise ValueError(f"{name}={value!r} is none of {', '.join(map(repr, possible))}")
     if scale is not None and not 0 < scale < math.inf:
-        raise ValueError(f"scale={scale!r} is no logit gap: give a positive number, or None for one-hot attention")
+        raise ValueError(
+            f"scale={scale!r} is no logit gap: give a positive number, or None for one-hot attention"
+        )
     if any(head < 0 for head in removed):
         raise ValueError(f"removed={removed!r}: heads are numbered from 0, row by row")
     if query is not None and query not in range((32 // patch) ** 2):
-        raise ValueError(f"query={query!r} is no patch: they are numbered row by row, from 0 to {(32 // patch) ** 2 - 1}")
+        raise ValueError(
+            f"query={query!r} is no patch: they are numbered row by row, from 0 to {(32 // patch) ** 2 - 1}"
+        )
 
 # %% ../../nbs/explore/04_convolution.ipynb #b254af94
 def convolution_explorer(
-    **start: Any,  # kernel (a name or rows of numbers), image, patch, scale (None: one-hot), removed, border, query
+    # kernel (a name or rows of numbers), image, patch, scale (None: one-hot), removed, border,
+    # query
+    **start: Any,
 ):
-    "A widget to draw a kernel and watch attention compute it, in the browser; ValueError for a start that is not possible."
+    """A widget to draw a kernel and watch attention compute it, in the browser; ValueError for a
+    start that is not possible."""
     pictures = json.loads(static_text("pictures.json"))  # name -> 32 x 32 gray bytes, in base64
     widget = turning("convolution", start, SETTINGS, pictures)
     check_start(tuple(pictures), **start)

@@ -21,17 +21,23 @@ def turning(
     start: Mapping[str, Any],  # settings to begin with; what is not said is as the module has it
     settings: Sequence[str],  # names of all settings
     data: Mapping[str, Any],  # what the module shows, JSON
-    answer: Callable[[dict, dict], dict | None] | None = None,  # (settings, data) -> other data, or None
+    answer: Callable[[dict, dict], dict | None]
+    | None = None,  # (settings, data) -> other data, or None
 ):
-    "A widget whose module turns in the browser, also without a kernel; ValueError for a setting that it does not have."
+    """A widget whose module turns in the browser, also without a kernel; ValueError for a setting
+    that it does not have."""
     for key, value in start.items():
         if key not in settings:
-            raise ValueError(f"{key}={value!r} is no setting of this explorer; there are {', '.join(settings)}")
+            raise ValueError(
+                f"{key}={value!r} is no setting of this explorer; there are {', '.join(settings)}"
+            )
     try:
         import anywidget
         import traitlets
     except ImportError as error:
-        raise ImportError("the explorers need 'ipywidgets' and 'anywidget': pip install 'vit_theory[notebooks]'") from error
+        raise ImportError(
+            "the explorers need 'ipywidgets' and 'anywidget': pip install 'vit_theory[notebooks]'"
+        ) from error
     module = static_text("panel.js") + static_text(f"{name}.js")
 
     class Turning(anywidget.AnyWidget):
@@ -45,7 +51,9 @@ def turning(
 
         def _repr_mimebundle_(self, **options):
             live, more = super()._repr_mimebundle_(**options)
-            shown = json.dumps({"state": self.state, "data": self.data, "address": True}).replace("</", "<\\/")
+            shown = json.dumps({"state": self.state, "data": self.data, "address": True}).replace(
+                "</", "<\\/"
+            )
             call = f'mount(document.getElementById("turn-{name}"), {shown});'
             page = f'<div id="turn-{name}"></div>\n<script>\n(() => {{\n{plain_script(name)}\n{call}\n}})();\n</script>'
             return live | {"text/html": page}, more  # the page needs nothing else
@@ -58,7 +66,9 @@ def need_one_of(start: Mapping[str, Any], possible: Mapping[str, Sequence]) -> N
     for name, value in start.items():
         values = possible.get(name, [value])
         if value not in values:
-            raise ValueError(f"{name}={value!r} is not among what this explorer shows: use one of {', '.join(map(str, values))}")
+            raise ValueError(
+                f"{name}={value!r} is not among what this explorer shows: use one of {', '.join(map(str, values))}"
+            )
 
 
 def packed(values: Any) -> str:
@@ -72,6 +82,7 @@ def static_text(name: str) -> str:
 
 
 def plain_script(name: str) -> str:
-    "An explorer without its exports, for a page: a plain script runs before what stands below is laid out, so nothing jumps."
+    """An explorer without its exports, for a page: a plain script runs before what stands below is
+    laid out, so nothing jumps."""
     module = static_text("panel.js") + static_text(f"{name}.js")
     return re.sub(r"^export (default .*\n)?", "", module, flags=re.MULTILINE).rstrip()

@@ -17,7 +17,11 @@ from .panel import need_one_of, static_text, turning
 # %% ../../nbs/explore/02_selection.ipynb #a48d5cb2
 TOKENS, TESTS, EVERY = 40, 200, 10  # tokens of a sample, test samples, steps of a frame
 STEPS = range(0, 201, EVERY)
-GRID: dict[str, list] = {"relevant": [1, 2, 3, 5, 8], "samples": [16, 64, 256, 1024], "rate": [0.0, 5.0, 25.0]}
+GRID: dict[str, list] = {
+    "relevant": [1, 2, 3, 5, 8],
+    "samples": [16, 64, 256, 1024],
+    "rate": [0.0, 5.0, 25.0],
+}
 BINS = np.linspace(-2, 4, 25)  # of the margins
 
 # %% ../../nbs/explore/02_selection.ipynb #8b9f3dc8
@@ -33,7 +37,9 @@ def selection_frames(
     from vit_theory.selection import TokenData, fit, initial_model
 
     data = TokenData(tokens=TOKENS, relevant=relevant, confusion=0, patterns=10, dim=16, noise=0.2)
-    train, test = data.sample(samples + TESTS, generator=torch.Generator().manual_seed(seed)).split(samples)
+    train, test = data.sample(samples + TESTS, generator=torch.Generator().manual_seed(seed)).split(
+        samples
+    )
     model = initial_model(train.mu, neurons=64, scale=0.3, xi=0.2, paired=True, seed=seed)
     for number, _ in enumerate(iter(int, 1)):
         yield shown_of(model, test)
@@ -47,26 +53,38 @@ def shown_of(model, test) -> dict[str, Any]:
 
     margin = (test.y * model(test.x))[0].numpy()
     one = test.samples(slice(0, 1))
-    received = model.attention_map(one.x)[0, 0].mean(0)[one.relevant[0, 0].logical_not().long().argsort(stable=True)]
+    received = model.attention_map(one.x)[0, 0].mean(0)[
+        one.relevant[0, 0].logical_not().long().argsort(stable=True)
+    ]
     histogram = np.histogram(margin.clip(BINS[0], BINS[-1] - 1e-9), BINS)[0] / TESTS
     error = (margin < 0).mean() + (margin == 0).mean() / 2
     mass = float(attention_mass(model, test))
-    return {"error": float(error), "mass": mass, "attention": received.numpy(), "margins": histogram}
+    return {
+        "error": float(error),
+        "mass": mass,
+        "attention": received.numpy(),
+        "margins": histogram,
+    }
 
 # %% ../../nbs/explore/02_selection.ipynb #268b2dcd
 def borders() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    "Share of relevant tokens and N50, the samples at which half of the runs succeed, with trained and uniform attention."
+    """Share of relevant tokens and N50, the samples at which half of the runs succeed, with trained
+    and uniform attention."""
     from vit_theory.ledger.evidence import measured
 
     rows = {"trained attention": "A-sample-complexity", "uniform attention": "A-no-attention"}
     found = {arm: measured(id) for arm, id in rows.items()}
-    return {arm: (data.alpha.values / 80, np.exp(np.log(data.n50).mean("seed")).values) for arm, data in found.items()}
+    return {
+        arm: (data.alpha.values / 80, np.exp(np.log(data.n50).mean("seed")).values)
+        for arm, data in found.items()
+    }
 
 # %% ../../nbs/explore/02_selection.ipynb #ee53e1e7
 def selection_explorer(
     **start: Any,  # relevant (tokens, of 40), samples, rate (of attention), step
 ):
-    "A widget to look at trained attention, step by step, in the browser; ValueError for a start that is not possible."
+    """A widget to look at trained attention, step by step, in the browser; ValueError for a start
+    that is not possible."""
     data = json.loads(static_text("selection.json"))
     need_one_of(start, {**GRID, "step": STEPS})
     return turning("selection", start, (*GRID, "step"), data)

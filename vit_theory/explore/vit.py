@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 __all__ = ['vit_explorer']
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
-OURS: dict[str, Any] = dict(image_size=8, patch=2, channels=1, classes=10, depth=2, heads=4, width=32)  # our model for digits
+OURS: dict[str, Any] = dict(
+    image_size=8, patch=2, channels=1, classes=10, depth=2, heads=4, width=32
+)  # our model for digits
 
 
 def load_model(
-    source: Any = None,  # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
+    # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
+    source: Any = None,
 ) -> ViT:
-    "Our form of a vision transformer; ValueError for a folder that holds none, ImportError that names the extra."
+    """Our form of a vision transformer; ValueError for a folder that holds none, ImportError that
+    names the extra."""
     import torch
 
     from vit_theory.images import ViT, from_transformers
@@ -39,17 +43,26 @@ def load_model(
     if source is None or source == "":
         vit = ViT(**OURS)
         with (files("vit_theory.explore") / "static" / "vit.npz").open("rb") as file:
-            vit.load_state_dict({name: torch.from_numpy(array).float() for name, array in np.load(file).items()})
+            vit.load_state_dict(
+                {name: torch.from_numpy(array).float() for name, array in np.load(file).items()}
+            )
         return vit.eval()
     if isinstance(source, torch.nn.Module):
         return (source if isinstance(source, ViT) else from_transformers(source)).eval()
-    folder, named = (Path(source) / "config.json").is_file(), re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
+    folder, named = (
+        (Path(source) / "config.json").is_file(),
+        re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source)),
+    )
     if not folder and (Path(source).exists() or not named):
-        raise ValueError(f"model={str(source)!r} is no name on the hub, and no folder with a config.json: see save_pretrained")
+        raise ValueError(
+            f"model={str(source)!r} is no name on the hub, and no folder with a config.json: see save_pretrained"
+        )
     try:
         from transformers import AutoModelForImageClassification
     except ImportError as error:
-        raise ImportError("reading this model needs 'transformers': pip install 'vit_theory[hub]'") from error
+        raise ImportError(
+            "reading this model needs 'transformers': pip install 'vit_theory[hub]'"
+        ) from error
     try:
         made = AutoModelForImageClassification.from_pretrained(source, local_files_only=folder)
     except (OSError, KeyError) as error:
@@ -64,20 +77,30 @@ def fitting_images(
     "The images in the size, channels and range of a model."
     from torch.nn.functional import interpolate
 
-    channels, size, x = model.config["channels"], model.config["image_size"], data.images.float() / 255
+    channels, size, x = (
+        model.config["channels"],
+        model.config["image_size"],
+        data.images.float() / 255,
+    )
     x = interpolate(x, size, mode="bilinear", antialias=True) if tuple(x.shape[2:]) != size else x
     x = x if x.shape[1] == channels else x.mean(1, keepdim=True).expand(-1, channels, -1, -1)
-    return x.contiguous() if model.config["mean"] else 2 * x - 1  # a model that takes nothing away wants standardized images
+    return (
+        x.contiguous() if model.config["mean"] else 2 * x - 1
+    )  # a model that takes nothing away wants standardized images
 
 
 def model_and_images(
     model: Any,  # as `load_model` takes it
     data: Images | None,  # labeled images; None: digits
 ) -> tuple[ViT, Tensor, Tensor | None, tuple[str, ...]]:
-    "The model, images that fit it, and their labels and names of classes where the model has as many classes."
+    """The model, images that fit it, and their labels and names of classes where the model has as
+    many classes."""
     from vit_theory.images import load_images
 
-    model, data = load_model(model), load_images("digits", split="test", per_class=8) if data is None else data
+    model, data = (
+        load_model(model),
+        load_images("digits", split="test", per_class=8) if data is None else data,
+    )
     labels = data.labels if model.config["classes"] == len(data.classes) else None
     return model, fitting_images(model, data), labels, tuple(data.classes)
 
@@ -86,47 +109,70 @@ MEASURES = ("entropy", "distance", "mass", "neighbors")
 
 
 def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    "Share of each patch's most attended patches that touch it, as many as touch it, averaged over patches: [..., n, n] -> [...]."
+    """Share of each patch's most attended patches that touch it, as many as touch it, averaged over
+    patches: [..., n, n] -> [...]."""
     y, x = np.divmod(np.arange(math.prod(grid)), grid[1])
     near = np.maximum(abs(y[:, None] - y), abs(x[:, None] - x)) == 1
-    ranked = np.argsort(-np.where(np.eye(len(y), dtype=bool), -np.inf, attention), axis=-1, kind="stable")
+    ranked = np.argsort(
+        -np.where(np.eye(len(y), dtype=bool), -np.inf, attention), axis=-1, kind="stable"
+    )
     best = np.arange(len(y)) < near.sum(1, keepdims=True)
-    return ((np.take_along_axis(np.broadcast_to(near, ranked.shape), ranked, -1) & best).sum(-1) / near.sum(1)).mean(-1)
+    return (
+        (np.take_along_axis(np.broadcast_to(near, ranked.shape), ranked, -1) & best).sum(-1)
+        / near.sum(1)
+    ).mean(-1)
 
 
 def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
     "Numbers of the quarter of the patches whose pixels vary most, of an image [c, h, w]."
     rows, columns = grid
     h, w = image.shape[1] // rows, image.shape[2] // columns
-    cells = image[:, : rows * h, : columns * w].mean(0).reshape(rows, h, columns, w).transpose(1, 2).reshape(rows * columns, -1)
+    cells = (
+        image[:, : rows * h, : columns * w]
+        .mean(0)
+        .reshape(rows, h, columns, w)
+        .transpose(1, 2)
+        .reshape(rows * columns, -1)
+    )
     return cells.std(1).argsort(descending=True, stable=True)[: max(rows * columns // 4, 1)]
 
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
 def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
-    "What `probe` says of one image [c, h, w]: attention [layer, head, query, key], and measurements [layer, head]."
+    """What `probe` says of one image [c, h, w]: attention [layer, head, query, key], and
+    measurements [layer, head]."""
     from vit_theory.images import probe
 
     seen = probe(model, image[None])
     grid, attention = (seen.attrs["rows"], seen.attrs["columns"]), seen.attention.values
     mass = attention[..., busy_patches(image, grid).numpy()].sum(-1).mean(-1)
     values = seen.entropy.values, seen.distance.values, mass, neighbor_score(attention, grid)
-    return {"attention": attention, "grid": grid, "numbers": dict(zip(MEASURES, values, strict=True))}
+    return {
+        "attention": attention,
+        "grid": grid,
+        "numbers": dict(zip(MEASURES, values, strict=True)),
+    }
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
 
 
 def answers(model: ViT, images: Tensor) -> tuple[Tensor, list[int], Tensor]:
-    "Of images [b, c, h, w]: patches by attention received [b, n]; for each share how many stay, and the answers [share, b]."
+    """Of images [b, c, h, w]: patches by attention received [b, n]; for each share how many stay,
+    and the answers [share, b]."""
     import torch
 
     n = math.prod(model.grid)
     counts = [max(1, round(share * n)) for share in SHARES]
     with torch.no_grad():
         maps = [model.attention_maps(part) for part in images.split(16)]
-        received = torch.cat([torch.stack([A.mean((1, 2))[:, -n:] for A in layers]).mean(0) for layers in maps])
+        received = torch.cat(
+            [torch.stack([A.mean((1, 2))[:, -n:] for A in layers]).mean(0) for layers in maps]
+        )
         order = received.argsort(dim=1, descending=True, stable=True)
-        said = [model(images) if m == n else model(images, tokens=order[:, :m].sort(1).values) for m in counts]
+        said = [
+            model(images) if m == n else model(images, tokens=order[:, :m].sort(1).values)
+            for m in counts
+        ]
     return order, counts, torch.stack(said).argmax(-1)
 
 # %% ../../nbs/explore/05_vit.ipynb #0870fcff
@@ -142,7 +188,11 @@ def what_is_seen(
     "All that the module shows, JSON."
     source, (model, images, labels, names) = model, model_and_images(model, data)
     order, counts, said = answers(model, images)
-    truth, words = (said[-1], lambda number: str(int(number))) if labels is None else (labels, names.__getitem__)
+    truth, words = (
+        (said[-1], lambda number: str(int(number)))
+        if labels is None
+        else (labels, names.__getitem__)
+    )
     seen = look_into(model, images[0])
     layers, heads = seen["attention"].shape[:2]
     shown = max(1, min(len(images), most // seen["attention"].size))
@@ -162,26 +212,37 @@ def what_is_seen(
 
 
 def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
-    "An image, from 0, its darkest, to 1, and its attention as bytes, and the measurements, rounded."
+    """An image, from 0, its darkest, to 1, and its attention as bytes, and the measurements,
+    rounded."""
     seen, pixels = look_into(model, image), image.permute(1, 2, 0).numpy()
     pixels = (pixels - pixels.min()) / max(float(np.ptp(pixels)), 1e-9)
     gray = bool((pixels == pixels[:, :, :1]).all())
-    numbers = {name: np.nan_to_num(values).round(3).tolist() for name, values in seen["numbers"].items()}
+    numbers = {
+        name: np.nan_to_num(values).round(3).tolist() for name, values in seen["numbers"].items()
+    }
     attention = packed(np.sqrt(np.nan_to_num(seen["attention"])))
-    return {"pixels": packed(pixels[:, :, :1] if gray else pixels), "attention": attention, **numbers}
+    return {
+        "pixels": packed(pixels[:, :, :1] if gray else pixels),
+        "attention": attention,
+        **numbers,
+    }
 
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(
-    model: Any = None,  # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
+    # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
+    model: Any = None,
     data: Images | None = None,  # labeled images; None: digits
     **start: Any,  # image, layer, head, query, measure, keep to begin with
 ):
-    "A widget to look into a vision transformer, head by head; ValueError for a folder or a start that is not possible."
+    """A widget to look into a vision transformer, head by head; ValueError for a folder or a start
+    that is not possible."""
 
     def seen_of(model):
         if model in (None, "") and data is None:
             return json.loads(static_text("vit.json"))
-        return what_is_seen(str(model) if isinstance(model, Path) else model, data, start.get("image", 0))
+        return what_is_seen(
+            str(model) if isinstance(model, Path) else model, data, start.get("image", 0)
+        )
 
     def answer(settings, shown):
         asked = settings.get("model", shown["model"])
@@ -193,7 +254,13 @@ def vit_explorer(
             return shown | {"wrong": str(error), "tries": shown.get("tries", 0) + 1}
 
     seen = seen_of(model)
-    numbers = {"layer": range(seen["layers"]), "head": range(seen["heads"]), "query": range(math.prod(seen["grid"]))}
+    numbers = {
+        "layer": range(seen["layers"]),
+        "head": range(seen["heads"]),
+        "query": range(math.prod(seen["grid"])),
+    }
     images = [each["number"] for each in seen["images"]]
     need_one_of(start, {**numbers, "image": images, "measure": MEASURES, "keep": SHARES})
-    return turning("vit", start, ("image", "layer", "head", "query", "measure", "keep"), seen, answer)
+    return turning(
+        "vit", start, ("image", "layer", "head", "query", "measure", "keep"), seen, answer
+    )

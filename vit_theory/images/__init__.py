@@ -22,21 +22,60 @@ from .starts import STARTS, Start, paired_difference, start_cell, start_model
 from .two_phase import plot_acceleration, plot_warmup, two_phase_study
 from ..models.data import Images, Recipe, augment, generator, load_images, permute, split
 from ..models.maps import LayerMap, attention_maps
-from ..models.mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention
+from ..models.mixers import (
+    ContentAttention,
+    Convolution,
+    PositionalAttention,
+    UniformAttention,
+)
 from ..models.model import Taps, Variant, ViT, flops, from_transformers
-from ..models.probes import choose_tokens, keep_curve, plot_heads, plot_keep, plot_maps, plot_positions, probe
+from ..models.probes import (
+    choose_tokens,
+    keep_curve,
+    plot_heads,
+    plot_keep,
+    plot_maps,
+    plot_positions,
+    probe,
+)
 from ..models.trainer import Descent, Machine, load_vit, train
 from ..models.training import evaluate
 from ..models.transfer import conv_init, to_attention
 
 # %% ../../nbs/images/index.ipynb #e06c4679
-_all_ = ["Canvas", "Images", "Recipe", "augment", "generator", "load_images", "permute", "scatter", "split"]
+_all_ = [
+    "Canvas",
+    "Images",
+    "Recipe",
+    "augment",
+    "generator",
+    "load_images",
+    "permute",
+    "scatter",
+    "split",
+]
 _all_ = ["ContentAttention", "Convolution", "PositionalAttention", "UniformAttention"]
 _all_ = ["Taps", "Variant", "ViT", "flops", "from_transformers"]
 _all_ = ["Descent", "Machine", "evaluate", "load_vit", "train", "conv_init", "to_attention"]
-_all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", "plot_positions", "probe"]
+_all_ = [
+    "choose_tokens",
+    "keep_curve",
+    "plot_heads",
+    "plot_keep",
+    "plot_maps",
+    "plot_positions",
+    "probe",
+]
 _all_ = ["canvas_study", "curve_study", "positions_study", "two_phase_study"]
-_all_ = ["plot_acceleration", "plot_arms", "plot_choices", "plot_curve", "plot_mass", "plot_positional", "plot_warmup"]
+_all_ = [
+    "plot_acceleration",
+    "plot_arms",
+    "plot_choices",
+    "plot_curve",
+    "plot_mass",
+    "plot_positional",
+    "plot_warmup",
+]
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["RecordRecipe", "train_record"]
 _all_ = ["STARTS", "Start", "paired_difference", "start_cell", "start_model"]

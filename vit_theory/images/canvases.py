@@ -24,7 +24,7 @@ from ..attention import patchify, unpatchify
 from ..figures import COLORS, subplots
 from .data import Canvas, scatter
 from ..models.data import Images, Recipe, augment, generator
-from vit_theory.images.experiments import (
+from .experiments import (
     Extent, check_arms, compare, extent_of, hardware, pictures, place, plot_arms, seconds, shape_of, variations,
 )  # fmt: skip
 from ..models.model import ViT
@@ -42,8 +42,16 @@ ALL_CHOICES = (*TOKEN_CHOICES, FIRST_LAYER)
 class Dealer:
     "A recipe for training on canvases: scatter the pictures afresh, then choose tokens."
 
-    def __init__(self, canvas: Canvas, base: Recipe, choice: str, number: int, pilot: ViT | None = None):
-        self.canvas, self.base, self.choice, self.number, self.pilot = canvas, base, choice, number, pilot
+    def __init__(
+        self, canvas: Canvas, base: Recipe, choice: str, number: int, pilot: ViT | None = None
+    ):
+        self.canvas, self.base, self.choice, self.number, self.pilot = (
+            canvas,
+            base,
+            choice,
+            number,
+            pilot,
+        )
         self.__qualname__ = f"{canvas} {base} {choice} {number}"
 
     def tokens(self, canvases: UInt8[Tensor, "b c h w"], g: torch.Generator) -> Int[Tensor, "b m"]:
@@ -54,8 +62,14 @@ class Dealer:
         if self.choice == "random":
             return torch.rand(b, n, generator=g).topk(self.number).indices.to(canvases.device)
         assert self.pilot is not None
-        device, layers = self.pilot.head.weight.device, slice(1) if self.choice == FIRST_LAYER else slice(None)
-        chosen = [choose_tokens(self.pilot, part.to(device), self.number, layers=layers) for part in canvases.split(256)]
+        device, layers = (
+            self.pilot.head.weight.device,
+            slice(1) if self.choice == FIRST_LAYER else slice(None),
+        )
+        chosen = [
+            choose_tokens(self.pilot, part.to(device), self.number, layers=layers)
+            for part in canvases.split(256)
+        ]
         return torch.cat(chosen).to(canvases.device)
 
     def __call__(self, images, labels, classes, g):
@@ -92,38 +106,77 @@ def scattered(data: Images, layout: Canvas, seed: int) -> Images:
 
 
 @lru_cache(maxsize=2)
-def parts_of(images: str, size: Extent, seed: int, share: float, noise: float) -> tuple[Canvas, Images, Images, Images]:
-    "A layout of twice the side of the pictures, training images, and validation and test images on canvases."
+def parts_of(
+    images: str, size: Extent, seed: int, share: float, noise: float
+) -> tuple[Canvas, Images, Images, Images]:
+    """A layout of twice the side of the pictures, training images, and validation and test images
+    on canvases."""
     p, (data, validation, test) = size.patches, pictures(images, size, seed)
     layout = Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
-    return layout, fewer(data, share), scattered(validation, layout, seed), scattered(test, layout, seed)
+    return (
+        layout,
+        fewer(data, share),
+        scattered(validation, layout, seed),
+        scattered(test, layout, seed),
+    )
 
 
 def options_of(size: Extent, rate: float, share: float, seed: int) -> dict[str, Any]:
     "Arguments of `train` that all choices have in common."
-    return dict(lr=rate, batch=size.batch, epochs=round(size.epochs / share), seed=seed, progress=False, **hardware())
+    return dict(
+        lr=rate,
+        batch=size.batch,
+        epochs=round(size.epochs / share),
+        seed=seed,
+        progress=False,
+        **hardware(),
+    )
 
 
 @lru_cache(maxsize=8)
 def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, noise: float, store: Path | None,
              progress: bool = False):  # fmt: skip
-    "A model trained on all tokens -> (model, history, mass [epochs + 1, layer] at the start and at evenly spaced times)."
+    """A model trained on all tokens -> (model, history, mass [epochs + 1, layer] at the start and
+    at evenly spaced times)."""
     layout, data, aside, _ = parts_of(images, size, seed, share, noise)
     watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
-    vit, dealer = canvas_model(watched, size, seed), Dealer(layout, variations(images), "all", math.prod(layout.canvas))
+    vit, dealer = (
+        canvas_model(watched, size, seed),
+        Dealer(layout, variations(images), "all", math.prod(layout.canvas)),
+    )
     look = partial(mass_by_layer, canvases=watched, places=layout.places)
     start, folder = look(vit), place(store, "all", seed, rate, share, noise)
     options = options_of(size, rate, share, seed) | {"progress": progress}
     history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options)
-    seen = [start, *(history[round(len(history) * (i + 1) / size.epochs) - 1] for i in range(size.epochs))]
+    seen = [
+        start,
+        *(history[round(len(history) * (i + 1) / size.epochs) - 1] for i in range(size.epochs)),
+    ]
     return vit, history, np.array([[row[name] for name in start] for row in seen])
 
 # %% ../../nbs/images/05_canvases.ipynb #6f0cef21
-def outcome(vit: ViT, history: Sequence[Row], dealer: Dealer, data: Images, canvases: Sequence[Images], seed: int) -> dict:
-    "Accuracy on test and validation canvases, how right the choice of tokens is, and the cost of the training."
-    chosen = [None if dealer.choice == "all" else dealer.tokens(part.images, generator(seed, 2)) for part in canvases]
-    test, aside = (evaluate(vit, part, tokens=tokens) for part, tokens in zip(canvases, chosen, strict=True))
-    found = {"accuracy": test["accuracy"], "validation": aside["accuracy"], "validation_loss": aside["loss"]}
+def outcome(
+    vit: ViT,
+    history: Sequence[Row],
+    dealer: Dealer,
+    data: Images,
+    canvases: Sequence[Images],
+    seed: int,
+) -> dict:
+    """Accuracy on test and validation canvases, how right the choice of tokens is, and the cost of
+    the training."""
+    chosen = [
+        None if dealer.choice == "all" else dealer.tokens(part.images, generator(seed, 2))
+        for part in canvases
+    ]
+    test, aside = (
+        evaluate(vit, part, tokens=tokens) for part, tokens in zip(canvases, chosen, strict=True)
+    )
+    found = {
+        "accuracy": test["accuracy"],
+        "validation": aside["accuracy"],
+        "validation_loss": aside["loss"],
+    }
     found |= {"seconds": seconds(history, len(data)), "images": len(data)}
     if chosen[0] is None:
         return found | {"precision": math.nan, "precision_on_average": math.nan}
@@ -138,7 +191,8 @@ def canvas_cell(
     arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None,
     keep: float = 0.25, share: float = 1.0, noise: float = 0.0,
 ) -> dict:  # fmt: skip
-    "A share of the images, a choice of tokens to keep, noise on the irrelevant ones -> accuracies, mass, precision, cost."
+    """A share of the images, a choice of tokens to keep, noise on the irrelevant ones ->
+    accuracies, mass, precision, cost."""
     layout, data, aside, shown = parts_of(images, size, seed, share, noise)
     pilot: Any = None
     mass = np.full((size.epochs + 1, size.depth), np.nan)
@@ -147,9 +201,16 @@ def canvas_cell(
     number = math.prod(layout.canvas) if arm == "all" else round(keep * math.prod(layout.canvas))
     dealer, vit = Dealer(layout, variations(images), arm, number, pilot), pilot
     if arm != "all":
-        vit, folder = canvas_model(shown, size, seed), place(store, arm, seed, rate, share, noise, keep)
-        history = train(vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed))
-    return outcome(vit, history, dealer, data, (shown, aside), seed) | {"mass": (("epoch", "layer"), mass)}
+        vit, folder = (
+            canvas_model(shown, size, seed),
+            place(store, arm, seed, rate, share, noise, keep),
+        )
+        history = train(
+            vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed)
+        )
+    return outcome(vit, history, dealer, data, (shown, aside), seed) | {
+        "mass": (("epoch", "layer"), mass)
+    }
 
 # %% ../../nbs/images/05_canvases.ipynb #74b26de4
 @checked
@@ -158,11 +219,14 @@ def canvas_study(
     size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
     arms: Sequence[str] = TOKEN_CHOICES,  # which choices of tokens, of `ALL_CHOICES`
 ) -> xr.Dataset:
-    "Accuracy by choice of tokens and seed, with the attention mass through training; ValueError for unknown choices."
+    """Accuracy by choice of tokens and seed, with the attention mass through training; ValueError
+    for unknown choices."""
     check_arms(arms, ALL_CHOICES)
     chosen = extent_of("canvases", run, size)
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
-    return compare(cell, list(arms), run, chosen, like={FIRST_LAYER: "attention"}).assign_attrs(uniform=0.25)
+    return compare(cell, list(arms), run, chosen, like={FIRST_LAYER: "attention"}).assign_attrs(
+        uniform=0.25
+    )
 
 # %% ../../nbs/images/05_canvases.ipynb #a0aaece5
 @once
@@ -175,13 +239,15 @@ CONCENTRATED = 1.5  # times the uniform share that the mass must reach
 
 
 def mass(data: xr.Dataset, epoch: int) -> xr.DataArray:
-    "Attention mass on the relevant tokens over the uniform share, by seed and layer, of the model on all tokens."
+    """Attention mass on the relevant tokens over the uniform share, by seed and layer, of the model
+    on all tokens."""
     return data.mass.sel(arm="all", drop=True).isel(epoch=epoch) / data.attrs["uniform"]
 
 # %% ../../nbs/images/05_canvases.ipynb #3adc5f46
 @checked
 def plot_mass(study: xr.Dataset):
-    "Attention mass on the relevant tokens through a `canvas_study`'s training on all tokens, a line for each layer and seed."
+    """Attention mass on the relevant tokens through a `canvas_study`'s training on all tokens, a
+    line for each layer and seed."""
     figure, ax = subplots(width=4.6)
     names = ("blue", "orange", "green", "red", "pink", "sky")
     mass = study.mass.sel(arm="all")
@@ -190,10 +256,14 @@ def plot_mass(study: xr.Dataset):
         lines[0].set_label(f"layer {layer}")
     ax.axhline(study.attrs["uniform"], color="0.4", linestyle=":", label="uniform")
     asked = CONCENTRATED * study.attrs["uniform"]
-    ax.axhline(asked, color=COLORS["red"], linestyle="--", linewidth=0.8, label="criterion, mean of layers")
+    ax.axhline(
+        asked, color=COLORS["red"], linestyle="--", linewidth=0.8, label="criterion, mean of layers"
+    )
     ax.set(xlabel="epoch", ylabel="mass on relevant tokens", ylim=(0, 1))
     first, last = mass.mean(("seed", "layer")).isel(epoch=[0, -1]).values
-    ax.set_title(f"{study.attrs['images']}: from {first:.0%} to {last:.0%} of attention on relevant tokens")
+    ax.set_title(
+        f"{study.attrs['images']}: from {first:.0%} to {last:.0%} of attention on relevant tokens"
+    )
     ax.legend(loc="lower right", ncols=2)
     return figure
 
@@ -205,17 +275,31 @@ def plot_choices(
     canvases: UInt8[Tensor, "b c h w"],  # a few of them, a row each
     number: Size,  # tokens to choose
 ):
-    "The picture, its canvas and the tokens of each choice; those that are not the picture's own are tinted."
+    """The picture, its canvas and the tokens of each choice; those that are not the picture's own
+    are tinted."""
     from matplotlib.colors import to_rgb
 
     size = (pilot.config["channels"], *pilot.config["image_size"])
     fits = tuple(canvases.shape[1:]) == size
-    need(fits, f"canvases has shape {tuple(canvases.shape)}: the pilot takes [b, {', '.join(map(str, size))}]")
-    figure, axes = subplots(len(canvases), 1 + len(ALL_CHOICES), width=1.25, height=1.3, squeeze=False)
-    p, own = layout.patch, torch.isin(torch.arange(math.prod(layout.canvas)), layout.places)[:, None]
+    need(
+        fits,
+        f"canvases has shape {tuple(canvases.shape)}: the pilot takes [b, {', '.join(map(str, size))}]",
+    )
+    figure, axes = subplots(
+        len(canvases), 1 + len(ALL_CHOICES), width=1.25, height=1.3, squeeze=False
+    )
+    p, own = (
+        layout.patch,
+        torch.isin(torch.arange(math.prod(layout.canvas)), layout.places)[:, None],
+    )
     x = patchify((canvases / 255).expand(-1, 3, -1, -1), p)
-    tinted = torch.where(own, x, 0.5 * x + 0.5 * torch.tensor(to_rgb(COLORS["orange"])).repeat(p * p))
-    shown = {"picture": unpatchify(x[:, layout.places], p, layout.picture, 3), "all": unpatchify(x, p, layout.canvas, 3)}
+    tinted = torch.where(
+        own, x, 0.5 * x + 0.5 * torch.tensor(to_rgb(COLORS["orange"])).repeat(p * p)
+    )
+    shown = {
+        "picture": unpatchify(x[:, layout.places], p, layout.picture, 3),
+        "all": unpatchify(x, p, layout.canvas, 3),
+    }
     for choice in ALL_CHOICES[1:]:
         tokens = Dealer(layout, Recipe(), choice, number, pilot).tokens(canvases, generator(0))
         chosen = torch.zeros(x.shape[:2], dtype=torch.bool).scatter(1, tokens, True)[..., None]
@@ -234,7 +318,9 @@ MOST = 0.5  # share of them
 
 def gain(data: xr.Dataset, choice: str) -> xr.DataArray:
     "Points of test accuracy that training on chosen tokens gains over all tokens, by seed."
-    return 100 * (data.accuracy.sel(arm=choice, drop=True) - data.accuracy.sel(arm="all", drop=True))
+    return 100 * (
+        data.accuracy.sel(arm=choice, drop=True) - data.accuracy.sel(arm="all", drop=True)
+    )
 
 
 def share_of_gain(data: xr.Dataset) -> float:
@@ -247,4 +333,10 @@ def plot_gain(study: xr.Dataset):
     "Test accuracy by choice of tokens, with the criteria for the oracle and for attention."
     mean = study.accuracy.mean("seed")
     every, oracle = (float(mean.sel(arm=arm)) for arm in ("all", "relevant"))
-    return plot_arms(study, {"relevant": every + WORTH / 100, "attention": every + MOST * max(oracle - every, WORTH / 100)})
+    return plot_arms(
+        study,
+        {
+            "relevant": every + WORTH / 100,
+            "attention": every + MOST * max(oracle - every, WORTH / 100),
+        },
+    )

@@ -9,7 +9,7 @@ __all__ = []
 import numpy as np
 
 from ..ledger import Claim, Rule
-from vit_theory.ledger.rules import (
+from ..ledger.rules import (
     AGAINST, CAVEAT, INCONCLUSIVE, above, at_least, at_most, below, wholly_above, within,
 )  # fmt: skip
 from ..statistics import Interval
@@ -20,7 +20,9 @@ def learned(*arms: str) -> Rule:
     "Ask that the models which are compared have learned something."
 
     def above_chance(data):
-        return 100 * (data.accuracy.sel(arm=list(arms)).mean("seed") - data.attrs.get("chance", 0.1))
+        return 100 * (
+            data.accuracy.sel(arm=list(arms)).mean("seed") - data.attrs.get("chance", 0.1)
+        )
 
     name = f"points of test accuracy above chance, mean over seeds ({'; '.join(arms)})"
     return Rule(name, above_chance, at_least(10), INCONCLUSIVE, "nothing was learned", form=".1f")
@@ -28,10 +30,23 @@ def learned(*arms: str) -> Rule:
 
 def accuracies(*arms: str) -> Rule:
     "Show test accuracies."
-    return Rule("test accuracy, %", lambda data: 100 * data.accuracy.sel(arm=list(arms)), form=".1f", each="arm")
+    return Rule(
+        "test accuracy, %",
+        lambda data: 100 * data.accuracy.sel(arm=list(arms)),
+        form=".1f",
+        each="arm",
+    )
 
 # %% ../../nbs/images/03_two_phase.ipynb #44eed355
-from vit_theory.images.two_phase import ENDINGS, OF_TABLE_1, best_convolution, lead, mean_and_half, phases, plot_table_1
+from vit_theory.images.two_phase import (
+    ENDINGS,
+    OF_TABLE_1,
+    best_convolution,
+    lead,
+    mean_and_half,
+    phases,
+    plot_table_1,
+)
 
 
 def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
@@ -39,7 +54,13 @@ def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
 
     def rule(kernel):
         name = f"points ahead of {rival}, {kernel}"
-        return Rule(name, lambda d: Interval.around(*mean_and_half(lead(d, kernel, rival))), wholly_above(0), fails, why)
+        return Rule(
+            name,
+            lambda d: Interval.around(*mean_and_half(lead(d, kernel, rival))),
+            wholly_above(0),
+            fails,
+            why,
+        )
 
     return tuple(rule(kernel) for kernel in ENDINGS)
 
@@ -57,53 +78,129 @@ def handed_over() -> tuple[Rule, Rule]:
 
 # %% ../../nbs/images/03_two_phase.ipynb #ecc750b7
 TABLE_1 = Claim(
-    "C-table-1", "C", "Section 4.2 and Table 1 (images)",
-    "\"under the same number of epochs, CMHSAs trained with only one phase always underperform those trained with both two "
-    "phases\" (CIFAR-100)",
-    (learned(*OF_TABLE_1),
-     Rule("test accuracy of the better convolution, %", best_convolution, at_most(96), INCONCLUSIVE, "at a ceiling", form=".1f"),
-     *leads("convolution"), *leads("attention"),
-     *leads("continued", fails=CAVEAT, why="the lead over a convolution that goes on is open: it may be the second schedule's"),
-     accuracies(*OF_TABLE_1), *handed_over()),
+    "C-table-1",
+    "C",
+    "Section 4.2 and Table 1 (images)",
+    '"under the same number of epochs, CMHSAs trained with only one phase always underperform those trained with both two '
+    'phases" (CIFAR-100)',
+    (
+        learned(*OF_TABLE_1),
+        Rule(
+            "test accuracy of the better convolution, %",
+            best_convolution,
+            at_most(96),
+            INCONCLUSIVE,
+            "at a ceiling",
+            form=".1f",
+        ),
+        *leads("convolution"),
+        *leads("attention"),
+        *leads(
+            "continued",
+            fails=CAVEAT,
+            why="the lead over a convolution that goes on is open: it may be the second schedule's",
+        ),
+        accuracies(*OF_TABLE_1),
+        *handed_over(),
+    ),
     "Two phases lead the convolution by {2} (K = 3) and {3} points (K = 5), attention alone by {4} and {5}.",
-    phases, plot_table_1, kind="quoted",
+    phases,
+    plot_table_1,
+    kind="quoted",
 )
 
 # %% ../../nbs/images/03_two_phase.ipynb #9e65a0de
 from vit_theory.images.two_phase import PRINTED, plot_acceleration, step_time, time_to_reach
 
 ACCELERATION = Claim(
-    "C-acceleration", "C", "Section 4.2 (images)", "\"The convolutional phase helps to accelerate training.\"",
-    (learned("two-phase", "attention"),
-     Rule("time of all steps over that of attention alone, every pair of runs", lambda d: step_time(d).pairs, below(1),
-          form=".2f", why="two phases are not faster for every pair of runs: the load of the machine enters seconds a step"),
-     Rule("the same at median images a second", lambda d: step_time(d)["median"], at_most(PRINTED), CAVEAT,
-          "two phases save less than in the paper's Table 1, where the ratio is .96/1.48 = .65", form=".2f"),
-     Rule("epochs to the best loss of attention alone over its own, mean over seeds",
-          lambda d: time_to_reach(d).share_of_epochs.mean("seed"), below(1), CAVEAT,
-          "two phases do not reach the best loss of attention alone in fewer epochs", form=".2f"),
-     Rule("seconds of all epochs over those of attention alone, by the clock", lambda d: time_to_reach(d).share_of_all),
-     accuracies("two-phase", "attention"), *handed_over()),
+    "C-acceleration",
+    "C",
+    "Section 4.2 (images)",
+    '"The convolutional phase helps to accelerate training."',
+    (
+        learned("two-phase", "attention"),
+        Rule(
+            "time of all steps over that of attention alone, every pair of runs",
+            lambda d: step_time(d).pairs,
+            below(1),
+            form=".2f",
+            why="two phases are not faster for every pair of runs: the load of the machine enters seconds a step",
+        ),
+        Rule(
+            "the same at median images a second",
+            lambda d: step_time(d)["median"],
+            at_most(PRINTED),
+            CAVEAT,
+            "two phases save less than in the paper's Table 1, where the ratio is .96/1.48 = .65",
+            form=".2f",
+        ),
+        Rule(
+            "epochs to the best loss of attention alone over its own, mean over seeds",
+            lambda d: time_to_reach(d).share_of_epochs.mean("seed"),
+            below(1),
+            CAVEAT,
+            "two phases do not reach the best loss of attention alone in fewer epochs",
+            form=".2f",
+        ),
+        Rule(
+            "seconds of all epochs over those of attention alone, by the clock",
+            lambda d: time_to_reach(d).share_of_all,
+        ),
+        accuracies("two-phase", "attention"),
+        *handed_over(),
+    ),
     "All steps of two phases take {2:.2f} of the time of attention alone (.65 in the paper), and {3:.2f} of its epochs reach its "
     "best loss.",
-    phases, plot_acceleration, kind="quoted")
+    phases,
+    plot_acceleration,
+    kind="quoted",
+)
 
 # %% ../../nbs/images/03_two_phase.ipynb #61477615
-from vit_theory.images.two_phase import LATER, OF_FIGURE_2, SAME_LOSS, epochs_to_catch_up, plot_warmup, warmup_gap
+from vit_theory.images.two_phase import (
+    LATER,
+    OF_FIGURE_2,
+    SAME_LOSS,
+    epochs_to_catch_up,
+    plot_warmup,
+    warmup_gap,
+)
 
 FIGURE_2 = Claim(
-    "C-figure-2", "C", "Section 4.3 and Figure 2 (images)",
-    "\"when CMHSA is initialized randomly in the self-attention phase, the training is ineffective without the warm-up stage\"; "
-    "\"when initialized from the pretrained convolution phase, the validation losses are similar for models with and without the "
-    "warm-up stage\"",
-    (learned(*OF_FIGURE_2),
-     Rule("nats of loss without less with warm-up, after phase 1", warmup_gap, within(0, SAME_LOSS), mean=True, form="+.3f"),
-     Rule("times as many epochs to the loss that warm-up gives after a fifth of them, from a random start, median over seeds",
-          lambda d: np.median(epochs_to_catch_up(d)[1]), at_least(LATER), why="a random start does not need the warm-up"),
-     Rule("the same, smallest and largest seed", lambda d: epochs_to_catch_up(d)[1], at_least(LATER), CAVEAT),
-     accuracies(*OF_FIGURE_2), *handed_over()),
+    "C-figure-2",
+    "C",
+    "Section 4.3 and Figure 2 (images)",
+    '"when CMHSA is initialized randomly in the self-attention phase, the training is ineffective without the warm-up stage"; '
+    '"when initialized from the pretrained convolution phase, the validation losses are similar for models with and without the '
+    'warm-up stage"',
+    (
+        learned(*OF_FIGURE_2),
+        Rule(
+            "nats of loss without less with warm-up, after phase 1",
+            warmup_gap,
+            within(0, SAME_LOSS),
+            mean=True,
+            form="+.3f",
+        ),
+        Rule(
+            "times as many epochs to the loss that warm-up gives after a fifth of them, from a random start, median over seeds",
+            lambda d: np.median(epochs_to_catch_up(d)[1]),
+            at_least(LATER),
+            why="a random start does not need the warm-up",
+        ),
+        Rule(
+            "the same, smallest and largest seed",
+            lambda d: epochs_to_catch_up(d)[1],
+            at_least(LATER),
+            CAVEAT,
+        ),
+        accuracies(*OF_FIGURE_2),
+        *handed_over(),
+    ),
     "Without warm-up the loss after the convolution ends {1:+.3f} nats higher; a random start needs {2:.1f} times the epochs.",
-    phases, plot_warmup, kind="quoted",
+    phases,
+    plot_warmup,
+    kind="quoted",
 )
 
 # %% ../../nbs/images/04_positions.ipynb #0dfc911a
@@ -117,16 +214,34 @@ def better_than_uniform(uniform: str, *arms: str) -> Rule:
 
 # %% ../../nbs/images/04_positions.ipynb #eb802336
 POSITIONAL = Claim(
-    "B-images-positional", "B", "Abstract and Section 1, for Figures 6 and 7 (images)",
-    "\"a ViT with positional attention performs similarly to the original one on CIFAR-10/100, SVHN and ImageNet\"",
-    (learned("content", "positional"),
-     better_than_uniform("uniform", "content", "positional"),
-     Rule("points ahead of content attention, mean over seeds", lambda d: points_over(d, "content", "positional").mean("seed"),
-          at_least(-SIMILAR), why="positional attention is behind", form="+.1f"),
-     Rule("points ahead of content attention, in every seed", lambda d: points_over(d, "content", "positional"),
-          within(0, SIMILAR), CAVEAT, "not similar in every seed: where it leads, content attention is slower", form="+.1f"),
-     accuracies("content", "positional", "uniform")),
-    "Positional attention leads content attention by {2:+.1f} points.", content_or_positions, plot_positional, kind="quoted",
+    "B-images-positional",
+    "B",
+    "Abstract and Section 1, for Figures 6 and 7 (images)",
+    '"a ViT with positional attention performs similarly to the original one on CIFAR-10/100, SVHN and ImageNet"',
+    (
+        learned("content", "positional"),
+        better_than_uniform("uniform", "content", "positional"),
+        Rule(
+            "points ahead of content attention, mean over seeds",
+            lambda d: points_over(d, "content", "positional").mean("seed"),
+            at_least(-SIMILAR),
+            why="positional attention is behind",
+            form="+.1f",
+        ),
+        Rule(
+            "points ahead of content attention, in every seed",
+            lambda d: points_over(d, "content", "positional"),
+            within(0, SIMILAR),
+            CAVEAT,
+            "not similar in every seed: where it leads, content attention is slower",
+            form="+.1f",
+        ),
+        accuracies("content", "positional", "uniform"),
+    ),
+    "Positional attention leads content attention by {2:+.1f} points.",
+    content_or_positions,
+    plot_positional,
+    kind="quoted",
 )
 
 # %% ../../nbs/images/04_positions.ipynb #9f43c899
@@ -134,7 +249,8 @@ from vit_theory.images.positions import RISEN, rise
 
 
 def scores_rise(uniform: str, *arms: str) -> tuple[Rule, ...]:
-    "The score begins as that of random encodings and rises well above it; that of uniform attention does not."
+    """The score begins as that of random encodings and rises well above it; that of uniform
+    attention does not."""
     by = "standard deviations from random encodings"
     return (
         learned(*arms),
@@ -151,58 +267,131 @@ def scores_rise(uniform: str, *arms: str) -> tuple[Rule, ...]:
 
 # %% ../../nbs/images/04_positions.ipynb #1f8efedc
 ASSOCIATION = Claim(
-    "B-images-association", "B", "Section 1 and Figure 1, for Figure 5 (images)",
+    "B-images-association",
+    "B",
+    "Section 1 and Figure 1, for Figure 5 (images)",
     "ViTs learn spatial structure in images: position encodings that were random have local patterns after training, those of "
     "nearby patches are similar.",
-    (*scores_rise("uniform", "content"),
-     Rule("score of positional attention, patches in order or shuffled, standard deviations from random encodings",
-          lambda d: rise(d.after, "positional", "positional, shuffled"), form=".1f", each="arm")),
-    "The association score of the ordinary ViT rises from {5:.3f} to {6:.3f}.", content_or_positions, plot_positional,
+    (
+        *scores_rise("uniform", "content"),
+        Rule(
+            "score of positional attention, patches in order or shuffled, standard deviations from random encodings",
+            lambda d: rise(d.after, "positional", "positional, shuffled"),
+            form=".1f",
+            each="arm",
+        ),
+    ),
+    "The association score of the ordinary ViT rises from {5:.3f} to {6:.3f}.",
+    content_or_positions,
+    plot_positional,
 )
 
 # %% ../../nbs/images/04_positions.ipynb #80443138
 from vit_theory.images.positions import pixels_permuted
 
 PIXELS_PERMUTED = Claim(
-    "B-images-pixels", "B", "Section 1 and Figure 1, for Figure 5 (images)",
-    "\"ViTs learn spatial structure in images from the CIFAR-100 dataset, even when the pixels of the images are permuted\"",
-    (*scores_rise("uniform, pixels", "positional, pixels"),
-     Rule("score of patches of mixed pixels after training, standard deviations from random encodings, mean over seeds",
-          lambda d: rise(d.after, "positional, mixed").mean(), below(RISEN), CAVEAT,
-          "the score rises where patches have no neighbors: it measures something else than neighborhood", form=".1f"),
-     accuracies("positional, mixed")),
-    "Pixels permuted, the association score rises from {5:.3f} to {6:.3f}.", pixels_permuted, plot_positional, kind="quoted",
+    "B-images-pixels",
+    "B",
+    "Section 1 and Figure 1, for Figure 5 (images)",
+    '"ViTs learn spatial structure in images from the CIFAR-100 dataset, even when the pixels of the images are permuted"',
+    (
+        *scores_rise("uniform, pixels", "positional, pixels"),
+        Rule(
+            "score of patches of mixed pixels after training, standard deviations from random encodings, mean over seeds",
+            lambda d: rise(d.after, "positional, mixed").mean(),
+            below(RISEN),
+            CAVEAT,
+            "the score rises where patches have no neighbors: it measures something else than neighborhood",
+            form=".1f",
+        ),
+        accuracies("positional, mixed"),
+    ),
+    "Pixels permuted, the association score rises from {5:.3f} to {6:.3f}.",
+    pixels_permuted,
+    plot_positional,
+    kind="quoted",
 )
 
 # %% ../../nbs/images/05_canvases.ipynb #119d9e14
 from vit_theory.images.canvases import CONCENTRATED, canvases, mass, plot_mass
 
 MASS = Claim(
-    "A-images-mass", "A", "Abstract and Section 1 (on canvases)",
+    "A-images-mass",
+    "A",
+    "Abstract and Section 1 (on canvases)",
     "Training by SGD leads to a sparse attention map, concentrated on the label-relevant tokens, also in deeper ViTs.",
-    (learned("all"),
-     Rule("mass on relevant tokens over the uniform share, before training", lambda d: mass(d, 0), within(1, 0.08)),
-     Rule("after training, mean of layers", lambda d: mass(d, -1).mean("layer"), at_least(CONCENTRATED), mean=True,
-          why="attention does not concentrate"),
-     Rule("mass on relevant tokens after training", lambda d: d.attrs["uniform"] * mass(d, -1), form=".2f", each="layer"),
-     accuracies("all")),
-    "The relevant quarter of the tokens gets {3:.2f} of the attention.", canvases, plot_mass,
+    (
+        learned("all"),
+        Rule(
+            "mass on relevant tokens over the uniform share, before training",
+            lambda d: mass(d, 0),
+            within(1, 0.08),
+        ),
+        Rule(
+            "after training, mean of layers",
+            lambda d: mass(d, -1).mean("layer"),
+            at_least(CONCENTRATED),
+            mean=True,
+            why="attention does not concentrate",
+        ),
+        Rule(
+            "mass on relevant tokens after training",
+            lambda d: d.attrs["uniform"] * mass(d, -1),
+            form=".2f",
+            each="layer",
+        ),
+        accuracies("all"),
+    ),
+    "The relevant quarter of the tokens gets {3:.2f} of the attention.",
+    canvases,
+    plot_mass,
 )
 
 # %% ../../nbs/images/05_canvases.ipynb #2c8fa39d
 from vit_theory.images.canvases import MOST, WORTH, gain, plot_gain, share_of_gain
 
 SPARSIFICATION = Claim(
-    "A-images-sparsification", "A", "Abstract and Section 1 (on canvases)",
+    "A-images-sparsification",
+    "A",
+    "Abstract and Section 1 (on canvases)",
     "A proper token sparsification, by the attention map, improves the test performance by removing label-irrelevant tokens.",
-    (learned("all", "relevant"),
-     Rule("points that the oracle's tokens gain, mean", lambda d: gain(d, "relevant").mean(), at_least(WORTH), form="+.1f"),
-     Rule("points that random tokens gain, mean", lambda d: gain(d, "random").mean(), at_most(0), form="+.1f"),
-     Rule("points that attention's tokens gain, in every seed", lambda d: gain(d, "attention"), above(0),
-          why="attention's choice does not gain in every seed", form="+.1f"),
-     Rule("attention's part of the oracle's gain", share_of_gain, at_least(MOST), CAVEAT,
-          "attention's choice gains less than half of what an oracle's does", form=".2f"),
-     Rule("share of attention's tokens that are relevant", lambda d: d.precision.sel(arm="attention"), form=".2f"),
-     accuracies("all", "relevant", "attention", "random")),
-    "Retraining on attention's tokens gains {3:+.1f} points; an oracle's choice gains {1:+.1f}.", canvases, plot_gain,
+    (
+        learned("all", "relevant"),
+        Rule(
+            "points that the oracle's tokens gain, mean",
+            lambda d: gain(d, "relevant").mean(),
+            at_least(WORTH),
+            form="+.1f",
+        ),
+        Rule(
+            "points that random tokens gain, mean",
+            lambda d: gain(d, "random").mean(),
+            at_most(0),
+            form="+.1f",
+        ),
+        Rule(
+            "points that attention's tokens gain, in every seed",
+            lambda d: gain(d, "attention"),
+            above(0),
+            why="attention's choice does not gain in every seed",
+            form="+.1f",
+        ),
+        Rule(
+            "attention's part of the oracle's gain",
+            share_of_gain,
+            at_least(MOST),
+            CAVEAT,
+            "attention's choice gains less than half of what an oracle's does",
+            form=".2f",
+        ),
+        Rule(
+            "share of attention's tokens that are relevant",
+            lambda d: d.precision.sel(arm="attention"),
+            form=".2f",
+        ),
+        accuracies("all", "relevant", "attention", "random"),
+    ),
+    "Retraining on attention's tokens gains {3:+.1f} points; an oracle's choice gains {1:+.1f}.",
+    canvases,
+    plot_gain,
 )

@@ -27,21 +27,33 @@ class Canvas:
     patch: Size  # side of a patch in pixels
     picture: tuple[Size, Size]  # patches of a picture, (rows, columns)
     canvas: tuple[Size, Size]  # patches of the canvas, (rows, columns)
-    filling: Literal["others", "noise"] = "others"  # what the other places show: patches of other pictures, or noise
-    noise: NotNegative = 0.0  # standard deviation of noise added to the other places, pixel values in 0..1
+    filling: Literal["others", "noise"] = (
+        "others"  # what the other places show: patches of other pictures, or noise
+    )
+    noise: NotNegative = (
+        0.0  # standard deviation of noise added to the other places, pixel values in 0..1
+    )
     seed: Seed = 0  # of the places
 
     def __post_init__(self):
         m, n = math.prod(self.picture), math.prod(self.canvas)
-        need(m < n, f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}: the canvas must be larger")
+        need(
+            m < n,
+            f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}: the canvas must be larger",
+        )
 
     @property
     def places(self) -> Int[Tensor, "m"]:
-        "Place on the canvas of each patch of a picture: the label-relevant tokens, in the picture's order."
-        return torch.randperm(math.prod(self.canvas), generator=generator(self.seed))[: math.prod(self.picture)]
+        """Place on the canvas of each patch of a picture: the label-relevant tokens, in the
+        picture's order."""
+        return torch.randperm(math.prod(self.canvas), generator=generator(self.seed))[
+            : math.prod(self.picture)
+        ]
 
 # %% ../../nbs/images/01_data.ipynb #4dd5c706
-def strangers(canvas: Canvas, tokens: UInt8[Tensor, "b m d"], g: torch.Generator) -> UInt8[Tensor, "b k d"]:
+def strangers(
+    canvas: Canvas, tokens: UInt8[Tensor, "b m d"], g: torch.Generator
+) -> UInt8[Tensor, "b k d"]:
     "Patches for the places that are not the picture's: of other pictures of the batch, or noise."
     (b, m, d), k = tokens.shape, math.prod(canvas.canvas) - math.prod(canvas.picture)
     if canvas.filling == "others":
@@ -60,10 +72,14 @@ def scatter(
     images: UInt8[Tensor, "b c h w"],  # pictures of the size that the layout says
     g: torch.Generator,  # source of chance
 ) -> UInt8[Tensor, "b c H W"]:
-    "Pictures on canvases among fresh distractors; ValueError for pictures of another size, or one alone."
+    """Pictures on canvases among fresh distractors; ValueError for pictures of another size, or one
+    alone."""
     h, w = (side * int(canvas.patch) for side in canvas.picture)
     fits = images.shape[2:] == (h, w) and len(images) > 1
-    need(fits, f"images of shape {tuple(images.shape)}: give two or more pictures of {h} x {w} pixels")
+    need(
+        fits,
+        f"images of shape {tuple(images.shape)}: give two or more pictures of {h} x {w} pixels",
+    )
     tokens, places = patchify(images.cpu(), canvas.patch), canvas.places
     full = tokens.new_empty(len(tokens), math.prod(canvas.canvas), tokens.shape[2])
     rest = torch.ones(full.shape[1], dtype=torch.bool)

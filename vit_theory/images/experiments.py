@@ -51,7 +51,9 @@ class Extent:
 EXTENTS = {
     ("two-phase", "quick"): Extent(40, 50, 16, 15, 50, 4, 2, None, (4e-3, 8e-3, 1.6e-2)),
     ("two-phase", "digits"): Extent(None, None, 16, 40, 50, 4, 2, None, (2e-3, 4e-3, 8e-3, 1.6e-2)),
-    ("two-phase", "middle"): Extent(400, 400, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)),
+    ("two-phase", "middle"): Extent(
+        400, 400, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
+    ),
     ("two-phase", "hundred"): Extent(75, 40, 16, 10, 50, 4, 3, None, (5e-4, 1e-3, 2e-3, 4e-3)),
     ("two-phase", "large"): Extent(2000, 400, 16, 8, 50, 4, 3, None, (1e-3, 2e-3, 4e-3)),
     ("two-phase", "full"): Extent(None, None, 64, 200, 128, 8, 6, None, (5e-4, 1e-3, 2e-3, 4e-3)),
@@ -76,7 +78,12 @@ EXTENTS = {
 }
 # what the choice among the rates comes to on digits; `make slow` makes it anew
 CHOSEN = {
-    EXTENTS["two-phase", "quick"]: {"two-phase": 1.6e-2, "continued": 3.2e-2, "convolution": 1.6e-2, "attention": 1.6e-2},
+    EXTENTS["two-phase", "quick"]: {
+        "two-phase": 1.6e-2,
+        "continued": 3.2e-2,
+        "convolution": 1.6e-2,
+        "attention": 1.6e-2,
+    },
     EXTENTS["positions", "quick"]: {"content": 1.6e-2, "positional": 1.6e-2, "uniform": 4e-3},
 }
 
@@ -88,13 +95,21 @@ def classes_of(images: str) -> int:
 
 
 def extent_of(experiment: str, run: Run, size: str | None = None) -> Extent:
-    "The row of the table, by the run's scale and images where no size is named; ValueError for a size that is not in it."
+    """The row of the table, by the run's scale and images where no size is named; ValueError for a
+    size that is not in it."""
     if size is None:
         few = run.images == "digits" or classes_of(run.images) <= 20
-        by_images = {"quick": "quick", "full": "digits"} if run.images == "digits" else {"quick": "middle" if few else "hundred"}
+        by_images = (
+            {"quick": "quick", "full": "digits"}
+            if run.images == "digits"
+            else {"quick": "middle" if few else "hundred"}
+        )
         size = by_images.get(run.scale, run.scale)
     known = {name: extent for (kind, name), extent in EXTENTS.items() if kind == experiment}
-    need(known, f"experiment={experiment!r} is unknown: use one of {', '.join({kind for kind, _ in EXTENTS})}")
+    need(
+        known,
+        f"experiment={experiment!r} is unknown: use one of {', '.join({kind for kind, _ in EXTENTS})}",
+    )
     need(size in known, f"size={size!r} is unknown: use one of {', '.join(known)}")
     return known[size]
 
@@ -106,7 +121,9 @@ def resize(data: Images, side: int) -> Images:
         return data
     kind = {"mode": "area"} if now > side else {"mode": "bilinear", "align_corners": False}
     size = tuple(max(1, round(s * side / now)) for s in data.images.shape[2:])
-    return replace(data, images=F.interpolate(data.images.float(), size, **kind).round().to(torch.uint8))
+    return replace(
+        data, images=F.interpolate(data.images.float(), size, **kind).round().to(torch.uint8)
+    )
 
 # %% ../../nbs/images/02_experiments.ipynb #c1ca9d45
 def variations(images: str) -> Recipe:
@@ -116,8 +133,11 @@ def variations(images: str) -> Recipe:
 
 @lru_cache(maxsize=4)
 def pictures(images: str, size: Extent, seed: int) -> tuple[Images, Images, Images]:
-    "Training, validation and test images of an experiment; the test images do not depend on the seed."
-    train_images, validation = split(resize(load_images(images, "train", size.per_class, seed), size.side), VALIDATION, seed)
+    """Training, validation and test images of an experiment; the test images do not depend on the
+    seed."""
+    train_images, validation = split(
+        resize(load_images(images, "train", size.per_class, seed), size.side), VALIDATION, seed
+    )
     test = load_images(images, "test", None if images == "digits" else size.test)
     return train_images, validation, resize(test, size.side)
 
@@ -126,7 +146,9 @@ def shape_of(data: Images, patches: int) -> dict[str, Any]:
     "Arguments of a `ViT` for these images, cut into `patches` by `patches`."
     h, w = data.images.shape[2:]
     patch = (h // patches, w // patches)
-    return dict(image_size=(h, w), patch=patch, channels=data.images.shape[1], classes=len(data.classes))
+    return dict(
+        image_size=(h, w), patch=patch, channels=data.images.shape[1], classes=len(data.classes)
+    )
 
 # %% ../../nbs/images/02_experiments.ipynb #b81672f9
 CHOOSING = (1000, 1001)  # seeds at which learning rates are chosen
@@ -138,23 +160,31 @@ def lowest(losses: Mapping[float, float]) -> float:
 
 
 def beyond(losses: Mapping[float, float]) -> list[float]:
-    "The rate to try next where the best of those tried is at an end, a factor of two further; none where it lies inside."
+    """The rate to try next where the best of those tried is at an end, a factor of two further;
+    none where it lies inside."""
     best = lowest(losses)
     return [factor * best for factor, end in ((2.0, max), (0.5, min)) if best == end(losses)]
 
 
-def losses_by_rate(cell: Callable, arms: Sequence[str], run: Run, size: Extent, name: str = "rates") -> dict[str, dict]:
-    "Validation loss of each arm by learning rate, mean over the seeds `CHOOSING`; NaN where there is no choice."
+def losses_by_rate(
+    cell: Callable, arms: Sequence[str], run: Run, size: Extent, name: str = "rates"
+) -> dict[str, dict]:
+    """Validation loss of each arm by learning rate, mean over the seeds `CHOOSING`; NaN where there
+    is no choice."""
     given = CHOSEN.get(size, {}) if run.images == "digits" else {}
     if len(size.rates) == 1:
         given = dict.fromkeys(arms, size.rates[0])
-    losses: dict[str, dict[float, float]] = {arm: {given[arm]: math.nan} if arm in given else {} for arm in arms}
+    losses: dict[str, dict[float, float]] = {
+        arm: {given[arm]: math.nan} if arm in given else {} for arm in arms
+    }
     for arm, found in losses.items():
         rates = [] if arm in given else list(size.rates)
         while rates:
             grid: dict[str, Sequence] = {"arm": [arm], "rate": rates, "seed": CHOOSING}
             tried = run.sweep(cell, grid, f"{name}/{arm} from {rates[0]:g}")
-            found.update(zip(rates, tried.validation_loss.mean("seed").values[0].tolist(), strict=True))
+            found.update(
+                zip(rates, tried.validation_loss.mean("seed").values[0].tolist(), strict=True)
+            )
             rates = beyond(found)
     return {arm: dict(sorted(found.items())) for arm, found in losses.items()}
 
@@ -170,30 +200,50 @@ def check_arms(arms: Sequence[str], known: Collection[str]) -> None:
     need(not unknown, f"arms={unknown} are unknown: use some of {'; '.join(known)}")
 
 
-def at_rate(arm: str, seed: int, cell: Callable, rates: Mapping[str, float], **more: Any) -> Mapping:
+def at_rate(
+    arm: str, seed: int, cell: Callable, rates: Mapping[str, float], **more: Any
+) -> Mapping:
     "The cell of an arm at the rate that was chosen for it."
     return cell(arm=arm, seed=seed, rate=rates[arm], **more)
 
 
 def compare(
-    cell: Callable, arms: Sequence[str], run: Run, size: Extent, like: Mapping = NONE, known: Mapping = NONE
+    cell: Callable,
+    arms: Sequence[str],
+    run: Run,
+    size: Extent,
+    like: Mapping = NONE,
+    known: Mapping = NONE,
 ) -> xr.Dataset:
-    "The cells of all arms and seeds, each arm at the learning rate best for it on validation images, or at that of another."
+    """The cells of all arms and seeds, each arm at the learning rate best for it on validation
+    images, or at that of another."""
     leader = {arm: like.get(arm) or arm for arm in arms}
     tried = {arm: known.get(arm, {}) for arm in leader.values()}
     tried |= losses_by_rate(cell, [arm for arm in tried if not tried[arm]], run, size)
     rates = {arm: lowest(tried[leader[arm]]) for arm in arms}
-    found = run.sweep(partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds}, "seeds")
+    found = run.sweep(
+        partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds}, "seeds"
+    )
     found = found.assign(rate=("arm", list(rates.values())))
-    said = json.dumps({arm: losses for arm, losses in tried.items() if len(losses) > 1})  # netCDF knows no dicts
-    about = {"images": Path(run.images).name, "size": str(size), "chance": 1 / classes_of(run.images)}
+    said = json.dumps(
+        {arm: losses for arm, losses in tried.items() if len(losses) > 1}
+    )  # netCDF knows no dicts
+    about = {
+        "images": Path(run.images).name,
+        "size": str(size),
+        "chance": 1 / classes_of(run.images),
+    }
     return found.assign_attrs(about, validation_loss_by_rate=said)
 
 # %% ../../nbs/images/02_experiments.ipynb #85ebcac0
 def hardware() -> dict[str, Any]:
-    "Device and precision for an experiment, chosen once and without words: bfloat16 where there is a GPU."
+    """Device and precision for an experiment, chosen once and without words: bfloat16 where there
+    is a GPU."""
     gpu = torch.cuda.is_available()
-    return {"device": "cuda" if gpu else "cpu", "machine": Machine(precision="bf16-mixed" if gpu else "32-true")}
+    return {
+        "device": "cuda" if gpu else "cpu",
+        "machine": Machine(precision="bf16-mixed" if gpu else "32-true"),
+    }
 
 
 def seconds(history: Sequence[Mapping], images: int) -> float:
@@ -202,8 +252,13 @@ def seconds(history: Sequence[Mapping], images: int) -> float:
 
 
 def place(store: Path | None, *key: object) -> Path | None:
-    "Folder for the checkpoints of one training, by what the training is a function of; None keeps none."
-    return store / "trainings" / "-".join(str(part).replace(" ", "_") for part in key) if store else None
+    """Folder for the checkpoints of one training, by what the training is a function of; None keeps
+    none."""
+    return (
+        store / "trainings" / "-".join(str(part).replace(" ", "_") for part in key)
+        if store
+        else None
+    )
 
 # %% ../../nbs/images/02_experiments.ipynb #9aaf0412
 @checked
@@ -211,17 +266,30 @@ def plot_arms(
     study: xr.Dataset,  # with accuracy[arm, seed]
     asked: Mapping = NONE,  # arm -> the mean accuracy that a criterion asks of it
 ):
-    "Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for the criterion."
+    """Test accuracy of each arm: a dot for each seed, a line for the mean, a dashed one for the
+    criterion."""
     figure, ax = subplots(width=max(4.2, 0.9 * study.sizes["arm"]), height=3)
     for x, arm in enumerate(study.arm.values):
         if arm in asked:
             label = None if ax.get_legend_handles_labels()[1] else "criterion"
-            ax.plot([x - 0.4, x + 0.4], [100 * asked[arm]] * 2, "--", color=COLORS["black"], linewidth=0.8, label=label)
+            ax.plot(
+                [x - 0.4, x + 0.4],
+                [100 * asked[arm]] * 2,
+                "--",
+                color=COLORS["black"],
+                linewidth=0.8,
+                label=label,
+            )
         values = 100 * study.accuracy.sel(arm=arm)
         ax.plot([x] * len(values), values, "o", color=COLORS["blue"], alpha=0.6)
         ax.plot([x - 0.25, x + 0.25], [float(values.mean())] * 2, color=COLORS["red"])
-    arms, best = [str(arm) for arm in study.arm.values], study.accuracy.mean("seed").idxmax("arm").item()
-    ax.set(ylabel="test accuracy, %", title=f"{study.attrs['images']}: the best mean is that of {best}")
+    arms, best = (
+        [str(arm) for arm in study.arm.values],
+        study.accuracy.mean("seed").idxmax("arm").item(),
+    )
+    ax.set(
+        ylabel="test accuracy, %", title=f"{study.attrs['images']}: the best mean is that of {best}"
+    )
     ax.set_xticks(range(len(arms)), [arm.replace(", ", ",\n") for arm in arms])
     if asked:
         ax.legend()

@@ -31,18 +31,27 @@ CURVES: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {  # values, choi
 def curve_study(
     run: Run,  # images, seeds, store
     along: Literal["keep", "share", "noise"],  # what changes
-    rates: Mapping[str, float] | None = None,  # learning rate by choice; None: the first of the table
+    rates: Mapping[str, float]
+    | None = None,  # learning rate by choice; None: the first of the table
     size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
 ) -> xr.Dataset:
     "Accuracy[choice, seed, value] along keep rate, number of images, or noise."
     chosen, (values, arms) = extent_of("canvases", run, size), CURVES[along]
     rates = {arm: rates[arm] if rates else chosen.rates[0] for arm in arms}
     cell = partial(canvas_cell, images=run.images, size=chosen, store=run.store)
-    found = run.sweep(partial(at_rate, cell=cell, rates=rates), {"arm": arms, "seed": run.seeds, along: values}, along)
+    found = run.sweep(
+        partial(at_rate, cell=cell, rates=rates),
+        {"arm": arms, "seed": run.seeds, along: values},
+        along,
+    )
     return found.assign_attrs(images=Path(run.images).name, size=str(chosen), along=along)
 
 # %% ../../nbs/images/06_photographs.ipynb #5d2bad98
-CURVE_LABELS = {"keep": "share of tokens kept", "share": "training images", "noise": "standard deviation of noise elsewhere"}
+CURVE_LABELS = {
+    "keep": "share of tokens kept",
+    "share": "training images",
+    "noise": "standard deviation of noise elsewhere",
+}
 
 
 @checked
@@ -54,10 +63,19 @@ def plot_curve(study: xr.Dataset):
             rows = study.sel(arm=arm)
             x = rows.images.mean("seed") if along == "share" else rows[along]
             ax.plot(x, 100 * rows.accuracy.mean("seed"), color=COLORS[color], label=arm)
-            ax.plot(x, 100 * rows.accuracy.transpose(along, "seed"), "o", color=COLORS[color], alpha=0.5, markersize=3)
+            ax.plot(
+                x,
+                100 * rows.accuracy.transpose(along, "seed"),
+                "o",
+                color=COLORS[color],
+                alpha=0.5,
+                markersize=3,
+            )
     ax.set(xlabel=CURVE_LABELS[along], ylabel="test accuracy, %")
     accuracy = 100 * study.accuracy.mean(("seed", along))
-    best, worst = (str(study.arm.values[place]) for place in (accuracy.argmax("arm"), accuracy.argmin("arm")))
+    best, worst = (
+        str(study.arm.values[place]) for place in (accuracy.argmax("arm"), accuracy.argmin("arm"))
+    )
     ax.set_title(f"{study.attrs['images']}: best with {best} tokens, worst with {worst}")
     ax.legend(loc="center", ncols=4)
     return figure

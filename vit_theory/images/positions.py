@@ -21,7 +21,17 @@ from torch import Tensor
 from ..arguments import checked
 from ..figures import COLORS, draw_threshold, subplots
 from ..models.data import Images, Recipe, generator, permute
-from .experiments import Extent, check_arms, compare, extent_of, hardware, pictures, place, seconds, shape_of
+from .experiments import (
+    Extent,
+    check_arms,
+    compare,
+    extent_of,
+    hardware,
+    pictures,
+    place,
+    seconds,
+    shape_of,
+)
 from ..models.model import ViT
 from ..models.probes import association_score, cosines, neighbors, probe
 from ..models.trainer import train
@@ -34,7 +44,8 @@ PIXELS = ("positional, pixels", "uniform, pixels", "positional, mixed")
 
 
 def shuffled(parts: Sequence[Images], patch: tuple[int, int], order: Tensor) -> list[Images]:
-    "All images with their patches (pixels, where patches are of one) in another order, the same for all."
+    """All images with their patches (pixels, where patches are of one) in another order, the same
+    for all."""
     return [replace(part, images=permute(part.images, patch, order)) for part in parts]
 
 # %% ../../nbs/images/04_positions.ipynb #54cb538a
@@ -44,12 +55,16 @@ def association(vit: ViT, test: Images, order: Tensor, seed: int) -> tuple[float
     return float(seen.association), float(seen.chance)
 
 
-def positions_cell(arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None) -> dict:
+def positions_cell(
+    arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None
+) -> dict:
     "One model trained and tested -> accuracies, association before and after, cost."
     mixer: Any
     mixer, _, permuted = arm.partition(", ")
     # pixels as tokens: as many as there are patches otherwise
-    parts: Sequence[Images] = pictures(images, replace(size, side=size.patches) if permuted == "pixels" else size, seed)
+    parts: Sequence[Images] = pictures(
+        images, replace(size, side=size.patches) if permuted == "pixels" else size, seed
+    )
     shape, order = shape_of(parts[0], size.patches), torch.arange(size.patches**2)
     if permuted == "mixed":
         anywhere = torch.randperm(math.prod(parts[0].images.shape[2:]), generator=generator(seed))
@@ -58,14 +73,33 @@ def positions_cell(arm: str, seed: int, rate: float, images: str, size: Extent, 
         order = torch.randperm(len(order), generator=generator(seed))
         parts = shuffled(parts, shape["patch"], order)
     data, validation, test = parts
-    vit = ViT(**shape, depth=size.depth, heads=4, width=size.width, hidden=2.0, mixer=mixer, seed=seed)
+    vit = ViT(
+        **shape, depth=size.depth, heads=4, width=size.width, hidden=2.0, mixer=mixer, seed=seed
+    )
     before, chance = association(vit, test, order, seed)
-    options: dict[str, Any] = dict(recipe=Recipe(smoothing=0.1), batch=size.batch, progress=False, **hardware())
-    history = train(vit, data, epochs=size.epochs, lr=rate, seed=seed, folder=place(store, arm, seed, rate), **options)
+    options: dict[str, Any] = dict(
+        recipe=Recipe(smoothing=0.1), batch=size.batch, progress=False, **hardware()
+    )
+    history = train(
+        vit,
+        data,
+        epochs=size.epochs,
+        lr=rate,
+        seed=seed,
+        folder=place(store, arm, seed, rate),
+        **options,
+    )
     aside = evaluate(vit, validation)
-    found = {"accuracy": evaluate(vit, test)["accuracy"], "validation": aside["accuracy"], "validation_loss": aside["loss"]}
+    found = {
+        "accuracy": evaluate(vit, test)["accuracy"],
+        "validation": aside["accuracy"],
+        "validation_loss": aside["loss"],
+    }
     found |= {"before": before, "after": association(vit, test, order, seed)[0], "chance": chance}
-    return found | {"seconds": seconds(history, len(data)), "parameters": sum(p.numel() for p in vit.parameters())}
+    return found | {
+        "seconds": seconds(history, len(data)),
+        "parameters": sum(p.numel() for p in vit.parameters()),
+    }
 
 # %% ../../nbs/images/04_positions.ipynb #54ae3bd8
 @checked
@@ -75,7 +109,8 @@ def positions_study(
     arms: Sequence[str] = CASES,  # which
     experiment: str = "positions",  # whose rows of the table: "positions" or "pixels"
 ) -> xr.Dataset:
-    "Accuracy and association of content and positional attention, natural and shuffled, by seed; ValueError for unknown arms."
+    """Accuracy and association of content and positional attention, natural and shuffled, by seed;
+    ValueError for unknown arms."""
     check_arms(arms, (*CASES, *PIXELS))
     chosen = extent_of(experiment, run, size)
     cell = partial(positions_cell, images=run.images, size=chosen, store=run.store)
@@ -92,7 +127,10 @@ RISEN = 4.0  # standard deviations above random encodings after training
 def random_scores(rows: int, columns: int) -> tuple[float, float]:
     "Mean and standard deviation of the association score of random encodings."
     near = neighbors((rows, columns))
-    scores = [association_score(cosines(torch.randn(len(near), 32, generator=generator(i))), near) for i in range(200)]
+    scores = [
+        association_score(cosines(torch.randn(len(near), 32, generator=generator(i))), near)
+        for i in range(200)
+    ]
     return float(np.mean(scores)), float(np.std(scores))
 
 
@@ -114,19 +152,33 @@ def plot_positional(study: xr.Dataset):
     arms = [str(arm) for arm in study.arm.values]
     axes[0].plot(100 * study.accuracy, np.arange(len(arms)), "o", color=COLORS["blue"], alpha=0.7)
     for shift, name, color in ((-0.12, "before", "orange"), (0.12, "after", "blue")):
-        dots = axes[1].plot(study[name], np.arange(len(arms)) + shift, "o", color=COLORS[color], alpha=0.7)
+        dots = axes[1].plot(
+            study[name], np.arange(len(arms)) + shift, "o", color=COLORS[color], alpha=0.7
+        )
         dots[0].set_label(f"{name} training")
     chance, scatter = random_scores(8, 8)
     uniform = [arm for arm in arms if arm.startswith("uniform")]
     learned = 100 * float(study.accuracy.sel(arm=uniform[0]).mean()) + SIMILAR
     axes[1].axvline(float(study.chance.mean()), color="0.4", linestyle=":", label="chance")
     for ax, asked in zip(axes, (learned, chance + RISEN * scatter), strict=True):
-        ax.axvline(asked, color=COLORS["red"], linestyle="--", linewidth=0.8, label="criterion" if ax is axes[1] else None)
+        ax.axvline(
+            asked,
+            color=COLORS["red"],
+            linestyle="--",
+            linewidth=0.8,
+            label="criterion" if ax is axes[1] else None,
+        )
     ahead = int((100 * study.accuracy.mean("seed") > learned).sum())
     risen = int((study.after.mean("seed") > chance + RISEN * scatter).sum())
-    axes[0].set_title(f"{study.attrs['images']}: {ahead} of {len(arms) - len(uniform)} beat uniform attention")
+    axes[0].set_title(
+        f"{study.attrs['images']}: {ahead} of {len(arms) - len(uniform)} beat uniform attention"
+    )
     axes[0].set_xlabel("test accuracy, %")
-    axes[1].set(xlabel="association score", title=f"{risen} of {len(arms)} encodings find neighbors", xlim=(0, None))
+    axes[1].set(
+        xlabel="association score",
+        title=f"{risen} of {len(arms)} encodings find neighbors",
+        xlim=(0, None),
+    )
     axes[0].set_yticks(range(len(arms)), arms)
     axes[0].set_ylim(len(arms) - 0.5, -0.5)
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
@@ -135,10 +187,12 @@ def plot_positional(study: xr.Dataset):
 # %% ../../nbs/images/04_positions.ipynb #6d97a78a
 @once
 def content_or_positions(run: Run) -> xr.Dataset:
-    "Content and positional attention, natural and shuffled, beside uniform attention: one experiment, read by two claims."
+    """Content and positional attention, natural and shuffled, beside uniform attention: one
+    experiment, read by two claims."""
     return positions_study(run, arms=("content", "positional", "positional, shuffled", "uniform"))
 
 # %% ../../nbs/images/04_positions.ipynb #636c3fdb
 def pixels_permuted(run: Run) -> xr.Dataset:
-    "Positional and uniform attention on permuted pixels as tokens, positional attention on patches of permuted pixels."
+    """Positional and uniform attention on permuted pixels as tokens, positional attention on
+    patches of permuted pixels."""
     return positions_study(run, arms=PIXELS, experiment="pixels")

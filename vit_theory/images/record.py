@@ -35,7 +35,9 @@ class RecordRecipe:
     matrix_lr: Positive = 0.02  # Muon's highest learning rate
     other_lr: Positive = 0.003  # AdamW's highest learning rate
     weight_decay: NotNegative = 0.05  # of matrices
-    warmup: Share = 0.1  # share of the steps in which the learning rates rise; then they fall to zero
+    warmup: Share = (
+        0.1  # share of the steps in which the learning rates rise; then they fall to zero
+    )
     smoothing: Share = 0.1  # of the labels
     border: Count = 3  # pixels that a window is shifted by at most
     mirror: bool = True  # alternating mirrors
@@ -96,7 +98,10 @@ class RecordOptimizer:
     "Muon for the matrices of blocks and merges, AdamW for all else, on one cycle."
 
     def __init__(self, vit: PyramidViT, recipe: RecordRecipe, steps: int):
-        need(hasattr(torch.optim, "Muon"), f"torch {torch.__version__} has no Muon: install torch 2.9 or later")
+        need(
+            hasattr(torch.optim, "Muon"),
+            f"torch {torch.__version__} has no Muon: install torch 2.9 or later",
+        )
         self.steps, self.warmup = steps, float(recipe.warmup)
         self.kernels = [p for p in vit.stages.parameters() if p.ndim == 4]
         chosen = {id(p) for p in self.kernels}
@@ -108,11 +113,15 @@ class RecordOptimizer:
         if recipe.muon:
             self.parts = [
                 torch.optim.Muon([about_matrices], lr=recipe.matrix_lr, momentum=0.9),
-                torch.optim.AdamW(others, lr=recipe.other_lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
+                torch.optim.AdamW(
+                    others, lr=recipe.other_lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True
+                ),
             ]
         else:
             groups = [about_matrices, {"params": others, "weight_decay": 0.0}]
-            self.parts = [torch.optim.AdamW(groups, lr=recipe.other_lr, betas=(0.9, 0.95), fused=True)]
+            self.parts = [
+                torch.optim.AdamW(groups, lr=recipe.other_lr, betas=(0.9, 0.95), fused=True)
+            ]
         self.highest = [[group["lr"] for group in part.param_groups] for part in self.parts]
 
     def step(self, vit: PyramidViT, number: int) -> None:
@@ -143,11 +152,13 @@ def pyramid_accuracy(
     data: Images,  # test images
     mean: Float[Tensor, "c 1 1"],  # of the training images' channels, pixels from 0 to 1
     deviation: Float[Tensor, "c 1 1"],
-    batch: Size = 100,  # images at once; attention on 16 x 16 tokens needs 24 MB an image at 9 heads
+    # images at once; attention on 16 x 16 tokens needs 24 MB an image at 9 heads
+    batch: Size = 100,
     bfloat16: bool = False,  # products in 16 bits
     mirrors: bool = True,  # also with mirror images; else the second number is NaN
 ) -> tuple[float, float]:
-    "The share of images classified rightly, from one view and from the image with its mirror image."
+    """The share of images classified rightly, from one view and from the image with its mirror
+    image."""
     was_training = vit.training
     vit.eval()
     plain = mirrored = 0
@@ -174,20 +185,31 @@ class Progress:
     rows: tuple[dict, ...] = ()  # one for each epoch
 
 
-def save_progress(file: Path, vit: PyramidViT, optimizer: RecordOptimizer, progress: Progress, settings: str) -> None:
+def save_progress(
+    file: Path, vit: PyramidViT, optimizer: RecordOptimizer, progress: Progress, settings: str
+) -> None:
     "Write a checkpoint that appears complete or not at all."
     file.parent.mkdir(parents=True, exist_ok=True)
     scratch = file.with_suffix(".part")
-    state = {"vit": vit.state_dict(), "optimizer": optimizer.state(), "settings": settings, **vars(progress)}
+    state = {
+        "vit": vit.state_dict(),
+        "optimizer": optimizer.state(),
+        "settings": settings,
+        **vars(progress),
+    }
     torch.save(state, scratch)
     scratch.replace(file)
 
 
-def load_progress(file: Path, vit: PyramidViT, optimizer: RecordOptimizer, settings: str) -> Progress:
+def load_progress(
+    file: Path, vit: PyramidViT, optimizer: RecordOptimizer, settings: str
+) -> Progress:
     "Go on from a checkpoint; ValueError for one of other settings."
     state = torch.load(file, weights_only=True)
-    need(state["settings"] == settings,
-         f"folder={str(file.parent)!r} holds a run with other settings ({state['settings']}): give another folder")
+    need(
+        state["settings"] == settings,
+        f"folder={str(file.parent)!r} holds a run with other settings ({state['settings']}): give another folder",
+    )
     vit.load_state_dict(state["vit"])
     optimizer.load(state["optimizer"])
     return Progress(state["epoch"], state["seconds"], tuple(state["rows"]))
@@ -206,7 +228,9 @@ def record_epoch(
     g = generator(seed, epoch)
     order = torch.randperm(len(labels), generator=g)
     first_mirrored = torch.rand(len(labels), generator=generator(seed)) < 0.5
-    mirror = first_mirrored ^ (epoch % 2 == 1) if recipe.mirror else torch.zeros_like(first_mirrored)
+    mirror = (
+        first_mirrored ^ (epoch % 2 == 1) if recipe.mirror else torch.zeros_like(first_mirrored)
+    )
     batches = len(labels) // recipe.batch
     total = 0.0
     for number in range(batches):
@@ -214,7 +238,9 @@ def record_epoch(
         views = shifted(images[chosen], mirror[chosen], recipe.border, g)
         with torch.autocast("cpu", torch.bfloat16, enabled=recipe.bfloat16):
             logits = vit(views)
-        loss = F.cross_entropy(logits.float(), labels[chosen], label_smoothing=float(recipe.smoothing))
+        loss = F.cross_entropy(
+            logits.float(), labels[chosen], label_smoothing=float(recipe.smoothing)
+        )
         loss.backward()
         optimizer.step(vit, epoch * batches + number)
         total += loss.item()
@@ -232,27 +258,47 @@ def train_record(
     progress: bool = True,  # show a bar
 ) -> tuple[PyramidViT, xr.Dataset]:  # its mixers are convolutions: `to_attention` converts them
     "Train a pyramid by the recipe; loss, accuracy and processor minutes by epoch."
-    need(len(train_data.labels) >= recipe.batch,
-         f"batch={recipe.batch} is more than the {len(train_data.labels)} training images: take a smaller batch")
+    need(
+        len(train_data.labels) >= recipe.batch,
+        f"batch={recipe.batch} is more than the {len(train_data.labels)} training images: take a smaller batch",
+    )
     started = time.process_time()
     mean, deviation = moments_of(train_data.images)
     images = standardized(train_data.images, mean, deviation)
     vit = PyramidViT(sizes, seed).train()
     if recipe.whiten:
         whiten_embedding(vit, images[:5000])
-    optimizer = RecordOptimizer(vit, recipe, recipe.epochs * (len(train_data.labels) // recipe.batch))
+    optimizer = RecordOptimizer(
+        vit, recipe, recipe.epochs * (len(train_data.labels) // recipe.batch)
+    )
     file = folder / f"record_{seed}.pt" if folder else None
     settings = f"{sizes} {recipe} seed={seed} images={len(train_data.labels)}"
-    reached = load_progress(file, vit, optimizer, settings) if file and file.exists() else Progress()
-    for epoch in tqdm(range(reached.epoch, recipe.epochs), disable=not progress, desc=f"seed {seed}"):
+    reached = (
+        load_progress(file, vit, optimizer, settings) if file and file.exists() else Progress()
+    )
+    for epoch in tqdm(
+        range(reached.epoch, recipe.epochs), disable=not progress, desc=f"seed {seed}"
+    ):
         loss = record_epoch(vit, optimizer, images, train_data.labels, recipe, epoch, seed)
         seconds = reached.seconds + time.process_time() - started
         accuracy, flips = pyramid_accuracy(vit, test_data, mean, deviation, 500, recipe.bfloat16)
         started = time.process_time()  # the test does not count
-        row = {"epoch": epoch + 1, "loss": loss, "accuracy": accuracy, "accuracy_flips": flips, "minutes": seconds / 60}
+        row = {
+            "epoch": epoch + 1,
+            "loss": loss,
+            "accuracy": accuracy,
+            "accuracy_flips": flips,
+            "minutes": seconds / 60,
+        }
         reached = Progress(epoch + 1, seconds, (*reached.rows, row))
         if file:
             save_progress(file, vit, optimizer, reached, settings)
-    history = xr.Dataset({name: ("epoch", [row[name] for row in reached.rows]) for name in reached.rows[0] if name != "epoch"})
+    history = xr.Dataset(
+        {
+            name: ("epoch", [row[name] for row in reached.rows])
+            for name in reached.rows[0]
+            if name != "epoch"
+        }
+    )
     history = history.assign_coords(epoch=[row["epoch"] for row in reached.rows])
     return vit, history.assign_attrs(settings=settings)

@@ -28,7 +28,8 @@ from ..real_images import Images, load_images
 
 # %% ../../nbs/images/08_starts.ipynb #4d940d1b
 class StencilAttention(nn.Module):
-    "Content attention with a table of relative positions; held, its maps come from the table alone and stay."
+    """Content attention with a table of relative positions; held, its maps come from the table
+    alone and stay."""
 
     def __init__(self, width: int, heads: int, grid: tuple[int, int]):
         super().__init__()
@@ -63,20 +64,26 @@ def displacements(grid: tuple[int, int]) -> Float[Tensor, "rows columns 2"]:
     return torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1).float()
 
 
-def cone(taps: Float[Tensor, "h 2"], grid: tuple[int, int], gap: float) -> Float[Tensor, "h rows columns"]:
+def cone(
+    taps: Float[Tensor, "h 2"], grid: tuple[int, int], gap: float
+) -> Float[Tensor, "h rows columns"]:
     "Tables whose heads look at one displacement each: the score falls by `gap` a patch."
     # B_h(delta) = -M min(|delta - delta_h|, sqrt(5))
     distance = (displacements(grid) - taps[:, None, None]).norm(dim=-1)
     return -gap * distance.clamp(max=FARTHEST)
 
 
-def paraboloid(taps: Float[Tensor, "h 2"], grid: tuple[int, int], strength: float) -> Float[Tensor, "h rows columns"]:
+def paraboloid(
+    taps: Float[Tensor, "h 2"], grid: tuple[int, int], strength: float
+) -> Float[Tensor, "h rows columns"]:
     "ConViT's local start: the score falls with the square of the distance."
     # B_h(delta) = -alpha |delta - delta_h|^2
     return -strength * (displacements(grid) - taps[:, None, None]).square().sum(-1)
 
 
-NINE = torch.cartesian_prod(torch.arange(-1.0, 2.0), torch.arange(-1.0, 2.0))  # (rows down, columns right)
+NINE = torch.cartesian_prod(
+    torch.arange(-1.0, 2.0), torch.arange(-1.0, 2.0)
+)  # (rows down, columns right)
 
 # %% ../../nbs/images/08_starts.ipynb #c33902bd
 @checked
@@ -99,7 +106,9 @@ STARTS = {
     "ConViT": Start("nine bells", values="identity", queries="small"),
     "conv_init": Start("nine taps", queries="zero"),
     "two phases": Start("nine taps", queries="zero", first="convolution", cycles=2),
-    "convolution goes on": Start("nine taps", queries="zero", first="convolution", last="convolution", cycles=2),
+    "convolution goes on": Start(
+        "nine taps", queries="zero", first="convolution", last="convolution", cycles=2
+    ),
     "convolution": Start("nine taps", queries="zero", first="convolution", last="convolution"),
 }
 
@@ -176,7 +185,8 @@ def start_model(
     classes: Count,  # number of classes
     seed: Seed = 0,  # of the initial numbers
 ) -> ViT:  # for images of 32 x 32 pixels, three channels
-    "A ViT of six layers and nine heads as an arm starts it; ValueError for a start that is not there."
+    """A ViT of six layers and nine heads as an arm starts it; ValueError for a start that is not
+    there."""
     need(start in STARTS, f"start={start!r} is unknown: use one of {', '.join(STARTS)}")
     vit = ViT(32, PATCH, 3, classes, DEPTH, HEADS, width=WIDTH, hidden=2, seed=seed)
     with seeded(seed):
@@ -202,7 +212,10 @@ CHOOSING_SEED = 1000
 @lru_cache(maxsize=2)
 def photographs(folder: str, split: str) -> Images:
     "All images of a part of CIFAR."
-    need(Path(folder).is_dir(), f"folder={folder!r} is no folder: name the one with CIFAR's parquet files")
+    need(
+        Path(folder).is_dir(),
+        f"folder={folder!r} is no folder: name the one with CIFAR's parquet files",
+    )
     return load_images(folder, split)
 
 
@@ -213,11 +226,23 @@ def drawn(data: Images, number: int, first: int, last: int, seed: int) -> Images
     each = number // len(data.classes)
     rows = [order[data.labels[order] == label][:each] for label in range(len(data.classes))]
     found = torch.cat(rows)
-    need(len(found) == each * len(data.classes), f"number={number}: some class has fewer than {each} images")
+    need(
+        len(found) == each * len(data.classes),
+        f"number={number}: some class has fewer than {each} images",
+    )
     return Images(data.images[found], data.labels[found], data.classes)
 
 # %% ../../nbs/images/08_starts.ipynb #fc5acae2
-def spend(vit: ViT, arm: Start, data: Images, epochs: int, lr: float, seed: int, folder: Path | None, **options: Any) -> None:
+def spend(
+    vit: ViT,
+    arm: Start,
+    data: Images,
+    epochs: int,
+    lr: float,
+    seed: int,
+    folder: Path | None,
+    **options: Any,
+) -> None:
     "Train a model through its one or two cycles; each warms up for a tenth of its epochs."
     kinds = (arm.first, arm.last)[: arm.cycles]
     for cycle, kind in enumerate(kinds):
@@ -225,7 +250,16 @@ def spend(vit: ViT, arm: Start, data: Images, epochs: int, lr: float, seed: int,
         visits = epochs // arm.cycles
         place = folder / f"cycle {cycle}" if folder else None
         descent = Descent(warmup=0.1 * visits)
-        train(vit, data, epochs=visits, lr=lr, seed=seed + cycle, descent=descent, folder=place, **options)
+        train(
+            vit,
+            data,
+            epochs=visits,
+            lr=lr,
+            seed=seed + cycle,
+            descent=descent,
+            folder=place,
+            **options,
+        )
 
 # %% ../../nbs/images/08_starts.ipynb #b6c17781
 @checked
@@ -250,7 +284,9 @@ def start_cell(
     if choosing:
         test = Images(everything.images[47500:], everything.labels[47500:], everything.classes)
     vit = start_model(start, len(everything.classes), seed)
-    options: dict[str, Any] = dict(batch=50, recipe="light", progress=False, device="cpu", machine=Machine("bf16-mixed"))
+    options: dict[str, Any] = dict(
+        batch=50, recipe="light", progress=False, device="cpu", machine=Machine("bf16-mixed")
+    )
     begun = time.process_time()
     spend(vit, STARTS[start], data, EPOCHS[number], rate, seed, store, **options)
     spent = time.process_time() - begun
@@ -263,13 +299,20 @@ def paired_difference(
     arm: str,  # the arm in question
     rival: str,  # the one that it is compared with
 ) -> tuple[float, float]:
-    "Mean over seeds of the difference of two arms' accuracies, in points, and half of its 95 % interval."
+    """Mean over seeds of the difference of two arms' accuracies, in points, and half of its 95 %
+    interval."""
     right = {"arm", "seed", "accuracy"} <= set(getattr(table, "columns", ()))
-    need(right, f"table is a {type(table).__name__}: a frame with the columns arm, seed and accuracy is needed")
+    need(
+        right,
+        f"table is a {type(table).__name__}: a frame with the columns arm, seed and accuracy is needed",
+    )
     by_seed = table.pivot(index="seed", columns="arm", values="accuracy")
     missing = [name for name in (arm, rival) if name not in by_seed]
     need(not missing, f"arm={missing} is not in the table: it has {', '.join(by_seed)}")
     points = 100 * (by_seed[arm] - by_seed[rival]).dropna()
-    need(len(points) > 1, f"arm={arm!r} and rival={rival!r} share {len(points)} seed(s): an interval needs two or more")
+    need(
+        len(points) > 1,
+        f"arm={arm!r} and rival={rival!r} share {len(points)} seed(s): an interval needs two or more",
+    )
     quantile = stats.t.ppf(0.975, len(points) - 1)
     return float(points.mean()), float(quantile * points.std() / len(points) ** 0.5)

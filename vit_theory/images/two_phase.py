@@ -22,7 +22,7 @@ from scipy import stats
 from ..arguments import checked
 from ..figures import COLORS, subplots
 from ..models.data import Images, seeded
-from vit_theory.images.experiments import (
+from .experiments import (
     Extent, check_arms, compare, extent_of, hardware, losses_by_rate, lowest, pictures, place, plot_arms, seconds, shape_of,
     variations,
 )  # fmt: skip
@@ -43,7 +43,9 @@ class Way:
     kernel: int = 3  # taps of the convolution
     warmup: float = 1.0  # epochs of the last training
     construction: Any = "full"  # of the attention, see `to_attention`
-    equal_time: bool = False  # as many epochs as take the time of two phases, instead of as many epochs
+    equal_time: bool = (
+        False  # as many epochs as take the time of two phases, instead of as many epochs
+    )
     like: str = ""  # the arm of which it changes one thing, and whose learning rate it has
 
 
@@ -60,7 +62,15 @@ WAYS = {
     "attention, no warm-up": Way("attention", first=False, warmup=0.0, like="attention"),
     "two-phase, extra head": Way("attention", construction="extra", like="two-phase"),
 }
-OF_TABLE_1 = ("two-phase", "continued", "convolution", "attention", "two-phase, K=5", "continued, K=5", "convolution, K=5")
+OF_TABLE_1 = (
+    "two-phase",
+    "continued",
+    "convolution",
+    "attention",
+    "two-phase, K=5",
+    "continued, K=5",
+    "convolution, K=5",
+)
 OF_FIGURE_2 = ("two-phase", "two-phase, no warm-up", "attention", "attention, no warm-up")
 
 # %% ../../nbs/images/03_two_phase.ipynb #3123d304
@@ -70,11 +80,19 @@ GAPS = {"full": 8.0, "extra": 3.0}  # logit gap M at the transfer, by constructi
 def convolutional(data: Images, size: Extent, kernel: int, seed: int) -> ViT:
     "The model of phase 1."
     groups: dict[str, Any] = {"taps": Taps(kernel), "variant": Variant(projection="identity")}
-    return ViT(**shape_of(data, size.patches), depth=size.depth, heads=1, mixer="convolution", **groups, seed=seed)
+    return ViT(
+        **shape_of(data, size.patches),
+        depth=size.depth,
+        heads=1,
+        mixer="convolution",
+        **groups,
+        seed=seed,
+    )
 
 
 def random_attention(vit: ViT, seed: int) -> ViT:
-    "The attention model of phase 2 from a random start, of the shape of `vit`: Xavier matrices, no position bias."
+    """The attention model of phase 2 from a random start, of the shape of `vit`: Xavier matrices,
+    no position bias."""
     other = to_attention(vit, GAPS["full"], seed=seed)
     with seeded(seed), torch.no_grad():
         for block in other.blocks:
@@ -86,9 +104,14 @@ def random_attention(vit: ViT, seed: int) -> ViT:
     return other
 
 # %% ../../nbs/images/03_two_phase.ipynb #9bea7331
-def epochs_of_equal_time(convolution: ViT, attention: ViT, data: Images, epochs: int, **options: Any) -> int:
-    "Epochs of attention that take as long as a phase of convolution and one of attention, measured here on copies."
-    speeds = [train(copy.deepcopy(vit), data, epochs=2, **options) for vit in (convolution, attention)]
+def epochs_of_equal_time(
+    convolution: ViT, attention: ViT, data: Images, epochs: int, **options: Any
+) -> int:
+    """Epochs of attention that take as long as a phase of convolution and one of attention,
+    measured here on copies."""
+    speeds = [
+        train(copy.deepcopy(vit), data, epochs=2, **options) for vit in (convolution, attention)
+    ]
     c, a = (max(row["images_per_second"] for row in history) for history in speeds)
     return epochs + min(epochs, max(1, round(epochs * a / c)))
 
@@ -97,20 +120,36 @@ def last_model(way: Way, first: ViT, seed: int) -> ViT:
     "The model of the last training, given that of phase 1 (trained, if the way begins with it)."
     if way.mixer == "convolution":
         return first
-    return to_attention(first, GAPS[way.construction], way.construction, seed) if way.first else random_attention(first, seed)
+    return (
+        to_attention(first, GAPS[way.construction], way.construction, seed)
+        if way.first
+        else random_attention(first, seed)
+    )
 
 # %% ../../nbs/images/03_two_phase.ipynb #2203a225
 def two_phase_cell(
-    arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None, rate_1: float | None = None
+    arm: str,
+    seed: int,
+    rate: float,
+    images: str,
+    size: Extent,
+    store: Path | None = None,
+    rate_1: float | None = None,
 ) -> dict:
-    "One arm trained (phase 1 at `rate_1`, the last training at `rate`) and tested -> accuracies, cost, losses by epoch."
+    """One arm trained (phase 1 at `rate_1`, the last training at `rate`) and tested -> accuracies,
+    cost, losses by epoch."""
     way, (data, validation, test) = WAYS[arm], pictures(images, size, seed)
-    options: dict[str, Any] = dict(batch=size.batch, recipe=variations(images), progress=False, **hardware())
+    options: dict[str, Any] = dict(
+        batch=size.batch, recipe=variations(images), progress=False, **hardware()
+    )
     first, epochs, rate_1 = convolutional(data, size, way.kernel, seed), size.epochs, rate_1 or rate
     spent, before, transfer = 0.0, math.nan, math.nan
     if way.first:
         folder = place(store, "phase 1", way.kernel, seed, rate_1)
-        spent = seconds(train(first, data, epochs=epochs, lr=rate_1, seed=seed, folder=folder, **options), len(data))
+        spent = seconds(
+            train(first, data, epochs=epochs, lr=rate_1, seed=seed, folder=folder, **options),
+            len(data),
+        )
         before = evaluate(first, test)["accuracy"]
     vit = last_model(way, copy.deepcopy(first), seed)
     if way.first and way.mixer == "attention":
@@ -118,12 +157,24 @@ def two_phase_cell(
         with torch.no_grad():
             transfer = float((vit.to(x.device)(x) - first(x)).abs().max())
     if not way.first:
-        epochs = epochs_of_equal_time(first, vit, data, epochs, **options) if way.equal_time else 2 * epochs
+        epochs = (
+            epochs_of_equal_time(first, vit, data, epochs, **options)
+            if way.equal_time
+            else 2 * epochs
+        )
     # whatever the training depends on, beside the settings that its checkpoint knows
     key = [arm, seed, rate, *([rate_1] if way.first else []), *([epochs] if way.equal_time else [])]
-    options |= {"validation": validation, "lr": rate, "descent": Descent(warmup=way.warmup), "folder": place(store, *key)}
+    options |= {
+        "validation": validation,
+        "lr": rate,
+        "descent": Descent(warmup=way.warmup),
+        "folder": place(store, *key),
+    }
     history = train(vit, data, epochs=epochs, seed=seed + 1, **options)
-    return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {"phase_1": before, "transfer": transfer}
+    return summary(history, vit, test, size, seconds(history, len(data)) + spent) | {
+        "phase_1": before,
+        "transfer": transfer,
+    }
 
 # %% ../../nbs/images/03_two_phase.ipynb #c711c59b
 def summary(history: Sequence[Row], vit: ViT, test: Images, size: Extent, spent: float) -> dict:
@@ -148,13 +199,16 @@ def two_phase_study(
     size: str | None = None,  # a row of the table, such as "middle"; None: the run's scale
     arms: Sequence[str] = tuple(WAYS),  # names of `WAYS`
 ) -> xr.Dataset:
-    "The arms compared at their own learning rates, by seed (C, Table 1 and Figure 2, in small); ValueError for unknown arms."
+    """The arms compared at their own learning rates, by seed (C, Table 1 and Figure 2, in small);
+    ValueError for unknown arms."""
     check_arms(arms, WAYS)
     chosen = extent_of("two-phase", run, size)
     cell = partial(two_phase_cell, images=run.images, size=chosen, store=run.store)
     first = losses_by_rate(cell, ["convolution"], run, chosen, "rates of phase 1")
     cell = partial(cell, rate_1=lowest(first["convolution"]))
-    return compare(cell, list(arms), run, chosen, like={arm: WAYS[arm].like for arm in arms}, known=first)
+    return compare(
+        cell, list(arms), run, chosen, like={arm: WAYS[arm].like for arm in arms}, known=first
+    )
 
 # %% ../../nbs/images/03_two_phase.ipynb #93543128
 @once
@@ -170,44 +224,61 @@ def lead(data: xr.Dataset, kernel: str, rival: str) -> xr.DataArray:
     "Points of test accuracy by which two phases lead a rival, by seed."
     end = ENDINGS[kernel]
     other = rival + end * (rival != "attention")  # attention alone has no kernel
-    return 100 * (data.accuracy.sel(arm=f"two-phase{end}", drop=True) - data.accuracy.sel(arm=other, drop=True))
+    return 100 * (
+        data.accuracy.sel(arm=f"two-phase{end}", drop=True)
+        - data.accuracy.sel(arm=other, drop=True)
+    )
 
 
 def best_convolution(data: xr.Dataset) -> float:
     "Test accuracy of the better convolution alone, in percent."
-    return 100 * max(float(data.accuracy.sel(arm=f"convolution{end}").mean()) for end in ENDINGS.values())
+    return 100 * max(
+        float(data.accuracy.sel(arm=f"convolution{end}").mean()) for end in ENDINGS.values()
+    )
 
 
 def mean_and_half(values: xr.DataArray) -> tuple[float, float]:
     "Mean over seeds, and half of its 95 % interval (Student's t)."
-    return float(values.mean()), stats.t.ppf(0.975, values.size - 1) * float(values.std(ddof=1)) / values.size**0.5
+    return float(values.mean()), stats.t.ppf(0.975, values.size - 1) * float(
+        values.std(ddof=1)
+    ) / values.size**0.5
 
 
 def plot_table_1(study: xr.Dataset):
-    "Points by which two phases lead each rival, every seed, mean and 95 % interval; the criterion asks for more than zero."
+    """Points by which two phases lead each rival, every seed, mean and 95 % interval; the criterion
+    asks for more than zero."""
     figure, ax = subplots(width=5.6, height=2.6)
     rivals, sure = ("attention", "convolution", "continued"), 0
     for y, rival in enumerate(rivals):
-        for (kernel, _), color, shift in zip(ENDINGS.items(), ("blue", "orange"), (-0.15, 0.15), strict=True):
+        for (kernel, _), color, shift in zip(
+            ENDINGS.items(), ("blue", "orange"), (-0.15, 0.15), strict=True
+        ):
             points = lead(study, kernel, rival)
             mean, half = mean_and_half(points)
             sure += mean > half
             ax.plot(points, [y + shift] * len(points), "|", color=COLORS[color], ms=9)
             label = kernel if y == 0 else None
-            ax.errorbar(mean, y + shift, xerr=half, fmt="o", color=COLORS[color], capsize=4, label=label)
+            ax.errorbar(
+                mean, y + shift, xerr=half, fmt="o", color=COLORS[color], capsize=4, label=label
+            )
     ax.axvline(0, color=COLORS["red"], ls="--", lw=0.8)
     ax.set_yticks(range(3), ["attention alone", "convolution alone", "convolution, continued"])
     ax.set(xlabel="points by which two phases lead", ylim=(2.5, -0.5))
-    ax.set_title(f"{study.attrs['images']}: the 95 % interval of the lead is above zero in {sure} of 6")
+    ax.set_title(
+        f"{study.attrs['images']}: the 95 % interval of the lead is above zero in {sure} of 6"
+    )
     ax.legend(loc="lower right")
     return figure
 
 # %% ../../nbs/images/03_two_phase.ipynb #f1d07f5b
-PRINTED = 0.96 / 1.48  # time of two phases over that of attention alone in the paper's Table 1, K = 3
+PRINTED = (
+    0.96 / 1.48
+)  # time of two phases over that of attention alone in the paper's Table 1, K = 3
 
 
 def time_to_reach(data: xr.Dataset) -> xr.Dataset:
-    "By seed, the time in which two phases reach the best validation loss of attention alone, and its share of that arm's time."
+    """By seed, the time in which two phases reach the best validation loss of attention alone, and
+    its share of that arm's time."""
     alone, two = data.sel(arm="attention", drop=True), data.sel(arm="two-phase", drop=True)
     goal, phase = alone.loss.min("epoch"), two.epochs  # as many in phase 1 as in phase 2
     reached = two.loss <= goal
@@ -225,8 +296,12 @@ def time_to_reach(data: xr.Dataset) -> xr.Dataset:
 
 
 def step_time(data: xr.Dataset) -> xr.Dataset:
-    "Time of all steps of two phases over that of attention alone, from images a second: every pair of runs, and the medians."
-    speed, (first, all_) = data.images_per_second, (data.epochs.sel(arm=arm).mean() for arm in ("two-phase", "attention"))
+    """Time of all steps of two phases over that of attention alone, from images a second: every
+    pair of runs, and the medians."""
+    speed, (first, all_) = (
+        data.images_per_second,
+        (data.epochs.sel(arm=arm).mean() for arm in ("two-phase", "attention")),
+    )
     attention = speed.sel(arm=["attention", "two-phase"]).stack(run=("arm", "seed")).values
     convolution = speed.sel(arm=["convolution", "continued"]).stack(run=("arm", "seed")).values
     # E steps of each kind over 2E of attention; seconds a step are 1 / speed
@@ -237,13 +312,18 @@ def step_time(data: xr.Dataset) -> xr.Dataset:
 # %% ../../nbs/images/03_two_phase.ipynb #e8f285d3
 @checked
 def plot_acceleration(study: xr.Dataset):
-    "Validation loss against seconds of a `two_phase_study`: attention alone, and two phases, which begin after phase 1."
+    """Validation loss against seconds of a `two_phase_study`: attention alone, and two phases,
+    which begin after phase 1."""
     figure, ax = subplots(width=4.6)
     time, alone, two = time_to_reach(study), study.sel(arm="attention"), study.sel(arm="two-phase")
     epochs = np.arange(1, study.sizes["epoch"] + 1)[:, None]
     lines = {
         "attention alone": (epochs * (alone.seconds / alone.epochs).values, alone.loss, "orange"),
-        "two phases: the second": (time.phase_1.values + epochs * time.one.values, two.loss, "blue"),
+        "two phases: the second": (
+            time.phase_1.values + epochs * time.one.values,
+            two.loss,
+            "blue",
+        ),
     }
     for label, (spent, loss, color) in lines.items():
         ax.plot(spent, loss.T, color=COLORS[color], alpha=0.8)[0].set_label(label)
@@ -260,20 +340,40 @@ def plot_acceleration(study: xr.Dataset):
 # %% ../../nbs/images/03_two_phase.ipynb #01ea61e0
 @checked
 def plot_warmup(study: xr.Dataset):
-    "Validation loss by epoch with and without warm-up, from the convolution and from a random start (C, Figure 2)."
+    """Validation loss by epoch with and without warm-up, from the convolution and from a random
+    start (C, Figure 2)."""
     figure, axes = subplots(1, 2, width=3.2, height=2.8, sharey=True)
     for panel, arm in enumerate(OF_FIGURE_2):
         color, label = (("blue", "with warm-up"), ("orange", "without warm-up"))[panel % 2]
         times = 1 + np.arange(study.sizes["epoch"])
-        axes[panel // 2].plot(times, study.loss.sel(arm=arm).T, color=COLORS[color], alpha=0.8)[0].set_label(label)
+        axes[panel // 2].plot(times, study.loss.sel(arm=arm).T, color=COLORS[color], alpha=0.8)[
+            0
+        ].set_label(label)
     last, (reference, _) = study.sizes["epoch"] // 2, epochs_to_catch_up(study)
-    end, goal = (float(study.loss.sel(arm=OF_FIGURE_2[i])[:, epoch - 1].mean()) for i, epoch in ((0, last), (2, reference)))
-    axes[0].errorbar(last, end, yerr=SAME_LOSS, color=COLORS["red"], capsize=4, label="criterion: within")
+    end, goal = (
+        float(study.loss.sel(arm=OF_FIGURE_2[i])[:, epoch - 1].mean())
+        for i, epoch in ((0, last), (2, reference))
+    )
+    axes[0].errorbar(
+        last, end, yerr=SAME_LOSS, color=COLORS["red"], capsize=4, label="criterion: within"
+    )
     until = LATER * reference
-    axes[1].plot([0, until], [goal] * 2, "--", color=COLORS["red"], linewidth=0.8, label="criterion: above until here")
-    later = float(study.loss.sel(arm=OF_FIGURE_2[3])[:, -1].mean() - study.loss.sel(arm=OF_FIGURE_2[2])[:, -1].mean())
+    axes[1].plot(
+        [0, until],
+        [goal] * 2,
+        "--",
+        color=COLORS["red"],
+        linewidth=0.8,
+        label="criterion: above until here",
+    )
+    later = float(
+        study.loss.sel(arm=OF_FIGURE_2[3])[:, -1].mean()
+        - study.loss.sel(arm=OF_FIGURE_2[2])[:, -1].mean()
+    )
     axes[0].set(ylabel="validation loss", xlabel="epoch")
-    axes[0].set_title(f"from the convolution: {float(warmup_gap(study).mean()):+.2f} without warm-up")
+    axes[0].set_title(
+        f"from the convolution: {float(warmup_gap(study).mean()):+.2f} without warm-up"
+    )
     axes[1].set(xlabel="epoch", title=f"from a random start: {later:+.2f}")
     for ax in axes:
         ax.legend()
@@ -285,14 +385,18 @@ LATER = 2.0  # times as many epochs that "ineffective" means
 
 
 def warmup_gap(data: xr.Dataset) -> xr.DataArray:
-    "Validation loss without minus with warm-up at the end of training, from the convolution, by seed."
+    """Validation loss without minus with warm-up at the end of training, from the convolution, by
+    seed."""
     last = data.loss.isel(epoch=data.sizes["epoch"] // 2 - 1)
     return last.sel(arm="two-phase, no warm-up", drop=True) - last.sel(arm="two-phase", drop=True)
 
 
 def epochs_to_catch_up(data: xr.Dataset) -> tuple[int, np.ndarray]:
-    "From a random start: the epoch of reference, and how many times as many the model without warm-up needs, by seed."
-    with_, without = (data.loss.sel(arm=arm).values for arm in ("attention", "attention, no warm-up"))
+    """From a random start: the epoch of reference, and how many times as many the model without
+    warm-up needs, by seed."""
+    with_, without = (
+        data.loss.sel(arm=arm).values for arm in ("attention", "attention, no warm-up")
+    )
     reference = max(1, with_.shape[1] // 5)
     reached = without <= with_[:, [reference - 1]]
     needed = np.where(reached.any(1), reached.argmax(1) + 1, np.inf)

@@ -58,27 +58,44 @@ class Claim:
     paper: str  # "A", "B", "C", or the name of your own
     source: str  # where in the paper: "Theorem 1", "Figure 2"
     statement: str  # what the paper says, in a sentence
-    rules: tuple[Rule, ...] | Callable[[xarray.Dataset], Judgement]  # or data -> Judgement, its docstring the criterion
-    sentence: str | Callable[[xarray.Dataset], str]  # the measurement in words: "The exponent is {0}.", see `judge`
+    rules: (
+        tuple[Rule, ...] | Callable[[xarray.Dataset], Judgement]
+    )  # or data -> Judgement, its docstring the criterion
+    sentence: (
+        str | Callable[[xarray.Dataset], str]
+    )  # the measurement in words: "The exponent is {0}.", see `judge`
     experiment: Callable[[Run], xarray.Dataset]  # measures
     figure: Callable[[xarray.Dataset], matplotlib.figure.Figure]  # draws the measurement
     kind: str = "paraphrased"  # one of `KINDS`: what sort of sentence the statement is
     evidence: str = "measurement"  # one of `EVIDENCE_KINDS`
-    page: str = ""  # its notebook, below nbs and without its ending; of a module that nbdev wrote, found when claims are loaded
+    # its notebook, below nbs and without its ending; of a module that nbdev wrote, found when
+    # claims are loaded
+    page: str = ""
     title: str = ""  # of a paper that is not A, B or C: its heading in the report
-    history: Sequence[Mapping[str, str]] = ()  # of `history.json`, oldest first: since when it has changed, what was before, why
+    history: Sequence[
+        Mapping[str, str]
+    ] = ()  # of `history.json`, oldest first: since when it has changed, what was before, why
 
     def __post_init__(self):
         if not re.fullmatch(r"\w[\w.-]*", self.id):
-            raise ValueError(f"id={self.id!r}: it names files; use letters, digits, '-', '_' and '.', such as 'C-theorem-1'")
-        for name, value, known in (("kind", self.kind, KINDS), ("evidence", self.evidence, EVIDENCE_KINDS)):
+            raise ValueError(
+                f"id={self.id!r}: it names files; use letters, digits, '-', '_' and '.', such as 'C-theorem-1'"
+            )
+        for name, value, known in (
+            ("kind", self.kind, KINDS),
+            ("evidence", self.evidence, EVIDENCE_KINDS),
+        ):
             if value not in known:
                 raise ValueError(f"{name}={value!r} of claim {self.id} is none of {tuple(known)}")
 
     @property
     def criterion(self) -> str:
         "What must be measured for each verdict, in words."
-        return " ".join((self.rules.__doc__ or "").split()) if callable(self.rules) else criterion(self.rules)
+        return (
+            " ".join((self.rules.__doc__ or "").split())
+            if callable(self.rules)
+            else criterion(self.rules)
+        )
 
     @property
     def cannot(self) -> tuple[str, ...]:
@@ -89,28 +106,40 @@ class Claim:
 
     def judge(self, data: xarray.Dataset) -> Judgement:
         "Judge a measurement; ValueError when it refutes a statement that is not the paper's own."
-        judgement = self.rules(data) if callable(self.rules) else judge(self.rules, self.sentence, data)
+        judgement = (
+            self.rules(data) if callable(self.rules) else judge(self.rules, self.sentence, data)
+        )
         if judgement.verdict == REFUTED and self.kind not in ("quoted", "paraphrased"):
-            raise ValueError(f"{self.id} is {self.kind}: only a paper's own statement can be refuted")
+            raise ValueError(
+                f"{self.id} is {self.kind}: only a paper's own statement can be refuted"
+            )
         return judgement
 
 # %% ../../nbs/ledger/05_claims.ipynb #ab2ec74f
 def distinct(claims: list) -> list:
     "The same claims; ValueError when two share an id."
     if double := [id for id, count in Counter(claim.id for claim in claims).items() if count > 1]:
-        raise ValueError(f"claim ids {double} are used twice: an id is the name of one claim, so rename the other")
+        raise ValueError(
+            f"claim ids {double} are used twice: an id is the name of one claim, so rename the other"
+        )
     return claims
 
 
-CELL = re.compile(r"^# %% \S*nbs/(\S+)\.ipynb(.*?)(?=^# %%|\Z)", flags=re.MULTILINE | re.DOTALL)  # of a module that nbdev wrote
+CELL = re.compile(
+    r"^# %% \S*nbs/(\S+)\.ipynb(.*?)(?=^# %%|\Z)", flags=re.MULTILINE | re.DOTALL
+)  # of a module that nbdev wrote
 MADE = re.compile(r"\bClaim\(\s*(?:id=)?\"([^\"]+)\"")
 
 
 def with_pages(claims: list, file: str | None) -> list:
-    "The claims of a module, each with the notebook whose cell made it, below nbs and without its ending; if it names none."
+    """The claims of a module, each with the notebook whose cell made it, below nbs and without its
+    ending; if it names none."""
     text = Path(file).read_text(encoding="utf-8") if file and Path(file).suffix == ".py" else ""
     pages = {id: page for page, cell in CELL.findall(text) for id in MADE.findall(cell)}
-    return [claim if claim.page else dataclasses.replace(claim, page=pages.get(claim.id, "")) for claim in claims]
+    return [
+        claim if claim.page else dataclasses.replace(claim, page=pages.get(claim.id, ""))
+        for claim in claims
+    ]
 
 # %% ../../nbs/ledger/05_claims.ipynb #bd16c8c5
 def collect(
@@ -120,32 +149,52 @@ def collect(
     found = []
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         names = vars(importlib.import_module(module.name))
-        found += with_pages([value for value in names.values() if isinstance(value, Claim)], names["__file__"])
+        found += with_pages(
+            [value for value in names.values() if isinstance(value, Claim)], names["__file__"]
+        )
     return distinct(sorted(found, key=lambda claim: claim.page))
 
 # %% ../../nbs/ledger/05_claims.ipynb #c9c9b38a
 def run_notebook(path: Path) -> dict[str, Any]:
-    "The names that its code cells define; ValueError names the cell that fails. What it prints is not shown."
+    """The names that its code cells define; ValueError names the cell that fails. What it prints is
+    not shown."""
     try:
-        cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+        cells = [
+            (cell["cell_type"], "".join(cell["source"]))
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        ]
     except OSError as error:
-        raise ValueError(f"source={str(path)!r} cannot be read ({error.strerror}); give the path of a notebook") from error
+        raise ValueError(
+            f"source={str(path)!r} cannot be read ({error.strerror}); give the path of a notebook"
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"source={str(path)!r} is not a notebook; save it in JupyterLab, as .ipynb") from error
+        raise ValueError(
+            f"source={str(path)!r} is not a notebook; save it in JupyterLab, as .ipynb"
+        ) from error
     names: dict[str, Any] = {"__name__": "__main__", "display": lambda *things, **options: None}
     with contextlib.chdir(path.parent), contextlib.redirect_stdout(io.StringIO()):
-        for number, text in [(number, text) for number, (kind, text) in enumerate(cells, 1) if kind == "code"]:
-            code, start = re.sub(r"^[%!].*", "", text, flags=re.MULTILINE), text.strip().partition("\n")[0]
+        for number, text in [
+            (number, text) for number, (kind, text) in enumerate(cells, 1) if kind == "code"
+        ]:
+            code, start = (
+                re.sub(r"^[%!].*", "", text, flags=re.MULTILINE),
+                text.strip().partition("\n")[0],
+            )
             try:
                 exec(compile(code, f"{path}, cell {number}", "exec", dont_inherit=True), names)
             except (Exception, SystemExit) as error:
-                why = f"cell {number} ({start!r}) fails with {type(error).__name__}: {error}".removesuffix(": ")
-                raise ValueError(f"source={str(path)!r}: {why}; fix the notebook until it runs from top to bottom") from error
+                why = f"cell {number} ({start!r}) fails with {type(error).__name__}: {error}".removesuffix(
+                    ": "
+                )
+                raise ValueError(
+                    f"source={str(path)!r}: {why}; fix the notebook until it runs from top to bottom"
+                ) from error
     return names
 
 
 def claims_from(source: str | Path) -> list:
-    "The claims of a module or notebook, which is run for it, with their histories; ValueError says what is missing or fails."
+    """The claims of a module or notebook, which is run for it, with their histories; ValueError
+    says what is missing or fails."""
     if Path(source).suffix == ".ipynb":
         names, folder = run_notebook(Path(source)), Path(source).parent
     else:
@@ -153,18 +202,33 @@ def claims_from(source: str | Path) -> list:
             names = vars(importlib.import_module(str(source)))
         except (Exception, SystemExit) as error:
             why = f"source={str(source)!r} cannot be imported ({type(error).__name__}: {error})"
-            remedy = "give a module that Python can import, such as my_paper, or the path of a notebook"
+            remedy = (
+                "give a module that Python can import, such as my_paper, or the path of a notebook"
+            )
             raise ValueError(f"{why}; {remedy}") from error
         folder = Path(names.get("__file__") or ".").parent
     found = names.get("CLAIMS") or [value for value in names.values() if isinstance(value, Claim)]
     if not isinstance(found, list) or not all(isinstance(claim, Claim) for claim in found):
-        raise ValueError(f"source={str(source)!r}: CLAIMS must be a list of claims, CLAIMS = [Claim(...)]")
+        raise ValueError(
+            f"source={str(source)!r}: CLAIMS must be a list of claims, CLAIMS = [Claim(...)]"
+        )
     if not found:
-        raise ValueError(f"source={str(source)!r} has no claims: define at least one, such as MEAN = Claim(...)")
+        raise ValueError(
+            f"source={str(source)!r} has no claims: define at least one, such as MEAN = Claim(...)"
+        )
     # of a package of claims, the history lies beside the package
-    file = next((place / "history.json" for place in (folder, folder.parent) if (place / "history.json").exists()), None)
+    file = next(
+        (
+            place / "history.json"
+            for place in (folder, folder.parent)
+            if (place / "history.json").exists()
+        ),
+        None,
+    )
     changes = json.loads(file.read_text(encoding="utf-8")) if file else {}
-    known = [dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in found]
+    known = [
+        dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in found
+    ]
     return distinct(with_pages(known, names.get("__file__")))
 
 # %% ../../nbs/ledger/05_claims.ipynb #9ebb4197
@@ -172,13 +236,16 @@ GROUP = "vit_theory.claims"
 
 
 def own_points() -> list[importlib.metadata.EntryPoint]:
-    "The entry points of this package: of its checkout, where `settings.ini` lies beside it, or else as it was installed."
+    """The entry points of this package: of its checkout, where `settings.ini` lies beside it, or
+    else as it was installed."""
     settings = configparser.ConfigParser(delimiters=["="], interpolation=None)
     settings.read(Path(vit_theory.__file__).parent.parent / "settings.ini", encoding="utf-8")
     if settings.get("DEFAULT", "lib_name", fallback="") == vit_theory.__name__:
         pairs = [line.split("=") for line in settings["DEFAULT"]["claims"].split()]
         return [importlib.metadata.EntryPoint(name, module, GROUP) for name, module in pairs]
-    return sorted(point for point in importlib.metadata.entry_points(group=GROUP) if is_own(point.module))
+    return sorted(
+        point for point in importlib.metadata.entry_points(group=GROUP) if is_own(point.module)
+    )
 
 
 def is_own(module: str) -> bool:
@@ -192,7 +259,8 @@ def chapters_with_claims() -> tuple[str, ...]:
 
 
 def installed_claims() -> list:
-    "The claims of other installed packages, by their entry points in `GROUP`; ValueError names the package that fails."
+    """The claims of other installed packages, by their entry points in `GROUP`; ValueError names
+    the package that fails."""
     claims = []
     for point in sorted(importlib.metadata.entry_points(group=GROUP)):
         if is_own(point.module):
@@ -201,23 +269,34 @@ def installed_claims() -> list:
             claims += claims_from(point.module)
         except ValueError as error:
             package = point.dist.name if point.dist else point.name
-            raise ValueError(f"the installed package {package} offers no claims: {error}; or pip uninstall {package}") from error
+            raise ValueError(
+                f"the installed package {package} offers no claims: {error}; or pip uninstall {package}"
+            ) from error
     return claims
 
 # %% ../../nbs/ledger/05_claims.ipynb #1657b074
 def load_claims(
-    chapters: Sequence[str] = (),  # subpackages of vit_theory that offer claims; none named: all of them
+    chapters: Sequence[
+        str
+    ] = (),  # subpackages of vit_theory that offer claims; none named: all of them
 ) -> list:
-    "All claims of the chapters in reading order; ValueError for a chapter without claims, and when two share an id."
+    """All claims of the chapters in reading order; ValueError for a chapter without claims, and
+    when two share an id."""
     offered = {point.module.split(".")[1]: point.module for point in own_points()}
     if missing := [chapter for chapter in chapters if chapter not in offered]:
-        raise ValueError(f"chapters={list(chapters)}: {missing[0]!r} offers no claims; use some of {', '.join(offered)}")
-    return distinct([claim for chapter in chapters or offered for claim in claims_from(offered[chapter])])
+        raise ValueError(
+            f"chapters={list(chapters)}: {missing[0]!r} offers no claims; use some of {', '.join(offered)}"
+        )
+    return distinct(
+        [claim for chapter in chapters or offered for claim in claims_from(offered[chapter])]
+    )
 
 # %% ../../nbs/ledger/05_claims.ipynb #c105915a
 def near(id: str, known: Iterable[str]) -> str:
     "The ids most like it, or all of them if none is, as text for an error message."
-    return ", ".join(difflib.get_close_matches(str(id), known := list(known), n=3, cutoff=0.4) or known)
+    return ", ".join(
+        difflib.get_close_matches(str(id), known := list(known), n=3, cutoff=0.4) or known
+    )
 
 
 def select_claims(
@@ -229,11 +308,19 @@ def select_claims(
     known = {claim.id: claim for claim in claims}
     for id in ids:
         if id not in known:
-            raise ValueError(f"claim {id!r} does not exist; did you mean {near(id, known)}? `vit-theory claims` lists all")
+            raise ValueError(
+                f"claim {id!r} does not exist; did you mean {near(id, known)}? `vit-theory claims` lists all"
+            )
     papers = sorted({claim.paper for claim in claims})
     if paper is not None and paper not in papers:
         raise ValueError(f"paper {paper!r} has no claims; use one of {', '.join(papers)}")
-    chosen = [claim for claim in claims if (not ids or claim.id in ids) and (paper is None or claim.paper == paper)]
+    chosen = [
+        claim
+        for claim in claims
+        if (not ids or claim.id in ids) and (paper is None or claim.paper == paper)
+    ]
     if not chosen:
-        raise ValueError(f"none of the claims {', '.join(ids)} belongs to paper {paper}; leave one of the two out")
+        raise ValueError(
+            f"none of the claims {', '.join(ids)} belongs to paper {paper}; leave one of the two out"
+        )
     return chosen

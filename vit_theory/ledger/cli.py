@@ -24,7 +24,14 @@ from types import SimpleNamespace
 import click
 
 import vit_theory
-from .claims import claims_from, distinct, installed_claims, load_claims, Run, select_claims
+from .claims import (
+    claims_from,
+    distinct,
+    installed_claims,
+    load_claims,
+    Run,
+    select_claims,
+)
 from .evidence import RUNS, Card, committed, measured
 from .rules import VERDICTS
 from ..figures import to_svg
@@ -53,7 +60,9 @@ def main():
 def wrapped(text: str, indent: int = 4) -> str:
     "The paragraph broken at the terminal's width, between 60 and 140 columns."
     width = min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140)
-    return textwrap.fill(plain(text), width, initial_indent=" " * indent, subsequent_indent=" " * indent)
+    return textwrap.fill(
+        plain(text), width, initial_indent=" " * indent, subsequent_indent=" " * indent
+    )
 
 # %% ../../nbs/ledger/09_cli.ipynb #15b1b4e2
 def on_path(context, parameter, source: str | None) -> str | None:
@@ -65,14 +74,19 @@ def on_path(context, parameter, source: str | None) -> str | None:
 
 paper_option = click.option("--paper", help="Only this paper's claims: A, B, C, or one of yours.")
 source_option = click.option(
-    "--from", "source", callback=on_path, help="The claims that a module or notebook defines, and no others."
+    "--from",
+    "source",
+    callback=on_path,
+    help="The claims that a module or notebook defines, and no others.",
 )
 
 
 @main.command("claims", cls=Command)
 @paper_option
 @source_option
-@click.option("--criteria", is_flag=True, help="Show each criterion, as it was fixed before the run.")
+@click.option(
+    "--criteria", is_flag=True, help="Show each criterion, as it was fixed before the run."
+)
 def list_claims(paper, source, criteria):
     "List the claims, without running any."
     ours = [SimpleNamespace(**row) for row in committed("quick")] if source is None else []
@@ -86,10 +100,21 @@ def list_claims(paper, source, criteria):
 # %% ../../nbs/ledger/09_cli.ipynb #e1cbde50
 @main.command("show", cls=Command)
 @click.argument("claim")
-@click.option("--run", type=click.Choice(list(RUNS)), default="full", show_default=True, help="The committed run that is drawn.")
-@click.option("--figure", type=click.Path(dir_okay=False), help="Draw the figure too, there: .svg, .png or .pdf.")
+@click.option(
+    "--run",
+    type=click.Choice(list(RUNS)),
+    default="full",
+    show_default=True,
+    help="The committed run that is drawn.",
+)
+@click.option(
+    "--figure",
+    type=click.Path(dir_okay=False),
+    help="Draw the figure too, there: .svg, .png or .pdf.",
+)
 def show_claim(claim, run, figure):
-    "Print statement, criterion, measurements and verdicts of CLAIM; with --figure FILE also draw its figure."
+    """Print statement, criterion, measurements and verdicts of CLAIM; with --figure FILE also draw
+    its figure."""
     card, data = Card(claim), measured(claim, run)
     click.echo("\n\n".join(wrapped(line, 0) for line in repr(card).split("\n\n")))
     for quantity in card.rows[run]["quantities"]:
@@ -109,16 +134,30 @@ def show_claim(claim, run, figure):
 @main.command("atlas", cls=Command)
 @click.argument("model")
 @click.option("--images", required=True, help="A folder of images or of parquet files, or digits.")
-@click.option("--out", required=True, type=click.Path(file_okay=False), help="Where index.html and atlas.nc are written.")
-@click.option("--count", type=click.IntRange(2), default=64, show_default=True, help="Images that are looked at.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(file_okay=False),
+    help="Where index.html and atlas.nc are written.",
+)
+@click.option(
+    "--count",
+    type=click.IntRange(2),
+    default=64,
+    show_default=True,
+    help="Images that are looked at.",
+)
 def atlas_of(model, images, out, count):
-    "Write what leads each head of MODEL, a folder saved by transformers or a checkpoint of ours, to one page in DIR."
+    """Write what leads each head of MODEL, a folder saved by transformers or a checkpoint of ours,
+    to one page in DIR."""
     page = importlib.import_module("vit_theory.models.page")  # the room is opened only here
     page.write_atlas(model, images, out, count=count, progress=sys.stderr.isatty())
     click.echo(f"{Path(out) / 'index.html'}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #50121727
-VERDICT_COLORS = dict(zip(VERDICTS, ("green", "yellow", None, "magenta", "red"), strict=True)) | {"crashed": "cyan"}
+VERDICT_COLORS = dict(zip(VERDICTS, ("green", "yellow", None, "magenta", "red"), strict=True)) | {
+    "crashed": "cyan"
+}
 
 
 def as_lines(row: dict) -> str:
@@ -142,20 +181,34 @@ def minutes(seconds: float) -> str:
 
 
 def expected(ids: Sequence[str], run: Run) -> str:
-    "Roughly how long the claims take, by what they took in the committed run most like it; empty if unknown or under 10 s."
+    """Roughly how long the claims take, by what they took in the committed run most like it; empty
+    if unknown or under 10 s."""
     like = {row["id"]: row for row in committed(run.scale)}
     if run.images != "digits":  # what digits took says nothing of photographs
         photographs = {row["id"]: row for row in committed("photographs")}
-        like = {**like, **photographs} if run.scale == "quick" else {id: like[id] for id in like if id not in photographs}
+        like = (
+            {**like, **photographs}
+            if run.scale == "quick"
+            else {id: like[id] for id in like if id not in photographs}
+        )
     rows = [like[id] for id in ids if id in like and not like[id].get("shared")]
     took = sum(row["seconds"] for row in rows) / run.n_jobs
-    return f"about {minutes(took)} (as the committed run took on {rows[0]['provenance']['processor']})" if took >= 10 else ""
+    return (
+        f"about {minutes(took)} (as the committed run took on {rows[0]['provenance']['processor']})"
+        if took >= 10
+        else ""
+    )
 
 
 def verdicts_by_paper(rows: Sequence[dict]) -> str:
     "How many claims of each paper got which verdict, one line a paper."
-    papers = {row["paper"]: [each for each in rows if each["paper"] == row["paper"]] for row in rows}
-    found = {paper: ", ".join(f"{count} {verdict}" for verdict, count in tally(own)) for paper, own in papers.items()}
+    papers = {
+        row["paper"]: [each for each in rows if each["paper"] == row["paper"]] for row in rows
+    }
+    found = {
+        paper: ", ".join(f"{count} {verdict}" for verdict, count in tally(own))
+        for paper, own in papers.items()
+    }
     return "\n".join(f"paper {paper}: {counts}" for paper, counts in found.items())
 
 # %% ../../nbs/ledger/09_cli.ipynb #4158bfa7
@@ -164,12 +217,15 @@ def parse_seeds(context, parameter, value: str) -> tuple[int, ...]:
     try:
         return tuple(int(seed) for seed in value.split(","))
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not a list of whole numbers such as 0,1,2") from error
+        raise click.BadParameter(
+            f"{value!r} is not a list of whole numbers such as 0,1,2"
+        ) from error
 
 # %% ../../nbs/ledger/09_cli.ipynb #e7fcac8c
 @contextmanager
 def on_workers(address: str) -> Iterator[None]:
-    "Within the block sweeps run on the scheduler's workers; ValueError where there is none, or no worker of this version."
+    """Within the block sweeps run on the scheduler's workers; ValueError where there is none, or no
+    worker of this version."""
     import joblib
 
     try:
@@ -178,28 +234,59 @@ def on_workers(address: str) -> Iterator[None]:
         # not the default of this process: one that finds nobody would stay it
         client = Client(address, timeout=10, set_as_default=False)
     except ImportError as error:
-        raise ValueError("--cluster needs the library Dask: pip install 'dask[distributed]'") from error
+        raise ValueError(
+            "--cluster needs the library Dask: pip install 'dask[distributed]'"
+        ) from error
     except (OSError, ValueError) as error:
-        raise ValueError(f"cluster={address!r}: no scheduler answers there ({error}); start one with `dask scheduler`") from error
+        raise ValueError(
+            f"cluster={address!r}: no scheduler answers there ({error}); start one with `dask scheduler`"
+        ) from error
     with client, joblib.parallel_config(backend="dask", client=client):
         check_workers(client)
         yield
 
 # %% ../../nbs/ledger/09_cli.ipynb #2b594260
-FREED = {"MALLOC_MMAP_THRESHOLD_": 2**25, "MALLOC_TRIM_THRESHOLD_": 2**30}  # bytes, up to which a process keeps them
+FREED = {
+    "MALLOC_MMAP_THRESHOLD_": 2**25,
+    "MALLOC_TRIM_THRESHOLD_": 2**30,
+}  # bytes, up to which a process keeps them
 
 
 @main.command("reproduce", cls=Command)
 @click.argument("claim", nargs=-1)
 @paper_option
 @source_option
-@click.option("--scale", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="Seconds, or hours.")
-@click.option("--images", default="digits", show_default=True, help="Real images: digits, a folder of parquet files, a hub name.")
-@click.option("--out", default="claims", show_default=True, type=click.Path(), help="Folder of the ledger.")
+@click.option(
+    "--scale",
+    type=click.Choice(["quick", "full"]),
+    default="quick",
+    show_default=True,
+    help="Seconds, or hours.",
+)
+@click.option(
+    "--images",
+    default="digits",
+    show_default=True,
+    help="Real images: digits, a folder of parquet files, a hub name.",
+)
+@click.option(
+    "--out", default="claims", show_default=True, type=click.Path(), help="Folder of the ledger."
+)
 @click.option("--resume", is_flag=True, help="Keep finished claims of the same run and go on.")
-@click.option("--seeds", default="0,1,2", show_default=True, callback=parse_seeds, help="Base seeds.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes, one thread each.")
-@click.option("--cluster", help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers compute.")
+@click.option(
+    "--seeds", default="0,1,2", show_default=True, callback=parse_seeds, help="Base seeds."
+)
+@click.option(
+    "--jobs",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Processes, one thread each.",
+)
+@click.option(
+    "--cluster",
+    help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers compute.",
+)
 def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jobs, cluster):
     "Run the claims (all, or those named) and write OUT/claims.json and OUT/index.html."
     start, chosen, reached = time.monotonic(), [], []
@@ -211,7 +298,10 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
     def stopped(why, status):
         finished = f"{why}; {len(reached)} of {len(chosen)} claims are finished: {', '.join(reached) or 'none'}"
         click.echo("\n" + wrapped(finished, 0), err=True)
-        click.echo(f"they are in {click.format_filename(out)}; go on with the same command and --resume", err=True)
+        click.echo(
+            f"they are in {click.format_filename(out)}; go on with the same command and --resume",
+            err=True,
+        )
         sys.exit(status)
 
     for name, size in FREED.items():
@@ -219,7 +309,11 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
     try:
         run = Run(scale=scale, images=images, seeds=seeds, n_jobs=jobs)
         with on_workers(cluster) if cluster is not None else nullcontext(), one_thread():
-            known = claims_from(source) if source is not None else distinct(load_claims() + installed_claims())
+            known = (
+                claims_from(source)
+                if source is not None
+                else distinct(load_claims() + installed_claims())
+            )
             chosen = select_claims(known, claim, paper)
             if images != "digits":  # what is wrong with them is said before any claim runs
                 from vit_theory.real_images import load_images
@@ -235,7 +329,9 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
         stopped("stopped", 130)
     except Lost as error:
         stopped(error, 1)
-    click.echo(f"\n{plain(verdicts_by_paper(rows))}\n{minutes(time.monotonic() - start)} on this machine")
+    click.echo(
+        f"\n{plain(verdicts_by_paper(rows))}\n{minutes(time.monotonic() - start)} on this machine"
+    )
     click.echo(f"open {click.format_filename(out)}/index.html in a browser")
     sys.exit(int(any(row["error"] for row in rows)))
 
@@ -247,30 +343,44 @@ def new_paper(
     name: str,  # of the project, its package and its notebook
     where: str | Path = ".",  # folder that gets it
 ) -> Path:
-    "Write a literate project whose one claim can be reproduced at once -> its folder; ValueError before anything is written."
+    """Write a literate project whose one claim can be reproduced at once -> its folder; ValueError
+    before anything is written."""
     folder = Path(where) / name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
-        raise ValueError(f"name={name!r} is not a valid package name: use letters, digits and '_', such as my_paper")
+        raise ValueError(
+            f"name={name!r} is not a valid package name: use letters, digits and '_', such as my_paper"
+        )
     if folder.exists():
-        raise ValueError(f"name={name!r}: the folder {str(folder)!r} already exists: choose another name, or move it away")
+        raise ValueError(
+            f"name={name!r}: the folder {str(folder)!r} already exists: choose another name, or move it away"
+        )
     if importlib.util.find_spec(name):
         raise ValueError(f"name={name!r} is the name of an installed module: choose another name")
     try:
         for path in TEMPLATE.rglob("*"):
             if path.is_file():
-                place = str(path.relative_to(TEMPLATE)).removesuffix(".in").replace("my_paper", name)
-                write_file(folder / place, path.read_text(encoding="utf-8").replace("my_paper", name))
+                place = (
+                    str(path.relative_to(TEMPLATE)).removesuffix(".in").replace("my_paper", name)
+                )
+                write_file(
+                    folder / place, path.read_text(encoding="utf-8").replace("my_paper", name)
+                )
     except OSError as error:
-        raise ValueError(f"where={str(where)!r} cannot be written ({error.strerror}): go to a folder that can") from error
+        raise ValueError(
+            f"where={str(where)!r} cannot be written ({error.strerror}): go to a folder that can"
+        ) from error
     return folder
 
 # %% ../../nbs/ledger/09_cli.ipynb #8de627ab
 @main.command("new", cls=Command)
 @click.argument("name")
 def new(name):
-    "Write a project for claims of your own into the folder NAME: a notebook, its settings, two commands."
+    """Write a project for claims of your own into the folder NAME: a notebook, its settings, two
+    commands."""
     folder = new_paper(name)
-    click.echo(f"{click.format_filename(folder)} is ready; now: cd {name}, make test, make reproduce")
+    click.echo(
+        f"{click.format_filename(folder)} is ready; now: cd {name}, make test, make reproduce"
+    )
     click.echo(f"without make: vit-theory claims --from {name}, vit-theory reproduce --from {name}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #de144ced

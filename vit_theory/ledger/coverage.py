@@ -26,7 +26,8 @@ class Place(NamedTuple):
 
     name: str  # "Theorem 1"
     says: str  # in words
-    what: str  # ids of the claims that measure it; or the notebook that defines it; or why there is neither
+    # ids of the claims that measure it; or the notebook that defines it; or why there is neither
+    what: str
     on: Sequence[str] = ()  # names of the places that it rests on
 
     @property
@@ -49,9 +50,15 @@ class Place(NamedTuple):
         return "experiment" if re.match("Figure|Table|Experiments", self.name) else "statement"
 
 # %% ../../nbs/ledger/11_coverage.ipynb #fa71a977
-_TABLES = json.loads(files("vit_theory.ledger").joinpath("coverage.json").read_text(encoding="utf-8"))
-PLACES = {paper: tuple(Place(**place) for place in listed) for paper, listed in _TABLES["places"].items()}
-BEYOND: dict[str, list[str]] = _TABLES["beyond"]  # id of a claim beyond the papers -> names of the places that it rests on
+_TABLES = json.loads(
+    files("vit_theory.ledger").joinpath("coverage.json").read_text(encoding="utf-8")
+)
+PLACES = {
+    paper: tuple(Place(**place) for place in listed) for paper, listed in _TABLES["places"].items()
+}
+BEYOND: dict[str, list[str]] = _TABLES[
+    "beyond"
+]  # id of a claim beyond the papers -> names of the places that it rests on
 
 # %% ../../nbs/ledger/11_coverage.ipynb #91c8822d
 def places(paper: str) -> dict[str, Place]:
@@ -69,19 +76,29 @@ def foundations(id: str) -> dict[str, list[str]]:
 
 # %% ../../nbs/ledger/11_coverage.ipynb #318ec849
 def columns(found: Mapping[str, Place]) -> Iterator[list[Place]]:
-    "The places in columns: each to the right of all that it rests on; CycleError where there is no such order."
+    """The places in columns: each to the right of all that it rests on; CycleError where there is
+    no such order."""
     sorter = TopologicalSorter({name: place.on for name, place in found.items()})
     sorter.prepare()
     height: dict[str, float] = {}
     while ready := sorter.get_ready():
         column = [place for name, place in found.items() if name in ready]
-        column.sort(key=lambda place: sum(height[name] for name in place.on) / max(1, len(place.on)))
+        column.sort(
+            key=lambda place: sum(height[name] for name in place.on) / max(1, len(place.on))
+        )
         height |= {place.name: (spot + 0.5) / len(column) for spot, place in enumerate(column)}
         yield column
         sorter.done(*ready)
 
 # %% ../../nbs/ledger/11_coverage.ipynb #6bdbb35e
 def draw_map(paper: str) -> str:
-    "The map of a paper as HTML: boxes in columns, each to the right of what it rests on, with links to the claims' pages."
-    looks = {row["id"]: (row["verdict"], *LOOKS[row["verdict"]]) for run in ("quick", "full") for row in committed(run)}
-    return template("map.html").render(paper=paper, columns=columns(places(paper)), looks=looks, answers=answers())
+    """The map of a paper as HTML: boxes in columns, each to the right of what it rests on, with
+    links to the claims' pages."""
+    looks = {
+        row["id"]: (row["verdict"], *LOOKS[row["verdict"]])
+        for run in ("quick", "full")
+        for row in committed(run)
+    }
+    return template("map.html").render(
+        paper=paper, columns=columns(places(paper)), looks=looks, answers=answers()
+    )

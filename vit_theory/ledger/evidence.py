@@ -46,7 +46,8 @@ def read_data(file: Path | io.BytesIO) -> xarray.Dataset:
 def committed(
     run: str = "full",  # one of `RUNS`
 ) -> list[dict]:
-    "The rows of a committed run, in ledger order, as `reproduce` wrote them; ValueError for a run that does not exist."
+    """The rows of a committed run, in ledger order, as `reproduce` wrote them; ValueError for a run
+    that does not exist."""
     if run not in RUNS:
         raise ValueError(f"run={run!r}: the committed runs are {', '.join(map(repr, RUNS))}")
     return json.loads((run_folder(run) / "claims.json").read_text(encoding="utf-8"))
@@ -70,41 +71,60 @@ def measured(
     known = [row["id"] for row in committed(run)]
     path = run_folder(run) / f"{id}.nc.gz"
     if id not in known or not path.exists():
-        raise ValueError(f"id={id!r} has no measurement in the run {run!r}; did you mean {near(id, known)}?")
+        raise ValueError(
+            f"id={id!r} has no measurement in the run {run!r}; did you mean {near(id, known)}?"
+        )
     return read_data(io.BytesIO(gzip.decompress(path.read_bytes())))
 
 
 @functools.cache
 def fresh_seeds() -> dict[str, dict]:
-    "By version and seed sets: `seeds` that no run had used before, and in `counts` how often each claim got each verdict."
+    """By version and seed sets: `seeds` that no run had used before, and in `counts` how often each
+    claim got each verdict."""
     return json.loads((COMMITTED / "fresh_seeds.json").read_text(encoding="utf-8"))
 
 
 def last_fresh(id: str) -> tuple[str, dict[str, int]]:
-    "The last quick study of a claim at fresh seeds, and how often it gave each verdict; empty for exact results."
-    drawn = next(iter(rows_by_claim()[id].values()))["evidence"] == "measurement"  # all else does not depend on seeds
-    counts = {name: study["counts"].get(id) for name, study in fresh_seeds().items() if drawn and "full scale" not in name}
+    """The last quick study of a claim at fresh seeds, and how often it gave each verdict; empty for
+    exact results."""
+    drawn = (
+        next(iter(rows_by_claim()[id].values()))["evidence"] == "measurement"
+    )  # all else does not depend on seeds
+    counts = {
+        name: study["counts"].get(id)
+        for name, study in fresh_seeds().items()
+        if drawn and "full scale" not in name
+    }
     return next(((name, found) for name, found in reversed(counts.items()) if found), ("", {}))
 
 
 @functools.cache
 def answers() -> dict[str, dict[str, str]]:
-    "By claim: a `title`, the `answer` in one sentence, and the `verdict` it states; written by hand, shown everywhere."
+    """By claim: a `title`, the `answer` in one sentence, and the `verdict` it states; written by
+    hand, shown everywhere."""
     files = sorted(Path(vit_theory.__file__).parent.glob("*/answers.json"))
-    return {id: said for file in files for id, said in json.loads(file.read_text(encoding="utf-8")).items()}
+    return {
+        id: said
+        for file in files
+        for id, said in json.loads(file.read_text(encoding="utf-8")).items()
+    }
 
 # %% ../../nbs/ledger/06_evidence.ipynb #8b2fc289
 def outdated(row: dict) -> str:
-    "Why a committed row is to be run again: earlier code measured it; empty where the present code did."
+    """Why a committed row is to be run again: earlier code measured it; empty where the present
+    code did."""
     return f"To be run again: {row['outdated']}." if "outdated" in row else ""
 
 
 class Card:
-    "What the committed runs say of one claim, for a notebook (as Markdown) or a terminal (as text); ValueError names near ids."
+    """What the committed runs say of one claim, for a notebook (as Markdown) or a terminal (as
+    text); ValueError names near ids."""
 
     def __init__(self, id: str):
         if not (rows := rows_by_claim().get(id)):
-            raise ValueError(f"claim {id!r} does not exist; did you mean {near(id, rows_by_claim())}?")
+            raise ValueError(
+                f"claim {id!r} does not exist; did you mean {near(id, rows_by_claim())}?"
+            )
         self.id, self.rows = id, rows
         self.run = next(run for run in ("full", *rows) if run in rows)  # the largest is shown first
         self.row = rows[self.run]
@@ -117,14 +137,21 @@ class Card:
         said = [f"{verdict} ({', '.join(names)})" for verdict, names in runs.items()]
         _, counts = last_fresh(self.id)  # the earlier ones met earlier criteria
         same = counts.get(next(iter(self.rows.values()))["verdict"], 0)
-        return "; ".join(said) + f"; fresh seeds: {same} of {sum(counts.values())} as quick" * bool(counts)
+        return "; ".join(said) + f"; fresh seeds: {same} of {sum(counts.values())} as quick" * bool(
+            counts
+        )
 
     def __repr__(self) -> str:
         row = self.row
-        lines = [f"{self.id} · paper {row['paper']}, {row['source']} · {row['kind']}", row["statement"]]
+        lines = [
+            f"{self.id} · paper {row['paper']}, {row['source']} · {row['kind']}",
+            row["statement"],
+        ]
         lines.append(f"Criterion: {row['criterion']}")
         if history := row["history"]:
-            lines.append(f"History: {len(history)} changes, the last since {history[-1]['since']}; the claim's page says why.")
+            lines.append(
+                f"History: {len(history)} changes, the last since {history[-1]['since']}; the claim's page says why."
+            )
         for run, row in self.rows.items():
             verdict = f"{row['verdict'].capitalize()} ({run}: {RUNS[run]})."
             lines.append(f"{verdict} {row['measured']} {row['note']} {outdated(row)}".strip())
@@ -135,6 +162,7 @@ class Card:
         answer = answers().get(self.id, {"answer": row["measured"]})["answer"]
         words = f"> **{row['verdict'].capitalize()}** · `{self.id}` · {row['kind']}, {row['evidence']}\n>\n> {answer}"
         return words + f"\n>\n> *{outdated(row)}*" * bool(outdated(row))
+
 
 def standing() -> list[dict]:
     "The row of each claim in its largest committed run, in ledger order."

@@ -22,7 +22,8 @@ import vit_theory
 
 # %% ../../nbs/ledger/01_files.ipynb #07f562e9
 def write_file(path: Path, content: str | bytes) -> None:
-    "Write a file so that it appears complete or not at all; folders are made, and a failure leaves nothing behind."
+    """Write a file so that it appears complete or not at all; folders are made, and a failure
+    leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -33,7 +34,8 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def take_lock(path: Path) -> Any:
-    "A lock that the operating system takes back when this process dies; None where another process has it."
+    """A lock that the operating system takes back when this process dies; None where another
+    process has it."""
     from filelock import FileLock, Timeout
 
     try:
@@ -42,7 +44,9 @@ def take_lock(path: Path) -> Any:
         return None
 
 # %% ../../nbs/ledger/01_files.ipynb #c73b2b95
-LARGEST_TEXT = 2**24  # bytes of a row, a label, or a picture: the largest of ours, a picture, has 0.2 MiB
+LARGEST_TEXT = (
+    2**24
+)  # bytes of a row, a label, or a picture: the largest of ours, a picture, has 0.2 MiB
 
 
 def read_file(path: Path) -> bytes:
@@ -56,10 +60,13 @@ def read_file(path: Path) -> bytes:
 
 
 def refuse_links(paths: Iterable[Path]) -> None:
-    "ValueError for a folder that is a symbolic link: what is written or deleted in it would be so elsewhere."
+    """ValueError for a folder that is a symbolic link: what is written or deleted in it would be so
+    elsewhere."""
     for path in paths:
         if path.is_symlink() and (path.is_dir() or not path.exists()):
-            raise ValueError(f"{path} is a symbolic link to {path.readlink()}: remove it, so that nothing is written elsewhere")
+            raise ValueError(
+                f"{path} is a symbolic link to {path.readlink()}: remove it, so that nothing is written elsewhere"
+            )
 
 
 def plain(text: str) -> str:
@@ -68,14 +75,21 @@ def plain(text: str) -> str:
 
 # %% ../../nbs/ledger/01_files.ipynb #fdb513bf
 def commit() -> str | None:
-    "The commit of the checkout this package runs from, `+changes` when its code differs; None outside a checkout."
+    """The commit of the checkout this package runs from, `+changes` when its code differs; None
+    outside a checkout."""
     here = Path(vit_theory.__file__).resolve().parent.parent
     if not (here / ".git").exists():
         return None
     git = ["git", "-C", str(here)]
     measurements = (":(exclude)results", ":(exclude)vit_theory/ledger/runs")
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        head = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
         differ = [*git, "status", "--porcelain", "-uno", "--", ":/", *measurements]
         status = subprocess.run(differ, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -87,7 +101,9 @@ def processor() -> str:
     "The processor's name as the machine gives it."
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        return next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
 
@@ -100,7 +116,10 @@ def provenance() -> dict[str, object]:
         "vit_theory": vit_theory.__version__,
         "commit": commit(),
         "python": platform.python_version(),
-        "versions": {name: importlib.metadata.version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "xarray")},
+        "versions": {
+            name: importlib.metadata.version(name)
+            for name in ("torch", "numpy", "scipy", "scikit-learn", "xarray")
+        },
         "system": f"{platform.system()} {platform.machine()}",
         "processor": processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),

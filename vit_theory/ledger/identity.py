@@ -26,7 +26,9 @@ import numpy as np
 
 def digest(content: str | bytes) -> str:
     "A short name for a content: the first 16 digits of its SHA-256."
-    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[
+        :16
+    ]
 
 # %% auto #0
 __all__ = ['MACHINE', 'LEFT_OUT', 'LOOSE', 'PLAIN', 'AROUND', 'INSIDE', 'CHECKS', 'REMEDY', 'digest', 'place_of', 'version',
@@ -35,13 +37,18 @@ __all__ = ['MACHINE', 'LEFT_OUT', 'LOOSE', 'PLAIN', 'AROUND', 'INSIDE', 'CHECKS'
 
 # %% ../../nbs/ledger/02_identity.ipynb #84294507
 MACHINE = "vit_theory.ledger"
-LEFT_OUT = (MACHINE, "vit_theory.figures", "vit_theory.arguments")  # they judge, draw and refuse, and make no numbers
+LEFT_OUT = (
+    MACHINE,
+    "vit_theory.figures",
+    "vit_theory.arguments",
+)  # they judge, draw and refuse, and make no numbers
 LOOSE = ("", "__main__", "__mp_main__")  # where code has no file that could be read
 
 
 @functools.cache
 def place_of(module: str) -> str:
-    "The file of a module that is read; empty for one that is only named, and for code without a file."
+    """The file of a module that is read; empty for one that is only named, and for code without a
+    file."""
     top, dot, _ = module.partition(".")
     if top in (*sys.stdlib_module_names, *LOOSE) or (dot and not place_of(top)):
         return ""
@@ -58,17 +65,25 @@ def version(top: str) -> str:
     "The version of an installed library; `missing` where nothing of that name is installed."
     try:
         return importlib.metadata.version(top)
-    except importlib.metadata.PackageNotFoundError:  # installed under another name: scikit-learn is imported as sklearn
+    except (
+        importlib.metadata.PackageNotFoundError
+    ):  # installed under another name: scikit-learn is imported as sklearn
         names = importlib.metadata.packages_distributions().get(top, [])
-        return ", ".join(importlib.metadata.version(name) for name in sorted(set(names))) or "missing"
+        return (
+            ", ".join(importlib.metadata.version(name) for name in sorted(set(names))) or "missing"
+        )
 
 # %% ../../nbs/ledger/02_identity.ipynb #text0001
 class WithoutWords(ast.NodeTransformer):
-    "Takes docstrings out of code, and what only refuses: calls of `need`, and what an exception is told."
+    """Takes docstrings out of code, and what only refuses: calls of `need`, and what an exception
+    is told."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         "The node without them."
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)
+            and ast.get_docstring(node) is not None
+        ):
             node.body[0] = ast.Pass()
         return super().visit(node)
 
@@ -98,7 +113,8 @@ def imports_of(tree: ast.AST, module: str) -> Iterator[str]:
 
 @functools.cache
 def _text_of(module: str) -> tuple[str, frozenset[str]]:
-    "A module's code as a digest, without docstrings, comments and refusals, and the names of what it imports."
+    """A module's code as a digest, without docstrings, comments and refusals, and the names of what
+    it imports."""
     tree = ast.parse(Path(place_of(module)).read_text(encoding="utf-8"))
     imported = frozenset(imports_of(tree, module))
     return digest(ast.dump(WithoutWords().visit(tree), annotate_fields=False)), imported
@@ -110,7 +126,8 @@ def left_out(module: str, leave: tuple[str, ...]) -> bool:
 
 
 def reached(modules: set[str], leave: tuple[str, ...] = LEFT_OUT) -> dict[str, str]:
-    "The modules that these reach, themselves included -> digest of their text; of other libraries the version; not `leave`."
+    """The modules that these reach, themselves included -> digest of their text; of other libraries
+    the version; not `leave`."""
     found: dict[str, str] = {}
     todo = set(modules)
     while todo:
@@ -120,15 +137,28 @@ def reached(modules: set[str], leave: tuple[str, ...] = LEFT_OUT) -> dict[str, s
         if place_of(name):
             found[name], imported = _text_of(name)
             todo |= imported - found.keys()
-        elif not place_of(top := name.partition(".")[0]) and top not in (*sys.stdlib_module_names, *LOOSE):
+        elif not place_of(top := name.partition(".")[0]) and top not in (
+            *sys.stdlib_module_names,
+            *LOOSE,
+        ):
             found[top] = version(top)
     return dict(sorted(found.items()))
 
 # %% ../../nbs/ledger/02_identity.ipynb #03a002e6
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
-AROUND = (staticmethod, classmethod, property, functools.cached_property, functools._lru_cache_wrapper)  # functions in a frame
+AROUND = (
+    staticmethod,
+    classmethod,
+    property,
+    functools.cached_property,
+    functools._lru_cache_wrapper,
+)  # functions in a frame
 INSIDE = ("__func__", "fget", "fset", "func", "__wrapped__")  # where they keep them
-CHECKS = ("jaxtyping", "beartype", "vit_theory.arguments")  # wrappers that look at arguments and change nothing
+CHECKS = (
+    "jaxtyping",
+    "beartype",
+    "vit_theory.arguments",
+)  # wrappers that look at arguments and change nothing
 REMEDY = (
     "Make it inside the function, or pass what it is made from (a path, a seed) with functools.partial; "
     "if it has no influence on the result, give it an attribute __identity__ that says what counts in its stead"
@@ -136,10 +166,17 @@ REMEDY = (
 
 
 def instructions(code: types.CodeType, doc: str | None = None) -> str:
-    "Compiled code in words, without its docstring: for functions without a file, and those that share a name."
+    """Compiled code in words, without its docstring: for functions without a file, and those that
+    share a name."""
     constants = [None if doc is not None and part is doc else part for part in code.co_consts]
-    told = [instructions(part) if inspect.iscode(part) else sorted(map(repr, part)) if isinstance(part, frozenset) else repr(part)
-            for part in constants]
+    told = [
+        instructions(part)
+        if inspect.iscode(part)
+        else sorted(map(repr, part))
+        if isinstance(part, frozenset)
+        else repr(part)
+        for part in constants
+    ]
     return digest(repr((code.co_code, told, code.co_names, code.co_varnames, code.co_freevars)))
 
 
@@ -152,9 +189,12 @@ def names_in(code: types.CodeType) -> Iterator[str]:
 
 # %% ../../nbs/ledger/02_identity.ipynb #614a92e6
 class Reader:
-    "Puts values into words that are the same in every process, and notes the modules they reach; `base` as in `parts_of`."
+    """Puts values into words that are the same in every process, and notes the modules they reach;
+    `base` as in `parts_of`."""
 
-    def __init__(self, base: Path | None = None, code: bool = True):  # code: of functions that names do not tell, compiled
+    def __init__(
+        self, base: Path | None = None, code: bool = True
+    ):  # code: of functions that names do not tell, compiled
         self.base, self.code, self.modules, self.met = base, code, set[str](), dict[int, Any]()
 
     def words(self, value: Any) -> str:
@@ -164,7 +204,13 @@ class Reader:
         if isinstance(value, types.ModuleType):
             self.modules.add(value.__name__)
             return value.__name__
-        tell = self.a_class if isinstance(value, type) else self.a_function if inspect.isfunction(value) else self.nested
+        tell = (
+            self.a_class
+            if isinstance(value, type)
+            else self.a_function
+            if inspect.isfunction(value)
+            else self.nested
+        )
         if id(value) in self.met:
             return f"{getattr(value, '__qualname__', 'itself')} again"
         self.met[id(value)] = value
@@ -191,7 +237,9 @@ class Reader:
                     carried += f"{name}={self.words(function.__globals__[name])}"
                 elif not hasattr(builtins, name):
                     self.modules.add(name)
-        shared = module in LOOSE or "<" in function.__qualname__  # a lambda, or a function inside of another
+        shared = (
+            module in LOOSE or "<" in function.__qualname__
+        )  # a lambda, or a function inside of another
         return f"{module}.{function.__qualname__} {instructions(code, function.__doc__) if self.code and shared else ''}{carried}"
 
     def a_class(self, kind: type) -> str:
@@ -200,7 +248,9 @@ class Reader:
         words = f"{kind.__module__}.{kind.__qualname__}"
         if kind.__module__ not in LOOSE and not (place_of(kind.__module__) and "<locals>" in words):
             return words
-        own = {k: v for k, v in vars(kind).items() if not k.startswith("_") or inspect.isfunction(v)}
+        own = {
+            k: v for k, v in vars(kind).items() if not k.startswith("_") or inspect.isfunction(v)
+        }
         return words + self.all(kind.__bases__) + self.words(own)
 
     def nested(self, value: Any) -> str:
@@ -213,18 +263,34 @@ class Reader:
         if kind in (set, frozenset):
             return "{" + ", ".join(sorted(map(self.words, value))) + "}"
         if kind in (dict, types.MappingProxyType):
-            return "{" + ", ".join(f"{self.words(key)}: {self.words(inner)}" for key, inner in value.items()) + "}"
+            return (
+                "{"
+                + ", ".join(
+                    f"{self.words(key)}: {self.words(inner)}" for key, inner in value.items()
+                )
+                + "}"
+            )
         if isinstance(value, Path):
             below = self.base and self.base.absolute().is_relative_to(value.absolute())
             return os.path.relpath(value, self.base) if below else str(value)
-        if (torch := sys.modules.get("torch")) and isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        if (
+            (torch := sys.modules.get("torch"))
+            and isinstance(value, torch.Tensor)
+            and value.layout is torch.strided
+        ):
             flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
             return f"{value.dtype} {tuple(value.shape)} {digest(flat.tobytes())}"
         if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
-            return f"{value.dtype.str} {value.shape} {digest(np.ascontiguousarray(value).tobytes())}"
+            return (
+                f"{value.dtype.str} {value.shape} {digest(np.ascontiguousarray(value).tobytes())}"
+            )
         if isinstance(value, AROUND):
             return kind.__name__ + self.all([getattr(value, name, None) for name in INSIDE])
-        reduced = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
+        reduced = (
+            copyreg.dispatch_table[kind](value)
+            if kind in copyreg.dispatch_table
+            else value.__reduce_ex__(4)
+        )
         if isinstance(reduced, str):
             self.modules.add(str(getattr(value, "__module__", None) or ""))
             return f"{getattr(value, '__module__', '')}.{reduced}"
@@ -233,25 +299,41 @@ class Reader:
 # %% ../../nbs/ledger/02_identity.ipynb #bc8ea0b9
 def parts_of(
     thing: Any,  # a function, or whatever carries code
-    base: Path | None = None,  # a `Path` that this folder lies in is told by the way to it from here
+    base: Path
+    | None = None,  # a `Path` that this folder lies in is told by the way to it from here
     leave: tuple[str, ...] = LEFT_OUT,  # modules that do not count
 ) -> dict[str, str]:
-    "What a result of this function belongs to: modules and libraries, and `itself`; ValueError for what cannot be told."
+    """What a result of this function belongs to: modules and libraries, and `itself`; ValueError
+    for what cannot be told."""
     reader = Reader(base)
     try:
         words = reader.words(thing)
     except (TypeError, RecursionError, AttributeError, ValueError) as error:
-        raise ValueError(f"{thing!r} cannot be told from others by its content: {error}. {REMEDY}") from error
-    return {"itself": words if len(words) <= 80 else digest(words), **reached(reader.modules, leave)}
+        raise ValueError(
+            f"{thing!r} cannot be told from others by its content: {error}. {REMEDY}"
+        ) from error
+    return {
+        "itself": words if len(words) <= 80 else digest(words),
+        **reached(reader.modules, leave),
+    }
 
 
 def identity(thing: Any, leave: tuple[str, ...] = LEFT_OUT) -> str:
-    "A short name for what a function does: the same in every process, another one when anything in `parts_of` changes."
+    """A short name for what a function does: the same in every process, another one when anything
+    in `parts_of` changes."""
     return digest(repr((sys.version_info[:2], parts_of(thing, leave=leave))))
 
 
 def source_identity(function: Callable) -> str:
-    "The same by the text of our own modules alone: equal on every machine and with every version of a library."
+    """The same by the text of our own modules alone: equal on every machine and with every version
+    of a library."""
     reader = Reader(code=False)
     words = reader.words(function)
-    return digest(repr((words, {name: text for name, text in reached(reader.modules).items() if place_of(name)})))
+    return digest(
+        repr(
+            (
+                words,
+                {name: text for name, text in reached(reader.modules).items() if place_of(name)},
+            )
+        )
+    )

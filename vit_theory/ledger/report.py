@@ -30,9 +30,18 @@ __all__ = ['TEMPLATES', 'PAPERS', 'template', 'report']
 # %% ../../nbs/ledger/08_report.ipynb #722b1026
 TEMPLATES = Path(vit_theory.__file__).parent / "ledger" / "report"
 PAPERS = {  # name -> title, address
-    "A": ("A Theoretical Understanding of Shallow Vision Transformers (Li, Wang, Liu, Chen, 2023)", "https://arxiv.org/abs/2302.06015"),
-    "B": ("Vision Transformers provably learn spatial structure (Jelassi, Sander, Li, 2022)", "https://arxiv.org/abs/2210.09221"),
-    "C": ("Can Vision Transformers Perform Convolution? (Li, Chen, He, Hsieh, 2021)", "https://arxiv.org/abs/2111.01353"),
+    "A": (
+        "A Theoretical Understanding of Shallow Vision Transformers (Li, Wang, Liu, Chen, 2023)",
+        "https://arxiv.org/abs/2302.06015",
+    ),
+    "B": (
+        "Vision Transformers provably learn spatial structure (Jelassi, Sander, Li, 2022)",
+        "https://arxiv.org/abs/2210.09221",
+    ),
+    "C": (
+        "Can Vision Transformers Perform Convolution? (Li, Chen, He, Hsieh, 2021)",
+        "https://arxiv.org/abs/2111.01353",
+    ),
 }
 
 # %% ../../nbs/ledger/08_report.ipynb #11dfcd92
@@ -41,30 +50,45 @@ GREEK = dict(zip(NAMES, "αβγδεηκλμνωρστ", strict=True))
 
 
 def greek(text: str) -> str:
-    "The text with Greek letters for their names; ids, such as A-initial-sigma, and names of code stay."
-    return re.sub(rf"(?<![\w.])(?<!\w-)({'|'.join(GREEK)})(?=_[A-Z0-9*]|[^\w=]|$)", lambda name: GREEK[name[1]], text)
+    """The text with Greek letters for their names; ids, such as A-initial-sigma, and names of code
+    stay."""
+    return re.sub(
+        rf"(?<![\w.])(?<!\w-)({'|'.join(GREEK)})(?=_[A-Z0-9*]|[^\w=]|$)",
+        lambda name: GREEK[name[1]],
+        text,
+    )
 
 
 def formulas(text: str) -> Markup:
-    "The text as HTML in which nothing of it is markup, with Greek letters, exponents raised and indices lowered."
+    """The text as HTML in which nothing of it is markup, with Greek letters, exponents raised and
+    indices lowered."""
     from markupsafe import Markup, escape
 
-    raised = re.sub(r"\^\{([^{}]*)\}|\^(\([^()]*\)|-?[\w/.]*\w)", r"<sup>\1\2</sup>", str(escape(greek(text))))
+    raised = re.sub(
+        r"\^\{([^{}]*)\}|\^(\([^()]*\)|-?[\w/.]*\w)", r"<sup>\1\2</sup>", str(escape(greek(text)))
+    )
     return Markup(re.sub(r"(?<=[^\W\d_])_(\*|[A-Z0-9])(?![A-Za-z0-9])", r"<sub>\1</sub>", raised))
 
 # %% ../../nbs/ledger/08_report.ipynb #96910dec
 def beside(row: dict) -> tuple[str, dict]:
-    "The committed row most like this one, and its run in words; an empty row for a claim that has none."
+    """The committed row most like this one, and its run in words; an empty row for a claim that has
+    none."""
+
     def alike(found):
         old = found[1]  # wherever the images lie
-        return old["scale"] == row["scale"], old["seeds"] == row["seeds"], Path(old["images"]).name == Path(row["images"]).name
+        return (
+            old["scale"] == row["scale"],
+            old["seeds"] == row["seeds"],
+            Path(old["images"]).name == Path(row["images"]).name,
+        )
 
     run, old = max(rows_by_claim().get(row["id"], {}).items(), key=alike, default=("", {}))
     return RUNS.get(run, ""), old
 
 
 class Compared(NamedTuple):
-    "A quantity in this run and in the committed one, as text; empty where a run has no such quantity."
+    """A quantity in this run and in the committed one, as text; empty where a run has no such
+    quantity."""
 
     name: str
     required: str
@@ -73,33 +97,40 @@ class Compared(NamedTuple):
 
 
 def compared(row: dict, old: dict) -> list[Compared]:
-    "The quantities of both runs, by name; one may have some that the other lacks, where the claim has changed."
+    """The quantities of both runs, by name; one may have some that the other lacks, where the claim
+    has changed."""
     here = {quantity["name"]: quantity for quantity in row.get("quantities", ())}
     there = {quantity["name"]: quantity for quantity in old.get("quantities", ())}
     nothing = {"value": "", "spread": ""}
     lines = []
     for name in here | there:
         required = (there | here)[name]["threshold"]  # of this run, where it has one
-        said = ["{value} {spread}".format(**run.get(name, nothing)).strip() for run in (here, there)]
+        said = [
+            "{value} {spread}".format(**run.get(name, nothing)).strip() for run in (here, there)
+        ]
         lines.append(Compared(name, required, *said))
     return lines
 
 # %% ../../nbs/ledger/08_report.ipynb #0ea75562
 def standing_run(id: str) -> tuple[str, dict]:
-    "Name and row of the run of a claim that README and site show: the full one, or the largest there is; empty without one."
+    """Name and row of the run of a claim that README and site show: the full one, or the largest
+    there is; empty without one."""
     rows = rows_by_claim().get(id, {})
     run = next((run for run in ("full", *rows) if run in rows), "")
     return run, rows.get(run, {})
 
 
 def against_standing(row: dict) -> str:
-    "Why a run that is not the one on README and site says something else of its claim; empty where it says the same."
+    """Why a run that is not the one on README and site says something else of its claim; empty
+    where it says the same."""
     run, shown = standing_run(row["id"])
     if not shown or not row["verdict"] or row["verdict"] == shown["verdict"]:
         return ""
     if row["scale"] == shown["scale"] and Path(row["images"]).name == Path(shown["images"]).name:
         return ""  # as large as that one: a difference that no size explains
-    said = f"README and site show the {run} run: {shown['verdict']}. {shown['measured']} {shown['note']}".strip().rstrip(".")
+    said = f"README and site show the {run} run: {shown['verdict']}. {shown['measured']} {shown['note']}".strip().rstrip(
+        "."
+    )
     if Path(row["images"]).name != Path(shown["images"]).name:
         return f"{said}. This run is of other images, {Path(row['images']).name}, and speaks for these."
     smaller = f"{said}. This run cannot decide against it: at {row['scale']} scale it has fewer sizes, settings and trials"
@@ -113,25 +144,41 @@ def commands(rows: Iterable[dict]) -> list[str]:
     plain = {"scale": "quick", "images": "digits", "seeds": "0,1,2"}
     groups: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        asked = {"scale": row["scale"], "images": row["images"], "seeds": ",".join(map(str, row["seeds"]))}.items()
-        options = [word for name, value in asked if value != plain[name] for word in (f"--{name}", value)]
+        asked = {
+            "scale": row["scale"],
+            "images": row["images"],
+            "seeds": ",".join(map(str, row["seeds"])),
+        }.items()
+        options = [
+            word for name, value in asked if value != plain[name] for word in (f"--{name}", value)
+        ]
         groups.setdefault(tuple(options), []).append(row["id"])
-    return [shlex.join(["vit-theory", "reproduce", *(ids if ids != list(rows_by_claim()) else ()), *options])
-            for options, ids in groups.items()]
+    return [
+        shlex.join(
+            ["vit-theory", "reproduce", *(ids if ids != list(rows_by_claim()) else ()), *options]
+        )
+        for options, ids in groups.items()
+    ]
 
 
 def site_of(folder: Path) -> str | None:
-    "Address of the site: where `settings.ini` says that it is published, or else the one built in this checkout; None without."
+    """Address of the site: where `settings.ini` says that it is published, or else the one built in
+    this checkout; None without."""
     from vit_theory._modidx import d
 
     settings: Any = d["settings"]
     built = Path(vit_theory.__file__).parent.parent / "_docs"
-    local = Path(os.path.relpath(built, folder)).as_posix() if (built / "index.html").is_file() else None
+    local = (
+        Path(os.path.relpath(built, folder)).as_posix()
+        if (built / "index.html").is_file()
+        else None
+    )
     return (settings["doc_host"] + settings["doc_baseurl"]).strip("/") or local
 
 # %% ../../nbs/ledger/08_report.ipynb #154fef44
 def origins(rows: Iterable[dict]) -> list[tuple[dict, list[str]]]:
-    "The hardware and versions on which the claims were measured -> [(circumstances, ids of claims)]."
+    """The hardware and versions on which the claims were measured -> [(circumstances, ids of
+    claims)]."""
     groups: dict[str, tuple[dict, list[str]]] = {}
     for row in rows:
         origin = {**row["provenance"]}
@@ -151,7 +198,11 @@ def took(row: dict, rows: Iterable[dict]) -> str:
     seconds = f"{row['seconds']:.1f} seconds" if row["seconds"] >= 0.05 else "less than 0.1 seconds"
     if not row.get("shared"):
         return seconds
-    same = [each["id"] for each in rows if each.get("code", {}).get("experiment") == row.get("code", {}).get("experiment", "")]
+    same = [
+        each["id"]
+        for each in rows
+        if each.get("code", {}).get("experiment") == row.get("code", {}).get("experiment", "")
+    ]
     return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another claim'}"
 
 # %% ../../nbs/ledger/08_report.ipynb #014e93b4
@@ -175,9 +226,21 @@ def report(
     for row in rows:
         run, old = beside(row)
         picture = base64.b64encode(pictures.get(row["id"], "").encode()).decode()
-        more = {"run": run, "beside": old, "compared": compared(row, old), "runs": rows_by_claim().get(row["id"], {})}
+        more = {
+            "run": run,
+            "beside": old,
+            "compared": compared(row, old),
+            "runs": rows_by_claim().get(row["id"], {}),
+        }
         more |= {"against": against_standing(row), "standing": standing_run(row["id"])[0]}
         more |= {"took": took(row, rows), "command": commands([row])[0], "picture": picture}
         shown.append(row | more)
-    whole = {"rows": shown, "counts": tally(rows), "origins": origins(rows), "commands": commands(rows)}
-    return template("page.html").render(whole, papers=PAPERS, site=site, verdicts=VERDICTS, looks=LOOKS.values())
+    whole = {
+        "rows": shown,
+        "counts": tally(rows),
+        "origins": origins(rows),
+        "commands": commands(rows),
+    }
+    return template("page.html").render(
+        whole, papers=PAPERS, site=site, verdicts=VERDICTS, looks=LOOKS.values()
+    )

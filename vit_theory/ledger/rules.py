@@ -32,7 +32,8 @@ BROKEN = "the code is broken"
 
 # %% ../../nbs/ledger/04_rules.ipynb #2caa1f56
 class Broken(RuntimeError):
-    "The code contradicts what holds by construction: an error of this program, not a finding about a paper."
+    """The code contradicts what holds by construction: an error of this program, not a finding
+    about a paper."""
 
 # %% ../../nbs/ledger/04_rules.ipynb #16ab77f7
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ class Ask:
     test: Callable[[Any], Any]  # numbers -> whether each meets it
     passes: Any = None  # a value that just passes
     fails: Any = None  # a value that just fails
-    against: Callable[[Any], Any] | None = None  # an interval -> whether it decides against; None: all numbers fail
+    against: Callable[[Any], Any] | None = (
+        None  # an interval -> whether it decides against; None: all numbers fail
+    )
 
 # %% ../../nbs/ledger/04_rules.ipynb #bc241120
 def at_most(limit: float) -> Ask:
@@ -92,17 +95,29 @@ def above(limit: float) -> Ask:
 # %% ../../nbs/ledger/04_rules.ipynb #c01d43c8
 def equal(number: float, words: str = "") -> Ask:
     "Require exactly this number; `words` replaces it in the table."
-    return Ask(words or f"= {number:g}", lambda x: x == number, number, np.nextafter(number, np.inf))
+    return Ask(
+        words or f"= {number:g}", lambda x: x == number, number, np.nextafter(number, np.inf)
+    )
 
 
 def within(center: float, distance: float) -> Ask:
     "Require numbers within this distance of the center."
-    return Ask(f"within {distance:g} of {center:g}", lambda x: abs(x - center) <= distance, center, center + 1.001 * distance)
+    return Ask(
+        f"within {distance:g} of {center:g}",
+        lambda x: abs(x - center) <= distance,
+        center,
+        center + 1.001 * distance,
+    )
 
 
 def between(low: float, high: float) -> Ask:
     "Require numbers from low to high."
-    return Ask(f"from {low:g} to {high:g}", lambda x: (x >= low) & (x <= high), high, np.nextafter(high, np.inf))
+    return Ask(
+        f"from {low:g} to {high:g}",
+        lambda x: (x >= low) & (x <= high),
+        high,
+        np.nextafter(high, np.inf),
+    )
 
 # %% ../../nbs/ledger/04_rules.ipynb #89ec3475
 EVERY = Ask("all", lambda x: np.asarray(x, dtype=bool), True, False)
@@ -111,7 +126,8 @@ NONE = Ask("none", lambda x: ~np.asarray(x, dtype=bool), False, True)
 
 # %% ../../nbs/ledger/04_rules.ipynb #456fe417
 def exponent(center: float, width: float) -> Ask:
-    "Require an interval that contains the center and is at most ± width; only one clear of that width decides against."
+    """Require an interval that contains the center and is at most ± width; only one clear of that
+    width decides against."""
     just = 0.999 * width  # clear of rounding
     passes, fails = Interval.around(center, just), Interval.around(center + 2.1 * width, just)
 
@@ -121,13 +137,24 @@ def exponent(center: float, width: float) -> Ask:
     def against(interval: Interval) -> bool:
         return interval.high < center - width or interval.low > center + width
 
-    return Ask(f"95% interval contains {center:g}, at most ± {width:g}", holds, passes, fails, against)
+    return Ask(
+        f"95% interval contains {center:g}, at most ± {width:g}", holds, passes, fails, against
+    )
 
 
 def wholly_above(limit: float) -> Ask:
     "Require an interval above the limit; one that reaches beyond it does not decide against."
-    passes, fails = Interval(limit + 1, limit + 0.5, limit + 2), Interval(limit - 1, limit - 2, limit)
-    return Ask(f"95% interval above {limit:.3g}", lambda x: x.low > limit, passes, fails, lambda x: x.high <= limit)
+    passes, fails = (
+        Interval(limit + 1, limit + 0.5, limit + 2),
+        Interval(limit - 1, limit - 2, limit),
+    )
+    return Ask(
+        f"95% interval above {limit:.3g}",
+        lambda x: x.low > limit,
+        passes,
+        fails,
+        lambda x: x.high <= limit,
+    )
 
 
 def wholly_between(low: float, high: float) -> Ask:
@@ -148,8 +175,12 @@ class Rule:
     "A line of a claim's table, and the verdict that follows from it."
 
     name: str  # what is measured, in words
-    value: Callable[[Any], Any]  # dataset -> numbers, truth values or an `Interval`; None: not measured here
-    ask: Ask | Callable[[Any], Ask] | None = None  # required of each number; a function of the dataset has its words as docstring
+    value: Callable[
+        [Any], Any
+    ]  # dataset -> numbers, truth values or an `Interval`; None: not measured here
+    ask: Ask | Callable[[Any], Ask] | None = (
+        None  # required of each number; a function of the dataset has its words as docstring
+    )
     fails: str = AGAINST  # the verdict where the requirement is not met
     why: str | Callable[[Any], str] = ""  # the note then
     mean: bool = False  # judge the mean over seeds; a caveat where some seed differs
@@ -174,7 +205,10 @@ def missing_runs(value: Any) -> list[str]:
     dims = getattr(value, "dims", ())
     if not dims:
         return [f"place {', '.join(map(str, place))}" if place else "the value" for place in places]
-    return [", ".join(f"{dim} {label_at(value, dim, k)}" for dim, k in zip(dims, place, strict=True)) for place in places]
+    return [
+        ", ".join(f"{dim} {label_at(value, dim, k)}" for dim, k in zip(dims, place, strict=True))
+        for place in places
+    ]
 
 
 def label_at(value: Any, dim: str, place: int) -> str:
@@ -192,7 +226,11 @@ def verdict_of(rule: Rule, ask: Ask | None, value: Any) -> str:
     met = np.asarray(ask.test(value))
     if met.all():
         return HOLDS
-    if rule.mean and "seed" in getattr(value, "dims", ()) and np.asarray(ask.test(value.mean("seed"))).all():
+    if (
+        rule.mean
+        and "seed" in getattr(value, "dims", ())
+        and np.asarray(ask.test(value.mean("seed"))).all()
+    ):
         return CAVEAT
     if rule.fails != AGAINST:
         return rule.fails
@@ -232,17 +270,30 @@ def lines_of(rule: Rule, ask: Ask | None, value: Any) -> list[Quantity]:
     if not rule.each:
         return [Quantity(rule.name, *in_words(value, rule.form), asked)]
     places = [(place, value.sel({rule.each: place})) for place in value[rule.each].values]
-    said = [f"{place:g}" if isinstance(place, float | int | np.number) else str(place) for place, _ in places]
+    said = [
+        f"{place:g}" if isinstance(place, float | int | np.number) else str(place)
+        for place, _ in places
+    ]
     names = [f"{rule.name}, {rule.each} {text}" for text in said]
-    return [Quantity(name, *in_words(part, rule.form), asked) for name, (_, part) in zip(names, places, strict=True)]
+    return [
+        Quantity(name, *in_words(part, rule.form), asked)
+        for name, (_, part) in zip(names, places, strict=True)
+    ]
 
 # %% ../../nbs/ledger/04_rules.ipynb #824136e9
 def caveat(why: str) -> Rule:
-    "A rule that never allows a plain \"holds\"."
+    'A rule that never allows a plain "holds".'
     return Rule("", lambda data: False, Ask("", lambda x: x), CAVEAT, why)
 
 # %% ../../nbs/ledger/04_rules.ipynb #ae393bb4
-ORDER = (BROKEN, "guard", REFUTED, AGAINST, INCONCLUSIVE, CAVEAT)  # the first that some rule gives is the verdict
+ORDER = (
+    BROKEN,
+    "guard",
+    REFUTED,
+    AGAINST,
+    INCONCLUSIVE,
+    CAVEAT,
+)  # the first that some rule gives is the verdict
 
 
 def decide(
@@ -273,7 +324,10 @@ class Seen:
         self.text = str(value) if isinstance(value, Interval | str) else ""
         numbers = np.asarray(np.nan if self.text else value, dtype=float)
         self.mean, self.min, self.max = (float(how(numbers)) for how in (np.mean, np.min, np.max))
-        self.size, self.count = numbers.size, int(numbers.sum()) if np.isfinite(numbers).all() else 0
+        self.size, self.count = (
+            numbers.size,
+            int(numbers.sum()) if np.isfinite(numbers).all() else 0,
+        )
 
     def __format__(self, form: str) -> str:
         return self.text or format(self.mean, form)
@@ -281,14 +335,23 @@ class Seen:
 # %% ../../nbs/ledger/04_rules.ipynb #44d7dfd6
 def judge(
     rules: Sequence[Rule],
-    sentence: str | Callable[[Any], str],  # the measurement in words, with the values of rules by place
+    sentence: str
+    | Callable[[Any], str],  # the measurement in words, with the values of rules by place
     data: Any,  # as the experiment returned it
 ) -> Judgement:
     "Apply all rules to a measurement."
     values = [rule.value(data) for rule in rules]
     verdict, whys = decide(rules, values, data)
-    said = sentence(data) if callable(sentence) else sentence.format(*(Seen(np.nan if v is None else v) for v in values))
-    lines = [lines_of(r, r.asked(data), v) for r, v in zip(rules, values, strict=True) if r.name and v is not None]
+    said = (
+        sentence(data)
+        if callable(sentence)
+        else sentence.format(*(Seen(np.nan if v is None else v) for v in values))
+    )
+    lines = [
+        lines_of(r, r.asked(data), v)
+        for r, v in zip(rules, values, strict=True)
+        if r.name and v is not None
+    ]
     return Judgement(verdict, said, "; ".join(dict.fromkeys(whys)), tuple(sum(lines, [])))
 
 # %% ../../nbs/ledger/04_rules.ipynb #a2903de9

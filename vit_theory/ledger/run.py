@@ -36,7 +36,10 @@ __all__ = ['reproduce']
 # %% ../../nbs/ledger/07_run.ipynb #5c07d529
 def blank_row(claim: Claim, run: Run) -> dict:
     "The row of a claim before anything is measured."
-    row = {name: getattr(claim, name) for name in ("id", "paper", "source", "kind", "evidence", "statement", "criterion")}
+    row = {
+        name: getattr(claim, name)
+        for name in ("id", "paper", "source", "kind", "evidence", "statement", "criterion")
+    }
     row |= {"history": list(claim.history), "cannot": list(claim.cannot)}
     row |= {"measured": None, "verdict": None, "note": "", "quantities": [], "error": None}
     row |= {"title": claim.title} if claim.title else {}
@@ -44,15 +47,27 @@ def blank_row(claim: Claim, run: Run) -> dict:
 
 # %% ../../nbs/ledger/07_run.ipynb #51792163
 def as_netcdf(data: xarray.Dataset) -> bytes:
-    "A measurement as a file; whole numbers beyond 32 bits, which NetCDF 3 does not have, as float64."
-    wide = {name: v for name, v in data.variables.items() if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31}
-    return bytes(data.assign({name: (v.dims, v.values.astype(float)) for name, v in wide.items()}).to_netcdf(engine="scipy"))
+    """A measurement as a file; whole numbers beyond 32 bits, which NetCDF 3 does not have, as
+    float64."""
+    wide = {
+        name: v
+        for name, v in data.variables.items()
+        if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31
+    }
+    return bytes(
+        data.assign({name: (v.dims, v.values.astype(float)) for name, v in wide.items()}).to_netcdf(
+            engine="scipy"
+        )
+    )
 
 
 def run_claim(
-    claim: Claim, run: Run, data: xarray.Dataset | None = None  # a measurement that is at hand; None: it is made
+    claim: Claim,
+    run: Run,
+    data: xarray.Dataset | None = None,  # a measurement that is at hand; None: it is made
 ) -> tuple[dict, bytes | None, matplotlib.figure.Figure | None]:
-    "Measure, judge and draw one claim -> (row, data as a file, figure); a crash gives a row with `error` and no verdict."
+    """Measure, judge and draw one claim -> (row, data as a file, figure); a crash gives a row with
+    `error` and no verdict."""
     row, file, figure = blank_row(claim, run), None, None
     start = time.perf_counter()
     try:
@@ -64,19 +79,39 @@ def run_claim(
     except Lost:
         raise  # not the claim's fault, and the next one would fail too
     except Exception as error:
-        row |= {"verdict": None, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
-    return row | {"seconds": round(time.perf_counter() - start, 3), "shared": False, "provenance": provenance()}, file, figure
+        row |= {
+            "verdict": None,
+            "error": f"{type(error).__name__}: {error}",
+            "traceback": traceback.format_exc(),
+        }
+    return (
+        row
+        | {
+            "seconds": round(time.perf_counter() - start, 3),
+            "shared": False,
+            "provenance": provenance(),
+        },
+        file,
+        figure,
+    )
 
 # %% ../../nbs/ledger/07_run.ipynb #b8f34197
 def code_of(claim: Claim) -> dict[str, str]:
-    "The identities of a claim's experiment and of its rules and figure; ValueError where an identity cannot be told."
-    drawn = identity([claim.rules, claim.sentence, claim.figure], leave=(MACHINE,))  # what draws counts here
+    """The identities of a claim's experiment and of its rules and figure; ValueError where an
+    identity cannot be told."""
+    drawn = identity(
+        [claim.rules, claim.sentence, claim.figure], leave=(MACHINE,)
+    )  # what draws counts here
     return {"experiment": identity(claim.experiment), "rest": drawn}
 
 
 def measurement(row: dict) -> str:
     "What must agree for a measurement to be used again in a new run."
-    return digest(json.dumps([row["scale"], row["images"], row["seeds"], row.get("code", {}).get("experiment")]))
+    return digest(
+        json.dumps(
+            [row["scale"], row["images"], row["seeds"], row.get("code", {}).get("experiment")]
+        )
+    )
 
 # %% ../../nbs/ledger/07_run.ipynb #c1ca4ed0
 PARTS = ("claims.json", "index.html", "rows", "figures", "data", "cells")
@@ -84,7 +119,8 @@ ENDINGS = {"rows": ".json", "figures": ".svg", "data": ".nc"}  # of the files of
 
 # %% ../../nbs/ledger/07_run.ipynb #8d09e4e5
 def open_ledger(out: str | Path) -> Path:
-    "The folder as a path, after a trial write; ValueError where that fails, it holds files of no ledger, or leads elsewhere."
+    """The folder as a path, after a trial write; ValueError where that fails, it holds files of no
+    ledger, or leads elsewhere."""
     if not str(out).strip():
         raise ValueError(f"out={str(out)!r} names no folder; name one, for instance 'claims'")
     folder = Path(out)
@@ -92,14 +128,20 @@ def open_ledger(out: str | Path) -> Path:
     refuse_links((folder / "cells").rglob("*"))
     for part, ending in ENDINGS.items():
         strange = [path.name for path in (folder / part).glob("[!.]*") if path.suffix != ending]
-        if strange and not (folder / ".lock").exists():  # `data` of a project, say, which is not to be moved away
-            raise ValueError(f"out={str(out)!r} is not a ledger: its {part} holds {strange[0]!r}: name another folder")
+        if (
+            strange and not (folder / ".lock").exists()
+        ):  # `data` of a project, say, which is not to be moved away
+            raise ValueError(
+                f"out={str(out)!r} is not a ledger: its {part} holds {strange[0]!r}: name another folder"
+            )
     trial = folder / "rows" / "trial"
     try:
         write_file(trial, "")
         trial.unlink()
     except OSError as error:
-        raise ValueError(f"out={str(out)!r} cannot be written ({error.strerror}); name a folder that can") from error
+        raise ValueError(
+            f"out={str(out)!r} cannot be written ({error.strerror}); name a folder that can"
+        ) from error
     return folder
 
 # %% ../../nbs/ledger/07_run.ipynb #a7e23eba
@@ -108,7 +150,9 @@ def part_file(folder: Path, part: str, id: str) -> Path:
     return folder / part / f"{id}{ENDINGS[part]}"
 
 
-def add_row(folder: Path, row: dict, file: bytes | None, figure: matplotlib.figure.Figure | None) -> dict:
+def add_row(
+    folder: Path, row: dict, file: bytes | None, figure: matplotlib.figure.Figure | None
+) -> dict:
     "Make one finished claim durable: data, figure, then the row itself -> the row."
     from vit_theory.figures import to_svg
 
@@ -121,15 +165,21 @@ def add_row(folder: Path, row: dict, file: bytes | None, figure: matplotlib.figu
         write_file(paths["data"], file)
     if figure is not None:
         write_file(paths["figures"], to_svg(figure))
-    row = row | {"files": {part: digest(path.read_bytes()) for part, path in paths.items() if path.exists()}}
-    write_file(paths["rows"], json.dumps(row | {"checksum": digest(json.dumps(row))}, indent=1, ensure_ascii=False))
+    row = row | {
+        "files": {part: digest(path.read_bytes()) for part, path in paths.items() if path.exists()}
+    }
+    write_file(
+        paths["rows"],
+        json.dumps(row | {"checksum": digest(json.dumps(row))}, indent=1, ensure_ascii=False),
+    )
     if not row["error"]:
         shutil.rmtree(folder / "cells" / row["id"], ignore_errors=True)
     return row
 
 # %% ../../nbs/ledger/07_run.ipynb #2649af6f
 def finished_rows(folder: Path) -> list[dict]:
-    "The rows that are finished, in the order of the ledger; a damaged one counts as missing, with a warning."
+    """The rows that are finished, in the order of the ledger; a damaged one counts as missing, with
+    a warning."""
     found = []
     for path in (folder / "rows").glob("*.json"):
         try:
@@ -138,7 +188,10 @@ def finished_rows(folder: Path) -> list[dict]:
                 raise ValueError("it is not as it was written")
             found.append(row)
         except Exception as error:  # damage has many faces
-            warnings.warn(f"claim {path.stem} is damaged and counts as missing: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(
+                f"claim {path.stem} is damaged and counts as missing: {type(error).__name__}: {error}",
+                stacklevel=2,
+            )
     return sorted(found, key=lambda row: (row["place"], row["id"]))
 
 
@@ -147,16 +200,24 @@ def intact(folder: Path, row: dict, part: str) -> bool:
     made, path = row.get("files", {}).get(part), part_file(folder, part, row["id"])
     whole = path.is_file() and digest(path.read_bytes()) == made
     if made and not whole:
-        warnings.warn(f"{path.name} in {part} is damaged or missing: it is made again", stacklevel=2)
+        warnings.warn(
+            f"{path.name} in {part} is damaged or missing: it is made again", stacklevel=2
+        )
     return whole
 
 # %% ../../nbs/ledger/07_run.ipynb #6866a871
 def set_aside(folder: Path) -> Path | None:
     "Move a ledger that is already in the folder to `earlier/TIME`; None when there is none."
-    found = [path for path in map(folder.joinpath, PARTS) if path.is_file() or (path.is_dir() and any(path.iterdir()))]
+    found = [
+        path
+        for path in map(folder.joinpath, PARTS)
+        if path.is_file() or (path.is_dir() and any(path.iterdir()))
+    ]
     if not found:
         return None
-    stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in found), UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in found), UTC).strftime(
+        "%Y-%m-%dT%H-%M-%SZ"
+    )
     place, number = folder / "earlier" / stamp, 1
     while place.exists():
         number += 1
@@ -189,18 +250,28 @@ def reproduce(
     run: Run,  # on what
     out: str | Path,  # folder of the ledger
     resume: bool = False,  # keep finished rows of the same run and go on
-    order: Sequence[str] = (),  # ids of the whole ledger in reading order; by default that of `claims`
+    order: Sequence[
+        str
+    ] = (),  # ids of the whole ledger in reading order; by default that of `claims`
     reached: Callable[[dict], None] = lambda row: None,  # is told each row when it is there
-    moved: Callable[[Path], None] = lambda place: None,  # is told where the ledger went that was here before
+    moved: Callable[[Path], None] = lambda place: (
+        None
+    ),  # is told where the ledger went that was here before
 ) -> list[dict]:
-    "Run claims into a ledger -> all its rows; Ctrl-C keeps what is finished, and `resume` goes on from there."
+    """Run claims into a ledger -> all its rows; Ctrl-C keeps what is finished, and `resume` goes on
+    from there."""
     from tqdm.auto import tqdm
 
-    folder, places = open_ledger(out), {id: place for place, id in enumerate(order or [claim.id for claim in claims])}
+    folder, places = (
+        open_ledger(out),
+        {id: place for place, id in enumerate(order or [claim.id for claim in claims])},
+    )
     about = {claim.id: {"code": code_of(claim), "experiment": source_identity(claim.experiment), "place": places[claim.id],
                         "notebook": claim.page or None} for claim in claims}  # fmt: skip
     if not (lock := take_lock(folder / ".lock")):
-        raise ValueError(f"out={str(folder)!r} is being written by another run: wait until it has ended, or name another folder")
+        raise ValueError(
+            f"out={str(folder)!r} is being written by another run: wait until it has ended, or name another folder"
+        )
     with lock:
         if not resume and (place := set_aside(folder)):
             moved(place)
@@ -208,7 +279,9 @@ def reproduce(
             for left in folder.glob(f"{name}.[0-9]*"):
                 left.unlink()  # half-written, of a run that was killed
         done, new = {row["id"]: row for row in finished_rows(folder)}, set()
-        with tqdm(total=len(claims), unit="claim", disable=None if run.progress else True, leave=False) as bar:
+        with tqdm(
+            total=len(claims), unit="claim", disable=None if run.progress else True, leave=False
+        ) as bar:
 
             def finished(row):
                 done[row["id"]] = row
@@ -226,22 +299,37 @@ def reproduce(
                     finished(complete(folder, claim, run, about, done))
         return write_report(folder)
 
-
 # %% ../../nbs/ledger/07_run.ipynb #81a2d334
-def kept_measurement(folder: Path, wanted: dict, done: dict[str, dict]) -> tuple[xarray.Dataset | None, dict]:
-    "A measurement in the ledger that this row can use, its own first, with its time and origin; None if there is none."
+def kept_measurement(
+    folder: Path, wanted: dict, done: dict[str, dict]
+) -> tuple[xarray.Dataset | None, dict]:
+    """A measurement in the ledger that this row can use, its own first, with its time and origin;
+    None if there is none."""
     for row in sorted(done.values(), key=lambda row: row["id"] != wanted["id"]):
         own = row["id"] == wanted["id"]
-        if measurement(row) == measurement(wanted) and (own or not row["error"]) and intact(folder, row, "data"):
+        if (
+            measurement(row) == measurement(wanted)
+            and (own or not row["error"])
+            and intact(folder, row, "data")
+        ):
             try:
                 data = read_data(part_file(folder, "data", row["id"]))
-                return data, {"seconds": row["seconds"], "shared": row["shared"] or not own, "provenance": row["provenance"]}
+                return data, {
+                    "seconds": row["seconds"],
+                    "shared": row["shared"] or not own,
+                    "provenance": row["provenance"],
+                }
             except Exception as error:
-                warnings.warn(f"the data of {row['id']} cannot be read and are measured again: {error}", stacklevel=2)
+                warnings.warn(
+                    f"the data of {row['id']} cannot be read and are measured again: {error}",
+                    stacklevel=2,
+                )
     return None, {}
 
 
-def complete(folder: Path, claim: Claim, run: Run, about: dict[str, dict], done: dict[str, dict]) -> dict:
+def complete(
+    folder: Path, claim: Claim, run: Run, about: dict[str, dict], done: dict[str, dict]
+) -> dict:
     "Complete a row: keep it, judge and draw its measurement again, or run the claim -> the row."
     more, old = about[claim.id], done.get(claim.id)
     wanted = blank_row(claim, run) | more
@@ -254,11 +342,15 @@ def complete(folder: Path, claim: Claim, run: Run, about: dict[str, dict], done:
     for other in cells.glob("*"):
         if other.name != kept:  # cells of other code
             shutil.rmtree(other, ignore_errors=True)
-    row, file, figure = run_claim(claim, dataclasses.replace(run, store=(cells / kept).absolute()), data)
+    row, file, figure = run_claim(
+        claim, dataclasses.replace(run, store=(cells / kept).absolute()), data
+    )
     return add_row(folder, row | more | said, file, figure)
 
 # %% ../../nbs/ledger/07_run.ipynb #c1a1a51e
-def in_turn(folder: Path, claims: Sequence[Claim], run: Run, about: dict[str, dict], done: dict[str, dict]) -> list[dict]:
+def in_turn(
+    folder: Path, claims: Sequence[Claim], run: Run, about: dict[str, dict], done: dict[str, dict]
+) -> list[dict]:
     "Complete claims of one measurement on one thread -> their rows."
     with one_thread():
         for claim in claims:
@@ -269,23 +361,35 @@ def in_turn(folder: Path, claims: Sequence[Claim], run: Run, about: dict[str, di
 def claims_side_by_side(
     folder: Path, claims: Sequence[Claim], run: Run, about: dict[str, dict], done: dict[str, dict]
 ) -> Iterator[dict]:  # fmt: skip
-    "Rows of short claims as processes finish them; ends early, with a warning, where one is killed or cannot get a claim."
+    """Rows of short claims as processes finish them; ends early, with a warning, where one is
+    killed or cannot get a claim."""
     import joblib
 
     if run.n_jobs == 1 or run.scale == "full" or run.images != "digits":
         return
-    if hasattr(joblib.parallel.get_active_backend()[0], "client"):  # a cluster, whose workers take cells
+    if hasattr(
+        joblib.parallel.get_active_backend()[0], "client"
+    ):  # a cluster, whose workers take cells
         return
     took = {row["id"]: row["seconds"] for row in committed(run.scale)}
     groups: dict[str, list[Claim]] = {}
-    for claim in sorted(claims, key=lambda claim: (claim.evidence == "measurement", -took.get(claim.id, 0))):
+    for claim in sorted(
+        claims, key=lambda claim: (claim.evidence == "measurement", -took.get(claim.id, 0))
+    ):
         groups.setdefault(measurement(blank_row(claim, run) | about[claim.id]), []).append(claim)
     if len(groups) <= run.n_jobs:
         return
-    alone, kept = dataclasses.replace(run, n_jobs=1, progress=False), dict(done)  # `done` grows while a thread sends calls
-    calls = (joblib.delayed(in_turn)(folder, group, alone, about, kept) for group in groups.values())
+    alone, kept = (
+        dataclasses.replace(run, n_jobs=1, progress=False),
+        dict(done),
+    )  # `done` grows while a thread sends calls
+    calls = (
+        joblib.delayed(in_turn)(folder, group, alone, about, kept) for group in groups.values()
+    )
     try:
-        for rows in joblib.Parallel(run.n_jobs, batch_size=1, return_as="generator_unordered")(calls):
+        for rows in joblib.Parallel(run.n_jobs, batch_size=1, return_as="generator_unordered")(
+            calls
+        ):
             yield from rows
     except (BrokenProcessPool, PicklingError) as error:
         warnings.warn(f"the claims that are left run one after another: {error}", stacklevel=2)

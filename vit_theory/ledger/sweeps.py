@@ -36,29 +36,37 @@ if TYPE_CHECKING:  # names in annotations only: xarray and joblib load when a sw
     import xarray
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #9f5b79ac
-Grid = Mapping[str, Iterable] | Sequence[Mapping[str, Any]]  # argument -> its values, or a list of points
+Grid = (
+    Mapping[str, Iterable] | Sequence[Mapping[str, Any]]
+)  # argument -> its values, or a list of points
 
 
 def plain_values(name: str, values: Iterable) -> list:
-    "The values of an argument without numpy's types; ValueError for what is no list of numbers, of strings or of booleans."
+    """The values of an argument without numpy's types; ValueError for what is no list of numbers,
+    of strings or of booleans."""
     listed = list(values) if np.iterable(values) and not isinstance(values, str) else []
     if not listed or any(np.ndim(value) for value in listed):
         raise ValueError(f"grid[{name!r}]={values!r}: give a list with at least one value")
     plain = [value.item() if hasattr(value, "item") else value for value in listed]
     kinds = {float if type(value) is int else type(value) for value in plain}
     if len(kinds) > 1 or not kinds <= {bool, float, str} or any(value != value for value in plain):
-        raise ValueError(f"grid[{name!r}]={plain}: values are all numbers, all strings or all booleans")
+        raise ValueError(
+            f"grid[{name!r}]={plain}: values are all numbers, all strings or all booleans"
+        )
     return plain
 
 
 def listed_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    "The points of a list; ValueError names one that has other arguments than the first, or comes twice."
+    """The points of a list; ValueError names one that has other arguments than the first, or comes
+    twice."""
     for point in points:
         if not isinstance(point, Mapping) or point.keys() != points[0].keys() or not point:
             remedy = f"all points are dicts with the same arguments, as the first, {points[0]!r}"
             raise ValueError(f"grid has the point {point!r}: {remedy}")
     columns = {name: plain_values(name, [point[name] for point in points]) for name in points[0]}
-    found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    found = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
     for number, point in enumerate(found):
         if point in found[:number]:
             raise ValueError(f"grid has the point {point!r} twice; points must be distinct")
@@ -66,15 +74,20 @@ def listed_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def grid_points(grid: Grid) -> list[dict[str, Any]]:
-    "All cells of a grid, the last argument fastest; ValueError names the axis that is not a list of distinct plain values."
+    """All cells of a grid, the last argument fastest; ValueError names the axis that is not a list
+    of distinct plain values."""
     if isinstance(grid, Sequence) and not isinstance(grid, str) and grid:
         return listed_points(grid)
     if not isinstance(grid, Mapping) or not grid:
-        raise ValueError(f"grid={grid!r}: give a dict of argument -> list of values, for instance {{'alpha': [0.1, 0.2]}}")
+        raise ValueError(
+            f"grid={grid!r}: give a dict of argument -> list of values, for instance {{'alpha': [0.1, 0.2]}}"
+        )
     axes = {name: plain_values(name, values) for name, values in grid.items()}
     for name, values in axes.items():
         if len(set(values)) < len(values):
-            raise ValueError(f"grid[{name!r}]={values}: a value comes twice; coordinates must be distinct")
+            raise ValueError(
+                f"grid[{name!r}]={values}: a value comes twice; coordinates must be distinct"
+            )
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #c354910d
@@ -83,26 +96,44 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
     import xarray
 
     if not isinstance(result, Mapping) or not result:
-        raise ValueError(f"the function returned {result!r}: it has to return a dict of numbers or arrays")
+        raise ValueError(
+            f"the function returned {result!r}: it has to return a dict of numbers or arrays"
+        )
     found = {}
     for name, value in result.items():
-        if isinstance(value, tuple) and len(value) == 2 and (isinstance(value[0], str) or np.ndim(value[0]) == 1):
-            dims, array = ((value[0],) if isinstance(value[0], str) else tuple(value[0])), np.asarray(value[1])
+        if (
+            isinstance(value, tuple)
+            and len(value) == 2
+            and (isinstance(value[0], str) or np.ndim(value[0]) == 1)
+        ):
+            dims, array = (
+                ((value[0],) if isinstance(value[0], str) else tuple(value[0])),
+                np.asarray(value[1]),
+            )
         else:
             array = np.asarray(value)
-            dims = value.dims if hasattr(value, "coords") else tuple(f"{name}_{i}" for i in range(array.ndim))
+            dims = (
+                value.dims
+                if hasattr(value, "coords")
+                else tuple(f"{name}_{i}" for i in range(array.ndim))
+            )
         if array.dtype.kind not in "biufcSU" or array.ndim != len(dims):
-            raise ValueError(f"the value of {name!r} has type {type(value).__name__}, dimensions {dims} and shape {array.shape}: "
-                             "return a number, an array, (dims, array) or a DataArray")
+            raise ValueError(
+                f"the value of {name!r} has type {type(value).__name__}, dimensions {dims} and shape {array.shape}: "
+                "return a number, an array, (dims, array) or a DataArray"
+            )
         if taken := {name, *dims} & set(axes):
-            raise ValueError(f"the value of {name!r} uses the name {taken.pop()!r}, which is an axis of the grid; choose another")
+            raise ValueError(
+                f"the value of {name!r} uses the name {taken.pop()!r}, which is an axis of the grid; choose another"
+            )
         found[name] = value.reset_coords(drop=True) if hasattr(value, "coords") else (dims, array)
     return xarray.Dataset(found)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #f3ee2e46
 @contextmanager
 def one_thread():
-    "Let torch and the linear algebra libraries use one thread within the block; other threads than the main one keep to it."
+    """Let torch and the linear algebra libraries use one thread within the block; other threads
+    than the main one keep to it."""
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -121,10 +152,15 @@ def at_point(point: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in point.items())
 
 
-def compute(function: Callable[..., Mapping], number: int, point: dict[str, Any], code: str | None) -> tuple[int, Any, str]:
-    "A cell on one thread -> its number, the cell or why there is none, its origin; ValueError where the code is another."
+def compute(
+    function: Callable[..., Mapping], number: int, point: dict[str, Any], code: str | None
+) -> tuple[int, Any, str]:
+    """A cell on one thread -> its number, the cell or why there is none, its origin; ValueError
+    where the code is another."""
     if code and code != identity(function):  # None: the process and the machine are the driver's
-        raise ValueError("a worker has another function than the driver: install the same code on all workers")
+        raise ValueError(
+            "a worker has another function than the driver: install the same code on all workers"
+        )
     with one_thread():
         try:
             return number, as_dataset(function(**point), list(point)), origin()
@@ -136,11 +172,17 @@ def compute(function: Callable[..., Mapping], number: int, point: dict[str, Any]
 FORMAT = "vit_theory store 4"  # of a store on disk; another format is refused
 
 
-def label_of(function: Callable, points: list[dict[str, Any]], store: Path, listed: bool = False) -> dict[str, Any]:
+def label_of(
+    function: Callable, points: list[dict[str, Any]], store: Path, listed: bool = False
+) -> dict[str, Any]:
     "What makes two sweeps the same; ValueError where it cannot be told."
     fixed: dict[str, Any] = {}
     while isinstance(function, functools.partial):
-        fixed = {**{f"position {i}": value for i, value in enumerate(function.args)}, **function.keywords, **fixed}
+        fixed = {
+            **{f"position {i}": value for i, value in enumerate(function.args)},
+            **function.keywords,
+            **fixed,
+        }
         function = function.func
     arguments = {name: parts_of(value, store) for name, value in fixed.items()}
     named = function if hasattr(function, "__qualname__") else type(function)
@@ -151,12 +193,17 @@ def label_of(function: Callable, points: list[dict[str, Any]], store: Path, list
         **({"points": "listed"} if listed else {}),  # and no product of axes
         **{f"grid {name!r}": axis_of(points, name, listed) for name in points[0]},
         **{f"function {name!r}": text for name, text in code.items()},
-        **{f"code of an argument {name!r}": text for parts in arguments.values() for name, text in parts.items()},
+        **{
+            f"code of an argument {name!r}": text
+            for parts in arguments.values()
+            for name, text in parts.items()
+        },
     }
 
 
 def axis_of(points: list[dict[str, Any]], name: str, listed: bool) -> list:
-    "The values of an argument: at each of the listed points, or each value once, as the axis of a product."
+    """The values of an argument: at each of the listed points, or each value once, as the axis of a
+    product."""
     values = [point[name] for point in points]
     return values if listed else list(dict.fromkeys(values))
 
@@ -165,9 +212,14 @@ def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     "What differs between two labels, one line each."
     if stored.get("format") != FORMAT:
         return ["an earlier version made it: its cells cannot be trusted"]
-    one, other = ([name for name in label if name.startswith("grid ")] for label in (stored, wanted))
-    lines = [f"{name}: {stored.get(name, 'nothing')} in the store, {wanted.get(name, 'nothing')} here"
-             for name in {**wanted, **stored} if stored.get(name) != wanted.get(name)]
+    one, other = (
+        [name for name in label if name.startswith("grid ")] for label in (stored, wanted)
+    )
+    lines = [
+        f"{name}: {stored.get(name, 'nothing')} in the store, {wanted.get(name, 'nothing')} here"
+        for name in {**wanted, **stored}
+        if stored.get(name) != wanted.get(name)
+    ]
     return lines or ["the order of the grid"] * (one != other)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #2c7c1650
@@ -187,8 +239,10 @@ class Store:
             why = f"store={str(folder)!r} cannot be used ({error.strerror}): name a folder that can be written"
             raise ValueError(why) from error
         if stored is not None and (lines := differences(stored, json.loads(json.dumps(label)))):
-            raise ValueError(f"store={str(folder)!r} was made by another sweep ({'; '.join(lines[:3])}): "
-                             "name another folder, or delete this one to compute its cells again")
+            raise ValueError(
+                f"store={str(folder)!r} was made by another sweep ({'; '.join(lines[:3])}): "
+                "name another folder, or delete this one to compute its cells again"
+            )
 
     def path(self, number: int, ending: str = "npz") -> Path:
         "Where a cell lies."
@@ -200,12 +254,17 @@ class Store:
         try:
             cell, about = read_cell(path)
             if [about["sweep"], about["point"]] != [self.sweep, self.points[number]]:
-                raise ValueError(f"it holds the cell {about['point']} of the sweep {about['sweep']!r}")
+                raise ValueError(
+                    f"it holds the cell {about['point']} of the sweep {about['sweep']!r}"
+                )
             return cell, json.dumps(json.loads(about["origin"]), sort_keys=True)
         except FileNotFoundError:
             return None
         except Exception as error:  # damage has many faces
-            warnings.warn(f"stored cell {path.name} is computed again: {type(error).__name__}: {error}", stacklevel=3)
+            warnings.warn(
+                f"stored cell {path.name} is computed again: {type(error).__name__}: {error}",
+                stacklevel=3,
+            )
             return None
 
     @contextmanager
@@ -215,7 +274,9 @@ class Store:
             yield
         except OSError as error:
             where = f"the cell {at_point(self.points[number])} cannot be written to {self.cells} ({error.strerror or error})"
-            raise RuntimeError(f"{where}: make room or name another folder; finished cells are kept there") from error
+            raise RuntimeError(
+                f"{where}: make room or name another folder; finished cells are kept there"
+            ) from error
 
     def take(self, number: int) -> bool:
         "Lock a cell; False where another process has it."
@@ -230,7 +291,11 @@ class Store:
             if isinstance(cell, str):
                 write_file(self.path(number, "failed"), cell)
             else:
-                write_cell(self.path(number), cell, {"sweep": self.sweep, "point": self.points[number], "origin": origin})
+                write_cell(
+                    self.path(number),
+                    cell,
+                    {"sweep": self.sweep, "point": self.points[number], "origin": origin},
+                )
                 self.path(number, "failed").unlink(missing_ok=True)
         self.give_back(number)
 
@@ -251,35 +316,49 @@ class Store:
 # %% ../../nbs/ledger/03_sweeps.ipynb #4d36b68f
 def write_cell(path: Path, cell: "xarray.Dataset", about: dict[str, Any]) -> None:
     "Write one finished cell, complete or not at all."
-    form = {"dims": {str(name): list(v.dims) for name, v in cell.variables.items()}, "coordinates": list(cell.coords)}
+    form = {
+        "dims": {str(name): list(v.dims) for name, v in cell.variables.items()},
+        "coordinates": list(cell.coords),
+    }
     buffer = io.BytesIO()
-    np.savez(buffer, json.dumps(about | form), *[variable.values for variable in cell.variables.values()])
+    np.savez(
+        buffer, json.dumps(about | form), *[variable.values for variable in cell.variables.values()]
+    )
     write_file(path, buffer.getvalue())
 
 
 def read_cell(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
-    "A cell and what it says of itself, in no more memory than its file takes; some error for anything else."
+    """A cell and what it says of itself, in no more memory than its file takes; some error for
+    anything else."""
     import xarray
 
     if path.exists() and not path.is_file():
         raise ValueError("it is no file")
     with np.load(path, allow_pickle=False) as file:
         if sum(part.file_size for part in file.zip.infolist()) > path.stat().st_size:
-            raise ValueError("it is compressed and may expand to any size: a sweep does not compress its cells")
+            raise ValueError(
+                "it is compressed and may expand to any size: a sweep does not compress its cells"
+            )
         about = json.loads(str(file["arr_0"]))
         arrays = [file[f"arr_{i}"] for i in range(1, len(file.files))]
-    found = {name: (dims, array) for (name, dims), array in zip(about["dims"].items(), arrays, strict=True)}
+    found = {
+        name: (dims, array)
+        for (name, dims), array in zip(about["dims"].items(), arrays, strict=True)
+    }
     return xarray.Dataset(found).set_coords(about["coordinates"]), about
 
 
 def read_label(folder: Path) -> dict[str, Any] | None:
-    "The label of a store; None where there is none, or (with a warning) a damaged one: its cells know their sweep."
+    """The label of a store; None where there is none, or (with a warning) a damaged one: its cells
+    know their sweep."""
     try:
         return json.loads(read_file(folder / "sweep.json")) | {}  # TypeError for what is no dict
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, RecursionError) as error:
-        warnings.warn(f"sweep.json of the store is damaged and is written again: {error}", stacklevel=3)
+        warnings.warn(
+            f"sweep.json of the store is damaged and is written again: {error}", stacklevel=3
+        )
         return None
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #be01c487
@@ -293,21 +372,31 @@ def check_workers(
 ) -> None:
     "ValueError unless the scheduler has workers, all with this package at this version."
     try:
-        client.submit(len, "", pure=False).result(timeout=wait or None)  # some clusters start workers when there is work
+        client.submit(len, "", pure=False).result(
+            timeout=wait or None
+        )  # some clusters start workers when there is work
     except TimeoutError as error:
         address = client.scheduler.address
         why = f"the scheduler at {address} has had no worker for {wait:g} seconds: start some (`dask worker {address}`), or wait "
-        raise ValueError(why + "longer: joblib.parallel_config(backend='dask', wait_for_workers_timeout=60)") from error
+        raise ValueError(
+            why + "longer: joblib.parallel_config(backend='dask', wait_for_workers_timeout=60)"
+        ) from error
     said = client.run(pkgutil.resolve_name, "vit_theory:__version__", on_error="return")
-    wrong = [f"{worker} has {found if isinstance(found, str) else f'none ({found})'}" for worker, found in said.items()
-             if found != __version__ and not isinstance(found, OSError)]  # one that is gone meanwhile does no harm
+    wrong = [
+        f"{worker} has {found if isinstance(found, str) else f'none ({found})'}"
+        for worker, found in said.items()
+        if found != __version__ and not isinstance(found, OSError)
+    ]  # one that is gone meanwhile does no harm
     if wrong:
         why = f"the workers do not have vit_theory {__version__}, as it is here: {'; '.join(wrong[:3])}"
         raise ValueError(f"{why}: install the same version")
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #42e0ced0
-def on_cluster(client: "distributed.Client", calls: Iterator[tuple[Any, ...]]) -> Iterator[tuple[int, Any, str]]:
-    "The results of the calls in the order in which they finish, two under way for each thread of a worker."
+def on_cluster(
+    client: "distributed.Client", calls: Iterator[tuple[Any, ...]]
+) -> Iterator[tuple[int, Any, str]]:
+    """The results of the calls in the order in which they finish, two under way for each thread of
+    a worker."""
     from distributed import CancelledError, KilledWorker
 
     flying, waiting = dict[Any, tuple](), False
@@ -315,7 +404,10 @@ def on_cluster(client: "distributed.Client", calls: Iterator[tuple[Any, ...]]) -
         try:
             threads = sum(client.nthreads().values())
             if not threads and not waiting:
-                warnings.warn("the cluster has no worker any more: waiting for one; finished cells are kept", stacklevel=3)
+                warnings.warn(
+                    "the cluster has no worker any more: waiting for one; finished cells are kept",
+                    stacklevel=3,
+                )
             waiting = not threads
             for call in itertools.islice(calls, max(0, 2 * threads - len(flying))):
                 flying[client.submit(compute, *call, pure=False)] = call
@@ -334,31 +426,50 @@ def on_cluster(client: "distributed.Client", calls: Iterator[tuple[Any, ...]]) -
 
 
 def side_by_side(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Iterator[tuple[int, Any, str]]:
-    "The results of the calls in the order in which they finish; RuntimeError where a process was killed."
+    """The results of the calls in the order in which they finish; RuntimeError where a process was
+    killed."""
     import joblib
 
-    way = "generator_unordered" if joblib.parallel.get_active_backend()[0].supports_return_generator else "list"
+    way = (
+        "generator_unordered"
+        if joblib.parallel.get_active_backend()[0].supports_return_generator
+        else "list"
+    )
     try:
-        yield from joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as=way)(joblib.delayed(compute)(*call) for call in calls)
+        yield from joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as=way)(
+            joblib.delayed(compute)(*call) for call in calls
+        )
     except BrokenExecutor as error:
-        remedy = "what is in the store stays, and the same call goes on; fewer n_jobs need less memory"
-        raise RuntimeError(f"a process that computes cells was killed, perhaps because memory ran out: {remedy}") from error
+        remedy = (
+            "what is in the store stays, and the same call goes on; fewer n_jobs need less memory"
+        )
+        raise RuntimeError(
+            f"a process that computes cells was killed, perhaps because memory ran out: {remedy}"
+        ) from error
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #0d6fbd70
 def check_call(function: Callable, point: dict[str, Any], n_jobs: int) -> None:
-    "ValueError when the function cannot be called with the grid's arguments, or n_jobs is no number of processes."
+    """ValueError when the function cannot be called with the grid's arguments, or n_jobs is no
+    number of processes."""
     if not callable(function):
-        raise ValueError(f"function={function!r} cannot be called: give a function that returns a dict")
+        raise ValueError(
+            f"function={function!r} cannot be called: give a function that returns a dict"
+        )
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
         raise ValueError(f"n_jobs={n_jobs!r}: give a number of processes, or -1 for all cores")
     try:
         inspect.signature(function).bind(**point)
     except TypeError as error:
-        raise ValueError(f"grid has the axes {list(point)}, but {error}: the axes are the function's arguments") from error
+        raise ValueError(
+            f"grid has the axes {list(point)}, but {error}: the axes are the function's arguments"
+        ) from error
 
 
-def gather(points: list[dict[str, Any]], cells: list[Any], listed: bool = False) -> "xarray.Dataset":
-    "Put cells together; RuntimeError names those that failed, ValueError the first of another form or other coordinates."
+def gather(
+    points: list[dict[str, Any]], cells: list[Any], listed: bool = False
+) -> "xarray.Dataset":
+    """Put cells together; RuntimeError names those that failed, ValueError the first of another
+    form or other coordinates."""
     import xarray
 
     if failed := [cell.partition("\n") for cell in cells if isinstance(cell, str)]:
@@ -369,17 +480,26 @@ def gather(points: list[dict[str, Any]], cells: list[Any], listed: bool = False)
         raise error
     first = cells[0]
     for point, cell in zip(points, cells, strict=True):
-        form, same = ({name: (v.dims, v.shape) for name, v in each.data_vars.items()} for each in (cell, first))
+        form, same = (
+            {name: (v.dims, v.shape) for name, v in each.data_vars.items()}
+            for each in (cell, first)
+        )
         if form != same:
-            raise ValueError(f"the cell {point} returned {form}, the cell {points[0]} {same}: all must return the same form")
+            raise ValueError(
+                f"the cell {point} returned {form}, the cell {points[0]} {same}: all must return the same form"
+            )
         if not cell.coords.to_dataset().equals(first.coords.to_dataset()):
-            raise ValueError(f"the cell {point} has other coordinates than the cell {points[0]}: all must have the same")
+            raise ValueError(
+                f"the cell {point} has other coordinates than the cell {points[0]}: all must have the same"
+            )
     axes = {name: axis_of(points, name, listed) for name in points[0]}
     dims = ("point",) if listed else tuple(axes)
     shape = (len(points),) if listed else tuple(map(len, axes.values()))
     coords = {name: ("point", values) if listed else values for name, values in axes.items()}
     if listed and (taken := {"point"} & {*first.dims, *first.variables}):
-        raise ValueError(f"the function's result uses the name {taken.pop()!r}, which is the dimension of a list; choose another")
+        raise ValueError(
+            f"the function's result uses the name {taken.pop()!r}, which is the dimension of a list; choose another"
+        )
     data = {}
     for name, variable in first.data_vars.items():
         values = np.stack([cell[name].values for cell in cells])
@@ -388,17 +508,26 @@ def gather(points: list[dict[str, Any]], cells: list[Any], listed: bool = False)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #865d2ea4
 def sweep(
-    function: Callable[..., Mapping],  # function(**point) -> dict of numbers, arrays, (dims, array) or DataArrays
-    grid: Grid,  # argument -> its values, for all combinations; or a list of points, each a dict of arguments
+    function: Callable[
+        ..., Mapping
+    ],  # function(**point) -> dict of numbers, arrays, (dims, array) or DataArrays
+    # argument -> its values, for all combinations; or a list of points, each a dict of arguments
+    grid: Grid,
     *,
-    store: str | Path | None = None,  # folder that keeps finished cells; None keeps them in memory only
-    n_jobs: int = 1,  # processes side by side, -1 for all cores; on a cluster all its workers are used
+    store: str
+    | Path
+    | None = None,  # folder that keeps finished cells; None keeps them in memory only
+    # processes side by side, -1 for all cores; on a cluster all its workers are used
+    n_jobs: int = 1,
     progress: bool = True,  # show a bar with rate and time left
 ) -> "xarray.Dataset":
-    """Call the function on every point of the grid, with the grid as coordinates and the origin in `attrs`.
+    """Call the function on every point of the grid, with the grid as coordinates and the origin in
+    `attrs`.
 
-    The same call with the same store computes the missing cells only; two such calls at a time share the cells. ValueError
-    before any work for a grid, function or store that do not fit; RuntimeError, when all other cells are finished, names the
+    The same call with the same store computes the missing cells only; two such calls at a time
+    share the cells. ValueError
+    before any work for a grid, function or store that do not fit; RuntimeError, when all other
+    cells are finished, names the
     points at which the function raised.
     """
     import joblib
@@ -425,10 +554,18 @@ def sweep(
             else:
                 yield function, i, points[i], code
 
-    with tqdm(total=len(points), initial=len(cells), unit="cell", disable=None if progress else True, leave=None) as bar:
+    with tqdm(
+        total=len(points),
+        initial=len(cells),
+        unit="cell",
+        disable=None if progress else True,
+        leave=None,
+    ) as bar:
         with closing(kept) if kept else nullcontext():
             while len(cells) < len(points):
-                for i, cell, origin in on_cluster(client, calls()) if client else side_by_side(calls(), n_jobs):
+                for i, cell, origin in (
+                    on_cluster(client, calls()) if client else side_by_side(calls(), n_jobs)
+                ):
                     if kept:
                         kept.keep(i, cell, origin)
                     cells[i] = cell, origin
@@ -443,8 +580,16 @@ def sweep(
 def status(store: str | Path) -> dict[str, Any]:
     "Count the cells of a sweep: done, failed, in progress; ValueError for no store."
     stored = read_label(Path(store)) or {}
-    if not (axes := [values for name, values in stored.items() if name.startswith("grid ") and isinstance(values, list)]):
-        raise ValueError(f"store={str(store)!r} holds no sweep: name the folder that `sweep` was given as store")
+    if not (
+        axes := [
+            values
+            for name, values in stored.items()
+            if name.startswith("grid ") and isinstance(values, list)
+        ]
+    ):
+        raise ValueError(
+            f"store={str(store)!r} holds no sweep: name the folder that `sweep` was given as store"
+        )
     cells, working, said = Path(store) / "cells", 0, {}
     for path in cells.glob("*.lock"):
         with suppress(OSError):  # a link, or a lock that went away meanwhile
@@ -457,7 +602,13 @@ def status(store: str | Path) -> dict[str, Any]:
             said[path.stem] = file.readline(1000).rstrip("\n")
     name = stored.get("function 'name'")
     total = len(axes[0]) if stored.get("points") == "listed" else math.prod(map(len, axes))
-    return {"function": name, "cells": total, "done": len(list(cells.glob("*.npz"))), "failed": said, "working": working}
+    return {
+        "function": name,
+        "cells": total,
+        "done": len(list(cells.glob("*.npz"))),
+        "failed": said,
+        "working": working,
+    }
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #f8033785
 @dataclass(frozen=True)
@@ -467,7 +618,9 @@ class Run:
     scale: str = "quick"  # "quick" (seconds on a laptop) or "full"
     images: str = "digits"  # source of real images, as `load_images` takes it
     seeds: tuple[int, ...] = (0, 1, 2)  # base seeds, at least three wherever randomness enters
-    store: Path | None = field(default=None, compare=False)  # folder for resumable sweeps of an experiment; None keeps nothing
+    store: Path | None = field(
+        default=None, compare=False
+    )  # folder for resumable sweeps of an experiment; None keeps nothing
     n_jobs: int = field(default=1, compare=False)  # processes a sweep may use
     progress: bool = field(default=True, compare=False)  # show progress bars
 
@@ -477,9 +630,13 @@ class Run:
         if not self.seeds:
             raise ValueError("seeds=(): name at least one seed, for instance seeds=(0, 1, 2)")
         if wrong := [seed for seed in self.seeds if type(seed) is not int or not 0 <= seed < 2**31]:
-            raise ValueError(f"seeds={self.seeds}: {wrong[0]!r} is not a seed: use whole numbers from 0 to 2147483647")
+            raise ValueError(
+                f"seeds={self.seeds}: {wrong[0]!r} is not a seed: use whole numbers from 0 to 2147483647"
+            )
         if double := [seed for seed, count in Counter(self.seeds).items() if count > 1]:
-            raise ValueError(f"seeds={self.seeds}: {double[0]} is listed twice; the same seed again is no new evidence")
+            raise ValueError(
+                f"seeds={self.seeds}: {double[0]} is listed twice; the same seed again is no new evidence"
+            )
 
     @property
     def __identity__(self) -> tuple:
@@ -490,9 +647,17 @@ class Run:
         "The value for this run's scale."
         return full if self.scale == "full" else quick
 
-    def sweep(self, function: Callable[..., Mapping], grid: Grid, name: str = "") -> "xarray.Dataset":
+    def sweep(
+        self, function: Callable[..., Mapping], grid: Grid, name: str = ""
+    ) -> "xarray.Dataset":
         "`sweep` with the store (its folder `name`), the processes and the progress of this run."
-        return sweep(function, grid, store=self.store and self.store / name, n_jobs=self.n_jobs, progress=self.progress)
+        return sweep(
+            function,
+            grid,
+            store=self.store and self.store / name,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+        )
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #1f0ce0a2
 once = functools.lru_cache(maxsize=1)  # runs are equal when scale, images and seeds are

@@ -15,11 +15,24 @@ from .atlas import head_atlas, nearest_conv, plot_atlas, position_association
 from .cnn import cnn_to_vit, init_from_convs
 from .data import Images, Recipe, augment, generator, load_images, permute, split
 from .maps import LayerMap, attention_maps
-from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention
+from .mixers import (
+    ContentAttention,
+    Convolution,
+    PositionalAttention,
+    UniformAttention,
+)
 from .model import Taps, Variant, ViT, flops, from_transformers
 from .page import write_atlas
 from .pyramid import PyramidSizes, PyramidViT
-from .probes import choose_tokens, keep_curve, plot_heads, plot_keep, plot_maps, plot_positions, probe
+from .probes import (
+    choose_tokens,
+    keep_curve,
+    plot_heads,
+    plot_keep,
+    plot_maps,
+    plot_positions,
+    probe,
+)
 from .theirs import to_transformers
 from .trainer import Descent, Machine, load_vit, train
 from .training import evaluate
@@ -31,7 +44,15 @@ _all_ = ["ContentAttention", "Convolution", "PositionalAttention", "UniformAtten
 _all_ = ["Taps", "Variant", "ViT", "flops", "from_transformers"]
 _all_ = ["Descent", "Machine", "evaluate", "load_vit", "train", "conv_init", "to_attention"]
 _all_ = ["cnn_to_vit", "init_from_convs"]
-_all_ = ["choose_tokens", "keep_curve", "plot_heads", "plot_keep", "plot_maps", "plot_positions", "probe"]
+_all_ = [
+    "choose_tokens",
+    "keep_curve",
+    "plot_heads",
+    "plot_keep",
+    "plot_maps",
+    "plot_positions",
+    "probe",
+]
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["PyramidSizes", "PyramidViT"]
 _all_ = ["head_atlas", "nearest_conv", "plot_atlas", "position_association", "write_atlas"]

@@ -24,7 +24,8 @@ from .probes import association_score, cosines, entropy, gaze, neighbors
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0005
 def offset_numbers(grid: tuple[int, int]) -> Tensor:
-    "Number of the offset of each query and key, row-major in a (2 rows - 1) x (2 columns - 1) stencil."
+    """Number of the offset of each query and key, row-major in a (2 rows - 1) x (2 columns - 1)
+    stencil."""
     rows, columns = grid
     offsets = relative_offsets(grid).long()
     return (offsets[..., 0] + rows - 1) * (2 * columns - 1) + offsets[..., 1] + columns - 1
@@ -47,31 +48,45 @@ def spread_out(stencil: Float[Tensor, "*h y x"], grid: tuple[int, int]) -> Float
 # %% ../../nbs/models/09_atlas.ipynb #atl0006
 def need_grid(grid: tuple[int, int]) -> None:
     "ValueError unless the grid is two sizes."
-    right = isinstance(grid, tuple | list) and len(grid) == 2 and all(isinstance(side, Size) for side in grid)
+    right = (
+        isinstance(grid, tuple | list)
+        and len(grid) == 2
+        and all(isinstance(side, Size) for side in grid)
+    )
     need(right, f"grid={grid!r}: two whole numbers above 0, (rows, columns), are needed")
 
 
 def nearest_conv(
-    module_or_map: Any,  # weights [*, n, n], a `LayerMap`, or a `MultiHeadAttention` with full heads
+    # weights [*, n, n], a `LayerMap`, or a `MultiHeadAttention` with full heads
+    module_or_map: Any,
     grid: tuple[int, int],  # patches, (rows, columns)
     images: Any = None,  # not needed where weights are given
 ) -> tuple[Any, Any]:
-    "The nearest convolution and its relative distance: a stencil for each head, or for one of our layers a Conv2d."
+    """The nearest convolution and its relative distance: a stencil for each head, or for one of our
+    layers a Conv2d."""
     if isinstance(module_or_map, MultiHeadAttention):
         return attention_to_conv(module_or_map)
     need_grid(grid)
     A = module_or_map
     if isinstance(A, LayerMap):
         same = A.grid == A.key_grid
-        need(same, f"module_or_map has queries on a {A.grid} grid and keys on {A.key_grid}: no stencil joins them")
+        need(
+            same,
+            f"module_or_map has queries on a {A.grid} grid and keys on {A.key_grid}: no stencil joins them",
+        )
         A = A.A[:, :, A.patches][..., A.key_patches].mean(0)
     n = math.prod(grid)
     right = isinstance(A, Tensor) and A.is_floating_point() and A.shape[-2:] == (n, n)
     shape = tuple(A.shape) if isinstance(A, Tensor) else type(A).__name__
-    wanted = f"weights [*, {n}, {n}] of a {grid} grid, a LayerMap or a MultiHeadAttention are needed"
+    wanted = (
+        f"weights [*, {n}, {n}] of a {grid} grid, a LayerMap or a MultiHeadAttention are needed"
+    )
     need(right, f"module_or_map is {shape}: {wanted}")
     stencil = stencil_of(A, grid)
-    need(A.isfinite().all(), "module_or_map has values that are not finite (NaN or inf): mend them first")
+    need(
+        A.isfinite().all(),
+        "module_or_map has values that are not finite (NaN or inf): mend them first",
+    )
     far = (A - spread_out(stencil, grid)).norm(dim=(-2, -1))
     return stencil, far / A.norm(dim=(-2, -1))
 
@@ -86,7 +101,9 @@ def moments(A: Float[Tensor, "b h q k"], group: Tensor) -> tuple[Tensor, Tensor]
     return total, square
 
 
-def shares(total: Tensor, square: Tensor, number: Tensor, grid: tuple[int, int] | None) -> dict[str, Tensor]:
+def shares(
+    total: Tensor, square: Tensor, number: Tensor, grid: tuple[int, int] | None
+) -> dict[str, Tensor]:
     "Positional and convolutional share, from sums over images."
     mean, energy = total / number, square / number  # [h, q, k], [h]
     row = mean.mean(-1, keepdim=True)
@@ -95,7 +112,9 @@ def shares(total: Tensor, square: Tensor, number: Tensor, grid: tuple[int, int] 
     around = mean.square().sum((1, 2)) - flat
     # what one image's content leaves in the mean of N images is taken off
     explained = (number * around - E) / (number - 1)
-    E = torch.where(E > 1e-6 * energy, E, math.nan)  # a head that reads all alike has no variance to explain
+    E = torch.where(
+        E > 1e-6 * energy, E, math.nan
+    )  # a head that reads all alike has no variance to explain
     found = {"positional": explained / E}
     if grid is not None:
         stencil = stencil_of(mean, grid)
@@ -103,15 +122,22 @@ def shares(total: Tensor, square: Tensor, number: Tensor, grid: tuple[int, int] 
     return found
 
 
-def with_errors(total: Tensor, square: Tensor, number: Tensor, grid: tuple[int, int] | None) -> dict[str, Tensor]:
+def with_errors(
+    total: Tensor, square: Tensor, number: Tensor, grid: tuple[int, int] | None
+) -> dict[str, Tensor]:
     "The shares, and their standard errors by the jackknife."
     whole = shares(total.sum(0), square.sum(0), number.sum(), grid)
     used = [g for g in range(GROUPS) if number[g] > 0]
-    left = [shares(total.sum(0) - total[g], square.sum(0) - square[g], number.sum() - number[g], grid) for g in used]
+    left = [
+        shares(total.sum(0) - total[g], square.sum(0) - square[g], number.sum() - number[g], grid)
+        for g in used
+    ]
     found = dict(whole)
     for name, value in whole.items():
         parts = torch.stack([part[name] for part in left])
-        found[f"{name}_se"] = ((len(used) - 1) / len(used) * (parts - parts.mean(0)).square().sum(0)).sqrt()
+        found[f"{name}_se"] = (
+            (len(used) - 1) / len(used) * (parts - parts.mean(0)).square().sum(0)
+        ).sqrt()
         if len(used) < 2:
             found[f"{name}_se"] = torch.full_like(value, math.nan)
     return found
@@ -123,7 +149,10 @@ def replacing(layer: LayerMap, stencil: Tensor, special: Tensor) -> dict[str, Te
     fixed = special.expand(*A.shape[1:3], -1).clone()
     fixed[..., layer.key_patches] = spread_out(stencil, layer.grid)
     D, size = A - fixed, (A @ V).norm(dim=(2, 3))
-    return {"cost": (D @ V).norm(dim=(2, 3)) / size, "bound": D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(V, 2) / size}
+    return {
+        "cost": (D @ V).norm(dim=(2, 3)) / size,
+        "bound": D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(V, 2) / size,
+    }
 
 
 class Means:
@@ -140,7 +169,9 @@ class Means:
 
     def result(self) -> tuple[Tensor, Tensor]:
         mean = self.total / self.number
-        variance = (self.square / self.number - mean.square()).clamp(min=0) / max(self.number - 1, 1)
+        variance = (self.square / self.number - mean.square()).clamp(min=0) / max(
+            self.number - 1, 1
+        )
         return mean, variance.sqrt() if self.number > 1 else torch.full_like(mean, math.nan)
 
 
@@ -149,7 +180,9 @@ def per_image(layer: LayerMap, A: Tensor) -> dict[str, Tensor]:
     whole = layer.A.double()[:, :, layer.patches]
     found = {"entropy": entropy(whole).mean(2), "sink": 1 - A.sum(-1).mean(2)}
     if layer.grid == layer.key_grid:
-        near = neighbors(layer.grid).to(A.device) | torch.eye(A.shape[-1], dtype=torch.bool, device=A.device)
+        near = neighbors(layer.grid).to(A.device) | torch.eye(
+            A.shape[-1], dtype=torch.bool, device=A.device
+        )
         found |= {"distance": gaze(A, layer.grid).nanmean(2), "local": (A * near).sum(-1).mean(2)}
     return found
 
@@ -192,7 +225,9 @@ class LayerSums:
         grid = self.grid if self.square_map else None
         found = with_errors(*self.weights, self.number.to(self.weights[0].device), grid)
         logits = with_errors(*self.logits, self.number.to(self.weights[0].device), None)
-        found |= {name.replace("positional", "positional_logits"): value for name, value in logits.items()}
+        found |= {
+            name.replace("positional", "positional_logits"): value for name, value in logits.items()
+        }
         found |= {"content": 1 - found["positional"], "content_se": found["positional_se"]}
         for name, means in self.means.items():
             found[name], found[f"{name}_se"] = means.result()
@@ -200,7 +235,8 @@ class LayerSums:
 
 # %% ../../nbs/models/09_atlas.ipynb #asds0001
 def as_dataset(layers: list[LayerSums]) -> xr.Dataset:
-    "The quantities of all layers; NaN for heads that a layer lacks, and for what a layer cannot have."
+    """The quantities of all layers; NaN for heads that a layer lacks, and for what a layer cannot
+    have."""
     found = [sums.result() for sums in layers]
     heads = max(len(each["entropy"]) for each in found)
     values = {}
@@ -214,30 +250,40 @@ def as_dataset(layers: list[LayerSums]) -> xr.Dataset:
     grids = {sums.grid for sums in layers if sums.square_map}
     if len(grids) == 1 and all(sums.square_map for sums in layers):
         rows, columns = grids.pop()
-        stencil = torch.full((len(layers), heads, 2 * rows - 1, 2 * columns - 1), math.nan, dtype=torch.float64)
+        stencil = torch.full(
+            (len(layers), heads, 2 * rows - 1, 2 * columns - 1), math.nan, dtype=torch.float64
+        )
         for place, sums in zip(stencil, layers, strict=True):
             place[: sums.weights[0].shape[1]] = sums.stencil().cpu()
         atlas["stencil"] = ("layer", "head", "down", "right"), stencil.numpy()
         atlas = atlas.assign_coords(down=range(1 - rows, rows), right=range(1 - columns, columns))
-    return atlas.assign_attrs(images=layers[0].seen, grid=f"{layers[0].grid[0]} x {layers[0].grid[1]}")
+    return atlas.assign_attrs(
+        images=layers[0].seen, grid=f"{layers[0].grid[0]} x {layers[0].grid[1]}"
+    )
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0013
 def head_atlas(
     model: nn.Module,  # any vision transformer that `attention_maps` reads
-    batches: Any,  # images, `Images`, or batches; a list or a tensor is read twice, for what replacing costs
+    # images, `Images`, or batches; a list or a tensor is read twice, for what replacing costs
+    batches: Any,
     *,
-    grid: tuple[int, int] | None = None,  # patches, where all layers are to have this grid; None: as the tokens came
+    grid: tuple[int, int]
+    | None = None,  # patches, where all layers are to have this grid; None: as the tokens came
     forward: Callable | None = None,  # see `attention_maps`
     progress: bool = False,  # show bars
 ) -> xr.Dataset:  # (layer, head), each quantity with its standard error over images, `_se`
-    "What leads each head: entropy, distance, sink, local, positional, content, convolutional, stencil, cost of replacing."
+    """What leads each head: entropy, distance, sink, local, positional, content, convolutional,
+    stencil, cost of replacing."""
     batches = as_batches(batches)
     again = isinstance(batches, list | tuple) and len(batches)
     layers: list[LayerSums] = []
     for maps in attention_maps(model, batches, forward=forward, progress=progress):
         layers = layers or [LayerSums(layer) for layer in maps]
         for sums, layer in zip(layers, maps, strict=True):
-            need(grid in (None, layer.grid), f"grid={grid}, but the tokens of {layer.name!r} make up {layer.grid}")
+            need(
+                grid in (None, layer.grid),
+                f"grid={grid}, but the tokens of {layer.name!r} make up {layer.grid}",
+            )
             sums.add(layer)
     need(layers, "batches holds no batch: at least two images are needed")
     need(layers[0].seen > 1, "batches holds one image: what changes between images needs two")
@@ -249,24 +295,42 @@ def head_atlas(
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0022
 def position_association(
-    encodings: Any,  # [n, d] absolute; [h, 2 rows - 1, 2 columns - 1] relative; or (cos, sin), each [n, e], rotary
+    # [n, d] absolute; [h, 2 rows - 1, 2 columns - 1] relative; or (cos, sin), each [n, e], rotary
+    encodings: Any,
     grid: tuple[int, int],  # patches, (rows, columns)
-) -> dict[str, float]:  # `score`, the share of most similar patches that are neighbors, and `chance`
-    "How well position encodings know which patches are neighbors (B, Figure 1, as a number); NaN where encodings are zero."
+) -> dict[
+    str, float
+]:  # `score`, the share of most similar patches that are neighbors, and `chance`
+    """How well position encodings know which patches are neighbors (B, Figure 1, as a number); NaN
+    where encodings are zero."""
     need_grid(grid)
     pieces = encodings if isinstance(encodings, tuple | list) else [encodings]
-    right = pieces and all(isinstance(piece, Tensor) and piece.is_floating_point() for piece in pieces)
-    need(right, f"encodings is {type(encodings).__name__}: a tensor of floats, or (cos, sin), is needed")
-    need(all(piece.isfinite().all() for piece in pieces), "encodings has values that are not finite (NaN or inf)")
+    right = pieces and all(
+        isinstance(piece, Tensor) and piece.is_floating_point() for piece in pieces
+    )
+    need(
+        right,
+        f"encodings is {type(encodings).__name__}: a tensor of floats, or (cos, sin), is needed",
+    )
+    need(
+        all(piece.isfinite().all() for piece in pieces),
+        "encodings has values that are not finite (NaN or inf)",
+    )
     n, near = math.prod(grid), neighbors(grid)
     if isinstance(encodings, tuple | list):
         need(len(encodings) == 2, f"encodings has {len(encodings)} tensors: (cos, sin) is needed")
         cos, sin = encodings
         right = cos.shape == sin.shape and len(cos) == n
-        need(right, f"encodings of shapes {tuple(cos.shape)}, {tuple(sin.shape)}: [{n}, e] is needed twice")
+        need(
+            right,
+            f"encodings of shapes {tuple(cos.shape)}, {tuple(sin.shape)}: [{n}, e] is needed twice",
+        )
         similarity = [(cos @ cos.T + sin @ sin.T) / cos.shape[1]]
     elif encodings.ndim == 2:
-        need(len(encodings) == n, f"encodings of shape {tuple(encodings.shape)}: one row for each of the {n} patches is needed")
+        need(
+            len(encodings) == n,
+            f"encodings of shape {tuple(encodings.shape)}: one row for each of the {n} patches is needed",
+        )
         similarity = [cosines(encodings.float())]
     else:
         similarity = list(relative_bias(encodings.float(), grid))
@@ -275,7 +339,8 @@ def position_association(
 
 # %% ../../nbs/models/09_atlas.ipynb #lead0001
 def leading(values: Mapping[str, float]) -> str:
-    "Sink where it takes half; a stencil or position that explains half; else content; empty where all is read alike."
+    """Sink where it takes half; a stencil or position that explains half; else content; empty where
+    all is read alike."""
     if values["sink"] > 0.5:
         return "sink"
     if math.isnan(values["content"]):
@@ -289,8 +354,12 @@ def leading(values: Mapping[str, float]) -> str:
 def plot_atlas(
     atlas: xr.Dataset,  # of `head_atlas`
 ):
-    "Layers by heads, colored by what leads: sink, convolution, position or content; the number is that share."
-    need(isinstance(atlas, xr.Dataset), f"atlas is a {type(atlas).__name__}: what `head_atlas` returns is needed")
+    """Layers by heads, colored by what leads: sink, convolution, position or content; the number is
+    that share."""
+    need(
+        isinstance(atlas, xr.Dataset),
+        f"atlas is a {type(atlas).__name__}: what `head_atlas` returns is needed",
+    )
     from matplotlib.patches import Rectangle
 
     names = ["sink", "convolutional", "positional", "content"]
@@ -307,8 +376,21 @@ def plot_atlas(
             color = COLORS[colors[names.index(lead)]] if lead else "0.8"
             ax.add_patch(Rectangle((head - 0.46, layer - 0.46), 0.92, 0.92, color=color, alpha=0.6))
             shown = f"{values[lead]:.2f}" if lead else "flat"
-            ax.text(head, layer, f"{(lead or '')[:4]}\n{shown}".strip(), ha="center", va="center", fontsize=6)
-    ax.set(xlim=(-0.5, heads - 0.5), ylim=(layers - 0.5, -0.5), xlabel="head", ylabel="layer", title="what leads each head")
+            ax.text(
+                head,
+                layer,
+                f"{(lead or '')[:4]}\n{shown}".strip(),
+                ha="center",
+                va="center",
+                fontsize=6,
+            )
+    ax.set(
+        xlim=(-0.5, heads - 0.5),
+        ylim=(layers - 0.5, -0.5),
+        xlabel="head",
+        ylabel="layer",
+        title="what leads each head",
+    )
     ax.set_xticks(range(heads))
     ax.set_yticks(range(layers))
     return figure

@@ -38,15 +38,24 @@ def sides_to_pad(conv: nn.Conv2d) -> list[int]:
 
 
 class PatchConvolution(nn.Module):
-    "A convolution computed by attention on patches: images in, images out; ValueError where the patch does not fit the stride."
+    """A convolution computed by attention on patches: images in, images out; ValueError where the
+    patch does not fit the stride."""
 
-    def __init__(self, conv: nn.Conv2d, size: tuple[int, int], patch: tuple[int, int], shared: bool, scale: float | None):
+    def __init__(
+        self,
+        conv: nn.Conv2d,
+        size: tuple[int, int],
+        patch: tuple[int, int],
+        shared: bool,
+        scale: float | None,
+    ):
         "The layer for feature maps of this size."
         super().__init__()
         self.size = size
         left, right, top, bottom = sides_to_pad(conv)
         reach = [t * (K - 1) for t, K in zip(conv.dilation, conv.kernel_size, strict=True)]
-        # other paddings are no sums over patches, and more padding than the kernel reaches makes more output than tokens hold
+        # other paddings are no sums over patches, and more padding than the kernel reaches makes
+        # more output than tokens hold
         outside = conv.padding_mode != "zeros" or top + bottom > reach[0] or left + right > reach[1]
         self.mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
         self.before = [left, right, top, bottom] if outside else [0, 0, 0, 0]
@@ -65,7 +74,10 @@ class PatchConvolution(nn.Module):
     def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
         "Pad to whole patches, attend, keep what the convolution would return."
         size = tuple(images.shape[2:])
-        need(size == self.size, f"images has shape {tuple(images.shape)}: this layer was made for feature maps of {self.size}")
+        need(
+            size == self.size,
+            f"images has shape {tuple(images.shape)}: this layer was made for feature maps of {self.size}",
+        )
         images = nn.functional.pad(images, self.before, self.mode) if any(self.before) else images
         images = nn.functional.pad(images, self.fill) if any(self.fill) else images
         rows, columns = self.output_size
@@ -73,7 +85,8 @@ class PatchConvolution(nn.Module):
 
 # %% ../../nbs/models/12_cnn.ipynb #6445ea8c
 def folded_pairs(cnn: nn.Module) -> list[tuple[str, str]]:
-    "Names of each convolution and of the batch norm that alone reads it; none where the network cannot be traced."
+    """Names of each convolution and of the batch norm that alone reads it; none where the network
+    cannot be traced."""
     try:
         nodes = list(fx.symbolic_trace(cnn).graph.nodes)
     except Exception:  # control flow, shapes as numbers: tracing has many ways to fail, and folding is no more than a saving
@@ -87,7 +100,11 @@ def folded_pairs(cnn: nn.Module) -> list[tuple[str, str]]:
         if not isinstance(modules[node.target], nn.BatchNorm2d) or not isinstance(before, fx.Node):
             continue
         after_conv = before.op == "call_module" and isinstance(modules[before.target], nn.Conv2d)
-        if after_conv and len(before.users) == 1 and times[before.target] == times[node.target] == 1:
+        if (
+            after_conv
+            and len(before.users) == 1
+            and times[before.target] == times[node.target] == 1
+        ):
             found.append((before.target, node.target))
     return found
 
@@ -108,7 +125,8 @@ def fold_batch_norms(cnn: nn.Module) -> int:
 
 # %% ../../nbs/models/12_cnn.ipynb #23906c26
 def map_sizes(cnn: nn.Module, image: Float[Tensor, "1 c h w"]) -> dict[str, tuple[int, int]]:
-    "Size of the feature map that each convolution reads; ValueError for one that reads several sizes."
+    """Size of the feature map that each convolution reads; ValueError for one that reads several
+    sizes."""
     seen: dict[str, tuple[int, int]] = {}
     convs = {name: module for name, module in cnn.named_modules() if isinstance(module, nn.Conv2d)}
     same_as = {id(module): name for name, module in convs.items()}
@@ -116,7 +134,10 @@ def map_sizes(cnn: nn.Module, image: Float[Tensor, "1 c h w"]) -> dict[str, tupl
     def look(module, inputs):
         name, size = same_as[id(module)], tuple(inputs[0].shape[2:])
         first = seen.setdefault(name, size)
-        need(first == size, f"cnn.{name} reads feature maps of {first} and of {size}: give it one size")
+        need(
+            first == size,
+            f"cnn.{name} reads feature maps of {first} and of {size}: give it one size",
+        )
 
     hooks = [module.register_forward_pre_hook(look) for module in convs.values()]
     try:
@@ -153,18 +174,28 @@ def layer_row(conv: nn.Conv2d, layer: PatchConvolution) -> dict[str, float]:
 def cnn_to_vit(
     cnn: nn.Module,  # a network of images, left as it is
     image_size: Sizes,  # pixels, (rows, columns)
-    patch: Sizes,  # side of a patch in pixels of each feature map, or (rows, columns); strides divide it or are multiples of it
+    # side of a patch in pixels of each feature map, or (rows, columns); strides divide it or are
+    # multiples of it
+    patch: Sizes,
     *,
-    shared: bool = True,  # one kernel for all output pixels of a patch; False: one for each, which can learn more
-    scale: Positive | None = None,  # None: one-hot heads, exact; a logit gap: full layers whose heads learn where to look
-) -> tuple[nn.Module, xr.Dataset]:  # the same function by attention; by layer, what it costs and whether it is exact
-    "Put attention on patches in the place of every convolution of a network, with batch norms folded (C, Thm 1)."
+    # one kernel for all output pixels of a patch; False: one for each, which can learn more
+    shared: bool = True,
+    scale: Positive
+    # None: one-hot heads, exact; a logit gap: full layers whose heads learn where to look
+    | None = None,
+) -> tuple[
+    nn.Module, xr.Dataset
+]:  # the same function by attention; by layer, what it costs and whether it is exact
+    """Put attention on patches in the place of every convolution of a network, with batch norms
+    folded (C, Thm 1)."""
     convs = [module for module in cnn.modules() if isinstance(module, nn.Conv2d)]
     need(convs, f"cnn={type(cnn).__name__} has no torch.nn.Conv2d: nothing to convert")
     vit = copy.deepcopy(cnn).eval()
     folded = fold_batch_norms(vit)
     like = convs[0].weight
-    image = torch.rand(1, convs[0].in_channels, *pair(image_size), generator=torch.Generator().manual_seed(0))
+    image = torch.rand(
+        1, convs[0].in_channels, *pair(image_size), generator=torch.Generator().manual_seed(0)
+    )
     image = image.to(like)
     sizes = map_sizes(vit, image)
     rows = []
@@ -193,7 +224,8 @@ def init_from_convs(
     scale: Positive = 8.0,  # logit gap M
     seed: Seed = 0,  # of the key matrices
 ) -> xr.Dataset:  # by layer: heads, kernel, whether it works on pixels or on tokens, parameters
-    "Start the attention layers of a transformer as given convolutions, in place; ValueError where they do not fit."
+    """Start the attention layers of a transformer as given convolutions, in place; ValueError where
+    they do not fit."""
     made = conv_init(model, convs, scale=scale, seed=seed)
     rows = []
     for name, conv in zip(list(hub_attention(model)), convs, strict=True):
@@ -201,6 +233,13 @@ def init_from_convs(
         put(model, name, layer)
         on_pixels = conv.in_channels < model.config.hidden_size
         parameters = sum(p.numel() for p in layer.parameters())
-        rows.append({"heads": layer.layer.heads, "kernel": conv.kernel_size[0], "on_pixels": on_pixels, "parameters": parameters})
+        rows.append(
+            {
+                "heads": layer.layer.heads,
+                "kernel": conv.kernel_size[0],
+                "on_pixels": on_pixels,
+                "parameters": parameters,
+            }
+        )
     columns = {key: ("layer", np.array([row[key] for row in rows])) for key in rows[0]}
     return xr.Dataset(columns, {"layer": range(len(rows))})

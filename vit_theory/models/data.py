@@ -56,15 +56,22 @@ def split(
     share: Share = 0.1,  # of each class that goes to validation, above 0 and below 1
     seed: Seed = 0,  # of the choice
 ) -> tuple[Images, Images]:
-    "Training and validation images, the same share of each class; ValueError when a class is too small to be in both."
+    """Training and validation images, the same share of each class; ValueError when a class is too
+    small to be in both."""
     aside = torch.zeros(len(data.labels), dtype=torch.bool)
     g = generator(seed)
     for label in data.labels.unique().tolist():
         members = (data.labels == label).nonzero()[:, 0]
-        number, of = round(float(share) * len(members)), f"{len(members)} images of class {data.classes[label]!r}"
+        number, of = (
+            round(float(share) * len(members)),
+            f"{len(members)} images of class {data.classes[label]!r}",
+        )
         need(0 < number < len(members), f"share={share} of the {of} leaves one part empty")
         aside[members[torch.randperm(len(members), generator=g)[:number]]] = True
-    train, validation = (replace(data, images=data.images[part], labels=data.labels[part]) for part in (~aside, aside))
+    train, validation = (
+        replace(data, images=data.images[part], labels=data.labels[part])
+        for part in (~aside, aside)
+    )
     return train, validation
 
 # %% ../../nbs/models/01_data.ipynb #853ff32a
@@ -81,19 +88,28 @@ class Recipe:
     mixup: NotNegative = 0.0  # parameter a of the Beta(a, a) law of the mixing weight
     cutmix: NotNegative = 0.0  # the same for the area of a pasted rectangle
     smoothing: Share = 0.0  # share of the label that is spread over all classes
-    patches: Share = 1.0  # share of an image's patches that a step looks at, drawn anew for each image
+    patches: Share = (
+        1.0  # share of an image's patches that a step looks at, drawn anew for each image
+    )
 
     def __post_init__(self):
         known = self.randaugment <= 14 and self.magnitude <= 29
-        need(known, f"randaugment={self.randaugment}, magnitude={self.magnitude}: use 0 to 14 operations of 1 to 29")
-        need(self.patches > 0, f"patches={self.patches}: a model needs to see something, use a share above 0, up to 1")
-
+        need(
+            known,
+            f"randaugment={self.randaugment}, magnitude={self.magnitude}: use 0 to 14 operations of 1 to 29",
+        )
+        need(
+            self.patches > 0,
+            f"patches={self.patches}: a model needs to see something, use a share above 0, up to 1",
+        )
 
 # %% ../../nbs/models/01_data.ipynb #76c237bd
 RECIPES = {
     "none": Recipe(),
     "light": Recipe(flip=0.5, crop=1 / 8, smoothing=0.1),
-    "deit": Recipe(flip=0.5, crop=1 / 8, randaugment=2, erasing=0.25, mixup=0.8, cutmix=1.0, smoothing=0.1),
+    "deit": Recipe(
+        flip=0.5, crop=1 / 8, randaugment=2, erasing=0.25, mixup=0.8, cutmix=1.0, smoothing=0.1
+    ),
 }
 
 
@@ -105,15 +121,25 @@ def find_recipe(recipe: str | Recipe) -> Recipe:
 
 # %% ../../nbs/models/01_data.ipynb #51e1e84f
 def crop_flip(
-    x: Shaped[Tensor, "b c h w"], down: Int[Tensor, "b"], right: Int[Tensor, "b"], mirror: Bool[Tensor, "b"], border: int
+    x: Shaped[Tensor, "b c h w"],
+    down: Int[Tensor, "b"],
+    right: Int[Tensor, "b"],
+    mirror: Bool[Tensor, "b"],
+    border: int,
 ) -> Shaped[Tensor, "b c h w"]:
-    "A window of each image inside its black border, shifted by 0 to 2 * border pixels, in a mirror where asked."
+    """A window of each image inside its black border, shifted by 0 to 2 * border pixels, in a
+    mirror where asked."""
     b, _, h, w = x.shape
     row, column = torch.arange(h, device=x.device), torch.arange(w, device=x.device)
     rows = rearrange(row + down[:, None], "b h -> b h 1")
-    columns = rearrange(torch.where(mirror[:, None], w - 1 - column, column) + right[:, None], "b w -> b 1 w")
+    columns = rearrange(
+        torch.where(mirror[:, None], w - 1 - column, column) + right[:, None], "b w -> b 1 w"
+    )
     padded = F.pad(x, (border,) * 4)
-    return rearrange(padded[torch.arange(b, device=x.device)[:, None, None], :, rows, columns], "b h w c -> b c h w")
+    return rearrange(
+        padded[torch.arange(b, device=x.device)[:, None, None], :, rows, columns],
+        "b h w c -> b c h w",
+    )
 
 # %% ../../nbs/models/01_data.ipynb #6681efd2
 def beta(a: float, g: torch.Generator) -> float:
@@ -128,7 +154,8 @@ def mixup(x: Float[Tensor, "b c h w"], a: float, g: torch.Generator) -> tuple[Te
 
 
 def cutmix(x: Float[Tensor, "b c h w"], a: float, g: torch.Generator) -> tuple[Tensor, float]:
-    "Each image with one rectangle of its partner, and the share of its own label: what is left of its area."
+    """Each image with one rectangle of its partner, and the share of its own label: what is left of
+    its area."""
     h, w = x.shape[2:]
     side = math.sqrt(1 - beta(a, g))
     cy, cx = (float(torch.rand((), generator=g)) for _ in range(2))
@@ -150,7 +177,9 @@ def operations_list(operations: int, magnitude: int):
     return RandAugment(n=operations, m=magnitude)
 
 
-def rand_augment(x: Float[Tensor, "b c h w"], operations: int, magnitude: int, seed: int) -> Float[Tensor, "b c h w"]:
+def rand_augment(
+    x: Float[Tensor, "b c h w"], operations: int, magnitude: int, seed: int
+) -> Float[Tensor, "b c h w"]:
     "Some operations of kornia's RandAugment in a row, drawn afresh for every group of images."
     # its operations want three channels
     gray, vary = x.shape[1] == 1, operations_list(operations, magnitude)
@@ -160,7 +189,9 @@ def rand_augment(x: Float[Tensor, "b c h w"], operations: int, magnitude: int, s
     return varied.mean(1, keepdim=True) if gray else varied
 
 # %% ../../nbs/models/01_data.ipynb #b1cdcf6b
-def vary(x: Float[Tensor, "b c h w"], recipe: Recipe, g: torch.Generator) -> Float[Tensor, "b c h w"]:
+def vary(
+    x: Float[Tensor, "b c h w"], recipe: Recipe, g: torch.Generator
+) -> Float[Tensor, "b c h w"]:
     "Each image varied by itself: window, mirror, RandAugment, erasing."
     b, border = len(x), round(recipe.crop * min(x.shape[2:]))
     if border or recipe.flip:
@@ -184,14 +215,26 @@ def augment(
     classes: Size,  # number of classes
     recipe: str | Recipe,  # a name of `RECIPES`, or a recipe
     g: torch.Generator,  # source of chance, see `generator`
-) -> tuple[Float[Tensor, "b c h w"], Float[Tensor, "b classes"]]:  # images 0..1, probabilities of the classes
-    "A batch varied by a recipe, with soft labels; ValueError for a recipe that is not there, and labels that do not fit."
+) -> tuple[
+    Float[Tensor, "b c h w"], Float[Tensor, "b classes"]
+]:  # images 0..1, probabilities of the classes
+    """A batch varied by a recipe, with soft labels; ValueError for a recipe that is not there, and
+    labels that do not fit."""
     recipe, whole = find_recipe(recipe), images.dtype == torch.uint8
-    need(whole or images.is_floating_point(), f"images has dtype {images.dtype}: give uint8 from 0 to 255, or floats from 0 to 1")
+    need(
+        whole or images.is_floating_point(),
+        f"images has dtype {images.dtype}: give uint8 from 0 to 255, or floats from 0 to 1",
+    )
     if images.device.type == "cpu":  # elsewhere a look at the values would wait for the device
         low, high = labels.min(), labels.max()
-        need(0 <= low and high < classes, f"labels from {low} to {high} must lie between 0 and classes={classes}, less one")
-        need(whole or (images.min() >= 0 and images.max() <= 1), "images with values below 0 or above 1: floats must lie between")
+        need(
+            0 <= low and high < classes,
+            f"labels from {low} to {high} must lie between 0 and classes={classes}, less one",
+        )
+        need(
+            whole or (images.min() >= 0 and images.max() <= 1),
+            "images with values below 0 or above 1: floats must lie between",
+        )
     x = vary(images / 255 if whole else images, recipe, g)
     y = F.one_hot(labels, classes).to(x.dtype)
     kinds = [(f, a) for f, a in ((mixup, recipe.mixup), (cutmix, recipe.cutmix)) if a]
@@ -220,4 +263,6 @@ def permute(
     tokens = patchify(images, (ph, pw))
     once = torch.equal(order.sort().values.cpu(), torch.arange(tokens.shape[1]))
     need(once, f"order of length {len(order)} must name each of the {tokens.shape[1]} patches once")
-    return unpatchify(tokens[:, order], (ph, pw), (images.shape[2] // ph, images.shape[3] // pw), images.shape[1])
+    return unpatchify(
+        tokens[:, order], (ph, pw), (images.shape[2] // ph, images.shape[3] // pw), images.shape[1]
+    )

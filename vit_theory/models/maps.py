@@ -44,7 +44,9 @@ class Call:
     name: str  # of the innermost module
     A: Tensor
     V: Tensor
-    sizes: tuple[tuple[int, int], ...]  # of the images that convolutions returned before, the latest last
+    sizes: tuple[
+        tuple[int, int], ...
+    ]  # of the images that convolutions returned before, the latest last
 
 
 class Enough(Exception):
@@ -59,7 +61,9 @@ SAME = {
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 
 
-def sdpa_weights(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+def sdpa_weights(
+    q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
     "The weights inside `scaled_dot_product_attention`, from its arguments, and its values."
     if enable_gqa:
         k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
@@ -82,7 +86,9 @@ class Listener(TorchFunctionMode):
         self.calls: list[Call] = []
         self.weights: dict[int, Tensor] = {}  # results of a softmax that no product has used yet
         self.sizes: list[tuple[int, int]] = []  # of images behind convolutions
-        self.patch: tuple[int, int] | None = None  # of the first convolution that cuts its input into patches
+        self.patch: tuple[int, int] | None = (
+            None  # of the first convolution that cuts its input into patches
+        )
         self.path: list[str] = [""]  # modules that are running
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -105,10 +111,19 @@ class Listener(TorchFunctionMode):
 
     def see_convolution(self, out, image, weight, bias=None, stride=1, *unused, **kwargs):
         "Keep the size of the result, and the first patch."
-        stride = pair(kwargs.get("stride", stride)) if not isinstance(stride, tuple | list) else tuple(stride)
+        stride = (
+            pair(kwargs.get("stride", stride))
+            if not isinstance(stride, tuple | list)
+            else tuple(stride)
+        )
         stride = stride if len(stride) == 2 else 2 * stride
         self.sizes.append((int(out.shape[-2]), int(out.shape[-1])))
-        if self.patch is None and len(self.sizes) == 1 and tuple(weight.shape[-2:]) == stride and max(stride) > 1:
+        if (
+            self.patch is None
+            and len(self.sizes) == 1
+            and tuple(weight.shape[-2:]) == stride
+            and max(stride) > 1
+        ):
             self.patch = stride
 
     def see_product(self, name, out, args):
@@ -147,7 +162,9 @@ class Listener(TorchFunctionMode):
         "Keep weights and values; ValueError where they do not give what the model went on with."
         for made, wanted in [(A @ V, out), more] if more else [(A @ V, out)] if self.check else []:
             made = made.reshape(wanted.shape)
-            if not torch.allclose(made, wanted, rtol=1e-2, atol=float(1e-4 * wanted.abs().max() + 1e-8)):
+            if not torch.allclose(
+                made, wanted, rtol=1e-2, atol=float(1e-4 * wanted.abs().max() + 1e-8)
+            ):
                 far = float((made - wanted).abs().max())
                 product = f"the weights of {self.path[-1]!r} times its values"
                 raise ValueError(f"model: {product} miss its output by {far:.2g}: no true map")
@@ -157,8 +174,11 @@ class Listener(TorchFunctionMode):
             raise Enough
 
 # %% ../../nbs/models/08_maps.ipynb #maps0011
-def coded(image: Float[Tensor, "c h w"], grid: tuple[int, int], patch: tuple[int, int]) -> Float[Tensor, "copies c h w"]:
-    "An image twice, then once for each binary digit, with noise on the patches whose number, from one, has it."
+def coded(
+    image: Float[Tensor, "c h w"], grid: tuple[int, int], patch: tuple[int, int]
+) -> Float[Tensor, "copies c h w"]:
+    """An image twice, then once for each binary digit, with noise on the patches whose number, from
+    one, has it."""
     n = math.prod(grid)
     digits = torch.arange(n.bit_length())
     number = torch.arange(1, n + 1).reshape(grid)
@@ -173,7 +193,8 @@ def coded(image: Float[Tensor, "c h w"], grid: tuple[int, int], patch: tuple[int
 
 
 def read_code(V: Float[Tensor, "copies t d"]) -> Int[Tensor, "t"] | None:
-    "Number of the patch that each token stands for, from one, or 0 for none; None where the same image gives two answers."
+    """Number of the patch that each token stands for, from one, or 0 for none; None where the same
+    image gives two answers."""
     change = (V[1:] - V[:1]).abs().amax(-1)  # [digit + 1, t]
     large = change > 1e-3 * change.max()
     if large[0].any():
@@ -194,7 +215,9 @@ def run_model(model: nn.Module, batch: Any, forward: Callable | None) -> Any:
         image = image_of(batch)
         patch = pair(model.config.patch_size)
         number = math.prod(side // p for side, p in zip(image.shape[-2:], patch, strict=True))
-        noise = torch.arange(number, dtype=torch.float32, device=image.device).expand(len(image), -1)
+        noise = torch.arange(number, dtype=torch.float32, device=image.device).expand(
+            len(image), -1
+        )
         return model(image, noise=noise)
     return model(**batch) if isinstance(batch, Mapping) else model(batch)
 
@@ -204,14 +227,24 @@ def image_of(batch: Any) -> Tensor:
     if isinstance(batch, Tensor):
         found = [batch]
     else:
-        found = list(batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else ())
+        found = list(
+            batch.values()
+            if isinstance(batch, Mapping)
+            else batch
+            if isinstance(batch, tuple | list)
+            else ()
+        )
     found = [x for x in found if isinstance(x, Tensor) and x.ndim == 4]
-    need(found, f"batches holds a {type(batch).__name__} without a tensor [b, c, h, w]: give images as the model takes them")
+    need(
+        found,
+        f"batches holds a {type(batch).__name__} without a tensor [b, c, h, w]: give images as the model takes them",
+    )
     return found[0]
 
 
 def with_image(batch: Any, image: Tensor) -> Any:
-    "The batch with other images in place of its own; what else it holds is that of its first image."
+    """The batch with other images in place of its own; what else it holds is that of its first
+    image."""
     old = image_of(batch)
 
     def other(x):
@@ -244,7 +277,9 @@ def listen(
     with ExitStack() as hooks, torch.no_grad():
         for name, module in model.named_modules():
             hooks.enter_context(module.register_forward_pre_hook(enter(name)))
-            hooks.enter_context(module.register_forward_hook(lambda *unused: listener.path.pop() and None))
+            hooks.enter_context(
+                module.register_forward_hook(lambda *unused: listener.path.pop() and None)
+            )
         try:
             with listener:
                 run_model(model, batch, forward)
@@ -259,12 +294,15 @@ class Layout:
 
     grid: tuple[int, int]
     tokens: int  # of the first layer, of all windows
-    patches: Tensor | None  # None: no code could be read, and the order is taken to be that of the grid
+    patches: (
+        Tensor | None
+    )  # None: no code could be read, and the order is taken to be that of the grid
     why: str = ""  # no code could be read
 
 
 def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layout:
-    "Ask the model which of its tokens are patches; ValueError where its answers differ from one time to the next."
+    """Ask the model which of its tokens are patches; ValueError where its answers differ from one
+    time to the next."""
     image = image_of(batch)
     heard, _ = listen(model, with_image(batch, image[:1]), forward, check=False, first_only=True)
     need(heard.calls, f"model={type(model).__name__}: no product of softmax weights and values was seen; set attn_implementation"
@@ -278,10 +316,19 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
     if call.A.ndim == 3:
         tokens = call.A.shape[-2]
     if patch is None:
-        return Layout(heard.sizes[-1] if heard.sizes else (0, 0), tokens, None, "no convolution cuts the image into patches")
+        return Layout(
+            heard.sizes[-1] if heard.sizes else (0, 0),
+            tokens,
+            None,
+            "no convolution cuts the image into patches",
+        )
     grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]
     copies = coded(image[0], grid, patch)
-    V = listen(model, with_image(batch, copies), forward, check=False, first_only=True)[0].calls[0].V
+    V = (
+        listen(model, with_image(batch, copies), forward, check=False, first_only=True)[0]
+        .calls[0]
+        .V
+    )
     # [copies * windows, h, t, e] -> [copies, windows * t, h * e]
     V = V.movedim(-3, -2) if V.ndim == 4 else V.unflatten(0, (len(copies), -1)).movedim(1, 2)
     numbers = read_code(V.flatten(-2).reshape(len(copies), -1, V.shape[-1] * V.shape[-2]).float())
@@ -296,8 +343,11 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
     return Layout(grid, tokens, (numbers > 0).nonzero()[:, 0][order])
 
 # %% ../../nbs/models/08_maps.ipynb #maps0017
-def fitting(tokens: int, sizes: tuple[tuple[int, int], ...]) -> tuple[Tensor, tuple[int, int]] | None:
-    "Patches and grid of a number of tokens: the latest image of as many pixels, or of one fewer, behind a class token."
+def fitting(
+    tokens: int, sizes: tuple[tuple[int, int], ...]
+) -> tuple[Tensor, tuple[int, int]] | None:
+    """Patches and grid of a number of tokens: the latest image of as many pixels, or of one fewer,
+    behind a class token."""
     for special in (0, 1):
         for size in reversed(sizes):
             if math.prod(size) == tokens - special and tokens > 1:
@@ -320,11 +370,18 @@ def in_squares(layout: Layout, side: int) -> bool:
         return False
     token_of = layout.patches.reshape(layout.grid).cpu()
     rows, columns = layout.grid
-    squares = token_of.reshape(rows // side, side, columns // side, side).movedim(1, 2).flatten(2).flatten(0, 1)
+    squares = (
+        token_of.reshape(rows // side, side, columns // side, side)
+        .movedim(1, 2)
+        .flatten(2)
+        .flatten(0, 1)
+    )
     return torch.equal(squares, torch.arange(rows * columns).reshape(-1, side * side))
 
 # %% ../../nbs/models/08_maps.ipynb #maps0018
-def layer_map(call: Call, images: int, layout: Layout, sizes: list[tuple[int, int]]) -> LayerMap | None:
+def layer_map(
+    call: Call, images: int, layout: Layout, sizes: list[tuple[int, int]]
+) -> LayerMap | None:
     "A call with its patches; None for one that pools; ValueError where its tokens cannot be told."
     A, V = call.A, call.V
     if A.ndim == 3 and V.ndim == 4:  # the same weights for all images
@@ -333,7 +390,10 @@ def layer_map(call: Call, images: int, layout: Layout, sizes: list[tuple[int, in
         A, V = A.unflatten(0, (images, -1)), V.unflatten(0, (images, -1))
     if A.ndim == 4 and len(A) == 1 < len(V):
         A = A.expand(len(V), *A.shape[1:])
-    need(A.ndim == 4, f"model: the weights of {call.name!r} have {A.ndim} axes, and which are windows is not known: no true map")
+    need(
+        A.ndim == 4,
+        f"model: the weights of {call.name!r} have {A.ndim} axes, and which are windows is not known: no true map",
+    )
     queries, keys = A.shape[-2:]
     n = math.prod(layout.grid)
     if layout.patches is not None and queries == keys == layout.tokens and len(A) == images:
@@ -342,12 +402,20 @@ def layer_map(call: Call, images: int, layout: Layout, sizes: list[tuple[int, in
     if found := windows_of(call, images, layout):
         count, side = found
         square = layout.tokens == n and in_squares(layout, side)
-        need(square, f"model: the windows of {call.name!r} are no square pieces of the grid {layout.why}: no true map")
+        need(
+            square,
+            f"model: the windows of {call.name!r} are no square pieces of the grid {layout.why}: no true map",
+        )
         inside = torch.arange(queries, device=A.device)
         return LayerMap(call.name, A, V, inside, (side, side), inside, (side, side), count)
-    if queries < keys and queries < min(n, 4):  # one query or a few: a pooling head, no layer among patches
+    if queries < keys and queries < min(
+        n, 4
+    ):  # one query or a few: a pooling head, no layer among patches
         return None
-    of_keys, of_queries = fitting(keys, (*call.sizes, *sizes)), fitting(queries, (*call.sizes, *sizes))
+    of_keys, of_queries = (
+        fitting(keys, (*call.sizes, *sizes)),
+        fitting(queries, (*call.sizes, *sizes)),
+    )
     if of_keys and not of_queries:  # every other query: a layer that halves the grid
         half = math.ceil(of_keys[1][0] / 2), math.ceil(of_keys[1][1] / 2)
         of_queries = fitting(queries, (half,))
@@ -356,7 +424,9 @@ def layer_map(call: Call, images: int, layout: Layout, sizes: list[tuple[int, in
     if not (of_keys and of_queries and later and len(A) == images):
         tokens = f"which of the {queries} queries and {keys} keys of {call.name!r} are patches"
         why = f" ({layout.why})" if layout.why else ""
-        raise ValueError(f"model: {tokens} of the {layout.grid[0]} x {layout.grid[1]} grid is not known{why}: no true map")
+        raise ValueError(
+            f"model: {tokens} of the {layout.grid[0]} x {layout.grid[1]} grid is not known{why}: no true map"
+        )
     (patches, grid), (key_patches, key_grid) = of_queries, of_keys
     return LayerMap(call.name, A, V, patches.to(A.device), grid, key_patches.to(A.device), key_grid)
 
@@ -364,7 +434,10 @@ def layer_map(call: Call, images: int, layout: Layout, sizes: list[tuple[int, in
 def own_maps(vit: ViT, images: Tensor, check: bool) -> list[LayerMap]:
     "The maps of one of our models; ValueError for one that has no attention."
     attends = vit.config["mixer"] != "convolution"
-    need(attends, 'model has mixer="convolution" and no attention: convert it with to_attention first')
+    need(
+        attends,
+        'model has mixer="convolution" and no attention: convert it with to_attention first',
+    )
     if vit.config["mixer"] == "uniform":
         calls = uniform_calls(vit, images)
     else:
@@ -385,7 +458,9 @@ def uniform_calls(vit: ViT, images: Tensor) -> list[Call]:
     values: list[Tensor] = []
     with ExitStack() as hooks, torch.no_grad():
         for block in vit.blocks:
-            hooks.enter_context(block.mixer.v.register_forward_hook(lambda module, args, out: values.append(out)))
+            hooks.enter_context(
+                block.mixer.v.register_forward_hook(lambda module, args, out: values.append(out))
+            )
         maps = vit.features(images, keep={}, need_map=True)[2]
     names = [f"blocks.{layer}.mixer" for layer in range(len(maps))]
     heads = vit.config["heads"]
@@ -393,17 +468,34 @@ def uniform_calls(vit: ViT, images: Tensor) -> list[Call]:
     return [Call(name, A, V, ()) for name, A, V in zip(names, maps, split, strict=True)]
 
 # %% ../../nbs/models/08_maps.ipynb #maps0021
-def all_layers(model: nn.Module, heard: Listener, ran: set[str], images: int, layout: Layout) -> list[LayerMap]:
-    "The layers of a model; ValueError where one of its attention modules ran and nothing was heard of it."
+def all_layers(
+    model: nn.Module, heard: Listener, ran: set[str], images: int, layout: Layout
+) -> list[LayerMap]:
+    """The layers of a model; ValueError where one of its attention modules ran and nothing was
+    heard of it."""
     outer = [name for name in ran if not any(name.startswith(f"{other}.") for other in ran)]
-    silent = [name for name in outer if not any(f"{call.name}.".startswith(f"{name}.") for call in heard.calls)]
+    silent = [
+        name
+        for name in outer
+        if not any(f"{call.name}.".startswith(f"{name}.") for call in heard.calls)
+    ]
     kind = type(model).__name__
-    need(not silent, f"model={kind}: {sorted(silent)[:1]} attends without a product of softmax weights and values")
+    need(
+        not silent,
+        f"model={kind}: {sorted(silent)[:1]} attends without a product of softmax weights and values",
+    )
     rows, columns = layout.grid
-    halved = [(rows >> stage, columns >> stage) for stage in range(4, 0, -1) if rows % 2**stage == columns % 2**stage == 0]
+    halved = [
+        (rows >> stage, columns >> stage)
+        for stage in range(4, 0, -1)
+        if rows % 2**stage == columns % 2**stage == 0
+    ]
     found = [layer_map(call, images, layout, halved) for call in heard.calls]
     found = [each for each in found if each is not None]
-    need(found, f"model={type(model).__name__}: its attention pools, and no layer attends among patches")
+    need(
+        found,
+        f"model={type(model).__name__}: its attention pools, and no layer attends among patches",
+    )
     return found
 
 
@@ -413,7 +505,10 @@ def as_batches(batches: Any) -> Iterable:
         return batches.images.split(64)
     if isinstance(batches, Tensor | Mapping):
         return [batches]
-    need(isinstance(batches, Iterable), f"batches={type(batches).__name__}: give images [b, c, h, w], or an iterable of batches")
+    need(
+        isinstance(batches, Iterable),
+        f"batches={type(batches).__name__}: give images [b, c, h, w], or an iterable of batches",
+    )
     return batches
 
 
@@ -426,7 +521,9 @@ def moved(batch: Any, device: torch.device) -> Any:
     return batch.to(device) if isinstance(batch, Tensor) else batch
 
 
-def stream(model: nn.Module, batches: Iterable, forward: Callable | None, progress: bool) -> Iterator[list[LayerMap]]:
+def stream(
+    model: nn.Module, batches: Iterable, forward: Callable | None, progress: bool
+) -> Iterator[list[LayerMap]]:
     "The maps of one batch after the other; only those of the present one are held."
     from tqdm.auto import tqdm
 
@@ -439,9 +536,15 @@ def stream(model: nn.Module, batches: Iterable, forward: Callable | None, progre
             batch = moved(batch, device)
             images = image_of(batch)
             finite = len(images) and bool(images.isfinite().all())
-            need(finite, f"batches holds images of shape {tuple(images.shape)}: at least one is needed, of finite numbers")
+            need(
+                finite,
+                f"batches holds images of shape {tuple(images.shape)}: at least one is needed, of finite numbers",
+            )
             now = tuple(images.shape[-2:])
-            need(size in (None, now), f"batches holds images of {size} and of {now} pixels: give one size a call")
+            need(
+                size in (None, now),
+                f"batches holds images of {size} and of {now} pixels: give one size a call",
+            )
             if size is None and not isinstance(model, ViT):
                 layout = first_layout(model, batch, forward)
             first, size = size is None, now
@@ -457,12 +560,18 @@ def stream(model: nn.Module, batches: Iterable, forward: Callable | None, progre
 # %% ../../nbs/models/08_maps.ipynb #maps0022
 def attention_maps(
     model: nn.Module,  # any vision transformer; left as it is
-    batches: Any,  # images [b, c, h, w], `Images`, one dictionary of tensors, or an iterable of such batches
+    # images [b, c, h, w], `Images`, one dictionary of tensors, or an iterable of such batches
+    batches: Any,
     *,
-    forward: Callable | None = None,  # (model, batch) -> anything, where `model(batch)` is not how it is called
+    forward: Callable
+    | None = None,  # (model, batch) -> anything, where `model(batch)` is not how it is called
     progress: bool = False,  # show a bar
 ) -> Iterator[list[LayerMap]]:  # a list of layers for each batch
-    "Yield the weights that a model used, one batch at a time; ValueError where the true map of a layer cannot be had."
+    """Yield the weights that a model used, one batch at a time; ValueError where the true map of a
+    layer cannot be had."""
     need(isinstance(model, nn.Module), f"model={type(model).__name__}: a torch.nn.Module is needed")
-    need(forward is None or callable(forward), f"forward={forward!r}: a function of model and batch is needed")
+    need(
+        forward is None or callable(forward),
+        f"forward={forward!r}: a function of model and batch is needed",
+    )
     return stream(model, as_batches(batches), forward, progress)

@@ -24,15 +24,23 @@ from .data import seeded
 # %% ../../nbs/models/02_mixers.ipynb #e63008c6
 def check_tokens(x: Any, width: int, weight: Tensor, name: str = "x") -> None:
     "ValueError unless these are tokens of a mixer's width, and of the type of its weights."
-    if not isinstance(x, Tensor) or x.ndim not in (3, 2 + (name == "x")) or x.shape[-1] != width or not x.is_floating_point():
+    if (
+        not isinstance(x, Tensor)
+        or x.ndim not in (3, 2 + (name == "x"))
+        or x.shape[-1] != width
+        or not x.is_floating_point()
+    ):
         shape = tuple(getattr(x, "shape", ()))
-        raise ValueError(f"{name} has shape {shape}: floating point tokens [b, n, {width}] are needed")
+        raise ValueError(
+            f"{name} has shape {shape}: floating point tokens [b, n, {width}] are needed"
+        )
     need_one_dtype(**{name: x, "the layer": weight})
 
 # %% ../../nbs/models/02_mixers.ipynb #55067d8f
 @checked
 class ContentAttention(nn.Module):
-    "Multi-head attention whose scores come from the tokens (C, eq. 3 and 4, no bias table); weights as `nn.Linear` draws them."
+    """Multi-head attention whose scores come from the tokens (C, eq. 3 and 4, no bias table);
+    weights as `nn.Linear` draws them."""
 
     def __init__(
         self,
@@ -41,7 +49,10 @@ class ContentAttention(nn.Module):
         bias: bool = True,  # queries, keys and values carry a bias
     ):
         super().__init__()
-        need(int(width) % heads == 0, f"heads={heads} does not divide width={width}: each head gets the same number of features")
+        need(
+            int(width) % heads == 0,
+            f"heads={heads} does not divide width={width}: each head gets the same number of features",
+        )
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width)
@@ -65,7 +76,8 @@ class ContentAttention(nn.Module):
 # %% ../../nbs/models/02_mixers.ipynb #815145eb
 @checked
 class PositionalAttention(nn.Module):
-    "Multi-head attention, scores from normed positions alone (B, Definition 3.2); weights as `nn.Linear` draws them."
+    """Multi-head attention, scores from normed positions alone (B, Definition 3.2); weights as
+    `nn.Linear` draws them."""
 
     def __init__(
         self,
@@ -75,7 +87,10 @@ class PositionalAttention(nn.Module):
         eps: Positive = 1e-6,  # of the LayerNorm
     ):
         super().__init__()
-        need(int(width) % heads == 0, f"heads={heads} does not divide width={width}: each head gets the same number of features")
+        need(
+            int(width) % heads == 0,
+            f"heads={heads} does not divide width={width}: each head gets the same number of features",
+        )
         self.heads = heads
         self.norm = nn.LayerNorm(width, eps=eps)
         self.qk = nn.Linear(width, 2 * width, bias=bias)
@@ -87,7 +102,9 @@ class PositionalAttention(nn.Module):
         check_tokens(x, self.out.in_features, self.out.weight)
         check_tokens(P, self.out.in_features, self.out.weight, "P")
         if P.shape != x.shape[3 - P.ndim :]:
-            raise ValueError(f"P has shape {tuple(P.shape)}: one row for each of the tokens {tuple(x.shape)} is needed")
+            raise ValueError(
+                f"P has shape {tuple(P.shape)}: one row for each of the tokens {tuple(x.shape)} is needed"
+            )
         q, k = rearrange(self.qk(self.norm(P)), "... n (t h e) -> t ... h n e", t=2, h=self.heads)
         # A = softmax(LN(P) W_Q (LN(P) W_K)^T / sqrt(e)), values from the tokens
         A = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
@@ -98,7 +115,8 @@ class PositionalAttention(nn.Module):
 # %% ../../nbs/models/02_mixers.ipynb #37b4597f
 @checked
 class Convolution(nn.Module):
-    "A convolution on the image that the tokens make up (C, phase 1); weights as `nn.Conv2d` draws them, see `seeded`."
+    """A convolution on the image that the tokens make up (C, phase 1); weights as `nn.Conv2d` draws
+    them, see `seeded`."""
 
     def __init__(
         self,
@@ -115,14 +133,19 @@ class Convolution(nn.Module):
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> mixed tokens; there are no attention weights."
         if need_map:
-            raise ValueError('mixer="convolution" has no attention weights: convert it with to_attention first')
+            raise ValueError(
+                'mixer="convolution" has no attention weights: convert it with to_attention first'
+            )
         check_tokens(x, math.prod(self.patch) * self.conv.in_channels, self.conv.weight)
-        return patchify(self.conv(unpatchify(x, self.patch, self.grid, self.conv.in_channels)), self.patch), None
+        return patchify(
+            self.conv(unpatchify(x, self.patch, self.grid, self.conv.in_channels)), self.patch
+        ), None
 
 # %% ../../nbs/models/02_mixers.ipynb #5126a980
 @checked
 class UniformAttention(nn.Module):
-    "Attention that cannot choose: every query reads the mean of all values; weights as `nn.Linear` draws them."
+    """Attention that cannot choose: every query reads the mean of all values; weights as
+    `nn.Linear` draws them."""
 
     def __init__(
         self,
@@ -145,7 +168,8 @@ class UniformAttention(nn.Module):
 
 # %% ../../nbs/models/02_mixers.ipynb #3af1db7d
 def xavier(like: Float[Tensor, "h d e"]) -> Float[Tensor, "h d e"]:
-    "Random matrices of this shape, uniform after Xavier, drawn from PyTorch's own generator (see `seeded`)."
+    """Random matrices of this shape, uniform after Xavier, drawn from PyTorch's own generator (see
+    `seeded`)."""
     bound = math.sqrt(6 / (like.shape[1] + like.shape[2]))
     return torch.empty(like.shape).uniform_(-bound, bound).to(like)
 
@@ -156,7 +180,8 @@ Pair = tuple[int, int]
 def table_heads(
     conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float | None, width: int | None = None
 ) -> MultiHeadAttention:
-    "A convolution as heads that can learn, W_Q = 0, W_K random: full ones (C, Thm 1), or of this width; scale None is one-hot."
+    """A convolution as heads that can learn, W_Q = 0, W_K random: full ones (C, Thm 1), or of this
+    width; scale None is one-hot."""
     wide = conv_to_attention(conv, image_size, patch, scale)
     layer = wide if width is None else narrow_heads(wide, width)
     layer.W_K.data = xavier(layer.W_K)
@@ -164,7 +189,8 @@ def table_heads(
 
 # %% ../../nbs/models/02_mixers.ipynb #ef3e570e
 class RingAttention(MultiHeadAttention):
-    "Attention on a grid with a ring of zero patches below and to the right, whose answers are for the real patches."
+    """Attention on a grid with a ring of zero patches below and to the right, whose answers are for
+    the real patches."""
 
     ring: tuple[int, int]
 
@@ -186,10 +212,13 @@ class RingAttention(MultiHeadAttention):
 
 # %% ../../nbs/models/02_mixers.ipynb #dacfbb6d
 def ring_heads(conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float) -> RingAttention:
-    "One head per offset and one more: exactly the convolution at every finite scale, zero padding included."
+    """One head per offset and one more: exactly the convolution at every finite scale, zero padding
+    included."""
     soft = soft_attention(conv, image_size, patch, float(scale))
     a, torus, (rows, columns) = soft.attend, soft.torus, soft.geometry.grid
-    asking = (torch.arange(rows)[:, None] * torus[1] + torch.arange(columns)).flatten().to(a.W_O.device)
+    asking = (
+        (torch.arange(rows)[:, None] * torus[1] + torch.arange(columns)).flatten().to(a.W_O.device)
+    )
     layer = RingAttention(a.W_Q, xavier(a.W_K), a.W_V, a.W_O, a.b_O, a.table, torus, queries=asking)
     layer.ring = torus[0] - rows, torus[1] - columns
     return layer
@@ -208,10 +237,13 @@ class TableAttention(nn.Module):
 
 
 def attention_of(mixer: Convolution, config: dict) -> TableAttention:
-    "The mixer's convolution as attention, by the model's construction and scale; keys from PyTorch's own generator."
+    """The mixer's convolution as attention, by the model's construction and scale; keys from
+    PyTorch's own generator."""
     (rows, columns), (ph, pw), scale = mixer.grid, mixer.patch, config["scale"]
     about = mixer.conv, (rows * ph, columns * pw), (ph, pw), scale
     if config["construction"] == "extra":
         return TableAttention(ring_heads(*about))
-    width = max(1, config["width"] // config["heads"]) if config["construction"] == "small" else None
+    width = (
+        max(1, config["width"] // config["heads"]) if config["construction"] == "small" else None
+    )
     return TableAttention(table_heads(*about, width))

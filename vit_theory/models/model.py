@@ -18,27 +18,52 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..arguments import LARGEST, Count, Finite, Positive, Seed, Share, Size, Sizes, checked, need, pair
+from ..arguments import (
+    LARGEST,
+    Count,
+    Finite,
+    Positive,
+    Seed,
+    Share,
+    Size,
+    Sizes,
+    checked,
+    need,
+    pair,
+)
 from ..attention import patchify
 from .data import seeded
-from .mixers import ContentAttention, Convolution, PositionalAttention, UniformAttention, attention_of
+from .mixers import (
+    ContentAttention,
+    Convolution,
+    PositionalAttention,
+    UniformAttention,
+    attention_of,
+)
 
 # %% ../../nbs/models/03_model.ipynb #437822e3
 def received(A: Float[Tensor, "b h q k"], cls: bool = False) -> Float[Tensor, "b n"]:
-    "Attention each patch token receives, averaged over heads and queries; from the class token alone where there is one."
+    """Attention each patch token receives, averaged over heads and queries; from the class token
+    alone where there is one."""
     return A[:, :, 0, 1:].mean(1) if cls else A.mean((1, 2))
 
 # %% ../../nbs/models/03_model.ipynb #b9483c42
 class Block(nn.Module):
-    "Pre-norm block: mixer(x, P, need_map) -> (y, A), then optionally fewer tokens, then a token-wise network."
+    """Pre-norm block: mixer(x, P, need_map) -> (y, A), then optionally fewer tokens, then a
+    token-wise network."""
 
     def __init__(self, mixer: nn.Module, width: int, hidden: int, eps: float = 1e-6):
         super().__init__()
-        self.norm1, self.mixer, self.norm2 = nn.LayerNorm(width, eps=eps), mixer, nn.LayerNorm(width, eps=eps)
+        self.norm1, self.mixer, self.norm2 = (
+            nn.LayerNorm(width, eps=eps),
+            mixer,
+            nn.LayerNorm(width, eps=eps),
+        )
         self.ffn = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
 
     def forward(self, x, P=None, rate=1.0, cls=False, need_map=False):
-        "Tokens [b, n, d] -> tokens [b, m, d], the places [b, m] of those that stay (None: all), the weights where asked for."
+        """Tokens [b, n, d] -> tokens [b, m, d], the places [b, m] of those that stay (None: all),
+        the weights where asked for."""
         y, A = self.mixer(self.norm1(x), P, need_map or rate < 1)
         x, stay = x + y, None
         if rate < 1:
@@ -55,59 +80,111 @@ def take(x: Shaped[Tensor, "b n d"], places: Int[Tensor, "b m"]) -> Shaped[Tenso
     return x.gather(1, places[..., None].expand(-1, -1, x.shape[2]))
 
 # %% ../../nbs/models/03_model.ipynb #b3fb4cf8
-MIXERS: dict[str, Callable[[dict], nn.Module]] = {  # name -> a fresh mixer for a model's configuration
+MIXERS: dict[
+    str, Callable[[dict], nn.Module]
+] = {  # name -> a fresh mixer for a model's configuration
     "content": lambda c: ContentAttention(c["width"], c["heads"], c["bias"]),
     "positional": lambda c: PositionalAttention(c["width"], c["heads"], c["bias"], c["eps"]),
     "uniform": lambda c: UniformAttention(c["width"], c["heads"], c["bias"]),
-    "convolution": lambda c: Convolution(c["width"] // math.prod(c["patch"]), c["patch"], c["grid"], c["kernel"]),
+    "convolution": lambda c: Convolution(
+        c["width"] // math.prod(c["patch"]), c["patch"], c["grid"], c["kernel"]
+    ),
 }
 MIXERS["conv_attention"] = MIXERS["convolution"]
 ON_IMAGE = ("convolution", "conv_attention")
 
 # %% ../../nbs/models/03_model.ipynb #c7a42f62
 def read_keep(keep: Mapping[int, float] | None, depth: int, mixer: str) -> dict[int, float]:
-    "The keep rates; ValueError for a rate outside (0, 1], a layer that is not there, or a mixer that needs all tokens."
-    need(isinstance(keep, Mapping | None), f"keep={repr(keep)[:60]} must be a dictionary, layer -> share of the tokens that stay")
+    """The keep rates; ValueError for a rate outside (0, 1], a layer that is not there, or a mixer
+    that needs all tokens."""
+    need(
+        isinstance(keep, Mapping | None),
+        f"keep={repr(keep)[:60]} must be a dictionary, layer -> share of the tokens that stay",
+    )
     for layer, rate in (keep or {}).items():
         there, share = isinstance(layer, Count), isinstance(rate, Share) and rate > 0
-        need(there and layer < depth, f"keep={keep!r}: there is no layer {layer!r}, layers are numbered 0 to {depth - 1}")
+        need(
+            there and layer < depth,
+            f"keep={keep!r}: there is no layer {layer!r}, layers are numbered 0 to {depth - 1}",
+        )
         need(share, f"keep={keep!r}: the rate of layer {layer} is {rate!r}, it must lie in (0, 1]")
         fine = mixer not in ON_IMAGE or rate == 1
-        need(fine, f'keep={keep!r}: mixer={mixer!r} needs the whole image; use "content" or "positional"')
+        need(
+            fine,
+            f'keep={keep!r}: mixer={mixer!r} needs the whole image; use "content" or "positional"',
+        )
     return {int(layer): float(rate) for layer, rate in (keep or {}).items()}
 
 # %% ../../nbs/models/03_model.ipynb #d29e8046
 def completed(arguments: dict[str, Any]) -> dict[str, Any]:
-    "The arguments of a `ViT` with sizes as pairs, grid and width filled in; ValueError for those that do not fit together."
+    """The arguments of a `ViT` with sizes as pairs, grid and width filled in; ValueError for those
+    that do not fit together."""
     c = arguments | {"image_size": pair(arguments["image_size"]), "patch": pair(arguments["patch"])}
     (h, w), (ph, pw), mixer = c["image_size"], c["patch"], c["mixer"]
     numbers = ph * pw * c["channels"]
     width = c["width"] = numbers if c["width"] is None else c["width"]
-    need(c["classes"] > 1, f"classes={c['classes']}: there is nothing to tell apart, at least two are needed")
-    need(h % ph == w % pw == 0, f"patch={ph, pw} does not divide image_size={h, w}: choose a divisor, or crop or pad the images")
-    need(c["hidden"] * width <= LARGEST, f"hidden={c['hidden']} times width={width} is more than {LARGEST} features")
+    need(
+        c["classes"] > 1,
+        f"classes={c['classes']}: there is nothing to tell apart, at least two are needed",
+    )
+    need(
+        h % ph == w % pw == 0,
+        f"patch={ph, pw} does not divide image_size={h, w}: choose a divisor, or crop or pad the images",
+    )
+    need(
+        c["hidden"] * width <= LARGEST,
+        f"hidden={c['hidden']} times width={width} is more than {LARGEST} features",
+    )
     own = c["projection"] == "learned" or width == numbers
-    need(own, f'width={width} with projection="identity": a patch has {numbers} numbers, leave width out')
+    need(
+        own,
+        f'width={width} with projection="identity": a patch has {numbers} numbers, leave width out',
+    )
     if mixer in ON_IMAGE:
-        need(width % (ph * pw) == 0, f"width={width} with mixer={mixer!r}: use a multiple of {ph * pw}, the pixels of a patch")
-        need(c["pool"] == "mean", f'pool="cls" with mixer={mixer!r}: a class token has no place in the image, use pool="mean"')
+        need(
+            width % (ph * pw) == 0,
+            f"width={width} with mixer={mixer!r}: use a multiple of {ph * pw}, the pixels of a patch",
+        )
+        need(
+            c["pool"] == "mean",
+            f'pool="cls" with mixer={mixer!r}: a class token has no place in the image, use pool="mean"',
+        )
     return c | {"grid": (h // ph, w // pw), "keep": read_keep(c["keep"], c["depth"], mixer)}
 
 # %% ../../nbs/models/03_model.ipynb #5f4ef6ac
-FAR = 16  # standard deviations from the mean that no pixel between 0 and 1, and no normalized image, is away
+# standard deviations from the mean that no pixel between 0 and 1, and no normalized image, is away
+FAR = 16
 
 
 def check_choice(tokens: Any, patches: int, mixer: str, batch: int) -> None:
-    "ValueError unless `tokens` names patches for each image, and the mixer can do without the others."
-    need(mixer not in ON_IMAGE, f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only")
-    whole = isinstance(tokens, Tensor) and tokens.ndim == 2 and not tokens.is_floating_point() and tokens.dtype != torch.bool
-    if not whole or len(tokens) != batch or not tokens.shape[1] or tokens.min() < 0 or tokens.max() >= patches:
+    """ValueError unless `tokens` names patches for each image, and the mixer can do without the
+    others."""
+    need(
+        mixer not in ON_IMAGE,
+        f"tokens: mixer={mixer!r} needs the whole image, it cannot look at some patches only",
+    )
+    whole = (
+        isinstance(tokens, Tensor)
+        and tokens.ndim == 2
+        and not tokens.is_floating_point()
+        and tokens.dtype != torch.bool
+    )
+    if (
+        not whole
+        or len(tokens) != batch
+        or not tokens.shape[1]
+        or tokens.min() < 0
+        or tokens.max() >= patches
+    ):
         shape = tuple(getattr(tokens, "shape", ()))
-        raise ValueError(f"tokens of shape {shape}: give [{batch}, m] numbers of patches from 0 to {patches - 1}")
+        raise ValueError(
+            f"tokens of shape {shape}: give [{batch}, m] numbers of patches from 0 to {patches - 1}"
+        )
 
 
 def check_pixels(x: Float[Tensor, "b c h w"]) -> None:
-    "ValueError for pixels, mean and standard deviation taken away, that run to 255 or are not finite."
+    """ValueError for pixels, mean and standard deviation taken away, that run to 255 or are not
+    finite."""
     if torch.compiler.is_compiling() or x.device.type == "meta" or not x.numel():
         return
     far = f"images are {(largest := float(x.detach().abs().max())):.3g} standard deviations from the mean"
@@ -134,7 +211,9 @@ class Taps:
 
     kernel: Size = 3  # taps along an axis, odd
     scale: Positive | None = 8.0  # "conv_attention": logit gap, see `to_attention`
-    construction: Literal["full", "small", "extra"] = "full"  # of "conv_attention", see `to_attention`
+    construction: Literal["full", "small", "extra"] = (
+        "full"  # of "conv_attention", see `to_attention`
+    )
 
 
 @checked
@@ -142,7 +221,9 @@ class Taps:
 class Variant:
     "What vision transformers differ in beside their sizes and mixer."
 
-    projection: Literal["learned", "identity"] = "learned"  # patches become tokens by a matrix, or as they are
+    projection: Literal["learned", "identity"] = (
+        "learned"  # patches become tokens by a matrix, or as they are
+    )
     pool: Literal["mean", "cls"] = "mean"  # classify the mean token or a class token
     bias: bool = True  # queries, keys and values carry a bias
     eps: Positive = 1e-6  # of the LayerNorms
@@ -155,7 +236,8 @@ GROUPS = {"taps": Taps, "variant": Variant}
 # %% ../../nbs/models/03_model.ipynb #f0119613
 @checked
 class ViT(nn.Module):
-    "Pre-norm vision transformer with an exchangeable token mixer; ValueError for arguments that do not fit together."
+    """Pre-norm vision transformer with an exchangeable token mixer; ValueError for arguments that
+    do not fit together."""
 
     P: Any  # position encodings, one row a token, or None
     cls: Any  # class token, or None
@@ -169,7 +251,9 @@ class ViT(nn.Module):
         classes: Size,  # number of classes, at least two
         depth: Size,  # blocks
         heads: Size,  # heads of content and positional attention
-        mixer: Literal["content", "positional", "convolution", "conv_attention", "uniform"] = "content",  # of tokens
+        mixer: Literal[
+            "content", "positional", "convolution", "conv_attention", "uniform"
+        ] = "content",  # of tokens
         width: Size | None = None,  # features of a token; None: as many as a patch has numbers
         hidden: Positive = 4,  # features inside the token-wise network, in multiples of width
         keep: Mapping | None = None,  # layer -> share of the tokens that stay, in (0, 1]
@@ -177,18 +261,26 @@ class ViT(nn.Module):
         variant: Variant = Variant(),  # what else vision transformers differ in
         seed: Seed = 0,  # of the initial numbers
     ):
-        arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__", "seed", *GROUPS)}
+        arguments = {
+            name: value
+            for name, value in locals().items()
+            if name not in ("self", "__class__", "seed", *GROUPS)
+        }
         super().__init__()
         c = completed(arguments | vars(taps) | vars(variant))
         self.patch, self.keep, self.grid, d = c["patch"], c["keep"], c["grid"], c["width"]
         self.config = {name: value for name, value in c.items() if name != "grid"}
         has_cls, numbers = variant.pool == "cls", math.prod(c["patch"]) * channels
         with seeded(seed):
-            self.project = nn.Linear(numbers, d) if variant.projection == "learned" else nn.Identity()
+            self.project = (
+                nn.Linear(numbers, d) if variant.projection == "learned" else nn.Identity()
+            )
             self.register_parameter("cls", nn.Parameter(torch.zeros(1, 1, d)) if has_cls else None)
             positions = torch.zeros(math.prod(self.grid) + has_cls, d)
             self.register_parameter("P", None if mixer in ON_IMAGE else nn.Parameter(positions))
-            self.blocks = nn.ModuleList([Block(MIXERS[mixer](c), d, round(hidden * d), variant.eps) for _ in range(depth)])
+            self.blocks = nn.ModuleList(
+                [Block(MIXERS[mixer](c), d, round(hidden * d), variant.eps) for _ in range(depth)]
+            )
             self.norm, self.head = nn.LayerNorm(d, eps=variant.eps), nn.Linear(d, classes)
             initialize(self)
             if mixer == "conv_attention":
@@ -198,19 +290,33 @@ class ViT(nn.Module):
     @classmethod
     def of(cls, config: Mapping[str, Any], seed: int = 0) -> "ViT":
         "The model of a `config`, with fresh numbers."
-        groups = {name: kind(**{f.name: config[f.name] for f in fields(kind)}) for name, kind in GROUPS.items()}
+        groups = {
+            name: kind(**{f.name: config[f.name] for f in fields(kind)})
+            for name, kind in GROUPS.items()
+        }
         grouped = {name for group in groups.values() for name in vars(group)}
-        return cls(**{name: value for name, value in config.items() if name not in grouped}, **groups, seed=seed)
+        return cls(
+            **{name: value for name, value in config.items() if name not in grouped},
+            **groups,
+            seed=seed,
+        )
 
     def embed(self, images: Shaped[Tensor, "b c h w"]) -> Float[Tensor, "b n d"]:
         "The tokens that enter the first block; ValueError for images of another size or range."
         c, wanted = self.config, (self.config["channels"], *self.config["image_size"])
         if not isinstance(images, Tensor) or images.shape[1:] != wanted:
             shape = tuple(getattr(images, "shape", ()))
-            raise ValueError(f"images has shape {shape}: this model needs [batch, {wanted[0]}, {wanted[1]}, {wanted[2]}]")
+            raise ValueError(
+                f"images has shape {shape}: this model needs [batch, {wanted[0]}, {wanted[1]}, {wanted[2]}]"
+            )
         if images.dtype != torch.uint8 and not images.is_floating_point():
-            raise ValueError(f"images has dtype {images.dtype}: give uint8 from 0 to 255, or floats from 0 to 1")
-        x = (images.to(self.head.weight.dtype) / (255 if images.dtype == torch.uint8 else 1) - c["mean"]) / c["std"]
+            raise ValueError(
+                f"images has dtype {images.dtype}: give uint8 from 0 to 255, or floats from 0 to 1"
+            )
+        x = (
+            images.to(self.head.weight.dtype) / (255 if images.dtype == torch.uint8 else 1)
+            - c["mean"]
+        ) / c["std"]
         check_pixels(x)
         x = self.project(patchify(x, self.patch))
         if self.cls is not None:
@@ -221,12 +327,18 @@ class ViT(nn.Module):
     def features(
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
-        tokens: Int[Tensor, "b m"] | None = None,  # patches to look at, chosen beforehand; None: all
+        tokens: Int[Tensor, "b m"]
+        | None = None,  # patches to look at, chosen beforehand; None: all
         keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
         need_map: bool = False,  # return attention weights as well
-    ) -> tuple[Tensor, Tensor, list]:  # tokens [b, m, d], their places [b, m], weights [b, h, q, k] of every layer
-        "Tokens after the last block, which ones they are, and the attention weights of every layer (None where not asked for)."
-        keep = self.keep if keep is None else read_keep(keep, len(self.blocks), self.config["mixer"])
+    ) -> tuple[
+        Tensor, Tensor, list
+    ]:  # tokens [b, m, d], their places [b, m], weights [b, h, q, k] of every layer
+        """Tokens after the last block, which ones they are, and the attention weights of every
+        layer (None where not asked for)."""
+        keep = (
+            self.keep if keep is None else read_keep(keep, len(self.blocks), self.config["mixer"])
+        )
         x, P, cls, maps = self.embed(images), self.P, self.cls is not None, []
         places = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         if tokens is not None:
@@ -244,10 +356,12 @@ class ViT(nn.Module):
     def forward(
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
-        tokens: Int[Tensor, "b m"] | None = None,  # patches to look at, chosen beforehand; None: all
+        tokens: Int[Tensor, "b m"]
+        | None = None,  # patches to look at, chosen beforehand; None: all
         keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
     ) -> Float[Tensor, "b classes"]:
-        "Logits of each class; ValueError for images of another size, keep rates outside (0, 1], patches that are not there."
+        """Logits of each class; ValueError for images of another size, keep rates outside (0, 1],
+        patches that are not there."""
         x = self.norm(self.features(images, tokens, keep)[0])
         return self.head(x[:, 0] if self.cls is not None else x.mean(1))
 
@@ -270,7 +384,10 @@ def flops(
     from torch.utils.flop_counter import FlopCounterMode
 
     patches = math.prod(vit.grid)
-    need(tokens is None or tokens <= patches, f"tokens={tokens} must lie between 1 and the number of patches, {patches}")
+    need(
+        tokens is None or tokens <= patches,
+        f"tokens={tokens} must lie between 1 and the number of patches, {patches}",
+    )
     # the counter sees matrix products, and fused attention hides its own: ask for the plain kind
     image = vit.head.weight.new_zeros(1, vit.config["channels"], *vit.config["image_size"])
     chosen = None if tokens is None else torch.arange(tokens, device=image.device)[None]
@@ -291,37 +408,53 @@ def channel_numbers(name: str, given: Any, channels: int) -> Tensor:
     "A number for each channel; ValueError for anything else."
     number = isinstance(given, int | float) and not isinstance(given, bool)
     values = [given] * channels if number else list(given) if isinstance(given, Sequence) else []
-    right = len(values) == channels and all(isinstance(x, int | float) and math.isfinite(x) for x in values)
+    right = len(values) == channels and all(
+        isinstance(x, int | float) and math.isfinite(x) for x in values
+    )
     right = right and (name != "std" or min(values) > 0)
     need(right, f"{name}={given!r}: one number is needed, or one for each of {channels} channels")
     return torch.tensor(values, dtype=torch.float64)
 
 
 def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[Tensor, Tensor]:
-    "Mean and standard deviation of each channel, of pixels in 0..1; 0 and 1 where nothing is given."
+    """Mean and standard deviation of each channel, of pixels in 0..1; 0 and 1 where nothing is
+    given."""
     if processor is not None:
         need(mean is None and std is None, "processor beside mean or std: give either")
         known = all(hasattr(processor, name) for name in ("image_mean", "image_std"))
-        need(known, f"processor={type(processor).__name__} has no image_mean and image_std: give mean and std")
+        need(
+            known,
+            f"processor={type(processor).__name__} has no image_mean and image_std: give mean and std",
+        )
         scale = getattr(processor, "rescale_factor", 1 / 255)
-        need(math.isclose(scale, 1 / 255, rel_tol=1e-3), f"processor has rescale_factor={scale}, not 1/255: give mean and std")
+        need(
+            math.isclose(scale, 1 / 255, rel_tol=1e-3),
+            f"processor has rescale_factor={scale}, not 1/255: give mean and std",
+        )
         mean, std = processor.image_mean, processor.image_std
     need((mean is None) == (std is None), f"mean={mean!r}, std={std!r}: give both or neither")
     center = channel_numbers("mean", 0 if mean is None else mean, channels)
     return center, channel_numbers("std", 1 if std is None else std, channels)
-
 
 # %% ../../nbs/models/03_model.ipynb #fromhub1
 def from_transformers(
     model: Any,  # a `ViTForImageClassification` of the transformers library
     *,
     processor: Any = None,  # its image processor, which knows mean and standard deviation
-    mean: Any = None,  # of pixels in 0..1, one number or one a channel; None, with std=None: images arrive standardized
+    # of pixels in 0..1, one number or one a channel; None, with std=None: images arrive
+    # standardized
+    mean: Any = None,
     std: Any = None,  # the same, of the standard deviation
 ) -> ViT:
-    "Our ViT with the weights of a ViT of the transformers library; on the images that it is told of, the same logits."
-    known = type(model).__name__ == "ViTForImageClassification" and model.config.hidden_act == "gelu"
-    need(known, f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed")
+    """Our ViT with the weights of a ViT of the transformers library; on the images that it is told
+    of, the same logits."""
+    known = (
+        type(model).__name__ == "ViTForImageClassification" and model.config.hidden_act == "gelu"
+    )
+    need(
+        known,
+        f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed",
+    )
     c, source = model.config, {name: p.detach() for name, p in model.state_dict().items()}
     center, spread = read_standard(processor, mean, std, c.num_channels)
     vit = ViT(
@@ -345,16 +478,24 @@ def from_transformers(
     for layer in range(c.num_hidden_layers):
         mixer = f"blocks.{layer}.mixer"
         for part in ("weight", "bias") if c.qkv_bias else ("weight",):
-            target[f"{mixer}.qkv.{part}"] = torch.cat([target.pop(f"{mixer}.{x}.{part}") for x in "qkv"])
+            target[f"{mixer}.qkv.{part}"] = torch.cat(
+                [target.pop(f"{mixer}.{x}.{part}") for x in "qkv"]
+            )
     vit = vit.to(target["P"].dtype)
     vit.load_state_dict(target)
     return vit.to(target["P"].device)
 
 # %% ../../nbs/models/03_model.ipynb #d53cc842
 def hub_attention(model: Any) -> dict[str, Any]:
-    "The attention layers of a ViT or DeiT of the transformers library, by name and in order; ValueError where there are none."
+    """The attention layers of a ViT or DeiT of the transformers library, by name and in order;
+    ValueError where there are none."""
     wanted = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
     named = model.named_modules() if isinstance(model, nn.Module) else ()
-    found = {name: module for name, module in named if all(hasattr(module, part) for part in wanted)}
-    need(found, f"model={type(model).__name__} has no attention layers with {', '.join(wanted)}: give a ViT or DeiT")
+    found = {
+        name: module for name, module in named if all(hasattr(module, part) for part in wanted)
+    }
+    need(
+        found,
+        f"model={type(model).__name__} has no attention layers with {', '.join(wanted)}: give a ViT or DeiT",
+    )
     return found

@@ -24,27 +24,53 @@ from ..real_images import load_images
 
 # %% ../../nbs/models/10_page.ipynb #pge0005
 def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
-    "A model of this machine, how its images are prepared, and a note on that; ValueError where there is none."
+    """A model of this machine, how its images are prepared, and a note on that; ValueError where
+    there is none."""
     path = Path(path)
     there = path.exists()
-    need(there, f"model={str(path)!r} is not on this machine: give a folder saved by transformers, or a checkpoint of ours")
+    need(
+        there,
+        f"model={str(path)!r} is not on this machine: give a folder saved by transformers, or a checkpoint of ours",
+    )
     if path.is_file():
         vit = load_vit(path)
-        return vit, {"size": vit.config["image_size"], "channels": vit.config["channels"], "mean": 0.0, "std": 1.0}, ""
-    need((path / "config.json").exists(), f"model={str(path)!r} has no config.json: save it by model.save_pretrained(folder)")
+        return (
+            vit,
+            {
+                "size": vit.config["image_size"],
+                "channels": vit.config["channels"],
+                "mean": 0.0,
+                "std": 1.0,
+            },
+            "",
+        )
+    need(
+        (path / "config.json").exists(),
+        f"model={str(path)!r} has no config.json: save it by model.save_pretrained(folder)",
+    )
     try:
         from transformers import AutoModel
     except ImportError as error:
-        raise ImportError("a model of transformers needs it: pip install 'vit_theory[hub]'") from error
+        raise ImportError(
+            "a model of transformers needs it: pip install 'vit_theory[hub]'"
+        ) from error
     try:
         model = AutoModel.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"model={str(path)!r} cannot be opened: {error}") from error
     model = getattr(model, "vision_model", model)
     config = getattr(model.config, "vision_config", model.config)
-    need(hasattr(config, "image_size"), f"model={type(model).__name__} does not say the image_size it was built for")
+    need(
+        hasattr(config, "image_size"),
+        f"model={type(model).__name__} does not say the image_size it was built for",
+    )
     size = config.image_size
-    about = {"size": pair(size), "channels": getattr(config, "num_channels", 3), "mean": 0.5, "std": 0.5}
+    about = {
+        "size": pair(size),
+        "channels": getattr(config, "num_channels", 3),
+        "mean": 0.5,
+        "std": 0.5,
+    }
     note = "Its folder holds no image processor: pixels are standardized by mean 0.5 and standard deviation 0.5."
     if (path / "preprocessor_config.json").exists():
         import json
@@ -60,7 +86,9 @@ def prepared(pixels: Tensor, about: dict[str, Any]) -> Tensor:
     "Pixels 0..255 as the model takes them."
     x = pixels.float() / 255
     x = x.expand(-1, about["channels"], -1, -1) if x.shape[1] == 1 else x
-    mean, std = (torch.as_tensor(about[name], dtype=x.dtype).reshape(-1, 1, 1) for name in ("mean", "std"))
+    mean, std = (
+        torch.as_tensor(about[name], dtype=x.dtype).reshape(-1, 1, 1) for name in ("mean", "std")
+    )
     if tuple(x.shape[-2:]) != tuple(about["size"]):
         x = nn.functional.interpolate(x, about["size"], mode="bilinear", antialias=True)
     return (x - mean) / std
@@ -88,7 +116,9 @@ def as_page(atlas: xr.Dataset, title: str, note: str) -> str:
     figure.savefig(picture, format="png", dpi=160)
     encoded = base64.b64encode(picture.getvalue()).decode()
     shown = [name for name in MEANINGS if name in atlas]
-    lines = ["<tr><th>layer</th><th>head</th>" + "".join(f"<th>{name}</th>" for name in shown) + "</tr>"]
+    lines = [
+        "<tr><th>layer</th><th>head</th>" + "".join(f"<th>{name}</th>" for name in shown) + "</tr>"
+    ]
     for layer in range(atlas.sizes["layer"]):
         for head in range(atlas.sizes["head"]):
             cell = atlas.isel(layer=layer, head=head)
@@ -117,7 +147,8 @@ def write_atlas(
     batch: Size = 16,  # images at a time
     progress: bool = True,  # show bars
 ) -> xr.Dataset:
-    "Write a model's atlas as one page and a netCDF file; ValueError for a model or images that cannot be read."
+    """Write a model's atlas as one page and a netCDF file; ValueError for a model or images that
+    cannot be read."""
     found, about, note = open_model(model)
     side = about["size"]
     data = load_images(images, size=None if str(images) == "digits" else side[0])

@@ -34,7 +34,8 @@ def entropy(A: Float[Tensor, "*b q k"]) -> Float[Tensor, "*b q"]:
 
 
 def gaze(A: Float[Tensor, "*b q k"], grid: tuple[int, int]) -> Float[Tensor, "*b q"]:
-    "Mean distance between a query patch and what it reads, in patches; NaN where it reads no patch."
+    """Mean distance between a query patch and what it reads, in patches; NaN where it reads no
+    patch."""
     far = relative_offsets(grid).to(A).norm(dim=-1)
     # sum_k A_qk |k - q| / sum_k A_qk
     return (A * far).sum(-1) / A.sum(-1)
@@ -52,7 +53,8 @@ def cosines(P: Float[Tensor, "n d"]) -> Float[Tensor, "n n"]:
 
 
 def association_score(similarity: Float[Tensor, "n n"], near: Bool[Tensor, "n n"]) -> float:
-    "Share of each patch's most similar patches that are its neighbors, averaged over patches; as many as it has neighbors."
+    """Share of each patch's most similar patches that are its neighbors, averaged over patches; as
+    many as it has neighbors."""
     if similarity.isnan().any():  # some encoding is zero, and has no direction
         return math.nan
     ranked = similarity.clone().fill_diagonal_(-math.inf).argsort(dim=1, descending=True)
@@ -62,7 +64,8 @@ def association_score(similarity: Float[Tensor, "n n"], near: Bool[Tensor, "n n"
 
 # %% ../../nbs/models/06_probes.ipynb #cb53a347
 def encodings_of(model: nn.Module, layer: LayerMap) -> Tensor | None:
-    "The learned position encodings of a model's patches, in row-major order; None where there are none for this grid."
+    """The learned position encodings of a model's patches, in row-major order; None where there are
+    none for this grid."""
     if isinstance(model, ViT):
         return None if model.P is None else model.P.detach()[-math.prod(model.grid) :]
     ends = ("position_embeddings", "position_embedding", "position_embedding.weight", "position_embeddings.weight", "pos_embed",
@@ -95,10 +98,12 @@ def probe(
     order: Int[Tensor, "n"] | None = None,  # if the images were shuffled with `permute`: its order
     seed: Seed = 0,  # of the shuffle for comparison
     *,
-    forward: Callable | None = None,  # (model, images) -> anything, where `model(images)` is not how it is called
+    forward: Callable
+    | None = None,  # (model, images) -> anything, where `model(images)` is not how it is called
     batch: Size = 64,  # images at a time
 ) -> xr.Dataset:
-    "Attention maps, entropy, distance, mass and association of a model, averaged over images; ValueError for no true map."
+    """Attention maps, entropy, distance, mass and association of a model, averaged over images;
+    ValueError for no true map."""
     total: list[dict[str, Tensor]] = []
     for layers in attention_maps(model, images.split(batch), forward=forward):
         grid = one_grid(layers)
@@ -141,8 +146,13 @@ def assemble(total: list[dict[str, Tensor]], grid: tuple[int, int], images: int)
     heads = max(len(sums["entropy"]) for sums in total)
 
     def stack(name):
-        parts = [sums["far"] / sums["looks"] if name == "distance" else sums[name] / images for sums in total]
-        filled = [torch.cat([p, p.new_full((heads - len(p), *p.shape[1:]), math.nan)]) for p in parts]
+        parts = [
+            sums["far"] / sums["looks"] if name == "distance" else sums[name] / images
+            for sums in total
+        ]
+        filled = [
+            torch.cat([p, p.new_full((heads - len(p), *p.shape[1:]), math.nan)]) for p in parts
+        ]
         return torch.stack(filled).cpu().numpy()
 
     axes = {
@@ -158,7 +168,8 @@ def assemble(total: list[dict[str, Tensor]], grid: tuple[int, int], images: int)
 
 # %% ../../nbs/models/06_probes.ipynb #82085325
 def positions(P: Float[Tensor, "n d"], grid: tuple[int, int], order: Tensor | None, seed: int):
-    "The measurements of position encodings: their cosines, and how well these know the neighborhood."
+    """The measurements of position encodings: their cosines, and how well these know the
+    neighborhood."""
     near, similarity = neighbors(grid), cosines(P)
     if similarity.isnan().any():
         zero = int((P.norm(dim=1) == 0).sum())
@@ -201,15 +212,29 @@ def plot_maps(
 def plot_heads(
     seen: xr.Dataset,  # of `probe`
 ):
-    "Entropy, distance and, where relevant patches are known, attention mass of every head, by layer."
-    labels = {"entropy": "entropy, nats", "distance": "distance, patches", "mass": "mass on relevant patches"}
-    titles = {"entropy": "how many patches heads read", "distance": "how far away", "mass": "which of them"}
+    """Entropy, distance and, where relevant patches are known, attention mass of every head, by
+    layer."""
+    labels = {
+        "entropy": "entropy, nats",
+        "distance": "distance, patches",
+        "mass": "mass on relevant patches",
+    }
+    titles = {
+        "entropy": "how many patches heads read",
+        "distance": "how far away",
+        "mass": "which of them",
+    }
     shown = [name for name in labels if name in seen]
     figure, axes = subplots(1, len(shown), squeeze=False)
     for ax, name in zip(axes[0], shown, strict=True):
         ax.plot(range(seen.sizes["layer"]), seen[name], "o", color=COLORS["blue"], alpha=0.7)
         ax.set_title(titles[name])
-        ax.set(xlabel="layer", ylabel=labels[name], xticks=range(seen.sizes["layer"]), ylim=(0, 1.1 * float(seen[name].max())))
+        ax.set(
+            xlabel="layer",
+            ylabel=labels[name],
+            xticks=range(seen.sizes["layer"]),
+            ylim=(0, 1.1 * float(seen[name].max())),
+        )
     return figure
 
 # %% ../../nbs/models/06_probes.ipynb #f3cc5aee
@@ -217,15 +242,26 @@ def plot_heads(
 def plot_positions(
     seen: xr.Dataset,  # of `probe`
 ):
-    "Cosines of all position encodings with that of one patch, for three patches, and the association score."
+    """Cosines of all position encodings with that of one patch, for three patches, and the
+    association score."""
     rows, columns = seen.attrs["rows"], seen.attrs["columns"]
     figure, axes = subplots(1, 4, width=1.8, height=2.1)
-    for ax, query in zip(axes, (0, (rows // 2) * columns + columns // 2, rows * columns - 1), strict=False):
+    for ax, query in zip(
+        axes, (0, (rows // 2) * columns + columns // 2, rows * columns - 1), strict=False
+    ):
         ax.imshow(seen.cosine[query].values.reshape(rows, columns), vmin=-1, vmax=1, cmap="RdBu_r")
         ax.plot(query % columns, query // columns, "o", color="black", markersize=3)
         ax.set(xticks=[], yticks=[], title=f"cosine with patch {query}")
-    bars = {"neighbors": seen.association, "shuffled": seen.association_shuffled, "chance": seen.chance}
-    axes[3].bar(list(bars), [float(value) for value in bars.values()], color=[COLORS[c] for c in ("blue", "orange", "black")])
+    bars = {
+        "neighbors": seen.association,
+        "shuffled": seen.association_shuffled,
+        "chance": seen.chance,
+    }
+    axes[3].bar(
+        list(bars),
+        [float(value) for value in bars.values()],
+        color=[COLORS[c] for c in ("blue", "orange", "black")],
+    )
     axes[3].set(ylim=(0, 1), title="association score")
     axes[3].tick_params(axis="x", labelsize="small")
     return figure
@@ -241,13 +277,16 @@ def choose_tokens(
     seed: Seed = 0,  # of a random choice
     layers: slice = slice(None),  # whose attention counts; all of them unless told
 ) -> Int[Tensor, "b m"]:
-    "For each image the patches that receive most attention, averaged over queries, heads and layers, or random ones."
+    """For each image the patches that receive most attention, averaged over queries, heads and
+    layers, or random ones."""
     n = math.prod(model.grid)
     need(number <= n, f"number={number}: keep 1 to {n} patches")
     if by == "random":
         score = torch.rand(len(images), n, generator=generator(seed)).to(images.device)
     else:
-        score = torch.stack([A.mean((1, 2))[:, -n:] for A in model.attention_maps(images)[layers]]).mean(0)
+        score = torch.stack(
+            [A.mean((1, 2))[:, -n:] for A in model.attention_maps(images)[layers]]
+        ).mean(0)
     return score.topk(number, dim=1).indices.sort(dim=1).values
 
 # %% ../../nbs/models/06_probes.ipynb #b04fc3df
@@ -258,16 +297,31 @@ def keep_curve(
     rates: Sequence = (1.0, 0.75, 0.5, 0.25, 0.125),  # shares of the patches to keep, in (0, 1]
     seed: Seed = 0,  # of random choices
 ) -> xr.Dataset:
-    "Accuracy and loss of a trained model against the share of patches it sees, chosen by attention or at random."
-    shares = rates and not isinstance(rates, str) and all(isinstance(rate, Share) and rate > 0 for rate in rates)
+    """Accuracy and loss of a trained model against the share of patches it sees, chosen by
+    attention or at random."""
+    shares = (
+        rates
+        and not isinstance(rates, str)
+        and all(isinstance(rate, Share) and rate > 0 for rate in rates)
+    )
     need(shares, f"rates={rates!r}: each share must lie in (0, 1]")
     ways: Any = ["attention", "random"]
     n, images = math.prod(model.grid), data.images.to(next(model.parameters()).device)
     found = [
-        [evaluate(model, data, tokens=choose_tokens(model, images, max(1, round(float(rate) * n)), by, seed)) for rate in rates]
+        [
+            evaluate(
+                model,
+                data,
+                tokens=choose_tokens(model, images, max(1, round(float(rate) * n)), by, seed),
+            )
+            for rate in rates
+        ]
         for by in ways
     ]
-    values = {name: (("by", "rate"), [[each[name] for each in row] for row in found]) for name in ("accuracy", "loss")}
+    values = {
+        name: (("by", "rate"), [[each[name] for each in row] for row in found])
+        for name in ("accuracy", "loss")
+    }
     return xr.Dataset(values, {"by": ways, "rate": [float(rate) for rate in rates]})
 
 # %% ../../nbs/models/06_probes.ipynb #ab1de3c5
@@ -277,8 +331,16 @@ def plot_keep(
 ):
     "Accuracy against the share of patches that the model sees."
     figure, ax = subplots()
-    for by, color, label in (("attention", "blue", "chosen by attention"), ("random", "orange", "chosen at random")):
+    for by, color, label in (
+        ("attention", "blue", "chosen by attention"),
+        ("random", "orange", "chosen at random"),
+    ):
         ax.plot(curve.rate, 100 * curve.accuracy.sel(by=by), "o-", color=COLORS[color], label=label)
-    ax.set(xlabel="share of patches kept", ylabel="accuracy, %", ylim=(0, 100), title="accuracy on fewer patches")
+    ax.set(
+        xlabel="share of patches kept",
+        ylabel="accuracy, %",
+        ylim=(0, 100),
+        title="accuracy on fewer patches",
+    )
     ax.legend()
     return figure

@@ -31,7 +31,11 @@ class PyramidSizes:
     classes: Size = 10
     widths: tuple[Size, ...] = (64, 128, 256)  # features of a token, by stage
     depths: tuple[Size, ...] = (1, 2, 2)  # blocks, by stage
-    ratios: tuple[Size, ...] = (1, 2, 2)  # hidden features of the perceptron over those of a token, by stage
+    ratios: tuple[Size, ...] = (
+        1,
+        2,
+        2,
+    )  # hidden features of the perceptron over those of a token, by stage
     kernel: Size = 3  # side of the mixers' kernel, odd
 
     def __post_init__(self):
@@ -40,13 +44,20 @@ class PyramidSizes:
             right = all(isinstance(size, Size) for size in sizes)
             need(right, f"{name}={sizes}: whole numbers above 0, one for each stage, are needed")
         stages = len(self.widths)
-        need(len(self.depths) == len(self.ratios) == stages >= 1,
-             f"widths={self.widths}, depths={self.depths}, ratios={self.ratios}: give each one number for every stage")
+        need(
+            len(self.depths) == len(self.ratios) == stages >= 1,
+            f"widths={self.widths}, depths={self.depths}, ratios={self.ratios}: give each one number for every stage",
+        )
         whole = self.patch * 2 ** (stages - 1)
-        need(self.image_size % whole == 0,
-             f"image_size={self.image_size} is no multiple of {whole}, patch={self.patch} after {stages - 1} merges: "
-             "crop or pad the images, or take fewer stages")
-        need(self.kernel % 2 == 1, f"kernel={self.kernel} must be odd, so that the grid keeps its size")
+        need(
+            self.image_size % whole == 0,
+            f"image_size={self.image_size} is no multiple of {whole}, patch={self.patch} after {stages - 1} merges: "
+            "crop or pad the images, or take fewer stages",
+        )
+        need(
+            self.kernel % 2 == 1,
+            f"kernel={self.kernel} must be odd, so that the grid keeps its size",
+        )
 
     @property
     def grids(self) -> tuple[int, ...]:
@@ -97,7 +108,8 @@ class GridAttention(nn.Module):
 
 # %% ../../nbs/models/13_pyramid.ipynb #f7b82c95
 class PyramidViT(nn.Module):
-    "A vision transformer in stages of fewer and wider tokens, with mixers that start as convolutions."
+    """A vision transformer in stages of fewer and wider tokens, with mixers that start as
+    convolutions."""
 
     @checked
     def __init__(
@@ -128,8 +140,14 @@ class PyramidViT(nn.Module):
         "Logits of images."
         size = (self.sizes.channels, self.sizes.image_size, self.sizes.image_size)
         right = isinstance(images, Tensor) and images.is_floating_point()
-        need(right, f"images is {getattr(images, 'dtype', type(images).__name__)}: a tensor of standardized floats is needed")
-        need(tuple(images.shape[1:]) == size, f"images has shape {tuple(images.shape)}: b images of shape {size} are needed")
+        need(
+            right,
+            f"images is {getattr(images, 'dtype', type(images).__name__)}: a tensor of standardized floats is needed",
+        )
+        need(
+            tuple(images.shape[1:]) == size,
+            f"images has shape {tuple(images.shape)}: b images of shape {size} are needed",
+        )
         x = self.embed(images)
         for stage in self.stages:
             x = stage(x)
@@ -147,10 +165,14 @@ class PyramidViT(nn.Module):
         self,
         scale: Positive | None = None,  # logit gap M; None: one-hot heads, exact
     ) -> "PyramidViT":
-        "A copy whose mixers are attention with a head for each offset: the same function (C, Thm 1)."
+        """A copy whose mixers are attention with a head for each offset: the same function (C, Thm
+        1)."""
         vit = copy.deepcopy(self)
         for block, grid in vit.blocks():
-            need(isinstance(block.mixer, nn.Conv2d), "the mixers of this model are attention already: convert it once")
+            need(
+                isinstance(block.mixer, nn.Conv2d),
+                "the mixers of this model are attention already: convert it once",
+            )
             block.mixer = GridAttention(block.mixer, grid, scale)
         return vit
 

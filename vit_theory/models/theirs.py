@@ -22,19 +22,27 @@ def their_name(name: str) -> str:
         return f"vit.layernorm.{name.removeprefix('norm.')}"
     for theirs, ours in HUB_NAMES.items():
         if theirs != "vit.layernorm":
-            name = name.replace(ours, theirs) if not (ours == "head" and not name.startswith("head.")) else name
+            name = (
+                name.replace(ours, theirs)
+                if not (ours == "head" and not name.startswith("head."))
+                else name
+            )
     return name
 
 # %% ../../nbs/models/11_theirs.ipynb #thr0004
 def to_transformers(
     vit: ViT,  # with content attention, a learned projection and a class token
 ) -> Any:  # a `ViTForImageClassification`
-    "The same function as a model of the transformers library, on standardized images; ValueError where they have no such model."
+    """The same function as a model of the transformers library, on standardized images; ValueError
+    where they have no such model."""
     need(isinstance(vit, ViT), f"vit={type(vit).__name__}: one of our ViT is needed")
     c = vit.config
     same = (c["mixer"], c["projection"], c["pool"]) == ("content", "learned", "cls")
     found = f"mixer={c['mixer']!r}, projection={c['projection']!r}, pool={c['pool']!r}"
-    need(same and not vit.keep, f"vit has {found}, keep={vit.keep}: theirs has 'content', 'learned', 'cls' and keeps all tokens")
+    need(
+        same and not vit.keep,
+        f"vit has {found}, keep={vit.keep}: theirs has 'content', 'learned', 'cls' and keeps all tokens",
+    )
     from transformers import ViTConfig, ViTForImageClassification
 
     hidden = vit.blocks[0].ffn[0].out_features
@@ -55,7 +63,9 @@ def to_transformers(
     for name, p in ours.items():
         parts = {name: p}
         if ".qkv." in name:
-            parts = {name.replace("qkv", x): part for x, part in zip("qkv", p.chunk(3), strict=True)}
+            parts = {
+                name.replace("qkv", x): part for x, part in zip("qkv", p.chunk(3), strict=True)
+            }
         for own, part in parts.items():
             target[their_name(own)] = part
     with seeded(0):  # its first weights are drawn, and replaced

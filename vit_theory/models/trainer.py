@@ -46,9 +46,13 @@ class Descent:
 class Machine:
     "How a training uses its device."
 
-    precision: Literal["32-true", "64-true", "bf16-mixed", "auto"] = "32-true"  # "auto": see `choose_precision`
+    precision: Literal["32-true", "64-true", "bf16-mixed", "auto"] = (
+        "32-true"  # "auto": see `choose_precision`
+    )
     processes: Size = 1  # that share each batch
-    compiled: bool = False  # by torch.compile: the first step waits for the compiler; for long runs on a GPU
+    compiled: bool = (
+        False  # by torch.compile: the first step waits for the compiler; for long runs on a GPU
+    )
 
 # %% ../../nbs/models/07_trainer.ipynb #c5e581b0
 @dataclass
@@ -75,7 +79,8 @@ class Job:
         return len(self.data.labels) // self.settings["batch"]
 
     def batch(self, epoch: int, step: int, order: Tensor) -> tuple[Tensor, ...]:
-        "Images, probabilities of their classes and possibly patches for one step: a function of (seed, epoch, step)."
+        """Images, probabilities of their classes and possibly patches for one step: a function of
+        (seed, epoch, step)."""
         size, classes = self.settings["batch"], self.vit.config["classes"]
         rows = order[step * size : (step + 1) * size]
         batch = self.data.images[rows], self.data.labels[rows], classes
@@ -101,15 +106,21 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise ValueError(f"path={str(path)!r} cannot be read ({error.strerror}): give the path of a checkpoint") from error
+        raise ValueError(
+            f"path={str(path)!r} cannot be read ({error.strerror}): give the path of a checkpoint"
+        ) from error
     whole = hashlib.sha256(content[:-32]).digest() == content[-32:]
-    need(whole, f"path={str(path)!r} is no complete checkpoint of a ViT (its checksum is another): it is left as it is")
+    need(
+        whole,
+        f"path={str(path)!r} is no complete checkpoint of a ViT (its checksum is another): it is left as it is",
+    )
     return torch.load(path, weights_only=True, map_location="cpu")
 
 # %% ../../nbs/models/07_trainer.ipynb #8c4dc1b5
 @checked
 def load_vit(path: str | Path) -> ViT:
-    "The model of a checkpoint, with its weights; ValueError for a file that is truncated or no checkpoint."
+    """The model of a checkpoint, with its weights; ValueError for a file that is truncated or no
+    checkpoint."""
     stored = load_checkpoint(path)
     vit = ViT.of(stored["config"])
     vit.to(stored["model"]["head.weight"].dtype).load_state_dict(stored["model"])
@@ -120,7 +131,8 @@ Row = dict[str, Any]  # of the diary: epoch, loss, ...
 
 
 def restore(job: Job, optimizer: torch.optim.Optimizer) -> list[Row]:
-    "Put the folder's checkpoint, if any, into model and optimizer -> its diary; ValueError for another training's."
+    """Put the folder's checkpoint, if any, into model and optimizer -> its diary; ValueError for
+    another training's."""
     path = job.folder / "checkpoint.ckpt" if job.folder else None
     if path is None or not path.exists():
         return []
@@ -129,7 +141,10 @@ def restore(job: Job, optimizer: torch.optim.Optimizer) -> list[Row]:
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     found = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in changed)
     remedy = "its settings, its data, and a model with the weights it started from (built anew, with its seed)"
-    need(not changed, f"{path} belongs to another training: {found}. Use another folder, or ask for what it holds: {remedy}")
+    need(
+        not changed,
+        f"{path} belongs to another training: {found}. Use another folder, or ask for what it holds: {remedy}",
+    )
     job.vit.load_state_dict(stored["model"])
     optimizer.load_state_dict(stored["optimizer"])
     return stored["history"]
@@ -142,7 +157,12 @@ def keep_record(job: Job, history: list[Row], trouble: str) -> None:
     assert job.folder is not None
     path = job.folder / ("stopped.ckpt" if trouble else "checkpoint.ckpt")
     scratch = path.with_name(f".{path.name}")
-    about = {"config": job.vit.config, "training": job.known, "history": history, "trouble": trouble}
+    about = {
+        "config": job.vit.config,
+        "training": job.known,
+        "history": history,
+        "trouble": trouble,
+    }
     job.fabric.save(scratch, {"model": job.vit, "optimizer": job.optimizer, **about})
     if job.fabric.is_global_zero:
         with scratch.open("ab") as file:
@@ -153,7 +173,8 @@ def keep_record(job: Job, history: list[Row], trouble: str) -> None:
 
 # %% ../../nbs/models/07_trainer.ipynb #4672b01b
 def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bool]:
-    "One step of descent -> (loss before it, whether it was taken: not where loss or gradient is not finite)."
+    """One step of descent -> (loss before it, whether it was taken: not where loss or gradient is
+    not finite)."""
     fabric = job.fabric
     share = slice(fabric.global_rank, None, fabric.world_size)
     x, y, *tokens = (part[share] for part in batch)
@@ -162,7 +183,9 @@ def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bo
     if not math.isfinite(value):
         return value, False
     fabric.backward(loss)
-    norm = fabric.clip_gradients(job.model, job.optimizer, max_norm=job.settings["clip"], error_if_nonfinite=False)
+    norm = fabric.clip_gradients(
+        job.model, job.optimizer, max_norm=job.settings["clip"], error_if_nonfinite=False
+    )
     if taken := math.isfinite(float(norm)):
         for group in job.optimizer.param_groups:
             group["lr"] = lr
@@ -174,7 +197,9 @@ def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bo
 def run_epoch(job: Job, epoch: int) -> tuple[float, str]:
     "One epoch -> (mean loss, trouble: empty when all went well)."
     s = job.settings
-    order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], epoch)).to(job.data.images.device)
+    order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], epoch)).to(
+        job.data.images.device
+    )
     losses, warm = [], round(s["warmup"] * job.steps)
     for step in range(job.steps):
         lr = rate(epoch * job.steps + step, s["epochs"] * job.steps, warm, s["lr"])
@@ -184,7 +209,10 @@ def run_epoch(job: Job, epoch: int) -> tuple[float, str]:
         job.bar.set_postfix(epoch=epoch, loss=f"{loss:.3f}", refresh=False)
         if not taken:
             what = "gradient is not finite" if math.isfinite(loss) else f"loss is {loss}"
-            return loss, f"the {what} at epoch {epoch}, step {step} (both from 0), learning rate {lr:.3g}"
+            return (
+                loss,
+                f"the {what} at epoch {epoch}, step {step} (both from 0), learning rate {lr:.3g}",
+            )
     return sum(losses) / len(losses), ""
 
 
@@ -197,7 +225,10 @@ def one_epoch(job: Job, epoch: int) -> tuple[Row, str]:
     if callable(job.validation):
         row |= {name: float(value) for name, value in job.validation(job.vit).items()}
     elif job.validation is not None:
-        row |= {f"validation_{name}": value for name, value in evaluate(job.model, job.validation).items()}
+        row |= {
+            f"validation_{name}": value
+            for name, value in evaluate(job.model, job.validation).items()
+        }
     return row | {"images_per_second": round(speed, 1)}, trouble
 
 # %% ../../nbs/models/07_trainer.ipynb #2642016f
@@ -207,20 +238,34 @@ def run(fabric: Any, job: Job) -> tuple[dict[str, Any], list[Row], str]:
 
     if fabric.world_size > 1:  # tensors reach another process as shared memory: each needs its own
         job.vit = copy.deepcopy(job.vit)
-    job.data = replace(job.data, images=fabric.to_device(job.data.images), labels=fabric.to_device(job.data.labels))
+    job.data = replace(
+        job.data, images=fabric.to_device(job.data.images), labels=fabric.to_device(job.data.labels)
+    )
     s, trouble, job.fabric = job.settings, "", fabric
     optimizer = make_optimizer(job.vit, s["lr"], s["weight_decay"])
     history = restore(job, optimizer)
-    job.model, job.optimizer = fabric.setup(torch.compile(job.vit) if job.compiled else job.vit, optimizer)
+    job.model, job.optimizer = fabric.setup(
+        torch.compile(job.vit) if job.compiled else job.vit, optimizer
+    )
     quiet, epoch = None if job.progress and fabric.is_global_zero else True, job.steps * s["batch"]
-    with tqdm(total=s["epochs"] * epoch, initial=len(history) * epoch, unit=" images", unit_scale=True, disable=quiet) as job.bar:
+    with tqdm(
+        total=s["epochs"] * epoch,
+        initial=len(history) * epoch,
+        unit=" images",
+        unit_scale=True,
+        disable=quiet,
+    ) as job.bar:
         while len(history) < s["epochs"] and not trouble:
             row, trouble = one_epoch(job, len(history))
             history = history if trouble else [*history, row]
             if job.folder:
                 keep_record(job, history, trouble)
     # arrays outlive the process that made them, tensors in shared memory do not
-    return {name: p.detach().cpu().numpy() for name, p in job.vit.state_dict().items()}, history, trouble
+    return (
+        {name: p.detach().cpu().numpy() for name, p in job.vit.state_dict().items()},
+        history,
+        trouble,
+    )
 
 # %% ../../nbs/models/07_trainer.ipynb #fc10639a
 def check_job(job: Job, processes: int) -> None:
@@ -229,19 +274,40 @@ def check_job(job: Job, processes: int) -> None:
     for name in ("data", "validation"):
         if isinstance(data := getattr(job, name), Images):
             found, classes = data.labels.unique().tolist(), c["classes"]
-            need(len(found) > 1, f"{name} holds {len(found)} class(es): there is nothing to tell apart, at least two are needed")
-            need(found[-1] < classes, f"{name} has labels up to {found[-1]}, the model {classes} classes: build it with more")
-    need(s["warmup"] <= s["epochs"], f"warmup={s['warmup']} epochs are more than the epochs={s['epochs']} there are")
-    need(s["batch"] <= len(images), f"batch={s['batch']} must lie between 1 and the {len(images)} images there are")
+            need(
+                len(found) > 1,
+                f"{name} holds {len(found)} class(es): there is nothing to tell apart, at least two are needed",
+            )
+            need(
+                found[-1] < classes,
+                f"{name} has labels up to {found[-1]}, the model {classes} classes: build it with more",
+            )
+    need(
+        s["warmup"] <= s["epochs"],
+        f"warmup={s['warmup']} epochs are more than the epochs={s['epochs']} there are",
+    )
+    need(
+        s["batch"] <= len(images),
+        f"batch={s['batch']} must lie between 1 and the {len(images)} images there are",
+    )
     need(s["batch"] % processes == 0, f"processes={processes} must divide batch={s['batch']}")
     here = processes > 1 and hasattr(sys, "ps1")
-    need(not here, f"processes={processes} cannot be started from a notebook or a prompt: run these lines as a script")
+    need(
+        not here,
+        f"processes={processes} cannot be started from a notebook or a prompt: run these lines as a script",
+    )
     if not callable(job.recipe):
         recipe = find_recipe(job.recipe)
         whole = recipe.patches == 1 or c["mixer"] not in ON_IMAGE
-        need(whole, f"recipe with patches={recipe.patches}: mixer={c['mixer']!r} needs the whole image, use patches=1")
+        need(
+            whole,
+            f"recipe with patches={recipe.patches}: mixer={c['mixer']!r} needs the whole image, use patches=1",
+        )
         size = (c["channels"], *c["image_size"])
-        need(images.shape[1:] == size, f"data has images of {tuple(images.shape[1:])}, the model needs {size}: build it for them")
+        need(
+            images.shape[1:] == size,
+            f"data has images of {tuple(images.shape[1:])}, the model needs {size}: build it for them",
+        )
 
 # %% ../../nbs/models/07_trainer.ipynb #e4f8fd2b
 def make_fabric(device: torch.device, machine: Machine):
@@ -255,7 +321,9 @@ def make_fabric(device: torch.device, machine: Machine):
     several = machine.processes > 1
     where = machine.processes if several or device.type == "cpu" else [device.index or 0]
     strategy = DDPStrategy(start_method="spawn") if several else "auto"
-    return Fabric(accelerator=device.type, devices=where, strategy=strategy, precision=machine.precision)
+    return Fabric(
+        accelerator=device.type, devices=where, strategy=strategy, precision=machine.precision
+    )
 
 # %% ../../nbs/models/07_trainer.ipynb #e3b78b0e
 CHECKED = 6  # steps that are tried
@@ -275,7 +343,9 @@ def first_steps(job: Job, device: torch.device, precision: str) -> tuple[list[fl
     s = job.settings
     vit = copy.deepcopy(job.vit).to(device).train()
     optimizer = make_optimizer(vit, s["lr"], s["weight_decay"])
-    order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], 0)).to(job.data.images.device)
+    order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], 0)).to(
+        job.data.images.device
+    )
     losses = []
     seconds = []
     for step in range(CHECKED):
@@ -294,7 +364,8 @@ def first_steps(job: Job, device: torch.device, precision: str) -> tuple[list[fl
 
 
 def choose_precision(job: Job, device: torch.device) -> str:
-    "bfloat16 where the device has it and the first steps agree with float32; prints what it chose, and why."
+    """bfloat16 where the device has it and the first steps agree with float32; prints what it
+    chose, and why."""
     if job.vit.head.weight.dtype == torch.float64:
         chosen, why = "64-true", "the model is in double precision"
     elif not has_bfloat16(device):
@@ -318,7 +389,10 @@ def planned_epochs(job: Job, device: torch.device, minutes: float) -> int:
         return int(load_checkpoint(path)["training"]["epochs"])
     _, seconds = first_steps(job, device, job.settings["precision"])
     epochs = int(60 * minutes / (seconds * job.steps))
-    need(epochs > 0, f"minutes={minutes}: an epoch takes {seconds * job.steps / 60:.2g} minutes, give at least as many")
+    need(
+        epochs > 0,
+        f"minutes={minutes}: an epoch takes {seconds * job.steps / 60:.2g} minutes, give at least as many",
+    )
     print(f"epochs: {epochs}, in {minutes:g} minutes")
     return epochs
 
@@ -330,7 +404,9 @@ def train(
     *,
     epochs: Size | None = None,  # visits to each image
     minutes: Positive | None = None,  # in place of `epochs`: as many as fit
-    validation: Images | Callable | None = None,  # or a function of the model that gives numbers for the diary; after each epoch
+    validation: Images
+    | Callable
+    | None = None,  # or a function of the model that gives numbers for the diary; after each epoch
     recipe: str | Recipe | Callable = "none",  # see `augment`, or a function like it
     batch: Size = 64,  # images of a step, over all processes
     lr: Positive = 1e-3,  # highest learning rate
@@ -338,14 +414,31 @@ def train(
     seed: Seed = 0,  # of order and variations
     device: str = "auto",  # where; "auto" says what it chose
     machine: Machine = Machine(),  # how the device is used
-    folder: str | Path | None = None,  # of checkpoint and diary; a training that it holds is continued
+    folder: str
+    | Path
+    | None = None,  # of checkpoint and diary; a training that it holds is continued
     progress: bool = True,  # show a progress bar
 ) -> list[Row]:  # the diary: a row an epoch
-    "Train a model by AdamW; ValueError before any work, FloatingPointError where a number is not finite any more."
-    need((epochs is None) != (minutes is None), f"epochs={epochs}, minutes={minutes}: give one of the two")
+    """Train a model by AdamW; ValueError before any work, FloatingPointError where a number is not
+    finite any more."""
+    need(
+        (epochs is None) != (minutes is None),
+        f"epochs={epochs}, minutes={minutes}: give one of the two",
+    )
     asked = math.ceil(descent.warmup) if epochs is None else epochs
-    settings = dict(epochs=asked, batch=batch, lr=lr, **vars(descent), seed=seed, precision=machine.precision)
-    job = Job(vit, data, validation, recipe, settings, Path(folder) if folder else None, progress, machine.compiled)
+    settings = dict(
+        epochs=asked, batch=batch, lr=lr, **vars(descent), seed=seed, precision=machine.precision
+    )
+    job = Job(
+        vit,
+        data,
+        validation,
+        recipe,
+        settings,
+        Path(folder) if folder else None,
+        progress,
+        machine.compiled,
+    )
     check_job(job, machine.processes)
     where = resolve_device(device)
     if machine.precision == "auto":
@@ -359,5 +452,7 @@ def train(
     vit.load_state_dict({name: torch.from_numpy(p) for name, p in weights.items()})
     if trouble:
         also = f"; they are also in {job.folder}/stopped.ckpt" if job.folder else ""
-        raise FloatingPointError(f"{trouble}. The model holds the weights before that step{also}. Lower lr, or raise warmup")
+        raise FloatingPointError(
+            f"{trouble}. The model holds the weights before that step{also}. Lower lr, or raise warmup"
+        )
     return history

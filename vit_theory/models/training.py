@@ -29,7 +29,8 @@ UNDECAYED = ("P", "cls", "table")
 
 
 def decays(name: str, p: Tensor) -> bool:
-    "Whether weight decay applies: to matrices, not to biases, norms, positions and tables of position biases."
+    """Whether weight decay applies: to matrices, not to biases, norms, positions and tables of
+    position biases."""
     return p.ndim >= 2 and name.split(".")[-1] not in UNDECAYED
 
 
@@ -50,7 +51,8 @@ def evaluate(
     tokens: Int[Tensor, "n m"] | None = None,  # patches to look at, for each image; None: all
     **options: Any,  # passed to the model, for instance keep={1: 0.5}
 ) -> dict[str, float]:
-    "Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation mode."
+    """Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation
+    mode."""
     device, training, loss, right = next(vit.parameters()).device, vit.training, 0.0, 0
     vit.eval()
     for i in range(0, len(data.labels), batch):

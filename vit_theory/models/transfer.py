@@ -25,17 +25,31 @@ from .model import ViT, hub_attention
 @checked
 def to_attention(
     vit: Any,  # a `ViT` with mixer="convolution"; left as it is
-    scale: Positive | None = None,  # logit gap M; None: one-hot attention, the same function exactly
-    construction: Literal["full", "small", "extra"] = "full",  # "small": heads of width / heads features; "extra": exact at any M
+    scale: Positive
+    | None = None,  # logit gap M; None: one-hot attention, the same function exactly
+    construction: Literal[
+        "full", "small", "extra"
+    ] = "full",  # "small": heads of width / heads features; "extra": exact at any M
     seed: Seed = 0,  # of the key matrices
 ) -> ViT:
-    "The same function with attention mixers: phase 2 of two-phase training (C, section 4); ValueError for another mixer."
+    """The same function with attention mixers: phase 2 of two-phase training (C, section 4);
+    ValueError for another mixer."""
     mixer = vit.config["mixer"] if isinstance(vit, ViT) else type(vit).__name__
-    need(mixer == "convolution", f'vit has mixer={mixer!r}: only a ViT with mixer="convolution" can be converted')
+    need(
+        mixer == "convolution",
+        f'vit has mixer={mixer!r}: only a ViT with mixer="convolution" can be converted',
+    )
     soft = construction != "extra" or scale is not None
-    need(soft, 'scale=None with construction="extra": it is exact at any finite scale, so name one, such as 3.0')
+    need(
+        soft,
+        'scale=None with construction="extra": it is exact at any finite scale, so name one, such as 3.0',
+    )
     other = copy.deepcopy(vit)
-    other.config = vit.config | {"mixer": "conv_attention", "scale": scale, "construction": construction}
+    other.config = vit.config | {
+        "mixer": "conv_attention",
+        "scale": scale,
+        "construction": construction,
+    }
     with seeded(seed):
         for block in other.blocks:
             block.mixer = attention_of(block.mixer, other.config)
@@ -43,7 +57,8 @@ def to_attention(
 
 # %% ../../nbs/models/05_transfer.ipynb #6373c0af
 class HubAttention(nn.Module):
-    "Attention that starts as a convolution of the patch tokens, in the place of an attention layer of transformers."
+    """Attention that starts as a convolution of the patch tokens, in the place of an attention
+    layer of transformers."""
 
     def __init__(self, layer: MultiHeadAttention, special: int, scale: float):
         "A layer with table and sink on the patch tokens, beside some special tokens before them."
@@ -53,7 +68,8 @@ class HubAttention(nn.Module):
         self.special_queries = nn.Parameter(layer.W_Q.new_zeros(layer.heads, special, 1))
 
     def forward(self, hidden_states, attention_mask=None, **unused):
-        "Tokens [b, s + n, d] -> mixed tokens and their weights [b, h, s + n, s + n], as transformers wants them."
+        """Tokens [b, s + n, d] -> mixed tokens and their weights [b, h, s + n, s + n], as
+        transformers wants them."""
         a, x, s = self.layer, hidden_states, self.special
         B = relative_bias(a.table, a.grid)
         n = B.shape[1]
@@ -67,18 +83,31 @@ class HubAttention(nn.Module):
 
 # %% ../../nbs/models/05_transfer.ipynb #1a1b9324
 def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[int, int]:
-    "Pixels that a token stands for when its features have the channels of `conv`; ValueError where that is not possible."
-    need(isinstance(conv, nn.Conv2d), f"convs has a {type(conv).__name__}: give a torch.nn.Conv2d for each layer")
-    fitting = [p for p in (patch, (1, 1)) if conv.in_channels == conv.out_channels and conv.in_channels * math.prod(p) == width]
+    """Pixels that a token stands for when its features have the channels of `conv`; ValueError
+    where that is not possible."""
+    need(
+        isinstance(conv, nn.Conv2d),
+        f"convs has a {type(conv).__name__}: give a torch.nn.Conv2d for each layer",
+    )
+    fitting = [
+        p
+        for p in (patch, (1, 1))
+        if conv.in_channels == conv.out_channels and conv.in_channels * math.prod(p) == width
+    ]
     wanted = f"{width // math.prod(patch)} (on pixels) or " if width % math.prod(patch) == 0 else ""
     channels = f"{conv.in_channels} to {conv.out_channels} channels"
-    need(fitting, f"convs: {channels}; a token of {width} features needs {wanted}{width} (on tokens)")
+    need(
+        fitting, f"convs: {channels}; a token of {width} features needs {wanted}{width} (on tokens)"
+    )
     return fitting[0]
 
 # %% ../../nbs/models/05_transfer.ipynb #spec0001
 def special_tokens(model: nn.Module, image_size: tuple[int, int], patch: tuple[int, int]) -> int:
-    "Tokens before the patches, asked from the model; ValueError unless the patches follow in the order of the picture."
-    image = torch.randn(1, model.config.num_channels, *image_size, generator=generator(0)).to(next(model.parameters()))
+    """Tokens before the patches, asked from the model; ValueError unless the patches follow in the
+    order of the picture."""
+    image = torch.randn(1, model.config.num_channels, *image_size, generator=generator(0)).to(
+        next(model.parameters())
+    )
     modes = {module: module.training for module in model.modules()}
     layout = first_layout(model.eval(), image, None)
     for module, training in modes.items():
@@ -86,45 +115,69 @@ def special_tokens(model: nn.Module, image_size: tuple[int, int], patch: tuple[i
     grid = image_size[0] // patch[0], image_size[1] // patch[1]
     number = math.prod(grid)
     special = layout.tokens - number
-    ordered = layout.patches is not None and torch.equal(layout.patches.cpu(), torch.arange(special, layout.tokens))
+    ordered = layout.patches is not None and torch.equal(
+        layout.patches.cpu(), torch.arange(special, layout.tokens)
+    )
     kind = f"model={type(model).__name__}"
     last = layout.grid == grid and ordered
-    need(last, f"{kind}: its first layer does not have all patches as its last tokens: give a ViT or DeiT")
+    need(
+        last,
+        f"{kind}: its first layer does not have all patches as its last tokens: give a ViT or DeiT",
+    )
     return special
 
 # %% ../../nbs/models/05_transfer.ipynb #86933e49
 @checked
 def conv_init(
     model: Any,  # a ViT, DeiT or DINOv2 of the transformers library, left as it is
-    convs: Sequence | None = None,  # an `nn.Conv2d` for each layer, keeping the image's size; None: random ones
+    convs: Sequence
+    | None = None,  # an `nn.Conv2d` for each layer, keeping the image's size; None: random ones
     *,
     kernel: Size = 3,  # taps of the random convolutions, odd
     scale: Positive = 8.0,  # logit gap M
     seed: Seed = 0,  # of random convolutions and keys
 ) -> Any:
-    "A copy of a model whose attention layers start as convolutions; ValueError where they do not fit."
+    """A copy of a model whose attention layers start as convolutions; ValueError where they do not
+    fit."""
     need(kernel % 2, f"kernel={kernel} must be odd, so that the image keeps its size")
     model = copy.deepcopy(model)
     layers, c = hub_attention(model), model.config
     kind = f"model={type(model).__name__}"
-    named = all(hasattr(c, name) for name in ("image_size", "patch_size", "hidden_size", "num_attention_heads"))
-    need(named, f"{kind}: its configuration lacks image_size, patch_size, hidden_size or num_attention_heads: give a ViT or DeiT")
+    named = all(
+        hasattr(c, name)
+        for name in ("image_size", "patch_size", "hidden_size", "num_attention_heads")
+    )
+    need(
+        named,
+        f"{kind}: its configuration lacks image_size, patch_size, hidden_size or num_attention_heads: give a ViT or DeiT",
+    )
     widths = {layer.q_proj.in_features for layer in layers.values()}
     alike = widths == {c.hidden_size}
-    need(alike, f"{kind} has attention layers of {sorted(widths)} features: all must have hidden_size={c.hidden_size}")
+    need(
+        alike,
+        f"{kind} has attention layers of {sorted(widths)} features: all must have hidden_size={c.hidden_size}",
+    )
     (h, w), patch = pair(c.image_size), pair(c.patch_size)
     rows, columns, width = h // patch[0], w // patch[1], c.hidden_size
     area = math.prod(patch)
     channels, groups = (width // area, 1) if width % area == 0 else (width, width)
     with seeded(seed):
         if convs is None:
-            convs = [nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=groups) for _ in layers]
+            convs = [
+                nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=groups)
+                for _ in layers
+            ]
         chosen = list(convs)
         fits = len(chosen) == len(layers)
-        need(fits, f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: give one for each")
+        need(
+            fits,
+            f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: give one for each",
+        )
         pixels = [pixel_patch(conv, width, patch) for conv in chosen]
         made = [
-            table_heads(conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads)
+            table_heads(
+                conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads
+            )
             for conv, p in zip(chosen, pixels, strict=True)
         ]
     special = special_tokens(model, (h, w), patch)

@@ -10,7 +10,12 @@ __all__ = ['ShallowViT', 'TokenData', 'TokenSample', 'Watch', 'attention_mass', 
 from .data import TokenData, TokenSample
 from .limit import limit_threshold
 from .model import ShallowViT, initial_model
-from .token_removal import keep_by_attention, keep_honest, keep_oracle, keep_random
+from .token_removal import (
+    keep_by_attention,
+    keep_honest,
+    keep_oracle,
+    keep_random,
+)
 from .training import Watch, attention_mass, evaluate, fit, hinge_gradient
 
 # %% ../../nbs/selection/index.ipynb #01d7742b

@@ -23,7 +23,8 @@ from ..statistics import Interval, log_slope
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9ad417c3
 def mass_ceiling(tokens: int, relevant: int, confusion: int) -> float:
-    "Largest attention mass on relevant keys, mean over all queries, that logits between noiseless patterns allow; L, n_*, n_#."
+    """Largest attention mass on relevant keys, mean over all queries, that logits between noiseless
+    patterns allow; L, n_*, n_#."""
     background = relevant / (relevant + confusion)
     r = np.logspace(0, 8, 4001)  # how much a discriminative query prefers its own kind
     own = relevant * r / (relevant * r + confusion)
@@ -33,32 +34,58 @@ def mass_ceiling(tokens: int, relevant: int, confusion: int) -> float:
     return (1 - share) * background + share * discriminative
 
 # %% ../../nbs/selection/09_attention_map.ipynb #b3becd4a
-TRAININGS = {"no confusion": (0, 0.05, 20.0), "confusion": (2, 0.05, 20.0), "one rate": (2, 0.5, 1.0)}  # confusion, lr, times
+TRAININGS = {
+    "no confusion": (0, 0.05, 20.0),
+    "confusion": (2, 0.05, 20.0),
+    "one rate": (2, 0.5, 1.0),
+}  # confusion, lr, times
 SPARSE, NEAR_CEILING = 0.95, 0.9  # mass that is sparse; share of the ceiling that is near
 KEYS = ("discriminative", "other")  # patterns of keys
 
 
 @once
 def attention_during_training(run: Run) -> xr.Dataset:
-    "Attention mass on relevant tokens, test error and share of active hinge terms during training, and maps at three times."
+    """Attention mass on relevant tokens, test error and share of active hinge terms during
+    training, and maps at three times."""
     trials, steps, every = run.by_scale(4, 24), 400, run.by_scale(40, 20)
-    runs = [[_watch_arm(arm, seed, trials, steps, every) for seed in run.seeds] for arm in TRAININGS]
+    runs = [
+        [_watch_arm(arm, seed, trials, steps, every) for seed in run.seeds] for arm in TRAININGS
+    ]
     dims, time = ("arm", "seed", "trial", "step"), list(range(0, steps + 1, every))
-    seen = {name: np.array([[one[0][name] for one in arm] for arm in runs]) for name in runs[0][0][0]}
+    seen = {
+        name: np.array([[one[0][name] for one in arm] for arm in runs]) for name in runs[0][0][0]
+    }
     values: dict[str, Any] = {name: (dims, each) for name, each in seen.items()}
-    values["turned"] = ("arm", "seed", "trial", "keys"), np.array([[turned for *_, turned in arm] for arm in runs])
+    values["turned"] = (
+        ("arm", "seed", "trial", "keys"),
+        np.array([[turned for *_, turned in arm] for arm in runs]),
+    )
     values["map"] = (("arm", "time", "query", "key"), np.stack([arm[0][1] for arm in runs]))
-    values["ceiling"] = ("arm", [mass_ceiling(TOKENS, 6, confusion) for confusion, _, _ in TRAININGS.values()])
-    coords = {"arm": list(TRAININGS), "seed": list(run.seeds), "trial": range(trials), "step": time, "keys": list(KEYS)}
+    values["ceiling"] = (
+        "arm",
+        [mass_ceiling(TOKENS, 6, confusion) for confusion, _, _ in TRAININGS.values()],
+    )
+    coords = {
+        "arm": list(TRAININGS),
+        "seed": list(run.seeds),
+        "trial": range(trials),
+        "step": time,
+        "keys": list(KEYS),
+    }
     e = float(np.exp(1.0))
     attrs = {"closed_form_start": 6 * e / (6 * e + TOKENS - 6), "samples": 200, "batch": 20}
     return xr.Dataset(values, coords | {"time": time[:: (len(time) - 1) // 2][:3]}, attrs)
 
 # %% ../../nbs/selection/09_attention_map.ipynb #a7cad181
-def _watch_arm(arm: str, seed: int, trials: int, steps: int, every: int) -> tuple[dict, np.ndarray, np.ndarray]:
-    "Masses and errors [trial, look], three maps of the first trial, and how far logits turned to each kind of key."
+def _watch_arm(
+    arm: str, seed: int, trials: int, steps: int, every: int
+) -> tuple[dict, np.ndarray, np.ndarray]:
+    """Masses and errors [trial, look], three maps of the first trial, and how far logits turned to
+    each kind of key."""
     confusion, lr, multiplier = TRAININGS[arm]
-    learn, judge, start = draw_setting(TokenData(tokens=TOKENS, relevant=6, confusion=confusion), 200, 50, trials, seed)
+    learn, judge, start = draw_setting(
+        TokenData(tokens=TOKENS, relevant=6, confusion=confusion), 200, 50, trials, seed
+    )
     order = judge.pattern[0, 0].argsort(stable=True)
     maps: list[np.ndarray] = []
 
@@ -69,32 +96,66 @@ def _watch_arm(arm: str, seed: int, trials: int, steps: int, every: int) -> tupl
         active = (seen.y * model(seen.x) < 1).to(seen.x).mean(1)
         mass = {q: attention_mass(model, fresh, queries=q) for q in ("all", "relevant")}
         # of both discriminative patterns: sum_k P_lk 1[k votes]
-        votes = torch.einsum("gblk,gbk->gbl", model.attention_map(fresh.x), fresh.discriminative.to(fresh.x)).mean((1, 2))
+        votes = torch.einsum(
+            "gblk,gbk->gbl", model.attention_map(fresh.x), fresh.discriminative.to(fresh.x)
+        ).mean((1, 2))
         return {"error": evaluate(model, fresh)["error"], "active": active, "votes": votes, **mass}
 
     rates: dict[str, Any] = {"lr": lr, "attention_lr": lr * multiplier}
-    model, history = fit(start, learn.x, learn.y, steps=steps, batch=20, seed=seed, watch=Watch(look, every), **rates)
+    model, history = fit(
+        start, learn.x, learn.y, steps=steps, batch=20, seed=seed, watch=Watch(look, every), **rates
+    )
     looks = range(0, steps + 1, every)
     half = (len(maps) - 1) // 2
-    # s_ij = (W_Q mu_i) . (W_K mu_j), over its start; mean over queries i and over both kinds of keys j
-    before, after = (torch.einsum("gaq,giq,gap,gjp->gij", m.W_Q, judge.mu, m.W_K, judge.mu) for m in (start, model))
-    turned = [(after - before)[..., keys].mean((1, 2)).numpy() for keys in (slice(DISCRIMINATIVE), slice(DISCRIMINATIVE, None))]
-    seen = {name: history[name][:, looks].numpy() for name in ("error", "active", "votes", "all", "relevant")}
+    # s_ij = (W_Q mu_i) . (W_K mu_j), over its start; mean over queries i and over both kinds of
+    # keys j
+    before, after = (
+        torch.einsum("gaq,giq,gap,gjp->gij", m.W_Q, judge.mu, m.W_K, judge.mu)
+        for m in (start, model)
+    )
+    turned = [
+        (after - before)[..., keys].mean((1, 2)).numpy()
+        for keys in (slice(DISCRIMINATIVE), slice(DISCRIMINATIVE, None))
+    ]
+    seen = {
+        name: history[name][:, looks].numpy()
+        for name in ("error", "active", "votes", "all", "relevant")
+    }
     return seen, np.stack(maps[::half][:3]), np.stack(turned, -1)
 
 # %% ../../nbs/selection/09_attention_map.ipynb #b0aa51ad
 def plot_attention_during_training(data: xr.Dataset, arms: tuple[str, ...] = tuple(TRAININGS)):
-    "Attention mass against the step, one panel an arm, with the ceiling; gray: share of active hinge terms."
-    figure, axes = subplots(1, len(arms), width=2.35 if len(arms) > 1 else 4, height=2.7, sharey=True, squeeze=False)
-    asked = {"no confusion": SPARSE, "confusion": NEAR_CEILING * float(data["ceiling"].sel(arm="confusion"))}
+    """Attention mass against the step, one panel an arm, with the ceiling; gray: share of active
+    hinge terms."""
+    figure, axes = subplots(
+        1, len(arms), width=2.35 if len(arms) > 1 else 4, height=2.7, sharey=True, squeeze=False
+    )
+    asked = {
+        "no confusion": SPARSE,
+        "confusion": NEAR_CEILING * float(data["ceiling"].sel(arm="confusion")),
+    }
     for axis, arm in zip(axes[0], arms, strict=True):
         one = data.sel(arm=arm)
-        axis.fill_between(one.step, one["active"].mean(("seed", "trial")), color="0.9", label="active hinge terms")
+        axis.fill_between(
+            one.step, one["active"].mean(("seed", "trial")), color="0.9", label="active hinge terms"
+        )
         for name, color in (("all", "blue"), ("relevant", "orange")):
             mass = one[name].mean("trial").transpose("step", "seed")
-            axis.plot(one.step, mass, color=COLORS[color], alpha=0.7)[0].set_label(f"mass, {name} queries")
-        axis.axhline(float(one["ceiling"]), color=COLORS["red"], linestyle="--", linewidth=1, label="ceiling, all queries")
-        axis.set(title=f"{arm}: ends at {float(one['all'].isel(step=-1).mean()):.2f}", xlabel="step", ylim=(0, 1.05))
+            axis.plot(one.step, mass, color=COLORS[color], alpha=0.7)[0].set_label(
+                f"mass, {name} queries"
+            )
+        axis.axhline(
+            float(one["ceiling"]),
+            color=COLORS["red"],
+            linestyle="--",
+            linewidth=1,
+            label="ceiling, all queries",
+        )
+        axis.set(
+            title=f"{arm}: ends at {float(one['all'].isel(step=-1).mean()):.2f}",
+            xlabel="step",
+            ylim=(0, 1.05),
+        )
         if arm in asked:
             draw_threshold(axis, asked[arm], place="below right", color="black")
     axes[0, 0].set_ylabel("attention on relevant tokens")
@@ -108,7 +169,12 @@ def plot_attention_maps(measured: xr.Dataset, arm: str = "confusion"):
     for axis, time in zip(axes, measured.time.values, strict=True):
         one = measured["map"].sel(arm=arm, time=time)
         image = axis.imshow(one, vmin=0, vmax=0.2)
-        axis.set(title=f"step {time}", xlabel="key: 6 relevant, then others", xticks=[0, 5, 10, 15], yticks=[0, 5, 10, 15])
+        axis.set(
+            title=f"step {time}",
+            xlabel="key: 6 relevant, then others",
+            xticks=[0, 5, 10, 15],
+            yticks=[0, 5, 10, 15],
+        )
         axis.grid(False)
     axes[0].set_ylabel("query")
     figure.colorbar(image, ax=list(axes), label="attention")
@@ -122,10 +188,21 @@ def plot_directions(data: xr.Dataset):
         for place, arm in enumerate(data.arm.values):
             values = data.turned.sel(arm=arm, keys=keys).values.ravel()
             label = f"{keys} keys" if place == 0 else None
-            axis.plot(np.full(len(values), place + shift), values, "o", color=COLORS[color], ms=3, alpha=0.5, label=label)
+            axis.plot(
+                np.full(len(values), place + shift),
+                values,
+                "o",
+                color=COLORS[color],
+                ms=3,
+                alpha=0.5,
+                label=label,
+            )
     axis.axhline(0, color="0.5", lw=1)
     axis.set_xticks(range(len(TRAININGS)), list(TRAININGS))
-    axis.set(ylabel="growth of logits, mean over queries", title="queries turn to the patterns that decide the label")
+    axis.set(
+        ylabel="growth of logits, mean over queries",
+        title="queries turn to the patterns that decide the label",
+    )
     axis.legend()
     return figure
 
@@ -150,14 +227,17 @@ SELECTED = 0.75  # share of its ceiling from which on attention would have selec
 
 
 def movement_after_stop(data: xr.Dataset) -> xr.DataArray:
-    "Largest distance of the mass to its end, after the last active hinge term; with one learning rate."
+    """Largest distance of the mass to its end, after the last active hinge term; with one learning
+    rate."""
     one = data.sel(arm="one rate")
     return abs((one["all"] - one["all"].isel(step=-1)).where(one["active"] <= DEAD)).max()
 
 
 def off_closed_form(data: xr.Dataset) -> xr.DataArray:
     "Distance of the mass of relevant queries to its closed form, at the start, for each seed."
-    return abs(data["relevant"].isel(step=0).mean(("arm", "trial")) - data.attrs["closed_form_start"])
+    return abs(
+        data["relevant"].isel(step=0).mean(("arm", "trial")) - data.attrs["closed_form_start"]
+    )
 
 # %% ../../nbs/selection/09_attention_map.ipynb #052b897f
 ETAS = (0.2, 0.1, 0.05, 0.025)  # the last at full scale only
@@ -170,23 +250,37 @@ def attention_against_rate(run: Run) -> xr.Dataset:
 
     def cell(speed, rate, seed):
         trials, every = run.by_scale(2, 12), round(2 / rate)
-        learn, fresh, start = draw_setting(TokenData(tokens=TOKENS, relevant=6, confusion=0), 200, 50, trials, seed)
+        learn, fresh, start = draw_setting(
+            TokenData(tokens=TOKENS, relevant=6, confusion=0), 200, 50, trials, seed
+        )
 
         def look(model: ShallowViT, rows: slice) -> dict[str, Tensor]:
             seen = fresh.trials(rows)
             return {"mass": attention_mass(model, seen), "error": evaluate(model, seen)["error"]}
 
-        options: dict[str, Any] = {"steps": round(TIME / rate), "batch": 20, "lr": rate, "attention_lr": SPEEDS[speed] * rate}
+        options: dict[str, Any] = {
+            "steps": round(TIME / rate),
+            "batch": 20,
+            "lr": rate,
+            "attention_lr": SPEEDS[speed] * rate,
+        }
         _, history = fit(start, learn.x, learn.y, watch=Watch(look, every), seed=seed, **options)
         looks = range(0, options["steps"] + 1, every)
-        return {name: (("trial", "time"), history[name][:, looks].numpy()) for name in ("mass", "error")}
+        return {
+            name: (("trial", "time"), history[name][:, looks].numpy()) for name in ("mass", "error")
+        }
 
-    data = run.sweep(cell, {"speed": list(SPEEDS), "rate": run.by_scale(ETAS[:3], ETAS), "seed": list(run.seeds)}, "eta")
+    data = run.sweep(
+        cell,
+        {"speed": list(SPEEDS), "rate": run.by_scale(ETAS[:3], ETAS), "seed": list(run.seeds)},
+        "eta",
+    )
     return data.assign_coords(time=np.arange(data.sizes["time"]) * TIME / (data.sizes["time"] - 1))
 
 
 def gap_exponent(data: xr.Dataset, speed: str) -> Interval:
-    "Exponent C of the gap 1 - mass at the end against eta, every trial a point, with its 95 % interval by Student's t."
+    """Exponent C of the gap 1 - mass at the end against eta, every trial a point, with its 95 %
+    interval by Student's t."""
     gap = 1 - data.mass.sel(speed=speed).isel(time=-1).transpose("seed", "rate", "trial")
     return log_slope((xr.zeros_like(gap) + gap.rate).values, gap.values)
 
@@ -198,13 +292,21 @@ def plot_attention_against_rate(data: xr.Dataset):
         for rate, color in zip(data.rate.values, ("red", "orange", "green", "blue"), strict=False):
             gap = 1 - data.mass.sel(speed=speed, rate=rate).mean(("seed", "trial"))
             axis.semilogy(data.time, gap, color=COLORS[color], label=f"η = {rate:g}")
-        axis.set(xlabel="time ηt", title=f"{speed.replace(' x ', ' × ')}: one curve", ylim=(0.01, 1))
+        axis.set(
+            xlabel="time ηt", title=f"{speed.replace(' x ', ' × ')}: one curve", ylim=(0.01, 1)
+        )
     axes[0].set_ylabel("1 − mass on relevant tokens")
     axes[0].legend()
     for speed, color in zip(data.speed.values, ("sky", "black"), strict=True):
         end = (1 - data.mass.sel(speed=speed).isel(time=-1)).mean("trial").transpose("rate", "seed")
         axes[2].loglog(data.rate, end, "o", color=COLORS[color], ms=3)
-        axes[2].loglog(data.rate, end.mean("seed"), color=COLORS[color], lw=1, label=speed.replace(" x ", " × "))
+        axes[2].loglog(
+            data.rate,
+            end.mean("seed"),
+            color=COLORS[color],
+            lw=1,
+            label=speed.replace(" x ", " × "),
+        )
     x = data.rate.values
     axes[2].loglog(x, 0.3 * (x / x[0]) ** 0.5, "--", color="0.5", lw=1, label="C = 1/2")
     axes[2].set(xlabel="η", title="the end is the same", ylim=(0.01, 1))

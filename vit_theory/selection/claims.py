@@ -10,16 +10,31 @@ from functools import partial
 from operator import itemgetter
 
 from ..ledger import Claim, Rule
-from vit_theory.ledger.rules import (
-    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, SOME, Ask, above, at_least, at_most, below, between, caveat, exponent,
-    wholly_above, wholly_between,
+from ..ledger.rules import (
+    BROKEN,
+    CAVEAT,
+    EVERY,
+    INCONCLUSIVE,
+    SOME,
+    Ask,
+    above,
+    at_least,
+    at_most,
+    below,
+    between,
+    caveat,
+    exponent,
+    wholly_above,
+    wholly_between,
 )
 from ..statistics import Interval
 from .sample_complexity import LOGS
 
 # %% ../../nbs/selection/00_claims.ipynb #c6fca3b8
 WIDTH = 0.25  # largest half width of a 95 % interval that decides on an exponent of N50
-LAZY = "the regime is not the paper's: start with F = 0, stop at mean margin 0.1, neutral background"
+LAZY = (
+    "the regime is not the paper's: start with F = 0, stop at mean margin 0.1, neutral background"
+)
 REGIME = f"{LAZY}, no noise"
 FAST = f"{REGIME}, attention's rate 50 times the others'"
 PASSING = "between 1/80 and 0.25/80 the exponent at attention's fiftyfold rate passes through 2"
@@ -30,7 +45,8 @@ SLOWLY = "up to a slowly varying factor: without a logarithm the interval exclud
 
 
 def exponent_up_to_logarithms(exponent_of, center: float, which: str) -> tuple[Rule, ...]:
-    "Rules: with which power k of ln 1/alpha divided out the exponent is the center; `exponent_of` takes the data and k."
+    """Rules: with which power k of ln 1/alpha divided out the exponent is the center; `exponent_of`
+    takes the data and k."""
 
     def holding(data) -> list[bool]:
         slopes = [exponent_of(data, power) for power in LOGS]
@@ -38,10 +54,25 @@ def exponent_up_to_logarithms(exponent_of, center: float, which: str) -> tuple[R
 
     powers = ", ".join(map(str, LOGS))
     return (
-        Rule(f"half width of that interval{which}", lambda data: exponent_of(data, 0).error, at_most(WIDTH), INCONCLUSIVE,
-             WIDE),
-        Rule(f"of k = {powers}: exponent {center:g} once ln^k(1/alpha) is divided out{which}", holding, SOME),
-        Rule(f"the same without a logarithm{which}", lambda data: holding(data)[0], EVERY, CAVEAT, SLOWLY),
+        Rule(
+            f"half width of that interval{which}",
+            lambda data: exponent_of(data, 0).error,
+            at_most(WIDTH),
+            INCONCLUSIVE,
+            WIDE,
+        ),
+        Rule(
+            f"of k = {powers}: exponent {center:g} once ln^k(1/alpha) is divided out{which}",
+            holding,
+            SOME,
+        ),
+        Rule(
+            f"the same without a logarithm{which}",
+            lambda data: holding(data)[0],
+            EVERY,
+            CAVEAT,
+            SLOWLY,
+        ),
     )
 
 # %% ../../nbs/selection/00_claims.ipynb #36051a9e
@@ -52,18 +83,43 @@ def failed_draws(data) -> float:
 
 
 DRAWS_FAIL = "more than one in a hundred bootstrap draws of a point have no N50; its interval counts them at both ends"
-DRAWN = Rule("bootstrap draws without an N50, largest share of a point", failed_draws, at_most(0.01), CAVEAT, DRAWS_FAIL)
+DRAWN = Rule(
+    "bootstrap draws without an N50, largest share of a point",
+    failed_draws,
+    at_most(0.01),
+    CAVEAT,
+    DRAWS_FAIL,
+)
 
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #02265814
 from vit_theory.selection.sample_complexity import (
-    FACTOR, able_share, arm_of, by_seed, curvature, drift, exponent_of, largest_product, measure_mechanism, measure_with,
-    measure_without, over_closed_form, plot_mechanism, plot_slopes, plot_without, saving, slope_of, smallest, tail_exponent,
+    FACTOR,
+    able_share,
+    arm_of,
+    by_seed,
+    curvature,
+    drift,
+    exponent_of,
+    largest_product,
+    measure_mechanism,
+    measure_with,
+    measure_without,
+    over_closed_form,
+    plot_mechanism,
+    plot_slopes,
+    plot_without,
+    saving,
+    slope_of,
+    smallest,
+    tail_exponent,
 )
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #d5b140f1
 SAMPLE_COMPLEXITY = Claim(
-    "A-sample-complexity", "A", "Theorem 1, sample complexity (as recalled); abstract",
+    "A-sample-complexity",
+    "A",
+    "Theorem 1, sample complexity (as recalled); abstract",
     "With self-attention that is trained, the samples needed for zero generalization error grow like alpha_* to the power -2.",
     (
         Rule("exponent of N50 over the tail in alpha", tail_exponent),
@@ -79,8 +135,10 @@ SAMPLE_COMPLEXITY = Claim(
         DRAWN,
         caveat(FAST),
     ),
-    "With trained attention the exponent of N50 is {0}, and {4} once a logarithm is divided out.", measure_with,
-    partial(plot_slopes, title="with trained attention the slope climbs to about 2"), kind="recalled",
+    "With trained attention the exponent of N50 is {0}, and {4} once a logarithm is divided out.",
+    measure_with,
+    partial(plot_slopes, title="with trained attention the slope climbs to about 2"),
+    kind="recalled",
 )
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #af105cc2
@@ -93,116 +151,227 @@ def of_arm(slope, arm: str):
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #698bea3e
 NO_ATTENTION = Claim(
-    "A-no-attention", "A", "Comparison without attention (as recalled)",
+    "A-no-attention",
+    "A",
+    "Comparison without attention (as recalled)",
     "Without learned attention the number of samples grows like alpha_* to the power -4.",
     (
-        *(Rule(f"exponent of N50 over the smallest factor of 4 in alpha, {arm}", of_arm(exponent_of, arm))
-          for arm in ("uniform", "frozen")),
+        *(
+            Rule(
+                f"exponent of N50 over the smallest factor of 4 in alpha, {arm}",
+                of_arm(exponent_of, arm),
+            )
+            for arm in ("uniform", "frozen")
+        ),
         *exponent_up_to_logarithms(of_arm(tail_exponent, "uniform"), 4, ", uniform"),
         *exponent_up_to_logarithms(of_arm(tail_exponent, "frozen"), 4, ", frozen"),
-        *(Rule(f"exponent over all alpha, {arm}", of_arm(slope_of, arm)) for arm in ("uniform", "frozen")),
-        *(Rule(f"share of starts that can succeed, at the smallest alpha, {arm}", of_arm(able_share, arm), at_least(0.95), CAVEAT,
-               why=FAILING) for arm in ("uniform", "frozen")),
+        *(
+            Rule(f"exponent over all alpha, {arm}", of_arm(slope_of, arm))
+            for arm in ("uniform", "frozen")
+        ),
+        *(
+            Rule(
+                f"share of starts that can succeed, at the smallest alpha, {arm}",
+                of_arm(able_share, arm),
+                at_least(0.95),
+                CAVEAT,
+                why=FAILING,
+            )
+            for arm in ("uniform", "frozen")
+        ),
         DRAWN,
         caveat(REGIME),
     ),
     "Without learning, the exponent of N50 is {0} (uniform attention) and {1} (frozen).",
-    measure_without, plot_without, kind="recalled",
+    measure_without,
+    plot_without,
+    kind="recalled",
 )
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #c36a33a2
 MECHANISM = Claim(
-    "A-mechanism", "A", "Derived here",
+    "A-mechanism",
+    "A",
+    "Derived here",
     "Chance imbalance of the backgrounds in a finite training set decides how many samples training needs, with and without "
     "attention.",
     (
-        Rule("N50 of networks over the closed form, at each of three alpha", over_closed_form, each="mechanism"),
-        Rule("largest of these factors, or of their inverses",
-             lambda d: max(float(over_closed_form(d).max()), 1 / float(over_closed_form(d).min())), at_most(FACTOR),
-             why="the conditions give the exponent, but not the number"),
+        Rule(
+            "N50 of networks over the closed form, at each of three alpha",
+            over_closed_form,
+            each="mechanism",
+        ),
+        Rule(
+            "largest of these factors, or of their inverses",
+            lambda d: max(float(over_closed_form(d).max()), 1 / float(over_closed_form(d).min())),
+            at_most(FACTOR),
+            why="the conditions give the exponent, but not the number",
+        ),
         Rule("largest over smallest of the three factors", drift, at_most(1.5), each="mechanism"),
     ),
     "Networks need {0.min:.2f} to {0.max:.2f} times the samples of the closed form.",
-    measure_mechanism, plot_mechanism, kind="derived here",
+    measure_mechanism,
+    plot_mechanism,
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/07_regime.ipynb #7fbfda21
 from vit_theory.selection.regime import (
-    FEW, LIMITS, OWN_ARM, SPEEDUPS, change_of, few_ratio, gap_at_convergence, measure_limits, plot_batches,
-    plot_limits, plot_rates, quarter_ratio, relaxed, slope_at,
+    FEW,
+    LIMITS,
+    OWN_ARM,
+    SPEEDUPS,
+    change_of,
+    few_ratio,
+    gap_at_convergence,
+    measure_limits,
+    plot_batches,
+    plot_limits,
+    plot_rates,
+    quarter_ratio,
+    relaxed,
+    slope_at,
 )
 
 # %% ../../nbs/selection/07_regime.ipynb #2837331b
 ATTENTION_RATE = Claim(
-    "A-attention-rate", "A", "Theorem 1 (as recalled), with slower attention",
+    "A-attention-rate",
+    "A",
+    "Theorem 1 (as recalled), with slower attention",
     "The exponent near 2 with trained attention is still there when attention learns at half of the fiftyfold rate.",
     (
         *(
-            Rule(f"exponent of N50 from 1/80 to 0.25/80, attention's rate {rate:g} times the others'",
-                 partial(slope_at, arm=f"rate x {rate:g}"), exponent(2, WIDTH) if rate >= 25 else None)
+            Rule(
+                f"exponent of N50 from 1/80 to 0.25/80, attention's rate {rate:g} times the others'",
+                partial(slope_at, arm=f"rate x {rate:g}"),
+                exponent(2, WIDTH) if rate >= 25 else None,
+            )
             for rate in SPEEDUPS["full"]
         ),
         DRAWN,
         caveat(PASSING),
     ),
-    "At 25 times the others' rate the exponent is {1}.", relaxed, plot_rates, kind="derived here",
+    "At 25 times the others' rate the exponent is {1}.",
+    relaxed,
+    plot_rates,
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/07_regime.ipynb #013cc1b6
-CONTAINS_ONE = Ask("95% interval contains 1", lambda x: x.low <= 1 <= x.high, Interval(1.1, 0.9, 1.3), Interval(1.5, 1.2, 1.8))
+CONTAINS_ONE = Ask(
+    "95% interval contains 1",
+    lambda x: x.low <= 1 <= x.high,
+    Interval(1.1, 0.9, 1.3),
+    Interval(1.5, 1.2, 1.8),
+)
 COSTS = "a quarter costs some samples: the interval excludes 1"
 MINIBATCHES = Claim(
-    "A-minibatches", "A", "Section 1 (training by SGD); Theorem 1 (as recalled)",
+    "A-minibatches",
+    "A",
+    "Section 1 (training by SGD); Theorem 1 (as recalled)",
     "Minibatches of a quarter of the training set change N50 by less than a factor of 1.5, and leave its exponent at 2.",
     (
-        Rule("N50 with minibatches of a quarter over that of the full batch", quarter_ratio, wholly_between(1 / 1.5, 1.5)),
+        Rule(
+            "N50 with minibatches of a quarter over that of the full batch",
+            quarter_ratio,
+            wholly_between(1 / 1.5, 1.5),
+        ),
         Rule("the same", quarter_ratio, CONTAINS_ONE, CAVEAT, COSTS),
-        Rule("the same at 0.25/80", partial(quarter_ratio, alpha=0.25), wholly_between(1 / 1.5, 1.5), CAVEAT,
-             "at 0.25/80 the interval reaches beyond 1.5"),
-        Rule("exponent of N50, minibatches of a quarter", lambda d: slope_at(d, "quarter"), exponent(2, WIDTH)),
-        *(Rule(f"N50 with minibatches of {FEW} over that of the full batch, at {a:g}/80", partial(few_ratio, alpha=a))
-          for a in (1.0, 0.5, 0.25)),
+        Rule(
+            "the same at 0.25/80",
+            partial(quarter_ratio, alpha=0.25),
+            wholly_between(1 / 1.5, 1.5),
+            CAVEAT,
+            "at 0.25/80 the interval reaches beyond 1.5",
+        ),
+        Rule(
+            "exponent of N50, minibatches of a quarter",
+            lambda d: slope_at(d, "quarter"),
+            exponent(2, WIDTH),
+        ),
+        *(
+            Rule(
+                f"N50 with minibatches of {FEW} over that of the full batch, at {a:g}/80",
+                partial(few_ratio, alpha=a),
+            )
+            for a in (1.0, 0.5, 0.25)
+        ),
         DRAWN,
     ),
-    "With minibatches of a quarter N50 is {0} times that of the full batch.", relaxed, plot_batches, kind="derived here",
+    "With minibatches of a quarter N50 is {0} times that of the full batch.",
+    relaxed,
+    plot_batches,
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/07_regime.ipynb #c6ea2390
 UNDONE = [arm for arm in LIMITS if arm not in OWN_ARM.values()]
 OUTSIDE_THE_REGIME = Claim(
-    "A-regime", "A", "Theorem 1 (as recalled), beyond the regime of the measurement",
+    "A-regime",
+    "A",
+    "Theorem 1 (as recalled), beyond the regime of the measurement",
     "The exponents of N50 do not depend on the regime: undoing one choice leaves them, and they appear at convergence too.",
     (
-        *(Rule(f"exponent of N50, {arm}, minus that in the regime", partial(change_of, arm=arm), exponent(0, 0.4))
-          for arm in UNDONE),
-        Rule("largest difference of success rates at 16/80 and 4/80, trained to convergence", gap_at_convergence, above(0.35)),
+        *(
+            Rule(
+                f"exponent of N50, {arm}, minus that in the regime",
+                partial(change_of, arm=arm),
+                exponent(0, 0.4),
+            )
+            for arm in UNDONE
+        ),
+        Rule(
+            "largest difference of success rates at 16/80 and 4/80, trained to convergence",
+            gap_at_convergence,
+            above(0.35),
+        ),
         *(Rule(f"exponent of N50, {arm}", partial(slope_at, arm=arm)) for arm in LIMITS),
         DRAWN,
     ),
     "In the regime the exponents are {6} and {7}; one choice undone changes them by {0}, {1} and {2}, and by {3} and {4}.",
-    measure_limits, plot_limits, kind="derived here",
+    measure_limits,
+    plot_limits,
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/08_iterations.ipynb #7c6ead06
 from vit_theory.selection.iterations import (
-    alpha_slope, iterations_against_alpha, iterations_against_rate, plot_iterations_against_alpha,
-    plot_iterations_against_rate, rate_slope,
+    alpha_slope,
+    iterations_against_alpha,
+    iterations_against_rate,
+    plot_iterations_against_alpha,
+    plot_iterations_against_rate,
+    rate_slope,
 )
 
-CONVERGENCE = Rule("runs that converge", lambda d: d["steps"].notnull(), EVERY, INCONCLUSIVE, "some did not converge")
+CONVERGENCE = Rule(
+    "runs that converge",
+    lambda d: d["steps"].notnull(),
+    EVERY,
+    INCONCLUSIVE,
+    "some did not converge",
+)
 STEP_WIDTH = 0.1  # largest half width of a 95 % interval that decides on an exponent of T*
 
 # %% ../../nbs/selection/08_iterations.ipynb #67e1e3d1
 ITERATIONS_ALPHA = Claim(
-    "A-iterations-alpha", "A", "Theorem 1 (as recalled)",
+    "A-iterations-alpha",
+    "A",
+    "Theorem 1 (as recalled)",
     "The number of iterations to convergence grows like 1/α*, the inverse of the share of label-relevant tokens.",
     (
-        Rule("exponent of T* against 1/α*, 12 to 3 relevant of 20 tokens", lambda d: alpha_slope(d, "trained"),
-             exponent(1, STEP_WIDTH)),
+        Rule(
+            "exponent of T* against 1/α*, 12 to 3 relevant of 20 tokens",
+            lambda d: alpha_slope(d, "trained"),
+            exponent(1, STEP_WIDTH),
+        ),
         CONVERGENCE,
         Rule("the same with uniform attention", lambda d: alpha_slope(d, "uniform")),
     ),
-    "The exponent of 1/α* is {0}.", iterations_against_alpha, plot_iterations_against_alpha, kind="recalled",
+    "The exponent of 1/α* is {0}.",
+    iterations_against_alpha,
+    plot_iterations_against_alpha,
+    kind="recalled",
 )
 
 # %% ../../nbs/selection/08_iterations.ipynb #ff48578a
@@ -213,25 +382,64 @@ FLOW = (
 
 # %% ../../nbs/selection/08_iterations.ipynb #3d2400fc
 ITERATIONS_RATE = Claim(
-    "A-iterations-rate", "A", "Theorem 1 (as recalled)",
+    "A-iterations-rate",
+    "A",
+    "Theorem 1 (as recalled)",
     "The number of iterations to convergence falls with the learning rate like η to the power −3/5.",
-    (Rule("exponent of T* against 1/η, 0.05 to 0.4, at α* = 6/20", rate_slope, exponent(0.6, STEP_WIDTH), why=FLOW), CONVERGENCE),
-    "The exponent of 1/η is {0}.", iterations_against_rate, plot_iterations_against_rate, kind="recalled",
+    (
+        Rule(
+            "exponent of T* against 1/η, 0.05 to 0.4, at α* = 6/20",
+            rate_slope,
+            exponent(0.6, STEP_WIDTH),
+            why=FLOW,
+        ),
+        CONVERGENCE,
+    ),
+    "The exponent of 1/η is {0}.",
+    iterations_against_rate,
+    plot_iterations_against_rate,
+    kind="recalled",
 )
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b11
 from vit_theory.selection.attention_map import (
-    DEAD, NEAR_CEILING, SELECTED, SPARSE, SPEEDS, attention_against_rate, attention_during_training, gap_exponent, last_mean,
-    mass_growth, movement_after_stop, off_closed_form, plot_attention_against_rate, plot_attention_during_training,
-    plot_attention_maps, plot_directions, share_of_ceiling,
+    DEAD,
+    NEAR_CEILING,
+    SELECTED,
+    SPARSE,
+    SPEEDS,
+    attention_against_rate,
+    attention_during_training,
+    gap_exponent,
+    last_mean,
+    mass_growth,
+    movement_after_stop,
+    off_closed_form,
+    plot_attention_against_rate,
+    plot_attention_during_training,
+    plot_attention_maps,
+    plot_directions,
+    share_of_ceiling,
 )
 
 
 def learned_rules(gain, error) -> tuple[Rule, Rule]:
     "Rules that ask whether anything was learned."
     return (
-        Rule("gain of mass, all queries", gain, at_least(0.1), INCONCLUSIVE, "nothing was learned: attention did not move"),
-        Rule("test error at the end", error, at_most(0.02), INCONCLUSIVE, "nothing was learned: the test error is large"),
+        Rule(
+            "gain of mass, all queries",
+            gain,
+            at_least(0.1),
+            INCONCLUSIVE,
+            "nothing was learned: attention did not move",
+        ),
+        Rule(
+            "test error at the end",
+            error,
+            at_most(0.02),
+            INCONCLUSIVE,
+            "nothing was learned: the test error is large",
+        ),
     )
 
 
@@ -242,85 +450,144 @@ def learned_in(arm: str) -> tuple[Rule, Rule]:
 # %% ../../nbs/selection/09_attention_map.ipynb #c0b69c21
 TWENTY = "attention learns 20 times faster than the rest; with one rate training stops before attention has moved far"
 ATTENTION_SPARSE = Claim(
-    "A-attention-sparse", "A", "Abstract; section 1, contributions",
+    "A-attention-sparse",
+    "A",
+    "Abstract; section 1, contributions",
     "A training process using stochastic gradient descent leads to a sparse attention map, which selects the label-relevant "
     "tokens.",
     (
-        Rule("mass of all queries after 400 steps, 6 relevant of 20", lambda d: last_mean(d, "no confusion"), at_least(SPARSE)),
+        Rule(
+            "mass of all queries after 400 steps, 6 relevant of 20",
+            lambda d: last_mean(d, "no confusion"),
+            at_least(SPARSE),
+        ),
         *learned_in("no confusion"),
         caveat(TWENTY),
     ),
-    "The mass on relevant tokens ends at {0:.2f}.", attention_during_training,
+    "The mass on relevant tokens ends at {0:.2f}.",
+    attention_during_training,
     lambda data: plot_attention_during_training(data, ("no confusion",)),
 )
 
 # %% ../../nbs/selection/09_attention_map.ipynb #ee160b67
-IMPOSSIBLE = "it cannot be: a background query does not know which kind is in the majority (derived here)"
+IMPOSSIBLE = (
+    "it cannot be: a background query does not know which kind is in the majority (derived here)"
+)
 ATTENTION_CONFUSION = Claim(
-    "A-attention-confusion", "A", "Proposition on the attention map (as recalled)",
+    "A-attention-confusion",
+    "A",
+    "Proposition on the attention map (as recalled)",
     "Also with confusion tokens, the mass on label-relevant tokens tends to 1.",
     (
-        Rule("mass of all queries after 400 steps, 6 relevant and 2 confusion of 20 tokens", lambda d: last_mean(d, "confusion"),
-             at_least(SPARSE), why=IMPOSSIBLE),
+        Rule(
+            "mass of all queries after 400 steps, 6 relevant and 2 confusion of 20 tokens",
+            lambda d: last_mean(d, "confusion"),
+            at_least(SPARSE),
+            why=IMPOSSIBLE,
+        ),
         *learned_in("confusion"),
         Rule("ceiling of the mass, derived", lambda d: d.ceiling.sel(arm="confusion")),
-        Rule("mass if confusion tokens, which vote too, count as relevant", lambda d: last_mean(d, "confusion", "votes")),
+        Rule(
+            "mass if confusion tokens, which vote too, count as relevant",
+            lambda d: last_mean(d, "confusion", "votes"),
+        ),
     ),
     "With confusion tokens the mass ends at {0:.2f}, under a ceiling of {3:.2f}; if they count as relevant, at {4:.2f}.",
-    attention_during_training, plot_attention_maps, kind="recalled",
+    attention_during_training,
+    plot_attention_maps,
+    kind="recalled",
 )
 
 # %% ../../nbs/selection/09_attention_map.ipynb #ee33a6c9
 ATTENTION_CEILING = Claim(
-    "A-attention-ceiling", "A", "Derived here",
+    "A-attention-ceiling",
+    "A",
+    "Derived here",
     "With confusion tokens training brings the mass of all queries near its ceiling, which is below 1.",
     (
-        Rule("mass of all queries over its ceiling, 6 relevant and 2 confusion of 20 tokens", share_of_ceiling,
-             between(NEAR_CEILING, 1.01)),
+        Rule(
+            "mass of all queries over its ceiling, 6 relevant and 2 confusion of 20 tokens",
+            share_of_ceiling,
+            between(NEAR_CEILING, 1.01),
+        ),
         *learned_in("confusion"),
     ),
-    "The mass reaches {0:.0%} of the ceiling.", attention_during_training,
-    lambda data: plot_attention_during_training(data, ("confusion",)), kind="derived here",
+    "The mass reaches {0:.0%} of the ceiling.",
+    attention_during_training,
+    lambda data: plot_attention_during_training(data, ("confusion",)),
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/09_attention_map.ipynb #2bb76160
 ATTENTION_DEAD_ZONE = Claim(
-    "A-attention-dead-zone", "A", "Derived here, from the hinge loss",
+    "A-attention-dead-zone",
+    "A",
+    "Derived here, from the hinge loss",
     "With one learning rate every training margin exceeds 1 before attention has selected the label-relevant tokens: its mass "
     "stays below three quarters of its ceiling.",
     (
-        Rule("mass of all queries over its ceiling, at the end, one learning rate", lambda d: share_of_ceiling(d, "one rate"),
-             at_most(SELECTED)),
-        Rule("share of active hinge terms at the end", lambda d: d.active.sel(arm="one rate").isel(step=-1), at_most(DEAD),
-             INCONCLUSIVE, "some hinge terms are still active"),
-        Rule("largest movement of the mass from then on", movement_after_stop, below(0.005), BROKEN),
-        Rule("mass of relevant queries at the start, distance to the closed form", off_closed_form, below(0.03), BROKEN),
+        Rule(
+            "mass of all queries over its ceiling, at the end, one learning rate",
+            lambda d: share_of_ceiling(d, "one rate"),
+            at_most(SELECTED),
+        ),
+        Rule(
+            "share of active hinge terms at the end",
+            lambda d: d.active.sel(arm="one rate").isel(step=-1),
+            at_most(DEAD),
+            INCONCLUSIVE,
+            "some hinge terms are still active",
+        ),
+        Rule(
+            "largest movement of the mass from then on", movement_after_stop, below(0.005), BROKEN
+        ),
+        Rule(
+            "mass of relevant queries at the start, distance to the closed form",
+            off_closed_form,
+            below(0.03),
+            BROKEN,
+        ),
         *learned_in("one rate"),
         Rule("mass of all queries at the end", lambda d: last_mean(d, "one rate")),
     ),
-    "Attention stops at a mass of {6:.2f}, {0:.0%} of its ceiling.", attention_during_training,
-    lambda data: plot_attention_during_training(data, ("one rate",)), kind="derived here",
+    "Attention stops at a mass of {6:.2f}, {0:.0%} of its ceiling.",
+    attention_during_training,
+    lambda data: plot_attention_during_training(data, ("one rate",)),
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/09_attention_map.ipynb #e3d5bd6a
 def turned_to(data, keys: str):
-    "Mean growth of the logits of all queries on a kind of keys, without confusion tokens, for each seed."
+    """Mean growth of the logits of all queries on a kind of keys, without confusion tokens, for
+    each seed."""
     # with a coordinate `keys` it would be a dict to xarray
     return data.turned.sel(arm="no confusion", keys=keys, drop=True).mean("trial")
 
 # %% ../../nbs/selection/09_attention_map.ipynb #9a0f3b12
 ATTENTION_DIRECTION = Claim(
-    "A-attention-direction", "A", "Section 1, on the learning parameters",
+    "A-attention-direction",
+    "A",
+    "Section 1, on the learning parameters",
     "The learning parameters of the self-attention module grow in the direction that projects the data to the label-relevant "
     "patterns.",
     (
-        Rule("growth of logits on discriminative keys, mean over queries", lambda d: turned_to(d, "discriminative"), at_least(1)),
-        Rule("growth on other keys over that", lambda d: turned_to(d, "other") / turned_to(d, "discriminative"), at_most(0.25)),
+        Rule(
+            "growth of logits on discriminative keys, mean over queries",
+            lambda d: turned_to(d, "discriminative"),
+            at_least(1),
+        ),
+        Rule(
+            "growth on other keys over that",
+            lambda d: turned_to(d, "other") / turned_to(d, "discriminative"),
+            at_most(0.25),
+        ),
         *learned_in("no confusion"),
         caveat(TWENTY),
     ),
-    "Logits grow by {0:.1f} on discriminative keys, and by {1:.2f} times that on the others.", attention_during_training,
-    plot_directions, kind="quoted",
+    "Logits grow by {0:.1f} on discriminative keys, and by {1:.2f} times that on the others.",
+    attention_during_training,
+    plot_directions,
+    kind="quoted",
 )
 
 # %% ../../nbs/selection/09_attention_map.ipynb #d221ca4d
@@ -331,65 +598,144 @@ def nearer_to_one(data) -> list[bool]:
 # %% ../../nbs/selection/09_attention_map.ipynb #33663875
 END_OF_FLOW = "at fixed data and start small rates follow the gradient flow, whose mass at its end does not depend on η"
 ATTENTION_ETA = Claim(
-    "A-attention-eta", "A", "Proposition on the attention map (as recalled)",
+    "A-attention-eta",
+    "A",
+    "Proposition on the attention map (as recalled)",
     "The attention mass on label-relevant tokens tends to 1 − η^C with C > 0: the smaller the learning rate, the nearer to 1.",
     (
-        *(Rule(f"exponent C of 1 − mass against η, {speed}", partial(gap_exponent, speed=speed)) for speed in SPEEDS),
-        Rule("speeds of attention at which the 95% interval of C lies above 0 and is at most ± 0.1", nearer_to_one, SOME,
-             why=END_OF_FLOW),
+        *(
+            Rule(f"exponent C of 1 − mass against η, {speed}", partial(gap_exponent, speed=speed))
+            for speed in SPEEDS
+        ),
+        Rule(
+            "speeds of attention at which the 95% interval of C lies above 0 and is at most ± 0.1",
+            nearer_to_one,
+            SOME,
+            why=END_OF_FLOW,
+        ),
         Rule("the same", nearer_to_one, EVERY, CAVEAT, why="with one speed of attention only"),
-        *learned_rules(lambda d: d.mass.diff("time").sum("time").mean("trial"), lambda d: d.error.isel(time=-1).mean("trial")),
+        *learned_rules(
+            lambda d: d.mass.diff("time").sum("time").mean("trial"),
+            lambda d: d.error.isel(time=-1).mean("trial"),
+        ),
     ),
     "The gap 1 − mass goes with η to the power {0} (one rate) and {1} (attention × 20).",
-    attention_against_rate, plot_attention_against_rate, kind="recalled",
+    attention_against_rate,
+    plot_attention_against_rate,
+    kind="recalled",
 )
 
 # %% ../../nbs/selection/10_robustness.ipynb #7bcd5f30
 from vit_theory.selection.robustness import (
-    growth_by_noise, growth_of, initial_error, n50_by_noise, noise_level, plot_initial_error, plot_noise_level,
+    growth_by_noise,
+    growth_of,
+    initial_error,
+    n50_by_noise,
+    noise_level,
+    plot_initial_error,
+    plot_noise_level,
 )
 
 NOISE = Claim(
-    "A-noise", "A", "Abstract; Theorem 1 (as recalled)",
+    "A-noise",
+    "A",
+    "Abstract; Theorem 1 (as recalled)",
     "The sample complexity is positively correlated with the token noise level.",
     (
-        Rule("N50 at τ = 0.8 over N50 at 0, noise in training and test", lambda d: growth_by_noise(d, "both"), wholly_above(1)),
-        Rule("N50 at τ = 0.8 over N50 at 0, noise in training only", lambda d: growth_by_noise(d, "training"), wholly_above(1)),
-        Rule("N50 at τ = 0.8 over N50 at 0, noise in test only", lambda d: growth_by_noise(d, "test")),
+        Rule(
+            "N50 at τ = 0.8 over N50 at 0, noise in training and test",
+            lambda d: growth_by_noise(d, "both"),
+            wholly_above(1),
+        ),
+        Rule(
+            "N50 at τ = 0.8 over N50 at 0, noise in training only",
+            lambda d: growth_by_noise(d, "training"),
+            wholly_above(1),
+        ),
+        Rule(
+            "N50 at τ = 0.8 over N50 at 0, noise in test only", lambda d: growth_by_noise(d, "test")
+        ),
         Rule("N50 with noise in both", n50_by_noise, form=".0f", each="noise"),
-        caveat(f"{LAZY}, attention's rate 50 times the others'; the largest τ is beyond the theory's limit of 0.35"),
+        caveat(
+            f"{LAZY}, attention's rate 50 times the others'; the largest τ is beyond the theory's limit of 0.35"
+        ),
     ),
-    "From τ = 0 to τ = 0.8, N50 grows by a factor of {0}.", noise_level, plot_noise_level,
+    "From τ = 0 to τ = 0.8, N50 grows by a factor of {0}.",
+    noise_level,
+    plot_noise_level,
 )
 
 # %% ../../nbs/selection/10_robustness.ipynb #e3a56951
 INITIAL_SIGMA = Claim(
-    "A-initial-sigma", "A", "Abstract; Theorem 1 (as recalled)",
+    "A-initial-sigma",
+    "A",
+    "Abstract; Theorem 1 (as recalled)",
     "The sample complexity is positively correlated with the initial model error σ of the values.",
-    (Rule("N50 at σ = 1 over N50 at σ = 0, α = 4/80", lambda d: growth_of(d, "sigma"), wholly_above(1)), DRAWN, caveat(FAST)),
-    "N50 grows by a factor of {0} from σ = 0 to 1.", initial_error, partial(plot_initial_error, arms=("sigma",)),
+    (
+        Rule(
+            "N50 at σ = 1 over N50 at σ = 0, α = 4/80",
+            lambda d: growth_of(d, "sigma"),
+            wholly_above(1),
+        ),
+        DRAWN,
+        caveat(FAST),
+    ),
+    "N50 grows by a factor of {0} from σ = 0 to 1.",
+    initial_error,
+    partial(plot_initial_error, arms=("sigma",)),
 )
 
 # %% ../../nbs/selection/10_robustness.ipynb #56fdcc73
 DELTAS = ("delta, one rate", "delta")
 INITIAL_DELTA = Claim(
-    "A-initial-delta", "A", "Abstract; Theorem 1 (as recalled)",
+    "A-initial-delta",
+    "A",
+    "Abstract; Theorem 1 (as recalled)",
     "The sample complexity is positively correlated with the initial model error δ of the queries and keys.",
     (
-        Rule("N50 at δ = 1 over N50 at δ = 0, α = 4/80, one rate, start of scale 1", lambda d: growth_of(d, DELTAS[0])),
-        Rule("N50 at δ = 1 over N50 at δ = 0, attention's rate × 50, start of scale 0.3", lambda d: growth_of(d, DELTAS[1]),
-             wholly_above(1), CAVEAT, "where attention starts uniform and learns fast, δ costs nothing"),
-        Rule("of both, intervals of the ratio above 1", lambda d: [growth_of(d, arm).low > 1 for arm in DELTAS], SOME),
+        Rule(
+            "N50 at δ = 1 over N50 at δ = 0, α = 4/80, one rate, start of scale 1",
+            lambda d: growth_of(d, DELTAS[0]),
+        ),
+        Rule(
+            "N50 at δ = 1 over N50 at δ = 0, attention's rate × 50, start of scale 0.3",
+            lambda d: growth_of(d, DELTAS[1]),
+            wholly_above(1),
+            CAVEAT,
+            "where attention starts uniform and learns fast, δ costs nothing",
+        ),
+        Rule(
+            "of both, intervals of the ratio above 1",
+            lambda d: [growth_of(d, arm).low > 1 for arm in DELTAS],
+            SOME,
+        ),
         DRAWN,
         caveat(REGIME),
     ),
-    "N50 grows by a factor of {0} from δ = 0 to 1.", initial_error, partial(plot_initial_error, arms=DELTAS[::-1]),
+    "N50 grows by a factor of {0} from δ = 0 to 1.",
+    initial_error,
+    partial(plot_initial_error, arms=DELTAS[::-1]),
 )
 
 # %% ../../nbs/selection/11_token_removal.ipynb #475acfb4
 from vit_theory.selection.token_removal import (
-    HARMED, MORE, error_after, error_by, n50_by, n50_saved, needed, noisy_samples, noisy_tokens, over_none, plot_noisy_samples,
-    plot_noisy_tokens, plot_removal, plot_spurious_patterns, removal, spurious_patterns, steps_saved,
+    HARMED,
+    MORE,
+    error_after,
+    error_by,
+    n50_by,
+    n50_saved,
+    needed,
+    noisy_samples,
+    noisy_tokens,
+    over_none,
+    plot_noisy_samples,
+    plot_noisy_tokens,
+    plot_removal,
+    plot_spurious_patterns,
+    removal,
+    spurious_patterns,
+    steps_saved,
 )
 from vit_theory.selection.training import REACHED
 
@@ -400,34 +746,87 @@ def without_removal(data):
 
 # %% ../../nbs/selection/11_token_removal.ipynb #bad10140
 SPARSIFICATION = Claim(
-    "A-sparsification", "A", "Abstract; section 1",
+    "A-sparsification",
+    "A",
+    "Abstract; section 1",
     "Keeping the tokens that a trained model attends to lowers the number of samples and steps that are needed.",
     (
-        Rule(f"samples for a test error of {REACHED}, nothing removed", without_removal, at_most(MORE), INCONCLUSIVE, form=".0f"),
-        Rule("samples over those, kept by a pilot's attention", lambda d: over_none(d, "attention"), at_most(0.5)),
-        Rule("samples over those, kept by an oracle", lambda d: over_none(d, "oracle"), at_most(0.5)),
-        Rule("samples over those, kept at random", lambda d: over_none(d, "random"), at_least(1), INCONCLUSIVE),
-        Rule("share of steps saved at 32 samples by the pilot's tokens", steps_saved, at_least(0.5)),
-        caveat("early stop, background of a single pattern; the pilot is trained longer than the models that it helps"),
+        Rule(
+            f"samples for a test error of {REACHED}, nothing removed",
+            without_removal,
+            at_most(MORE),
+            INCONCLUSIVE,
+            form=".0f",
+        ),
+        Rule(
+            "samples over those, kept by a pilot's attention",
+            lambda d: over_none(d, "attention"),
+            at_most(0.5),
+        ),
+        Rule(
+            "samples over those, kept by an oracle", lambda d: over_none(d, "oracle"), at_most(0.5)
+        ),
+        Rule(
+            "samples over those, kept at random",
+            lambda d: over_none(d, "random"),
+            at_least(1),
+            INCONCLUSIVE,
+        ),
+        Rule(
+            "share of steps saved at 32 samples by the pilot's tokens", steps_saved, at_least(0.5)
+        ),
+        caveat(
+            "early stop, background of a single pattern; the pilot is trained longer than the models that it helps"
+        ),
     ),
-    "The pilot's tokens need at most {1.max:.2g} of the samples and save at least {4.min:.0%} of the steps.", removal,
+    "The pilot's tokens need at most {1.max:.2g} of the samples and save at least {4.min:.0%} of the steps.",
+    removal,
     plot_removal,
 )
 
 # %% ../../nbs/selection/11_token_removal.ipynb #edca5d51
 NOISY_TOKENS = Claim(
-    "A-noisy-tokens", "A", "Abstract; section 1", "Removing highly noisy tokens improves the test error.",
+    "A-noisy-tokens",
+    "A",
+    "Abstract; section 1",
+    "Removing highly noisy tokens improves the test error.",
     (
-        Rule("test error, 6 of 20 tokens have noise 2.5", lambda d: error_by(d, "none"), at_least(HARMED), INCONCLUSIVE,
-             "no harm done"),
-        Rule("test error without the noisy tokens", lambda d: error_by(d, "oracle"), at_most(REACHED), INCONCLUSIVE,
-             "nothing was learned"),
-        Rule("error without them over error with them", lambda d: error_by(d, "oracle") / error_by(d, "none"), at_most(0.25)),
-        Rule("the same after random removal", lambda d: error_by(d, "random") / error_by(d, "none"), above(0.25), INCONCLUSIVE),
-        Rule("the same by a pilot's attention", lambda d: error_by(d, "attention") / error_by(d, "none"), at_most(0.25), CAVEAT,
-             "only when one knows which tokens are noisy"),
+        Rule(
+            "test error, 6 of 20 tokens have noise 2.5",
+            lambda d: error_by(d, "none"),
+            at_least(HARMED),
+            INCONCLUSIVE,
+            "no harm done",
+        ),
+        Rule(
+            "test error without the noisy tokens",
+            lambda d: error_by(d, "oracle"),
+            at_most(REACHED),
+            INCONCLUSIVE,
+            "nothing was learned",
+        ),
+        Rule(
+            "error without them over error with them",
+            lambda d: error_by(d, "oracle") / error_by(d, "none"),
+            at_most(0.25),
+        ),
+        Rule(
+            "the same after random removal",
+            lambda d: error_by(d, "random") / error_by(d, "none"),
+            above(0.25),
+            INCONCLUSIVE,
+        ),
+        Rule(
+            "the same by a pilot's attention",
+            lambda d: error_by(d, "attention") / error_by(d, "none"),
+            at_most(0.25),
+            CAVEAT,
+            "only when one knows which tokens are noisy",
+        ),
     ),
-    "The test error is {0:.2f} with noisy tokens and {1:.3f} without.", noisy_tokens, plot_noisy_tokens,
+    "The test error is {0:.2f} with noisy tokens and {1:.3f} without.",
+    noisy_tokens,
+    plot_noisy_tokens,
 )
 
 # %% ../../nbs/selection/11_token_removal.ipynb #5979a953
@@ -437,38 +836,86 @@ def n50_kept(data, choice: str):
 
 # %% ../../nbs/selection/11_token_removal.ipynb #11b0c0d1
 NOISY_SAMPLES = Claim(
-    "A-noisy-samples", "A", "Section 1, contributions",
+    "A-noisy-samples",
+    "A",
+    "Section 1, contributions",
     "If a token sparsification method can remove class-irrelevant and/or highly noisy tokens, then the sample complexity is "
     "reduced while achieving the same testing accuracy.",
     (
-        Rule("N50 with 6 noisy tokens of 20 over N50 without them", lambda d: n50_saved(d, "oracle"), wholly_above(1)),
-        Rule("the same when a pilot's attention removes 6 tokens", lambda d: n50_saved(d, "attention"), wholly_above(1), CAVEAT,
-             "only when one knows which tokens are noisy"),
-        *(Rule(f"N50, kept by: {who}", partial(n50_kept, choice=who), form=".1f") for who in ("none", "attention", "oracle")),
+        Rule(
+            "N50 with 6 noisy tokens of 20 over N50 without them",
+            lambda d: n50_saved(d, "oracle"),
+            wholly_above(1),
+        ),
+        Rule(
+            "the same when a pilot's attention removes 6 tokens",
+            lambda d: n50_saved(d, "attention"),
+            wholly_above(1),
+            CAVEAT,
+            "only when one knows which tokens are noisy",
+        ),
+        *(
+            Rule(f"N50, kept by: {who}", partial(n50_kept, choice=who), form=".1f")
+            for who in ("none", "attention", "oracle")
+        ),
         caveat("early stop, noise 0.6"),
     ),
     "Removing the noisy tokens lowers N50 by a factor of {0}; removal by a pilot's attention by {1}.",
-    noisy_samples, plot_noisy_samples, kind="quoted",
+    noisy_samples,
+    plot_noisy_samples,
+    kind="quoted",
 )
 
 # %% ../../nbs/selection/11_token_removal.ipynb #dae19250
 SPURIOUS = Claim(
-    "A-spurious", "A", "Abstract; section 1", "Removing tokens with spurious correlations improves the test error.",
+    "A-spurious",
+    "A",
+    "Abstract; section 1",
+    "Removing tokens with spurious correlations improves the test error.",
     (
-        Rule("test error, spurious tokens follow the label in training only", lambda d: error_after(d, "none"), at_least(0.5),
-             INCONCLUSIVE, "no harm done"),
-        Rule("the same after random removal", lambda d: error_after(d, "random"), at_least(0.5), INCONCLUSIVE),
-        Rule("the same after an oracle's removal of the spurious tokens", lambda d: error_after(d, "spurious"), at_most(REACHED)),
-        Rule("the same after removal by a pilot's attention", lambda d: error_after(d, "attention"), at_most(REACHED), CAVEAT,
-             "only when one knows which tokens are spurious: attention keeps them"),
-        Rule("share of spurious tokens that a pilot's attention keeps (by chance 0.7)", lambda d: d.kept.mean("trial")),
+        Rule(
+            "test error, spurious tokens follow the label in training only",
+            lambda d: error_after(d, "none"),
+            at_least(0.5),
+            INCONCLUSIVE,
+            "no harm done",
+        ),
+        Rule(
+            "the same after random removal",
+            lambda d: error_after(d, "random"),
+            at_least(0.5),
+            INCONCLUSIVE,
+        ),
+        Rule(
+            "the same after an oracle's removal of the spurious tokens",
+            lambda d: error_after(d, "spurious"),
+            at_most(REACHED),
+        ),
+        Rule(
+            "the same after removal by a pilot's attention",
+            lambda d: error_after(d, "attention"),
+            at_most(REACHED),
+            CAVEAT,
+            "only when one knows which tokens are spurious: attention keeps them",
+        ),
+        Rule(
+            "share of spurious tokens that a pilot's attention keeps (by chance 0.7)",
+            lambda d: d.kept.mean("trial"),
+        ),
     ),
     "The error at the flipped rate is {0:.2f}, after an oracle's removal {2:.3f}, after removal by a pilot's attention {3:.2f}.",
-    spurious_patterns, plot_spurious_patterns,
+    spurious_patterns,
+    plot_spurious_patterns,
 )
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #a3381c8c
-from vit_theory.selection.phase_diagram import border_exponent, phase_diagram, plot_heat, rough_exponent, success_at_most
+from vit_theory.selection.phase_diagram import (
+    border_exponent,
+    phase_diagram,
+    plot_heat,
+    rough_exponent,
+    success_at_most,
+)
 
 
 def steeper(data) -> Ask:
@@ -476,9 +923,7 @@ def steeper(data) -> Ask:
     return wholly_above(border_exponent(data, "trained").high)
 
 
-BENDS = (
-    "with trained attention the border is not a line: the exponent rises along it, and from 1/80 to 0.25/80 it passes through 2"
-)
+BENDS = "with trained attention the border is not a line: the exponent rises along it, and from 1/80 to 0.25/80 it passes through 2"
 
 
 def exponent_in(arm: str):
@@ -487,118 +932,269 @@ def exponent_in(arm: str):
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #bc576e22
 PHASE_DIAGRAM = Claim(
-    "A-phase-diagram", "A", "Section 4, success over N and alpha_*^-2 (as recalled)",
+    "A-phase-diagram",
+    "A",
+    "Section 4, success over N and alpha_*^-2 (as recalled)",
     "The border between failure and success in the plane of N and alpha_*^-2 is a line with attention, and steeper without.",
     (
-        Rule("exponent of the border, trained attention, 1/80 to 0.25/80", exponent_in("trained"), exponent(2, 0.35)),
+        Rule(
+            "exponent of the border, trained attention, 1/80 to 0.25/80",
+            exponent_in("trained"),
+            exponent(2, 0.35),
+        ),
         Rule("exponent of the border, trained attention, 8/80 to 2/80", rough_exponent),
-        Rule("exponent of the border, uniform attention, 8/80 to 2/80", exponent_in("uniform"), steeper),
+        Rule(
+            "exponent of the border, uniform attention, 8/80 to 2/80",
+            exponent_in("uniform"),
+            steeper,
+        ),
         Rule("exponent of the border, frozen attention", exponent_in("frozen")),
         Rule("share of successes at the largest sizes", success_at_most, each="attention"),
-        Rule("runs", lambda d: d.trials.sum(), form=",.0f"), caveat(FAST), caveat(BENDS),
+        Rule("runs", lambda d: d.trials.sum(), form=",.0f"),
+        caveat(FAST),
+        caveat(BENDS),
     ),
-    "The border's exponent is {0} with trained and {2} with uniform attention.", phase_diagram, plot_heat, kind="recalled",
+    "The border's exponent is {0} with trained and {2} with uniform attention.",
+    phase_diagram,
+    plot_heat,
+    kind="recalled",
 )
 
 # %% ../../nbs/selection/14_collapse.ipynb #2c29a96f
 from vit_theory.selection.collapse import engines, plot_engines
 
 TWO_ENGINES = Claim(
-    "A-two-engines", "A", "Derived here",
+    "A-two-engines",
+    "A",
+    "Derived here",
     "Without noise, training on merged samples is training on tokens: the same losses, weights and successes.",
     (
-        *(Rule(f"largest difference of {name}, same data and starts, float64", itemgetter(f"apart_{name}"),
-               at_most(1e-8), BROKEN, form=".0e") for name in ("weights", "loss", "margin", "steps")),
+        *(
+            Rule(
+                f"largest difference of {name}, same data and starts, float64",
+                itemgetter(f"apart_{name}"),
+                at_most(1e-8),
+                BROKEN,
+                form=".0e",
+            )
+            for name in ("weights", "loss", "margin", "steps")
+        ),
         # exceeded by chance once in a thousand, with 8 degrees of freedom
-        Rule("sum of chi2 of the success counts at 8 points, independent draws", lambda d: d.chi2.sum(), at_most(26.1)),
+        Rule(
+            "sum of chi2 of the success counts at 8 points, independent draws",
+            lambda d: d.chi2.sum(),
+            at_most(26.1),
+        ),
     ),
     "On the same data the weights differ by {0.max:.0e}; on independent draws chi2 is {4:.1f}.",
-    engines, plot_engines, kind="derived here",
+    engines,
+    plot_engines,
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #40f2c9fc
 from vit_theory.selection.predicted import (
-    LARGER, SMALLER, below_logarithms, below_power, border_errors, border_ratio, crossings, falling, kept_at_large_error,
-    limit_phase, over_limit, over_wide, plot_phase, plot_prediction, plot_starts, plot_tiny, plot_widths, prediction, reaching,
-    rising, scatter_by_chance, starts, tiny, tiny_slope, told_slopes, typical, wide_enough,
+    LARGER,
+    SMALLER,
+    below_logarithms,
+    below_power,
+    border_errors,
+    border_ratio,
+    crossings,
+    falling,
+    kept_at_large_error,
+    limit_phase,
+    over_limit,
+    over_wide,
+    plot_phase,
+    plot_prediction,
+    plot_starts,
+    plot_tiny,
+    plot_widths,
+    prediction,
+    reaching,
+    rising,
+    scatter_by_chance,
+    starts,
+    tiny,
+    tiny_slope,
+    told_slopes,
+    typical,
+    wide_enough,
     widths,
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #d08cbfd1
 EARLY_LIMIT = Claim(
-    "A-limit", "A", "For Theorem 1 (as recalled)",
+    "A-limit",
+    "A",
+    "For Theorem 1 (as recalled)",
     "The network's early dynamics, integrated with long steps and no constant to fit, predict N50 of the runs.",
     (
-        Rule("N50 of runs over that by the early dynamics, by rate and alpha", over_limit, between(0.8, 1.25), form=".2f"),
+        Rule(
+            "N50 of runs over that by the early dynamics, by rate and alpha",
+            over_limit,
+            between(0.8, 1.25),
+            form=".2f",
+        ),
         Rule("the same, geometric mean", typical, form=".2f"),
-        Rule("share of runs that end as the early dynamics do", lambda data: data.alike, form=".2f"),
+        Rule(
+            "share of runs that end as the early dynamics do", lambda data: data.alike, form=".2f"
+        ),
         Rule("points", lambda data: over_limit(data).size),
     ),
-    "N50 of runs is {1:.2f} times that by the early dynamics, at {3:.0f} points.", prediction, plot_prediction,
+    "N50 of runs is {1:.2f} times that by the early dynamics, at {3:.0f} points.",
+    prediction,
+    plot_prediction,
     kind="derived here",
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #157089c0
 LIMIT_WIDTH = Claim(
-    "A-limit-width", "A", "For Theorem 1 (as recalled)",
+    "A-limit-width",
+    "A",
+    "For Theorem 1 (as recalled)",
     "Networks approach the wide limit as they grow, and at 64 neurons they are far from it.",
     (
-        Rule("distance of margins, 64 neurons", lambda data: float(data.apart.sel(neurons=64).mean()), below(0.1), INCONCLUSIVE,
-             "margins are no nearer than those of a network that says nothing"),
-        Rule("distance of margins over that at a quarter of the width", falling, below(1), form=".2f"),
-        Rule("N50 over that of the wide limit, 64 neurons", lambda data: float(over_wide(data).sel(neurons=64)), above(1.25)),
+        Rule(
+            "distance of margins, 64 neurons",
+            lambda data: float(data.apart.sel(neurons=64).mean()),
+            below(0.1),
+            INCONCLUSIVE,
+            "margins are no nearer than those of a network that says nothing",
+        ),
+        Rule(
+            "distance of margins over that at a quarter of the width", falling, below(1), form=".2f"
+        ),
+        Rule(
+            "N50 over that of the wide limit, 64 neurons",
+            lambda data: float(over_wide(data).sel(neurons=64)),
+            above(1.25),
+        ),
         Rule("the same, 4096 neurons", wide_enough, between(0.8, 1.25)),
     ),
-    "At 64 neurons N50 is {2:.2f} times that of the wide limit.", widths, plot_widths, kind="derived here",
+    "At 64 neurons N50 is {2:.2f} times that of the wide limit.",
+    widths,
+    plot_widths,
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #b4961b0a
-LARGE_SHARES = "at shares above 10/80 runs need about 0.7 times the predicted samples; below, the two agree"
+LARGE_SHARES = (
+    "at shares above 10/80 runs need about 0.7 times the predicted samples; below, the two agree"
+)
 LIMIT_PHASE = Claim(
-    "A-limit-phase", "A", "For the phase diagram of section 4 (as recalled)",
+    "A-limit-phase",
+    "A",
+    "For the phase diagram of section 4 (as recalled)",
     "The early dynamics draw the borders of the phase diagram where the runs have them.",
     (
-        *(Rule(f"the runs' border over the predicted one, geometric mean over alpha, {arm}", partial(border_ratio, attention=arm),
-               wholly_between(0.8, 1.25)) for arm in ("trained", "frozen", "uniform")),
-        Rule("how often chance alone scatters the borders as much (p of chi2)", scatter_by_chance, at_least(0.01),
-             why=LARGE_SHARES, form=".2g"),
+        *(
+            Rule(
+                f"the runs' border over the predicted one, geometric mean over alpha, {arm}",
+                partial(border_ratio, attention=arm),
+                wholly_between(0.8, 1.25),
+            )
+            for arm in ("trained", "frozen", "uniform")
+        ),
+        Rule(
+            "how often chance alone scatters the borders as much (p of chi2)",
+            scatter_by_chance,
+            at_least(0.01),
+            why=LARGE_SHARES,
+            form=".2g",
+        ),
         Rule("borders compared", lambda data: border_errors(data)[0].size),
     ),
     "The borders of runs with trained attention lie at {0} times the predicted ones; chi2 over {4:.0f} borders has p = {3:.1g}.",
-    limit_phase, plot_phase, kind="derived here",
+    limit_phase,
+    plot_phase,
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #78c6c96d
 LIMIT_LOGARITHM = Claim(
-    "A-limit-logarithm", "A", "For Theorem 1 (as recalled)",
+    "A-limit-logarithm",
+    "A",
+    "For Theorem 1 (as recalled)",
     "At tiny shares of relevant tokens N50 follows no single law: its exponent is above 2 down to 1e-6 and falls back towards 2 "
     "below, so that N50 alpha_*^2 grows more slowly than any power and than a squared logarithm.",
     (
-        Rule("slope of ln N50 against ln 1/alpha, down to 1e-6", partial(tiny_slope, alphas=LARGER), wholly_above(2)),
-        Rule("the same from 1e-8 to 1e-12", partial(tiny_slope, alphas=SMALLER), wholly_between(1.9, 2.15)),
+        Rule(
+            "slope of ln N50 against ln 1/alpha, down to 1e-6",
+            partial(tiny_slope, alphas=LARGER),
+            wholly_above(2),
+        ),
+        Rule(
+            "the same from 1e-8 to 1e-12",
+            partial(tiny_slope, alphas=SMALLER),
+            wholly_between(1.9, 2.15),
+        ),
         Rule("the second slope lies clear below the first", below_power, EVERY),
         Rule("it lies clear below 2 once ln^2(1/alpha) is divided out", below_logarithms, EVERY),
-        Rule("smallest alpha", lambda data: float(data.alpha.min()), at_most(1.01e-12), INCONCLUSIVE,
-             "down to 1e-6 a squared logarithm, a larger power and a crossover look alike"),
-        Rule("slope with ln(1/alpha) divided out, from 1e-8 on", partial(tiny_slope, alphas=SMALLER, power=1)),
-        Rule("slope with ln^2(1/alpha) divided out, down to 1e-6", partial(tiny_slope, alphas=LARGER, power=2)),
-        Rule("N90 over N50 at the largest alpha", lambda data: float((data.n90 / data.n50).mean("seed")[0]), form=".1f"),
-        Rule("N90 over N50 at the smallest alpha", lambda data: float((data.n90 / data.n50).mean("seed")[-1]), form=".1f"),
+        Rule(
+            "smallest alpha",
+            lambda data: float(data.alpha.min()),
+            at_most(1.01e-12),
+            INCONCLUSIVE,
+            "down to 1e-6 a squared logarithm, a larger power and a crossover look alike",
+        ),
+        Rule(
+            "slope with ln(1/alpha) divided out, from 1e-8 on",
+            partial(tiny_slope, alphas=SMALLER, power=1),
+        ),
+        Rule(
+            "slope with ln^2(1/alpha) divided out, down to 1e-6",
+            partial(tiny_slope, alphas=LARGER, power=2),
+        ),
+        Rule(
+            "N90 over N50 at the largest alpha",
+            lambda data: float((data.n90 / data.n50).mean("seed")[0]),
+            form=".1f",
+        ),
+        Rule(
+            "N90 over N50 at the smallest alpha",
+            lambda data: float((data.n90 / data.n50).mean("seed")[-1]),
+            form=".1f",
+        ),
     ),
-    told_slopes, tiny, plot_tiny, kind="derived here",
+    told_slopes,
+    tiny,
+    plot_tiny,
+    kind="derived here",
 )
 
 # %% ../../nbs/selection/16_predicted.ipynb #932233df
 INITIAL_BORDER = Claim(
-    "A-initial-border", "A", "For Theorem 1 (as recalled)",
+    "A-initial-border",
+    "A",
+    "For Theorem 1 (as recalled)",
     "Trained attention removes the border in alpha_* that an initial error of the values up to 0.3 sets to uniform attention.",
     (
-        Rule("starts that succeed at infinite N, trained, sigma up to 0.3", reaching, at_least(0.95), form=".2f"),
-        Rule("the same share at sigma = 1, smallest over largest alpha", kept_at_large_error, at_least(0.95), CAVEAT,
-             "at an error of 1 fewer starts succeed as alpha falls, with trained attention too", form=".2f"),
-        Rule("half of the starts fail below some alpha, uniform", lambda data: crossings(data).notnull(), EVERY),
+        Rule(
+            "starts that succeed at infinite N, trained, sigma up to 0.3",
+            reaching,
+            at_least(0.95),
+            form=".2f",
+        ),
+        Rule(
+            "the same share at sigma = 1, smallest over largest alpha",
+            kept_at_large_error,
+            at_least(0.95),
+            CAVEAT,
+            "at an error of 1 fewer starts succeed as alpha falls, with trained attention too",
+            form=".2f",
+        ),
+        Rule(
+            "half of the starts fail below some alpha, uniform",
+            lambda data: crossings(data).notnull(),
+            EVERY,
+        ),
         Rule("that alpha over that of the smaller sigma", rising, above(1)),
         Rule("that alpha, in units of 1/80", lambda data: 80 * crossings(data), form=".2f"),
     ),
-    "With trained attention a share of {0:.2f} of the starts succeeds at infinite N.", starts, plot_starts, kind="derived here",
+    "With trained attention a share of {0:.2f} of the starts succeeds at infinite N.",
+    starts,
+    plot_starts,
+    kind="derived here",
 )

@@ -29,7 +29,8 @@ from ..trials import History, chunks, descend, join
 @checked
 @dataclass(frozen=True)
 class Kinds:
-    "The distinct samples of data without noise; pattern 0 is that of label +1, pattern 1 that of label -1."
+    """The distinct samples of data without noise; pattern 0 is that of label +1, pattern 1 that of
+    label -1."""
 
     fraction: Float[Tensor, "t M"]  # share of the tokens with each pattern; rows sum to 1
     y: Float[Tensor, "t"]  # labels, -1 or +1
@@ -37,12 +38,18 @@ class Kinds:
     def __post_init__(self):
         total = self.fraction.sum(1)
         right = (self.fraction >= 0).all() and (total - 1).abs().max() <= 1e-6
-        need(right, f"fraction has rows that sum to {total.tolist()}: shares are 0 or larger and sum to 1")
+        need(
+            right,
+            f"fraction has rows that sum to {total.tolist()}: shares are 0 or larger and sum to 1",
+        )
         need_labels(self.y)
         own = (self.fraction * self.relevant).sum(1)
         other = self.fraction[:, :DISCRIMINATIVE].sum(1) - own
         why = "label +1 has pattern 0, label -1 has pattern 1, and no label has two"
-        need((own > other).all(), f"fraction gives the labels' own patterns {own.tolist()}, the others' {other.tolist()}; {why}")
+        need(
+            (own > other).all(),
+            f"fraction gives the labels' own patterns {own.tolist()}, the others' {other.tolist()}; {why}",
+        )
 
     @property
     def relevant(self) -> Bool[Tensor, "t M"]:
@@ -61,9 +68,15 @@ def sample_kinds(
     backgrounds: Size = 3,  # background patterns it is drawn from, K
 ) -> Kinds:
     "The 2K distinct samples of a law: label times background pattern."
-    need(confusion < alpha, f"alpha={alpha}, confusion={confusion}: the label needs 0 <= confusion < alpha")
+    need(
+        confusion < alpha,
+        f"alpha={alpha}, confusion={confusion}: the label needs 0 <= confusion < alpha",
+    )
     rest = 1 - alpha - confusion
-    need(rest >= 0 and (law == "single" or 0 < mass <= rest), f"mass={mass}: need a mass above 0, at most {rest:g}")
+    need(
+        rest >= 0 and (law == "single" or 0 < mass <= rest),
+        f"mass={mass}: need a mass above 0, at most {rest:g}",
+    )
     K, neutral = backgrounds, law == "neutral"
     phi = torch.zeros(2 * K, 2 + K + neutral, dtype=torch.float64)
     t = torch.arange(2 * K)
@@ -95,9 +108,17 @@ def draw_weights(
 
 # %% ../../nbs/selection/14_collapse.ipynb #78736f1e
 def merge(sample: TokenSample) -> tuple[Kinds, Float[Tensor, "g t"]]:
-    "Merge identical samples without noise -> (the distinct ones, their share in each trial's training set)."
-    off = (sample.x - sample.mu[torch.arange(len(sample.x))[:, None, None], sample.pattern]).abs().max()
-    need(off <= 1e-6, f"x differs from its patterns by {off:.2g}: only samples with noise=0 can be merged")
+    """Merge identical samples without noise -> (the distinct ones, their share in each trial's
+    training set)."""
+    off = (
+        (sample.x - sample.mu[torch.arange(len(sample.x))[:, None, None], sample.pattern])
+        .abs()
+        .max()
+    )
+    need(
+        off <= 1e-6,
+        f"x differs from its patterns by {off:.2g}: only samples with noise=0 can be merged",
+    )
     M, (g, b, L) = sample.mu.shape[1], sample.pattern.shape
     counts = torch.nn.functional.one_hot(sample.pattern, M).sum(2)  # [g, b, M]
     rows = torch.cat([sample.y[..., None].long(), counts], -1).flatten(0, 1)
@@ -108,14 +129,19 @@ def merge(sample: TokenSample) -> tuple[Kinds, Float[Tensor, "g t"]]:
 # %% ../../nbs/selection/14_collapse.ipynb #d82eb009
 @checked
 def collapse(model: ShallowViT, mu: Float[Tensor, "g M d"]) -> ShallowViT:
-    "The model in coordinates of each trial's orthonormal patterns mu: column j of W_Q, W_K, W_V is the image of pattern j."
-    need(model.a.shape[1] == 1, f"a has signs for {model.a.shape[1]} positions: only signs shared by all positions can be merged")
+    """The model in coordinates of each trial's orthonormal patterns mu: column j of W_Q, W_K, W_V
+    is the image of pattern j."""
+    need(
+        model.a.shape[1] == 1,
+        f"a has signs for {model.a.shape[1]} positions: only signs shared by all positions can be merged",
+    )
     W_Q, W_K, W_V = (torch.einsum("gmd,gjd->gmj", W, mu) for W in (model.W_Q, model.W_K, model.W_V))
     return ShallowViT(W_Q, W_K, W_V, model.W_O, model.a)
 
 # %% ../../nbs/selection/14_collapse.ipynb #80bc90ba
 class Rows:
-    "The distinct queries of the distinct samples, and the matrices that lead from rows to kinds and to patterns."
+    """The distinct queries of the distinct samples, and the matrices that lead from rows to kinds
+    and to patterns."""
 
     def __init__(self, kinds: Kinds, attention: Attention):
         phi, self.y = kinds.fraction, kinds.y
@@ -125,11 +151,17 @@ class Rows:
             kind, share = torch.arange(len(phi)), torch.ones(len(phi)).to(phi)
         self.phi = phi[kind].T.contiguous()  # [M, r]
         self.log_phi = self.phi.log()
-        self.to_kind = torch.nn.functional.one_hot(kind, len(phi)).to(phi) * share[:, None]  # [r, t]
-        self.of_pattern = torch.nn.functional.one_hot(query, phi.shape[1]).to(phi).T.contiguous()  # [M, r]
+        self.to_kind = (
+            torch.nn.functional.one_hot(kind, len(phi)).to(phi) * share[:, None]
+        )  # [r, t]
+        self.of_pattern = (
+            torch.nn.functional.one_hot(query, phi.shape[1]).to(phi).T.contiguous()
+        )  # [M, r]
 
 # %% ../../nbs/selection/14_collapse.ipynb #992b479b
-def row_attention(model: ShallowViT, rows: Rows, attention: str = "trained") -> Float[Tensor, "g M r"]:
+def row_attention(
+    model: ShallowViT, rows: Rows, attention: str = "trained"
+) -> Float[Tensor, "g M r"]:
     "Attention of every row's query on each pattern (key by row), in a collapsed model."
     if attention == "uniform":
         return rows.phi.expand(len(model.a), -1, -1)
@@ -139,7 +171,9 @@ def row_attention(model: ShallowViT, rows: Rows, attention: str = "trained") -> 
     return (s @ rows.of_pattern + rows.log_phi).softmax(1)
 
 # %% ../../nbs/selection/14_collapse.ipynb #3c01a99e
-def collapsed_output(model: ShallowViT, kinds: Kinds, attention: Attention = "trained") -> Float[Tensor, "g t"]:
+def collapsed_output(
+    model: ShallowViT, kinds: Kinds, attention: Attention = "trained"
+) -> Float[Tensor, "g t"]:
     "F of every kind of sample, of a collapsed model."
     rows = Rows(kinds, attention)
     # z_i = sum_j P_ij W_V mu_j
@@ -149,9 +183,15 @@ def collapsed_output(model: ShallowViT, kinds: Kinds, attention: Attention = "tr
 
 # %% ../../nbs/selection/14_collapse.ipynb #c1d71f8b
 def collapsed_step(
-    theta: dict[str, Tensor], rows: Rows, w: Tensor, a: Tensor, P: Tensor, batch: Tensor | None = None
+    theta: dict[str, Tensor],
+    rows: Rows,
+    w: Tensor,
+    a: Tensor,
+    P: Tensor,
+    batch: Tensor | None = None,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    "Metrics at the shares w [g, t], gradients at those of the batch; signs a [g, m, m_a] and attention P [g, M, r] are given."
+    """Metrics at the shares w [g, t], gradients at those of the batch; signs a [g, m, m_a] and
+    attention P [g, M, r] are given."""
     V, O = theta["W_V"], theta["W_O"]
     z = P.mT @ V.mT  # z_r = sum_j P_rj V_j
     g = z @ O.mT
@@ -187,16 +227,25 @@ def collapsed_gradient(
 
 # %% ../../nbs/selection/14_collapse.ipynb #99e63c5e
 class Minibatches:
-    "Deals out the share of each kind in minibatches, drawn without replacement and reshuffled for each epoch and each trial."
+    """Deals out the share of each kind in minibatches, drawn without replacement and reshuffled for
+    each epoch and each trial."""
 
-    def __init__(self, w: Float[Tensor, "g t"], samples: int, batch: int, generators: list[np.random.Generator]):
+    def __init__(
+        self,
+        w: Float[Tensor, "g t"],
+        samples: int,
+        batch: int,
+        generators: list[np.random.Generator],
+    ):
         self.w, self.batch, self.generators = w, batch, generators
         self.counts = (w * samples).round().long().numpy()
         self.left = self.counts.copy()
 
     def rows(self, some: slice) -> "Minibatches":
         "Those of some of the trials."
-        return Minibatches(self.w[some], int(self.counts[0].sum()), self.batch, self.generators[some])
+        return Minibatches(
+            self.w[some], int(self.counts[0].sum()), self.batch, self.generators[some]
+        )
 
     def next(self) -> Float[Tensor, "g t"]:
         "The share of each kind in the next minibatch."
@@ -221,12 +270,17 @@ def fit_collapsed(
     lr: float,  # learning rate
     attention_lr: float | None = None,  # learning rate of W_Q and W_K; None means lr
     attention: Attention = "trained",  # "frozen": as at the start
-    stop: Callable[[dict[str, Tensor]], Tensor] | None = None,  # metrics at this state -> [trial], True: has arrived
+    stop: Callable[[dict[str, Tensor]], Tensor]
+    | None = None,  # metrics at this state -> [trial], True: has arrived
     batches: Minibatches | None = None,  # None is full batch
 ) -> tuple[ShallowViT, History]:
-    "Gradient descent on collapsed data -> (models, history with `loss`, `margin` and the smallest margin of a kind, `worst`)."
+    """Gradient descent on collapsed data -> (models, history with `loss`, `margin` and the smallest
+    margin of a kind, `worst`)."""
     shape = len(model.a), len(kinds.y)
-    need(w.shape == shape, f"w has shape {tuple(w.shape)}: {shape[0]} trials and {shape[1]} kinds ask for [trial, kind]")
+    need(
+        w.shape == shape,
+        f"w has shape {tuple(w.shape)}: {shape[0]} trials and {shape[1]} kinds ask for [trial, kind]",
+    )
     rows, rates = Rows(kinds, attention), {"W_V": lr, "W_O": lr}
     if attention == "trained":
         rates |= dict.fromkeys(("W_Q", "W_K"), lr if attention_lr is None else attention_lr)
@@ -235,21 +289,41 @@ def fit_collapsed(
         own, start = w[some], {name: W[some].contiguous() for name, W in vars(model).items()}
 
         def narrow(left: Tensor):
-            return _gradient(ShallowViT(**{name: W[left] for name, W in start.items()}), rows, own[left], attention)
+            return _gradient(
+                ShallowViT(**{name: W[left] for name, W in start.items()}),
+                rows,
+                own[left],
+                attention,
+            )
 
-        gradient = _gradient(ShallowViT(**start), rows, own, attention, batches and batches.rows(some))
+        gradient = _gradient(
+            ShallowViT(**start), rows, own, attention, batches and batches.rows(some)
+        )
         # minibatches are dealt to all trials, to the end
         packed = None if batches else narrow
-        return descend({name: start[name] for name in rates}, gradient, steps=steps, lr=rates, stop=stop, narrow=packed)
+        return descend(
+            {name: start[name] for name in rates},
+            gradient,
+            steps=steps,
+            lr=rates,
+            stop=stop,
+            narrow=packed,
+        )
 
     cost = 4 * rows.phi.shape[1] * model.W_O.shape[1] * w.element_size()
     theta, history = join([chunk(some) for some in chunks(len(w), cost, budget=2**22)])
     return ShallowViT(**vars(model) | theta), history
 
 
-def _gradient(part: ShallowViT, rows: Rows, w: Tensor, attention: str, batches: Minibatches | None = None) -> Callable:
+def _gradient(
+    part: ShallowViT, rows: Rows, w: Tensor, attention: str, batches: Minibatches | None = None
+) -> Callable:
     "What `descend` calls; attention that is not trained is computed once."
-    now, fixed, a = replace(part), row_attention(part, rows, attention), part.a.mT.expand_as(part.W_O).contiguous()
+    now, fixed, a = (
+        replace(part),
+        row_attention(part, rows, attention),
+        part.a.mT.expand_as(part.W_O).contiguous(),
+    )
 
     def gradient(theta, step):
         if attention == "trained":
@@ -261,7 +335,8 @@ def _gradient(part: ShallowViT, rows: Rows, w: Tensor, attention: str, batches: 
 
 # %% ../../nbs/selection/14_collapse.ipynb #564bdec6
 def collapsed_mass(model: ShallowViT, kinds: Kinds) -> Float[Tensor, "g"]:
-    "Attention mass of a collapsed model on label-relevant keys, mean over all queries; kinds count equally."
+    """Attention mass of a collapsed model on label-relevant keys, mean over all queries; kinds
+    count equally."""
     rows = Rows(kinds, "trained")
     # the relevant keys of each row, [M, r]
     relevant = kinds.relevant.to(kinds.fraction).mT @ rows.to_kind.gt(0).to(kinds.fraction).mT
@@ -274,7 +349,8 @@ BASE: dict[str, Any] = {
     "lr": 0.5,  # learning rate of W_V and W_O, eta
     "multiplier": 1.0,  # learning rate of W_Q and W_K over eta
     "stop": 0.1,  # mean training margin at which a run ends; 0: goes on to a training loss of 0.001
-    "batch": 1.0,  # samples of a minibatch, or as a float their share of the training set; 1.0 is full batch
+    # samples of a minibatch, or as a float their share of the training set; 1.0 is full batch
+    "batch": 1.0,
     "xi": 0.2,  # size of the hidden weights at the start
     "scale": 0.3,  # of W_Q and W_K at the start, c
     "law": "neutral",  # background law
@@ -292,72 +368,127 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 
 # %% ../../nbs/selection/14_collapse.ipynb #006a5e2a
-def draw_starts(kinds: Kinds, trials: int, seed: int, first: int, o: dict[str, Any], neurons: int = 64) -> ShallowViT:
+def draw_starts(
+    kinds: Kinds, trials: int, seed: int, first: int, o: dict[str, Any], neurons: int = 64
+) -> ShallowViT:
     "Collapsed initial models of the trials, with the settings `INITIAL`."
     mu = torch.eye(10)[None, : kinds.fraction.shape[1]].repeat(trials, 1, 1)
     sizes = {name: o[name] for name in INITIAL}
-    return collapse(initial_model(mu, neurons=neurons, paired=True, seed=seed, first=first, **sizes), mu)
+    return collapse(
+        initial_model(mu, neurons=neurons, paired=True, seed=seed, first=first, **sizes), mu
+    )
 
 # %% ../../nbs/selection/14_collapse.ipynb #0f1305ad
 @checked
 def trainings(
     alpha: Positive,  # fraction of label-relevant tokens
-    samples: int | None,  # size of a training set, N; None: infinitely many, all kinds equally often
+    samples: int
+    | None,  # size of a training set, N; None: infinitely many, all kinds equally often
     trials: Size,  # independent runs
     seed: Count,  # base seed
     attention: Attention,
     start: ShallowViT | None = None,  # collapsed initial models of the trials; None draws them
     **changes,  # of `BASE`
 ) -> dict[str, np.ndarray]:
-    "Train on collapsed data -> arrays over trials: `success`, `steps`, `stopped`, `mass` (attention on the signal)."
+    """Train on collapsed data -> arrays over trials: `success`, `steps`, `stopped`, `mass`
+    (attention on the signal)."""
     o = BASE | changes
     unknown = sorted(set(o) - set(BASE))
     need(not unknown, f"{unknown} are no settings; there are {sorted(BASE)}")
     kinds = sample_kinds(alpha, law=o["law"], confusion=o["confusion"] * alpha)
-    key = int(np.random.SeedSequence([seed, samples or 0, trials, round(alpha * 1e9)]).generate_state(1)[0])
+    key = int(
+        np.random.SeedSequence([seed, samples or 0, trials, round(alpha * 1e9)]).generate_state(1)[
+            0
+        ]
+    )
     start = start or draw_starts(kinds, trials, key, 0, o)
-    w = draw_weights(kinds, samples, trials, key) if samples else torch.ones(trials, len(kinds.y)) / len(kinds.y)
+    w = (
+        draw_weights(kinds, samples, trials, key)
+        if samples
+        else torch.ones(trials, len(kinds.y)) / len(kinds.y)
+    )
     rates = {"lr": o["lr"], "attention_lr": o["lr"] * o["multiplier"], "attention": attention}
     rates |= {"steps": int(40 * alpha**-1.6 / o["lr"]) if o["stop"] else 2000}
     end = (lambda m: m["margin"] >= o["stop"]) if o["stop"] else (lambda m: m["loss"] < 1e-3)
-    size = max(1, round(o["batch"] * (samples or 1))) if isinstance(o["batch"], float) else o["batch"]
+    size = (
+        max(1, round(o["batch"] * (samples or 1))) if isinstance(o["batch"], float) else o["batch"]
+    )
     if samples and size < samples:
-        rates["batches"] = Minibatches(w, samples, size, [np.random.default_rng([key, i, 2]) for i in range(trials)])
+        rates["batches"] = Minibatches(
+            w, samples, size, [np.random.default_rng([key, i, 2]) for i in range(trials)]
+        )
     model, history = fit_collapsed(start, kinds, w, stop=end, **rates)
-    found = {"success": history.last("worst") > 0, "steps": history.steps, "stopped": history.stopped}
-    return {name: value.numpy() for name, value in (found | {"mass": collapsed_mass(model, kinds)}).items()}
+    found = {
+        "success": history.last("worst") > 0,
+        "steps": history.steps,
+        "stopped": history.stopped,
+    }
+    return {
+        name: value.numpy()
+        for name, value in (found | {"mass": collapsed_mass(model, kinds)}).items()
+    }
 
 # %% ../../nbs/selection/14_collapse.ipynb #0d1cf291
 DRAWS = 10  # of as many starts as are wanted, at most
 
 
-def able_starts(alpha: float, trials: int, seed: int, attention: Attention, **changes) -> tuple[ShallowViT, float]:
-    "Starts that succeed with infinitely many samples -> (starts, filled up with others if there are too few; share of those)."
+def able_starts(
+    alpha: float, trials: int, seed: int, attention: Attention, **changes
+) -> tuple[ShallowViT, float]:
+    """Starts that succeed with infinitely many samples -> (starts, filled up with others if there
+    are too few; share of those)."""
     drawn: list[ShallowViT] = []
     kinds, able = sample_kinds(alpha), np.zeros(0, bool)
     while able.sum() < trials and len(drawn) < DRAWS:
         drawn.append(draw_starts(kinds, trials, seed, len(able), BASE | changes))
-        able = np.append(able, trainings(alpha, None, trials, seed, attention, start=drawn[-1], **changes)["success"])
+        able = np.append(
+            able,
+            trainings(alpha, None, trials, seed, attention, start=drawn[-1], **changes)["success"],
+        )
     first = (~able).argsort(kind="stable")[:trials]
     weights = zip(*(vars(start).values() for start in drawn), strict=True)
     return ShallowViT(*(torch.cat(each)[first] for each in weights)), float(able.mean())
 
 # %% ../../nbs/selection/14_collapse.ipynb #a17ae7c2
 # alpha in units of 1/40, N
-ENGINE_POINTS = {"trained": [(6, 24), (6, 60), (3, 40), (3, 120)], "uniform": [(8, 24), (6, 40), (6, 120), (4, 240)]}
+ENGINE_POINTS = {
+    "trained": [(6, 24), (6, 60), (3, 40), (3, 120)],
+    "uniform": [(8, 24), (6, 40), (6, 120), (4, 240)],
+}
 
 # %% ../../nbs/selection/14_collapse.ipynb #1ff97e07
 def tokens_of_40(relevant: int, **options: Any) -> TokenData:
     "The neutral law on 40 tokens."
-    return TokenData(tokens=40, relevant=relevant, confusion=0, patterns=6, background="neutral", mass=16, **options)
+    return TokenData(
+        tokens=40,
+        relevant=relevant,
+        confusion=0,
+        patterns=6,
+        background="neutral",
+        mass=16,
+        **options,
+    )
 
 
 def token_trainings(
-    relevant: int, samples: int, trials: int, seed: int, attention: Attention, noise=0.0, tests: int = 60, wrong=0.0, **changes
+    relevant: int,
+    samples: int,
+    trials: int,
+    seed: int,
+    attention: Attention,
+    noise=0.0,
+    tests: int = 60,
+    wrong=0.0,
+    **changes,
 ) -> np.ndarray:
-    "The same runs on tokens, tested on `tests` samples -> success of each trial: test error of at most `wrong`."
+    """The same runs on tokens, tested on `tests` samples -> success of each trial: test error of at
+    most `wrong`."""
     o, g = BASE | changes, torch.Generator().manual_seed(seed)
-    train, test = tokens_of_40(relevant, noise=noise).sample(samples + tests, trials, generator=g).split(samples)
+    train, test = (
+        tokens_of_40(relevant, noise=noise)
+        .sample(samples + tests, trials, generator=g)
+        .split(samples)
+    )
     start = initial_model(train.mu, paired=True, seed=seed, **{name: o[name] for name in INITIAL})
     model, _ = fit(start, train.x, train.y, batch=samples, **_early(o, attention))
     return (evaluate(model, test, attention=attention)["error"] <= wrong).numpy()
@@ -369,8 +500,11 @@ def _early(o: dict[str, Any], attention: str) -> dict[str, Any]:
     return rates | {"steps": 400, "stop": lambda m: m["margin"] >= o["stop"]}
 
 # %% ../../nbs/selection/14_collapse.ipynb #06f13767
-def engine_difference(relevant: int, samples: int, trials: int, seed: int, attention: str, **changes) -> dict[str, float]:
-    "Largest differences of loss, margin and weights between the engines, from the same data and starts in float64."
+def engine_difference(
+    relevant: int, samples: int, trials: int, seed: int, attention: str, **changes
+) -> dict[str, float]:
+    """Largest differences of loss, margin and weights between the engines, from the same data and
+    starts in float64."""
     o, g = BASE | changes, torch.Generator().manual_seed(seed)
     drawn = tokens_of_40(relevant, noise=0.0).sample(samples, trials=trials, generator=g)
     q, r = torch.linalg.qr(drawn.mu.double().mT)
@@ -381,7 +515,10 @@ def engine_difference(relevant: int, samples: int, trials: int, seed: int, atten
     kinds, w = merge(replace(drawn, x=x, y=y, mu=mu))
     one, seen = fit(start, x, y, batch=samples, **_early(o, attention))
     two, same = fit_collapsed(collapse(start, mu), kinds, w, **_early(o, attention))
-    weights = [abs(a - b).max() for a, b in zip(vars(collapse(one, mu)).values(), vars(two).values(), strict=True)]
+    weights = [
+        abs(a - b).max()
+        for a, b in zip(vars(collapse(one, mu)).values(), vars(two).values(), strict=True)
+    ]
     gap = {"weights": max(weights), "steps": abs(seen.steps - same.steps).max()}
     for name in ("loss", "margin"):
         both = min(seen[name].shape[1], same[name].shape[1])
@@ -390,11 +527,15 @@ def engine_difference(relevant: int, samples: int, trials: int, seed: int, atten
 
 # %% ../../nbs/selection/14_collapse.ipynb #8708890e
 def engine_cell(attention: str, point: int, seed: int, *, trials: int) -> dict[str, float]:
-    "Success counts of both engines at one of `ENGINE_POINTS`, and how far they are apart on the same data."
+    """Success counts of both engines at one of `ENGINE_POINTS`, and how far they are apart on the
+    same data."""
     (relevant, samples), arm, many = ENGINE_POINTS[attention][point], ARMS[attention], 8 * trials
     apart = engine_difference(relevant, samples, 2, seed, **arm)
     return {
-        "relevant": relevant, "samples": samples, "trials": trials, "collapsed_trials": many,
+        "relevant": relevant,
+        "samples": samples,
+        "trials": trials,
+        "collapsed_trials": many,
         "tokens": int(token_trainings(relevant, samples, trials, seed, **arm).sum()),
         "collapsed": int(trainings(relevant / 40, samples, many, seed, **arm)["success"].sum()),
         **{f"apart_{name}": value for name, value in apart.items()},
@@ -402,10 +543,17 @@ def engine_cell(attention: str, point: int, seed: int, *, trials: int) -> dict[s
 
 
 def engines(run: Run):
-    "The token-level trainer and the collapse on the same points: success counts, and differences on the same data."
+    """The token-level trainer and the collapse on the same points: success counts, and differences
+    on the same data."""
     cell = partial(engine_cell, trials=run.by_scale(12, 64))
-    data = run.sweep(cell, {"attention": list(ENGINE_POINTS), "point": range(4), "seed": list(run.seeds)}, "engines")
-    k, n, K, M = (data[name].sum("seed") for name in ("tokens", "trials", "collapsed", "collapsed_trials"))
+    data = run.sweep(
+        cell,
+        {"attention": list(ENGINE_POINTS), "point": range(4), "seed": list(run.seeds)},
+        "engines",
+    )
+    k, n, K, M = (
+        data[name].sum("seed") for name in ("tokens", "trials", "collapsed", "collapsed_trials")
+    )
     p = (k + K) / (n + M)
     # two binomials with the same p: E (k/n - K/M)^2 = p (1 - p) (1/n + 1/M)
     data["chi2"] = (k / n - K / M) ** 2 / (p * (1 - p) * (1 / n + 1 / M)).clip(1e-9)
@@ -416,7 +564,8 @@ ARM_COLORS = {"trained": COLORS["blue"], "frozen": COLORS["orange"], "uniform": 
 
 
 def plot_engines(data):
-    "Success rates of the two engines against each other, and how far they are apart on the same data."
+    """Success rates of the two engines against each other, and how far they are apart on the same
+    data."""
     figure, (ax, same) = subplots(1, 2, width=3.2, height=3)
     ax.plot([0, 1], [0, 1], color="0.6", lw=1)
     total = data.sum("seed")
@@ -424,13 +573,21 @@ def plot_engines(data):
         part, color = total.sel(attention=attention), ARM_COLORS[str(attention)]
         x, y = part.collapsed / part.collapsed_trials, part.tokens / part.trials
         error = 2 * np.sqrt((y * (1 - y)).clip(0.01) / part.trials)
-        ax.errorbar(x, y, error, fmt="o", ms=4, capsize=2, color=color, label=f"{attention} attention")
+        ax.errorbar(
+            x, y, error, fmt="o", ms=4, capsize=2, color=color, label=f"{attention} attention"
+        )
         for k, name in enumerate(("loss", "margin", "weights")):
             apart = data[f"apart_{name}"].sel(attention=attention).values.ravel().clip(1e-18)
-            same.semilogy(np.full(len(apart), k + 0.2 * (attention == "uniform")), apart, ".", color=color)
+            same.semilogy(
+                np.full(len(apart), k + 0.2 * (attention == "uniform")), apart, ".", color=color
+            )
     ax.set(xlabel="success rate, collapsed samples", ylabel="success rate, tokens", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03),
            title="both engines succeed equally often ...")  # fmt: skip
     ax.legend()
     same.set_xticks(range(3), ["loss", "margin", "weights"])
-    same.set(ylabel="largest difference, same data", ylim=(1e-17, 1e-2), title="... and agree to rounding")
+    same.set(
+        ylabel="largest difference, same data",
+        ylim=(1e-17, 1e-2),
+        title="... and agree to rounding",
+    )
     return figure

@@ -26,10 +26,13 @@ def orthonormalized(normal: Float[Tensor, "*g dim rows"]) -> Float[Tensor, "*g r
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
 def orthonormal_rows(rows: int, dim: int, generator: torch.Generator) -> Float[Tensor, "rows dim"]:
     "Uniformly random orthonormal vectors, as rows; at most `dim` of them."
-    return orthonormalized(torch.randn(dim, rows, generator=generator, device=generator.device, dtype=torch.float64))
+    return orthonormalized(
+        torch.randn(dim, rows, generator=generator, device=generator.device, dtype=torch.float64)
+    )
 
 # %% ../../nbs/selection/01_data.ipynb #08970ec9
-DISCRIMINATIVE = 2  # patterns that decide the label: pattern 0 stands for +1, pattern 1 for -1, one pattern a label
+# patterns that decide the label: pattern 0 stands for +1, pattern 1 for -1, one pattern a label
+DISCRIMINATIVE = 2
 
 
 @checked
@@ -46,10 +49,16 @@ class TokenSample:
     def __post_init__(self):
         need_labels(self.y)
         last = self.mu.shape[1] - 1
-        need(self.pattern.min() >= 0 and self.pattern.max() <= last, f"pattern must be numbers of the patterns mu, 0 to {last}")
+        need(
+            self.pattern.min() >= 0 and self.pattern.max() <= last,
+            f"pattern must be numbers of the patterns mu, 0 to {last}",
+        )
         lacking = int((~self.relevant.any(-1)).sum())
         why = "label +1 has pattern 0, label -1 has pattern 1, and no label has two"
-        need(lacking == 0, f"pattern: {lacking} samples have no token of their label's pattern; {why}")
+        need(
+            lacking == 0,
+            f"pattern: {lacking} samples have no token of their label's pattern; {why}",
+        )
 
     @property
     def relevant(self) -> Bool[Tensor, "g b L"]:
@@ -63,7 +72,9 @@ class TokenSample:
 
     def samples(self, rows: slice) -> "TokenSample":
         "Some of the samples of every trial; the patterns stay."
-        return TokenSample(self.x[:, rows], self.y[:, rows], self.pattern[:, rows], self.mu, self.noisy[:, rows])
+        return TokenSample(
+            self.x[:, rows], self.y[:, rows], self.pattern[:, rows], self.mu, self.noisy[:, rows]
+        )
 
     def trials(self, rows: slice) -> "TokenSample":
         "Some of the trials."
@@ -71,8 +82,12 @@ class TokenSample:
 
     @checked
     def split(self, first: Size) -> tuple["TokenSample", "TokenSample"]:
-        "The first samples of every trial (to train on) and the others (to test on), of the same patterns."
-        need(first < self.y.shape[1], f"first={first} must leave something on both sides of {self.y.shape[1]} samples")
+        """The first samples of every trial (to train on) and the others (to test on), of the same
+        patterns."""
+        need(
+            first < self.y.shape[1],
+            f"first={first} must leave something on both sides of {self.y.shape[1]} samples",
+        )
         return self.samples(slice(first)), self.samples(slice(first, None))
 
 # %% ../../nbs/selection/01_data.ipynb #c30cfa43
@@ -89,7 +104,9 @@ class TokenData:
     noise: NotNegative = 0.1  # noise level tau, per vector: E|x - mu|^2 = tau^2
     background: Literal["iid", "single", "equal", "neutral"] = "iid"  # law of the irrelevant tokens
     mass: Count = 0  # background="neutral": tokens of the one random pattern
-    noise_law: Literal["gaussian", "sphere", "uniform"] = "gaussian"  # sphere: of length exactly tau; uniform: in a cube
+    noise_law: Literal["gaussian", "sphere", "uniform"] = (
+        "gaussian"  # sphere: of length exactly tau; uniform: in a cube
+    )
     spurious: Count = 0  # irrelevant tokens whose pattern goes along with the label
     spurious_rate: Share = 0.9  # how often it does, 0 to 1
     noisy: Count = 0  # irrelevant tokens with another noise level
@@ -115,16 +132,29 @@ class TokenData:
         trials: Size = 1,  # independent trials, each with patterns of its own
         *,
         generator: torch.Generator,  # source of randomness; advanced by one draw whatever the sizes
-        spurious_rate: Float[Tensor, "b"] | None = None,  # rate of every single sample, when it is not the same for all
+        spurious_rate: Float[Tensor, "b"]
+        | None = None,  # rate of every single sample, when it is not the same for all
         first: Count = 0,  # number of the first trial
     ) -> TokenSample:
-        "Draw samples -> `x` [trial, sample, token, dim], `y` [trial, sample], `pattern` [trial, sample, token] and more."
-        rate = torch.as_tensor(self.spurious_rate if spurious_rate is None else spurious_rate, dtype=torch.float64)
-        need(rate.shape in {(), (samples,)}, f"spurious_rate has {rate.numel()} numbers: one for each of the {samples} samples")
-        need(((rate >= 0) & (rate <= 1)).all(), f"spurious_rate={spurious_rate} must be probabilities, from 0 to 1")
+        """Draw samples -> `x` [trial, sample, token, dim], `y` [trial, sample], `pattern` [trial,
+        sample, token] and more."""
+        rate = torch.as_tensor(
+            self.spurious_rate if spurious_rate is None else spurious_rate, dtype=torch.float64
+        )
+        need(
+            rate.shape in {(), (samples,)},
+            f"spurious_rate has {rate.numel()} numbers: one for each of the {samples} samples",
+        )
+        need(
+            ((rate >= 0) & (rate <= 1)).all(),
+            f"spurious_rate={spurious_rate} must be probabilities, from 0 to 1",
+        )
         seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         rate = rate.expand(samples).to(generator.device)
-        each = [_one_trial(self, samples, rate, g) for g in trial_generators(seed, trials, first, generator.device)]
+        each = [
+            _one_trial(self, samples, rate, g)
+            for g in trial_generators(seed, trials, first, generator.device)
+        ]
         mu, pattern, noisy, x = (torch.stack(parts) for parts in zip(*each, strict=True))
         # x_l = mu_{j(l)} + tau eps_l
         x *= torch.where(noisy, self.noisy_noise, self.noise)[..., None].to(x)
@@ -135,17 +165,42 @@ class TokenData:
 # %% ../../nbs/selection/01_data.ipynb #351c5e60
 def _need_room(data: "TokenData") -> None:
     "The label is decided, everything has its place, and there are patterns enough."
-    relevant, confusion, mass, background = data.relevant, data.confusion, data.mass, data.background
-    need(relevant > confusion, f"{relevant=} must be larger than {confusion=}: the majority of the two is the label")
+    relevant, confusion, mass, background = (
+        data.relevant,
+        data.confusion,
+        data.mass,
+        data.background,
+    )
+    need(
+        relevant > confusion,
+        f"{relevant=} must be larger than {confusion=}: the majority of the two is the label",
+    )
     taken = relevant + confusion + data.spurious + mass
     parts = f"{relevant=}, {confusion=}, spurious={data.spurious} and {mass=}"
-    need(taken <= data.tokens, f"tokens={data.tokens} is too few for {parts}: use at least {taken} tokens")
-    need(data.noisy <= data.irrelevant, f"noisy={data.noisy} must not exceed the irrelevant tokens, {data.irrelevant}")
+    need(
+        taken <= data.tokens,
+        f"tokens={data.tokens} is too few for {parts}: use at least {taken} tokens",
+    )
+    need(
+        data.noisy <= data.irrelevant,
+        f"noisy={data.noisy} must not exceed the irrelevant tokens, {data.irrelevant}",
+    )
     right = (mass > 0) == (background == "neutral")
-    need(right, f"{mass=} with {background=}: give mass >= 1 with background='neutral', and only there")
-    needed = data.free_patterns.start + (0 if data.irrelevant == data.spurious else 2 if background == "neutral" else 1)
-    need(data.patterns >= needed, f"patterns={data.patterns} is too few for what was asked for: use at least {needed}")
-    need(data.dim >= data.patterns, f"dim={data.dim} must be at least patterns={data.patterns}: they are orthonormal")
+    need(
+        right,
+        f"{mass=} with {background=}: give mass >= 1 with background='neutral', and only there",
+    )
+    needed = data.free_patterns.start + (
+        0 if data.irrelevant == data.spurious else 2 if background == "neutral" else 1
+    )
+    need(
+        data.patterns >= needed,
+        f"patterns={data.patterns} is too few for what was asked for: use at least {needed}",
+    )
+    need(
+        data.dim >= data.patterns,
+        f"dim={data.dim} must be at least patterns={data.patterns}: they are orthonormal",
+    )
 
 # %% ../../nbs/selection/01_data.ipynb #4592f1e6
 def _background(data: TokenData, samples: int, generator: torch.Generator) -> Int[Tensor, "b n"]:
@@ -157,24 +212,47 @@ def _background(data: TokenData, samples: int, generator: torch.Generator) -> In
     if data.background == "iid":
         return torch.randint(free.start, free.stop, (samples, n), **draw)
     if data.background == "equal":
-        return (free.start + torch.arange(n, device=generator.device) % len(free)).repeat(samples, 1)
+        return (free.start + torch.arange(n, device=generator.device) % len(free)).repeat(
+            samples, 1
+        )
     if data.background == "single":
         return torch.randint(free.start, free.stop, (samples, 1), **draw).repeat(1, n)
-    one = torch.randint(free.start, free.stop - 1, (samples, 1), **draw)  # the last pattern is the filler
-    return torch.cat([one.repeat(1, data.mass), torch.full((samples, n - data.mass), free.stop - 1, device=generator.device)], 1)
+    one = torch.randint(
+        free.start, free.stop - 1, (samples, 1), **draw
+    )  # the last pattern is the filler
+    return torch.cat(
+        [
+            one.repeat(1, data.mass),
+            torch.full((samples, n - data.mass), free.stop - 1, device=generator.device),
+        ],
+        1,
+    )
 
 # %% ../../nbs/selection/01_data.ipynb #a46c0e47
-def _one_trial(data: TokenData, samples: int, rate: Tensor, g: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    "One trial -> mu [M, d], pattern [sample, token], noisy [sample, token], noise [sample, token, dim] of unit level."
+def _one_trial(
+    data: TokenData, samples: int, rate: Tensor, g: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """One trial -> mu [M, d], pattern [sample, token], noisy [sample, token], noise [sample, token,
+    dim] of unit level."""
     at: dict[str, Any] = {"generator": g, "device": g.device}
     mu = orthonormal_rows(data.patterns, data.dim, g)
-    own = torch.arange(samples, device=g.device)[:, None] % 2  # pattern of the label: 0 for +1, 1 for -1
+    own = (
+        torch.arange(samples, device=g.device)[:, None] % 2
+    )  # pattern of the label: 0 for +1, 1 for -1
     lies = torch.rand(samples, 1, **at, dtype=torch.float64) >= rate[:, None]
     spurious = 2 + (own ^ lies.long())
-    groups = [own.repeat(1, data.relevant), (1 - own).repeat(1, data.confusion), spurious.repeat(1, data.spurious)]
+    groups = [
+        own.repeat(1, data.relevant),
+        (1 - own).repeat(1, data.confusion),
+        spurious.repeat(1, data.spurious),
+    ]
     pattern = torch.cat([*groups, _background(data, samples, g)], 1)
-    noisy = torch.arange(data.tokens, device=g.device).repeat(samples, 1) >= data.tokens - data.noisy
-    order = torch.rand(samples, data.tokens, **at, dtype=torch.float64).argsort(1)  # a uniform permutation a sample
+    noisy = (
+        torch.arange(data.tokens, device=g.device).repeat(samples, 1) >= data.tokens - data.noisy
+    )
+    order = torch.rand(samples, data.tokens, **at, dtype=torch.float64).argsort(
+        1
+    )  # a uniform permutation a sample
     shape = (samples, data.tokens, data.dim)
     # E|eps|^2 = 1: d coordinates of variance 1/d each
     if data.noise_law == "uniform":

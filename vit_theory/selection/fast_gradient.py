@@ -22,34 +22,53 @@ from ..trials import CACHE, Batches
 # %% ../../nbs/selection/13_fast_gradient.ipynb #bf3dffe6
 @dataclass
 class _Prepared:
-    "Samples as the step takes them: kept tokens, signs, and the weight of every query in the output."
+    """Samples as the step takes them: kept tokens, signs, and the weight of every query in the
+    output."""
 
     x: Tensor  # [g, b, n, d]; `columns` makes it [g, b, d + 1, n]
     y: Tensor  # [g, b]
-    a: Tensor  # [g, 1, m] for all positions, or [g, 1 or b, n, m]; `columns` makes the latter [g, 1 or b, m, n]
+    # [g, 1, m] for all positions, or [g, 1 or b, n, m]; `columns` makes the latter [g, 1 or b, m,
+    # n]
+    a: Tensor
     weight: Tensor | float  # of each query in F: 1/|S|, or [g, b, n] with 0 for padding
     valid: Tensor | None  # [g, b, n], None when nothing is padding
     reach: Tensor  # [g], the largest |x|^2: no logit is larger than |A| reach
 
     def columns(self, rows: slice = slice(None)) -> "_Prepared":
         "The trials `rows`, tokens as columns with a row of ones below."
-        some = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
+        some = {
+            name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
         x, a = some["x"].mT, some["a"]
         x = torch.cat([x, torch.ones_like(x[:, :, :1])], 2)
         return replace(self, **some | {"x": x, "a": a.mT if a.ndim == 4 else a})
 
     def per_sample(self) -> dict[str, Tensor]:
-        "What has an entry for each sample: x, y and, with removal, weights, validity and signs by position."
-        some = {name: value for name, value in vars(self).items() if isinstance(value, Tensor) and name != "reach"}
-        return {name: value for name, value in some.items() if name != "a" or (value.ndim == 4 and value.shape[1] > 1)}
+        """What has an entry for each sample: x, y and, with removal, weights, validity and signs by
+        position."""
+        some = {
+            name: value
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor) and name != "reach"
+        }
+        return {
+            name: value
+            for name, value in some.items()
+            if name != "a" or (value.ndim == 4 and value.shape[1] > 1)
+        }
 
     def take(self, rows: slice) -> "_Prepared":
         "A copy of the samples `rows` of each trial."
-        some = {name: value[:, rows].clone(memory_format=torch.contiguous_format) for name, value in self.per_sample().items()}
+        some = {
+            name: value[:, rows].clone(memory_format=torch.contiguous_format)
+            for name, value in self.per_sample().items()
+        }
         return replace(self, **some)
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #0d4562b4
-def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, attention: str) -> _Prepared:
+def _prepare(
+    model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, attention: str
+) -> _Prepared:
     "Check samples, remove tokens, and find what of the signs is needed."
     need_fitting(model, x)
     need_labels(y)
@@ -61,7 +80,9 @@ def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, atten
         x, valid, index = kept_tokens(x, keep)
         weight = valid.to(x) / valid.sum(-1, keepdim=True)
         if a.ndim == 4:
-            a = a.expand(-1, x.shape[1], -1, -1).gather(2, index[..., None].expand(-1, -1, -1, a.shape[-1]))
+            a = a.expand(-1, x.shape[1], -1, -1).gather(
+                2, index[..., None].expand(-1, -1, -1, a.shape[-1])
+            )
     if attention == "uniform":  # one mean token for all, with the mean of the signs
         share = x.new_full(x.shape[:3], weight) if isinstance(weight, float) else weight
         x = torch.einsum("gbn,gbnd->gbd", share, x)[:, :, None]
@@ -71,12 +92,16 @@ def _prepare(model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, atten
     elif valid is not None and bool(valid.all()):
         weight, valid = 1 / x.shape[2], None
     reach = x.square().sum(-1).amax((1, 2))
-    need(reach.isfinite().all(), f"x is too large for {x.dtype} to hold its squares: use another type, or scale it")
+    need(
+        reach.isfinite().all(),
+        f"x is too large for {x.dtype} to hold its squares: use another type, or scale it",
+    )
     return _Prepared(x, y, a, weight, valid, reach)
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #24debd99
 class _Columns:
-    "One column a token, in two arrangements: samples side by side [g, p, b*n], and each sample apart [g*b, p, n]."
+    """One column a token, in two arrangements: samples side by side [g, p, b*n], and each sample
+    apart [g*b, p, n]."""
 
     def __init__(self, side: Tensor, each: Tensor):  # [g, p, b, n] and [g, b, p, n]
         self.side, self.each = side.flatten(2), each.flatten(0, 1)
@@ -102,7 +127,11 @@ class _Work:
         self.X = _Columns(self.memory("X side", g, rows, b, n), s.x)
         self.T = _Columns(self.memory("T side", g, d, b, n), self.memory("T", g, b, d, n))
         mixed = self.memory("Y", g, b, rows, n)
-        self.Y = self.X if attention == "uniform" else _Columns(self.memory("Y side", g, rows, b, n), mixed)
+        self.Y = (
+            self.X
+            if attention == "uniform"
+            else _Columns(self.memory("Y side", g, rows, b, n), mixed)
+        )
         self.U = _Columns(self.memory("U side", g, rows, b, n), mixed)
         self.P, self.E = self.memory("P", g * b, n, n), self.memory("E", g * b, n, n)
         self.G, self.f = self.memory("G", g, neurons, b * n), self.memory("f", g, d, b * n)
@@ -117,10 +146,17 @@ class _Work:
 
     def views(self, d: int) -> None:
         "The parts of the columns that the formulas speak of."
-        self.tokens, self.keys, self.queries = self.X.each, self.X.each[:, :d].mT, self.X.side[:, :d]
+        self.tokens, self.keys, self.queries = (
+            self.X.each,
+            self.X.each[:, :d].mT,
+            self.X.side[:, :d],
+        )
         self.y, self.r, self.D = self.Y.side[:, :d], self.Y.side[:, d:], self.T.side
         self.U_side, self.sum_E = self.U.side[:, :d], self.U.side[:, d:]
-        self.f_each, self.c_side = self.f.view(len(self.f), d, *self.c.shape[1:]), self.c.flatten(1)[:, None]
+        self.f_each, self.c_side = (
+            self.f.view(len(self.f), d, *self.c.shape[1:]),
+            self.c.flatten(1)[:, None],
+        )
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #da7cadad
 def _exponentials(work: _Work, A: Tensor) -> None:
@@ -147,7 +183,8 @@ def _mix(work: _Work, A: Tensor) -> None:
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #fa20c23b
 def _vote(work: _Work, M: Tensor) -> None:
-    "G = a 1[M Y > 0] and D = M^T G; signs that all positions share are left out of G and folded into M."
+    """G = a 1[M Y > 0] and D = M^T G; signs that all positions share are left out of G and folded
+    into M."""
     a = work.s.a
     torch.bmm(M, work.y, out=work.G)
     torch.gt(work.G, 0, out=work.G)
@@ -157,7 +194,8 @@ def _vote(work: _Work, M: Tensor) -> None:
 
 
 def _attention_slope(work: _Work) -> Tensor:
-    "dA = X U^T with U_l = sum_k E_kl x_k - (sum_k E_kl) Y_l and E_kl = P_kl (x_k . D_l), where D has been scaled by c / r."
+    """dA = X U^T with U_l = sum_k E_kl x_k - (sum_k E_kl) Y_l and E_kl = P_kl (x_k . D_l), where D
+    has been scaled by c / r."""
     torch.bmm(work.keys, work.T.apart(), out=work.E).mul_(work.P)
     torch.bmm(work.tokens, work.E, out=work.U.each)
     work.U.together()
@@ -243,10 +281,18 @@ def _dealer(s: _Prepared, works: list[_Work]) -> Callable[[Int[Tensor, "g b"]], 
     "A function that copies the samples `rows` of each trial to where the works look."
     first = torch.arange(len(s.y), device=s.y.device)[:, None] * s.y.shape[1]
     sizes, source = [work.s.y.shape[1] for work in works], s.per_sample()
-    copies = [[(source[name].flatten(0, 1), place.flatten(0, 1)) for name, place in w.s.per_sample().items()] for w in works]
+    copies = [
+        [
+            (source[name].flatten(0, 1), place.flatten(0, 1))
+            for name, place in w.s.per_sample().items()
+        ]
+        for w in works
+    ]
 
     def deal(rows):
-        for some, pairs in zip((rows.to(first.device) + first).split(sizes, 1), copies, strict=True):
+        for some, pairs in zip(
+            (rows.to(first.device) + first).split(sizes, 1), copies, strict=True
+        ):
             number = some.flatten()
             for value, place in pairs:
                 torch.index_select(value, 0, number, out=place)
@@ -254,9 +300,13 @@ def _dealer(s: _Prepared, works: list[_Work]) -> Callable[[Int[Tensor, "g b"]], 
     return deal
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #00fcfddf
-def _gradient_of(own: _Prepared, batches: Batches, neurons: int, attention: str, pool: dict) -> Callable:
+def _gradient_of(
+    own: _Prepared, batches: Batches, neurons: int, attention: str, pool: dict
+) -> Callable:
     "What `descend` calls: metrics and slopes on the next minibatch."
-    works = _works(own if batches.full else own.take(slice(batches.batch)), neurons, attention, pool)
+    works = _works(
+        own if batches.full else own.take(slice(batches.batch)), neurons, attention, pool
+    )
     deal = _dealer(own, works)
 
     def gradient(theta, _):

@@ -24,15 +24,19 @@ from ..statistics import Interval, log_slope
 CONVERGED = 1e-3  # hinge loss of the training set at which training has converged
 
 
-def fit_to_convergence(model: ShallowViT, train: TokenSample, **options: Any) -> tuple[ShallowViT, Tensor]:
-    "Train until the training loss is below `CONVERGED` -> (model, T* of every trial; NaN where the steps did not suffice)."
+def fit_to_convergence(
+    model: ShallowViT, train: TokenSample, **options: Any
+) -> tuple[ShallowViT, Tensor]:
+    """Train until the training loss is below `CONVERGED` -> (model, T* of every trial; NaN where
+    the steps did not suffice)."""
     options |= {"watch": Watch(every=4, whole=True), "stop": lambda now: now["train"] < CONVERGED}
     model, history = fit(model, train.x, train.y, **options)
     return model, history.steps.to(train.x).where(history.stopped, torch.nan)
 
 # %% ../../nbs/selection/08_iterations.ipynb #c70ba746
 def step_slope(x: np.ndarray, steps: np.ndarray) -> Interval:
-    "Exponent of T* [seed, point, trial] against x, every trial a point, by Student's t; NaN when one did not converge."
+    """Exponent of T* [seed, point, trial] against x, every trial a point, by Student's t; NaN when
+    one did not converge."""
     if not np.isfinite(steps).all():
         return Interval(*[float("nan")] * 3)
     return log_slope(np.broadcast_to(x[:, None], steps.shape), steps)
@@ -45,12 +49,24 @@ def iterations_against_alpha(run: Run) -> xr.Dataset:
     "T* against the share of relevant tokens, with and without attention."
     kinds, trials, steps = ("trained", "uniform"), run.by_scale(6, 40), 1200
     T = np.empty((len(run.seeds), len(kinds), len(RELEVANT), trials))
-    for (s, k, j) in np.ndindex(T.shape[:3]):
-        data, seed = TokenData(tokens=TOKENS, relevant=RELEVANT[j], confusion=RELEVANT[j] // 3), run.seeds[s]
+    for s, k, j in np.ndindex(T.shape[:3]):
+        data, seed = (
+            TokenData(tokens=TOKENS, relevant=RELEVANT[j], confusion=RELEVANT[j] // 3),
+            run.seeds[s],
+        )
         learn, _, start = draw_setting(data, 96, 2, trials, seed, scale=0.3)
-        T[s, k, j] = fit_to_convergence(start, learn, attention=kinds[k], steps=steps, batch=16, lr=0.2, seed=seed)[1]
-    coords = {"seed": list(run.seeds), "attention": list(kinds), "alpha": [r / TOKENS for r in RELEVANT], "trial": range(trials)}
-    return xr.Dataset({"steps": (list(coords), T)}, coords, {"samples": 96, "batch": 16, "lr": 0.2, "cap": steps})
+        T[s, k, j] = fit_to_convergence(
+            start, learn, attention=kinds[k], steps=steps, batch=16, lr=0.2, seed=seed
+        )[1]
+    coords = {
+        "seed": list(run.seeds),
+        "attention": list(kinds),
+        "alpha": [r / TOKENS for r in RELEVANT],
+        "trial": range(trials),
+    }
+    return xr.Dataset(
+        {"steps": (list(coords), T)}, coords, {"samples": 96, "batch": 16, "lr": 0.2, "cap": steps}
+    )
 
 
 def alpha_slope(data: xr.Dataset, attention: str) -> Interval:
@@ -73,7 +89,12 @@ def plot_iterations_against_alpha(measured: xr.Dataset):
     _, axis = subplots(width=3.6)
     x = 1 / measured.alpha.values
     for kind, color in (("trained", COLORS["blue"]), ("uniform", COLORS["orange"])):
-        mean = measured["steps"].sel(attention=kind).mean("trial", skipna=False).transpose("alpha", "seed")
+        mean = (
+            measured["steps"]
+            .sel(attention=kind)
+            .mean("trial", skipna=False)
+            .transpose("alpha", "seed")
+        )
         axis.plot(x, mean, "o-", color=color, alpha=0.6, markersize=3)[0].set_label(kind)
     base = float(measured["steps"].sel(attention="trained").isel(alpha=0).mean())
     axis.plot(x, base * x / x[0], "k--", linewidth=1, label="slope 1")
@@ -92,11 +113,17 @@ def iterations_against_rate(run: Run) -> xr.Dataset:
     trials, steps = run.by_scale(4, 40), 1600
     T = np.empty((len(run.seeds), len(ETA), trials))
     for s, seed in enumerate(run.seeds):
-        learn, _, start = draw_setting(TokenData(tokens=TOKENS, relevant=6, confusion=2), 96, 2, trials, seed, scale=0.3)
+        learn, _, start = draw_setting(
+            TokenData(tokens=TOKENS, relevant=6, confusion=2), 96, 2, trials, seed, scale=0.3
+        )
         for r, rate in enumerate(ETA):
             T[s, r] = fit_to_convergence(start, learn, steps=steps, batch=16, lr=rate, seed=seed)[1]
     coords = {"seed": list(run.seeds), "rate": list(ETA), "trial": range(trials)}
-    return xr.Dataset({"steps": (list(coords), T)}, coords, {"samples": 96, "batch": 16, "alpha": 0.3, "cap": steps})
+    return xr.Dataset(
+        {"steps": (list(coords), T)},
+        coords,
+        {"samples": 96, "batch": 16, "alpha": 0.3, "cap": steps},
+    )
 
 
 def rate_slope(data: xr.Dataset) -> Interval:
@@ -107,7 +134,10 @@ def rate_slope(data: xr.Dataset) -> Interval:
 def plot_iterations_against_rate(measured: xr.Dataset):
     "T* against the learning rate on logarithmic axes, with slopes -1 and -3/5."
     _, axis = subplots(width=3.6)
-    x, mean = measured.rate.values, measured["steps"].mean("trial", skipna=False).transpose("rate", "seed")
+    x, mean = (
+        measured.rate.values,
+        measured["steps"].mean("trial", skipna=False).transpose("rate", "seed"),
+    )
     axis.plot(x, mean, "o-", color=COLORS["blue"], alpha=0.6, markersize=3)[0].set_label("measured")
     base = float(mean[-1].mean())
     axis.set_title("steps fall like 1/η")

@@ -14,8 +14,17 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vit_theory.selection.collapse import (
-    ARMS, BASE, Kinds, Rows, collapsed_output, draw_starts, draw_weights, fit_collapsed, row_attention, sample_kinds,
+from .collapse import (
+    ARMS,
+    BASE,
+    Kinds,
+    Rows,
+    collapsed_output,
+    draw_starts,
+    draw_weights,
+    fit_collapsed,
+    row_attention,
+    sample_kinds,
 )
 from .model import ShallowViT
 from .n50 import Threshold, search, threshold
@@ -29,7 +38,9 @@ from ..trials import chunks
 class Flow:
     "Trainings on their way: weights in coordinates of the patterns, and what drives them."
 
-    theta: dict[str, Tensor]  # W_V [g, a, M], W_O [g, m, a]; where attention is trained also W_Q, W_K [g, b, M]
+    theta: dict[
+        str, Tensor
+    ]  # W_V [g, a, M], W_O [g, m, a]; where attention is trained also W_Q, W_K [g, b, M]
     w: Float[Tensor, "g t"]  # share of each kind in the training sets
     a: Float[Tensor, "g m 1"]  # output signs
     fixed: Float[Tensor, "g M r"]  # attention at the start, key by row
@@ -70,7 +81,9 @@ def pulled(flow: Flow, theta: dict[str, Tensor], P: Tensor, dz: Tensor) -> dict[
     return found
 
 
-def speeds(flow: Flow, theta: dict[str, Tensor], P: Tensor, z: Tensor, gate: Tensor) -> dict[str, Tensor]:
+def speeds(
+    flow: Flow, theta: dict[str, Tensor], P: Tensor, z: Tensor, gate: Tensor
+) -> dict[str, Tensor]:
     "Time derivatives of all weights, by the equations above."
     # c_r = w_t y_t phi_r
     c = ((flow.w * flow.rows.y) @ flow.rows.to_kind.mT)[..., None]
@@ -103,7 +116,15 @@ def flows(
     rows = Rows(kinds, attention)  # type: ignore[arg-type]
     fixed = row_attention(start, rows, "uniform" if attention == "uniform" else "trained")
     names = ("W_V", "W_O", "W_Q", "W_K") if attention == "trained" else ("W_V", "W_O")
-    return Flow({name: getattr(start, name) for name in names}, w.double(), start.a.mT, fixed, rows, ratio, blind)
+    return Flow(
+        {name: getattr(start, name) for name in names},
+        w.double(),
+        start.a.mT,
+        fixed,
+        rows,
+        ratio,
+        blind,
+    )
 
 # %% ../../nbs/selection/15_limit.ipynb #7c93184e
 def mean_gate(u: Tensor, end: Tensor) -> Tensor:
@@ -114,7 +135,8 @@ def mean_gate(u: Tensor, end: Tensor) -> Tensor:
 
 
 def over_step(flow: Flow, k: dict[str, Tensor], u: Tensor, h: Tensor) -> dict[str, Tensor]:
-    "Speeds in the middle of a step of length h, gates averaged over it; two rounds, from the speeds k at its beginning."
+    """Speeds in the middle of a step of length h, gates averaged over it; two rounds, from the
+    speeds k at its beginning."""
     for _ in range(2):
         end = {name: value + h * k[name] for name, value in flow.theta.items()}
         middle = {name: value + h / 2 * k[name] for name, value in flow.theta.items()}
@@ -125,16 +147,21 @@ def over_step(flow: Flow, k: dict[str, Tensor], u: Tensor, h: Tensor) -> dict[st
 # %% ../../nbs/selection/15_limit.ipynb #85efccc2
 def longest(theta: dict[str, Tensor], k: dict[str, Tensor], move: float) -> Tensor:
     "Time in which values, neurons and logits move by `move`."
+
     def top(x):
         return x.flatten(1).abs().amax(1)
 
-    speed = torch.maximum(top(k["W_V"]) / top(theta["W_V"]).clamp(min=1), top(k["W_O"]) / top(theta["W_O"]))
+    speed = torch.maximum(
+        top(k["W_V"]) / top(theta["W_V"]).clamp(min=1), top(k["W_O"]) / top(theta["W_O"])
+    )
     if "W_Q" in theta:
         speed = torch.maximum(speed, top(k["W_K"].mT @ theta["W_Q"] + theta["W_K"].mT @ k["W_Q"]))
     return move / speed.clamp(min=1e-300)
 
 # %% ../../nbs/selection/15_limit.ipynb #ec3a6763
-def step(flow: Flow, t: Tensor, lr: float, move: float, stop: float) -> tuple[Tensor, Tensor, dict[str, Tensor], Tensor]:
+def step(
+    flow: Flow, t: Tensor, lr: float, move: float, stop: float
+) -> tuple[Tensor, Tensor, dict[str, Tensor], Tensor]:
     "(mean margin, margin of each kind, weights after the step, its length)."
     P, z = attended(flow, flow.theta)
     u = hidden(flow, flow.theta, z)
@@ -149,13 +176,25 @@ def step(flow: Flow, t: Tensor, lr: float, move: float, stop: float) -> tuple[Te
     if not bool(own.all()):
         long = over_step(flow, k, u, h[:, None, None])
         k = {name: torch.where(own[:, None, None], k[name], long[name]) for name in k}
-    return mean, margin, {name: value + h[:, None, None] * k[name] for name, value in flow.theta.items()}, h
+    return (
+        mean,
+        margin,
+        {name: value + h[:, None, None] * k[name] for name, value in flow.theta.items()},
+        h,
+    )
 
 # %% ../../nbs/selection/15_limit.ipynb #f414868f
-def follow(flow: Flow, lr: float, move: float, stop: float = BASE["stop"], rounds: int = 100_000) -> tuple[Tensor, Tensor]:
-    "Follow training runs to the stop -> (margins of the kinds there [g, t], time [g]); NaN where `rounds` steps do not suffice."
+def follow(
+    flow: Flow, lr: float, move: float, stop: float = BASE["stop"], rounds: int = 100_000
+) -> tuple[Tensor, Tensor]:
+    """Follow training runs to the stop -> (margins of the kinds there [g, t], time [g]); NaN where
+    `rounds` steps do not suffice."""
     t = torch.zeros(len(flow.w), dtype=torch.float64)
-    margins, ends, who = torch.full_like(flow.w, torch.nan), torch.full_like(t, torch.nan), torch.arange(len(t))
+    margins, ends, who = (
+        torch.full_like(flow.w, torch.nan),
+        torch.full_like(t, torch.nan),
+        torch.arange(len(t)),
+    )
     for _ in range(rounds):
         mean, margin, theta, h = step(flow, t, lr, move, stop)
         done = mean >= stop
@@ -171,7 +210,9 @@ def shares(kinds: Kinds, samples: float, trials: int, seed: int) -> Float[Tensor
     if samples < 1e12:
         return draw_weights(kinds, round(samples), trials, seed)
     t = len(kinds.y)
-    x = torch.randn(trials, 2, t // 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    x = torch.randn(
+        trials, 2, t // 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     # counts of N/2 draws over K backgrounds: variance N/2K (1 - 1/K), covariance -N/2K^2
     x = (x - x.mean(-1, keepdim=True)).flatten(1) / t**0.5
     return 1 / t + x / samples**0.5
@@ -192,23 +233,44 @@ def limit_trainings(
     sigma: float = 0.0,  # initial error of the values
     delta: float = 0.0,  # initial error of queries and keys
     neurons: int = 64,  # hidden neurons, an even number
-    move: float | None = None,  # movement in a long step; 0: the network's own steps; None: by attention and alpha
+    move: float
+    # movement in a long step; 0: the network's own steps; None: by attention and alpha
+    | None = None,
 ) -> dict[str, np.ndarray]:
-    "The early dynamics of `trainings` -> arrays over trials: `success`, `steps` and, by kind, `margin`."
+    """The early dynamics of `trainings` -> arrays over trials: `success`, `steps` and, by kind,
+    `margin`."""
     kinds = in_double(sample_kinds(alpha))
     size = int(samples) if math.isfinite(samples) else 10**15
     key = int(np.random.SeedSequence([seed, size, trials, round(alpha * 1e9)]).generate_state(1)[0])
     lr = ARMS[attention].get("lr", BASE["lr"])
     still = attention != "trained"
     flow = flows(
-        alpha, shares(kinds, samples, trials, key), attention, key, ratio=ratio, sigma=sigma, delta=delta, neurons=neurons,
+        alpha,
+        shares(kinds, samples, trials, key),
+        attention,
+        key,
+        ratio=ratio,
+        sigma=sigma,
+        delta=delta,
+        neurons=neurons,
         blind=still and alpha < 0.999 * OWN,
     )
     if move is None:
-        move = 0.0 if still and alpha >= 0.999 * OWN else LONG * (1 if still else min(max(ratio, 1), 10) / 10) ** 1.5
+        move = (
+            0.0
+            if still and alpha >= 0.999 * OWN
+            else LONG * (1 if still else min(max(ratio, 1), 10) / 10) ** 1.5
+        )
     parts = chunks(trials, cost=32 * flow.fixed.shape[2] * neurons, budget=2**22)
-    margin, t = (torch.cat(each) for each in zip(*(follow(flow.only(some), lr, move) for some in parts), strict=True))
-    return {"success": (margin > 0).all(1).numpy(), "steps": (t / lr).numpy(), "margin": margin.numpy()}
+    margin, t = (
+        torch.cat(each)
+        for each in zip(*(follow(flow.only(some), lr, move) for some in parts), strict=True)
+    )
+    return {
+        "success": (margin > 0).all(1).numpy(),
+        "steps": (t / lr).numpy(),
+        "margin": margin.numpy(),
+    }
 
 # %% ../../nbs/selection/15_limit.ipynb #5e70389c
 def limit_search(
@@ -219,14 +281,24 @@ def limit_search(
     points: int = 5,  # sizes of the fit
     **start,  # ratio, sigma, delta, neurons, move, as `limit_trainings` takes them
 ) -> Threshold:
-    "N50 by the early dynamics with its 95 % interval; infinite where half of the starts fail with any number of samples."
-    if limit_trainings(alpha, math.inf, min(trials, 50), seed, attention, **start)["success"].mean() < 0.5:
+    """N50 by the early dynamics with its 95 % interval; infinite where half of the starts fail with
+    any number of samples."""
+    if (
+        limit_trainings(alpha, math.inf, min(trials, 50), seed, attention, **start)[
+            "success"
+        ].mean()
+        < 0.5
+    ):
         return Threshold(math.inf, math.inf, math.inf, math.nan, np.full(200, math.inf))
-    guess = 0.3 * float(mechanism_samples(alpha, "neutral query" if attention == "trained" else "uniform"))
+    guess = 0.3 * float(
+        mechanism_samples(alpha, "neutral query" if attention == "trained" else "uniform")
+    )
     unit = max(1.0, guess / 1e6)  # the search counts in whole numbers
 
     def success(size, how_many):
-        return int(limit_trainings(alpha, size * unit, how_many, seed, attention, **start)["success"].sum())
+        return int(
+            limit_trainings(alpha, size * unit, how_many, seed, attention, **start)["success"].sum()
+        )
 
     sizes, counts = search(success, guess / unit, trials=trials, points=points)
     return threshold(unit * sizes, counts, trials, seed=seed)
@@ -244,12 +316,21 @@ def limit_threshold(
     trials: Size = 100,  # at each of the five sizes of the fit
     seed: Seed = 0,
 ) -> float:
-    "Predict N50 by integrating the early dynamics; infinite where half of the starts fail with any number of samples."
-    need(alpha <= 0.6, f"alpha={alpha}: the share of relevant tokens is at most 0.6, as 0.4 are background")
-    need(ratio <= 1e4, f"ratio={ratio} must be at most 1e4: with a larger one the steps become too short")
+    """Predict N50 by integrating the early dynamics; infinite where half of the starts fail with
+    any number of samples."""
+    need(
+        alpha <= 0.6,
+        f"alpha={alpha}: the share of relevant tokens is at most 0.6, as 0.4 are background",
+    )
+    need(
+        ratio <= 1e4,
+        f"ratio={ratio} must be at most 1e4: with a larger one the steps become too short",
+    )
     need(neurons % 2 == 0, f"neurons={neurons} must be even")
     need(trials >= 10, f"trials={trials} must be at least 10")
-    return limit_search(alpha, attention, trials, seed, ratio=ratio, sigma=sigma, delta=delta, neurons=neurons).n50
+    return limit_search(
+        alpha, attention, trials, seed, ratio=ratio, sigma=sigma, delta=delta, neurons=neurons
+    ).n50
 
 # %% ../../nbs/selection/15_limit.ipynb #09a68e1f
 def read(
@@ -257,7 +338,8 @@ def read(
     c: Float[Tensor, "g n"],  # with which weight
     z: Float[Tensor, "g r a"],  # where to read
 ) -> tuple[Float[Tensor, "g r"], Float[Tensor, "g r a"]]:
-    "The output of an infinitely wide layer and its gradient: sums of c K(Z, z) and of c times the gradient of K in z."
+    """The output of an infinitely wide layer and its gradient: sums of c K(Z, z) and of c times the
+    gradient of K in z."""
     length, unit = Z.norm(dim=-1, keepdim=True), z / z.norm(dim=-1, keepdim=True)
     seen = Z / length
     cos = (unit @ seen.mT).clamp(-1, 1)
@@ -271,8 +353,11 @@ def read(
     return (slope * z).sum(-1), slope
 
 # %% ../../nbs/selection/15_limit.ipynb #941a2a54
-def follow_wide(flow: Flow, lr: float, stop: float = BASE["stop"], rounds: int = 5000) -> tuple[Tensor, Tensor]:
-    "Follow infinitely wide networks by their own steps to the stop -> (margins of the kinds there [g, t], time)."
+def follow_wide(
+    flow: Flow, lr: float, stop: float = BASE["stop"], rounds: int = 5000
+) -> tuple[Tensor, Tensor]:
+    """Follow infinitely wide networks by their own steps to the stop -> (margins of the kinds there
+    [g, t], time)."""
     theta, y = {name: value for name, value in flow.theta.items() if name != "W_O"}, flow.rows.y
     margins, ends = torch.full_like(flow.w, torch.nan), torch.full_like(flow.w[:, 0], torch.nan)
     who = torch.arange(len(ends))
@@ -308,13 +393,24 @@ def margins(
     "Margins of the kinds at the stop, of networks of some width or in the wide limit."
     lr = ARMS[attention].get("lr", BASE["lr"])
     if not neurons:
-        flow = flows(alpha, w, attention, seed, ratio=ratio, sigma=error, delta=error, neurons=2, blind=False)
+        flow = flows(
+            alpha, w, attention, seed, ratio=ratio, sigma=error, delta=error, neurons=2, blind=False
+        )
         return follow_wide(flow, lr)[0]
     kinds = sample_kinds(alpha)
     start = draw_starts(kinds, len(w), seed, 0, BASE | {"sigma": error, "delta": error}, neurons)
-    rates = {"lr": lr, "attention_lr": lr * ratio, "attention": attention, "steps": int(40 * alpha**-1.6 / lr)}
-    model, _ = fit_collapsed(start, kinds, w.to(start.a), stop=lambda m: m["margin"] >= BASE["stop"], **rates)
-    return kinds.y * collapsed_output(model, kinds, "uniform" if attention == "uniform" else "trained")
+    rates = {
+        "lr": lr,
+        "attention_lr": lr * ratio,
+        "attention": attention,
+        "steps": int(40 * alpha**-1.6 / lr),
+    }
+    model, _ = fit_collapsed(
+        start, kinds, w.to(start.a), stop=lambda m: m["margin"] >= BASE["stop"], **rates
+    )
+    return kinds.y * collapsed_output(
+        model, kinds, "uniform" if attention == "uniform" else "trained"
+    )
 
 # %% ../../nbs/selection/15_limit.ipynb #73e5c6a1
 def closed_ceiling(

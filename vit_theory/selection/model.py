@@ -25,26 +25,37 @@ def kept_tokens(
     x: Float[Tensor, "g b L d"],  # tokens
     keep: Bool[Tensor, "g b L"],  # which tokens stay
 ) -> tuple[Float[Tensor, "g b n d"], Bool[Tensor, "g b n"], Int[Tensor, "g b n"]]:
-    "The kept tokens in their order -> (tokens, which entries are real, their old positions); an empty set is a ValueError."
+    """The kept tokens in their order -> (tokens, which entries are real, their old positions); an
+    empty set is a ValueError."""
     count = keep.sum(-1)
     if not count.all():
         trial, sample = (count == 0).nonzero()[0].tolist()
-        raise ValueError(f"keep is empty in trial {trial}, sample {sample}: keep at least one token of every sample")
+        raise ValueError(
+            f"keep is empty in trial {trial}, sample {sample}: keep at least one token of every sample"
+        )
     index = (~keep).int().argsort(dim=-1, stable=True)[..., : int(count.max())]
     tokens = x.gather(2, index[..., None].expand(-1, -1, -1, x.shape[-1]))
     return tokens, keep.gather(2, index), index
 
 # %% ../../nbs/selection/02_model.ipynb #6947c9fb
 def attention_weights(
-    W_Q: Float[Tensor, "g m_b d"], W_K: Float[Tensor, "g m_b d"], x: Float[Tensor, "g b n d"],
-    valid: Bool[Tensor, "g b n"] | None = None, attention: str = "trained",
+    W_Q: Float[Tensor, "g m_b d"],
+    W_K: Float[Tensor, "g m_b d"],
+    x: Float[Tensor, "g b n d"],
+    valid: Bool[Tensor, "g b n"] | None = None,
+    attention: str = "trained",
 ) -> Float[Tensor, "g b q k"]:
-    "Softmax attention of every query over the keys that are `valid` (A, eq. 1); uniform: 1/|S| for each."
+    """Softmax attention of every query over the keys that are `valid` (A, eq. 1); uniform: 1/|S|
+    for each."""
     if attention == "uniform":
         logits = x.new_zeros(*x.shape[:3], x.shape[2])
     else:
         # (W_Q x_l) . (W_K x_s)
-        logits = torch.einsum("gbqm,gbkm->gbqk", torch.einsum("gmd,gbqd->gbqm", W_Q, x), torch.einsum("gmd,gbkd->gbkm", W_K, x))
+        logits = torch.einsum(
+            "gbqm,gbkm->gbqk",
+            torch.einsum("gmd,gbqd->gbqm", W_Q, x),
+            torch.einsum("gmd,gbkd->gbkm", W_K, x),
+        )
     if valid is not None:
         logits = logits.masked_fill(~rearrange(valid, "g b k -> g b 1 k"), -torch.inf)
     return logits.softmax(-1)
@@ -59,12 +70,23 @@ class ShallowViT:
     W_K: Float[Tensor, "g m_b d"]  # keys
     W_V: Float[Tensor, "g m_a d"]  # values
     W_O: Float[Tensor, "g m m_a"]  # hidden layer
-    a: Float[Tensor, "g p m"]  # output signs +-1/sqrt(m), fixed: for all positions (p = 1) or for each (p = L)
+    a: Float[
+        Tensor, "g p m"
+    ]  # output signs +-1/sqrt(m), fixed: for all positions (p = 1) or for each (p = L)
 
     def __post_init__(self):
-        kinds, empty = {W.dtype for W in vars(self).values()}, not all(W.numel() for W in vars(self).values())
-        need(len(kinds) == 1, f"W_Q has dtype {self.W_Q.dtype}: the five tensors must be of one type, not {kinds}")
-        need(not empty, f"W_Q has shape {tuple(self.W_Q.shape)}: one of the five tensors holds nothing")
+        kinds, empty = (
+            {W.dtype for W in vars(self).values()},
+            not all(W.numel() for W in vars(self).values()),
+        )
+        need(
+            len(kinds) == 1,
+            f"W_Q has dtype {self.W_Q.dtype}: the five tensors must be of one type, not {kinds}",
+        )
+        need(
+            not empty,
+            f"W_Q has shape {tuple(self.W_Q.shape)}: one of the five tensors holds nothing",
+        )
 
     @checked
     def __call__(
@@ -79,7 +101,9 @@ class ShallowViT:
         if keep is not None:
             x, valid, index = kept_tokens(x, keep)
             if self.a.shape[1] > 1:
-                a = a.expand(-1, x.shape[1], -1, -1).gather(2, index[..., None].expand(-1, -1, -1, a.shape[-1]))
+                a = a.expand(-1, x.shape[1], -1, -1).gather(
+                    2, index[..., None].expand(-1, -1, -1, a.shape[-1])
+                )
         # softmax(X_S^T W_K^T W_Q x_l)
         P = attention_weights(self.W_Q, self.W_K, x, valid, attention)
         # W_V X_S softmax(...)
@@ -95,7 +119,8 @@ class ShallowViT:
     def attention_map(
         self,
         x: Float[Tensor, "g b L d"],  # tokens
-        keep: Bool[Tensor, "g b L"] | None = None,  # tokens that stay; rows and columns of the others are 0
+        keep: Bool[Tensor, "g b L"]
+        | None = None,  # tokens that stay; rows and columns of the others are 0
     ) -> Float[Tensor, "g b L L"]:
         "Attention weights, query by key: each kept query's row sums to 1."
         need_fitting(self, x)
@@ -105,21 +130,33 @@ class ShallowViT:
         P = attention_weights(self.W_Q, self.W_K, kept, valid) * valid[..., None]
         # scatter the columns, then the rows
         L = x.shape[2]
-        wide = P.new_zeros(*P.shape[:3], L).scatter(3, rearrange(index, "g b k -> g b 1 k").expand_as(P), P)
+        wide = P.new_zeros(*P.shape[:3], L).scatter(
+            3, rearrange(index, "g b k -> g b 1 k").expand_as(P), P
+        )
         return P.new_zeros(*P.shape[:2], L, L).scatter(2, index[..., None].expand_as(wide), wide)
 
 # %% ../../nbs/selection/02_model.ipynb #c231ced9
 def need_fitting(model: "ShallowViT", x: Tensor) -> None:
     "ValueError unless the model can take the tokens."
     (g, _, d), positions = model.W_Q.shape, model.a.shape[1]
-    need(x.dtype == model.W_Q.dtype, f"x has dtype {x.dtype}, the model {model.W_Q.dtype}: give x.to(model.W_Q)")
+    need(
+        x.dtype == model.W_Q.dtype,
+        f"x has dtype {x.dtype}, the model {model.W_Q.dtype}: give x.to(model.W_Q)",
+    )
     fits = x.shape[0] == g and x.shape[3] == d
-    need(fits, f"x has shape {tuple(x.shape)}: [trial, sample, token, dim] with {g} trials and dim {d}")
-    need(positions in (1, x.shape[2]), f"x has {x.shape[2]} tokens, the model has signs a for {positions} positions")
+    need(
+        fits,
+        f"x has shape {tuple(x.shape)}: [trial, sample, token, dim] with {g} trials and dim {d}",
+    )
+    need(
+        positions in (1, x.shape[2]),
+        f"x has {x.shape[2]} tokens, the model has signs a for {positions} positions",
+    )
 
 # %% ../../nbs/selection/02_model.ipynb #9f6afc3c
 def _unit_errors(e: Float[Tensor, "g M r"], mu: Float[Tensor, "g M d"]) -> Float[Tensor, "g r d"]:
-    "E = sum_j e_j mu_j^T with unit vectors in the directions e: every pattern is sent to a vector of length 1."
+    """E = sum_j e_j mu_j^T with unit vectors in the directions e: every pattern is sent to a vector
+    of length 1."""
     return (e / e.norm(dim=-1, keepdim=True)).mT @ mu
 
 # %% ../../nbs/selection/02_model.ipynb #db9d07fe
@@ -136,7 +173,8 @@ def initial_model(
     neurons: Size = 64,  # hidden neurons, m
     sigma: NotNegative = 0.1,  # error of the values: |W_V mu_j - p_j| = sigma
     delta: NotNegative = 0.1,  # error of queries and keys, relative to their scale
-    scale: NotNegative = 1.0,  # scale c of queries and keys; a token's logit with its own kind is c^2
+    # scale c of queries and keys; a token's logit with its own kind is c^2
+    scale: NotNegative = 1.0,
     xi: NotNegative = 0.05,  # standard deviation of W_O
     paired: bool = False,  # neurons in pairs of opposite sign: F = 0 at the start
     positions: Size = 1,  # 1: signs a shared by all positions; L: signs for each
@@ -149,7 +187,9 @@ def initial_model(
     half = neurons // 2 if paired else neurons
 
     def normal(*shape: int, dtype: torch.dtype = mu.dtype) -> Tensor:
-        return torch.stack([torch.randn(*shape, generator=g, device=mu.device, dtype=dtype) for g in generators])
+        return torch.stack(
+            [torch.randn(*shape, generator=g, device=mu.device, dtype=dtype) for g in generators]
+        )
 
     R, U = (orthonormalized(normal(d, d, dtype=torch.float64)).to(mu) for _ in range(2))
     # W_Q = c (R + delta E'), W_K = c (R + delta E'')
@@ -158,5 +198,13 @@ def initial_model(
     W_V = U + sigma * _unit_errors(normal(M, d), mu)
     # W_O ~ N(0, xi^2)
     W_O = xi * normal(half, d)
-    coins = torch.stack([torch.randint(0, 2, (positions, half), generator=g, device=mu.device) for g in generators])
-    return ShallowViT(W_Q, W_K, W_V, torch.cat([W_O, W_O], 1) if paired else W_O, _signs(coins, neurons, paired).to(mu))
+    coins = torch.stack(
+        [torch.randint(0, 2, (positions, half), generator=g, device=mu.device) for g in generators]
+    )
+    return ShallowViT(
+        W_Q,
+        W_K,
+        W_V,
+        torch.cat([W_O, W_O], 1) if paired else W_O,
+        _signs(coins, neurons, paired).to(mu),
+    )

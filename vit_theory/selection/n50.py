@@ -15,7 +15,9 @@ from ..arguments import need
 from ..statistics import Interval
 
 # %% ../../nbs/selection/05_n50.ipynb #bb0cf1f6
-PRIOR = np.array([0.0, 1 / 10**2, 1 / 0.25**2])  # precisions of the priors on level, steepness and bend
+PRIOR = np.array(
+    [0.0, 1 / 10**2, 1 / 0.25**2]
+)  # precisions of the priors on level, steepness and bend
 STEPS = np.array([1, 0.5, 0.2, 0.05, 0.01, 0])  # lengths of a Newton step that are tried
 
 
@@ -45,16 +47,23 @@ def fit_log_odds(samples: np.ndarray, successes: np.ndarray, trials: int) -> np.
     return beta
 
 # %% ../../nbs/selection/05_n50.ipynb #bb0cf1f7
-def fit_logistic(samples: np.ndarray, successes: np.ndarray, trials: int) -> tuple[np.ndarray, np.ndarray]:
-    "Fit success [..., point] out of trials against ln N -> (ln N50, steepness s there), NaN where the curve does not rise."
+def fit_logistic(
+    samples: np.ndarray, successes: np.ndarray, trials: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit success [..., point] out of trials against ln N -> (ln N50, steepness s there), NaN where
+    the curve does not rise."""
     sizes = np.asarray(samples, dtype=float)
     k = np.asarray(successes, dtype=float)
     fits = sizes.ndim == 1 and k.shape[-1:] == sizes.shape and len(sizes) > 1
     need(fits, f"samples {sizes.shape}, successes {k.shape}: at least two sizes, a count for each")
     counts = trials >= 1 and k.min() >= 0 and k.max() <= trials
-    need(counts, f"successes between {k.min():g} and {k.max():g} of trials={trials}: counts lie between 0 and trials")
+    need(
+        counts,
+        f"successes between {k.min():g} and {k.max():g} of trials={trials}: counts lie between 0 and trials",
+    )
     level, steep, bend = np.moveaxis(fit_log_odds(sizes, k, trials), -1, 0)
-    # beta_0 + beta_1 u + beta_2 u^2 = 0 where it rises, u = -2 beta_0 / (beta_1 + s), s^2 = beta_1^2 - 4 beta_0 beta_2
+    # beta_0 + beta_1 u + beta_2 u^2 = 0 where it rises, u = -2 beta_0 / (beta_1 + s), s^2 =
+    # beta_1^2 - 4 beta_0 beta_2
     square = steep**2 - 4 * level * bend
     s = np.sqrt(np.maximum(square, 0))
     crossed = (square > 0) & (s > 0.05) & (steep + s > 0)
@@ -97,7 +106,9 @@ def threshold(
     # a failed draw counts at both ends
     low = np.quantile(np.where(np.isnan(redone), -np.inf, redone), 0.025, method="nearest")
     high = np.quantile(np.where(np.isnan(redone), np.inf, redone), 0.975, method="nearest")
-    return Threshold(float(np.exp(place)), float(np.exp(low)), float(np.exp(high)), float(steep), redone)
+    return Threshold(
+        float(np.exp(place)), float(np.exp(low)), float(np.exp(high)), float(steep), redone
+    )
 
 # %% ../../nbs/selection/05_n50.ipynb #be61b800
 @dataclass(frozen=True)
@@ -109,9 +120,14 @@ class Ratio(Interval):
 
 
 def growth(one, other) -> Ratio:
-    "Geometric mean over cells, each with `n50` and `draws`, of the other's N50 over the one's; NaN where one is missing."
+    """Geometric mean over cells, each with `n50` and `draws`, of the other's N50 over the one's;
+    NaN where one is missing."""
     change = float((np.log(other.n50) - np.log(one.n50)).mean(skipna=False))
-    error = 1.96 * float((one.draws.var("draw") + other.draws.var("draw")).sum(skipna=False)) ** 0.5 / one.n50.size
+    error = (
+        1.96
+        * float((one.draws.var("draw") + other.draws.var("draw")).sum(skipna=False)) ** 0.5
+        / one.n50.size
+    )
     return Ratio(*(float(np.exp(x)) for x in (change, change - error, change + error)))
 
 # %% ../../nbs/selection/05_n50.ipynb #0463375a
@@ -127,8 +143,11 @@ def search(
     pilot: int | None = None,  # trials a point while searching; None means a third of `trials`
     largest: int = GIVE_UP,  # give up beyond this size
 ) -> tuple[np.ndarray, np.ndarray]:
-    "Look for N50 -> (sizes, successes) on a grid around it; where it lies below 4 or above `largest` the grid ends there."
-    need(points >= 2 and start > 0, f"points={points}, start={start}: need points >= 2 and start > 0")
+    """Look for N50 -> (sizes, successes) on a grid around it; where it lies below 4 or above
+    `largest` the grid ends there."""
+    need(
+        points >= 2 and start > 0, f"points={points}, start={start}: need points >= 2 and start > 0"
+    )
     pilot = pilot or max(8, trials // 3)
 
     def often(n):
@@ -148,7 +167,9 @@ def search(
     for _ in range(3):
         sizes = np.unique(np.clip(grid.round(), SMALLEST, largest)).astype(int)
         counts = np.array([success(int(n), trials) for n in sizes])
-        shift = int(counts[-1] < trials / 2 and sizes[-1] < largest) - int(counts[0] >= trials / 2 and sizes[0] > SMALLEST)
+        shift = int(counts[-1] < trials / 2 and sizes[-1] < largest) - int(
+            counts[0] >= trials / 2 and sizes[0] > SMALLEST
+        )
         if shift == 0:
             break
         grid = grid * 2.0 ** (shift * (points // 2))
@@ -167,13 +188,15 @@ def over_seeds(n50):
 # %% ../../nbs/selection/05_n50.ipynb #6f507c0f
 @dataclass(frozen=True)
 class Slope(Interval):
-    "A fitted exponent with its 95 % interval by Student's t, widened by sqrt(chi2/dof) where that exceeds 1."
+    """A fitted exponent with its 95 % interval by Student's t, widened by sqrt(chi2/dof) where that
+    exceeds 1."""
 
     chi2: float = 1.0  # chi2/dof of the line; well above 1: not a straight line
 
 # %% ../../nbs/selection/05_n50.ipynb #ecaef45a
 def fit_slope(alpha: np.ndarray, draws: np.ndarray, n50: np.ndarray) -> Slope:
-    "Slope of ln N50 [point] against ln 1/alpha, weighted by the scatter of the draws [point, draw]; NaN without two points."
+    """Slope of ln N50 [point] against ln 1/alpha, weighted by the scatter of the draws [point,
+    draw]; NaN without two points."""
     keep = np.isfinite(n50)
     if len(set(np.asarray(alpha)[keep])) < 2:
         return Slope(*[float("nan")] * 3)
@@ -186,7 +209,9 @@ def fit_slope(alpha: np.ndarray, draws: np.ndarray, n50: np.ndarray) -> Slope:
     residual = y - np.average(y, weights=weight) - value * centred
     freedom = len(x) - 2
     if freedom == 0:  # two points: the bootstrap alone, which needs no t
-        return Slope(float(value), float(value - 1.96 / spread**0.5), float(value + 1.96 / spread**0.5))
+        return Slope(
+            float(value), float(value - 1.96 / spread**0.5), float(value + 1.96 / spread**0.5)
+        )
     chi2 = (weight * residual**2).sum() / freedom
     interval = Interval.student(value, max(1, chi2) ** 0.5 / spread**0.5, freedom)
     return Slope(interval.value, interval.low, interval.high, float(chi2))

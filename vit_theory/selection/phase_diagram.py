@@ -20,17 +20,31 @@ from .training import REACHED
 # %% ../../nbs/selection/12_phase_diagram.ipynb #1b0bc707
 HEAT_ALPHA = {  # in units of 1/80
     "quick": {"trained": [1.0, 0.71, 0.5, 0.35, 0.25], "uniform": [8.0, 5.66, 4.0, 2.83, 2.0]},
-    "full": {arm: [16 * 2 ** (-k / 4) for k in range(25)] for arm in ("trained", "frozen", "uniform")},
+    "full": {
+        arm: [16 * 2 ** (-k / 4) for k in range(25)] for arm in ("trained", "frozen", "uniform")
+    },
 }
-HEAT_SAMPLES = {"quick": [2 * 4**k for k in range(2, 10)], "full": [2**k for k in range(3, 34)]}  # N
+HEAT_SAMPLES = {
+    "quick": [2 * 4**k for k in range(2, 10)],
+    "full": [2**k for k in range(3, 34)],
+}  # N
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #1dfb1f91
 def heat_cell(
-    attention: str, place: int, samples: int, *, alphas: dict[str, list[float]], trials: int, seeds: tuple[int, ...]
+    attention: str,
+    place: int,
+    samples: int,
+    *,
+    alphas: dict[str, list[float]],
+    trials: int,
+    seeds: tuple[int, ...],
 ) -> dict[str, float]:
-    "Successes at one point of the plane, all base seeds; `place` counts the arm's alpha, in units of 1/80."
+    """Successes at one point of the plane, all base seeds; `place` counts the arm's alpha, in units
+    of 1/80."""
     alpha = alphas[attention][place] / 80
-    found = [trainings(alpha, samples, trials, seed, **ARMS[attention])["success"] for seed in seeds]
+    found = [
+        trainings(alpha, samples, trials, seed, **ARMS[attention])["success"] for seed in seeds
+    ]
     return {"successes": float(np.sum(found)), "trials": trials * len(seeds)}
 
 
@@ -43,7 +57,10 @@ def heat_map(run: Run) -> xr.Dataset:
     return data.assign(alpha=(("attention", "place"), list(alphas.values())))
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #87ffc8f9
-RANGE = {"trained": (0.25, 1.0), "uniform": (2.0, 8.0)}  # of alpha, in units of 1/80, for the criterion
+RANGE = {
+    "trained": (0.25, 1.0),
+    "uniform": (2.0, 8.0),
+}  # of alpha, in units of 1/80, for the criterion
 RANGE |= {"frozen": RANGE["uniform"]}
 REACH = 8.0  # sizes within this factor of the crossing are fitted
 
@@ -53,7 +70,9 @@ def border(data: xr.Dataset, attention: str) -> list[Threshold]:
     part = data[["successes", "trials"]].sel(attention=attention).transpose("place", "samples")
     sizes, trials, found = part.samples.values.astype(float), int(part.trials.max()), []
     for successes in part.successes.values:
-        first = max(int(np.argmax(successes >= trials / 2)), 1)  # the crossing lies between this size and the one before
+        first = max(
+            int(np.argmax(successes >= trials / 2)), 1
+        )  # the crossing lies between this size and the one before
         crossing = np.sqrt(sizes[first - 1] * sizes[first])
         close = inside(sizes, crossing / REACH, crossing * REACH)
         found.append(threshold(sizes[close], successes[close], trials))
@@ -66,14 +85,21 @@ def inside(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def border_slope(alpha: np.ndarray, thresholds: list[Threshold], low: float, high: float) -> Slope:
-    "Exponent of the border between failure and success against 1/alpha, over a range of alpha in units of 1/80."
+    """Exponent of the border between failure and success against 1/alpha, over a range of alpha in
+    units of 1/80."""
     found = [t for t, here in zip(thresholds, inside(alpha, low, high), strict=True) if here]
-    return fit_slope(alpha[inside(alpha, low, high)], np.stack([t.draws for t in found]), np.array([t.n50 for t in found]))
+    return fit_slope(
+        alpha[inside(alpha, low, high)],
+        np.stack([t.draws for t in found]),
+        np.array([t.n50 for t in found]),
+    )
 
 
 def border_exponent(data: xr.Dataset, attention: str) -> Slope:
     "The same for an arm, over the range of the criterion."
-    return border_slope(data.alpha.sel(attention=attention).values, border(data, attention), *RANGE[attention])
+    return border_slope(
+        data.alpha.sel(attention=attention).values, border(data, attention), *RANGE[attention]
+    )
 
 
 def rough_exponent(data: xr.Dataset) -> Slope | None:
@@ -84,26 +110,48 @@ def rough_exponent(data: xr.Dataset) -> Slope | None:
 
 def success_at_most(data: xr.Dataset) -> xr.DataArray:
     "Share of successes at the largest sizes, up to a factor of 8, [attention, place]."
-    large = data[["successes", "trials"]].sel(samples=data.samples[data.samples * REACH >= data.samples.max()])
+    large = data[["successes", "trials"]].sel(
+        samples=data.samples[data.samples * REACH >= data.samples.max()]
+    )
     return large.successes.sum("samples") / large.trials.sum("samples")
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #39e0c529
 def plot_heat(data: xr.Dataset):
-    "Success over N and 1/alpha^2, the border with its intervals, and a line of the slope that the theory names."
+    """Success over N and 1/alpha^2, the border with its intervals, and a line of the slope that the
+    theory names."""
     arms = list(data.attention.values)
     figure, axes = subplots(1, len(arms), width=6.8 / len(arms), height=2.9, sharey=True)
     y = data.samples.values.astype(float)
     for ax, arm in zip(axes, arms, strict=True):
-        part = data[["successes", "trials", "alpha"]].sel(attention=arm).transpose("samples", "place")
+        part = (
+            data[["successes", "trials", "alpha"]].sel(attention=arm).transpose("samples", "place")
+        )
         x, power = (80 / part.alpha.values) ** 2, 1 if arm == "trained" else 2
-        image = ax.pcolormesh(x, y, part.successes / part.trials, vmin=0, vmax=1, shading="nearest", rasterized=True)
+        image = ax.pcolormesh(
+            x, y, part.successes / part.trials, vmin=0, vmax=1, shading="nearest", rasterized=True
+        )
         n50, low, high = np.array([(t.n50, t.low, t.high) for t in border(data, arm)]).T
         error = np.stack([n50 - low, high - n50]).clip(min=0)
-        ax.errorbar(x, n50, error, fmt="o", color="black", ms=2.5, capsize=1.5, lw=1, label=r"$N_{50}$, 95%")
+        ax.errorbar(
+            x, n50, error, fmt="o", color="black", ms=2.5, capsize=1.5, lw=1, label=r"$N_{50}$, 95%"
+        )
         here = inside(part.alpha.values, *RANGE[arm])
         through = np.exp(np.nanmean(np.log(n50[here]) - power * np.log(x[here])))
-        ax.plot(x, through * x**power, color="black", lw=1, ls="--", label=rf"$\alpha_*^{{-{2 * power}}}$")
-        ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", title=f"{arm} attention", ylim=(y[0], y[-1]))
+        ax.plot(
+            x,
+            through * x**power,
+            color="black",
+            lw=1,
+            ls="--",
+            label=rf"$\alpha_*^{{-{2 * power}}}$",
+        )
+        ax.set(
+            xscale="log",
+            yscale="log",
+            xlabel=r"$\alpha_*^{-2}$",
+            title=f"{arm} attention",
+            ylim=(y[0], y[-1]),
+        )
         ax.grid(False)
         ax.legend(loc="upper left", facecolor="white", framealpha=0.8, frameon=True)
     axes[0].set_ylabel("training samples N")
@@ -114,18 +162,35 @@ def plot_heat(data: xr.Dataset):
 SLICE_ALPHA, SLICE_NOISE, SLICE_SAMPLES = 8.0, (0.0, 0.4), [2**k for k in range(3, 12)]
 
 
-def slice_cell(attention: str, noise: float, samples: int, seed: int, *, trials: int) -> dict[str, float]:
+def slice_cell(
+    attention: str, noise: float, samples: int, seed: int, *, trials: int
+) -> dict[str, float]:
     "Successes on tokens at one size, one base seed."
     key = int(np.random.SeedSequence([seed, samples]).generate_state(1)[0])
     settings = ARMS[attention] | {"noise": noise, "tests": 200, "wrong": REACHED}
-    return {"successes": float(token_trainings(int(SLICE_ALPHA / 2), samples, trials, key, **settings).sum())}
+    return {
+        "successes": float(
+            token_trainings(int(SLICE_ALPHA / 2), samples, trials, key, **settings).sum()
+        )
+    }
 
 
 def noisy_slice(run: Run, trials: int = 24) -> xr.Dataset:
     "Successes on tokens against N at one alpha, with and without noise."
-    grid = {"attention": list(ARMS), "noise": SLICE_NOISE, "samples": SLICE_SAMPLES, "seed": list(run.seeds)}
-    data = run.sweep(partial(slice_cell, trials=trials), grid, "slice").sum("seed").assign(trials=trials * len(run.seeds))
-    return data.rename({name: f"slice_{name}" for name in ("successes", "trials", "samples", "attention")})
+    grid = {
+        "attention": list(ARMS),
+        "noise": SLICE_NOISE,
+        "samples": SLICE_SAMPLES,
+        "seed": list(run.seeds),
+    }
+    data = (
+        run.sweep(partial(slice_cell, trials=trials), grid, "slice")
+        .sum("seed")
+        .assign(trials=trials * len(run.seeds))
+    )
+    return data.rename(
+        {name: f"slice_{name}" for name in ("successes", "trials", "samples", "attention")}
+    )
 
 
 def phase_diagram(run: Run) -> xr.Dataset:

@@ -16,7 +16,14 @@ import xarray as xr
 
 from ..figures import COLORS, subplots
 from ..ledger import Run, measured
-from .collapse import ARM_COLORS, ARMS, BASE, draw_weights, sample_kinds, trainings
+from .collapse import (
+    ARM_COLORS,
+    ARMS,
+    BASE,
+    draw_weights,
+    sample_kinds,
+    trainings,
+)
 from .limit import LONG, in_double, limit_search, limit_trainings, margins
 from .n50 import Ratio, Slope, fit_slope, search, threshold
 from .phase_diagram import HEAT_ALPHA, border
@@ -24,12 +31,16 @@ from .theory import mechanism_samples
 from ..statistics import crossing
 
 # %% ../../nbs/selection/16_predicted.ipynb #25b77d68
-RATES = {"quick": [50.0, 12.0], "full": [50.0, 25.0, 12.0, 6.0, 3.0, 1.0]}  # attention's learning rate over the others'
+RATES = {
+    "quick": [50.0, 12.0],
+    "full": [50.0, 25.0, 12.0, 6.0, 3.0, 1.0],
+}  # attention's learning rate over the others'
 SHARES = {"quick": [8.0, 4.0], "full": [8.0, 2.0, 0.5, 0.125, 0.03125]}  # alpha in units of 1/80
 
 # %% ../../nbs/selection/16_predicted.ipynb #fb0cb740
 def point_cell(ratio: float, alpha: float, seed: int, *, trials: int) -> dict[str, float]:
-    "N50 of training runs and by the early dynamics, from the same starts and training sets; how often the two end alike."
+    """N50 of training runs and by the early dynamics, from the same starts and training sets; how
+    often the two end alike."""
     a, seen = alpha / 80, {}
     settings = ARMS["trained"] | {"multiplier": ratio}
     errors = {"sigma": BASE["sigma"], "delta": BASE["delta"]}
@@ -40,14 +51,29 @@ def point_cell(ratio: float, alpha: float, seed: int, *, trials: int) -> dict[st
 
     guess = 0.3 * (50 / ratio) ** 1.5 * float(mechanism_samples(a, "neutral query"))
     sizes, counts = search(success, guess, trials=trials)
-    told = np.array([limit_trainings(a, int(size), trials, seed, ratio=ratio, **errors)["success"] for size in sizes])
-    network, limit = (threshold(sizes, each, trials, seed=seed).n50 for each in (counts, told.sum(1)))
-    return {"network": network, "limit": limit, "alike": float((told == [seen[int(size)] for size in sizes]).mean())}
+    told = np.array(
+        [
+            limit_trainings(a, int(size), trials, seed, ratio=ratio, **errors)["success"]
+            for size in sizes
+        ]
+    )
+    network, limit = (
+        threshold(sizes, each, trials, seed=seed).n50 for each in (counts, told.sum(1))
+    )
+    return {
+        "network": network,
+        "limit": limit,
+        "alike": float((told == [seen[int(size)] for size in sizes]).mean()),
+    }
 
 
 def prediction(run: Run) -> xr.Dataset:
     "N50 of training runs beside that by the early dynamics."
-    grid: dict[str, Any] = {"ratio": RATES[run.scale], "alpha": SHARES[run.scale], "seed": run.seeds}
+    grid: dict[str, Any] = {
+        "ratio": RATES[run.scale],
+        "alpha": SHARES[run.scale],
+        "seed": run.seeds,
+    }
     return run.sweep(partial(point_cell, trials=run.by_scale(32, 100)), grid, "limit")
 
 # %% ../../nbs/selection/16_predicted.ipynb #c02f1ea1
@@ -64,12 +90,24 @@ def typical(data: xr.Dataset) -> float:
 def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
     "N50 of training runs and by the early dynamics on one axis, and their ratio."
     figure, (left, right) = subplots(1, 2, width=3.4, height=3.6)
-    mean, over, x = data[["network", "limit"]].map(np.log).mean("seed").map(np.exp), over_limit(data), 80 / data.alpha
-    for rate, color in zip(data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False):
+    mean, over, x = (
+        data[["network", "limit"]].map(np.log).mean("seed").map(np.exp),
+        over_limit(data),
+        80 / data.alpha,
+    )
+    for rate, color in zip(
+        data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False
+    ):
         here = mean.sel(ratio=rate)
         left.loglog(x, here.limit, "-", lw=1, color=COLORS[color])
         left.loglog(x, here.network, "o", ms=4, color=COLORS[color])
-        left.annotate(rf"$\rho$ = {rate:g}", (x[-1], here.network[-1]), (6, 0), textcoords="offset points", va="center")
+        left.annotate(
+            rf"$\rho$ = {rate:g}",
+            (x[-1], here.network[-1]),
+            (6, 0),
+            textcoords="offset points",
+            va="center",
+        )
         right.semilogx(x, over.sel(ratio=rate), "o-", ms=4, lw=1, color=COLORS[color])
     right.axhspan(0.8, 1.25, color="0.9", lw=0)
     low, high = left.get_ylim()
@@ -77,7 +115,10 @@ def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
     counts = [n for n in np.multiply.outer(10 ** np.arange(10), digits).ravel() if low <= n <= high]
     left.set_yticks(counts, [f"{n:,}" for n in counts])
     left.set_xlim(right=float(x.max()) ** 1.2)
-    left.set(ylabel=r"$N_{50}$: lines, early dynamics; points, networks", title="early dynamics set the threshold ...")
+    left.set(
+        ylabel=r"$N_{50}$: lines, early dynamics; points, networks",
+        title="early dynamics set the threshold ...",
+    )
     right.set(ylabel="networks over prediction", ylim=(0.5, 2), title="... as their ratio shows")
     for ax in (left, right):
         ax.set_xticks(x, [f"{each:g}" for each in x.values])
@@ -91,13 +132,18 @@ WIDE_ALPHA, WIDE_SAMPLES = 0.1, 256  # of the comparison of widths
 
 # %% ../../nbs/selection/16_predicted.ipynb #3fec83c3
 def width_cell(neurons: int, seed: int, *, trials: int) -> dict[str, float]:
-    "N50 at one width with uniform attention, and how far the margins at the stop are from those of the wide limit."
+    """N50 at one width with uniform attention, and how far the margins at the stop are from those
+    of the wide limit."""
     kinds = in_double(sample_kinds(WIDE_ALPHA))
     found = partial(margins, WIDE_ALPHA, attention="uniform")
 
     def success(size: int, many: int) -> int:
         key = int(np.random.SeedSequence([seed, size, many]).generate_state(1)[0])
-        return int((found(draw_weights(kinds, size, many, key), seed=key, neurons=neurons).amin(1) > 0).sum())
+        return int(
+            (
+                found(draw_weights(kinds, size, many, key), seed=key, neurons=neurons).amin(1) > 0
+            ).sum()
+        )
 
     t = threshold(*search(success, WIDE_SAMPLES, trials=trials), trials)
     w = draw_weights(kinds, WIDE_SAMPLES, 40, seed)
@@ -136,24 +182,40 @@ def plot_widths(data: xr.Dataset):  # as `widths` returns it
     left.axhspan(0.8, 1.25, color="0.9", lw=0)
     right.loglog(m, apart, "o-", color=ARM_COLORS["uniform"], ms=4)
     for power, style in ((0.25, "--"), (0.5, ":")):
-        right.loglog(m, float(apart[0]) * (m / m[0]) ** -power, color="0.5", lw=1, ls=style, label=f"$m^{{-1/{1 / power:.0f}}}$")
-    left.set(xlabel="neurons m", ylabel=r"$N_{50}$ over that of the wide limit", title="wide networks reach the limit ...")
+        right.loglog(
+            m,
+            float(apart[0]) * (m / m[0]) ** -power,
+            color="0.5",
+            lw=1,
+            ls=style,
+            label=f"$m^{{-1/{1 / power:.0f}}}$",
+        )
+    left.set(
+        xlabel="neurons m",
+        ylabel=r"$N_{50}$ over that of the wide limit",
+        title="wide networks reach the limit ...",
+    )
     right.set(xlabel="neurons m", ylabel="distance of margins", title="... and so do their margins")
     for ax in (left, right):
         ax.set_xticks(m, m)
         low, high = ax.get_ylim()
-        ticks = [t for t in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5) if low <= t <= high]
+        ticks = [
+            t for t in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5) if low <= t <= high
+        ]
         ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
         ax.minorticks_off()
     right.legend()
     return figure
 
 # %% ../../nbs/selection/16_predicted.ipynb #18c3f0c3
-DARK = 0.49  # below this alpha, in units of 1/80, borders without trained attention are not compared
+DARK = (
+    0.49  # below this alpha, in units of 1/80, borders without trained attention are not compared
+)
 
 
 def phase_cell(attention: str, alpha: float, *, trials: int, seed: int) -> dict[str, float]:
-    "Border of half success at one alpha, in units of 1/80, by the early dynamics, with its 95 % interval; NaN: not compared."
+    """Border of half success at one alpha, in units of 1/80, by the early dynamics, with its 95 %
+    interval; NaN: not compared."""
     if attention != "trained" and alpha < DARK:
         return dict.fromkeys(("n50", "low", "high"), math.nan)
     t = limit_search(alpha / 80, attention, trials, seed, sigma=BASE["sigma"], delta=BASE["delta"])
@@ -165,17 +227,25 @@ def limit_phase(run: Run) -> xr.Dataset:
     seen = measured("A-phase-diagram", run.scale)
     arms: list[str] = run.by_scale(["trained"], list(seen.attention.values))
     cell = partial(phase_cell, trials=run.by_scale(40, 100), seed=900 + run.seeds[0])
-    data = run.sweep(cell, {"attention": arms, "alpha": HEAT_ALPHA[run.scale]["trained"]}, "limit-phase")
+    data = run.sweep(
+        cell, {"attention": arms, "alpha": HEAT_ALPHA[run.scale]["trained"]}, "limit-phase"
+    )
     borders = {arm: border(seen, arm) for arm in arms}
     for name in ("n50", "low", "high"):
-        data[f"seen_{name}"] = data.n50.dims, [[getattr(t, name) for t in borders[arm]] for arm in arms]
+        data[f"seen_{name}"] = (
+            data.n50.dims,
+            [[getattr(t, name) for t in borders[arm]] for arm in arms],
+        )
     return data
 
 # %% ../../nbs/selection/16_predicted.ipynb #eaa04371
 def border_errors(data: xr.Dataset, attention: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-    "ln of the runs' border over the predicted one, where both are there, and its standard error; of one arm or of all."
+    """ln of the runs' border over the predicted one, where both are there, and its standard error;
+    of one arm or of all."""
     some = data if attention is None else data.sel(attention=[attention])
-    width = sum(np.log(some[f"{name}high"] / some[f"{name}low"]) ** 2 for name in ("", "seen_")) ** 0.5
+    width = (
+        sum(np.log(some[f"{name}high"] / some[f"{name}low"]) ** 2 for name in ("", "seen_")) ** 0.5
+    )
     off = np.log(some.seen_n50 / some.n50)
     there = (np.isfinite(off) & np.isfinite(width)).values
     # a 95 % interval is 2 x 1.96 standard errors wide
@@ -183,7 +253,8 @@ def border_errors(data: xr.Dataset, attention: str | None = None) -> tuple[np.nd
 
 
 def border_ratio(data: xr.Dataset, attention: str) -> Ratio | None:
-    "The runs' border over the predicted one, geometric mean over alpha of an arm; None where it was not measured."
+    """The runs' border over the predicted one, geometric mean over alpha of an arm; None where it
+    was not measured."""
     if attention not in data.attention:
         return None
     off, error = border_errors(data, attention)
@@ -200,18 +271,27 @@ def scatter_by_chance(data: xr.Dataset) -> float:
 
 # %% ../../nbs/selection/16_predicted.ipynb #38702829
 def plot_phase(data: xr.Dataset):  # as `limit_phase` returns it
-    "Borders between failure and success: lines, the early dynamics; points, training runs with 95 % intervals."
+    """Borders between failure and success: lines, the early dynamics; points, training runs with 95
+    % intervals."""
     figure, ax = subplots(width=4.2, height=3.2)
     for attention in data.attention.values:
-        here, color, x = data.sel(attention=attention), ARM_COLORS[str(attention)], (80 / data.alpha.values) ** 2
+        here, color, x = (
+            data.sel(attention=attention),
+            ARM_COLORS[str(attention)],
+            (80 / data.alpha.values) ** 2,
+        )
         ax.fill_between(x, here.low, here.high, color=color, alpha=0.25, lw=0)
         ax.plot(x, here.n50, color=color, label=f"{attention} attention")
-        error = np.stack([here.seen_n50 - here.seen_low, here.seen_high - here.seen_n50]).clip(min=0)
+        error = np.stack([here.seen_n50 - here.seen_low, here.seen_high - here.seen_n50]).clip(
+            min=0
+        )
         ax.errorbar(x, here.seen_n50, error, fmt="o", color=color, ms=3, capsize=1.5, lw=1)
     ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", ylabel="training samples N")
     ax.set_title("the borders part at large shares only")
     low, high = ax.get_ylim()
-    counts = [n for n in np.multiply.outer(10.0 ** np.arange(13), (1, 3)).ravel() if low <= n <= high]
+    counts = [
+        n for n in np.multiply.outer(10.0 ** np.arange(13), (1, 3)).ravel() if low <= n <= high
+    ]
     if len(counts) < 8:
         ax.set_yticks(counts, [f"{n:,.0f}" for n in counts])
         ax.minorticks_off()
@@ -222,7 +302,9 @@ def plot_phase(data: xr.Dataset):  # as `limit_phase` returns it
 TINY = {"quick": [1e-3, 1e-4], "full": [10.0**-k for k in range(3, 13)]}  # alpha
 
 
-def tiny_cell(alpha: float, seed: int, *, trials: int, points: int, neurons: int, move: float) -> dict[str, Any]:
+def tiny_cell(
+    alpha: float, seed: int, *, trials: int, points: int, neurons: int, move: float
+) -> dict[str, Any]:
     "N50 by the early dynamics without initial errors, at one tiny alpha."
     t = limit_search(alpha, "trained", trials, seed, points, neurons=neurons, move=move)
     # the logistic curve is at 0.9 where s (ln N - ln N50) = ln 9
@@ -241,14 +323,17 @@ LARGER, SMALLER = (1e-6, 1.0), (0.0, 1.01e-8)  # ranges of alpha whose slopes ar
 
 
 def tiny_slope(data: xr.Dataset, alphas: tuple[float, float], power: int = 0) -> Slope | None:
-    "Slope of ln N50 / ln^power(1/alpha) against ln 1/alpha over a range of alpha; None without two alpha there."
+    """Slope of ln N50 / ln^power(1/alpha) against ln 1/alpha over a range of alpha; None without
+    two alpha there."""
     low, high = alphas
     part = data.sel(alpha=data.alpha[(data.alpha >= 0.99 * low) & (data.alpha <= high)])
     if part.sizes["alpha"] < 2:
         return None
     flat = part.stack(where=("alpha", "seed")).transpose("where", "draw", ...)
     factor = (-np.log(flat.alpha.values)) ** power
-    return fit_slope(flat.alpha.values, flat.draws.values - np.log(factor)[:, None], flat.n50.values / factor)
+    return fit_slope(
+        flat.alpha.values, flat.draws.values - np.log(factor)[:, None], flat.n50.values / factor
+    )
 
 
 def told_slopes(data: xr.Dataset) -> str:
@@ -265,7 +350,8 @@ def below_power(data: xr.Dataset) -> bool | None:
 
 
 def below_logarithms(data: xr.Dataset) -> bool | None:
-    "Whether N50 below 1e-8 grows more slowly than alpha^-2 ln^2(1/alpha): its slope without ln^2 lies clear below 2."
+    """Whether N50 below 1e-8 grows more slowly than alpha^-2 ln^2(1/alpha): its slope without ln^2
+    lies clear below 2."""
     slope = tiny_slope(data, SMALLER, power=2)
     return None if slope is None else slope.high < 2
 
@@ -285,8 +371,14 @@ def plot_tiny(data: xr.Dataset):  # as `tiny` returns it
     }
     for (label, law), style in zip(laws.items(), (":", "--", "-"), strict=True):
         ax.semilogx(inverse, law, color="0.4", lw=1, ls=style, label=label)
-    ax.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}\,\alpha_*^2$", ylim=(0, 1.6 * np.nanmax(scaled)))
-    ax.set_title("no single law, a crossover" if data.alpha.min() < 1e-9 else "larger shares do not tell the laws apart")
+    ax.set(
+        xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}\,\alpha_*^2$", ylim=(0, 1.6 * np.nanmax(scaled))
+    )
+    ax.set_title(
+        "no single law, a crossover"
+        if data.alpha.min() < 1e-9
+        else "larger shares do not tell the laws apart"
+    )
     ax.legend()
     return figure
 
@@ -294,12 +386,21 @@ def plot_tiny(data: xr.Dataset):  # as `tiny` returns it
 SIGMAS = {"quick": [0.3, 1.0], "full": [0.1, 0.3, 1.0]}
 ENDS = {  # alpha in units of 1/80, of uniform and of trained attention
     "quick": {"uniform": [32.0, 8.0, 4.0, 2.0], "trained": [8.0, 0.5, 0.0125]},
-    "full": {"uniform": [32.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125], "trained": [8.0, 2.0, 0.5, 0.125, 0.0125, 0.0008]},
+    "full": {
+        "uniform": [32.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125],
+        "trained": [8.0, 2.0, 0.5, 0.125, 0.0125, 0.0008],
+    },
 }
 
 # %% ../../nbs/selection/16_predicted.ipynb #f938d965
 def start_cell(
-    attention: str, sigma: float, place: int, *, ends: dict[str, list[float]], trials: int, seeds: tuple[int, ...]
+    attention: str,
+    sigma: float,
+    place: int,
+    *,
+    ends: dict[str, list[float]],
+    trials: int,
+    seeds: tuple[int, ...],
 ) -> dict[str, float]:
     "Share of starts that succeed at infinite N."
     if place >= len(ends[attention]):
@@ -307,10 +408,16 @@ def start_cell(
     alpha, found = ends[attention][place] / 80, []
     for seed in seeds:
         if attention == "trained":
-            found.append(limit_trainings(alpha, math.inf, trials, seed, sigma=sigma)["success"].mean())
+            found.append(
+                limit_trainings(alpha, math.inf, trials, seed, sigma=sigma)["success"].mean()
+            )
         else:
             w = torch.full((trials, 6), 1 / 6)
-            found.append(float((margins(alpha, w, attention, seed, 64, error=sigma).amin(1) > 0).float().mean()))
+            found.append(
+                float(
+                    (margins(alpha, w, attention, seed, 64, error=sigma).amin(1) > 0).float().mean()
+                )
+            )
     return {"alpha": alpha, "success": float(np.mean(found))}
 
 # %% ../../nbs/selection/16_predicted.ipynb #9b39c181
@@ -319,17 +426,22 @@ def starts(run: Run) -> xr.Dataset:
     ends = ENDS[run.scale]
     cell = partial(start_cell, ends=ends, trials=run.by_scale(16, 100), seeds=run.seeds)
     places = range(max(map(len, ends.values())))
-    return run.sweep(cell, {"attention": list(ends), "sigma": SIGMAS[run.scale], "place": places}, "starts")
+    return run.sweep(
+        cell, {"attention": list(ends), "sigma": SIGMAS[run.scale], "place": places}, "starts"
+    )
 
 
 def crossings(data: xr.Dataset) -> xr.DataArray:
-    "alpha at which half of the starts succeed with uniform attention, by sigma; NaN where it is not crossed."
+    """alpha at which half of the starts succeed with uniform attention, by sigma; NaN where it is
+    not crossed."""
     found = []
     for sigma in data.sigma.values:
         falling = data.sel(attention="uniform", sigma=sigma).dropna("place")
         # from the smallest alpha up, success rises
         rising = falling.isel(place=slice(None, None, -1))
-        found.append(np.exp(crossing(np.log(rising.alpha.values), rising.success.values, level=0.5)))
+        found.append(
+            np.exp(crossing(np.log(rising.alpha.values), rising.success.values, level=0.5))
+        )
     return xr.DataArray(found, {"sigma": data.sigma}, ("sigma",))
 
 
@@ -341,11 +453,16 @@ def rising(data: xr.Dataset) -> xr.DataArray:
 def reaching(data: xr.Dataset) -> xr.DataArray:
     "Share of starts that succeed with trained attention, sigma at most 0.3."
     some = data.sigma[data.sigma <= 0.3]
-    return data.success.sel(attention="trained", sigma=some).stack(all=("sigma", "place")).dropna("all")
+    return (
+        data.success.sel(attention="trained", sigma=some)
+        .stack(all=("sigma", "place"))
+        .dropna("all")
+    )
 
 
 def kept_at_large_error(data: xr.Dataset) -> float:
-    "Share of starts that succeed with trained attention and sigma = 1, at the smallest alpha over that at the largest."
+    """Share of starts that succeed with trained attention and sigma = 1, at the smallest alpha over
+    that at the largest."""
     success = data.success.sel(attention="trained", sigma=1.0).dropna("place").values
     return float(success[-1] / success[0])
 
@@ -354,9 +471,18 @@ def plot_starts(data: xr.Dataset):  # as `starts` returns it
     "Share of starts that succeed with any number of samples, against alpha."
     figure, axes = subplots(1, 2, width=3.2, height=2.8, sharey=True)
     for ax, attention in zip(axes, ("uniform", "trained"), strict=True):
-        for sigma, color in zip(data.sigma.values, ("black", "blue", "sky")[-data.sigma.size :], strict=True):
+        for sigma, color in zip(
+            data.sigma.values, ("black", "blue", "sky")[-data.sigma.size :], strict=True
+        ):
             here = data.sel(attention=attention, sigma=sigma).dropna("place")
-            ax.semilogx(1 / here.alpha, here.success, "o-", color=COLORS[color], ms=4, label=rf"$\sigma$ = {sigma:g}")
+            ax.semilogx(
+                1 / here.alpha,
+                here.success,
+                "o-",
+                color=COLORS[color],
+                ms=4,
+                label=rf"$\sigma$ = {sigma:g}",
+            )
         ax.axhline(0.5, color="0.6", lw=1, ls=":")
         ax.set(xlabel=r"$1/\alpha_*$", title=f"{attention} attention", ylim=(-0.03, 1.03))
     axes[0].set_ylabel(r"successes at $N = \infty$")

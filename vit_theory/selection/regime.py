@@ -22,21 +22,33 @@ from ..statistics import Interval
 
 # %% ../../nbs/selection/07_regime.ipynb #11920cd8
 TRAINED, UNIFORM = ARMS["trained"], ARMS["uniform"]
-SPEEDUPS = {"quick": [50.0, 25.0], "full": [50.0, 25.0, 12.0, 6.0, 3.0, 1.0]}  # learning rate of attention over the others'
+SPEEDUPS = {
+    "quick": [50.0, 25.0],
+    "full": [50.0, 25.0, 12.0, 6.0, 3.0, 1.0],
+}  # learning rate of attention over the others'
 OWN, FEW = "rate x 50", 64  # the arm of the regime itself; samples of a minibatch of fixed size
 BATCHES = {"quick": {"quarter": 0.25}, "full": {"quarter": 0.25, f"{FEW} samples": FEW}}
-SEARCH = {"guess": 0.25, "largest": 2**15}  # minibatches of a fixed size may have no threshold: give up there
+SEARCH = {
+    "guess": 0.25,
+    "largest": 2**15,
+}  # minibatches of a fixed size may have no threshold: give up there
 
 
 @once
 def relaxed(run: Run) -> xr.Dataset:
-    "N50 against alpha with slower attention, and with minibatches; the first arm is the regime's own."
-    arms = {f"rate x {rate:g}": TRAINED | {"multiplier": rate, "guess": 12 / rate} for rate in SPEEDUPS[run.scale]}
+    """N50 against alpha with slower attention, and with minibatches; the first arm is the regime's
+    own."""
+    arms = {
+        f"rate x {rate:g}": TRAINED | {"multiplier": rate, "guess": 12 / rate}
+        for rate in SPEEDUPS[run.scale]
+    }
     arms |= {name: TRAINED | {"batch": size} | SEARCH for name, size in BATCHES[run.scale].items()}
     if run.scale == "full":
         return study(run, "relaxed", arms, [1.0, 0.5, 0.25], trials=50)
     slower = study(run, "slower", {"rate x 25": arms.pop("rate x 25")}, [1.0, 0.25], trials=64)
-    return xr.concat([study(run, "minibatches", arms, [1.0], trials=64), slower], "arm", join="outer")
+    return xr.concat(
+        [study(run, "minibatches", arms, [1.0], trials=64), slower], "arm", join="outer"
+    )
 
 # %% ../../nbs/selection/07_regime.ipynb #33a017b1
 def slope_at(data: xr.Dataset, arm: str) -> Slope | None:
@@ -54,7 +66,12 @@ def plot_rates(data: xr.Dataset):
                   color=COLORS["blue"])  # fmt: skip
     for theory in (2, 4):
         left.axhline(theory, color="0.5", lw=1, ls="--")
-    left.set(xscale="log", ylabel=r"exponent of $N_{50}$", ylim=(0, 5), title="exponent: near 2 down to × 12")
+    left.set(
+        xscale="log",
+        ylabel=r"exponent of $N_{50}$",
+        ylim=(0, 5),
+        title="exponent: near 2 down to × 12",
+    )
     for alpha, color in zip(data.alpha.values, ("sky", "blue", "black"), strict=False):
         n50 = over_seeds(data.n50.sel(arm=[f"rate x {rate:g}" for rate in rates], alpha=alpha))
         right.loglog(rates, n50, "o-", color=COLORS[color], ms=4, label=f"α* = {alpha:g}/80")
@@ -68,7 +85,8 @@ def plot_rates(data: xr.Dataset):
 
 # %% ../../nbs/selection/07_regime.ipynb #64bcc5b5
 def batch_ratio(data: xr.Dataset, arm: str, alpha: float | None = None) -> Ratio:
-    "N50 of an arm over that of the full batch, at one alpha or their geometric mean; NaN where it has none."
+    """N50 of an arm over that of the full batch, at one alpha or their geometric mean; NaN where it
+    has none."""
     there = data.steps.sel(arm=OWN).notnull().any("seed").values
     some = data.sel(alpha=data.alpha.values[there] if alpha is None else [alpha])
     return growth(some.sel(arm=OWN), some.sel(arm=arm))
@@ -76,13 +94,17 @@ def batch_ratio(data: xr.Dataset, arm: str, alpha: float | None = None) -> Ratio
 
 def quarter_ratio(data: xr.Dataset, alpha: float | None = None) -> Ratio | None:
     "The same with minibatches of a quarter; None at an alpha that was not measured."
-    measured_there = alpha is None or "quarter" in data.arm and bool(np.isfinite(data.n50.sel(arm="quarter")).any("seed").sel(
-        alpha=alpha))
+    measured_there = (
+        alpha is None
+        or "quarter" in data.arm
+        and bool(np.isfinite(data.n50.sel(arm="quarter")).any("seed").sel(alpha=alpha))
+    )
     return batch_ratio(data, "quarter", alpha) if measured_there else None
 
 
 def few_ratio(data: xr.Dataset, alpha: float) -> Ratio | str | None:
-    "The same with minibatches of a fixed size, which may have no threshold; None where they were not measured."
+    """The same with minibatches of a fixed size, which may have no threshold; None where they were
+    not measured."""
     if (arm := f"{FEW} samples") not in data.arm:
         return None
     ratio = batch_ratio(data, arm, alpha)
@@ -90,15 +112,28 @@ def few_ratio(data: xr.Dataset, alpha: float) -> Ratio | str | None:
 
 # %% ../../nbs/selection/07_regime.ipynb #c1fa49e4
 def plot_batches(data: xr.Dataset):
-    "N50 against 1/alpha with full batches and minibatches, and the samples that a run with minibatches sees."
+    """N50 against 1/alpha with full batches and minibatches, and the samples that a run with
+    minibatches sees."""
     figure, ax = subplots(width=4.2, height=3)
     arms = [arm for arm in (OWN, "quarter", f"{FEW} samples") if arm in data.arm.values]
-    title = "small batches fail where they see too few samples" if len(arms) > 2 else "batches of a quarter cost no samples"
+    title = (
+        "small batches fail where they see too few samples"
+        if len(arms) > 2
+        else "batches of a quarter cost no samples"
+    )
     for arm, color, marker in zip(arms, ("blue", "orange", "red"), "os^", strict=False):
         name, part = {OWN: "full batch", "quarter": "a quarter"}.get(arm, arm), data.sel(arm=arm)
-        ax.loglog(80 / part.alpha, part.n50.transpose("alpha", "seed"), marker, color=COLORS[color], ms=4)[0].set_label(name)
+        ax.loglog(
+            80 / part.alpha, part.n50.transpose("alpha", "seed"), marker, color=COLORS[color], ms=4
+        )[0].set_label(name)
         if arm == f"{FEW} samples":
-            ax.loglog(80 / part.alpha, FEW * part.steps.mean("seed"), ":", color=COLORS[color], label=f"{FEW} samples × steps")
+            ax.loglog(
+                80 / part.alpha,
+                FEW * part.steps.mean("seed"),
+                ":",
+                color=COLORS[color],
+                label=f"{FEW} samples × steps",
+            )
     x, base = 80 / data.alpha.values, float(data.n50.sel(arm=OWN).isel(alpha=0).mean())
     ax.loglog(x, base * (x / x[0]) ** 2, "--", color="0.5", lw=1, label="slope 2")
     ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title=title)
@@ -108,7 +143,10 @@ def plot_batches(data: xr.Dataset):
     return figure
 
 # %% ../../nbs/selection/07_regime.ipynb #70547da1
-OWN_ARM = {"attention": "attention, as in the regime", "uniform": "uniform, as in the regime"}  # the controls
+OWN_ARM = {
+    "attention": "attention, as in the regime",
+    "uniform": "uniform, as in the regime",
+}  # the controls
 LIMITS: dict[str, dict[str, Any]] = {
     OWN_ARM["attention"]: TRAINED,
     OWN_ARM["uniform"]: UNIFORM,
@@ -121,19 +159,33 @@ LIMITS: dict[str, dict[str, Any]] = {
 LIMIT_ALPHAS = {"quick": [8.0, 2.0], "full": [8.0, 4.0, 2.0, 1.0]}
 
 # %% ../../nbs/selection/07_regime.ipynb #97199ef2
-def converged_cell(attention: str, alpha: float, samples: int, seed: int, *, trials: int) -> dict[str, float]:
-    "Success rate of training until the training set is fitted, alpha in units of 1/80, and the share of trials that got there."
-    settings = ARMS[attention] | {"stop": 0.0, "multiplier": 12.0 if attention == "trained" else 1.0}
+def converged_cell(
+    attention: str, alpha: float, samples: int, seed: int, *, trials: int
+) -> dict[str, float]:
+    """Success rate of training until the training set is fitted, alpha in units of 1/80, and the
+    share of trials that got there."""
+    settings = ARMS[attention] | {
+        "stop": 0.0,
+        "multiplier": 12.0 if attention == "trained" else 1.0,
+    }
     found = trainings(alpha / 80, samples, trials, seed, **settings)
     return {"rate": float(found["success"].mean()), "stopped": float(found["stopped"].mean())}
 
 
 def measure_limits(run: Run) -> xr.Dataset:
-    "N50 with one choice undone, and success rates against alpha and N when training runs to convergence."
+    """N50 with one choice undone, and success rates against alpha and N when training runs to
+    convergence."""
     sizes = run.by_scale([6, 16], [4, 6, 8, 16, 32, 64])
-    grid: dict[str, Any] = {"attention": ["trained", "uniform"], "alpha": [16.0, 4.0], "samples": sizes, "seed": list(run.seeds)}
+    grid: dict[str, Any] = {
+        "attention": ["trained", "uniform"],
+        "alpha": [16.0, 4.0],
+        "samples": sizes,
+        "seed": list(run.seeds),
+    }
     end = run.sweep(partial(converged_cell, trials=run.by_scale(8, 40)), grid, "converged")
-    end = end.rename({name: f"converged_{name}" for name in ("rate", "stopped", "alpha", "samples")})
+    end = end.rename(
+        {name: f"converged_{name}" for name in ("rate", "stopped", "alpha", "samples")}
+    )
     slopes = study(run, "limits", LIMITS, LIMIT_ALPHAS[run.scale], trials=run.by_scale(10, 60))
     return xr.merge([slopes, end], combine_attrs="drop_conflicts")
 
@@ -159,8 +211,15 @@ def plot_limits(data: xr.Dataset):
         color = COLORS["blue" if arm.startswith("attention") else "red"]
         ax.errorbar(change.value, place, xerr=change.error, fmt="o", ms=4, capsize=2, color=color)
     ax.axvline(0, color="0.5", lw=1, ls="--")
-    ax.set_yticks(range(len(arms)), [arm.replace("attention,", "trained:").replace("uniform,", "uniform:") for arm in arms])
-    ax.set(xlabel=r"exponent of $N_{50}$ minus that in the regime", xlim=(-3, 3), ylim=(len(arms) - 0.5, -0.5))
+    ax.set_yticks(
+        range(len(arms)),
+        [arm.replace("attention,", "trained:").replace("uniform,", "uniform:") for arm in arms],
+    )
+    ax.set(
+        xlabel=r"exponent of $N_{50}$ minus that in the regime",
+        xlim=(-3, 3),
+        ylim=(len(arms) - 0.5, -0.5),
+    )
     moved = sum(not change.low <= 0 <= change.high for change in changes)
     ax.set_title(f"{moved} of {len(arms)} choices matter")
     return figure

@@ -27,19 +27,31 @@ from .training import REACHED, evaluate, fit_early
 # %% ../../nbs/selection/10_robustness.ipynb #5ce5fa19
 NOISES = (0.0, 0.4, 0.8)
 NOISE_SAMPLES = (8, 16, 32, 64, 128)
-WHERE = {"both": (True, True), "training": (True, False), "test": (False, True)}  # noise in training, noise in test
+WHERE = {
+    "both": (True, True),
+    "training": (True, False),
+    "test": (False, True),
+}  # noise in training, noise in test
 
 
 def noise_cell(samples: int, seed: int, *, trials: int) -> dict[str, Any]:
-    "Success of every trial with noise in the training, in the test, and in both, a cell of a sweep."
+    """Success of every trial with noise in the training, in the test, and in both, a cell of a
+    sweep."""
     o, success = BASE | ARMS["trained"], np.empty((len(WHERE), len(NOISES), trials))
     clean = TokenData(relevant=3, confusion=0, patterns=6, noise=0.0, background="neutral", mass=8)
     drawn = [
-        replace(clean, noise=t).sample(samples + 200, trials, generator=torch.Generator().manual_seed(seed)).split(samples)
+        replace(clean, noise=t)
+        .sample(samples + 200, trials, generator=torch.Generator().manual_seed(seed))
+        .split(samples)
         for t in NOISES
     ]
-    start = initial_model(drawn[0][0].mu, paired=True, seed=seed, **{name: o[name] for name in INITIAL})
-    models = [fit_early(start, learn, stop=o["stop"], lr=o["lr"], multiplier=o["multiplier"])[0] for learn, _ in drawn]
+    start = initial_model(
+        drawn[0][0].mu, paired=True, seed=seed, **{name: o[name] for name in INITIAL}
+    )
+    models = [
+        fit_early(start, learn, stop=o["stop"], lr=o["lr"], multiplier=o["multiplier"])[0]
+        for learn, _ in drawn
+    ]
     for w, (train, test) in enumerate(WHERE.values()):
         for k in range(len(NOISES)):
             success[w, k] = evaluate(models[k * train], drawn[k * test][1])["error"] <= REACHED
@@ -47,29 +59,41 @@ def noise_cell(samples: int, seed: int, *, trials: int) -> dict[str, Any]:
 
 # %% ../../nbs/selection/10_robustness.ipynb #9a5f3c1f
 def noise_level(run: Run) -> xr.Dataset:
-    "Success against the noise level tau and the number of samples N, noise in the training, in the test, and in both."
+    """Success against the noise level tau and the number of samples N, noise in the training, in
+    the test, and in both."""
     cell = partial(noise_cell, trials=run.by_scale(24, 80))
     data = run.sweep(cell, {"samples": NOISE_SAMPLES, "seed": list(run.seeds)}, "noise")
     return data.assign_coords(where=list(WHERE), noise=list(NOISES))
 
 # %% ../../nbs/selection/10_robustness.ipynb #52880219
 def noise_thresholds(data: xr.Dataset, draws: int = 200) -> tuple[xr.DataArray, xr.DataArray]:
-    "ln N50 against tau for each place of the noise -> (all trials, bootstrap draws of whole trials, the same for all tau)."
+    """ln N50 against tau for each place of the noise -> (all trials, bootstrap draws of whole
+    trials, the same for all tau)."""
     trial = data.success.stack(all=("seed", "trial")).transpose("where", "noise", "samples", "all")
     n, sizes = trial.sizes["all"], trial.samples.values
     rng = np.random.default_rng(0)
     counts = [trial.values.sum(-1)]
     for _ in range(draws):
-        # one resampling a size: trials of different sizes are independent, of different tau they are the same
-        counts.append(np.stack([trial.values[:, :, k, rng.integers(0, n, n)].sum(-1) for k in range(len(sizes))], -1))
+        # one resampling a size: trials of different sizes are independent, of different tau they
+        # are the same
+        counts.append(
+            np.stack(
+                [trial.values[:, :, k, rng.integers(0, n, n)].sum(-1) for k in range(len(sizes))],
+                -1,
+            )
+        )
     place = fit_logistic(sizes, np.stack(counts), n)[0]
     coords = {"where": trial["where"].values, "noise": trial.noise.values}
-    return xr.DataArray(place[0], coords, ("where", "noise")), xr.DataArray(place[1:], coords, ("draw", "where", "noise"))
+    return xr.DataArray(place[0], coords, ("where", "noise")), xr.DataArray(
+        place[1:], coords, ("draw", "where", "noise")
+    )
 
 
 def growth_by_noise(data: xr.Dataset, where: str) -> Ratio:
     "N50 at the largest tau over N50 without noise."
-    change, *draws = (x.sel(where=where)[..., -1] - x.sel(where=where)[..., 0] for x in noise_thresholds(data))
+    change, *draws = (
+        x.sel(where=where)[..., -1] - x.sel(where=where)[..., 0] for x in noise_thresholds(data)
+    )
     return Ratio(*(float(np.exp(x)) for x in (change, *np.quantile(draws[0], [0.025, 0.975]))))
 
 
@@ -82,14 +106,32 @@ def plot_noise_level(data: xr.Dataset):
     "N50 against tau with 95 % intervals, one line for each place of the noise."
     figure, axis = subplots(width=3.8)
     place, draws = noise_thresholds(data)
-    for where, color, shift in (("both", "blue", -0.008), ("test", "orange", 0), ("training", "green", 0.008)):
+    for where, color, shift in (
+        ("both", "blue", -0.008),
+        ("test", "orange", 0),
+        ("training", "green", 0.008),
+    ):
         middle = np.exp(place.sel(where=where).values)
         low, high = np.exp(np.nanquantile(draws.sel(where=where), [0.025, 0.975], axis=0))
         label = "training and test" if where == "both" else f"{where} only"
         error = np.stack([middle - low, high - middle]).clip(min=0)
-        axis.errorbar(place.noise + shift, middle, error, fmt="o-", color=COLORS[color], markersize=4, capsize=2, label=label)
+        axis.errorbar(
+            place.noise + shift,
+            middle,
+            error,
+            fmt="o-",
+            color=COLORS[color],
+            markersize=4,
+            capsize=2,
+            label=label,
+        )
     axis.axvline(2**0.5 / 4, color="0.5", linestyle=":", label="theory's limit for τ")
-    axis.set(xlabel="noise level τ", ylabel=r"$N_{50}$", yscale="log", title="noise costs samples, mostly in the test")
+    axis.set(
+        xlabel="noise level τ",
+        ylabel=r"$N_{50}$",
+        yscale="log",
+        title="noise costs samples, mostly in the test",
+    )
     axis.set_yticks([10, 20, 40, 80], [10, 20, 40, 80])
     axis.minorticks_off()
     axis.legend()
@@ -97,9 +139,27 @@ def plot_noise_level(data: xr.Dataset):
 
 # %% ../../nbs/selection/10_robustness.ipynb #98f0b0f3
 STARTS: dict[str, dict[str, Any]] = {
-    "sigma": {"name": "sigma", "sizes": (0.0, 0.3, 1.0), "multiplier": 50.0, "scale": 0.3, "trials": (32, 100)},
-    "delta": {"name": "delta", "sizes": (0.0, 0.3, 1.0), "multiplier": 50.0, "scale": 0.3, "trials": (32, 100)},
-    "delta, one rate": {"name": "delta", "sizes": (0.0, 0.3, 1.0), "multiplier": 1.0, "scale": 1.0, "trials": (96, 100)},
+    "sigma": {
+        "name": "sigma",
+        "sizes": (0.0, 0.3, 1.0),
+        "multiplier": 50.0,
+        "scale": 0.3,
+        "trials": (32, 100),
+    },
+    "delta": {
+        "name": "delta",
+        "sizes": (0.0, 0.3, 1.0),
+        "multiplier": 50.0,
+        "scale": 0.3,
+        "trials": (32, 100),
+    },
+    "delta, one rate": {
+        "name": "delta",
+        "sizes": (0.0, 0.3, 1.0),
+        "multiplier": 1.0,
+        "scale": 1.0,
+        "trials": (96, 100),
+    },
 }
 
 # %% ../../nbs/selection/10_robustness.ipynb #befda08e
@@ -110,8 +170,15 @@ def initial_error(run: Run) -> xr.Dataset:
     for which, s in STARTS.items():
         arm = ARMS["trained"] | {"multiplier": s["multiplier"], "scale": s["scale"]}
         arms = {f"{s['name']} = {size:g}": arm | {s["name"]: size} for size in s["sizes"]}
-        data = study(run, f"initial {which}", arms, [4.0], trials=run.by_scale(*s["trials"]))[["n50", "draws", "mass"]]
-        parts.append(data.sel(alpha=4.0, drop=True).drop_vars("arm").rename(arm="place").assign(size=("place", list(s["sizes"]))))
+        data = study(run, f"initial {which}", arms, [4.0], trials=run.by_scale(*s["trials"]))[
+            ["n50", "draws", "mass"]
+        ]
+        parts.append(
+            data.sel(alpha=4.0, drop=True)
+            .drop_vars("arm")
+            .rename(arm="place")
+            .assign(size=("place", list(s["sizes"])))
+        )
     return xr.concat(parts, "which").assign_coords(which=list(STARTS))
 
 # %% ../../nbs/selection/10_robustness.ipynb #9725f07f
@@ -125,11 +192,20 @@ def plot_initial_error(data: xr.Dataset, arms: tuple[str, ...] = tuple(STARTS)):
         n50 = over_seeds(part.n50)
         label = f"{'σ' if s['name'] == 'sigma' else 'δ'}, attention rate × {s['multiplier']:g}, start of scale {s['scale']:g}"
         axis.plot(part["size"], n50, "o-", color=COLORS[color], markersize=3, label=label)
-        axis.plot(part["size"], part.n50.transpose("place", "seed"), ".", color=COLORS[color], alpha=0.5)
-    axis.set(xlabel="initial error", ylabel=r"$N_{50}$", yscale="log", title="a poor start costs samples unless overwritten")
+        axis.plot(
+            part["size"], part.n50.transpose("place", "seed"), ".", color=COLORS[color], alpha=0.5
+        )
+    axis.set(
+        xlabel="initial error",
+        ylabel=r"$N_{50}$",
+        yscale="log",
+        title="a poor start costs samples unless overwritten",
+    )
     low, high = axis.get_ylim()
     steps = (1, 10) if high > 100 * low else (1, 1.25, 1.5, 2, 3, 5, 7.5)
-    ticks = [t for t in sorted({s * 10.0**k for s in steps for k in range(1, 6)}) if low <= t <= high]
+    ticks = [
+        t for t in sorted({s * 10.0**k for s in steps for k in range(1, 6)}) if low <= t <= high
+    ]
     axis.set_yticks(ticks, [f"{t:,.0f}" for t in ticks])
     axis.minorticks_off()
     axis.legend()
@@ -139,6 +215,13 @@ def plot_initial_error(data: xr.Dataset, arms: tuple[str, ...] = tuple(STARTS)):
 def growth_of(data: xr.Dataset, which: str) -> Ratio:
     "N50 at the largest error over N50 without, pooled over seeds."
     first, last = (data.sel(which=which).isel(place=place) for place in (0, -1))
-    # a seed without a threshold at the largest error is harder still: the others bound the ratio from below
-    both = np.isfinite(last.n50.values) if np.isfinite(first.n50).all() else np.zeros(last.n50.size, bool)
-    return growth(first.isel(seed=both), last.isel(seed=both)) if both.any() else Ratio(*[np.nan] * 3)
+    # a seed without a threshold at the largest error is harder still: the others bound the ratio
+    # from below
+    both = (
+        np.isfinite(last.n50.values)
+        if np.isfinite(first.n50).all()
+        else np.zeros(last.n50.size, bool)
+    )
+    return (
+        growth(first.isel(seed=both), last.isel(seed=both)) if both.any() else Ratio(*[np.nan] * 3)
+    )

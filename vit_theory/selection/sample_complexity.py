@@ -16,13 +16,24 @@ from ..figures import COLORS, subplots
 from ..ledger import Run
 from .collapse import ARM_COLORS, ARMS, able_starts, trainings
 from .model import ShallowViT
-from .n50 import GIVE_UP, Slope, fit_slope, local_slopes, over_seeds, search, threshold
+from .n50 import (
+    GIVE_UP,
+    Slope,
+    fit_slope,
+    local_slopes,
+    over_seeds,
+    search,
+    threshold,
+)
 from .theory import mechanism_samples, predicted_samples, simulated_n50
 from ..statistics import Interval
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #8b44be6c
-def n50_cell(arm: str, alpha: float, seed: int, *, trials: int, points: int, arms: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    "N50 of one of the arms at one alpha, in units of 1/80; `guess`, `largest` and `able` are for the search and the starts."
+def n50_cell(
+    arm: str, alpha: float, seed: int, *, trials: int, points: int, arms: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """N50 of one of the arms at one alpha, in units of 1/80; `guess`, `largest` and `able` are for
+    the search and the starts."""
     a, last, settings = alpha / 80, {}, dict(arms[arm])
     factor, largest = settings.pop("guess", 1.0), settings.pop("largest", GIVE_UP)
     able = able_starts(a, max(trials, 8), seed, **settings) if settings.pop("able", False) else None
@@ -39,9 +50,13 @@ def n50_cell(arm: str, alpha: float, seed: int, *, trials: int, points: int, arm
     middle, padded = last[int(sizes[len(sizes) // 2])], np.full((2, points), np.nan)
     padded[:, : len(sizes)] = sizes, counts / trials
     return {
-        "samples": ("point", padded[0]), "rate": ("point", padded[1]),
+        "samples": ("point", padded[0]),
+        "rate": ("point", padded[1]),
         "n50": t.n50 if t.n50 <= largest else np.nan,  # no extrapolation beyond what was tried
-        "low": t.low, "high": t.high, "steepness": t.steepness, "draws": ("draw", t.draws),
+        "low": t.low,
+        "high": t.high,
+        "steepness": t.steepness,
+        "draws": ("draw", t.draws),
         **{name: middle[name].mean() for name in ("steps", "mass", "stopped")},
         **({"able": able[1]} if able else {}),
     }
@@ -53,23 +68,38 @@ ALPHAS = {  # quick, full
     "frozen": ([8.0, 4.0, 2.0], [16.0, 8.0, 4.0, 2.0]),
 }
 TRIALS = {"trained": (96, 200), "uniform": (160, 200), "frozen": (96, 200)}  # a point and base seed
-TAIL = {"trained": [0.125, 0.0625, 0.03125], "uniform": [0.25]}  # at full scale, with other base seeds and half of the trials
+TAIL = {
+    "trained": [0.125, 0.0625, 0.03125],
+    "uniform": [0.25],
+}  # at full scale, with other base seeds and half of the trials
 POINTS = 5  # of a fit, factors of 2 in N
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #05fa9787
-def study(run: Run, name: str, arms: dict[str, dict], alphas: list[float], trials: int, seeds: tuple = ()) -> xr.Dataset:
-    "N50 for every arm (name -> settings), alpha (in units of 1/80) and base seed (the run's); `name`: its folder in the store."
+def study(
+    run: Run, name: str, arms: dict[str, dict], alphas: list[float], trials: int, seeds: tuple = ()
+) -> xr.Dataset:
+    """N50 for every arm (name -> settings), alpha (in units of 1/80) and base seed (the run's);
+    `name`: its folder in the store."""
     cell = partial(n50_cell, trials=trials, points=POINTS, arms=arms)
-    return run.sweep(cell, {"arm": list(arms), "alpha": alphas, "seed": list(seeds or run.seeds)}, name)
+    return run.sweep(
+        cell, {"arm": list(arms), "alpha": alphas, "seed": list(seeds or run.seeds)}, name
+    )
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #74f251f3
 def sample_complexity(run: Run, arm: str) -> xr.Dataset:
     "N50 against alpha for one of `ARMS` (A, Thm 1 and the comparison without attention)."
     able = {} if arm == "trained" else {"able": True}
-    settings: dict[str, Any] = {"arms": {arm: ARMS[arm] | able}, "trials": run.by_scale(*TRIALS[arm])}
+    settings: dict[str, Any] = {
+        "arms": {arm: ARMS[arm] | able},
+        "trials": run.by_scale(*TRIALS[arm]),
+    }
     data = study(run, arm, alphas=run.by_scale(*ALPHAS[arm]), **settings)
     if run.scale == "full" and arm in TAIL:
-        settings |= {"alphas": TAIL[arm], "seeds": tuple(1000 + seed for seed in run.seeds), "trials": TRIALS[arm][1] // 2}
+        settings |= {
+            "alphas": TAIL[arm],
+            "seeds": tuple(1000 + seed for seed in run.seeds),
+            "trials": TRIALS[arm][1] // 2,
+        }
         tail = study(run, f"{arm}-tail", **settings)
         tail = tail.rename({name: f"tail_{name}" for name in (*tail.data_vars, "seed", "alpha")})
         data = xr.merge([data, tail], combine_attrs="drop_conflicts")
@@ -80,7 +110,9 @@ def with_tail(data: xr.Dataset) -> xr.Dataset:
     "N50 of body and tail side by side; a seed of the tail is a seed of its own."
     if "tail_n50" not in data:
         return data[["n50", "draws"]]
-    tail = data[["tail_n50", "tail_draws"]].rename({f"tail_{name}": name for name in ("n50", "draws", "alpha", "seed")})
+    tail = data[["tail_n50", "tail_draws"]].rename(
+        {f"tail_{name}": name for name in ("n50", "draws", "alpha", "seed")}
+    )
     return xr.concat([data[["n50", "draws"]], tail], "alpha", join="outer")
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #4021e22f
@@ -101,7 +133,8 @@ LOGS = (0, 1, 2)  # powers of ln 1/alpha that are tried beside a power of alpha
 
 
 def tail_end(data: xr.Dataset) -> float:
-    "The largest alpha of the tail, in units of 1/80: the smallest factor of 4; with trained attention of 16, below 1/80."
+    """The largest alpha of the tail, in units of 1/80: the smallest factor of 4; with trained
+    attention of 16, below 1/80."""
     smallest_alpha = float(with_tail(data).alpha.min())
     return min(1.0, 16 * smallest_alpha) if data.attrs["arm"] == "trained" else 4 * smallest_alpha
 
@@ -111,7 +144,9 @@ def tail_exponent(data: xr.Dataset, power: int = 0) -> Slope:
     whole = with_tail(data)
     tail = whole.sel(alpha=whole.alpha[whole.alpha <= tail_end(data)])
     logarithm = np.log(80 / tail.alpha)
-    return slope_of(tail.assign(n50=tail.n50 / logarithm**power, draws=tail.draws - power * np.log(logarithm)))
+    return slope_of(
+        tail.assign(n50=tail.n50 / logarithm**power, draws=tail.draws - power * np.log(logarithm))
+    )
 
 
 def largest_product(data: xr.Dataset) -> float:
@@ -121,12 +156,15 @@ def largest_product(data: xr.Dataset) -> float:
 
 
 def curvature(data: xr.Dataset) -> Interval:
-    "Quadratic term of ln N50 in ln 1/alpha, all seeds and alpha up to 8/80, with its 95 % interval by Student's t."
+    """Quadratic term of ln N50 in ln 1/alpha, all seeds and alpha up to 8/80, with its 95 %
+    interval by Student's t."""
     n50 = with_tail(data).n50.transpose("alpha", "seed")
     n50 = n50.sel(alpha=n50.alpha[n50.alpha <= 8])
     y, x = np.log(n50.values), np.broadcast_to(-np.log(n50.alpha.values)[:, None], n50.shape)
     there = np.isfinite(y)
-    from scipy.stats import t as student  # an object, not a function: it would not be the same in the next process
+    from scipy.stats import (
+        t as student,
+    )  # an object, not a function: it would not be the same in the next process
 
     (value, *_), cov = np.polyfit(x[there], y[there], 2, cov=True)
     error = float(student.ppf(0.975, there.sum() - 3) * cov[0, 0] ** 0.5)
@@ -134,19 +172,37 @@ def curvature(data: xr.Dataset) -> Interval:
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #eeed296d
 def plot_slopes(*studies: xr.Dataset, title: str = ""):
-    "Slopes of N50 from one alpha to the next, with 95 % intervals and the theory's exponents, of studies of one arm each."
+    """Slopes of N50 from one alpha to the next, with 95 % intervals and the theory's exponents, of
+    studies of one arm each."""
     figure, ax = subplots(width=5.2, height=3)
     for data in studies:
         arm, whole = data.attrs["arm"], with_tail(data).sortby("alpha", ascending=False)
         x, theory = 80 / whole.alpha.values, 2 if arm == "trained" else 4
-        variance = (whole.draws.var("draw").sum("seed") / whole.n50.notnull().sum("seed") ** 2).values
+        variance = (
+            whole.draws.var("draw").sum("seed") / whole.n50.notnull().sum("seed") ** 2
+        ).values
         error = 1.96 * np.sqrt(variance[1:] + variance[:-1]) / np.diff(np.log(x))
         slopes, color = local_slopes(1 / x, over_seeds(whole.n50).values), ARM_COLORS[arm]
-        ax.errorbar(np.sqrt(x[1:] * x[:-1]), slopes, error, fmt="o-", color=color, ms=4, capsize=2, label=f"{arm} attention")
+        ax.errorbar(
+            np.sqrt(x[1:] * x[:-1]),
+            slopes,
+            error,
+            fmt="o-",
+            color=color,
+            ms=4,
+            capsize=2,
+            label=f"{arm} attention",
+        )
         ax.axhline(theory, color="0.4", lw=1, ls="--")
         ax.annotate(f"recalled: {theory}", (float(theory == 4), theory),
                     xycoords=("axes fraction", "data"), ha="right" if theory == 4 else "left", va="bottom")  # fmt: skip
-    ax.set(xscale="log", ylim=(0, 5.5), xlabel="1/α*", ylabel="slope of $N_{50}$ between neighbors", title=title)
+    ax.set(
+        xscale="log",
+        ylim=(0, 5.5),
+        xlabel="1/α*",
+        ylabel="slope of $N_{50}$ between neighbors",
+        title=title,
+    )
     finish_shares(ax)
     ax.legend(loc="lower right" if len(studies) != 2 else "lower left")
     return figure
@@ -160,15 +216,27 @@ def finish_shares(ax):
 
 
 def plot_n50(*studies: xr.Dataset):
-    "N50 against 1/alpha, of studies of one arm each, with lines of the theory's slopes through the smallest alpha."
+    """N50 against 1/alpha, of studies of one arm each, with lines of the theory's slopes through
+    the smallest alpha."""
     figure, ax = subplots(width=4.6, height=3)
     for data in studies:
         arm, whole = data.attrs["arm"], with_tail(data).n50.sortby("alpha", ascending=False)
         x, n50, color = 80 / whole.alpha.values, over_seeds(whole).values, ARM_COLORS[arm]
-        ax.loglog(x, whole.transpose("alpha", "seed"), "o", color=color, ms=3)[0].set_label(f"{arm} attention")
+        ax.loglog(x, whole.transpose("alpha", "seed"), "o", color=color, ms=3)[0].set_label(
+            f"{arm} attention"
+        )
         few = x >= x[-1] / 4
-        line = predicted_samples(1 / x[few], attention=arm == "trained", through=(1 / x[few][0], n50[few][0]))
-        ax.loglog(x[few], line, color=color, lw=1, ls="--", label={"trained": "slope 2", "uniform": "slope 4"}.get(arm))
+        line = predicted_samples(
+            1 / x[few], attention=arm == "trained", through=(1 / x[few][0], n50[few][0])
+        )
+        ax.loglog(
+            x[few],
+            line,
+            color=color,
+            lw=1,
+            ls="--",
+            label={"trained": "slope 2", "uniform": "slope 4"}.get(arm),
+        )
     ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title="trained attention saves samples")
     finish_shares(ax)
     ax.legend()
@@ -208,7 +276,9 @@ def measure_without(run: Run) -> xr.Dataset:
     "N50 for uniform and frozen attention; variables of the second begin with `frozen_`."
     uniform, frozen = sample_complexity(run, "uniform"), sample_complexity(run, "frozen")
     frozen = frozen.rename({name: f"frozen_{name}" for name in (*frozen.data_vars, "alpha")})
-    return xr.merge([uniform, frozen], combine_attrs="override").assign_attrs(scale=run.scale, arm="uniform")
+    return xr.merge([uniform, frozen], combine_attrs="override").assign_attrs(
+        scale=run.scale, arm="uniform"
+    )
 
 
 def arm_of(data: xr.Dataset, arm: str) -> xr.Dataset:
@@ -226,7 +296,10 @@ def plot_without(data: xr.Dataset):
     return plot_slopes(arm_of(data, "uniform"), arm_of(data, "frozen"), title=title)
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #776a5d8c
-MECHANISM_ARM = {"uniform": ("uniform", [8.0, 4.0, 2.0]), "neutral query": ("trained", [1.0, 0.5, 0.25])}  # arm, alpha in 1/80
+MECHANISM_ARM = {
+    "uniform": ("uniform", [8.0, 4.0, 2.0]),
+    "neutral query": ("trained", [1.0, 0.5, 0.25]),
+}  # arm, alpha in 1/80
 FACTOR = 2  # between networks and the closed form
 
 
@@ -234,10 +307,17 @@ def measure_mechanism(run: Run) -> xr.Dataset:
     "Thresholds of the imbalance, and of trained networks."
     parts = []
     for mechanism, (arm, alphas) in MECHANISM_ARM.items():
-        networks = study(run, f"mechanism-{arm}", {arm: ARMS[arm]}, alphas, trials=run.by_scale(16, 60)).sel(arm=arm)
+        networks = study(
+            run, f"mechanism-{arm}", {arm: ARMS[arm]}, alphas, trials=run.by_scale(16, 60)
+        ).sel(arm=arm)
         n50 = {"network": networks.n50.transpose("alpha", "seed").values}
-        n50["simulated"] = np.array([[simulated_n50(a / 80, mechanism, seed) for seed in run.seeds] for a in alphas])
-        part = xr.Dataset({name: (("place", "seed"), value) for name, value in n50.items()}, {"seed": list(run.seeds)})
+        n50["simulated"] = np.array(
+            [[simulated_n50(a / 80, mechanism, seed) for seed in run.seeds] for a in alphas]
+        )
+        part = xr.Dataset(
+            {name: (("place", "seed"), value) for name, value in n50.items()},
+            {"seed": list(run.seeds)},
+        )
         predicted = mechanism_samples(np.array(alphas) / 80, mechanism)
         parts.append(part.assign(alpha=("place", alphas), predicted=("place", predicted)))
     return xr.concat(parts, "mechanism").assign_coords(mechanism=list(MECHANISM_ARM))
@@ -260,7 +340,14 @@ def plot_mechanism(data: xr.Dataset):
     for m, color in zip(data.mechanism.values, (COLORS["red"], COLORS["blue"]), strict=True):
         part = data.sel(mechanism=m)
         x = 80 / part.alpha.values
-        ax.loglog(x, part.simulated.mean("seed") / part.predicted, color=color, lw=1, ls=":", label=f"{m}: simulated imbalance")
+        ax.loglog(
+            x,
+            part.simulated.mean("seed") / part.predicted,
+            color=color,
+            lw=1,
+            ls=":",
+            label=f"{m}: simulated imbalance",
+        )
         networks = (part.network / part.predicted).transpose("place", "seed")
         ax.loglog(x, networks, "o", color=color, ms=4)[0].set_label(f"{m}: trained networks")
     ax.axhline(1, color="0.5", lw=1)

@@ -24,24 +24,43 @@ def predicted_samples(
     c_1: float = 0.1,  # constant of delta
     c_2: float = 0.1,  # constant of sigma + tau
     attention: bool = True,  # False: without attention
-    through: tuple[float, float] | None = None,  # (alpha, N) that the line shall pass, to fix the height
+    through: tuple[float, float]
+    | None = None,  # (alpha, N) that the line shall pass, to fix the height
 ) -> np.ndarray:
-    "Samples that the theory asks for, up to a factor; infinite where the errors exceed the signal (A, Thm 1)."
+    """Samples that the theory asks for, up to a factor; infinite where the errors exceed the signal
+    (A, Thm 1)."""
     a = np.asarray(alpha, dtype=float)
     right = (a > 0).all() and min(tau, sigma, delta) >= 0
-    need(right, f"alpha={alpha}, tau={tau}, sigma={sigma}, delta={delta}: alpha is positive, errors are 0 or larger")
+    need(
+        right,
+        f"alpha={alpha}, tau={tau}, sigma={sigma}, delta={delta}: alpha is positive, errors are 0 or larger",
+    )
     # (alpha_* - c_1 delta - c_2 (sigma + tau))^-2
     signal = a - c_1 * delta - c_2 * (sigma + tau)
-    N = np.where(signal > 0, np.where(signal > 0, signal, 1.0) ** (-2.0 if attention else -4.0), np.inf)
+    N = np.where(
+        signal > 0, np.where(signal > 0, signal, 1.0) ** (-2.0 if attention else -4.0), np.inf
+    )
     if through is None:
         return N
-    height = predicted_samples(np.array(through[0]), tau=tau, sigma=sigma, delta=delta, c_1=c_1, c_2=c_2, attention=attention)
+    height = predicted_samples(
+        np.array(through[0]),
+        tau=tau,
+        sigma=sigma,
+        delta=delta,
+        c_1=c_1,
+        c_2=c_2,
+        attention=attention,
+    )
     return N * through[1] / height
 
 # %% ../../nbs/selection/04_theory.ipynb #6780a114
 def imbalances(backgrounds: int, draws: int, seed: int = 0) -> np.ndarray:
-    "sqrt(N) imb_k of so many large training sets with balanced labels: Gaussian, of sum zero, [draw, k]."
-    need(backgrounds > 1, f"backgrounds={backgrounds}: with one background pattern nothing can be out of balance")
+    """sqrt(N) imb_k of so many large training sets with balanced labels: Gaussian, of sum zero,
+    [draw, k]."""
+    need(
+        backgrounds > 1,
+        f"backgrounds={backgrounds}: with one background pattern nothing can be out of balance",
+    )
     g = np.random.default_rng(seed).standard_normal((draws, backgrounds))
     return (g - g.mean(1, keepdims=True)) / backgrounds**0.5
 
@@ -63,11 +82,18 @@ def mechanism_samples(
     backgrounds: int = 3,  # background patterns, K
     zeta: float = 0.5,  # "imposed": attention on the signal
 ) -> np.ndarray | np.floating:
-    "Samples at which half of the training sets are balanced enough, for large N; no training, no free constant."
-    need(mechanism in MECHANISMS, f"mechanism={mechanism!r} is none of {', '.join(map(repr, MECHANISMS))}")
+    """Samples at which half of the training sets are balanced enough, for large N; no training, no
+    free constant."""
+    need(
+        mechanism in MECHANISMS,
+        f"mechanism={mechanism!r} is none of {', '.join(map(repr, MECHANISMS))}",
+    )
     a, b = np.asarray(alpha, dtype=float), mass
     right = (a > 0).all() and 0 < b <= 1 and 0 < zeta < 1
-    need(right, f"alpha={alpha}, mass={mass}, zeta={zeta}: alpha is positive, mass in (0, 1], zeta in (0, 1)")
+    need(
+        right,
+        f"alpha={alpha}, mass={mass}, zeta={zeta}: alpha is positive, mass in (0, 1], zeta in (0, 1)",
+    )
     # largest |imb| that does no harm
     harmless = {
         "uniform": a**2 / 2 / b**2,  # b^2 |imb| < alpha^2/2
@@ -79,18 +105,39 @@ def mechanism_samples(
 
 # %% ../../nbs/selection/04_theory.ipynb #8c6f059d
 def mechanism_success(
-    alpha: float, samples: int, trials: int, mechanism: str, *, mass: float = 0.4, backgrounds: int = 3, seed: int = 0
+    alpha: float,
+    samples: int,
+    trials: int,
+    mechanism: str,
+    *,
+    mass: float = 0.4,
+    backgrounds: int = 3,
+    seed: int = 0,
 ) -> int:
-    "Training sets of a size, drawn at random, in which chance is harmless: how many of `trials`; b and K as above."
-    need(mechanism in ("uniform", "neutral query"), f"mechanism={mechanism!r} is neither 'uniform' nor 'neutral query'")
+    """Training sets of a size, drawn at random, in which chance is harmless: how many of `trials`;
+    b and K as above."""
+    need(
+        mechanism in ("uniform", "neutral query"),
+        f"mechanism={mechanism!r} is neither 'uniform' nor 'neutral query'",
+    )
     rng, p = np.random.default_rng([seed, samples]), [1 / backgrounds] * backgrounds
-    imb = (rng.multinomial((samples + 1) // 2, p, trials) - rng.multinomial(samples // 2, p, trials)) / samples
+    imb = (
+        rng.multinomial((samples + 1) // 2, p, trials) - rng.multinomial(samples // 2, p, trials)
+    ) / samples
     worst = abs(imb).max(1)
-    harm = mass**2 * worst / (alpha**2 / 2) if mechanism == "uniform" else (mass * worst) ** 2 / (alpha**2 / 4)
+    harm = (
+        mass**2 * worst / (alpha**2 / 2)
+        if mechanism == "uniform"
+        else (mass * worst) ** 2 / (alpha**2 / 4)
+    )
     return int((harm < 1).sum())
 
 
 def simulated_n50(alpha: float, mechanism: str, seed: int = 0) -> float:
     "Samples at which chance is harmless in half of the training sets."
-    sizes, counts = search(lambda n, trials: mechanism_success(alpha, n, trials, mechanism, seed=seed), 100, trials=2000)
+    sizes, counts = search(
+        lambda n, trials: mechanism_success(alpha, n, trials, mechanism, seed=seed),
+        100,
+        trials=2000,
+    )
     return float(np.exp(fit_logistic(sizes, counts, 2000)[0]))

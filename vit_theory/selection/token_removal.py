@@ -27,14 +27,22 @@ if TYPE_CHECKING:  # loaded by the experiments, so that importing a chapter stay
     import xarray
 
 # %% ../../nbs/selection/11_token_removal.ipynb #fdd122fb
-def keep_top(scores: Float[Tensor, "g b L"], count: int | None, rate: float | None, g: torch.Generator) -> Bool[Tensor, "g b L"]:
-    "The tokens with the highest scores of every sample, a count or a rate of them; equal scores are decided at random."
-    need((count is None) != (rate is None), f"count={count}, rate={rate}: give exactly one of the two")
+def keep_top(
+    scores: Float[Tensor, "g b L"], count: int | None, rate: float | None, g: torch.Generator
+) -> Bool[Tensor, "g b L"]:
+    """The tokens with the highest scores of every sample, a count or a rate of them; equal scores
+    are decided at random."""
+    need(
+        (count is None) != (rate is None),
+        f"count={count}, rate={rate}: give exactly one of the two",
+    )
     need(rate != 0, f"rate={rate} must be above 0: it is the share of tokens that stay")
     L = scores.shape[-1]
     n = (count or 0) if rate is None else -int(-L * rate // 1)
     need(n <= L, f"count={count} must lie between 1 and the number of tokens, {L}")
-    shuffle = torch.rand(scores.shape, generator=g, device=g.device).to(scores.device).argsort(dim=-1)
+    shuffle = (
+        torch.rand(scores.shape, generator=g, device=g.device).to(scores.device).argsort(dim=-1)
+    )
     ranked = scores.gather(-1, shuffle).argsort(dim=-1, descending=True, stable=True)[..., :n]
     return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, shuffle.gather(-1, ranked), True)
 
@@ -65,7 +73,8 @@ def keep_oracle(
 
 # %% ../../nbs/selection/11_token_removal.ipynb #89e5615c
 def received_attention(model: ShallowViT, x: Float[Tensor, "g b L d"]) -> Float[Tensor, "g b L"]:
-    "Attention that each token receives, mean over the queries; sums to 1 over the tokens of a sample."
+    """Attention that each token receives, mean over the queries; sums to 1 over the tokens of a
+    sample."""
     parts = []
     for rows in chunks(len(x), x.element_size() * x.shape[1] * x.shape[2] ** 2, budget=2**26):
         one = ShallowViT(*(W[rows] for W in vars(model).values()))
@@ -85,21 +94,30 @@ def keep_by_attention(
 ) -> Bool[Tensor, "g b L"]:
     "The tokens to which a pilot model attends most."
     received = received_attention(model, data.x)
-    need(received.isfinite().all(), "model has attention that is not finite: train it anew with a smaller learning rate")
+    need(
+        received.isfinite().all(),
+        "model has attention that is not finite: train it anew with a smaller learning rate",
+    )
     return keep_top(received, count, rate, generator)
 
 # %% ../../nbs/selection/11_token_removal.ipynb #bea2a2aa
 @checked
 def keep_honest(
     data: TokenSample,
-    patterns: tuple[Count, ...] = (2, 3),  # numbers of the patterns to remove; 2 and 3 are the spurious ones
+    patterns: tuple[Count, ...] = (
+        2,
+        3,
+    ),  # numbers of the patterns to remove; 2 and 3 are the spurious ones
 ) -> Bool[Tensor, "g b L"]:
     "All tokens but those of the given patterns; to remove every token of a sample is a ValueError."
     M = data.mu.shape[1]
     right = all(isinstance(p, Count) and p < M for p in patterns)
     need(right, f"patterns={patterns} must be numbers of the {M} patterns that there are")
     keep = ~torch.isin(data.pattern, torch.tensor(patterns, device=data.pattern.device))
-    need(keep.any(-1).all(), f"patterns={patterns} would remove every token of a sample: keep at least one pattern of each")
+    need(
+        keep.any(-1).all(),
+        f"patterns={patterns} would remove every token of a sample: keep at least one pattern of each",
+    )
     return keep
 
 # %% ../../nbs/selection/11_token_removal.ipynb #1478cc6a
@@ -109,7 +127,9 @@ CHOICES = ("none", "random", "attention", "oracle")
 KEPT = 8  # tokens that stay, of TOKENS
 
 
-def _choose(choice: str, pilot: ShallowViT, data: TokenSample, count: int, g: torch.Generator) -> Tensor | None:
+def _choose(
+    choice: str, pilot: ShallowViT, data: TokenSample, count: int, g: torch.Generator
+) -> Tensor | None:
     "The kept tokens by one of `CHOICES`."
     if choice == "attention":
         return keep_by_attention(pilot, data, count=count, generator=g)
@@ -118,9 +138,19 @@ def _choose(choice: str, pilot: ShallowViT, data: TokenSample, count: int, g: to
 
 
 def _arms(seed: int, samples: int, *, data: TokenData, count: int, trials: int) -> dict[str, tuple]:
-    "Test error and steps of every choice, [choice, trial], a cell of a sweep; from `MORE` samples on of the first only."
+    """Test error and steps of every choice, [choice, trial], a cell of a sweep; from `MORE` samples
+    on of the first only."""
     learn, judge, start = draw_setting(data, samples, 200, trials, seed, scale=0.3)
-    pilot, _ = fit(start, learn.x, learn.y, steps=150, batch=min(16, samples), lr=0.1, attention_lr=2.0, seed=seed)
+    pilot, _ = fit(
+        start,
+        learn.x,
+        learn.y,
+        steps=150,
+        batch=min(16, samples),
+        lr=0.1,
+        attention_lr=2.0,
+        seed=seed,
+    )
     g = torch.Generator().manual_seed(seed)
     error, steps = np.full((2, len(CHOICES), trials), np.nan, dtype=np.float32)
     for k, choice in enumerate(CHOICES[: 1 if samples >= MORE else None]):
@@ -130,14 +160,23 @@ def _arms(seed: int, samples: int, *, data: TokenData, count: int, trials: int) 
 
 # %% ../../nbs/selection/11_token_removal.ipynb #59f356d2
 def removal(run: Run) -> "xarray.Dataset":
-    "Test error and steps against the number of samples, for every choice of the kept tokens; at `MORE` samples for none only."
-    cell = partial(_arms, data=TokenData(tokens=TOKENS, background="single"), count=KEPT, trials=run.by_scale(8, 40))
+    """Test error and steps against the number of samples, for every choice of the kept tokens; at
+    `MORE` samples for none only."""
+    cell = partial(
+        _arms,
+        data=TokenData(tokens=TOKENS, background="single"),
+        count=KEPT,
+        trials=run.by_scale(8, 40),
+    )
     found = run.sweep(cell, {"seed": list(run.seeds), "samples": [*SIZES, MORE]}).astype(float)
-    return found.assign_coords(choice=list(CHOICES)).assign_attrs(kept=KEPT, tokens=TOKENS, stop=0.5)
+    return found.assign_coords(choice=list(CHOICES)).assign_attrs(
+        kept=KEPT, tokens=TOKENS, stop=0.5
+    )
 
 
 def needed(data: "xarray.Dataset", choice: str) -> "xarray.DataArray":
-    "Smallest number of samples with test error at most `REACHED`, per seed; infinite when none of the grid suffices."
+    """Smallest number of samples with test error at most `REACHED`, per seed; infinite when none of
+    the grid suffices."""
     error = data["error"].sel(choice=choice).mean("trial", skipna=False)
     return error.samples.where(error <= REACHED, np.inf).min("samples")
 
@@ -154,14 +193,24 @@ def steps_saved(data: "xarray.Dataset") -> "xarray.DataArray":
 
 # %% ../../nbs/selection/11_token_removal.ipynb #bf8950dc
 def plot_removal(measured: "xarray.Dataset"):
-    "Test error and steps against the number of training samples, one color a choice, one line a seed."
+    """Test error and steps against the number of training samples, one color a choice, one line a
+    seed."""
     figure, axes = subplots(1, 2)
     colors = dict(zip(CHOICES, ("black", "red", "blue", "green"), strict=True))
-    for axis, name, label in zip(axes, ("error", "steps"), ("test error", "steps until margin 0.5"), strict=True):
+    for axis, name, label in zip(
+        axes, ("error", "steps"), ("test error", "steps until margin 0.5"), strict=True
+    ):
         for choice in CHOICES:
             lines = measured[name].sel(choice=choice).mean("trial").transpose("samples", "seed")
-            axis.plot(measured.samples, lines, "o-", color=COLORS[colors[choice]], alpha=0.6, markersize=3)[0].set_label(choice)
-        axis.set(xscale="log", xlabel="training samples N", ylabel=label, ylim=(-0.01 if name == "error" else 0, None))
+            axis.plot(
+                measured.samples, lines, "o-", color=COLORS[colors[choice]], alpha=0.6, markersize=3
+            )[0].set_label(choice)
+        axis.set(
+            xscale="log",
+            xlabel="training samples N",
+            ylabel=label,
+            ylim=(-0.01 if name == "error" else 0, None),
+        )
         axis.set_xticks(measured.samples.values, [str(n) for n in measured.samples.values])
         axis.minorticks_off()
     draw_threshold(axes[0], REACHED, color="pink")
@@ -198,19 +247,28 @@ def plot_noisy_tokens(data: "xarray.Dataset"):
     draw_threshold(axis, HARMED, "asked of none: above")
     draw_threshold(axis, REACHED, "asked of the oracle: below")
     axis.set_xticks(range(len(CHOICES)), CHOICES)
-    axis.set(ylabel="test error", xlabel="kept by", xlim=(-0.5, 5.2), title="only the oracle finds very noisy tokens")
+    axis.set(
+        ylabel="test error",
+        xlabel="kept by",
+        xlim=(-0.5, 5.2),
+        title="only the oracle finds very noisy tokens",
+    )
     return figure
 
 # %% ../../nbs/selection/11_token_removal.ipynb #87903c5d
-MILD = 0.6  # noise of the noisy tokens where N50 is measured: at 2.5 two percent are not reached with them in
+# noise of the noisy tokens where N50 is measured: at 2.5 two percent are not reached with them in
+MILD = 0.6
 NOISY_SIZES = (2, 4, 8, 16, 32)
 
 
 def noisy_samples(run: Run) -> "xarray.Dataset":
-    "Success, two percent of errors at most, against N with six noisy tokens, for every choice of the kept tokens."
+    """Success, two percent of errors at most, against N with six noisy tokens, for every choice of
+    the kept tokens."""
     data = TokenData(tokens=TOKENS, relevant=4, confusion=1, noisy=6, noisy_noise=MILD)
     cell = partial(_arms, data=data, count=TOKENS - 6, trials=run.by_scale(12, 60))
-    found = run.sweep(cell, {"samples": NOISY_SIZES, "seed": list(run.seeds)}, "noisy").assign_coords(choice=list(CHOICES))
+    found = run.sweep(
+        cell, {"samples": NOISY_SIZES, "seed": list(run.seeds)}, "noisy"
+    ).assign_coords(choice=list(CHOICES))
     success = (found[["error"]] <= REACHED).rename(error="success")
     return success.assign_attrs(found.attrs, kept=TOKENS - 6, noisy=6, noisy_noise=MILD)
 
@@ -219,7 +277,9 @@ def n50_by(data: "xarray.Dataset", choice: str) -> "xarray.Dataset":
     "N50 and its bootstrap with the tokens kept by a choice, all seeds pooled."
     import xarray
 
-    success = data.success.sel(choice=choice).stack(all=("seed", "trial")).transpose("samples", "all")
+    success = (
+        data.success.sel(choice=choice).stack(all=("seed", "trial")).transpose("samples", "all")
+    )
     t = threshold(success.samples.values, success.values.sum(-1), success.sizes["all"])
     return xarray.Dataset({"n50": t.n50, "draws": ("draw", t.draws)})
 
@@ -234,11 +294,22 @@ def plot_noisy_samples(data: "xarray.Dataset"):
     figure, axis = subplots(width=4.2)
     for choice, color in zip(CHOICES, ("black", "red", "blue", "green"), strict=True):
         rate = data.success.sel(choice=choice).mean(("seed", "trial"))
-        axis.semilogx(rate.samples, rate, "o-", color=COLORS[color], ms=4, label="all tokens" if choice == "none" else choice)
+        axis.semilogx(
+            rate.samples,
+            rate,
+            "o-",
+            color=COLORS[color],
+            ms=4,
+            label="all tokens" if choice == "none" else choice,
+        )
     axis.axhline(0.5, color="0.5", lw=1, ls=":")
     axis.set_xticks(data.samples.values, data.samples.values)
     axis.minorticks_off()
-    axis.set(xlabel="training samples N", ylabel="share of successes", title="without noisy tokens fewer samples are enough")
+    axis.set(
+        xlabel="training samples N",
+        ylabel="share of successes",
+        title="without noisy tokens fewer samples are enough",
+    )
     axis.legend(title="kept by")
     return figure
 
@@ -248,28 +319,44 @@ REMOVALS = ("none", "random", "attention", "spurious")
 
 
 def _spurious_errors(train_rate: float, seed: int, *, trials: int) -> dict[str, tuple]:
-    "Test error by removal and test rate, [removal, rate, trial], and the share of spurious tokens that attention keeps, [trial]."
+    """Test error by removal and test rate, [removal, rate, trial], and the share of spurious tokens
+    that attention keeps, [trial]."""
     data = TokenData(tokens=TOKENS, relevant=4, confusion=2, patterns=7, spurious=6)
     rate = torch.tensor([train_rate] * 100 + [TEST_RATES[0]] * 200 + [TEST_RATES[1]] * 200)
     g = torch.Generator().manual_seed(seed)
     samples = data.sample(500, trials, generator=g, spurious_rate=rate)
-    start, learn, errors = initial_model(samples.mu, seed=seed, scale=0.3), samples.samples(slice(100)), []
-    keeps = {"none": None, "random": keep_random(samples, count=TOKENS - 6, generator=g), "spurious": keep_honest(samples)}
-    pilot, _ = fit(start, learn.x, learn.y, steps=150, batch=16, lr=0.1, attention_lr=2.0, seed=seed)
+    start, learn, errors = (
+        initial_model(samples.mu, seed=seed, scale=0.3),
+        samples.samples(slice(100)),
+        [],
+    )
+    keeps = {
+        "none": None,
+        "random": keep_random(samples, count=TOKENS - 6, generator=g),
+        "spurious": keep_honest(samples),
+    }
+    pilot, _ = fit(
+        start, learn.x, learn.y, steps=150, batch=16, lr=0.1, attention_lr=2.0, seed=seed
+    )
     keeps["attention"] = chosen = keep_by_attention(pilot, samples, count=TOKENS - 6, generator=g)
     for removed in REMOVALS:
         keep = keeps[removed]
         own = None if keep is None else keep[:, :100]
         model, _ = fit(start, learn.x, learn.y, steps=300, batch=16, lr=0.2, seed=seed, keep=own)
         for part in (slice(100, 300), slice(300, 500)):
-            errors.append(evaluate(model, samples.samples(part), None if keep is None else keep[:, part])["error"])
+            errors.append(
+                evaluate(model, samples.samples(part), None if keep is None else keep[:, part])[
+                    "error"
+                ]
+            )
     kept = ((chosen & ~keep_honest(samples)).sum(-1) / 6).mean(-1)
     error = torch.stack(errors).reshape(len(REMOVALS), 2, trials)
     return {"error": (("removed", "test_rate", "trial"), error), "kept": ("trial", kept)}
 
 # %% ../../nbs/selection/11_token_removal.ipynb #abdea0f0
 def spurious_patterns(run: Run) -> "xarray.Dataset":
-    "Test error under spurious patterns whose rate changes between training and test, before and after removal."
+    """Test error under spurious patterns whose rate changes between training and test, before and
+    after removal."""
     cell = partial(_spurious_errors, trials=run.by_scale(4, 24))
     found = run.sweep(cell, {"train_rate": TRAIN_RATES, "seed": list(run.seeds)})
     places = {"removed": list(REMOVALS), "test_rate": list(TEST_RATES)}
@@ -286,13 +373,20 @@ def plot_spurious_patterns(measured: "xarray.Dataset"):
     figure, axis = subplots(width=5)
     for k, rate in enumerate(TEST_RATES):
         for r, removed in enumerate(REMOVALS):
-            values = measured["error"].sel(removed=removed, test_rate=rate).mean("trial").values.ravel()
+            values = (
+                measured["error"].sel(removed=removed, test_rate=rate).mean("trial").values.ravel()
+            )
             x = r + 0.36 * (k - 0.5)
             label = f"they follow the label in {rate:.0%} of the test" if r == 0 else None
             axis.bar(x, values.mean(), 0.34, color=COLORS[("sky", "orange")[k]], label=label)
             axis.plot(x + np.linspace(-0.1, 0.1, len(values)), values, "k.", markersize=3)
     axis.set_xticks(range(len(REMOVALS)), ["none", "at random", "by attention", "the spurious"])
     draw_threshold(axis, REACHED, "asked after removal")
-    axis.set(xlabel="tokens removed", ylabel="test error", ylim=(0, 1.3), title="attention keeps spurious tokens")
+    axis.set(
+        xlabel="tokens removed",
+        ylabel="test error",
+        ylim=(0, 1.3),
+        title="attention keeps spurious tokens",
+    )
     axis.legend(loc="upper right")
     return figure

@@ -16,7 +16,16 @@ from torch import Tensor
 
 from ..arguments import Count, Seed, Size, checked
 from .data import TokenData, TokenSample
-from .fast_gradient import _cost, _gradient_of, _loss_of, _margins, _prepare, _step, _weights, _works
+from .fast_gradient import (
+    _cost,
+    _gradient_of,
+    _loss_of,
+    _margins,
+    _prepare,
+    _step,
+    _weights,
+    _works,
+)
 from .model import ShallowViT, initial_model
 from ..trials import Batches, History, Rate, chunks, descend, join, trial_generators
 
@@ -28,10 +37,12 @@ def hinge_gradient(
     model: ShallowViT,
     x: Float[Tensor, "g b L d"],  # tokens
     y: Float[Tensor, "g b"],  # labels, -1 or +1
-    attention: Attention = "trained",  # "uniform": no attention; "frozen": not learned (both: zero for W_Q, W_K)
+    # "uniform": no attention; "frozen": not learned (both: zero for W_Q, W_K)
+    attention: Attention = "trained",
     keep: Bool[Tensor, "g b L"] | None = None,  # tokens that stay
 ) -> tuple[Float[Tensor, "g"], ShallowViT]:
-    "Mean hinge loss of every trial and its exact gradient, without automatic differentiation -> (loss [g], gradients)."
+    """Mean hinge loss of every trial and its exact gradient, without automatic differentiation ->
+    (loss [g], gradients)."""
     samples = _prepare(model, x, y, keep, attention)
     works = _works(samples.columns(), model.W_O.shape[1], attention, {})
     metrics, slopes = _step(works, _weights(model))
@@ -43,7 +54,9 @@ def hinge_gradient(
 class Watch:
     "What is seen of a descent beside the loss and the margin of its minibatches."
 
-    observe: Callable[[ShallowViT, slice], dict[str, Tensor]] | None = None  # (model, its trials) -> further metrics
+    observe: Callable[[ShallowViT, slice], dict[str, Tensor]] | None = (
+        None  # (model, its trials) -> further metrics
+    )
     every: Size = 10  # look at every so many steps
     whole: bool = False  # look also at `train`, the loss of the whole training set
 
@@ -61,31 +74,49 @@ def fit(
     seed: Seed = 0,  # base seed of the minibatches
     keep: Bool[Tensor, "g N L"] | None = None,  # tokens that stay
     attention: Attention = "trained",  # "frozen": as at the start; "uniform": no attention
-    stop: Callable[[dict[str, Tensor]], Tensor] | None = None,  # metrics at this state -> [trial], True: has arrived
+    stop: Callable[[dict[str, Tensor]], Tensor]
+    | None = None,  # metrics at this state -> [trial], True: has arrived
     watch: Watch = Watch(),  # what else the history has
     first: Count = 0,  # number of the first trial
 ) -> tuple[ShallowViT, History]:
-    "Gradient descent on the hinge loss, all trials at once; the history has `loss` and `margin` of each step's minibatch."
+    """Gradient descent on the hinge loss, all trials at once; the history has `loss` and `margin`
+    of each step's minibatch."""
     samples, pool = _prepare(model, x, y, keep, attention), {}  # type: ignore[var-annotated]
-    sizes = (model.W_O.shape[1], attention, pool)  # the pool is the memory of the steps, for all chunks
+    sizes = (
+        model.W_O.shape[1],
+        attention,
+        pool,
+    )  # the pool is the memory of the steps, for all chunks
     slow, fast = lr, lr if attention_lr is None else attention_lr
     rates = {"W_Q": fast, "W_K": fast, "W_V": slow, "W_O": slow}
 
     def chunk(rows: slice):
         own = samples.columns(rows)
         batches = Batches(x.shape[1], batch, trial_generators(seed, len(own.y), first + rows.start))
-        gradient, loss = _gradient_of(own, batches, *sizes), _loss_of(own, *sizes) if watch.whole else None
+        gradient, loss = (
+            _gradient_of(own, batches, *sizes),
+            _loss_of(own, *sizes) if watch.whole else None,
+        )
 
         def look(theta):
             seen = {"train": loss(theta)} if loss else {}
-            return seen | (watch.observe(ShallowViT(**theta, a=model.a[rows]), rows) if watch.observe else {})
+            return seen | (
+                watch.observe(ShallowViT(**theta, a=model.a[rows]), rows) if watch.observe else {}
+            )
 
         weights = {name: value[rows] for name, value in _weights(model).items()}
-        own_rates = {name: rate[rows] if isinstance(rate, Tensor) and rate.ndim else rate for name, rate in rates.items()}
+        own_rates = {
+            name: rate[rows] if isinstance(rate, Tensor) and rate.ndim else rate
+            for name, rate in rates.items()
+        }
         seen = look if watch.whole or watch.observe else None
-        return descend(weights, gradient, steps=steps, lr=own_rates, stop=stop, observe=seen, every=watch.every)
+        return descend(
+            weights, gradient, steps=steps, lr=own_rates, stop=stop, observe=seen, every=watch.every
+        )
 
-    weights, history = join([chunk(rows) for rows in chunks(len(x), batch * _cost(samples.x, model.W_O.shape[1]))])
+    weights, history = join(
+        [chunk(rows) for rows in chunks(len(x), batch * _cost(samples.x, model.W_O.shape[1]))]
+    )
     return replace(model, **weights), history
 
 # %% ../../nbs/selection/03_training.ipynb #e407da23
@@ -96,7 +127,8 @@ def evaluate(
     keep: Bool[Tensor, "g b L"] | None = None,  # tokens that stay
     attention: Attention = "trained",  # "frozen" is evaluated like "trained"
 ) -> dict[str, Float[Tensor, "g"]]:
-    "Of every trial: `error` (share of samples with y F <= 0), `hinge` (mean loss), `success` (1 where no sample is wrong)."
+    """Of every trial: `error` (share of samples with y F <= 0), `hinge` (mean loss), `success` (1
+    where no sample is wrong)."""
     samples = _prepare(model, data.x, data.y, keep, attention)
     margin, m = [], model.W_O.shape[1]
     for rows in chunks(len(data.x), data.x.shape[1] * _cost(samples.x, m)):
@@ -115,10 +147,13 @@ def evaluate(
 def attention_mass(
     model: ShallowViT,
     data: TokenSample,  # as `TokenData.sample` returns it
-    queries: Literal["all", "relevant"] = "all",  # mean over all queries or over the label-relevant ones
+    queries: Literal[
+        "all", "relevant"
+    ] = "all",  # mean over all queries or over the label-relevant ones
     keep: Bool[Tensor, "g b L"] | None = None,  # tokens that stay
 ) -> Float[Tensor, "g"]:
-    "Softmax mass on label-relevant keys, mean over queries and samples, between 0 and 1 (A, section 1)."
+    """Softmax mass on label-relevant keys, mean over queries and samples, between 0 and 1 (A,
+    section 1)."""
     relevant = data.relevant
     weights = model.attention_map(data.x, keep)
     asked = torch.ones_like(relevant) if queries == "all" else relevant
@@ -133,15 +168,29 @@ REACHED = 0.02  # test error of a success
 
 
 def draw_setting(data: TokenData, train: int, test: int, trials: int, seed: int, **initial: Any):
-    "Training samples, test samples of the same patterns, and initial models, made with the options `initial`."
+    """Training samples, test samples of the same patterns, and initial models, made with the
+    options `initial`."""
     samples = data.sample(train + test, trials, generator=torch.Generator().manual_seed(seed))
     return *samples.split(train), initial_model(samples.mu, seed=seed, **initial)
 
 # %% ../../nbs/selection/03_training.ipynb #6e6e85cf
 def fit_early(
-    model: ShallowViT, train: TokenSample, *, stop=0.5, lr=0.5, multiplier: float = 1.0, keep: Tensor | None = None
+    model: ShallowViT,
+    train: TokenSample,
+    *,
+    stop=0.5,
+    lr=0.5,
+    multiplier: float = 1.0,
+    keep: Tensor | None = None,
 ) -> tuple[ShallowViT, Tensor]:
-    "Full-batch descent, each trial until its mean margin reaches `stop` -> (model, steps; NaN where 400 did not suffice)."
-    options: dict[str, Any] = {"steps": 400, "batch": train.y.shape[1], "lr": lr, "attention_lr": multiplier * lr, "keep": keep}
+    """Full-batch descent, each trial until its mean margin reaches `stop` -> (model, steps; NaN
+    where 400 did not suffice)."""
+    options: dict[str, Any] = {
+        "steps": 400,
+        "batch": train.y.shape[1],
+        "lr": lr,
+        "attention_lr": multiplier * lr,
+        "keep": keep,
+    }
     model, history = fit(model, train.x, train.y, stop=lambda now: now["margin"] >= stop, **options)
     return model, history.steps.to(train.x).where(history.stopped, torch.nan)

@@ -14,7 +14,8 @@ from .model import WindowData
 
 # %% ../../nbs/together/03_border.ipynb #f9854e14
 def contrast(data: WindowData, b: torch.Tensor) -> torch.Tensor:
-    "Mean over the differences of the window less the mean over all other offsets, [..., N] -> [...]."
+    """Mean over the differences of the window less the mean over all other offsets, [..., N] ->
+    [...]."""
     differences = data.r > 0
     return b[..., differences & (torch.arange(data.N) > 0)].mean(-1) - b[..., ~differences].mean(-1)
 
@@ -24,10 +25,14 @@ def visible_border(
     data: WindowData,  # of any visibility above 0
     kappa: Finite = 1.0,  # the push at offset 0, above 0
 ) -> float:
-    "lambda*: the visibility above which content leads, and below which position does (derived here)."
+    """lambda*: the visibility above which content leads, and below which position does (derived
+    here)."""
     need(min(kappa, data.share, data.visible) > 0,
          f"kappa={kappa}, share={data.share}, visible={data.visible}: all must be above 0, or nothing grows")  # fmt: skip
-    need(data.C > 1 and bool((data.r == 0).any()), f"window={data.window} must have differences, and not all offsets among them")
+    need(
+        data.C > 1 and bool((data.r == 0).any()),
+        f"window={data.window} must have differences, and not all offsets among them",
+    )
     b, theta = first_push(data, kappa, 1.0)
     # g_b / g_c, where the push on theta is lambda g_c
     return float((contrast(data, b) * data.visible / theta).sqrt())

@@ -12,16 +12,26 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .model import WindowData, WindowSample, activation, population_slopes, pushed
+from .model import (
+    WindowData,
+    WindowSample,
+    activation,
+    population_slopes,
+    pushed,
+)
 
 # %% ../../nbs/together/02_limits.ipynb #eb9bbffc
-def hinge_slopes(x: Tensor, y: Tensor, S: Tensor, u: Tensor, v: Tensor, nu: float) -> tuple[Tensor, Tensor, Tensor]:
+def hinge_slopes(
+    x: Tensor, y: Tensor, S: Tensor, u: Tensor, v: Tensor, nu: float
+) -> tuple[Tensor, Tensor, Tensor]:
     "Slopes of mean max(0, 1 - yF) in S, u and v: that of autograd, written out."
     flat, shape = x.flatten(0, 1), (len(S), *x.shape[:2])
     e, value = (u @ flat.T).exp().view(shape), (v @ flat.T).view(shape)
     Z, heard = e @ S.mT, (e * value) @ S.mT
     O = S.shape[1] * (heard / Z).sum(0)
-    on_heard = -S.shape[1] * ((1 - y * activation(O, nu) > 0) * y / len(y))[:, None] * (3 * O**2 + nu) / Z
+    on_heard = (
+        -S.shape[1] * ((1 - y * activation(O, nu) > 0) * y / len(y))[:, None] * (3 * O**2 + nu) / Z
+    )
     on_Z, on_value = -on_heard * heard / Z, e * (on_heard @ S)
     on_key, on_S = on_value * value + e * (on_Z @ S), on_heard.mT @ (e * value) + on_Z.mT @ e
     return on_S, on_key.flatten(1) @ flat, on_value.flatten(1) @ flat
@@ -31,7 +41,8 @@ def fit(
     sample: WindowSample, data: WindowData, b: Float[Tensor, "h N"], u: Tensor, v: Tensor, *, steps: int,
     lr_b: float = 0.0, lr_u: float | Tensor = 0.0, lr_v: float = 0.0, nu: float = 0.0, first: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:  # fmt: skip
-    "Full-batch descent of H heads on mean max(0, 1 - yF), every state (b, u, v) in turn; b(0) stays, u for `first` steps."
+    """Full-batch descent of H heads on mean max(0, 1 - yF), every state (b, u, v) in turn; b(0)
+    stays, u for `first` steps."""
     free = (torch.arange(data.N) > 0).double()
     yield b, u, v
     for step in range(steps):
@@ -41,7 +52,6 @@ def fit(
         on_b = p * (on_p - (p * on_p).sum(1, keepdim=True))
         b, u, v = b - lr_b * free * on_b, u - lr_u * (step >= first) * on_u, v - lr_v * on_v
         yield b, u, v
-
 
 # %% ../../nbs/together/02_limits.ipynb #5ae5e083
 def first_push(data: WindowData, kappa: float, v: float) -> tuple[Float[Tensor, "N"], Tensor]:

@@ -31,7 +31,8 @@ class WindowSample(NamedTuple):
 # %% ../../nbs/together/01_model.ipynb #8a16d1ef
 @checked
 class WindowData:
-    "Tokens on a torus: some of those in a translate of a window carry the label, all others random marks (float64)."
+    """Tokens on a torus: some of those in a translate of a window carry the label, all others
+    random marks (float64)."""
 
     def __init__(
         self,
@@ -47,7 +48,10 @@ class WindowData:
         self.N, self.C, self.window = rows * columns, len(window), list(window)
         inner = all(place in range(self.N) for place in window)
         fits = inner and 0 < len(set(window)) == self.C < self.N <= 1024
-        need(fits, f"window={self.window} must be different places below {self.N}, fewer than all, of at most 1024")
+        need(
+            fits,
+            f"window={self.window} must be different places below {self.N}, fewer than all, of at most 1024",
+        )
         need(dim >= 2, f"dim={dim}: a token has a feature and a mark, use 2 or more")
         self.share, self.q, self.visible, self.dim, self.noise = share, q, visible, dim, noise
         row, column = torch.arange(self.N) // columns, torch.arange(self.N) % columns
@@ -55,7 +59,9 @@ class WindowData:
         self.moved = (row - row[:, None]) % rows * columns + (column - column[:, None]) % columns
         first = torch.zeros(self.N, dtype=torch.bool).index_fill(0, torch.tensor(self.window), True)
         self.inside = first[self.moved]  # [translate, place]
-        self.r = (self.inside[0] & self.inside.T[self.moved[0]].T).sum(1).double()  # [offset] overlap of w with w + offset
+        self.r = (
+            (self.inside[0] & self.inside.T[self.moved[0]].T).sum(1).double()
+        )  # [offset] overlap of w with w + offset
 
     @checked
     def sample(
@@ -68,20 +74,33 @@ class WindowData:
         inside = self.inside[torch.randint(self.N, (n,), generator=generator)]
         chance, u = torch.rand(2, n, self.N, generator=generator, dtype=torch.float64)
         relevant = inside & (chance < self.share)
-        c = torch.where(relevant, y[:, None], (u < self.q / 2).double() - ((u >= self.q / 2) & (u < self.q)).double())
-        rest = self.noise * torch.randn(n, self.N, self.dim - 2, generator=generator, dtype=torch.float64)
-        return WindowSample(torch.cat([torch.stack([c, self.visible * relevant], -1), rest], -1), y, relevant)
+        c = torch.where(
+            relevant,
+            y[:, None],
+            (u < self.q / 2).double() - ((u >= self.q / 2) & (u < self.q)).double(),
+        )
+        rest = self.noise * torch.randn(
+            n, self.N, self.dim - 2, generator=generator, dtype=torch.float64
+        )
+        return WindowSample(
+            torch.cat([torch.stack([c, self.visible * relevant], -1), rest], -1), y, relevant
+        )
 
 # %% ../../nbs/together/01_model.ipynb #44799a98
 def outputs(
     x: Float[Tensor, "n N d"], S: Float[Tensor, "h N N"], u: Float[Tensor, "h d"], v: Float[Tensor, "h d"],
     weight: Tensor | None = None,
 ) -> Float[Tensor, "n N"]:  # fmt: skip
-    "O of heads with softmax(A) = S; the normalizer is the mean under these weights of the samples, or the softmax's own."
+    """O of heads with softmax(A) = S; the normalizer is the mean under these weights of the
+    samples, or the softmax's own."""
     e = torch.einsum("njd,hd->hnj", x, u).exp()
     heard = torch.einsum("hij,hnj->hni", S, e * torch.einsum("njd,hd->hnj", x, v))
     # Z = E mean_j e_j, or Z_i = sum_j S_ij e_j
-    Z = torch.einsum("hij,hnj->hni", S, e) if weight is None else torch.einsum("n,hnj->h", weight, e)[:, None, None] / S.shape[1]
+    Z = (
+        torch.einsum("hij,hnj->hni", S, e)
+        if weight is None
+        else torch.einsum("n,hnj->h", weight, e)[:, None, None] / S.shape[1]
+    )
     return S.shape[1] * (heard / Z).sum(0)
 
 
@@ -90,13 +109,17 @@ def activation(O: Tensor, nu: float) -> Tensor:
     return (O**3 + nu * O).sum(-1)
 
 # %% ../../nbs/together/01_model.ipynb #a5bacf5b
-def all_samples(data: WindowData) -> tuple[Float[Tensor, "m N 2"], Float[Tensor, "m"], Float[Tensor, "m"]]:
+def all_samples(
+    data: WindowData,
+) -> tuple[Float[Tensor, "m N 2"], Float[Tensor, "m"], Float[Tensor, "m"]]:
     "Every sample without noise, its label and its probability."
     a, q, mark = data.share, data.q, data.visible
     # (c, mark, probability) of a token outside of the window, and inside
     outside = [(1.0, 0.0, q / 2), (-1.0, 0.0, q / 2), (0.0, 0.0, 1 - q)]
     inner = [(1.0, mark, a), *((c, none, (1 - a) * p) for c, none, p in outside)]
-    kinds = [[kind for kind in given if kind[2] > 0] for given in (outside, inner)]  # what cannot happen is left out
+    kinds = [
+        [kind for kind in given if kind[2] > 0] for given in (outside, inner)
+    ]  # what cannot happen is left out
     lists = [list(product(*[kinds[place] for place in row.tolist()])) for row in data.inside]
     states = torch.cat([torch.tensor(listed, dtype=torch.float64) for listed in lists])
     x, weight = states[..., :2], states[..., 2].prod(1) / (2 * data.N)
@@ -104,10 +127,24 @@ def all_samples(data: WindowData) -> tuple[Float[Tensor, "m N 2"], Float[Tensor,
     return torch.cat([x, x * torch.tensor([-1, 1])]), y, weight.repeat(2)
 
 
-def full_path(data: WindowData, kappa: float, v: float, steps: int, lr_b: float, lr_u: float, lr_v: float, nu: float = 0.0):
-    "Descent on all of A, u and v over the listed population: the slow truth -> (loss, A, u, v) at every state."
+def full_path(
+    data: WindowData,
+    kappa: float,
+    v: float,
+    steps: int,
+    lr_b: float,
+    lr_u: float,
+    lr_v: float,
+    nu: float = 0.0,
+):
+    """Descent on all of A, u and v over the listed population: the slow truth -> (loss, A, u, v) at
+    every state."""
     x, y, weight = all_samples(data)
-    theta = [kappa * torch.eye(data.N).double(), torch.zeros(2).double(), torch.tensor([v, 0], dtype=torch.float64)]
+    theta = [
+        kappa * torch.eye(data.N).double(),
+        torch.zeros(2).double(),
+        torch.tensor([v, 0], dtype=torch.float64),
+    ]
     path, frozen = [], 1 - torch.eye(data.N).double()
     for _ in range(steps + 1):
         A, u, v_ = (value.requires_grad_() for value in theta)
@@ -116,12 +153,15 @@ def full_path(data: WindowData, kappa: float, v: float, steps: int, lr_b: float,
         grads = torch.autograd.grad(loss, (A, u, v_))
         path.append([loss.detach(), *(value.detach() for value in theta)])
         rates: tuple[Tensor | float, ...] = (data.N * lr_b * frozen, lr_u, lr_v)
-        theta = [value.detach() - lr * grad for value, lr, grad in zip(theta, rates, grads, strict=True)]
+        theta = [
+            value.detach() - lr * grad for value, lr, grad in zip(theta, rates, grads, strict=True)
+        ]
     return [torch.stack(each) for each in zip(*path, strict=True)]
 
 # %% ../../nbs/together/01_model.ipynb #52ab69cd
 def heard_cumulants(data: WindowData, theta: float) -> list[list[tuple[float, float]]]:
-    "Cumulants 0 to 6 of h_j and their slopes in theta, for a place in the window and for one outside."
+    """Cumulants 0 to 6 of h_j and their slopes in theta, for a place in the window and for one
+    outside."""
     E, part, found = np.exp(data.visible * theta), data.share * data.C / data.N, []
     Z = 1 + part * (E - 1)
     for a in (data.share, 0.0):  # P(relevant)
@@ -131,9 +171,12 @@ def heard_cumulants(data: WindowData, theta: float) -> list[list[tuple[float, fl
         slope = [n * data.visible * (marked[n] - part * E / Z * m[n]) for n in range(7)]
         known = [(0.0, 0.0)]
         for n in range(1, 7):
-            # kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}; m' = kappa' m for the generating functions
+            # kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}; m' = kappa' m for the
+            # generating functions
             kappa = m[n] - sum(comb(n - 1, j - 1) * known[j][0] * m[n - j] for j in range(1, n))
-            known.append((kappa, slope[n] - sum(comb(n, j) * known[j][1] * m[n - j] for j in range(1, n))))
+            known.append(
+                (kappa, slope[n] - sum(comb(n, j) * known[j][1] * m[n - j] for j in range(1, n)))
+            )
         found.append(known)
     return found
 
@@ -144,7 +187,9 @@ def moments(P: np.ndarray, kappa: np.ndarray) -> np.ndarray:
     joint = [[(power[c] * kappa[c + d]) @ power[d].T for d in range(4)] for c in range(4)]
     for r, p in product(range(4), range(1, 4)):
         terms = product(range(1, p + 1), range(r + 1))
-        M[p, r] = sum(comb(p - 1, c - 1) * comb(r, d) * joint[c][d] * M[p - c, r - d] for c, d in terms)
+        M[p, r] = sum(
+            comb(p - 1, c - 1) * comb(r, d) * joint[c][d] * M[p - c, r - d] for c, d in terms
+        )
         M[r, p] = M[p, r].T
     return M
 
@@ -153,36 +198,43 @@ def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
     "b at the start: kappa at offset 0, else 0."
     return kappa * torch.eye(1, data.N).double()[0]
 
-
 # %% ../../nbs/together/01_model.ipynb #f60d2ab1
 @cache
 def turned(N: int, nu: float, square: float) -> np.ndarray:
-    "2 R - 1 = sum_{ik} sum_{pr} w_pr M_pr: the map from all M to its slopes in kappa_cd, [c, d, p, r]."
+    """2 R - 1 = sum_{ik} sum_{pr} w_pr M_pr: the map from all M to its slopes in kappa_cd, [c, d,
+    p, r]."""
     weight, found = {0: -1 / N, 1: nu, 3: 1.0}, np.zeros((4, 4, 4, 4))
     for p, r in ((3, 3), (3, 1), (1, 3), (1, 1), (3, 0), (0, 3), (1, 0), (0, 1)):
         for c, d in product(range(p + 1), range(r + 1)):
-            found[c, d, p - c, r - d] = weight[p] * weight[r] * comb(p, c) * comb(r, d) * (square if p * r else 1)
+            found[c, d, p - c, r - d] = (
+                weight[p] * weight[r] * comb(p, c) * comb(r, d) * (square if p * r else 1)
+            )
     return found
 
 
-def population_slopes(data: WindowData, b: np.ndarray, theta: float, v: float, nu: float = 0.0, square: float = 1.0) -> tuple:
-    "(risk, margin, slopes of the risk in b, theta and v), exact; the risk is E (1 - 2yF + square F^2) / 2, the margin E yF."
+def population_slopes(
+    data: WindowData, b: np.ndarray, theta: float, v: float, nu: float = 0.0, square: float = 1.0
+) -> tuple:
+    """(risk, margin, slopes of the risk in b, theta and v), exact; the risk is E (1 - 2yF + square
+    F^2) / 2, the margin E yF."""
     p, moved, inside = np.exp(b - b.max()), data.moved.numpy(), data.inside[0].numpy()
     p /= p.sum()
     P = data.N * v * p[moved]
     # the first translate is the one drawn
-    kappa, slope = (np.where(inside, *np.array(heard_cumulants(data, theta))[:, :, k, None]) for k in (0, 1))
+    kappa, slope = (
+        np.where(inside, *np.array(heard_cumulants(data, theta))[:, :, k, None]) for k in (0, 1)
+    )
     M = moments(P, kappa)
     G = (turned(data.N, nu, square).reshape(16, 16) @ M.reshape(16, -1)).reshape(M.shape)
     power, both = np.stack([P**n for n in range(4)]), np.add.outer(range(4), range(4))
     Q = G @ power
     on_theta = np.einsum("cij,cdij,cdj->", power, Q, slope[both]) / 2
-    # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j): half of the slope in P is that in its first power
+    # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j): half of the slope in P is that in its first
+    # power
     on_P = np.einsum("c,cij,cdij,cdj->ij", np.arange(1, 4), power[:3], Q[1:], kappa[both[1:]])
     on_p = data.N * np.bincount(moved.ravel(), on_P.ravel())
     margin = (M[3, 0] + nu * M[1, 0]).sum() / data.N
     return (1 + G[0, 0].sum()) / 2, margin, (v * p * (on_p - p @ on_p), on_theta, p @ on_p)
-
 
 # %% ../../nbs/together/01_model.ipynb #5767cee5
 def population_states(
@@ -231,8 +283,8 @@ def population_path(
     nu: NotNegative = 0.0,  # linear part of the activation
     first: Count = 0,  # steps of a first phase, in which theta stays
 ) -> xr.Dataset:
-    "Path of population descent from b = kappa at offset 0, theta = 0, index 0 the start (derived here)."
+    """Path of population descent from b = kappa at offset 0, theta = 0, index 0 the start (derived
+    here)."""
     start = pushed(data, kappa).numpy()
     rates = {"lr_b": lr_b, "lr_u": lr_u, "lr_v": lr_v}
     return population_states(data, start, float(v), steps=steps, **rates, nu=nu, first=first)
-

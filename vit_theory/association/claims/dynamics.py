@@ -19,11 +19,18 @@ def plot_equality(data: xr.Dataset):
     figure, axes = subplots(1, 2, width=3.4, height=2.8)
     for case, color in zip(data.case, COLORS, strict=False):
         path = data.sel(case=case)
-        label = f"D = {int(path.patches)}, C = {int(path.members)}" + (", diagonal trained" if path.diagonal else "")
+        label = f"D = {int(path.patches)}, C = {int(path.members)}" + (
+            ", diagonal trained" if path.diagonal else ""
+        )
         axes[0].semilogy(path.step, path.gap.clip(min=1e-18), color=COLORS[color])
         axes[1].plot(path.step, path.gamma - path.rho, color=COLORS[color], label=label)
     draw_threshold(axes[0], GAP)
-    axes[0].set(xlabel="step", ylabel="largest gap, any parameter", ylim=(1e-18, 1e-8), title="the gap is rounding ...")
+    axes[0].set(
+        xlabel="step",
+        ylabel="largest gap, any parameter",
+        ylim=(1e-18, 1e-8),
+        title="the gap is rounding ...",
+    )
     axes[1].set(xlabel="step", ylabel="gamma - rho", title="... while the logits move far")
     axes[1].set_ylim(top=1.6 * axes[1].get_ylim()[1])
     axes[1].legend(loc="upper left")

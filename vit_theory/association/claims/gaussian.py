@@ -21,7 +21,8 @@ from vit_theory.ledger.rules import (
 
 # %% ../../../nbs/association/15_gaussian.ipynb #74a3d33a
 def plot_simplified(ds: xr.Dataset):
-    "Test error of the simplified model on Gaussian data, and how far its logits associate -> matplotlib Figure."
+    """Test error of the simplified model on Gaussian data, and how far its logits associate ->
+    matplotlib Figure."""
     figure, (error, score) = subplots(1, 2, width=3.5, height=2.8)
     draw_curves(error, ds, {"test_error": "blue"})
     draw_level(error, float(ds["linear"].mean()), "sum over all patches")
@@ -65,7 +66,9 @@ TABLE_OF_VIT = tuple(Rule(f"ordinary ViT, {name}", at_end(column, "vit_step"), e
                      for name, column in COLUMNS.items())  # fmt: skip
 
 # %% ../../../nbs/association/15_gaussian.ipynb #2327040f
-SUM_ERROR = Rule("error of the sum over all patches", lambda d: d.linear, within(SUM_RULE, SUM_RULE / 4), BROKEN)
+SUM_ERROR = Rule(
+    "error of the sum over all patches", lambda d: d.linear, within(SUM_RULE, SUM_RULE / 4), BROKEN
+)
 FIGURE_2 = Claim(
     "B-figure-2", "B", "Section 2, Figure 2 (the phenomenon)",
     "A small test error does not always come with patch association: on Gaussian patches labeled by a convolution over the sets, "

@@ -23,18 +23,30 @@ from vit_theory.ledger.rules import (
 
 # %% ../../../nbs/association/08_learning.ipynb #02cf203a
 def plot_population(data: xr.Dataset):
-    "Share of the way to f* and gamma - rho along the path at every size, mean over seeds; of many sizes three have colors."
+    """Share of the way to f* and gamma - rho along the path at every size, mean over seeds; of many
+    sizes three have colors."""
     figure, (way, logits) = subplots(1, 2, width=3.5, height=2.9)
     patches, mean = sorted(data.patches.values.tolist()), data.mean("seed")
     named = dict(zip((*patches[-2:], patches[0]), ("orange", "blue", "sky"), strict=False))
     for D in sorted(patches, key=named.__contains__):  # those with colors last, on top
         path = mean.sel(patches=D)
         color = COLORS[named[D]] if D in named else "0.7"
-        label = f"D = {D}, C = {float(path['size']):.0f}" if D in named else "sizes between" if D == patches[1] else None
+        label = (
+            f"D = {D}, C = {float(path['size']):.0f}"
+            if D in named
+            else "sizes between"
+            if D == patches[1]
+            else None
+        )
         way.plot(path.step, (path.linear - path.error) / (path.linear - path.floor), color=color)
         logits.plot(path.step, path.gamma - path.rho, color=color, label=label)
     draw_threshold(way, CLOSED, color="black", place="below right")
-    way.set(xlabel="step", ylabel="share of the way, linear rule to $f^*$", ylim=(-0.1, 1.05), title="it generalizes")
+    way.set(
+        xlabel="step",
+        ylabel="share of the way, linear rule to $f^*$",
+        ylim=(-0.1, 1.05),
+        title="it generalizes",
+    )
     logits.set(xlabel="step", ylabel="gamma - rho", title="it associates")
     logits.legend()
     return figure
@@ -58,16 +70,28 @@ THEOREM_4_1 = Claim(
 
 # %% ../../../nbs/association/08_learning.ipynb #a13e7dba
 def plot_runs(ds: xr.Dataset):
-    "Test error and mean logits of training runs, one line a seed, over the population's path -> matplotlib Figure."
+    """Test error and mean logits of training runs, one line a seed, over the population's path ->
+    matplotlib Figure."""
     figure, (error, logits) = subplots(1, 2)
     draw_curves(error, ds, {"test_error": "blue"})
     draw_curves(logits, ds, {"gamma": "blue", "rho": "red"})
     for axis, names in ((error, ("error",)), (logits, ("gamma", "rho"))):
         for name in names:
-            axis.plot(ds["step"], ds[f"{name}_population"], "k--", linewidth=1, label="population" if name != "rho" else None)
+            axis.plot(
+                ds["step"],
+                ds[f"{name}_population"],
+                "k--",
+                linewidth=1,
+                label="population" if name != "rho" else None,
+            )
     draw_level(error, ds.attrs["linear"])
     draw_threshold(error, SAMPLE_SHARE * ds.attrs["linear"], color="black")
-    error.set(yscale="log", ylabel="error", ylim=(ds.attrs["floor"] / 2, 1), title="the error comes as predicted")
+    error.set(
+        yscale="log",
+        ylabel="error",
+        ylim=(ds.attrs["floor"] / 2, 1),
+        title="the error comes as predicted",
+    )
     logits.set(ylabel="mean logit", title="the logits do so at first")
     for axis in (error, logits):
         axis.legend()
@@ -88,10 +112,16 @@ THEOREM_4_1_SAMPLE = Claim(
 
 # %% ../../../nbs/association/08_learning.ipynb #b9a50eb2
 def plot_learning(ds: xr.Dataset):
-    "The attention matrix of the first seed at the end, sorted by set; drop score and test error by step -> matplotlib Figure."
+    """The attention matrix of the first seed at the end, sorted by set; drop score and test error
+    by step -> matplotlib Figure."""
     figure, (matrix, score, error) = subplots(1, 3, width=2.35, height=2.5)
     matrix.imshow(ds["A"].isel(step=-1), interpolation="nearest", vmin=-0.5, vmax=2.5)
-    matrix.set(title="attention: a block a set", xlabel=f"A, step {int(ds['step'][-1])}, sorted by set", xticks=[], yticks=[])
+    matrix.set(
+        title="attention: a block a set",
+        xlabel=f"A, step {int(ds['step'][-1])}, sorted by set",
+        xticks=[],
+        yticks=[],
+    )
     matrix.grid(False)
     draw_curves(score, ds, {"drop": "orange"})
     draw_level(score, ds.attrs["chance_drop"], "chance", "0.4")

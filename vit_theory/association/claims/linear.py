@@ -19,11 +19,30 @@ from vit_theory.ledger.rules import BROKEN, INCONCLUSIVE, NONE, REFUTED, Rule, a
 
 # %% ../../../nbs/association/05_linear.ipynb #09d5c7f5
 def plot_weights(ds: xr.Dataset):
-    "What other weights gain on equal ones, against the error of equal weights, a point a setting -> matplotlib Figure."
+    """What other weights gain on equal ones, against the error of equal weights, a point a setting
+    -> matplotlib Figure."""
     figure, axis = subplots(width=4.6, height=2.8)
-    axis.plot(ds["equal"], ds["equal"] - ds["broken"], "o", color=COLORS["sky"], markersize=9, label="ties broken by some sets")
-    axis.plot(ds["equal"], ds["equal"] - ds["bound"], "x", color=COLORS["black"], label="certified best of all weights")
-    axis.set(xlabel="error of equal weights", ylabel="gain", ylim=(-5e-4, 0.018), title="knowing the sets gains ties only")
+    axis.plot(
+        ds["equal"],
+        ds["equal"] - ds["broken"],
+        "o",
+        color=COLORS["sky"],
+        markersize=9,
+        label="ties broken by some sets",
+    )
+    axis.plot(
+        ds["equal"],
+        ds["equal"] - ds["bound"],
+        "x",
+        color=COLORS["black"],
+        label="certified best of all weights",
+    )
+    axis.set(
+        xlabel="error of equal weights",
+        ylabel="gain",
+        ylim=(-5e-4, 0.018),
+        title="knowing the sets gains ties only",
+    )
     axis.legend(loc="upper right")
     return figure
 
@@ -48,18 +67,51 @@ EQUAL_WEIGHTS = Claim(
 
 # %% ../../../nbs/association/05_linear.ipynb #39d351b3
 def plot_theorem_3_1(ds: xr.Dataset):
-    "Error of the sum over all patches against r = q(D-C)/C^2, and along the family q = 2C/D, both exact -> matplotlib Figure."
+    """Error of the sum over all patches against r = q(D-C)/C^2, and along the family q = 2C/D, both
+    exact -> matplotlib Figure."""
     figure, (axis, family) = subplots(1, 2, width=3.5, height=2.8)
-    for D, C in sorted(set(zip(ds["D"].values.astype(int).tolist(), ds["C"].values.astype(int).tolist(), strict=True))):
+    for D, C in sorted(
+        set(
+            zip(
+                ds["D"].values.astype(int).tolist(),
+                ds["C"].values.astype(int).tolist(),
+                strict=True,
+            )
+        )
+    ):
         q = np.linspace(0, min(1, 1.2 * C**2 / (D - C)), 40)
-        axis.plot([noise_ratio(D, C, p) for p in q], [linear_error(D, C, p).half for p in q], color="0.8", linewidth=0.8)
+        axis.plot(
+            [noise_ratio(D, C, p) for p in q],
+            [linear_error(D, C, p).half for p in q],
+            color="0.8",
+            linewidth=0.8,
+        )
     axis.plot(ds["ratio"], ds["half"], "o", color=COLORS["blue"], label="the chapter's settings")
     axis.axvline(1, color=COLORS["orange"], linestyle="--", linewidth=1, label="about $q=C^2/D$")
-    axis.set(xlabel="$r = q(D-C)/C^2$", ylabel="error of the sum, ties half", ylim=(0, None), title="few marks: the sum succeeds")
-    family.semilogy(ds["family_C"], ds["family_counted"], "^-", color=COLORS["sky"], label="ties are errors")
-    family.semilogy(ds["family_C"], ds["family_half"], "o-", color=COLORS["blue"], label="ties half")
-    family.semilogy(ds["family_C"], np.exp(-3 * ds["family_C"] / 14), "--", color="0.4", label="Bernstein: $e^{-3C/14}$")
-    family.set(xlabel="$C = \\log_2 D$, $q = 2C/D$", ylabel="error of the sum", title="a family whose error goes to 0")
+    axis.set(
+        xlabel="$r = q(D-C)/C^2$",
+        ylabel="error of the sum, ties half",
+        ylim=(0, None),
+        title="few marks: the sum succeeds",
+    )
+    family.semilogy(
+        ds["family_C"], ds["family_counted"], "^-", color=COLORS["sky"], label="ties are errors"
+    )
+    family.semilogy(
+        ds["family_C"], ds["family_half"], "o-", color=COLORS["blue"], label="ties half"
+    )
+    family.semilogy(
+        ds["family_C"],
+        np.exp(-3 * ds["family_C"] / 14),
+        "--",
+        color="0.4",
+        label="Bernstein: $e^{-3C/14}$",
+    )
+    family.set(
+        xlabel="$C = \\log_2 D$, $q = 2C/D$",
+        ylabel="error of the sum",
+        title="a family whose error goes to 0",
+    )
     for panel in (axis, family):
         panel.axhline(EIGHTH, color="0.4", linestyle=":", label="1/8")
         panel.legend()

@@ -20,16 +20,38 @@ from vit_theory.ledger.rules import CAVEAT, EVERY, Rule, above, at_least, at_mos
 
 # %% ../../../nbs/association/12_million_patches.ipynb #4f563d3c
 def plot_scaled(data: xr.Dataset):
-    "Error along the path of the smallest and the largest image, and the step of take-off against D -> matplotlib Figure."
+    """Error along the path of the smallest and the largest image, and the step of take-off against
+    D -> matplotlib Figure."""
     figure, (path, step) = subplots(1, 2, width=3.5, height=2.8)
     for place, color, style in ((0, "orange", "--"), (-1, "blue", "-")):
         one = data.isel(patches=place).mean("seed")
-        path.semilogy(one.step, one.error.clip(min=1e-6), style, color=COLORS[color], label=f"D = {int(one.patches):,}")
+        path.semilogy(
+            one.step,
+            one.error.clip(min=1e-6),
+            style,
+            color=COLORS[color],
+            label=f"D = {int(one.patches):,}",
+        )
     draw_threshold(path, LOW, place="below left")
-    path.set(xlabel="step", ylabel="test error", ylim=(1e-4, 0.5), title="a million patches are learned ...")
+    path.set(
+        xlabel="step",
+        ylabel="test error",
+        ylim=(1e-4, 0.5),
+        title="a million patches are learned ...",
+    )
     path.legend()
-    step.semilogx(data.patches, data.takeoff.transpose("patches", "seed"), "o", color=COLORS["blue"], markersize=4)
-    step.set(xlabel="D, patches of the image", ylabel="step of take-off", title="... with the same take-off")
+    step.semilogx(
+        data.patches,
+        data.takeoff.transpose("patches", "seed"),
+        "o",
+        color=COLORS["blue"],
+        markersize=4,
+    )
+    step.set(
+        xlabel="D, patches of the image",
+        ylabel="step of take-off",
+        title="... with the same take-off",
+    )
     step.margins(y=0.2)
     step.set_ylim(bottom=0)
     return figure

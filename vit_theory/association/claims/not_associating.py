@@ -27,21 +27,38 @@ from vit_theory.ledger.rules import (
 
 # %% ../../../nbs/association/13_not_associating.ipynb #32bd656f
 def plot_theorem_3_2(ds: xr.Dataset):
-    "Exact P[f* M <= 0] of the witness, beside the least possible and the best linear rule's -> matplotlib Figure."
+    """Exact P[f* M <= 0] of the witness, beside the least possible and the best linear rule's ->
+    matplotlib Figure."""
     figure, axis = subplots(width=4.6)
     at = np.arange(ds.sizes["setting"])
     for name, label, mark, color in (("linear", "best linear rule", "s", "red"), ("error", "attends the next set", "o", "orange"),
                                      ("tie", "least possible: $f^*=0$", "_", "black")):  # fmt: skip
-        axis.plot(at, ds[name], mark, markersize=14 if mark == "_" else 6, color=COLORS[color], label=label)
-    axis.set_xticks(at, [f"D = {D:.0f}, C = {C:.0f}" for D, C in zip(ds["D"].values, ds["C"].values, strict=True)])
+        axis.plot(
+            at,
+            ds[name],
+            mark,
+            markersize=14 if mark == "_" else 6,
+            color=COLORS[color],
+            label=label,
+        )
+    axis.set_xticks(
+        at,
+        [f"D = {D:.0f}, C = {C:.0f}" for D, C in zip(ds["D"].values, ds["C"].values, strict=True)],
+    )
     axis.set_title("attending the next set errs as little as possible")
-    axis.set(yscale="log", ylabel="$P[f^*\\mathcal{M} \\leq 0]$", xlim=(-0.5, len(at) - 0.5), ylim=(1e-5, 1))
+    axis.set(
+        yscale="log",
+        ylabel="$P[f^*\\mathcal{M} \\leq 0]$",
+        xlim=(-0.5, len(at) - 0.5),
+        ylim=(1e-5, 1),
+    )
     axis.legend()
     return figure
 
 # %% ../../../nbs/association/13_not_associating.ipynb #12a2bc7a
 def plot_repair(ds: xr.Dataset):
-    "The Gram matrix of repaired encodings, a patch itself left out, and the logits that they give -> matplotlib Figure."
+    """The Gram matrix of repaired encodings, a patch itself left out, and the logits that they give
+    -> matplotlib Figure."""
     figure, axes = subplots(1, 2, width=2.6, height=2.8)
     partition = Partition(torch.arange(32).view(8, 4))
     P, A = repaired_encodings(partition), shift_attention(partition, 1.0).double()
@@ -90,7 +107,8 @@ REPAIRED = Claim(
 
 # %% ../../../nbs/association/13_not_associating.ipynb #80f0ec67
 def plot_non_associating(ds: xr.Dataset):
-    "Test error and association over time, from a zero diagonal with small and with large noise -> matplotlib Figure."
+    """Test error and association over time, from a zero diagonal with small and with large noise ->
+    matplotlib Figure."""
     figure, axes = subplots(1, 2)
     draw_arms(axes, ds, "noise", {0.001: "orange", 0.3: "blue"}, "noise {:g}")
     draw_level(axes[1], ds.attrs["chance_drop"], "chance", "0.4")

@@ -25,13 +25,18 @@ from vit_theory.ledger.rules import (
 
 # %% ../../../nbs/association/10_samples.ipynb #d2e75e8c
 def plot_sample_size(ds: xr.Dataset):
-    "Error and association at the last step, and the best association on the way, against the number of images -> Figure."
+    """Error and association at the last step, and the best association on the way, against the
+    number of images -> Figure."""
     figure, axes = subplots(1, 2)
     draw_ends(axes, ds, ds["samples"])
     draw_level(axes[0], ds.attrs["linear"])
     draw_level(axes[0], ds.attrs["floor"], "labeling function", "0.4")
-    draw_threshold(axes[0], SAMPLE_SHARE * ds.attrs["linear"], "criterion, most images", color="black")
-    for axis, title in zip(axes, ("more images, smaller errors ...", "... and every row finds its set"), strict=True):
+    draw_threshold(
+        axes[0], SAMPLE_SHARE * ds.attrs["linear"], "criterion, most images", color="black"
+    )
+    for axis, title in zip(
+        axes, ("more images, smaller errors ...", "... and every row finds its set"), strict=True
+    ):
         count_axis(axis, ds["samples"].values)
         axis.set_title(title)
         axis.legend()
@@ -55,12 +60,28 @@ SAMPLE_SIZE = Claim("B-sample-size", "B", "Theorem 4.2 (number of samples)",
 
 # %% ../../../nbs/association/10_samples.ipynb #df0dab5b
 def plot_early(data: xr.Dataset):
-    "Scatter of the logits inside sets at step 20 against N, a point a seed, and its fitted power of N -> matplotlib Figure."
+    """Scatter of the logits inside sets at step 20 against N, a point a seed, and its fitted power
+    of N -> matplotlib Figure."""
     figure, axis = subplots(width=4.6, height=2.8)
-    slope, scatter = scatter_exponent(data).value, data.gamma_std.sel(step=20).transpose("samples", "seed")
+    slope, scatter = (
+        scatter_exponent(data).value,
+        data.gamma_std.sel(step=20).transpose("samples", "seed"),
+    )
     middle = np.exp(np.log(scatter).mean() - slope * np.log(data.samples).mean())
-    axis.loglog(data.samples, scatter, "o", color=COLORS["blue"], label=["trained", *[""] * (data.sizes["seed"] - 1)])
-    axis.loglog(data.samples, middle * data.samples**slope, "--", color=COLORS["black"], label=f"fit: N to the power {slope:.2f}")
+    axis.loglog(
+        data.samples,
+        scatter,
+        "o",
+        color=COLORS["blue"],
+        label=["trained", *[""] * (data.sizes["seed"] - 1)],
+    )
+    axis.loglog(
+        data.samples,
+        middle * data.samples**slope,
+        "--",
+        color=COLORS["black"],
+        label=f"fit: N to the power {slope:.2f}",
+    )
     count_axis(axis, data.samples.values)
     axis.set_yticks([0.02, 0.05, 0.1], ["0.02", "0.05", "0.1"])
     axis.set(ylabel="scatter inside sets, step 20", title="four times the images halve the scatter")
@@ -81,13 +102,18 @@ EARLY = Claim(
 
 # %% ../../../nbs/association/10_samples.ipynb #fa27acaa
 def plot_late(data: xr.Dataset):
-    "Mean and scatter of the logits inside sets with the most images, beside the population -> matplotlib Figure."
+    """Mean and scatter of the logits inside sets with the most images, beside the population ->
+    matplotlib Figure."""
     figure, axis = subplots(width=4.6, height=2.8)
     most = data.isel(samples=-1).mean("seed")
     low, high = most.gamma - most.gamma_std, most.gamma + most.gamma_std
-    axis.fill_between(data.step, low, high, color=COLORS["blue"], alpha=0.3, linewidth=0, label="their scatter")
+    axis.fill_between(
+        data.step, low, high, color=COLORS["blue"], alpha=0.3, linewidth=0, label="their scatter"
+    )
     axis.plot(data.step, most.gamma, color=COLORS["blue"], label=f"mean, N = {int(most.samples):,}")
-    axis.plot(data.step, data.gamma_population, "--", color=COLORS["black"], label="population: all equal")
+    axis.plot(
+        data.step, data.gamma_population, "--", color=COLORS["black"], label="population: all equal"
+    )
     axis.set(xlabel="step", ylabel="logits inside sets", title="the rows of a set part")
     axis.legend(loc="upper left")
     return figure
@@ -108,7 +134,8 @@ LATE = Claim(
 
 # %% ../../../nbs/association/10_samples.ipynb #1f8c10d6
 def plot_scatter(ds: xr.Dataset):
-    "Scatter inside sets times sqrt(N) over its prediction, with and without curvature -> matplotlib Figure."
+    """Scatter inside sets times sqrt(N) over its prediction, with and without curvature ->
+    matplotlib Figure."""
     figure, axis = subplots(width=4.6, height=3)
     for samples, color in zip(ds.samples.values.tolist(), ("orange", "green", "blue"), strict=True):
         one = ds.sel(samples=samples).isel(step=slice(1, None))
@@ -116,7 +143,12 @@ def plot_scatter(ds: xr.Dataset):
     later = ds.isel(step=slice(1, None))
     axis.plot(later.step, later.predicted, "k--", label="predicted")
     axis.plot(later.step, later.noise_alone, "k:", label="noise alone, no curvature")
-    axis.set(yscale="log", xlabel="step", ylabel="scatter inside sets $\\cdot\\,\\sqrt{N}$", title="the scatter is predicted")
+    axis.set(
+        yscale="log",
+        xlabel="step",
+        ylabel="scatter inside sets $\\cdot\\,\\sqrt{N}$",
+        title="the scatter is predicted",
+    )
     axis.legend()
     return figure
 
@@ -136,9 +168,13 @@ SCATTER = Claim(
 
 # %% ../../../nbs/association/10_samples.ipynb #7160c959
 def plot_long_training(ds: xr.Dataset):
-    "Association and error over a long run, one line a seed; dots: where validation would have stopped -> matplotlib Figure."
+    """Association and error over a long run, one line a seed; dots: where validation would have
+    stopped -> matplotlib Figure."""
     figure, axes = subplots(1, 2)
-    for axis, name, early in ((axes[0], "drop", "early_drop"), (axes[1], "test_error", "early_error")):
+    for axis, name, early in (
+        (axes[0], "drop", "early_drop"),
+        (axes[1], "test_error", "early_error"),
+    ):
         for seed, color in zip(ds["seed"].values, COLORS.values(), strict=False):
             one = ds.sel(seed=seed)
             axis.plot(ds["step"], one[name], color=color, label=f"seed {seed}")

@@ -24,13 +24,25 @@ def plot_marks_population(data: xr.Dataset):
     figure, axes = subplots(1, 2, height=3)
     for name, label, color in (("linear", "best linear rule", "orange"), ("floor", "f*", "green")):
         axes[0].semilogy(data.q, data[name].isel(seed=0), "--", color=COLORS[color], label=label)
-    axes[0].semilogy(data.q, HALF * data.linear.isel(seed=0), "--", color=COLORS["red"], linewidth=0.8, label="criterion")
+    axes[0].semilogy(
+        data.q,
+        HALF * data.linear.isel(seed=0),
+        "--",
+        color=COLORS["red"],
+        linewidth=0.8,
+        label="criterion",
+    )
     for axis, name, label, color in ((axes[0], "error", "model", "black"), (axes[1], "gamma", "gamma", "blue"),
                                      (axes[1], "rho", "rho", "red")):  # fmt: skip
         values = data[name].clip(min=1e-5) if name == "error" else data[name]
         axis.plot(data.q, values.transpose("q", "seed"), "o", color=COLORS[color], markersize=3)
         axis.plot(data.q, values.mean("seed"), color=COLORS[color], label=label)
-    axes[0].set(xlabel="q", ylabel="test error at the end", ylim=(1e-5, 0.5), title="with frequent marks the error is large ...")
+    axes[0].set(
+        xlabel="q",
+        ylabel="test error at the end",
+        ylim=(1e-5, 0.5),
+        title="with frequent marks the error is large ...",
+    )
     axes[1].set(xlabel="q", ylabel="scalars at the end", title="... and the sets are not preferred")
     for axis in axes:
         axis.legend()
@@ -51,12 +63,15 @@ MARKS_POPULATION = Claim(
 
 # %% ../../../nbs/association/11_sparsity.ipynb #8dd68cae
 def plot_marks_trained(ds: xr.Dataset):
-    "Error and association of trained models at the last step, and the best association on the way, against q -> Figure."
+    """Error and association of trained models at the last step, and the best association on the
+    way, against q -> Figure."""
     figure, axes = subplots(1, 2)
     draw_ends(axes, ds, ds["q"])
     draw_threshold(axes[1], KEPT_DROP, f"q up to {LEARNABLE:g}: above", place="below left")
     draw_threshold(axes[1], LOST_DROP, f"q = {TOO_MANY:g}: below", place="below left")
-    for axis, title in zip(axes, ("frequent marks are not learned ...", "... nor the sets found"), strict=True):
+    for axis, title in zip(
+        axes, ("frequent marks are not learned ...", "... nor the sets found"), strict=True
+    ):
         axis.set(xlabel="q", title=title)
         axis.legend()
     return figure

@@ -25,7 +25,8 @@ from vit_theory.ledger.rules import (
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #e0da97b2
 def plot_response(data: xr.Dataset):
-    "(gamma - rho) / kappa of trained models and of the population over the first-order prediction -> matplotlib Figure."
+    """(gamma - rho) / kappa of trained models and of the population over the first-order prediction
+    -> matplotlib Figure."""
     figure, axis = subplots(width=4.6, height=3)
     pull = (data["trained"] / data["kappa"]).isel(at=slice(1, None))
     for kappa, color in ((-SMALL_KAPPA, "sky"), (SMALL_KAPPA, "pink")):
@@ -61,14 +62,23 @@ RESPONSE = Claim(
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #622c86e6
 def plot_diagonal_start(data: xr.Dataset):
-    "Paths in the plane of gamma and rho, by the sign of the diagonal at the start -> matplotlib Figure."
+    """Paths in the plane of gamma and rho, by the sign of the diagonal at the start -> matplotlib
+    Figure."""
     figure, axis = subplots(width=4.6, height=3)
     for kappa in data.kappa_0.values.tolist():
         path = data.sel(kappa_0=kappa)
         color, sign = ("blue", ">") if kappa > 0 else ("red", "<") if kappa < 0 else ("black", "=")
-        axis.plot(path.rho, path.gamma, "o" if kappa == 0 else "-", color=COLORS[color], label=f"kappa {sign} 0")
+        axis.plot(
+            path.rho,
+            path.gamma,
+            "o" if kappa == 0 else "-",
+            color=COLORS[color],
+            label=f"kappa {sign} 0",
+        )
     axis.axline((0, 0), slope=1, color="0.7", linestyle="--")
-    axis.set(xlabel="rho, other sets", ylabel="gamma, same set", title="the sign of the diagonal decides")
+    axis.set(
+        xlabel="rho, other sets", ylabel="gamma, same set", title="the sign of the diagonal decides"
+    )
     names = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     axis.legend(names.values(), names.keys())
     return figure
@@ -100,7 +110,8 @@ DIAGONAL_START = Claim(
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #91106edd
 def plot_diagonal(ds: xr.Dataset):
-    "Error and association at the last step against the initial diagonal: mean and range over seeds -> matplotlib Figure."
+    """Error and association at the last step against the initial diagonal: mean and range over
+    seeds -> matplotlib Figure."""
     figure, (error, score) = subplots(1, 2)
     at = np.arange(ds.sizes["sigma_A"])
     draw_ends((error, score), ds, at)
@@ -161,15 +172,37 @@ BOLD_STEPS = Claim(
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #84ea9cbb
 def plot_bold(ds: xr.Dataset):
-    "Last drop score against the multiple of the learning rate, a point a seed -> matplotlib Figure."
+    """Last drop score against the multiple of the learning rate, a point a seed -> matplotlib
+    Figure."""
     figure, axis = subplots(width=4.6, height=2.8)
-    at, broken, last = np.arange(ds.sizes["factor"]), ds["loss"].isel(step=-1).isnull(), last_seen(ds["drop"])
+    at, broken, last = (
+        np.arange(ds.sizes["factor"]),
+        ds["loss"].isel(step=-1).isnull(),
+        last_seen(ds["drop"]),
+    )
     for k in range(ds.sizes["seed"]):
-        seed, off, shift = last.isel(seed=k), broken.isel(seed=k), 0.12 * (k - (ds.sizes["seed"] - 1) / 2)
-        axis.plot(at + shift, seed.where(~off), "o", color=COLORS["blue"], label="" if k else "trained to the end")
-        axis.plot(at + shift, seed.where(off), "x", color=COLORS["red"], label="" if k else "diverged")
+        seed, off, shift = (
+            last.isel(seed=k),
+            broken.isel(seed=k),
+            0.12 * (k - (ds.sizes["seed"] - 1) / 2),
+        )
+        axis.plot(
+            at + shift,
+            seed.where(~off),
+            "o",
+            color=COLORS["blue"],
+            label="" if k else "trained to the end",
+        )
+        axis.plot(
+            at + shift, seed.where(off), "x", color=COLORS["red"], label="" if k else "diverged"
+        )
     axis.set_xticks(at, [f"{factor} x" for factor in ds["factor"].values])
-    axis.set(xlabel="learning rate of A", ylim=(-0.03, 1.05), ylabel="last drop score", title="large steps lose the sets")
+    axis.set(
+        xlabel="learning rate of A",
+        ylim=(-0.03, 1.05),
+        ylabel="last drop score",
+        title="large steps lose the sets",
+    )
     axis.legend(loc="center left")
     return figure
 

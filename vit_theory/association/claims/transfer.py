@@ -19,7 +19,8 @@ from vit_theory.ledger.rules import CAVEAT, INCONCLUSIVE, NONE, Rule, at_least
 
 # %% ../../../nbs/association/14_transfer.ipynb #5017af5a
 def plot_transfer(ds: xr.Dataset):
-    "Test error on the new task against its number of images: attentions that know the sets, and those that do not -> Figure."
+    """Test error on the new task against its number of images: attentions that know the sets, and
+    those that do not -> Figure."""
     figure, axes = subplots(1, 2, width=3.5, height=2.8, sharey=True)
     groups = {"who knows the sets needs few images": ("scratch", "learned", "next set", "not associating"),
               "a wrong partition or none does not help": ("scratch", "other partition", "diagonal")}  # fmt: skip

@@ -17,36 +17,97 @@ from vit_theory.ledger.rules import BROKEN, at_least, at_most
 
 # %% ../../../nbs/convolution/05_border.ipynb #f7f216e7
 def plot_border(data: xr.Dataset):
-    "Errors by kernel, as printed and with the zero key; and with added positions, by the brightness of the image."
+    """Errors by kernel, as printed and with the zero key; and with added positions, by the
+    brightness of the image."""
     figure, axes = subplots(1, 2, width=3.5, height=2.8)
     x, ax = np.arange(data.sizes["kernel"]), axes[0]
-    look = {"border, as printed": ("red", "o"), "inside, as printed": ("blue", "s"), "with zero sink": ("green", "^")}
+    look = {
+        "border, as printed": ("red", "o"),
+        "inside, as printed": ("blue", "s"),
+        "with zero sink": ("green", "^"),
+    }
     for (part, (color, marker)), shift in zip(look.items(), (-0.2, 0, 0.2), strict=True):
         label = part.replace("sink", "key, everywhere")
-        ax.semilogy(x + shift, data.error.sel(part=part).max("seed") + 1e-18, marker, color=COLORS[color], label=label)
-    ax.semilogy(x - 0.2, data.bound.max("seed"), "_", color=COLORS["black"], ms=14, label="least possible, one patch repeated")
+        ax.semilogy(
+            x + shift,
+            data.error.sel(part=part).max("seed") + 1e-18,
+            marker,
+            color=COLORS[color],
+            label=label,
+        )
+    ax.semilogy(
+        x - 0.2,
+        data.bound.max("seed"),
+        "_",
+        color=COLORS["black"],
+        ms=14,
+        label="least possible, one patch repeated",
+    )
     ax.set_xticks(x, data.kernel.values)
     ax.set(ylabel="largest error", ylim=(1e-19, 1e15), title="a zero key repairs the border ...")
     ax.legend(loc="upper left")
-    axes[1].loglog(data.brightness, data.added, "o", color=COLORS["red"], label="layer with added positions")
+    axes[1].loglog(
+        data.brightness, data.added, "o", color=COLORS["red"], label="layer with added positions"
+    )
     allowed = data.allowed.where(data.allowed > 0)
-    axes[1].loglog(data.brightness, allowed, "_-", color=COLORS["black"], ms=14, label="least possible")
-    axes[1].set(xlabel="brightness t of the image", ylabel="largest error", title="... added positions do not")
+    axes[1].loglog(
+        data.brightness, allowed, "_-", color=COLORS["black"], ms=14, label="least possible"
+    )
+    axes[1].set(
+        xlabel="brightness t of the image",
+        ylabel="largest error",
+        title="... added positions do not",
+    )
     axes[1].legend(loc="upper left")
     return figure
 
 # %% ../../../nbs/convolution/05_border.ipynb #aae325a2
 BORDER = Claim(
-    "C-border", "C", "Theorem 1 at the border of the image (the paper does not treat it)",
+    "C-border",
+    "C",
+    "Theorem 1 at the border of the image (the paper does not treat it)",
     "No softmax layer without a key of value zero computes a zero-padded convolution, also with positions added to the tokens; "
     "the construction with such a key does.",
-    (Rule("largest error inside, as printed", lambda d: d.error.sel(part="inside, as printed").max(), at_most(EXACT), BROKEN),
-     Rule("largest error with the zero key", lambda d: d.error.sel(part="with zero sink").max(), at_most(EXACT), BROKEN),
-     Rule("error on a repeated patch above the least possible", lambda d: d.periodic - d.bound, at_least(-EXACT), BROKEN),
-     Rule("error with added positions above the least possible", lambda d: d.added - d.allowed, at_least(0), BROKEN),
-     Rule("largest error at the border, as printed", lambda d: d.error.sel(part="border, as printed"), at_least(WRONG)),
-     Rule("least possible error on a repeated patch", lambda d: d.bound, at_least(WRONG)),
-     Rule("least possible error with added positions, brightest image", lambda d: d.allowed[-1], at_least(WRONG))),
+    (
+        Rule(
+            "largest error inside, as printed",
+            lambda d: d.error.sel(part="inside, as printed").max(),
+            at_most(EXACT),
+            BROKEN,
+        ),
+        Rule(
+            "largest error with the zero key",
+            lambda d: d.error.sel(part="with zero sink").max(),
+            at_most(EXACT),
+            BROKEN,
+        ),
+        Rule(
+            "error on a repeated patch above the least possible",
+            lambda d: d.periodic - d.bound,
+            at_least(-EXACT),
+            BROKEN,
+        ),
+        Rule(
+            "error with added positions above the least possible",
+            lambda d: d.added - d.allowed,
+            at_least(0),
+            BROKEN,
+        ),
+        Rule(
+            "largest error at the border, as printed",
+            lambda d: d.error.sel(part="border, as printed"),
+            at_least(WRONG),
+        ),
+        Rule("least possible error on a repeated patch", lambda d: d.bound, at_least(WRONG)),
+        Rule(
+            "least possible error with added positions, brightest image",
+            lambda d: d.allowed[-1],
+            at_least(WRONG),
+        ),
+    ),
     "As printed the border is off by {4.min:.2f} or more; with the zero key by {1:.0e}.",
-    border_errors, plot_border, kind="derived here", evidence="proof",
+    border_errors,
+    plot_border,
+    kind="derived here",
+    evidence="proof",
 )

@@ -34,20 +34,38 @@ CITED = [
 ]  # fmt: skip
 SURE = ["table (Swin)", "buckets as fine as the distances"]
 ENCODING = Claim(
-    "C-encodings", "C", "Section 3.1, Remark on the positional encoding",
+    "C-encodings",
+    "C",
+    "Section 3.1, Remark on the positional encoding",
     "“It's easy to check that a wide range of positional encoding have such property (Dai et al., 2019; Raffel et al., 2020; Ke "
     "et al., 2020; Liu et al., 2021)”.",
-    (Rule("encodings named that single out every offset", lambda d: d.off.sel(scheme=CITED).max("grid") <= EXACT,
-          EVERY, CAVEAT, "not buckets (T5), as recalled: each distance that occurs needs a bucket of its own"),
-     Rule("weight off the target, a number for each position", lambda d: d.off.sel(scheme=SURE).max(), at_most(EXACT), BROKEN),
-     Rule("most weight off the target", lambda d: d.off.max("grid"), each="scheme")),
+    (
+        Rule(
+            "encodings named that single out every offset",
+            lambda d: d.off.sel(scheme=CITED).max("grid") <= EXACT,
+            EVERY,
+            CAVEAT,
+            "not buckets (T5), as recalled: each distance that occurs needs a bucket of its own",
+        ),
+        Rule(
+            "weight off the target, a number for each position",
+            lambda d: d.off.sel(scheme=SURE).max(),
+            at_most(EXACT),
+            BROKEN,
+        ),
+        Rule("most weight off the target", lambda d: d.off.max("grid"), each="scheme"),
+    ),
     "{0.count} of {0.size} encodings named single out every offset on every grid.",
-    relative_encodings, plot_relative_encodings, kind="quoted", evidence="proof",
+    relative_encodings,
+    plot_relative_encodings,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/12_encodings.ipynb #51d651ed
 def plot_absolute_encodings(data: xr.Dataset):
-    "Weight that misses the target and error of the layer, positions added to the content or beside it, every seed."
+    """Weight that misses the target and error of the layer, positions added to the content or
+    beside it, every seed."""
     figure, axes = subplots(1, 2, width=3.4, height=2.8, sharey=True)
     arms = [(scheme, image) for scheme in data.scheme.values for image in data.image.values]
     looks = (("added", "added to the content", dict(color=COLORS["red"], ms=8, mfc="none")),
@@ -56,12 +74,24 @@ def plot_absolute_encodings(data: xr.Dataset):
         for y, (scheme, image) in enumerate(arms):
             part = data.sel(scheme=scheme, room=room, image=image)
             for ax, name in zip(axes, ("off", "error"), strict=True):
-                ax.semilogx(part[name] + 1e-18, [y] * data.sizes["seed"], "o", label=None if y else words, **look)
+                ax.semilogx(
+                    part[name] + 1e-18,
+                    [y] * data.sizes["seed"],
+                    "o",
+                    label=None if y else words,
+                    **look,
+                )
     kinds = {"noise": "white noise", "photograph": "a real image", "undoing": "the image −p"}
     axes[0].set_yticks(range(len(arms)), [f"{scheme}, {kinds[image]}" for scheme, image in arms])
-    axes[0].set(xlabel="weight that misses the target", xlim=(1e-19, 1e3), ylim=(-0.5, len(arms) + 0.9))
+    axes[0].set(
+        xlabel="weight that misses the target", xlim=(1e-19, 1e3), ylim=(-0.5, len(arms) + 0.9)
+    )
     axes[0].set_title("added, positions mostly lose their target ...")
-    axes[1].set(title="... and the layer always errs", xlabel="relative error of the layer", xlim=(1e-19, 1e3))
+    axes[1].set(
+        title="... and the layer always errs",
+        xlabel="relative error of the layer",
+        xlim=(1e-19, 1e3),
+    )
     for ax in axes:
         ax.set_xticks([1e-18, 1e-12, 1e-6, 1])
     axes[0].legend(loc="upper left", ncols=2)
@@ -69,17 +99,46 @@ def plot_absolute_encodings(data: xr.Dataset):
 
 # %% ../../../nbs/convolution/12_encodings.ipynb #653516ae
 ABSOLUTE = Claim(
-    "C-absolute", "C", "Section 3.1, Remark on the positional encoding",
+    "C-absolute",
+    "C",
+    "Section 3.1, Remark on the positional encoding",
     "“absolute positional encoding, which is typically added to the input representation, cannot be separated from "
     "context-dependent information and generate the desired attention pattern in Lemma 2.”",
-    (Rule("added, noise or x = −p: weight off the target", lambda d: d.off.sel(room="added", image=["noise", "undoing"]),
-          at_least(0.5), why="on some image the added positions survive"),
-     Rule("added, x = −p: weight apart from uniform", lambda d: d.uniform.sel(room="added", image="undoing"),
-          at_most(EXACT), BROKEN),
-     Rule("beside: weight off the target", lambda d: d.off.sel(room="beside"), at_most(EXACT), BROKEN),
-     Rule("beside: relative error of the layer", lambda d: d.error.sel(room="beside"), at_most(EXACT), BROKEN),
-     Rule("added, photograph: weight off the target", lambda d: d.off.sel(room="added", image="photograph")),
-     caveat("for tokens as wide as the patch; in wider ones positions can be kept apart, and the construction applies")),
+    (
+        Rule(
+            "added, noise or x = −p: weight off the target",
+            lambda d: d.off.sel(room="added", image=["noise", "undoing"]),
+            at_least(0.5),
+            why="on some image the added positions survive",
+        ),
+        Rule(
+            "added, x = −p: weight apart from uniform",
+            lambda d: d.uniform.sel(room="added", image="undoing"),
+            at_most(EXACT),
+            BROKEN,
+        ),
+        Rule(
+            "beside: weight off the target",
+            lambda d: d.off.sel(room="beside"),
+            at_most(EXACT),
+            BROKEN,
+        ),
+        Rule(
+            "beside: relative error of the layer",
+            lambda d: d.error.sel(room="beside"),
+            at_most(EXACT),
+            BROKEN,
+        ),
+        Rule(
+            "added, photograph: weight off the target",
+            lambda d: d.off.sel(room="added", image="photograph"),
+        ),
+        caveat(
+            "for tokens as wide as the patch; in wider ones positions can be kept apart, and the construction applies"
+        ),
+    ),
     "Added to the content, positions lose at least {0.min:.2f} of the weight; beside it they are exact.",
-    absolute_encodings, plot_absolute_encodings, kind="quoted",
+    absolute_encodings,
+    plot_absolute_encodings,
+    kind="quoted",
 )

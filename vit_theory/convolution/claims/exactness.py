@@ -9,15 +9,33 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
-from vit_theory.convolution.exactness import EXACT, corollary_3, corollary_4, lemma_2, theorem_1, within_nine
+from vit_theory.convolution.exactness import (
+    EXACT,
+    corollary_3,
+    corollary_4,
+    lemma_2,
+    theorem_1,
+    within_nine,
+)
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, NONE, at_most, equal
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #4aa3bf1b
-EQUAL = Rule("largest difference to conv2d", lambda d: d.error.max(skipna=False), at_most(EXACT), BROKEN, form=".0e")
-KEY = Rule("kinds of padding that take a key of value zero", lambda d: d.key > 0, NONE, CAVEAT,
-           "under zero padding one key of value zero is added, which the paper does not have")
+EQUAL = Rule(
+    "largest difference to conv2d",
+    lambda d: d.error.max(skipna=False),
+    at_most(EXACT),
+    BROKEN,
+    form=".0e",
+)
+KEY = Rule(
+    "kinds of padding that take a key of value zero",
+    lambda d: d.key > 0,
+    NONE,
+    CAVEAT,
+    "under zero padding one key of value zero is added, which the paper does not have",
+)
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #89722b5b
 def plot_lemma_2(data: xr.Dataset):
@@ -37,23 +55,50 @@ def plot_lemma_2(data: xr.Dataset):
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #4a7aa534
 LEMMA_2 = Claim(
-    "C-lemma-2", "C", "Lemma 2",
+    "C-lemma-2",
+    "C",
+    "Lemma 2",
     "“For any relative position between two patches, there exists a relative positional encoding scheme such that” each query "
     "attends to the patch at that position only.",
-    (Rule("weight off the target against (N−1)/(e^M+N−1)", lambda d: abs(d.missed - d.formula).max(), at_most(EXACT), BROKEN),
-     Rule("weight off the target at the largest M", lambda d: d.missed[-1], equal(0), BROKEN),
-     Rule("pairs of query and head without a target", lambda d: d.targets_missing, equal(0), CAVEAT,
-          "only for queries whose target exists: at the border it does not; a key of value zero repairs it", form=".0f"),
-     Rule("pairs of query and head", lambda d: d.pairs, form=".0f"),
-     Rule("weights without a target, difference to 1/N", lambda d: d.from_average.max())),
+    (
+        Rule(
+            "weight off the target against (N−1)/(e^M+N−1)",
+            lambda d: abs(d.missed - d.formula).max(),
+            at_most(EXACT),
+            BROKEN,
+        ),
+        Rule("weight off the target at the largest M", lambda d: d.missed[-1], equal(0), BROKEN),
+        Rule(
+            "pairs of query and head without a target",
+            lambda d: d.targets_missing,
+            equal(0),
+            CAVEAT,
+            "only for queries whose target exists: at the border it does not; a key of value zero repairs it",
+            form=".0f",
+        ),
+        Rule("pairs of query and head", lambda d: d.pairs, form=".0f"),
+        Rule("weights without a target, difference to 1/N", lambda d: d.from_average.max()),
+    ),
     "Where its target exists a head looks at nothing else; {2:.0f} of {3:.0f} pairs of query and head have none.",
-    lemma_2, plot_lemma_2, kind="quoted", evidence="proof",
+    lemma_2,
+    plot_lemma_2,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #709d6908
-def show(ax, values: np.ndarray, title: str, limits: tuple[float, float] | None = None, cmap: str = "gray"):
-    "An image [channel, y, x] or [y, x] without axes, shaded between limits; the first channel unless there are three."
-    values = values if values.ndim == 2 else values.transpose(1, 2, 0) if len(values) == 3 else values[0]
+def show(
+    ax,
+    values: np.ndarray,
+    title: str,
+    limits: tuple[float, float] | None = None,
+    cmap: str = "gray",
+):
+    """An image [channel, y, x] or [y, x] without axes, shaded between limits; the first channel
+    unless there are three."""
+    values = (
+        values if values.ndim == 2 else values.transpose(1, 2, 0) if len(values) == 3 else values[0]
+    )
     low, high = limits or (values.min(), values.max())
     ax.imshow(np.clip((values - low) / max(high - low, 1e-300), 0, 1), cmap=cmap, vmin=0, vmax=1)
     ax.set(xticks=[], yticks=[], title=title)
@@ -67,15 +112,26 @@ def plot_errors(ax, data: xr.Dataset, x: str):
         lines = ax.semilogy(data[x] + shift, errors + 1e-18, "o", ms=3, color=COLORS[color])
         lines[0].set_label("zero padding" if border == "zeros" else "circular padding")
     draw_threshold(ax, EXACT)
-    ax.set(xlabel=x, xticks=data[x].values, ylabel="largest error", ylim=(1e-19, 1), title="every layer is exact (0 at 1e-18)")
+    ax.set(
+        xlabel=x,
+        xticks=data[x].values,
+        ylabel="largest error",
+        ylim=(1e-19, 1),
+        title="every layer is exact (0 at 1e-18)",
+    )
     ax.legend(loc="upper right")
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #05da8600
 def plot_theorem_1(data: xr.Dataset):
-    "A real image, its convolution, the attention layer's output, and the errors of the layers of every kernel size."
+    """A real image, its convolution, the attention layer's output, and the errors of the layers of
+    every kernel size."""
     figure, axes = subplots(1, 4, width=1.75, height=2.1, width_ratios=(1, 1, 1, 1.9))
     limits = float(data.convolved.min()), float(data.convolved.max())
-    panels = [("image", data.image, (0, 1)), ("convolution", data.convolved, limits), ("attention layer", data.attended, limits)]
+    panels = [
+        ("image", data.image, (0, 1)),
+        ("convolution", data.convolved, limits),
+        ("attention layer", data.attended, limits),
+    ]
     for ax, (title, values, shades) in zip(axes, panels, strict=False):
         show(ax, values.values, title, shades)
     plot_errors(axes[3], data, "kernel")
@@ -83,45 +139,78 @@ def plot_theorem_1(data: xr.Dataset):
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #0f127d9a
 THEOREM_1 = Claim(
-    "C-theorem-1", "C", "Theorem 1",
+    "C-theorem-1",
+    "C",
+    "Theorem 1",
     "A multi-head self-attention layer with (2⌈(K−1)/(2P)⌉+1)² heads “and relative positional encoding can express any "
     "convolutional layer of kernel size” K on patches.",
-    (EQUAL,
-     Rule("largest difference for known and learned kernels", lambda d: d.named_error.max(skipna=False), at_most(EXACT), BROKEN),
-     Rule("layers with (2⌈(K−1)/(2P)⌉+1)² heads", lambda d: d.heads == d.paper, EVERY, BROKEN),
-     KEY),
+    (
+        EQUAL,
+        Rule(
+            "largest difference for known and learned kernels",
+            lambda d: d.named_error.max(skipna=False),
+            at_most(EXACT),
+            BROKEN,
+        ),
+        Rule("layers with (2⌈(K−1)/(2P)⌉+1)² heads", lambda d: d.heads == d.paper, EVERY, BROKEN),
+        KEY,
+    ),
     "With the stated number of heads every layer equals conv2d at every pixel, to {0:.0e}.",
-    theorem_1, plot_theorem_1, kind="quoted", evidence="proof",
+    theorem_1,
+    plot_theorem_1,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #c238dc31
 def plot_corollary_3(data: xr.Dataset):
     "Heads and largest error on pixels, by kernel."
     figure, axes = subplots(1, 2, width=3.2)
-    axes[0].plot(data.kernel, data.heads.max(("border", "seed")), "o", color=COLORS["blue"], label="construction")
+    axes[0].plot(
+        data.kernel,
+        data.heads.max(("border", "seed")),
+        "o",
+        color=COLORS["blue"],
+        label="construction",
+    )
     axes[0].plot(data.kernel, data.kernel**2, color="0.6", zorder=0, label="K²")
-    axes[0].set(xlabel="kernel K", ylabel="heads", xticks=data.kernel.values, title="on pixels, K² heads")
+    axes[0].set(
+        xlabel="kernel K", ylabel="heads", xticks=data.kernel.values, title="on pixels, K² heads"
+    )
     axes[0].legend()
     plot_errors(axes[1], data, "kernel")
     return figure
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #bd055ddc
 COROLLARY_3 = Claim(
-    "C-corollary-3", "C", "Corollary 3",
+    "C-corollary-3",
+    "C",
+    "Corollary 3",
     "“In the pixel-input setting”, K² heads of dimension C with output dimension C_out “and relative positional encodings can "
     "express any convolutional layer of kernel size” K.",
-    (EQUAL,
-     Rule("layers with K² heads", lambda d: d.heads == d.kernel**2, EVERY, BROKEN),
-     Rule("layers with heads of dimension C", lambda d: d.head_dim_above_C == 0, EVERY, BROKEN),
-     Rule("layers with output dimension C_out", lambda d: d.out_dim_above_C_out == 0, EVERY, BROKEN),
-     KEY),
+    (
+        EQUAL,
+        Rule("layers with K² heads", lambda d: d.heads == d.kernel**2, EVERY, BROKEN),
+        Rule("layers with heads of dimension C", lambda d: d.head_dim_above_C == 0, EVERY, BROKEN),
+        Rule(
+            "layers with output dimension C_out",
+            lambda d: d.out_dim_above_C_out == 0,
+            EVERY,
+            BROKEN,
+        ),
+        KEY,
+    ),
     "K² heads of the stated sizes equal conv2d at every pixel, to {0:.0e}.",
-    corollary_3, plot_corollary_3, kind="quoted", evidence="proof",
+    corollary_3,
+    plot_corollary_3,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #8d6d4119
 def plot_corollary_4(data: xr.Dataset):
-    "Heads of the construction against the reach of the kernel in patches, all patch sizes together, by odd and even kernels."
+    """Heads of the construction against the reach of the kernel in patches, all patch sizes
+    together, by odd and even kernels."""
     figure, ax = subplots(width=6, height=2.8)
     part = data[["heads", "paper"]].max("border").stack(case=("patch", "kernel")).dropna("case")
     reach = (part.kernel - 1) / (2 * part.patch)
@@ -131,21 +220,42 @@ def plot_corollary_4(data: xr.Dataset):
         here = part.kernel % 2 == parity
         ax.plot(reach[here], part.heads[here], mark, color=COLORS[color], ms=4, label=name)
     ax.text(0.5, 9.4, "K = 2 to 2P + 1: nine", ha="center", va="bottom")
-    ax.set(xlabel="reach of the kernel, (K − 1) / 2P", ylabel="heads", yticks=[1, 4, 9, 16, 25], ylim=(0, 27))
+    ax.set(
+        xlabel="reach of the kernel, (K − 1) / 2P",
+        ylabel="heads",
+        yticks=[1, 4, 9, 16, 25],
+        ylim=(0, 27),
+    )
     ax.set_title("nine heads up to K = 2P + 1, for even kernels sometimes fewer")
     ax.legend(loc="lower right")
     return figure
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #b7a9b1f5
 COROLLARY_4 = Claim(
-    "C-corollary-4", "C", "Corollary 4 (its condition read as 2 ≤ K ≤ 2P+1)",
+    "C-corollary-4",
+    "C",
+    "Corollary 4 (its condition read as 2 ≤ K ≤ 2P+1)",
     "On patches “a multi-head self-attention layer with 9 heads and relative positional encoding can express any convolutional "
     "layer of kernel size” K, 2 ≤ K ≤ 2P+1.",
-    (Rule("largest difference to conv2d, 2 ≤ K ≤ 2P+1", lambda d: within_nine(d).error.max(), at_most(EXACT), BROKEN, form=".0e"),
-     Rule("most heads, 2 ≤ K ≤ 2P+1", lambda d: within_nine(d).heads.max(), at_most(9), BROKEN),
-     Rule("pairs of K and P with 2 ≤ K ≤ 2P+1", lambda d: within_nine(d).heads.isel(border=0).count()),
-     Rule("least heads above 2P+1", lambda d: d.heads.where(d.kernel > 2 * d.patch + 1).min()),
-     KEY),
+    (
+        Rule(
+            "largest difference to conv2d, 2 ≤ K ≤ 2P+1",
+            lambda d: within_nine(d).error.max(),
+            at_most(EXACT),
+            BROKEN,
+            form=".0e",
+        ),
+        Rule("most heads, 2 ≤ K ≤ 2P+1", lambda d: within_nine(d).heads.max(), at_most(9), BROKEN),
+        Rule(
+            "pairs of K and P with 2 ≤ K ≤ 2P+1",
+            lambda d: within_nine(d).heads.isel(border=0).count(),
+        ),
+        Rule("least heads above 2P+1", lambda d: d.heads.where(d.kernel > 2 * d.patch + 1).min()),
+        KEY,
+    ),
     "At most {1:.0f} heads equal conv2d for all {2:.0f} pairs of K and P tried with 2 ≤ K ≤ 2P+1.",
-    corollary_4, plot_corollary_4, kind="quoted", evidence="proof",
+    corollary_4,
+    plot_corollary_4,
+    kind="quoted",
+    evidence="proof",
 )

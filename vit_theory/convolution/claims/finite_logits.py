@@ -17,62 +17,135 @@ from vit_theory.ledger.rules import BROKEN, at_least, at_most, below, within
 
 # %% ../../../nbs/convolution/11_finite_logits.ipynb #8b55a0fc
 def plot_finite(data: xr.Dataset):
-    "Error over bound by logit gap: worst image and real images; error and the slope of the prediction."
+    """Error over bound by logit gap: worst image and real images; error and the slope of the
+    prediction."""
     figure, axes = subplots(1, 2, width=3.3, height=2.6)
     for name, color, height in (("worst", "red", 1.04), ("natural", "blue", 0.5)):
         axes[0].plot(data.M, data[name], "o-", ms=3, color=COLORS[color])
-        axes[0].text(16, height, "worst image" if name == "worst" else "real images", color=COLORS[color], ha="right")
+        axes[0].text(
+            16,
+            height,
+            "worst image" if name == "worst" else "real images",
+            color=COLORS[color],
+            ha="right",
+        )
     axes[0].axhline(1, color="0.5", ls="--", lw=0.8, zorder=0)
-    axes[0].set(xlabel="logit gap M", ylabel="error / bound", ylim=(0, 1.2), title="the bound (dashed) is attained")
+    axes[0].set(
+        xlabel="logit gap M",
+        ylabel="error / bound",
+        ylim=(0, 1.2),
+        title="the bound (dashed) is attained",
+    )
     axes[1].semilogy(data.M, data.error, "o", ms=3, color=COLORS["blue"])
     tail = data.error.sel(M=16).mean()
     axes[1].semilogy(data.M, tail * np.exp(16 - data.M), color="0.6", zorder=0)
     axes[1].text(1.2, float(tail) * 1e3, "line: e$^{-M}$", color="0.4")
-    axes[1].set(xlabel="logit gap M", ylabel="largest error (pixels 0 to 1)", title="on real images the error falls as predicted")
+    axes[1].set(
+        xlabel="logit gap M",
+        ylabel="largest error (pixels 0 to 1)",
+        title="on real images the error falls as predicted",
+    )
     return figure
 
 # %% ../../../nbs/convolution/11_finite_logits.ipynb #b595a952
 ATTAINED = 1e-6  # how near to 1 the error on the worst image must come, relative to the bound
 FINITE = Claim(
-    "C-finite-logits", "C", "Lemma 2 at finite M",
+    "C-finite-logits",
+    "C",
+    "Lemma 2 at finite M",
     "With logit gap M attention is off by at most ε(max x − min x)·max‖T‖₁, ε = (N−1)/(e^M+N−1).",
-    (Rule("distance of error / bound on the worst image from 1", lambda d: abs(d.worst - 1).max(skipna=False), below(ATTAINED),
-          why="a bound that is not attained does not say how large M must be"),
-     Rule("error / bound on real images", lambda d: d.natural.max(skipna=False), at_most(1 + ATTAINED), BROKEN),
-     Rule("error / bound on the worst image", lambda d: d.worst.max(skipna=False), at_most(1 + ATTAINED), BROKEN, form=".6f"),
-     Rule("fall of the log error per unit of M, from M = 8", decay, within(1, 0.05), form=".3f")),
+    (
+        Rule(
+            "distance of error / bound on the worst image from 1",
+            lambda d: abs(d.worst - 1).max(skipna=False),
+            below(ATTAINED),
+            why="a bound that is not attained does not say how large M must be",
+        ),
+        Rule(
+            "error / bound on real images",
+            lambda d: d.natural.max(skipna=False),
+            at_most(1 + ATTAINED),
+            BROKEN,
+        ),
+        Rule(
+            "error / bound on the worst image",
+            lambda d: d.worst.max(skipna=False),
+            at_most(1 + ATTAINED),
+            BROKEN,
+            form=".6f",
+        ),
+        Rule("fall of the log error per unit of M, from M = 8", decay, within(1, 0.05), form=".3f"),
+    ),
     "The worst image attains the bound to {0:.0e}; real images stay below {1:.2f} of it.",
-    finite, plot_finite, kind="derived here", evidence="proof",
+    finite,
+    plot_finite,
+    kind="derived here",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/11_finite_logits.ipynb #7d07eab3
 def plot_one_head_more(data: xr.Dataset):
     "Left: relative error with nine and with ten heads. Right: largest gradients of the parts."
     figure, axes = subplots(1, 2, width=3.4, height=2.8)
-    for name, color, label, height in (("without", "red", "9 heads", 3.0), ("with_extra", "blue", "10 heads", 1e-13)):
+    for name, color, label, height in (
+        ("without", "red", "9 heads", 3.0),
+        ("with_extra", "blue", "10 heads", 1e-13),
+    ):
         lines = np.maximum(data[name].stack(line=("padding", "seed")), 1e-17)
         axes[0].semilogy(data.M, lines, "o-", ms=3, color=COLORS[color])
         axes[0].text(16, height, label, color=COLORS[color], ha="right")
     for value in (SAME_OUTPUT, OTHER_OUTPUT):
         draw_threshold(axes[0], value, "")
-    axes[0].set(xlabel="logit gap M", ylabel="relative error", title="ten heads are exact at every gap", ylim=(1e-17, 100))
+    axes[0].set(
+        xlabel="logit gap M",
+        ylabel="relative error",
+        title="ten heads are exact at every gap",
+        ylim=(1e-17, 100),
+    )
     lines = {"gradient_W_V": ("green", "W_V"), "gradient_extra": ("blue", "table, 10 heads")}
     lines |= {"gradient_table": ("black", "table"), "gradient_W_Q": ("sky", "W_Q")}
     for name, (color, label) in lines.items():
-        axes[1].semilogy(data.M, data[name].mean("seed"), "o-", ms=3, color=COLORS[color], label=label)
-    axes[1].set(xlabel="logit gap M", ylabel="largest gradient", title="only the values' gradient stays")
+        axes[1].semilogy(
+            data.M, data[name].mean("seed"), "o-", ms=3, color=COLORS[color], label=label
+        )
+    axes[1].set(
+        xlabel="logit gap M", ylabel="largest gradient", title="only the values' gradient stays"
+    )
     axes[1].legend(loc="lower left")
     return figure
 
 # %% ../../../nbs/convolution/11_finite_logits.ipynb #8f13542f
 EXTRA_HEAD = Claim(
-    "C-extra-head", "C", "Theorem 1 at finite logits",
+    "C-extra-head",
+    "C",
+    "Theorem 1 at finite logits",
     "One extra head with constant logits makes the construction exact for every finite M.",
-    (Rule("largest relative error with 10 heads", lambda d: d.with_extra.max(skipna=False), below(SAME_OUTPUT), BROKEN),
-     Rule("least relative error with 9 heads, M ≤ 4", lambda d: d.without.sel(M=slice(None, 4)).min(), at_least(OTHER_OUTPUT),
-          why="nothing for the extra head to repair", form=".2f"),
-     Rule("gradient of the table with the extra head, M = 2", lambda d: d.gradient_extra.sel(M=2)),
-     Rule("the same of the construction at M = 16", lambda d: d.gradient_table.sel(M=16), form=".0e")),
+    (
+        Rule(
+            "largest relative error with 10 heads",
+            lambda d: d.with_extra.max(skipna=False),
+            below(SAME_OUTPUT),
+            BROKEN,
+        ),
+        Rule(
+            "least relative error with 9 heads, M ≤ 4",
+            lambda d: d.without.sel(M=slice(None, 4)).min(),
+            at_least(OTHER_OUTPUT),
+            why="nothing for the extra head to repair",
+            form=".2f",
+        ),
+        Rule(
+            "gradient of the table with the extra head, M = 2", lambda d: d.gradient_extra.sel(M=2)
+        ),
+        Rule(
+            "the same of the construction at M = 16",
+            lambda d: d.gradient_table.sel(M=16),
+            form=".0e",
+        ),
+    ),
     "Ten heads are exact to {0:.0e} at every M; nine are off by {1:.2f} or more.",
-    one_head_more, plot_one_head_more, kind="derived here", evidence="proof",
+    one_head_more,
+    plot_one_head_more,
+    kind="derived here",
+    evidence="proof",
 )

@@ -19,26 +19,47 @@ from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, SOME, at_least, below
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #4eff0575
 COUNTED = (
-    Rule("minima that are the rank or one more", lambda d: (d.minimum - d["rank"]).isin([0, 1]), EVERY, BROKEN),
+    Rule(
+        "minima that are the rank or one more",
+        lambda d: (d.minimum - d["rank"]).isin([0, 1]),
+        EVERY,
+        BROKEN,
+    ),
     Rule("layers built with the minimum of heads", lambda d: d.heads == d.minimum, EVERY, BROKEN),
-    Rule("largest relative error of these layers", lambda d: d.error.max(skipna=False), below(SAME_OUTPUT), BROKEN, form=".0e"),
+    Rule(
+        "largest relative error of these layers",
+        lambda d: d.error.max(skipna=False),
+        below(SAME_OUTPUT),
+        BROKEN,
+        form=".0e",
+    ),
 )
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #090b54df
-TELLING = Rule("cases whose minimum is not the number of offsets", lambda d: d.offsets > d["rank"] + 1, SOME,
-               why="no case tells the exact minimum from the number of offsets")
+TELLING = Rule(
+    "cases whose minimum is not the number of offsets",
+    lambda d: d.offsets > d["rank"] + 1,
+    SOME,
+    why="no case tells the exact minimum from the number of offsets",
+)
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #1959924e
 def plot_pixel_heads(data: xr.Dataset):
     "Heads needed on pixels against channels: exact minimum, rank, and the paper's K^2."
-    figure, axes = subplots(1, data.sizes["kernel"], width=2.3, height=2.8, squeeze=False, sharey=True)
+    figure, axes = subplots(
+        1, data.sizes["kernel"], width=2.3, height=2.8, squeeze=False, sharey=True
+    )
     y = np.arange(data.sizes["channels"])
     for ax, K in zip(axes[0], data.kernel.values, strict=True):
         part = data.sel(kernel=K)
         ax.barh(y, part.minimum.max("seed"), color=COLORS["sky"])
         ax.plot(part["rank"].max("seed"), y, "o", color=COLORS["black"], ms=3)
         ax.axvline(K * K, color=COLORS["red"], ls="--")
-        ax.set(title=f"{K} x {K} kernel: K² = {K * K}", xlabel="heads (dots: rank)", xlim=(0, 1.1 * K * K))
+        ax.set(
+            title=f"{K} x {K} kernel: K² = {K * K}",
+            xlabel="heads (dots: rank)",
+            xlim=(0, 1.1 * K * K),
+        )
     axes[0][0].set_yticks(y, data.channels.values)
     axes[0][0].set(ylabel="channels, in to out", ylim=(len(y) - 0.4, -0.6))
     figure.suptitle("only enough channels need K² heads (dashed)")
@@ -46,27 +67,69 @@ def plot_pixel_heads(data: xr.Dataset):
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #42d95605
 THEOREM_5 = Claim(
-    "C-theorem-5", "C", "Theorem 5 (its condition read as K² ≤ C)",
+    "C-theorem-5",
+    "C",
+    "Theorem 5 (its condition read as K² ≤ C)",
     "On pixels with K² ≤ C “there exists a convolutional kernel weight such that any MHSA layer with” fewer than K² “heads and "
     "relative positional encoding cannot express” it.",
-    (Rule("kernels of the proof whose exact minimum is K²", lambda d: d.proof == d.kernel**2, EVERY, BROKEN),
-     Rule("drawn kernels with K² ≤ C whose exact minimum is K²", lambda d: needs_all(d, d.inputs), EVERY), *COUNTED, TELLING),
+    (
+        Rule(
+            "kernels of the proof whose exact minimum is K²",
+            lambda d: d.proof == d.kernel**2,
+            EVERY,
+            BROKEN,
+        ),
+        Rule(
+            "drawn kernels with K² ≤ C whose exact minimum is K²",
+            lambda d: needs_all(d, d.inputs),
+            EVERY,
+        ),
+        *COUNTED,
+        TELLING,
+    ),
     "The kernel whose tap k reads channel k needs K² heads, and so do {1.count} of {1.size} drawn kernels with K² ≤ C.",
-    pixel_heads, plot_pixel_heads, kind="quoted", evidence="proof",
+    pixel_heads,
+    plot_pixel_heads,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #64f53603
 HEADS_PIXELS = Claim(
-    "C-heads-pixels", "C", "Introduction, second contribution",
+    "C-heads-pixels",
+    "C",
+    "Introduction, second contribution",
     "“while a self-attention layer with pixel input must need” K² “heads to do so”, that is to express convolution with a K x K "
     "kernel.",
-    (Rule("drawn kernels with C·C_out ≥ K² that need K² heads", lambda d: needs_all(d, d.inputs * d.outputs), EVERY),
-     Rule("the same with one channel", lambda d: d.minimum.sel(channels="1 to 1") == d.kernel**2, EVERY, CAVEAT,
-          "with C·C_out ≥ K²: rank or rank + 1 mixed heads are enough, and the rank is at most C·C_out"),
-     Rule("drawn kernels computed exactly with fewer than K² heads", lambda d: d.minimum < d.kernel**2),
-     Rule("most heads for one channel", lambda d: d.minimum.sel(channels="1 to 1").max("seed"), each="kernel"), *COUNTED),
+    (
+        Rule(
+            "drawn kernels with C·C_out ≥ K² that need K² heads",
+            lambda d: needs_all(d, d.inputs * d.outputs),
+            EVERY,
+        ),
+        Rule(
+            "the same with one channel",
+            lambda d: d.minimum.sel(channels="1 to 1") == d.kernel**2,
+            EVERY,
+            CAVEAT,
+            "with C·C_out ≥ K²: rank or rank + 1 mixed heads are enough, and the rank is at most C·C_out",
+        ),
+        Rule(
+            "drawn kernels computed exactly with fewer than K² heads",
+            lambda d: d.minimum < d.kernel**2,
+        ),
+        Rule(
+            "most heads for one channel",
+            lambda d: d.minimum.sel(channels="1 to 1").max("seed"),
+            each="kernel",
+        ),
+        *COUNTED,
+    ),
     "{0.count} of {0.size} drawn kernels with C·C_out ≥ K² need K² heads; one channel takes {3.max:.0f} at most.",
-    pixel_heads, plot_pixel_heads, kind="quoted", evidence="proof",
+    pixel_heads,
+    plot_pixel_heads,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #09589e4b
@@ -74,33 +137,67 @@ def plot_patch_heads(data: xr.Dataset):
     "Exact minimum over kernel and patch size, colored by the proof that covers it."
     figure, ax = subplots(width=6.4, height=2.6)
     short = (data.kernel <= data.patch).transpose("patch", "kernel")
-    for label, color, covered in (("printed proof, K ≤ P", "sky", short), ("proof on this page", "orange", ~short)):
+    for label, color, covered in (
+        ("printed proof, K ≤ P", "sky", short),
+        ("proof on this page", "orange", ~short),
+    ):
         p, k = np.nonzero((covered & data.proof.notnull()).values)
         ax.plot(data.kernel.values[k], p, "s", color=COLORS[color], ms=11, label=label)
         for x, y in zip(data.kernel.values[k], p, strict=True):
-            ax.text(x, y, f"{data.proof.values[y, (x - 3) // 2]:.0f}", ha="center", va="center", color="black")
+            ax.text(
+                x,
+                y,
+                f"{data.proof.values[y, (x - 3) // 2]:.0f}",
+                ha="center",
+                va="center",
+                color="black",
+            )
     ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
-    ax.set(title="Nine heads are needed for every odd K from 3 to 2P+1", xlabel="kernel K", ylabel="patch P")
+    ax.set(
+        title="Nine heads are needed for every odd K from 3 to 2P+1",
+        xlabel="kernel K",
+        ylabel="patch P",
+    )
     ax.grid(False)
     ax.legend(loc="lower right")
     return figure
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #1e94e44a
 THEOREM_6 = Claim(
-    "C-theorem-6", "C", "Theorem 6 (its conditions read as P ≥ 2, 3 ≤ K ≤ 2P+1)",
+    "C-theorem-6",
+    "C",
+    "Theorem 6 (its conditions read as P ≥ 2, 3 ≤ K ≤ 2P+1)",
     "On patches “there exists a convolutional kernel weight, such that any MHSA layer with” fewer than nine “heads and relative "
     "positional encoding cannot express” it, for odd 3 ≤ K ≤ 2P+1, P ≥ 2, where some patch has eight neighbors and no "
     "positions are added to the tokens.",
-    (Rule("sizes where the kernel of the proof needs nine heads", lambda d: of_size(d.proof) == 9, EVERY, BROKEN),
-     Rule("its determinant along one axis", lambda d: of_size(d.determinant), equal(6, "= a₋₁a₀a₁ = 6"), BROKEN),
-     Rule("sizes where a drawn kernel needs nine heads", lambda d: of_size(d.drawn) == 9, EVERY), *COUNTED, TELLING),
+    (
+        Rule(
+            "sizes where the kernel of the proof needs nine heads",
+            lambda d: of_size(d.proof) == 9,
+            EVERY,
+            BROKEN,
+        ),
+        Rule(
+            "its determinant along one axis",
+            lambda d: of_size(d.determinant),
+            equal(6, "= a₋₁a₀a₁ = 6"),
+            BROKEN,
+        ),
+        Rule("sizes where a drawn kernel needs nine heads", lambda d: of_size(d.drawn) == 9, EVERY),
+        *COUNTED,
+        TELLING,
+    ),
     "A kernel of three separable taps needs nine heads at all {0.size} sizes with 3 ≤ K ≤ 2P+1, and so does a drawn kernel.",
-    patch_heads, plot_patch_heads, kind="quoted", evidence="proof",
+    patch_heads,
+    plot_patch_heads,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #02c993f8
 def plot_head_count(data: xr.Dataset):
-    "Left: named cases, paper against exact minimum. Right: the worst drawn kernel over K and P, one channel and K channels."
+    """Left: named cases, paper against exact minimum. Right: the worst drawn kernel over K and P,
+    one channel and K channels."""
     figure, axes = subplots(1, 3, width=2.35, height=3.6, width_ratios=(1.5, 1, 1))
     y = np.arange(data.sizes["case"])
     axes[0].plot(data.paper, y, "o", mfc="none", color=COLORS["red"], label="paper's formula")
@@ -115,24 +212,48 @@ def plot_head_count(data: xr.Dataset):
             ax.text(p, k, f"{value}", ha="center", va="center")
         ax.set_xticks(range(data.sizes["patch"]), data.patch.values)
         ax.set_yticks(range(data.sizes["kernel"]), data.kernel.values)
-        ax.set(title="one channel" if channels == "one" else "K channels", xlabel="patch P", ylabel="kernel K")
+        ax.set(
+            title="one channel" if channels == "one" else "K channels",
+            xlabel="patch P",
+            ylabel="kernel K",
+        )
         ax.grid(False)
     return figure
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #47788405
 HEAD_COUNT = Claim(
-    "C-head-count", "C", "Introduction, second contribution",
+    "C-head-count",
+    "C",
+    "Introduction, second contribution",
     "“This result shows that the construction in the above-mentioned constructive proof is optimal in terms of the number of "
     "heads.”",
-    (Rule("odd K and P where some kernel of K channels needs (2⌈(K−1)/(2P)⌉+1)² heads", lambda d: formula_reached(d, "K"), EVERY),
-     Rule("the same with one channel", lambda d: formula_reached(d, "one"), EVERY, CAVEAT,
-          "odd K, stride 1, dilation 1 and enough channels: the rank is at most (2P−1)²·C·C_out"),
-     TELLING, *COUNTED,
-     Rule("even K and P where some kernel needs as many", lambda d: formula_reached(d, "K", 0) | formula_reached(d, "one", 0)),
-     Rule("named cases that need fewer heads than the formula", lambda d: d.minimum < d.paper),
-     Rule("named cases that need more (dilation)", lambda d: d.minimum > d.paper)),
+    (
+        Rule(
+            "odd K and P where some kernel of K channels needs (2⌈(K−1)/(2P)⌉+1)² heads",
+            lambda d: formula_reached(d, "K"),
+            EVERY,
+        ),
+        Rule(
+            "the same with one channel",
+            lambda d: formula_reached(d, "one"),
+            EVERY,
+            CAVEAT,
+            "odd K, stride 1, dilation 1 and enough channels: the rank is at most (2P−1)²·C·C_out",
+        ),
+        TELLING,
+        *COUNTED,
+        Rule(
+            "even K and P where some kernel needs as many",
+            lambda d: formula_reached(d, "K", 0) | formula_reached(d, "one", 0),
+        ),
+        Rule("named cases that need fewer heads than the formula", lambda d: d.minimum < d.paper),
+        Rule("named cases that need more (dilation)", lambda d: d.minimum > d.paper),
+    ),
     "With K channels some kernel needs all heads for {0.count} of {0.size} odd K and P; with one, for {1.count}.",
-    head_count, plot_head_count, kind="quoted", evidence="proof",
+    head_count,
+    plot_head_count,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #a5b37943
@@ -141,27 +262,54 @@ def plot_head_width(data: xr.Dataset):
     figure, axes = subplots(1, 2, width=3.3)
     axes[0].loglog(data.width, data.heads.max("seed"), "o", color=COLORS["blue"])
     axes[0].loglog(data.width, data.need.max("seed"), "-", color="0.6", zorder=0)
-    axes[0].set(xlabel="width of a head", ylabel="heads", title="narrow heads: as many as predicted")
+    axes[0].set(
+        xlabel="width of a head", ylabel="heads", title="narrow heads: as many as predicted"
+    )
     for name, color, height in (("error", "blue", 1e-12), ("without", "red", 8.0)):
         axes[1].loglog(data.width, data[name] + 1e-18, "o", color=COLORS[color], ms=3)
         words = "all heads" if name == "error" else "the last head missing"
         axes[1].text(float(data.width.min()), height, words, color=COLORS[color])
     for value in (SAME_OUTPUT, OTHER_OUTPUT):
         draw_threshold(axes[1], value, "")
-    axes[1].set(xlabel="width of a head", ylabel="relative error", ylim=(1e-19, 1e3), title="all heads are needed")
+    axes[1].set(
+        xlabel="width of a head",
+        ylabel="relative error",
+        ylim=(1e-19, 1e3),
+        title="all heads are needed",
+    )
     return figure
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #a674ba22
 HEAD_WIDTH = Claim(
-    "C-head-width", "C", "Theorem 1's assumption on the head size",
+    "C-head-width",
+    "C",
+    "Theorem 1's assumption on the head size",
     "Heads need not be as wide as a patch: with width d_H, Σ_D ⌈ℓ_D/d_H⌉ heads are enough, ℓ_D the entries that block T_D reads; "
     "for drawn kernels heads that look at one offset each cannot be fewer.",
-    (Rule("largest relative error", lambda d: d.error.max(skipna=False), below(SAME_OUTPUT), BROKEN),
-     Rule("layers with as few heads as the ranks allow, Σ ⌈rank T_D / width⌉", lambda d: d.heads == d.need, EVERY),
-     Rule("least error when the last head is missing", lambda d: d.without.min(skipna=False), at_least(OTHER_OUTPUT),
-          why="the last head does nothing"),
-     Rule("heads", lambda d: d.heads.max("seed"), each="width")),
+    (
+        Rule(
+            "largest relative error",
+            lambda d: d.error.max(skipna=False),
+            below(SAME_OUTPUT),
+            BROKEN,
+        ),
+        Rule(
+            "layers with as few heads as the ranks allow, Σ ⌈rank T_D / width⌉",
+            lambda d: d.heads == d.need,
+            EVERY,
+        ),
+        Rule(
+            "least error when the last head is missing",
+            lambda d: d.without.min(skipna=False),
+            at_least(OTHER_OUTPUT),
+            why="the last head does nothing",
+        ),
+        Rule("heads", lambda d: d.heads.max("seed"), each="width"),
+    ),
     "From {3.min:.0f} wide heads to {3.max:.0f} narrow ones, all layers are exact, and "
     "{1.count} of {1.size} have the least number of one-hot heads.",
-    head_width, plot_head_width, kind="derived here", evidence="proof",
+    head_width,
+    plot_head_width,
+    kind="derived here",
+    evidence="proof",
 )

@@ -15,11 +15,17 @@ from vit_theory.ledger.rules import BROKEN, at_most, within
 
 # %% ../../../nbs/convolution/07_inverse.ipynb #858a43cf
 def plot_inverse(data: xr.Dataset):
-    "Left: error of the kernel read back. Right: what noise on the heads does to the kernel and to the distance."
+    """Left: error of the kernel read back. Right: what noise on the heads does to the kernel and to
+    the distance."""
     figure, axes = subplots(1, 2, width=3.2)
     axes[0].semilogy(data.kernel, data.recovered, "o", color=COLORS["blue"])
     draw_threshold(axes[0], RECOVERED)
-    axes[0].set(xlabel="kernel K", ylabel="relative error of the kernel", xticks=data.kernel.values, ylim=(1e-17, 1))
+    axes[0].set(
+        xlabel="kernel K",
+        ylabel="relative error of the kernel",
+        xticks=data.kernel.values,
+        ylim=(1e-17, 1),
+    )
     axes[0].set_title("hidden kernels are read back")
     noisy = data.sel(noise=data.noise > 0)
     axes[1].loglog(noisy.noise, noisy.distance, "o", color=COLORS["orange"], ms=4)
@@ -32,7 +38,6 @@ def plot_inverse(data: xr.Dataset):
     axes[1].set_title("noise is averaged out of the kernel")
     return figure
 
-
 # %% ../../../nbs/convolution/07_inverse.ipynb #77ecb280
 def noisy(data):
     "The settings with noise on W_O."
@@ -40,16 +45,45 @@ def noisy(data):
 
 
 INVERSE = Claim(
-    "C-inverse", "C", "Theorem 1, the other way round",
+    "C-inverse",
+    "C",
+    "Theorem 1, the other way round",
     "The kernel can be read back from the layer, whatever basis its heads use; noise on the heads is averaged out of it, and the "
     "distance to a convolution is the error on white noise.",
-    (Rule("relative error of the kernel after a change of basis", lambda d: d.recovered.max(), at_most(RECOVERED), form=".0e"),
-     Rule("distance of that layer to a convolution", lambda d: d.apart.max(), at_most(RECOVERED)),
-     Rule("distance of a layer as built", lambda d: d.distance.sel(noise=0).max(), at_most(RECOVERED), BROKEN),
-     Rule("error of the kernel under noise over r√(n/m)", lambda d: noisy(d).moved / noisy(d).averaged, within(1, 0.4)),
-     Rule("error on white noise over the distance", lambda d: noisy(d).white / noisy(d).distance, within(1, 0.1)),
-     Rule("distance with ten times as much noise", lambda d: d.distance.sel(noise=10)),
-     Rule("distance, difference to r/√(1+r²)", lambda d: abs(d.distance - d.noise / (1 + d.noise**2) ** 0.5))),
+    (
+        Rule(
+            "relative error of the kernel after a change of basis",
+            lambda d: d.recovered.max(),
+            at_most(RECOVERED),
+            form=".0e",
+        ),
+        Rule(
+            "distance of that layer to a convolution", lambda d: d.apart.max(), at_most(RECOVERED)
+        ),
+        Rule(
+            "distance of a layer as built",
+            lambda d: d.distance.sel(noise=0).max(),
+            at_most(RECOVERED),
+            BROKEN,
+        ),
+        Rule(
+            "error of the kernel under noise over r√(n/m)",
+            lambda d: noisy(d).moved / noisy(d).averaged,
+            within(1, 0.4),
+        ),
+        Rule(
+            "error on white noise over the distance",
+            lambda d: noisy(d).white / noisy(d).distance,
+            within(1, 0.1),
+        ),
+        Rule("distance with ten times as much noise", lambda d: d.distance.sel(noise=10)),
+        Rule(
+            "distance, difference to r/√(1+r²)",
+            lambda d: abs(d.distance - d.noise / (1 + d.noise**2) ** 0.5),
+        ),
+    ),
     "Kernels come back to {0:.0e}; noise moves them by {3.min:.2f} to {3.max:.2f} of r√(n/m).",
-    inverse, plot_inverse, kind="derived here",
+    inverse,
+    plot_inverse,
+    kind="derived here",
 )

@@ -18,7 +18,8 @@ from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, at_most
 
 # %% ../../../nbs/convolution/06_variants.ipynb #d1fd3e31
 def plot_stride(data: xr.Dataset):
-    "Which strides a layer computes without surplus; in the others, the numbers of outputs per patch and the surplus."
+    """Which strides a layer computes without surplus; in the others, the numbers of outputs per
+    patch and the surplus."""
     figure, ax = subplots(width=7.4, height=2.5)
     ax.imshow(data.apart, cmap="Reds", vmin=0, vmax=1.4, aspect="auto")
     for (p, s), step in np.ndenumerate(data.step.values):
@@ -27,25 +28,52 @@ def plot_stride(data: xr.Dataset):
         ax.text(s, p, text, ha="center", va="center")
     ax.set_xticks(range(data.sizes["stride"]), data.stride.values)
     ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
-    ax.set(xlabel="stride s", ylabel="patch P", title="red: without surplus outputs a layer must err")
+    ax.set(
+        xlabel="stride s", ylabel="patch P", title="red: without surplus outputs a layer must err"
+    )
     ax.grid(False)
     return figure
 
 # %% ../../../nbs/convolution/06_variants.ipynb #81ff7b30
 STRIDE = Claim(
-    "C-stride", "C", "Section 3.1, after Corollary 4: stride",
+    "C-stride",
+    "C",
+    "Section 3.1, after Corollary 4: stride",
     "“For example, people sometimes use convolution with stride greater than 1 [...] This theorem can be easily generalized to "
     "these cases.”",
-    (EQUAL,
-     Rule("pairs computed without surplus where that is possible", lambda d: (d.step == 1) == (d.apart <= EXACT), EVERY, BROKEN),
-     Rule("pairs refused exactly where surplus is needed", lambda d: (d.step > 1) == (d.refused > 0), EVERY, BROKEN),
-     Rule("pairs whose tokens hold the outputs and nothing else", lambda d: d.step == 1, EVERY, CAVEAT,
-          "a layer that holds the outputs and nothing else exists exactly where s divides P or P divides s (derived here)"),
-     Rule("most outputs computed for each kept", lambda d: d.step.max() ** 2),
-     Rule("least relative error without surplus, where needed", lambda d: d.apart.values[d.step.values > 1]),
-     KEY),
+    (
+        EQUAL,
+        Rule(
+            "pairs computed without surplus where that is possible",
+            lambda d: (d.step == 1) == (d.apart <= EXACT),
+            EVERY,
+            BROKEN,
+        ),
+        Rule(
+            "pairs refused exactly where surplus is needed",
+            lambda d: (d.step > 1) == (d.refused > 0),
+            EVERY,
+            BROKEN,
+        ),
+        Rule(
+            "pairs whose tokens hold the outputs and nothing else",
+            lambda d: d.step == 1,
+            EVERY,
+            CAVEAT,
+            "a layer that holds the outputs and nothing else exists exactly where s divides P or P divides s (derived here)",
+        ),
+        Rule("most outputs computed for each kept", lambda d: d.step.max() ** 2),
+        Rule(
+            "least relative error without surplus, where needed",
+            lambda d: d.apart.values[d.step.values > 1],
+        ),
+        KEY,
+    ),
     "All strides are exact; {3.count} of {3.size} pairs of stride and patch need no outputs that are dropped.",
-    stride, plot_stride, kind="quoted", evidence="proof",
+    stride,
+    plot_stride,
+    kind="quoted",
+    evidence="proof",
 )
 
 # %% ../../../nbs/convolution/06_variants.ipynb #320f9c87
@@ -54,21 +82,44 @@ def plot_dilation(data: xr.Dataset):
     figure, axes = subplots(1, 2, width=3.4)
     axes[0].plot(data.dilation, data.extent, "s-", color="0.7", label="formula with t(K−1)+1 for K")
     axes[0].plot(data.dilation, data.paper, "--", color=COLORS["red"], label="formula with K")
-    axes[0].plot(data.dilation, data.heads.max(("border", "seed")), "o", color=COLORS["blue"], label="construction")
-    axes[0].set(xlabel="dilation t", ylabel="heads", title="never more than the extent needs", ylim=(0, 46))
+    axes[0].plot(
+        data.dilation,
+        data.heads.max(("border", "seed")),
+        "o",
+        color=COLORS["blue"],
+        label="construction",
+    )
+    axes[0].set(
+        xlabel="dilation t", ylabel="heads", title="never more than the extent needs", ylim=(0, 46)
+    )
     axes[0].legend(loc="upper left")
     plot_errors(axes[1], data, "dilation")
     return figure
 
 # %% ../../../nbs/convolution/06_variants.ipynb #61dabfc6
 DILATION = Claim(
-    "C-dilation", "C", "Section 3.1, after Corollary 4: dilation",
+    "C-dilation",
+    "C",
+    "Section 3.1, after Corollary 4: dilation",
     "“For example, people sometimes use [...] dilated convolution (Yu & Koltun, 2015) in practice. This theorem can be easily "
     "generalized to these cases.”",
-    (EQUAL,
-     Rule("heads beyond the formula's for a kernel of t(K−1)+1", lambda d: d.heads - d.extent, at_most(0), BROKEN),
-     Rule("dilations with more heads than the formula has for K", lambda d: (d.heads > d.paper).any(("border", "seed"))),
-     KEY),
+    (
+        EQUAL,
+        Rule(
+            "heads beyond the formula's for a kernel of t(K−1)+1",
+            lambda d: d.heads - d.extent,
+            at_most(0),
+            BROKEN,
+        ),
+        Rule(
+            "dilations with more heads than the formula has for K",
+            lambda d: (d.heads > d.paper).any(("border", "seed")),
+        ),
+        KEY,
+    ),
     "All dilations equal conv2d at every pixel, to {0:.0e}, with the formula's heads for the extent t(K−1)+1.",
-    dilation, plot_dilation, kind="quoted", evidence="proof",
+    dilation,
+    plot_dilation,
+    kind="quoted",
+    evidence="proof",
 )

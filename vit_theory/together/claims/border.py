@@ -22,26 +22,46 @@ def of_exact(data: xr.Dataset) -> xr.DataArray:
 
 
 def of_one_head(data: xr.Dataset) -> xr.DataArray:
-    "Border of models with several heads over that of one head on the same samples, at the most of them, mean over seeds."
+    """Border of models with several heads over that of one head on the same samples, at the most of
+    them, mean over seeds."""
     most = data.trained.isel(samples=-1)
     several = most.sel(heads=data.heads[data.heads > 1])
     return (several / most.sel(heads=1, drop=True)).mean("seed", skipna=False)
 
 
 def plot_border(data: xr.Dataset):
-    "The border over share and visibility, by theory and by training; trained over exact by samples -> matplotlib Figure."
+    """The border over share and visibility, by theory and by training; trained over exact by
+    samples -> matplotlib Figure."""
     figure, (ax, right) = subplots(1, 2, width=3.6, height=3)
     shares = np.geomspace(float(data.share.min()), float(data.share.max()), 25)
     line = np.array([visible_border(on_square(float(share))) for share in shares])
     ax.fill_between(shares, line, 0.24, color=COLORS["sky"], alpha=0.2, lw=0)
     ax.fill_between(shares, 0.05, line, color=COLORS["orange"], alpha=0.2, lw=0)
     ax.loglog(shares, line, color=COLORS["black"], label="first pushes")
-    ax.loglog(data.share, data.border * data.exact, "x", color=COLORS["red"], label="exact path", zorder=3)
-    for heads, mark, color, shift in zip(data.heads.values, "osv", ("blue", "green", "orange"), (0.98, 1.0, 1.02), strict=False):
-        here, look = data.sel(heads=heads), {"marker": mark, "ls": "", "mfc": "none", "color": COLORS[color], "ms": 4}
-        ax.loglog(data.share * shift, (data.border * here.trained.isel(samples=-1)).transpose("share", "seed"), **look)
-        over = (here.trained / data.exact).stack(each=("share", "seed")).transpose("samples", "each")
-        right.semilogx(data.samples * shift**4, over, **look, label=[f"heads: {heads}"] + [None] * (over.sizes["each"] - 1))
+    ax.loglog(
+        data.share, data.border * data.exact, "x", color=COLORS["red"], label="exact path", zorder=3
+    )
+    for heads, mark, color, shift in zip(
+        data.heads.values, "osv", ("blue", "green", "orange"), (0.98, 1.0, 1.02), strict=False
+    ):
+        here, look = (
+            data.sel(heads=heads),
+            {"marker": mark, "ls": "", "mfc": "none", "color": COLORS[color], "ms": 4},
+        )
+        ax.loglog(
+            data.share * shift,
+            (data.border * here.trained.isel(samples=-1)).transpose("share", "seed"),
+            **look,
+        )
+        over = (
+            (here.trained / data.exact).stack(each=("share", "seed")).transpose("samples", "each")
+        )
+        right.semilogx(
+            data.samples * shift**4,
+            over,
+            **look,
+            label=[f"heads: {heads}"] + [None] * (over.sizes["each"] - 1),
+        )
     ax.text(shares[1], 0.2, "content first: what (A)")
     ax.text(shares[-2], 0.06, "position first: which (B)", ha="right")
     ax.set_title(f"{int(data.samples[-1]):,} samples, one head: the exact path")
@@ -51,7 +71,11 @@ def plot_border(data: xr.Dataset):
     ax.minorticks_off()
     ax.legend(loc="upper left", bbox_to_anchor=(0, 0.87))
     right.axhspan(0.9, 1.1, color=COLORS["sky"], alpha=0.2, lw=0)
-    right.set(title="one head meets it, several stay below", xlabel="training samples", ylabel="trained border over exact")
+    right.set(
+        title="one head meets it, several stay below",
+        xlabel="training samples",
+        ylabel="trained border over exact",
+    )
     right.legend()
     return figure
 
@@ -80,12 +104,23 @@ BORDER = Claim(
 def plot_phases(data: xr.Dataset):
     "The border over lambda* by length of the first phase and share -> matplotlib Figure."
     figure, ax = subplots(width=4.2, height=2.6)
-    for share, color, shift in zip(data.share.values, ("black", "blue", "orange"), (-0.2, 0, 0.2), strict=False):
+    for share, color, shift in zip(
+        data.share.values, ("black", "blue", "orange"), (-0.2, 0, 0.2), strict=False
+    ):
         here = data.sel(share=share).transpose("first", ...)
-        ax.plot(data["first"], here.pushes.where(here.pushes > 0), color=COLORS[color], label=f"pushes, {share:g}")
+        ax.plot(
+            data["first"],
+            here.pushes.where(here.pushes > 0),
+            color=COLORS[color],
+            label=f"pushes, {share:g}",
+        )
         x = data["first"] + shift
         ax.plot(x, here.exact, "x", x, here.trained, "o", mfc="none", color=COLORS[color], ms=4)
-    ax.set(xlabel="steps of positions alone", ylabel="border over $\\lambda^*$", title="a first phase raises the border")
+    ax.set(
+        xlabel="steps of positions alone",
+        ylabel="border over $\\lambda^*$",
+        title="a first phase raises the border",
+    )
     ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 

@@ -12,14 +12,23 @@ import xarray as xr
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, above, at_least, at_most, between
-from vit_theory.together.experiments.limits import WINDOWS, content_data, measure_content, measure_heads, measure_window
+from vit_theory.together.experiments.limits import (
+    WINDOWS,
+    content_data,
+    measure_content,
+    measure_heads,
+    measure_window,
+)
 from vit_theory.together.model import WindowData
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c22
 def uniform_floor(share: float) -> float:
-    "Error of the sum of all labels shown, ties half: what uniform attention cannot go below, exact."
+    """Error of the sum of all labels shown, ties half: what uniform attention cannot go below,
+    exact."""
     data = content_data(share)
-    other = np.array([data.q / 2, 1 - data.q, data.q / 2])  # a token's label is against y, absent, as y
+    other = np.array(
+        [data.q / 2, 1 - data.q, data.q / 2]
+    )  # a token's label is against y, absent, as y
     token = (1 - share) * other + share * np.array([0, 0, 1])
     law = np.ones(1)
     for place in range(data.N):
@@ -45,7 +54,8 @@ def mass_gain(data: xr.Dataset) -> xr.DataArray:
 
 
 def plot_content(data: xr.Dataset):
-    "Test error against samples, by share, and the floor of uniform attention; every seed -> matplotlib Figure."
+    """Test error against samples, by share, and the floor of uniform attention; every seed ->
+    matplotlib Figure."""
     figure, ax = subplots(width=4, height=2.8)
     floors = uniform_floors(data)
     for share, color in zip(data.share.values, ("blue", "orange", "green", "red"), strict=False):
@@ -54,8 +64,14 @@ def plot_content(data: xr.Dataset):
             error = data.error.sel(share=share, attention=attention).clip(min=5e-4)
             label = f"{share:g}" if style == "-" else None
             ax.loglog(data.samples, error.mean("seed"), style, color=COLORS[color], label=label)
-            ax.loglog(data.samples, error.transpose("samples", "seed"), ".", color=COLORS[color], ms=3)
-    ax.set(xlabel="training samples", ylabel="test error", title="uniform attention (dashes) stops at a floor (dots)")
+            ax.loglog(
+                data.samples, error.transpose("samples", "seed"), ".", color=COLORS[color], ms=3
+            )
+    ax.set(
+        xlabel="training samples",
+        ylabel="test error",
+        title="uniform attention (dashes) stops at a floor (dots)",
+    )
     ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
@@ -76,7 +92,8 @@ CONTENT = Claim(
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c24
 def translates(data: xr.Dataset, push: float) -> xr.DataArray:
-    "By how much a translate of the window stands above all other logits late, in windows with overlaps of 1."
+    """By how much a translate of the window stands above all other logits late, in windows with
+    overlaps of 1."""
     late = [window for window in data.late.values if window < 2]
     return data.translate.sel(push=push, late=late)
 
@@ -95,7 +112,11 @@ def plot_window(data: xr.Dataset):
             b = data.b.sel(window=window, push=push).values[1 : made.N]
             ax.plot(made.r[1:], b, mark, color=COLORS[color], ms=4, label=f"push {push:g}")
         rows, columns = WINDOWS[window][0]
-        ax.set(xlabel="overlap $r(\\delta)$", title=f"{rows} x {columns}, {made.window}", xticks=range(int(made.r[1:].max()) + 1))
+        ax.set(
+            xlabel="overlap $r(\\delta)$",
+            title=f"{rows} x {columns}, {made.window}",
+            xticks=range(int(made.r[1:].max()) + 1),
+        )
     axes[0].set_ylabel("$b(\\delta)$, $\\delta\\neq0$")
     axes[0].legend()
     return figure
@@ -126,8 +147,20 @@ def plot_heads(data: xr.Dataset):
     for s, seed in enumerate(data.seed.values):
         x, here = data.heads + 0.12 * (s - 1), data.sel(seed=seed)
         ax.plot(x, here.error, "o", color=COLORS["blue"], ms=4, label="trained" if s == 0 else None)
-        ax.plot(x, here["floor"], "_", color=COLORS["orange"], ms=11, label="Eckart-Young floor" if s == 0 else None)
-    ax.set(xlabel="heads", ylabel="relative error", xticks=data.heads.values, title="five heads for five taps leave nothing")
+        ax.plot(
+            x,
+            here["floor"],
+            "_",
+            color=COLORS["orange"],
+            ms=11,
+            label="Eckart-Young floor" if s == 0 else None,
+        )
+    ax.set(
+        xlabel="heads",
+        ylabel="relative error",
+        xticks=data.heads.values,
+        title="five heads for five taps leave nothing",
+    )
     ax.legend()
     return figure
 

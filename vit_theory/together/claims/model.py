@@ -26,11 +26,17 @@ def plot_descent(data: xr.Dataset):
         axes[0].semilogy(here.gap.clip(min=1e-18), color=COLORS[color], label=label)
         axes[1].plot(here.spread, color=COLORS[color])
     draw_threshold(axes[0], GAP)
-    axes[0].set(xlabel="step", ylabel="largest gap, any parameter", ylim=(1e-18, 1e-8), title="the gap is rounding")
+    axes[0].set(
+        xlabel="step",
+        ylabel="largest gap, any parameter",
+        ylim=(1e-18, 1e-8),
+        title="the gap is rounding",
+    )
     axes[0].legend(title="torus")
-    axes[1].set(xlabel="step", ylabel="spread of $b(\\delta)$, $\\delta\\neq0$", title="while $b$ moves far")
+    axes[1].set(
+        xlabel="step", ylabel="spread of $b(\\delta)$, $\\delta\\neq0$", title="while $b$ moves far"
+    )
     return figure
-
 
 # %% ../../../nbs/together/01_model.ipynb #1afc036b
 DESCENT = Claim(

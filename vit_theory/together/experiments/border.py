@@ -22,7 +22,11 @@ from vit_theory.together.model import WindowData, population_path, population_sl
 # %% ../../../nbs/together/03_border.ipynb #d50c84bf
 FACTORS = (0.7, 0.85, 1.0, 1.2, 1.45, 1.75)  # visibility over lambda*
 LEAD, STEPS = 0.25, 45
-PARTS = {1: [1.0], 3: [0.5, 0.3, 0.2], 8: [0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05]}  # of the value, by number of heads
+PARTS = {
+    1: [1.0],
+    3: [0.5, 0.3, 0.2],
+    8: [0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05],
+}  # of the value, by number of heads
 
 
 def on_square(share: float, visible: float = 1.0) -> WindowData:
@@ -31,7 +35,8 @@ def on_square(share: float, visible: float = 1.0) -> WindowData:
 
 
 def lead(path: Iterable[tuple[float, float]], first: int = 0) -> float:
-    "ln of what content gained over what position gained since state `first`, as soon as one of them is 1/4."
+    """ln of what content gained over what position gained since state `first`, as soon as one of
+    them is 1/4."""
     later, content, gained = islice(path, first, None), 0.0, 0.0
     start = next(later)[1]
     for content, position in later:
@@ -41,32 +46,43 @@ def lead(path: Iterable[tuple[float, float]], first: int = 0) -> float:
 
 
 def border_factor(leads: list[float]) -> float:
-    "The visibility over lambda* at which the lead changes, by a line in its logarithm; NaN where it does not."
+    """The visibility over lambda* at which the lead changes, by a line in its logarithm; NaN where
+    it does not."""
     return float(np.exp(crossing(np.log(FACTORS), np.array(leads))))
 
 
 def settings(share: float) -> tuple[float, float, float]:
-    "(lambda*, the value that makes the first margin 1e-3, the rate at which position would take 80 steps to 1)."
+    """(lambda*, the value that makes the first margin 1e-3, the rate at which position would take
+    80 steps to 1)."""
     data = on_square(share)
     v = (1e-3 / population_slopes(data, pushed(data, 1.0).numpy(), 0.0, 1.0)[1]) ** (1 / 3)
     return visible_border(data), v, 1 / (80 * float(contrast(data, first_push(data, 1.0, v)[0])))
 
 
 def exact_border(share: float, first: int = 0) -> dict[str, float]:
-    "lambda*; over it, the border of the exact path after `first` steps of positions alone, and of the pushes there."
+    """lambda*; over it, the border of the exact path after `first` steps of positions alone, and of
+    the pushes there."""
     border, v, lr = settings(share)
     leads = []
     for factor in FACTORS:
         data = on_square(share, factor * border)
-        path = population_path(data, kappa=1.0, v=v, steps=first + STEPS, lr_b=lr, lr_u=lr, first=first)
+        path = population_path(
+            data, kappa=1.0, v=v, steps=first + STEPS, lr_b=lr, lr_u=lr, first=first
+        )
         position = contrast(data, torch.from_numpy(path.b.values)).tolist()
         leads.append(lead(zip(data.visible * path.theta.values, position, strict=True), first))
     on_b, on_theta, _ = population_slopes(on_square(share), path.b.values[first], 0.0, v)[2]
     squared = float(contrast(data, torch.from_numpy(on_b))) / on_theta
-    return {"border": border, "exact": border_factor(leads), "pushes": float(max(squared, 0) ** 0.5 / border)}
+    return {
+        "border": border,
+        "exact": border_factor(leads),
+        "pushes": float(max(squared, 0) ** 0.5 / border),
+    }
 
 
-def trained_border(share: float, heads: int, samples: int, seed: int, first: int = 0) -> dict[str, float]:
+def trained_border(
+    share: float, heads: int, samples: int, seed: int, first: int = 0
+) -> dict[str, float]:
     "The border of models trained on samples, with the softmax's own normalizer, over lambda*."
     border, v, lr = settings(share)
     part = torch.tensor(PARTS[heads]).double()
@@ -78,8 +94,15 @@ def trained_border(share: float, heads: int, samples: int, seed: int, first: int
         # the head with the largest value sets the pace; a key has its mark alone
         rate, value = lr / float(part[0]), v * part[:, None] * torch.tensor([1.0, 0.0])
         lr_u = rate * torch.tensor([0.0, 1.0])
-        path = fit(sample, data, *start, value, steps=first + STEPS, lr_b=rate, lr_u=lr_u, first=first)
-        leads.append(lead(((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in path), first))
+        path = fit(
+            sample, data, *start, value, steps=first + STEPS, lr_b=rate, lr_u=lr_u, first=first
+        )
+        leads.append(
+            lead(
+                ((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in path),
+                first,
+            )
+        )
     return {"trained": border_factor(leads)}
 
 # %% ../../../nbs/together/03_border.ipynb #e1a40c31
@@ -93,8 +116,11 @@ def measure_border(run: Run) -> xr.Dataset:
 
 # %% ../../../nbs/together/03_border.ipynb #b7c0a2d1
 def measure_phases(run: Run) -> xr.Dataset:
-    "Borders after a first phase of positions alone: of the pushes there, of the exact path and of trainings, one head."
+    """Borders after a first phase of positions alone: of the pushes there, of the exact path and of
+    trainings, one head."""
     shares, first = run.by_scale(([1.0, 0.5], [0, 10]), ([1.0, 0.7, 0.5], [0, 5, 10, 15, 20]))
     exact = run.sweep(exact_border, {"share": shares, "first": first}, "exact")
     grid = {"share": shares, "heads": [1], "samples": [1000], "seed": run.seeds, "first": first}
-    return exact.merge(run.sweep(trained_border, grid, "trained").squeeze(["heads", "samples"], drop=True))
+    return exact.merge(
+        run.sweep(trained_border, grid, "trained").squeeze(["heads", "samples"], drop=True)
+    )

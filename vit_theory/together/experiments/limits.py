@@ -16,7 +16,14 @@ from torch import Tensor
 
 from vit_theory.ledger.sweeps import Run
 from vit_theory.together.limits import first_push, fit, push_slope
-from vit_theory.together.model import WindowData, activation, outputs, population_path, population_states, pushed
+from vit_theory.together.model import (
+    WindowData,
+    activation,
+    outputs,
+    population_path,
+    population_states,
+    pushed,
+)
 
 # %% ../../../nbs/together/02_limits.ipynb #9b9ebf26
 def content_data(share: float) -> WindowData:
@@ -24,8 +31,11 @@ def content_data(share: float) -> WindowData:
     return WindowData((1, 32), list(range(8)), share, 0.3, dim=12, noise=0.5)
 
 
-def content_cell(share: float, samples: int, attention: str, seed: int, *, trials: int) -> dict[str, float]:
-    "Test error and attention on relevant tokens after training with uniform positions, mean of some trainings."
+def content_cell(
+    share: float, samples: int, attention: str, seed: int, *, trials: int
+) -> dict[str, float]:
+    """Test error and attention on relevant tokens after training with uniform positions, mean of
+    some trainings."""
     data, zero = content_data(share), torch.zeros(1, 12).double()
     g, found = torch.Generator().manual_seed(1000 * seed + samples), []
     for _ in range(trials):
@@ -41,12 +51,23 @@ def content_cell(share: float, samples: int, attention: str, seed: int, *, trial
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c21
 def measure_content(run: Run) -> xr.Dataset:
     "Trained and uniform attention, by share of relevant tokens and number of samples."
-    shares, samples = run.by_scale(([0.6, 0.4], [16, 64, 256]), ([0.8, 0.6, 0.4, 0.3], [16, 64, 256, 1024]))
-    grid = {"share": shares, "samples": samples, "attention": ["uniform", "trained"], "seed": run.seeds}
+    shares, samples = run.by_scale(
+        ([0.6, 0.4], [16, 64, 256]), ([0.8, 0.6, 0.4, 0.3], [16, 64, 256, 1024])
+    )
+    grid = {
+        "share": shares,
+        "samples": samples,
+        "attention": ["uniform", "trained"],
+        "seed": run.seeds,
+    }
     return run.sweep(partial(content_cell, trials=run.by_scale(2, 3)), grid)
 
 # %% ../../../nbs/together/02_limits.ipynb #e5137869
-WINDOWS = (((1, 12), [0, 1, 4]), ((4, 4), [0, 1, 4]), ((1, 12), [0, 1, 2]))  # in the first two all overlaps are 1 or 0
+WINDOWS = (
+    ((1, 12), [0, 1, 4]),
+    ((4, 4), [0, 1, 4]),
+    ((1, 12), [0, 1, 2]),
+)  # in the first two all overlaps are 1 or 0
 EARLY = 80  # steps after which the path is compared with trainings
 NOISE = 1e-6  # of the start of long paths
 
@@ -58,9 +79,12 @@ def standing_out(data: WindowData, b: np.ndarray) -> float:
 
 
 def translate_gap(data: WindowData, b: np.ndarray) -> float:
-    "By how much the C largest b stand above all others, where they are a translate of the window; else 0."
+    """By how much the C largest b stand above all others, where they are a translate of the window;
+    else 0."""
     order = np.argsort(b)
-    found = any((np.flatnonzero(row) == np.sort(order[-data.C :])).all() for row in data.inside.numpy())
+    found = any(
+        (np.flatnonzero(row) == np.sort(order[-data.C :])).all() for row in data.inside.numpy()
+    )
     return float(found * (b[order[-data.C]] - b[order[-data.C - 1]]))
 
 
@@ -78,30 +102,43 @@ def window_cell(window: int, push: float) -> dict:
 
 
 def late_cell(late: int, push: float, seed: int, *, steps: int) -> dict:
-    "What stands out at half of a long exact path and at its end, from a start with noise of 1e-6 on all logits but the push."
+    """What stands out at half of a long exact path and at its end, from a start with noise of 1e-6
+    on all logits but the push."""
     data = WindowData(*WINDOWS[late])
     start = pushed(data, push).numpy()
     start[1:] += NOISE * np.random.default_rng(seed).normal(size=data.N - 1)
     path = population_states(data, start, 0.02, steps=steps, lr_b=2.5, lr_u=0.0, lr_v=5e-4)
-    return {"translate": ("time", [translate_gap(data, path.b.values[step]) for step in (steps // 2, steps)])}
+    return {
+        "translate": (
+            "time",
+            [translate_gap(data, path.b.values[step]) for step in (steps // 2, steps)],
+        )
+    }
 
 
 def window_trained(window: int, seed: int) -> dict[str, float]:
     "The same after training on 4,000 samples, with the softmax's own normalizer."
     data = WindowData(*WINDOWS[window])
     sample = data.sample(4000, torch.Generator().manual_seed(seed))
-    start = (pushed(data, 2.0)[None], torch.zeros(1, 2).double(), torch.tensor([[0.02, 0.0]], dtype=torch.float64))
+    start = (
+        pushed(data, 2.0)[None],
+        torch.zeros(1, 2).double(),
+        torch.tensor([[0.02, 0.0]], dtype=torch.float64),
+    )
     *_, (b, _, _) = fit(sample, data, *start, steps=EARLY, lr_b=2.5, lr_v=5e-4)
     return {"sampled": standing_out(data, b[0].numpy())}
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c23
 def measure_window(run: Run) -> xr.Dataset:
-    "Exact paths with and without the push, trainings on samples, and long exact paths from starts with a little noise."
+    """Exact paths with and without the push, trainings on samples, and long exact paths from starts
+    with a little noise."""
     exact = run.sweep(window_cell, {"window": range(3), "push": [0.0, 2.0]}, "exact")
     trained = run.sweep(window_trained, {"window": range(3), "seed": run.seeds}, "trained")
     steps = run.by_scale(2500, 10_000)
     grid = {"late": run.by_scale([1], [0, 1, 2]), "push": [0.0, 2.0], "seed": run.seeds}
-    long = run.sweep(partial(late_cell, steps=steps), grid, "late").assign_coords(time=[steps // 2, steps])
+    long = run.sweep(partial(late_cell, steps=steps), grid, "late").assign_coords(
+        time=[steps // 2, steps]
+    )
     return exact.merge(trained).merge(long).assign_attrs(scale=run.scale)
 
 # %% ../../../nbs/together/02_limits.ipynb #804dceeb
@@ -109,15 +146,20 @@ TAPS = (0, 1, 3, 4, 12)  # a cross on the 4 x 4 torus
 
 
 def heads_start(T: Float[Tensor, "N m"], heads: int, seed: int, steps: int) -> list[float]:
-    "One training: relative error, least weight of a head on the taps, mean largest weight of a head."
+    """One training: relative error, least weight of a head on the taps, mean largest weight of a
+    head."""
     g = torch.Generator().manual_seed(seed)
     b = (0.5 * torch.randn(heads, len(T), generator=g, dtype=torch.float64)).requires_grad_()
-    optimizer = torch.optim.LBFGS([b], max_iter=steps, history_size=20, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+    optimizer = torch.optim.LBFGS(
+        [b], max_iter=steps, history_size=20, line_search_fn="strong_wolfe", tolerance_change=1e-14
+    )
 
     def left() -> Tensor:
         p = b.softmax(1)
         # the best values given the positions: V = (p p')^-1 p T
-        return T - p.T @ torch.linalg.solve(p @ p.T + 1e-10 * torch.eye(heads, dtype=torch.float64), p @ T)
+        return T - p.T @ torch.linalg.solve(
+            p @ p.T + 1e-10 * torch.eye(heads, dtype=torch.float64), p @ T
+        )
 
     def loss() -> Tensor:
         optimizer.zero_grad()
@@ -127,13 +169,21 @@ def heads_start(T: Float[Tensor, "N m"], heads: int, seed: int, steps: int) -> l
 
     optimizer.step(loss)
     p = b.detach().softmax(1)
-    return [float(left().detach().norm() / T.norm()), float(p[:, TAPS].sum(1).min()), float(p.amax(1).mean())]
+    return [
+        float(left().detach().norm() / T.norm()),
+        float(p[:, TAPS].sum(1).min()),
+        float(p.amax(1).mean()),
+    ]
 
 
 def heads_cell(heads: int, seed: int) -> dict[str, float]:
     "Best of eight starts for the kernel of a seed, and the Eckart-Young floor."
     g = torch.Generator().manual_seed(seed)
-    T = torch.zeros(16, 9).double().index_copy(0, torch.tensor(TAPS), torch.randn(5, 9, generator=g, dtype=torch.float64))
+    T = (
+        torch.zeros(16, 9)
+        .double()
+        .index_copy(0, torch.tensor(TAPS), torch.randn(5, 9, generator=g, dtype=torch.float64))
+    )
     found = min(heads_start(T, heads, 1000 * seed + start, 300) for start in range(8))
     floor = float(torch.linalg.svdvals(T)[heads:].norm() / T.norm())
     return dict(zip(("error", "on_taps", "largest"), found, strict=True)) | {"floor": floor}
@@ -141,4 +191,6 @@ def heads_cell(heads: int, seed: int) -> dict[str, float]:
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c25
 def measure_heads(run: Run) -> xr.Dataset:
     "Trained heads against the floor."
-    return run.sweep(heads_cell, {"heads": run.by_scale([4, 5], [1, 2, 3, 4, 5, 6]), "seed": run.seeds})
+    return run.sweep(
+        heads_cell, {"heads": run.by_scale([4, 5], [1, 2, 3, 4, 5, 6]), "seed": run.seeds}
+    )

@@ -21,9 +21,13 @@ EQUALITY: tuple[tuple[dict, dict], ...] = (  # data, options of the descents
 
 
 def path_gap(case: int, steps: int) -> dict:
-    "Largest difference of the two descents over loss and all entries of A, u and v, and how far b and theta moved."
+    """Largest difference of the two descents over loss and all entries of A, u and v, and how far b
+    and theta moved."""
     about, given = EQUALITY[case]
-    data, options = WindowData(**about), {"v": 0.08, "lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3, "steps": steps} | given
+    data, options = (
+        WindowData(**about),
+        {"v": 0.08, "lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3, "steps": steps} | given,
+    )
     loss, A, u, v = full_path(data, **options)
     path = population_path(data, **options)
     b, theta, value = (torch.from_numpy(path[name].values) for name in ("b", "theta", "v"))
@@ -32,11 +36,15 @@ def path_gap(case: int, steps: int) -> dict:
             v - torch.stack([value, zero], 1)]  # fmt: skip
     gap = torch.cat([each.reshape(steps + 1, -1) for each in gaps], 1).abs().amax(1)
     spread = path.b[:, 1:].max("offset") - path.b[:, 1:].min("offset")
-    return {"gap": ("step", gap.numpy()), "spread": ("step", spread.values), "theta": ("step", path.theta.values)}
-
+    return {
+        "gap": ("step", gap.numpy()),
+        "spread": ("step", spread.values),
+        "theta": ("step", path.theta.values),
+    }
 
 # %% ../../../nbs/together/01_model.ipynb #e1a40c11
 def measure_descent(run: Run) -> xr.Dataset:
     "Both descents in all cases."
-    return run.sweep(path_gap, {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}).squeeze("steps")
-
+    return run.sweep(
+        path_gap, {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}
+    ).squeeze("steps")
