@@ -28,7 +28,10 @@ from vit_theory.association.populations import MOST_ATOMS
 from vit_theory.association.symmetry import atom_count
 from vit_theory.association.training import fit, idealized
 
-STEPS, SAMPLES, DIM, SEED = 50, 2000, 16, 0
+STEPS = 50
+SAMPLES = 2000
+DIM = 16
+SEED = 0
 
 
 def full(D, q):
@@ -72,7 +75,8 @@ def peers(D):
 def whole(name, D, q, **options):
     """One run from start to end: seconds on the clock, seconds of the processor, and where it
     starts and ends."""
-    start, busy = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    busy = time.process_time()
     path = reduced_descent(D, 4, q, kappa=1.5, **options)
     row = {
         "run": name,

@@ -22,7 +22,9 @@ from torch.nn.functional import logsigmoid
 from vit_theory.association import Partition, SpatialData, realistic
 from vit_theory.association.training import features_first, gradient
 
-SAMPLES, DIM, SEED = 2000, 16, 0
+SAMPLES = 2000
+DIM = 16
+SEED = 0
 
 
 def autograd(model, x, y, reordered):
@@ -40,7 +42,8 @@ def main():
         draw = SpatialData(Partition.blocks(side, 2), DIM, q=min(0.4, 16 / side**2)).sample(
             SAMPLES, generator
         )
-        model, features = realistic(side**2, DIM, generator=generator), features_first(draw.x)
+        model = realistic(side**2, DIM, generator=generator)
+        features = features_first(draw.x)
         peers = {
             "ours": partial(gradient, features, draw.y, model),
             "autograd": partial(autograd, model, draw.x, draw.y, False),

@@ -27,7 +27,11 @@ from vit_theory.convolution import (
 )
 from vit_theory.convolution.inverse import head_products, positional_weights
 
-SIZE, PATCH, CHANNELS, KERNEL, SEED = 224, 16, 3, 3, 0
+SIZE = 224
+PATCH = 16
+CHANNELS = 3
+KERNEL = 3
+SEED = 0
 
 
 def sdpa(layer, x):
@@ -42,8 +46,11 @@ def sdpa(layer, x):
 
 def paths(layer, conv, image):
     """Name -> what to time; each returns output tokens, except where it says pixels or no output."""
-    x, A, W = patchify(image, PATCH), positional_weights(layer), head_products(layer)
-    gather, folded = GatherAttention(layer), fold(layer).requires_grad_(False)
+    x = patchify(image, PATCH)
+    A = positional_weights(layer)
+    W = head_products(layer)
+    gather = GatherAttention(layer)
+    folded = fold(layer).requires_grad_(False)
     G = torch.randn(W.shape, generator=torch.Generator().manual_seed(SEED)) / W.shape[1] ** 0.5
     hidden = conv_to_attention(conv, SIZE, PATCH)
     hidden.W_V.data = hidden.W_V.data @ G
@@ -69,7 +76,10 @@ def measure(rounds):
     )
     layer = conv_to_attention(conv, SIZE, PATCH).requires_grad_(False)
     image = torch.rand(1, CHANNELS, SIZE, SIZE, generator=torch.Generator().manual_seed(SEED))
-    todo, truth, seconds, errors = paths(layer, conv, image), conv(image), {}, {}
+    todo = paths(layer, conv, image)
+    truth = conv(image)
+    seconds = {}
+    errors = {}
     for name, path in todo.items():  # once to warm up, and to compare
         y = path()
         if isinstance(y, torch.Tensor):

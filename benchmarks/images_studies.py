@@ -151,7 +151,8 @@ def main(images, store, size, chosen, seeds, jobs):
         store=Path(store),
         n_jobs=jobs,
     )
-    chosen, rates = chosen or (*STUDIES, *CURVES), None
+    chosen = chosen or (*STUDIES, *CURVES)
+    rates = None
     for study, (function, claims) in (STUDIES | PARTS).items():
         if study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
             found = function(replace(run, store=run.store / study), size)

@@ -33,7 +33,10 @@ from torch.utils.data import DataLoader, TensorDataset
 from vit_theory.models import Images, Machine, Recipe, ViT, flops, train
 from vit_theory.models.data import RECIPES, augment, generator
 
-CLASSES, BATCH, SEED, LR = 10, 64, 0, 1e-3
+CLASSES = 10
+BATCH = 64
+SEED = 0
+LR = 1e-3
 SHAPES = {  # side, patch, width, depth, heads, hidden in multiples of width
     "32x32, patch 4, width 96, depth 3": (32, 4, 96, 3, 4, 2),
     "32x32, patch 4, width 192, depth 6": (32, 4, 192, 6, 3, 4),

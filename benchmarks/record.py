@@ -119,8 +119,10 @@ def epochs_within(minutes, recipe, train_data):
 @click.option("--budget", type=float, help="Processor minutes, in place of --epochs.")
 @click.option("--ablation", is_flag=True)
 def main(images, store, epochs, seeds, budget, ablation):
-    train_data, test_data = load_images(images), load_images(images, split="test")
-    recipe, sizes = RecordRecipe(epochs=epochs), PyramidSizes()
+    train_data = load_images(images)
+    test_data = load_images(images, split="test")
+    recipe = RecordRecipe(epochs=epochs)
+    sizes = PyramidSizes()
     if budget:
         recipe = replace(recipe, epochs=epochs_within(budget, recipe, train_data))
         print(f"{recipe.epochs} epochs fit into {budget:g} processor minutes")

@@ -33,8 +33,12 @@ from vit_theory.selection.model import initial_model
 from vit_theory.selection.phase_diagram import heat_map
 from vit_theory.selection.training import fit
 
-TOKENS, SAMPLES, RELEVANT = 80, 1000, 4
-COLLAPSED_TRIALS, COLLAPSED_STEPS, TOKEN_STEPS = 200, 100, 10
+TOKENS = 80
+SAMPLES = 1000
+RELEVANT = 4
+COLLAPSED_TRIALS = 200
+COLLAPSED_STEPS = 100
+TOKEN_STEPS = 10
 
 
 def rates(arm):
@@ -80,10 +84,8 @@ def measure(name, merged_queries=True):
         1,
     )
 
-    kinds, mu = (
-        sample_kinds(RELEVANT / TOKENS),
-        torch.eye(10)[None, :6].repeat(COLLAPSED_TRIALS, 1, 1),
-    )
+    kinds = sample_kinds(RELEVANT / TOKENS)
+    mu = torch.eye(10)[None, :6].repeat(COLLAPSED_TRIALS, 1, 1)
     many = collapse(initial_model(mu, scale=BASE["scale"], xi=0.2, paired=True), mu)
     w = draw_weights(kinds, SAMPLES, COLLAPSED_TRIALS, seed=0)
     work = (COLLAPSED_STEPS + 1, COLLAPSED_TRIALS)

@@ -93,7 +93,9 @@ def summary(arm, data):
 @click.option("--store", type=click.Path(path_type=Path), help="folder that keeps finished cells")
 def main(store):
     run = Run(scale="full", store=store)
-    table, slopes, start = [], {}, time.process_time()
+    table = []
+    slopes = {}
+    start = time.process_time()
     for arm in ARMS:
         data = sample_complexity(run, arm)
         table += rows(arm, data)

@@ -46,7 +46,9 @@ def wall_seconds(call):
 SIZES = ((20, 50, 20), (40, 100, 32), (100, 200, 32))  # L, m, B
 TRIALS = {20: 16, 40: 6, 100: 3}  # models at once, by L
 STEPS = {20: 200, 40: 150, 100: 100}
-LR, SEED, DIM = 0.1, 0, 10
+LR = 0.1
+SEED = 0
+DIM = 10
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
 
 
@@ -74,7 +76,9 @@ class Plain(torch.nn.Module):
         self.register_buffer("a", model.a[i, 0])
 
     def forward(self, x):
-        q, k, v = x @ self.W_Q.T, x @ self.W_K.T, x @ self.W_V.T
+        q = x @ self.W_Q.T
+        k = x @ self.W_K.T
+        v = x @ self.W_V.T
         z = (q @ k.transpose(1, 2)).softmax(-1) @ v
         return (torch.relu(z @ self.W_O.T) @ self.a).mean(1)
 
@@ -108,7 +112,9 @@ def vmap(x, y, model, B, steps):
     a = model.a[:, 0]
 
     def loss(w, a, x, y):
-        q, k, v = x @ w["W_Q"].T, x @ w["W_K"].T, x @ w["W_V"].T
+        q = x @ w["W_Q"].T
+        k = x @ w["W_K"].T
+        v = x @ w["W_V"].T
         z = torch.softmax(q @ k.transpose(1, 2), -1) @ v
         return torch.relu(1 - y * (torch.relu(z @ w["W_O"].T) @ a).mean(1)).mean()
 
@@ -131,7 +137,9 @@ def with_jax(x, y, model, B, steps):
     import jax.numpy as jnp
 
     def loss(w, a, x, y):
-        q, k, v = x @ w["W_Q"].T, x @ w["W_K"].T, x @ w["W_V"].T
+        q = x @ w["W_Q"].T
+        k = x @ w["W_K"].T
+        v = x @ w["W_V"].T
         z = jax.nn.softmax(q @ jnp.swapaxes(k, 1, 2), -1) @ v
         return jax.nn.relu(1 - y * (jax.nn.relu(z @ w["W_O"].T) @ a).mean(1)).mean()
 
@@ -161,7 +169,8 @@ def flops(L, m, B):
 def gemm_peak(device, seconds):
     """GFLOP/s of one large single-precision product, best of five."""
     n = 1536 if device == "cpu" else 8192
-    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
+    a = torch.randn(n, n, device=device)
+    b = torch.randn(n, n, device=device)
     a @ b
     return 2 * n**3 / min(seconds(lambda: a @ b) for _ in range(5)) / 1e9
 
@@ -184,9 +193,11 @@ def check(x, y, model):
 def compare(repeats, device):
     """All programs on all sizes, in turn -> rows."""
     clock, many = (seconds, 1) if device == "cpu" else (wall_seconds, 32)
-    peak, rows = gemm_peak(device, clock), []
+    peak = gemm_peak(device, clock)
+    rows = []
     for L, m, B in SIZES:
-        trials, steps = many * TRIALS[L], STEPS[L]
+        trials = many * TRIALS[L]
+        steps = STEPS[L]
         x, y, model = setting(L, m, B, trials, device)
         check(x, y, model)
         runs, missing = {}, {}
@@ -208,7 +219,8 @@ def compare(repeats, device):
             if name in missing:
                 rows.append(row | {"note": f"skipped: {missing[name]}"})
                 continue
-            best, own = min(times[name]) / done, min(times["ours"]) / (trials * steps)
+            best = min(times[name]) / done
+            own = min(times["ours"]) / (trials * steps)
             row |= {"steps_per_second": round(1 / best), "ours_is_faster_by": round(best / own, 2)}
             row["by_median"] = round(
                 median(times[name]) / done / (median(times["ours"]) / (trials * steps)), 2
@@ -230,12 +242,14 @@ def profile():
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
             run()
         operations = seen.key_averages()
-        total, rest = sum(event.self_cpu_time_total for event in operations), 1.0
+        total = sum(event.self_cpu_time_total for event in operations)
+        rest = 1.0
         for event in sorted(operations, key=lambda event: -event.self_cpu_time_total):
             share = event.self_cpu_time_total / total
             if share >= 0.02:
                 rest -= share
-                name, calls = event.key.removeprefix("aten::"), round(event.count / STEPS[L], 1)
+                name = event.key.removeprefix("aten::")
+                calls = round(event.count / STEPS[L], 1)
                 rows.append(
                     {
                         "L": L,

@@ -61,13 +61,13 @@ class TimmAttention(nn.Module):
 
     def __init__(self, dim, heads, fused, bias=None, rotary=False):
         super().__init__()
-        self.num_heads, self.head_dim, self.scale = heads, dim // heads, (dim // heads) ** -0.5
+        self.num_heads = heads
+        self.head_dim = dim // heads
+        self.scale = (dim // heads) ** -0.5
         self.fused_attn, self.rotary = fused, rotary
-        self.qkv, self.proj, self.attn_drop = (
-            nn.Linear(dim, 3 * dim),
-            nn.Linear(dim, dim),
-            nn.Dropout(0.1),
-        )
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.proj = nn.Linear(dim, dim)
+        self.attn_drop = nn.Dropout(0.1)
         self.register_parameter("rel_pos_bias", bias)
 
     def forward(self, x):
@@ -142,11 +142,9 @@ class TalkingHeads(nn.Module):
     def __init__(self, dim, heads):
         super().__init__()
         self.num_heads = heads
-        self.qkv, self.proj, self.proj_w = (
-            nn.Linear(dim, 3 * dim),
-            nn.Linear(dim, dim),
-            nn.Linear(heads, heads),
-        )
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.proj = nn.Linear(dim, dim)
+        self.proj_w = nn.Linear(heads, heads)
 
     def forward(self, x):
         B, N, C = x.shape
@@ -304,7 +302,8 @@ def own_weights(model, images, call):
 
 def by_hand(model, images, name):
     """Weights of a module that hands out none (LeViT): what its own softmax returned."""
-    kept, module = [], model.get_submodule(name)
+    kept = []
+    module = model.get_submodule(name)
     softmax = torch.Tensor.softmax
 
     def note(self, *args, **kwargs):
@@ -368,7 +367,8 @@ def tried(name):
             "grids": "",
             "said": str(error),
         }, parameters
-    reference, gaps = own_weights(model, images, call), []
+    reference = own_weights(model, images, call)
+    gaps = []
     for layer in layers:
         # the module itself, or the one around it
         inside = [

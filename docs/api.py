@@ -45,12 +45,15 @@ class Module:
         parts = path.relative_to(root).with_suffix("").parts
         self.name = ".".join(parts).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
-        self.lines, tree = text.encode().splitlines(), ast.parse(text)
+        self.lines = text.encode().splitlines()
+        tree = ast.parse(text)
         self.chapter = parts[1] if len(parts) > 2 else ""
         self.doc = ast.get_docstring(tree) or ""
         origin = re.search(r"File to edit: \S*?nbs/(\S+)\.ipynb", text)
         self.notebook = origin and origin[1]
-        self.defined, self.imported, public = {}, {}, []
+        self.defined = {}
+        self.imported = {}
+        public = []
         # what a module imports late, it names below `if TYPE_CHECKING:`
         for node in (
             inner
@@ -115,13 +118,12 @@ class Module:
         fence = "::::" if parent else ":::::"
         methods = []
         if isinstance(node, ast.Assign):
-            value, says = ast.unparse(node.value), comment(node, self.lines)
-            kind, head, found, doc = (
-                "data",
-                name,
-                {},
-                says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else ""),
-            )
+            value = ast.unparse(node.value)
+            says = comment(node, self.lines)
+            kind = "data"
+            head = name
+            found = {}
+            doc = says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else "")
         else:
             kind = "class" if isinstance(node, ast.ClassDef) else "method" if parent else "function"
             text, found = self.signature(node)
@@ -129,7 +131,8 @@ class Module:
                 ast.unparse(decorator).endswith("property") for decorator in node.decorator_list
             ):
                 kind, text = "property", ""
-            head, doc = parent + name + text, ast.get_docstring(node) or ""
+            head = parent + name + text
+            doc = ast.get_docstring(node) or ""
             if kind == "class":
                 methods = [
                     item

@@ -221,7 +221,10 @@ def elsewhere(docname):
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
     modules = package.by_notebook[docname]
-    cells, title, lead, section = [], docname, "", ""
+    cells = []
+    title = docname
+    lead = ""
+    section = ""
     every = list(shown(path))
     figures = 0
     for place, (cell, exported) in enumerate(every):
@@ -230,7 +233,8 @@ def convert(path, docname, package):
             if not cells and (
                 head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)
             ):
-                title, lead = head[1], " ".join(head[2].replace("\n>", "\n").split())
+                title = head[1]
+                lead = " ".join(head[2].replace("\n>", "\n").split())
                 found = "".join(
                     f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ())
                 )
@@ -335,10 +339,8 @@ def listing(pages):
 
 def long_run(path):
     """The table of a run that takes longer than a notebook may, with what made it -> (title, page)."""
-    title, lines = (
-        path.stem.replace("_", " ").capitalize(),
-        path.read_text(encoding="utf-8").splitlines(),
-    )
+    title = path.stem.replace("_", " ").capitalize()
+    lines = path.read_text(encoding="utf-8").splitlines()
     if len(lines) > 1000:  # too long to be read
         counts = Counter(row["outcome"] for row in csv.DictReader(lines)).most_common()
         listed = "".join(f"| {outcome} | {count} |\n" for outcome, count in counts)
@@ -482,7 +484,8 @@ def write_source(source):
 )
 def main(out):
     with tempfile.TemporaryDirectory() as folder:
-        source, site = Path(folder) / "source", Path(folder) / "site"
+        source = Path(folder) / "source"
+        site = Path(folder) / "site"
         write_source(source)
         # Warnings are faults: a broken link, a formula or a name that cannot be resolved.
         settings = [
@@ -497,7 +500,8 @@ def main(out):
             ["-q", "-W", "--keep-going", "-j", "auto", *settings, str(source), str(site)]
         )
         if site.exists():
-            host, folder_of = claim_pages.settings("doc_host"), claim_pages.settings("doc_baseurl")
+            host = claim_pages.settings("doc_host")
+            folder_of = claim_pages.settings("doc_baseurl")
             finish(site, host + folder_of if host else "")
             (site / ".buildinfo").unlink(missing_ok=True)
             shutil.rmtree(out, ignore_errors=True)

@@ -125,7 +125,8 @@ def page(id, place):
     """The page of a row; `place` is where it is explained: (label, title of the page, title of the
     section)."""
     card = Card(id)
-    run, row = card.run, card.row
+    run = card.run
+    row = card.row
     label, title, section = place
     answer = answers().get(id, {"title": id, "answer": row["measured"]})
     places_ = places(id[0])
@@ -230,10 +231,8 @@ def about():
     yield f"```bibtex\n@software{{vit_theory,\n{lines}\n}}\n```\n"
     yield "## Papers\n\n[Notation](/00_notation.ipynb) says what their letters and words mean, and where the papers clash.\n"
     for letter, paper in PAPERS.items():
-        by, place = (
-            people(paper["authors"]).replace(" and ", ", "),
-            paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}",
-        )
+        by = people(paper["authors"]).replace(" and ", ", ")
+        place = paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}"
         yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {place}\n"
     yield "Their [claims](/ledger/10_verdicts.ipynb) and [maps](/ledger/11_coverage.ipynb) are on pages of their own.\n"
     yield "## Downloads\n\n- {download}`All notebooks <notebooks.zip>`\n- {download}`License <LICENSE>`\n"

@@ -81,10 +81,12 @@ def rules_of(css):
     """A style sheet -> (what stands before the braces, what inside), rule by rule."""
     begin = depth = 0
     for found in re.finditer(r"[{};]", STRINGS.sub(lambda text: "-" * len(text[0]), css)):
-        place, sign = found.start(), found[0]
+        place = found.start()
+        sign = found[0]
         depth += {"{": 1, "}": -1, ";": 0}[sign]
         if sign == "{" and depth == 1:
-            head, inside = css[begin:place], place + 1
+            head = css[begin:place]
+            inside = place + 1
         elif sign == "}" and depth == 0:
             yield head, css[inside:place]
         if depth == 0:
@@ -140,7 +142,8 @@ def lighten(site, pages):
 def missing(home):
     """The page for an address that does not exist: the front's head and menu, with addresses that
     hold in every folder."""
-    start, end = home.index("<article"), home.index("</article>")
+    start = home.index("<article")
+    end = home.index("</article>")
     said = "<h1>No such page</h1><p>Try the search above, or one of these:</p><ul>"
     for name, title in (
         ("index", "Home"),

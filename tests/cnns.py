@@ -176,7 +176,8 @@ class SharedConv(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = nn.Conv2d(3, 3, 3, padding=1)
-        self.bn1, self.bn2 = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+        self.bn1 = nn.BatchNorm2d(3)
+        self.bn2 = nn.BatchNorm2d(3)
 
     def forward(self, x):
         return self.bn2(self.conv(self.bn1(self.conv(x)).relu()))

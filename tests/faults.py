@@ -1261,7 +1261,8 @@ def kernel_lost_at_the_transfer():
 
             import torch
 
-            other, g = copy.deepcopy(vit), torch.Generator().manual_seed(0)
+            other = copy.deepcopy(vit)
+            g = torch.Generator().manual_seed(0)
             for name, weight in other.named_parameters():
                 if "mixer" in name and weight.dim() == 4:
                     with torch.no_grad():

@@ -38,7 +38,8 @@ from hypothesis import strategies as st
 
 # beartype draws which item of a list it looks at: from a stream of its own here, so that the draws
 # of our code are seen
-getrandbits, random.getrandbits = random.getrandbits, random.Random(0).getrandbits
+getrandbits = random.getrandbits
+random.getrandbits = random.Random(0).getrandbits
 import beartype  # noqa: E402, F401
 
 random.getrandbits = getrandbits
@@ -721,7 +722,8 @@ ARGUED = {
 
 def table(names):
     """A row for each wrong call."""
-    worker, rows = Worker(), []
+    worker = Worker()
+    rows = []
     for name in names:
         for argument, kind in attempts(name):
             outcome, message = worker.ask((name, {argument: kind}))
@@ -852,7 +854,8 @@ def kinds(value, wrong):
     if isinstance(wrong, torch.Tensor | np.ndarray | np.generic) and isinstance(
         value, torch.Tensor | int | float
     ):
-        x, like = torch.as_tensor(wrong), torch.as_tensor(value)
+        x = torch.as_tensor(wrong)
+        like = torch.as_tensor(value)
         if isinstance(value, int | float):
             yield from ["vector"] * (x.ndim > 0)
             yield from (kind for entry in x.view(-1).tolist() for kind in kinds(value, entry))
@@ -899,7 +902,8 @@ def judge_drawn(name, wrong, outcome):
     before, or not measured."""
     if outcome not in ("accepted", "NaN out"):
         return outcome
-    given, valid = made_wrong(name, wrong), arguments_of(name)
+    given = made_wrong(name, wrong)
+    valid = arguments_of(name)
     odd = [
         (argument, kind) for argument in wrong for kind in kinds(valid[argument], given[argument])
     ]
@@ -918,7 +922,8 @@ def failure(outcome, sign):
 
 def search(name, examples, number, worker):
     """(outcome of every call, the shrunken calls that fail) of arguments that hypothesis draws."""
-    outcomes, valid = [], arguments_of(name)
+    outcomes = []
+    valid = arguments_of(name)
     # Python takes anything for a truth value
     names = [argument for argument, value in valid.items() if not isinstance(value, bool)]
     which = st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)
@@ -982,7 +987,8 @@ def touched(names):
         given = arguments_of(name)
         with contextlib.redirect_stdout(None):
             place_of(name)(**given)  # the first call imports
-            given, before = arguments_of(name), shared()
+            given = arguments_of(name)
+            before = shared()
             place_of(name)(**given)
         found += [(name, what) for what, value in shared().items() if value != before[what]]
     return found
@@ -1010,7 +1016,8 @@ def main(only, quick, out, examples, number, state):
             print(f"{name} changes {what}")
         return
     if examples:
-        outcomes, worker = [], Worker()
+        outcomes = []
+        worker = Worker()
         for name in names:
             found, failures = (
                 search(name, examples, number, worker)

@@ -97,10 +97,8 @@ def test_full_oracle_is_the_chapters_model():
         Partition.random(6, 2, 0), 2 / 3
     )  # q = 2/3: all images are equally likely
     assert torch.allclose(weight, torch.full_like(weight, 1 / len(weight)), atol=1e-15)
-    A, v = (
-        symmetric_logits(Partition.random(6, 2, 0), 0.5, 0.2, -0.1),
-        torch.tensor([0.2], dtype=torch.float64),
-    )
+    A = symmetric_logits(Partition.random(6, 2, 0), 0.5, 0.2, -0.1)
+    v = torch.tensor([0.2], dtype=torch.float64)
     ours = full_gradient(A, v, c[..., None], weight, nu=0.05)
     theirs = logistic_gradient(
         PatchAttention(A, v, nu=0.05), c[..., None], torch.ones(len(c), dtype=torch.float64)

@@ -107,7 +107,8 @@ def test_label_error_by_enumeration(D, C, q):
         p = math.prod(1 - q if m == 0 else q / 2 for m in marks)
         s = torch.tensor([[C, *np.reshape(marks, (L - 1, C)).sum(1)]], dtype=torch.float64)
         f = float(threshold_sum(s, C)[0])
-        below, tie = below + p * (f < 0), tie + p * (f == 0)
+        below = below + p * (f < 0)
+        tie = tie + p * (f == 0)
     assert label_error(D, C, q) == pytest.approx((below, below + tie / 2, below + tie), abs=1e-13)
 
 
@@ -117,7 +118,9 @@ def test_linear_error_known_values():
     # as many marks as the Gaussian limit needs
     from scipy.stats import norm
 
-    D, C, q = 40_004, 4, 8 / 10_000
+    D = 40_004
+    C = 4
+    q = 8 / 10_000
     assert linear_error(D, C, q).half == pytest.approx(
         norm.cdf(-C / math.sqrt(q * (D - C))), abs=3e-3
     )

@@ -56,7 +56,8 @@ def test_hand_gradient(power, nu, scale, seed):
     model = PatchAttention(
         normal(7, 7, seed=seed), 0.1 * normal(5, seed=seed + 10), power, nu, scale
     )
-    x, y = normal(30, 7, 5, seed=seed + 20), normal(30, seed=seed + 30).sign()
+    x = normal(30, 7, 5, seed=seed + 20)
+    y = normal(30, seed=seed + 30).sign()
     for hand, auto in zip(logistic_gradient(model, x, y), autograd(model, x, y), strict=True):
         assert (hand - auto).abs().max() <= 1e-12 * max(1.0, float(auto.abs().max()))
 
@@ -72,8 +73,10 @@ def test_hand_gradient(power, nu, scale, seed):
 def test_the_logistic_gradient_has_its_laws(patches, dim, power, scale, seed):
     """Rows of the gradient by A sum to zero; renamed patches rename it; v grows as the power says
     (Euler)."""
-    A, v = normal(patches, patches, seed=seed), 0.3 * normal(dim, seed=seed + 1)
-    x, y = normal(6, patches, dim, seed=seed + 2), normal(6, seed=seed + 3).sign()
+    A = normal(patches, patches, seed=seed)
+    v = 0.3 * normal(dim, seed=seed + 1)
+    x = normal(6, patches, dim, seed=seed + 2)
+    y = normal(6, seed=seed + 3).sign()
     model = PatchAttention(A, v, power, scale=scale)
     loss, dA, dv = logistic_gradient(model, x, y)
     size = 1 + float(dA.abs().max())

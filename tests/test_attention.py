@@ -56,7 +56,10 @@ def test_patchify_is_unfold_with_channels_last():
 @pytest.mark.parametrize("seed", range(3))
 def test_layer_is_torch(sink, seed):
     """nn.MultiheadAttention with the same matrices; its add_zero_attn is the sink."""
-    h, d, e, grid = 4, 12, 3, (2, 3)
+    h = 4
+    d = 12
+    e = 3
+    grid = (2, 3)
     W_Q, W_K, W_V, W_O = (
         normal(h, *s, seed=seed + i) for i, s in enumerate([(d, e), (d, e), (d, e), (e, d)])
     )
@@ -81,7 +84,8 @@ def test_layer_is_torch(sink, seed):
 
 def test_layer_without_anything_optional():
     W = normal(2, 5, 3)
-    layer, x = MultiHeadAttention(W, W, W, normal(2, 3, 4)), normal(1, 9, 5)
+    layer = MultiHeadAttention(W, W, W, normal(2, 3, 4))
+    x = normal(1, 9, 5)
     y = sum(
         ((x @ W[h]) @ (x @ W[h]).mT / math.sqrt(3)).softmax(-1) @ x @ W[h] @ layer.W_O[h]
         for h in range(2)
@@ -93,11 +97,14 @@ def test_layer_without_anything_optional():
 @given(sides, sides)
 def test_relative_bias_by_index(gh, gw):
     """Key minus query: against a loop over all pairs."""
-    table, n = normal(2, 2 * gh - 1, 2 * gw - 1), gh * gw
-    bias, offsets = relative_bias(table, (gh, gw)), relative_offsets((gh, gw))
+    table = normal(2, 2 * gh - 1, 2 * gw - 1)
+    n = gh * gw
+    bias = relative_bias(table, (gh, gw))
+    offsets = relative_offsets((gh, gw))
     for q in range(n):
         for k in range(n):
-            dy, dx = k // gw - q // gw, k % gw - q % gw
+            dy = k // gw - q // gw
+            dx = k % gw - q % gw
             assert offsets[q, k].tolist() == [dy, dx]
             assert torch.equal(bias[:, q, k], table[:, dy + gh - 1, dx + gw - 1])
 

@@ -174,7 +174,8 @@ def test_exercises_have_answers_that_print():
     """Each exercise is followed by a folded cell that asserts its answer and shows it; each essay
     has five."""
     for name in NOTEBOOKS:
-        cells, found = cells_in(name), 0
+        cells = cells_in(name)
+        found = 0
         for number, cell in enumerate(cells):
             if cell.cell_type == "markdown" and (
                 asked := cell.source.count("**Exercise ") + cell.source.count("**Exercise.")

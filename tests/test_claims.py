@@ -154,7 +154,8 @@ def test_a_lost_cluster_stops_the_run_and_is_no_row(request_cli):
 
 
 def test_the_cells_of_a_crashed_claim_stay_until_it_is_done(request_cli):
-    broken, calls = Calls([True]), Calls()
+    broken = Calls([True])
+    calls = Calls()
 
     def cell(seed):
         calls.append(seed)
@@ -208,20 +209,20 @@ EDITS = {  # a part, before and after; does it have to be measured again?
 @pytest.mark.parametrize("edit", EDITS)
 def test_resume_knows_the_code_of_a_row(request_cli, edit):
     part, before, after, again = EDITS[edit]
-    measured, claim = Calls(), other(**{part: before})
+    measured = Calls()
+    claim = other(**{part: before})
     if not again:
         claim = dataclasses.replace(claim, experiment=counting(measured, measure))
     request_cli.claims[:] = [claim]
     out = request_cli()[2]
-    first, picture = finished_rows(out)[0], (out / "figures" / "A-good.svg").read_text()
+    first = finished_rows(out)[0]
+    picture = (out / "figures" / "A-good.svg").read_text()
     request_cli("--resume")
     assert finished_rows(out)[0] == first
     request_cli.claims[:] = [dataclasses.replace(claim, **{part: after})]
     request_cli("--resume")
-    row, fresh = (
-        finished_rows(out)[0],
-        request_cli.claims[0].judge(request_cli.claims[0].experiment(Run())),
-    )
+    row = finished_rows(out)[0]
+    fresh = request_cli.claims[0].judge(request_cli.claims[0].experiment(Run()))
     assert (row["verdict"], row["measured"]) == (fresh.verdict, fresh.measured)
     assert (row["measured"] != first["measured"]) == (part != "figure")
     assert ((out / "figures" / "A-good.svg").read_text() != picture) == (part == "figure" or again)
@@ -375,7 +376,8 @@ cli.main()
 def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_path, jobs):
     """While it lasts no other run writes there; Ctrl-C says how to go on; one that was killed
     leaves no lock."""
-    out, ready = tmp_path / "ledger", {"A-good", "B-third"} if jobs == 2 else {"A-good"}
+    out = tmp_path / "ledger"
+    ready = {"A-good", "B-third"} if jobs == 2 else {"A-good"}
     printed = ready | {"mean 1.00", "waiting"}
 
     def waiting(*options):
@@ -432,7 +434,8 @@ def test_claims_side_by_side_give_the_rows_of_one_after_another(tmp_path, monkey
     """Also a crash is a row, and claims of one measurement share it; proofs come first."""
     claims = [GOOD, other(id="A-also", rules=judge_again), other(id="A-third", experiment=whole),
               other(id="B-proof", experiment=process_of, evidence="proof"), other(id="B-crash", experiment=crash)]  # fmt: skip
-    alone, order = reproduce(claims, Run(progress=False), tmp_path / "alone"), []
+    alone = reproduce(claims, Run(progress=False), tmp_path / "alone")
+    order = []
     rows = reproduce(claims, Run(n_jobs=2, progress=False), tmp_path / "two")
     assert [row["id"] for row in rows] == [claim.id for claim in claims]
     for row, same in zip(rows, alone, strict=True):

@@ -147,7 +147,8 @@ def test_no_worker_is_an_error_after_a_stated_wait():
 
 @pytest.mark.slow
 def test_reproduce_sends_the_cells_of_claims_to_a_cluster(client, tmp_path):
-    address, out = client.scheduler.address, tmp_path / "ledger"
+    address = client.scheduler.address
+    out = tmp_path / "ledger"
     program = "from vit_theory.ledger.cli import main; main()"
     python(
         "-c",
@@ -189,7 +190,8 @@ class Cluster:
     """A scheduler and workers as processes of their own, without anything that starts them again."""
 
     def __init__(self, folder):
-        self.file, self.processes = folder / "scheduler.json", []
+        self.file = folder / "scheduler.json"
+        self.processes = []
         self.scheduler = self.start("scheduler", "--port", "0")
         self.workers = [self.worker(), self.worker()]
 

@@ -38,7 +38,8 @@ def error(conv, size, patch, **options):
     tokens = layer(patchify(x, patch))
     n = layer.patch_out[0] * layer.patch_out[1]
     assert tokens.shape == (2, layer.grid_out[0] * layer.grid_out[1], n * conv.out_channels)
-    y, truth = unpatchify(tokens, layer.patch_out, layer.grid_out, conv.out_channels), conv(x)
+    y = unpatchify(tokens, layer.patch_out, layer.grid_out, conv.out_channels)
+    truth = conv(x)
     assert len(layer.offsets) == layer.heads == len(set(layer.offsets)) and isinstance(
         layer.heads, int
     )
@@ -92,11 +93,14 @@ def test_any_convolution(data):
     and back again."""
     draw = lambda *values: data.draw(st.sampled_from(values))  # noqa: E731
     sides = st.integers(0, 3)
-    patch, kernel = (draw(1, 2, 3, 4), draw(1, 2, 4)), (draw(1, 2, 3, 4, 6), draw(1, 3, 5))
-    stride, dilation = (draw(1, 1, 2, 4), draw(1, 1, 2, 3)), (draw(1, 1, 2, 3), draw(1, 2))
+    patch = (draw(1, 2, 3, 4), draw(1, 2, 4))
+    kernel = (draw(1, 2, 3, 4, 6), draw(1, 3, 5))
+    stride = (draw(1, 1, 2, 4), draw(1, 1, 2, 3))
+    dilation = (draw(1, 1, 2, 3), draw(1, 2))
     size = (patch[0] * draw(1, 2, 3), patch[1] * draw(1, 2, 4))
     padding = tuple(data.draw(sides) for _ in range(4))
-    mode, groups = draw("zeros", "circular"), draw(1, 2)
+    mode = draw("zeros", "circular")
+    groups = draw(1, 2)
     g = torch.Generator().manual_seed(data.draw(st.integers(0, 10**6)))
     weight = torch.randn(4, 2 // groups, *kernel, generator=g, dtype=torch.float64)
     bias = draw(None, torch.randn(4, generator=g, dtype=torch.float64))
@@ -151,7 +155,8 @@ def test_kernels_larger_than_the_image():
 
 
 def test_draws_no_random_numbers_and_leaves_the_convolution_alone():
-    conv, before = nn.Conv2d(3, 4, 3, padding=1), torch.get_rng_state()
+    conv = nn.Conv2d(3, 4, 3, padding=1)
+    before = torch.get_rng_state()
     weight = conv.weight.detach().clone()
     layer = conv_to_attention(conv, 16, 4)
     attention_to_conv(layer)
@@ -197,7 +202,8 @@ def test_traps_of_order(seed):
 @pytest.mark.parametrize("mode", ["zeros", "circular"])
 def test_finite_scale(mode):
     """The table of the contract, and an error that falls like e^-M until rounding."""
-    conv, x = random_conv(3, 2, 3, padding=1, padding_mode=mode), images(1, 3, 24, 24)
+    conv = random_conv(3, 2, 3, padding=1, padding_mode=mode)
+    x = images(1, 3, 24, 24)
     layer = conv_to_attention(conv, 24, 4, scale=8.0)
     assert sorted(layer.table.unique().tolist()) == ([-8.0, 8.0] if mode == "zeros" else [0.0, 8.0])
     assert layer.sink == (mode == "zeros")
@@ -208,11 +214,9 @@ def test_finite_scale(mode):
     assert error(conv, (24, 24), 4, scale=45) < 1e-12
     # with the sink: weight that misses the target, as derived
     if mode == "zeros":
-        A, N, e = (
-            layer.attention_map(patchify(x, 4))[0].detach(),
-            36,
-            torch.tensor(8.0, dtype=torch.float64).exp(),
-        )
+        A = layer.attention_map(patchify(x, 4))[0].detach()
+        N = 36
+        e = torch.tensor(8.0, dtype=torch.float64).exp()
         inside = (1 + 2 * (N - 1) / e) / (e + 1 + (N - 1) / e)
         centre = layer.offsets.index((0, 0))
         missing = 2 * (1 - A[centre, 0, 0]) - (
@@ -273,10 +277,8 @@ def test_who_does_not_train_the_heads_hears_nothing():
 @pytest.mark.parametrize(("built", "loaded"), [(None, 8.0), (8.0, None), (4.0, 12.0)])
 def test_the_scale_is_that_of_the_state_that_was_loaded(built, loaded):
     conv = random_conv(2, 2, 3, padding=1)
-    layer, other = (
-        conv_to_attention(conv, 12, 4, scale=built),
-        conv_to_attention(conv, 12, 4, scale=loaded),
-    )
+    layer = conv_to_attention(conv, 12, 4, scale=built)
+    other = conv_to_attention(conv, 12, 4, scale=loaded)
     layer.load_state_dict(other.state_dict())
     assert layer.scale == other.scale == (hard_scale(torch.float64) if loaded is None else loaded)
     x = patchify(images(1, 2, 12, 12), 4)

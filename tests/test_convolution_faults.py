@@ -189,7 +189,8 @@ def test_a_fault_is_noticed(id, names, said, monkeypatch):
 )
 def test_trained_heads_notice_nothing_learned(name, monkeypatch):
     """Eight and nine heads on a torus of three by three patches: seconds become one."""
-    keep, white = trained.fit_heads, torch.randn
+    keep = trained.fit_heads
+    white = torch.randn
     small = lambda conv, P, grid, H, **o: keep(conv, P, (3, 3), H, **{**o, "steps": 60})  # noqa: E731
     monkeypatch.setattr(trained, "fit_heads", small)
     monkeypatch.setattr(

@@ -125,13 +125,15 @@ def test_known_kernels(name, P, fewest):
 def naive_blocks(weight, patch, stride, padding, dilation):
     """Transfer blocks by loops over output pixels and taps, in true floors."""
     (P_h, P_w), (o, i, K_h, K_w) = patch, weight.shape
-    blocks, rows, columns = {}, max(P_h // stride[0], 1), max(P_w // stride[1], 1)
+    blocks = {}
+    rows = max(P_h // stride[0], 1)
+    columns = max(P_w // stride[1], 1)
     for ro, co, u, v in itertools.product(range(rows), range(columns), range(K_h), range(K_w)):
-        y, x = (
-            ro * stride[0] - padding[0] + u * dilation[0],
-            co * stride[1] - padding[1] + v * dilation[1],
-        )
-        D, ri, ci = (math.floor(y / P_h), math.floor(x / P_w)), y % P_h, x % P_w
+        y = ro * stride[0] - padding[0] + u * dilation[0]
+        x = co * stride[1] - padding[1] + v * dilation[1]
+        D = (math.floor(y / P_h), math.floor(x / P_w))
+        ri = y % P_h
+        ci = x % P_w
         block = blocks.setdefault(D, torch.zeros(P_h, P_w, i, rows, columns, o, dtype=weight.dtype))
         block[ri, ci, :, ro, co] += weight[:, :, u, v].T
     return {D: b.reshape(P_h * P_w * i, -1) for D, b in sorted(blocks.items()) if (b != 0).any()}
@@ -275,7 +277,8 @@ def test_the_layer_with_the_fewest_heads(K, P, size, options, mode):
     layer = minimal_attention(conv, size, P)
     assert layer.heads == minimum_heads(conv, P).minimum
     x = torch.randn(2, 2, *size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    truth, g = conv(x), layer.geometry
+    truth = conv(x)
+    g = layer.geometry
     assert truth.shape[2:] == tuple(a * b for a, b in zip(g.grid_out, g.patch_out, strict=True))
     torch.testing.assert_close(
         layer(patchify(x, P)), patchify(truth, g.patch_out), rtol=0, atol=1e-10
@@ -301,5 +304,6 @@ def test_padding_of_torch():
 
 def test_enough_is_enough():
     for keys, dtype in itertools.product((9, 196), (torch.float32, torch.float64)):
-        M, unit = enough(keys, dtype), torch.finfo(dtype).eps / 2
+        M = enough(keys, dtype)
+        unit = torch.finfo(dtype).eps / 2
         assert astray(M, keys) * (1 - 1e-9) <= unit < astray(M - 1, keys)

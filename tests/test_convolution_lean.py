@@ -24,13 +24,15 @@ def fits(patch, stride):
 
 @pytest.mark.parametrize("part", range(4))
 def test_equal_to_conv2d_and_to_the_full_layer(part):
-    done, image = (
-        0,
+    done = 0
+    image = (
         torch.randn(2, 4, 16, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        + 1,
+        + 1
     )
     for n, case in enumerate(CASES[part::4]):
-        patch, K, t = case["patch"], case["kernel"], case["dilation"]
+        patch = case["patch"]
+        K = case["kernel"]
+        t = case["dilation"]
         if not fits(patch, case["stride"]):
             continue
         rows, columns = (K, K) if isinstance(K, int) else K
@@ -74,7 +76,8 @@ def test_each_output_pixel_has_its_own_kernel(groups, stride):
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_gradients_are_those_of_the_convolution(groups):
     conv = random_conv(4, 4, 3, padding=1, groups=groups).requires_grad_(True)
-    one, own = LeanAttention(conv, 16, 4), LeanAttention(conv, 16, 4, shared=False)
+    one = LeanAttention(conv, 16, 4)
+    own = LeanAttention(conv, 16, 4, shared=False)
     image = torch.randn(
         2, 4, 16, 16, generator=torch.Generator().manual_seed(3), dtype=torch.float64
     )

@@ -10,7 +10,8 @@ from common import ROOT, script
 
 from vit_theory.ledger.evidence import RUNS, Card, committed, measured, rows_by_claim
 
-evidence, faults = script("tools/evidence.py"), script("tests/faults.py")
+evidence = script("tools/evidence.py")
+faults = script("tests/faults.py")
 
 
 def test_an_experiment_that_drifts_from_its_evidence_is_seen():

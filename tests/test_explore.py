@@ -11,7 +11,8 @@ from vit_theory.images import choose_tokens, evaluate, load_images
 
 
 def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attention_chooses():
-    model, digits = load_model(), load_images("digits", split="test", per_class=8)
+    model = load_model()
+    digits = load_images("digits", split="test", per_class=8)
     images = fitting_images(model, digits)
     order, counts, said = answers(model, images)
     shown = explore.vit_explorer().data

@@ -36,8 +36,10 @@ def first_output_moves(page, name):
     label, key = MOVES[name]
     first = page.locator(".jp-OutputArea-output").first
     first.locator(SLIDER).first.wait_for(timeout=300_000)
-    handle, picture = first.get_by_role("slider", name=label), lambda: first.evaluate(DRAWN)
-    shown, words = picture(), first.locator("[role=status]").first.inner_text()
+    handle = first.get_by_role("slider", name=label)
+    picture = lambda: first.evaluate(DRAWN)
+    shown = picture()
+    words = first.locator("[role=status]").first.inner_text()
     handle.focus()
     page.keyboard.press(key)
     until(
@@ -52,7 +54,8 @@ def first_output_moves(page, name):
 def test_app(tmp_path):
     """`make app`: the first page is the index, its pictures are there, and each leads to a panel;
     nothing leaves the machine."""
-    log, outside = tmp_path / "server.log", []
+    log = tmp_path / "server.log"
+    outside = []
     with (
         server("app", "--port", "--Voila.port_retries=0", log=log) as address,
         chromium() as browser,
@@ -99,7 +102,8 @@ def test_lab(tmp_path):
 def test_opening_and_saving_changes_nothing(tmp_path):
     """A notebook with hidden answers and a live explorer: JupyterLab does not call it changed, and
     stores what was stored."""
-    log, name = tmp_path / "server.log", "convolution/index.ipynb"
+    log = tmp_path / "server.log"
+    name = "convolution/index.ipynb"
     version = re.compile(r'"version": "3[.\d]*"')  # of the Python at work
     with jupyterlab(tmp_path, log) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})

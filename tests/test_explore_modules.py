@@ -339,7 +339,8 @@ def test_convolution_turns_without_a_kernel(opened):
     """Heads are clicked away, the gap is dragged, a kernel is typed and drawn; words, code, address
     follow."""
     page = opened(explore.convolution_explorer())
-    said, code = page.locator(".turn [role=status]"), page.locator(".turn code")
+    said = page.locator(".turn [role=status]")
+    code = page.locator(".turn code")
     assert (
         "9 of 9 heads computes this convolution" in said.inner_text()
         and code.inner_text() == "convolution_explorer()"
@@ -391,8 +392,10 @@ def test_a_finger_draws_a_kernel(opened):
     page = opened(explore.convolution_explorer(), width=390, has_touch=True)
     cell = page.get_by_label("kernel, row 2, column 2")
     cell.scroll_into_view_if_needed()
-    box, scrolled = cell.bounding_box(), page.evaluate("scrollY")
-    x, y = box["x"] + 10, box["y"] + 10
+    box = cell.bounding_box()
+    scrolled = page.evaluate("scrollY")
+    x = box["x"] + 10
+    y = box["y"] + 10
     touch = page.context.new_cdp_session(page)
     for kind, points in (
         ("touchStart", [y]),
@@ -414,7 +417,8 @@ def test_vit_turns_without_a_kernel(opened):
     """Another head, another patch, fewer patches: words, code and address follow, and the address
     is enough."""
     page = opened(explore.vit_explorer(head=1))
-    said, code = page.locator(".turn [role=status]"), page.locator(".turn code")
+    said = page.locator(".turn [role=status]")
+    code = page.locator(".turn code")
     assert "head 1 of layer 0" in said.inner_text() and code.inner_text() == "vit_explorer(head=1)"
     page.get_by_role("button", name="layer 1, head 2").click()
     assert "head 2 of layer 1" in said.inner_text() and "layer=1, head=2" in code.inner_text()
@@ -442,7 +446,8 @@ def test_vit_turns_without_a_kernel(opened):
 def test_selection_plays_and_turns_without_a_kernel(opened):
     """It starts before training; Play goes through it, and a setting shows another run."""
     page = opened(explore.selection_explorer(), width=390)
-    said, code = page.locator(".turn [role=status]").first, page.locator(".turn code")
+    said = page.locator(".turn [role=status]").first
+    code = page.locator(".turn code")
     assert (
         said.inner_text().startswith("Before training")
         and code.inner_text() == "selection_explorer()"
@@ -465,7 +470,8 @@ def test_association_plays_and_two_patches_are_swapped(opened):
     """It starts trained; Play goes through training; two clicks swap two patches, and the address
     keeps the sets."""
     page = opened(explore.association_explorer())
-    said, code = page.locator(".turn [role=status]").first, page.locator(".turn code")
+    said = page.locator(".turn [role=status]").first
+    code = page.locator(".turn code")
     assert (
         said.inner_text().startswith("After 200 steps every patch")
         and code.inner_text() == "association_explorer()"

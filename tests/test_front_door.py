@@ -253,7 +253,8 @@ def drawn():
     """Each figure of a page that is drawn from committed measurements -> page, {(claim, run)},
     caption, title in the cell."""
     for page in NOTEBOOKS:
-        cells, named = cells_in(page), {}
+        cells = cells_in(page)
+        named = {}
         for place, cell in enumerate(cells):
             if cell.cell_type != "code":
                 continue
@@ -405,7 +406,8 @@ def is_so(condition, id, run):
 def test_captions_and_titles_say_what_the_evidence_says():
     """Each number rounds one of the evidence, and each finding is so in the measurement that the
     figure draws."""
-    faults, used = [], set()
+    faults = []
+    used = set()
     for place, read, text, first in texts():
         known = set().union(
             *(told()[id] for id, _ in read),

@@ -160,7 +160,8 @@ def test_links_that_lead_out_of_a_store_are_refused(tmp_path):
 )
 @pytest.mark.filterwarnings("ignore")
 def test_files_of_a_store_that_are_links_are_not_followed(tmp_path, name):
-    letter, store = tmp_path / "letter.txt", tmp_path / "store"
+    letter = tmp_path / "letter.txt"
+    store = tmp_path / "store"
     letter.write_text("precious")
     before = sweep(squares, {"x": [1, 2]}, store=store, progress=False)
     (store / "cells/000000.npz").unlink()

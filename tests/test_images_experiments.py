@@ -64,7 +64,9 @@ def files(folder):
 def test_a_study_that_was_stopped_gives_the_same_numbers(tmp_path, monkeypatch, stop):
     arms = "two-phase", "continued", "attention"
     expected = whole(two_phase_study, arms)
-    run, calls, one_epoch = replace(QUIET, store=tmp_path), [], trainer.one_epoch
+    run = replace(QUIET, store=tmp_path)
+    calls = []
+    one_epoch = trainer.one_epoch
 
     class Stopping:
         __identity__ = "one epoch"  # it stands for the same code whether it stops or not
@@ -106,7 +108,8 @@ def test_a_rate_at_the_end_of_the_list_is_not_the_last_word(tmp_path, best, trie
         calls.append(rate)
         return {"validation_loss": abs(np.log2(rate / best))}
 
-    size, run = Extent(1, 1, 8, 1, 1, 4, 1, None, (0.1, 0.2, 0.4)), replace(QUIET, store=tmp_path)
+    size = Extent(1, 1, 8, 1, 1, 4, 1, None, (0.1, 0.2, 0.4))
+    run = replace(QUIET, store=tmp_path)
     (losses,) = losses_by_rate(cell, ["only"], run, size).values()
     assert list(losses) == tried and lowest(losses) == best and len(calls) == 2 * len(tried)
     assert not set(CHOOSING) & {0, 1, 2, 20, 21, 22}, (
@@ -156,7 +159,8 @@ def test_a_convolution_tries_the_rates_once(tmp_path, monkeypatch):
 
 
 def test_equal_time_goes_on_where_the_machine_has_another_speed(tmp_path, monkeypatch):
-    run, epochs = replace(QUIET, store=tmp_path), []
+    run = replace(QUIET, store=tmp_path)
+    epochs = []
     for found in (3, 4):
         monkeypatch.setattr(two_phase, "epochs_of_equal_time", lambda *_, found=found, **__: found)
         # the sweep knows its finished cells: forget them, but not the trainings
@@ -200,7 +204,8 @@ def test_the_pilot_is_trained_once(tmp_path):
 
 def test_attention_chooses_as_the_pilot_does():
     size = EXTENTS["canvases", "quick"]
-    layout, digits = parts_of("digits", size, 0, 1.0, 0.0)[0], load_images("digits", per_class=3)
+    layout = parts_of("digits", size, 0, 1.0, 0.0)[0]
+    digits = load_images("digits", per_class=3)
     pilot = canvases.canvas_model(canvases.scattered(digits, layout, 0), size, 0)
     dealer = Dealer(layout, experiments.variations("digits"), "attention", 12, pilot)
     x, _, tokens = dealer(digits.images, digits.labels, 10, generator(1))
@@ -208,10 +213,8 @@ def test_attention_chooses_as_the_pilot_does():
 
 
 def test_the_diary_takes_what_a_function_says(tmp_path):
-    digits, settings = (
-        load_images("digits", per_class=10),
-        dict(epochs=2, batch=50, device="cpu", progress=False),
-    )
+    digits = load_images("digits", per_class=10)
+    settings = dict(epochs=2, batch=50, device="cpu", progress=False)
     norm = lambda vit: {"norm": float(vit.head.weight.detach().norm())}  # noqa: E731
     vit, again = (ViT(8, 4, 1, 10, depth=1, heads=2, width=8) for _ in range(2))
     history = train(vit, digits, validation=norm, folder=tmp_path, **settings)

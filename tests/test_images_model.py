@@ -39,7 +39,8 @@ def test_tokens_leave_for_good(mixer, pool, rates, seed):
         variant=Variant(pool=pool),
         seed=seed,
     )
-    images, expected = torch.rand(2, 3, 8, 16, generator=generator(seed)), 8
+    images = torch.rand(2, 3, 8, 16, generator=generator(seed))
+    expected = 8
     for layer in range(3):
         expected = (
             max(1, -int(-(rates.get(layer, 1.0) * expected - 1e-9) // 1))

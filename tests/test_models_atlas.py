@@ -30,7 +30,8 @@ def model():
 
 def test_streamed_atlas_is_that_of_one_batch():
     images = torch.randn(23, 3, 16, 16, generator=torch.Generator().manual_seed(1))
-    one, many = head_atlas(model(), images), head_atlas(model(), list(images.split(4)))
+    one = head_atlas(model(), images)
+    many = head_atlas(model(), list(images.split(4)))
     for name in one.data_vars:
         assert abs(one[name] - many[name]).max() < 1e-6, name
 

@@ -72,7 +72,8 @@ def test_the_committed_zoo():
 
 
 def test_probe_adds_the_relative_bias_of_a_beit():
-    model, images = made("BeitModel", use_relative_position_bias=True), pictures()
+    model = made("BeitModel", use_relative_position_bias=True)
+    images = pictures()
     wanted = eager(model, images)[..., 1:, 1:].mean(1)
     seen = torch.from_numpy(probe(model, images).attention.values)
     assert (seen - wanted).abs().max() < 1e-6
@@ -80,7 +81,8 @@ def test_probe_adds_the_relative_bias_of_a_beit():
 
 def test_probe_reads_the_grid_of_the_tokens_that_came():
     """A DINOv2 of 32 pixels, fed 48: twelve times twelve patches."""
-    model, images = made("Dinov2Model"), pictures(48)
+    model = made("Dinov2Model")
+    images = pictures(48)
     A = eager(model, images)[..., 1:, 1:].double()
     seen = probe(model, images)
     assert seen.attrs["rows"] == seen.attrs["columns"] == 12 and seen.sizes["query"] == 144
@@ -89,7 +91,8 @@ def test_probe_reads_the_grid_of_the_tokens_that_came():
 
 
 def test_probe_keeps_the_order_of_a_masked_autoencoder():
-    model, images = made("ViTMAEModel", mask_ratio=0.0), pictures()
+    model = made("ViTMAEModel", mask_ratio=0.0)
+    images = pictures()
     noise = torch.arange(64).float().expand(3, -1)
     A = eager(model, images, noise=noise)[..., 1:, 1:].double()
     seen = probe(model, images)
@@ -117,7 +120,8 @@ class Twice(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.cut, self.qkv = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 24)
+        self.cut = nn.Conv2d(3, 8, 4, 4)
+        self.qkv = nn.Linear(8, 24)
 
     def forward(self, x):
         q, k, v = self.qkv(self.cut(x).flatten(2).transpose(1, 2))[:, None].chunk(3, -1)
@@ -129,7 +133,8 @@ def test_a_map_that_is_handed_out_gives_the_output(monkeypatch):
     noticed."""
     import vit_theory.models.maps as maps
 
-    model, images = Twice(), 10 * pictures()
+    model = Twice()
+    images = 10 * pictures()
     (layers,) = attention_maps(model, images)
     x = model.qkv(model.cut(images).flatten(2).transpose(1, 2))[:, None]
     assert (layers[0].A @ layers[0].V - model(images)).abs().max() < 1e-5 and x.shape[1] == 1
@@ -157,7 +162,8 @@ def test_our_own_models(mixer):
 
 def test_streamed_and_left_as_it_was():
     """One batch after the other, sums as in one; what trains goes on training."""
-    model, images = made("ViTModel"), pictures(number=5)
+    model = made("ViTModel")
+    images = pictures(number=5)
     model.train()
     model.layers[0].eval() if hasattr(model, "layers") else model.encoder.layer[0].eval()
     before = [module.training for module in model.modules()]

@@ -62,7 +62,8 @@ def test_evaluate_on_pixels_is_theirs(mean, std):
 
 
 def test_images_of_floats():
-    labels, names = torch.zeros(2, dtype=torch.long), ("a", "b")
+    labels = torch.zeros(2, dtype=torch.long)
+    names = ("a", "b")
     assert len(Images(torch.rand(2, 1, 4, 4), labels, names)) == 2
     for wrong in (255 * torch.ones(2, 1, 4, 4), torch.full((2, 1, 4, 4), float("nan"))):
         with pytest.raises(ValueError, match="floats from .* to|not finite"):

@@ -32,7 +32,8 @@ def test_plays_and_pauses_and_answers_the_keyboard(tmp_path):
         encoding="utf-8",
     )
     with chromium() as browser:
-        tab, errors = browser.new_page(viewport={"width": 390, "height": 600}), []
+        tab = browser.new_page(viewport={"width": 390, "height": 600})
+        errors = []
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.goto(page.as_uri())
         place = lambda: int(tab.locator("input").input_value())  # noqa: E731

@@ -17,7 +17,8 @@ from nbdev.test import test_nb as run_notebook
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     """What one notebook sets or leaves in a temporary folder, the next does not find."""
-    environment, dtype = dict(os.environ), torch.get_default_dtype()
+    environment = dict(os.environ)
+    dtype = torch.get_default_dtype()
     os.environ |= {"TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
     with tempfile.TemporaryDirectory() as scratch:
         monkeypatch.setattr(tempfile, "tempdir", scratch)

@@ -20,7 +20,8 @@ IMPORT = "from vit_theory.ledger.claims import Claim"
 def project(tmp_path, monkeypatch):
     """A new project, as the working folder; modules that are imported from it are forgotten
     afterwards."""
-    before, path = set(sys.modules), list(sys.path)
+    before = set(sys.modules)
+    path = list(sys.path)
     monkeypatch.chdir(new_paper("means", tmp_path))
     yield Path()
     sys.path[:] = path

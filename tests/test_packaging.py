@@ -180,7 +180,8 @@ def test_sdist_has_all_tests_and_they_run(unpacked):
 
 def needed(distribution):
     """A distribution and what it requires, by name: what `pip install` would bring."""
-    found, left = {}, [(distribution, ())]
+    found = {}
+    left = [(distribution, ())]
     while left:
         name, wanted = left.pop()
         if (name := canonicalize_name(name)) in found and not wanted:

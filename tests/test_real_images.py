@@ -63,7 +63,8 @@ def quiet():
 
 
 def test_round_trip(tmp_path):
-    images, labels = pixels(12), [0, 1, 2] * 4
+    images = pixels(12)
+    labels = [0, 1, 2] * 4
     write(tmp_path / "d", images, {"label": labels}, {"label": NAMES})
     write(tmp_path / "d", pixels(3, seed=1), {"label": [0, 1, 2]}, {"label": NAMES}, split="test")
     data = load_images(tmp_path / "d")
@@ -78,7 +79,8 @@ def test_round_trip(tmp_path):
 
 
 def test_without_the_library_s_marks(tmp_path):
-    images, labels = pixels(4), [1, 0, 1, 0]
+    images = pixels(4)
+    labels = [1, 0, 1, 0]
     data = load_images(write(tmp_path / "d", images, {"label": labels}))
     np.testing.assert_array_equal(data.images.permute(0, 2, 3, 1).numpy(), images)
     assert data.labels.tolist() == labels and data.classes == ("0", "1")
@@ -133,7 +135,8 @@ def test_stratified_subsets(tmp_path, source):
 def test_digits_against_scikit_learn():
     from sklearn.datasets import load_digits
 
-    train, test = load_images("digits"), load_images("digits", split="test")
+    train = load_images("digits")
+    test = load_images("digits", split="test")
     together = torch.cat([train.images, test.images])[:, 0].double() * (16 / 255)
     ours = sorted(tuple(x.flatten().round().int().tolist()) for x in together)
     assert ours == sorted(tuple(int(v) for v in x) for x in load_digits().data)

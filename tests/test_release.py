@@ -11,7 +11,8 @@ import yaml
 from click.testing import CliRunner
 from common import ROOT, python, run, script
 
-release, environments = script("tools/release.py"), script("tools/environments.py")
+release = script("tools/release.py")
+environments = script("tools/environments.py")
 
 
 def git(folder, *arguments):

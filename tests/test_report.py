@@ -54,7 +54,8 @@ def page(rows, tmp_path_factory):
 
 
 def test_it_stands_alone_and_no_label_is_used_twice(page, rows):
-    text, loaded = page.read_text(encoding="utf-8"), []
+    text = page.read_text(encoding="utf-8")
+    loaded = []
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, given: loaded.extend(
         value for name, value in given if name == "src" or (tag, name) == ("link", "href")
@@ -175,10 +176,8 @@ def test_commands_and_seconds():
     ]
     assert commands(committed("quick")) == ["vit-theory reproduce"]
     first = {"id": "one", "seconds": 61.04, "shared": False, "code": {"experiment": "a"}}
-    second, fast = (
-        first | {"id": "two", "shared": True},
-        {"id": "three", "seconds": 0.01, "code": {"experiment": "b"}},
-    )
+    second = first | {"id": "two", "shared": True}
+    fast = {"id": "three", "seconds": 0.01, "code": {"experiment": "b"}}
     assert [took(row, [first, second, fast]) for row in (first, second, fast)] == [
         "61.0 seconds", "61.0 seconds, shared with one", "less than 0.1 seconds",
     ]  # fmt: skip
@@ -194,10 +193,8 @@ def test_in_a_browser(page, rows):
     nothing scrolls sideways."""
     with chromium() as browser:
         for width, scheme in ((1400, "dark"), (390, "light")):
-            tab, errors = (
-                browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme),
-                [],
-            )
+            tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            errors = []
             tab.on("pageerror", lambda error, seen=errors: seen.append(str(error)))
             tab.on(
                 "console",
@@ -214,7 +211,8 @@ def test_in_a_browser(page, rows):
             tab.select_option("[name=verdict]", "refuted as stated")
             tab.select_option("[name=paper]", "C")
             tab.fill("[name=text]", "convolution")
-            kept, articles = tab.url, tab.locator("article:visible")
+            kept = tab.url
+            articles = tab.locator("article:visible")
             ids = [article.get_attribute("id") for article in articles.all()]
             expected = {
                 row["id"]

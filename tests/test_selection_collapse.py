@@ -189,10 +189,8 @@ def test_a_trial_does_not_depend_on_its_neighbours():
         sample_kinds(0.1),
         torch.eye(10)[None, :6].repeat(240, 1, 1),
     )  # more than fit into one chunk
-    model, w = (
-        collapse(initial_model(mu, xi=0.2, scale=0.3), mu),
-        draw_weights(kinds, 200, 240, seed=0),
-    )
+    model = collapse(initial_model(mu, xi=0.2, scale=0.3), mu)
+    w = draw_weights(kinds, 200, 240, seed=0)
     options = {
         "steps": 60,
         "lr": 0.6,
@@ -220,11 +218,10 @@ def test_minibatches_are_the_training_set():
 
 
 def test_training_on_minibatches():
-    kinds, mu = sample_kinds(0.1), torch.eye(10)[None, :6].repeat(3, 1, 1)
-    model, w = (
-        collapse(initial_model(mu, seed=0, paired=True), mu),
-        draw_weights(kinds, 24, trials=3, seed=0),
-    )
+    kinds = sample_kinds(0.1)
+    mu = torch.eye(10)[None, :6].repeat(3, 1, 1)
+    model = collapse(initial_model(mu, seed=0, paired=True), mu)
+    w = draw_weights(kinds, 24, trials=3, seed=0)
 
     def train(size, rows=slice(None), steps=30):
         some = ShallowViT(*(W[rows] for W in vars(model).values()))

@@ -11,7 +11,8 @@ from vit_theory.selection import attention_mass, initial_model
 from vit_theory.selection.collapse import Kinds, collapse, collapsed_mass, merge
 from vit_theory.selection.data import TokenData
 
-BACKGROUNDS, NOISE_LAWS = ("iid", "single", "equal", "neutral"), ("gaussian", "sphere", "uniform")
+BACKGROUNDS = ("iid", "single", "equal", "neutral")
+NOISE_LAWS = ("gaussian", "sphere", "uniform")
 
 
 def generator(seed=0):
@@ -80,7 +81,8 @@ def test_one_trial_is_the_first_of_three(background):
 
 
 def test_every_call_and_every_trial_has_patterns_of_its_own():
-    state, g = torch.get_rng_state(), generator()
+    state = torch.get_rng_state()
+    g = generator()
     first, second = (TokenData().sample(4, trials=2, generator=g) for _ in range(2))
     assert torch.equal(state, torch.get_rng_state())  # nothing touches the global state
     assert not torch.allclose(first.mu[0], first.mu[1]) and not torch.allclose(first.mu, second.mu)

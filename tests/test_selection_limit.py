@@ -39,10 +39,8 @@ def test_long_steps_change_few_successes():
 
 
 def test_the_mean_gate_is_the_share_of_the_way_with_an_open_gate():
-    u, end = (
-        torch.tensor([-1.0, 1.0, 1.0, -1.0, 0.5]).double(),
-        torch.tensor([3.0, -1.0, 2.0, -2.0, 0.5]).double(),
-    )
+    u = torch.tensor([-1.0, 1.0, 1.0, -1.0, 0.5]).double()
+    end = torch.tensor([3.0, -1.0, 2.0, -2.0, 0.5]).double()
     assert torch.allclose(mean_gate(u, end), torch.tensor([0.75, 0.5, 1.0, 0.0, 1.0]).double())
 
 

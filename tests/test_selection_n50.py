@@ -57,10 +57,8 @@ def test_a_bent_curve_has_its_n50_where_it_crosses():
 
 
 def test_failed_draws_are_counted_and_widen_the_interval():
-    sure, unsure = (
-        threshold(SIZES, np.array([20, 60, 100, 140, 180]), 200),
-        threshold(SIZES, np.array([1, 2, 2, 3, 3]), 4),
-    )
+    sure = threshold(SIZES, np.array([20, 60, 100, 140, 180]), 200)
+    unsure = threshold(SIZES, np.array([1, 2, 2, 3, 3]), 4)
     assert sure.failed == 0 and np.isfinite(sure.draws).all()
     assert unsure.failed == np.isnan(unsure.draws).mean() > 0.025
     assert unsure.low == 0 and unsure.high == np.inf

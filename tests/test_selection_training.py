@@ -37,10 +37,8 @@ def random_model(g=3, d=4, m_b=5, m_a=6, m=8, positions=1, seed=0, dtype=torch.f
 
 def random_samples(g=3, b=10, L=7, d=4, seed=1, dtype=torch.float64):
     r = torch.Generator().manual_seed(seed)
-    x, y = (
-        torch.randn(g, b, L, d, generator=r, dtype=dtype),
-        torch.randn(g, b, generator=r, dtype=dtype).sign(),
-    )
+    x = torch.randn(g, b, L, d, generator=r, dtype=dtype)
+    y = torch.randn(g, b, generator=r, dtype=dtype).sign()
     keep = torch.rand(g, b, L, generator=r) < 0.6
     keep[..., 2] = True
     return x, y, keep
@@ -102,7 +100,8 @@ def test_large_logits_are_exact_and_leave_the_company_alone():
     calm = hinge_gradient(model, x, y)[1]
     factor = torch.tensor([1.0, 300.0, 1.0], dtype=torch.float64)[:, None, None]
     large = replace(model, W_Q=model.W_Q * factor)
-    slopes, expected = hinge_gradient(large, x, y)[1], autograd(large, x, y)[1]
+    slopes = hinge_gradient(large, x, y)[1]
+    expected = autograd(large, x, y)[1]
     for name in NAMES:
         torch.testing.assert_close(getattr(slopes, name), expected[name], rtol=1e-10, atol=1e-10)
         assert torch.equal(getattr(slopes, name)[[0, 2]], getattr(calm, name)[[0, 2]])
@@ -185,7 +184,8 @@ def test_chunks_do_not_matter(monkeypatch):
 
 def test_mass_is_counted_as_defined():
     learn, _, start = setting(trials=2, train=6)
-    P, relevant = start.attention_map(learn.x), learn.pattern == (learn.y < 0).long()[..., None]
+    P = start.attention_map(learn.x)
+    relevant = learn.pattern == (learn.y < 0).long()[..., None]
     for g in range(2):
         every = torch.stack([P[g, b][:, relevant[g, b]].sum(-1) for b in range(6)])
         torch.testing.assert_close(attention_mass(start, learn)[g], every.mean())

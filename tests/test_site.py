@@ -34,12 +34,10 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.text, self.ids, self.targets, self.alts = (
-            path.read_text(encoding="utf-8"),
-            set(),
-            [],
-            [],
-        )
+        self.text = path.read_text(encoding="utf-8")
+        self.ids = set()
+        self.targets = []
+        self.alts = []
         self.feed(self.text)
 
     def handle_starttag(self, tag, attributes):
@@ -199,7 +197,8 @@ LOOK = r"""async (theme) => {
         wide: root.scrollWidth - root.clientWidth,
     };
 }"""
-WIDTHS, THEMES = (1400, 390), ("light", "dark")
+WIDTHS = (1400, 390)
+THEMES = ("light", "dark")
 
 
 @needs_chromium
@@ -211,7 +210,9 @@ def test_every_page_in_a_browser(site):
     once, wide and light; then the same page is narrowed and turned dark, which is a fifth of the
     time of loading it four
     times. One page of each folder is also loaded narrow and dark."""
-    problems, formulas, heights = [], 0, Counter()
+    problems = []
+    formulas = 0
+    heights = Counter()
     with served(site) as address, chromium() as browser:
         page = browser.new_page(
             viewport={"width": WIDTHS[0], "height": 900}, color_scheme=THEMES[0]
@@ -386,7 +387,8 @@ def test_weight(site):
     drawn = shutil.which("node") is not None
     with served(site) as address, chromium() as browser:
         for name, bound in most.items():
-            page, sizes = browser.new_page(viewport={"width": 1400, "height": 900}), {}
+            page = browser.new_page(viewport={"width": 1400, "height": 900})
+            sizes = {}
             page.on(
                 "response",
                 lambda got, sizes=sizes: sizes.update(

@@ -80,10 +80,8 @@ def test_photographs_are_told_from_plots():
 
 
 def test_an_explorers_page_ends_after_what_to_try():
-    tries, code = (
-        '<section id="things-to-try"><h2>Try</h2></section>',
-        '<section id="code"><h2>Code</h2></section>',
-    )
+    tries = '<section id="things-to-try"><h2>Try</h2></section>'
+    code = '<section id="code"><h2>Code</h2></section>'
     page = f"<article><section>{tries}{code}</section></article>"
     assert finish.below_a_fold(page).index("<details") == page.index('<section id="code">')
 

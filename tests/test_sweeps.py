@@ -150,7 +150,8 @@ def test_ctrl_c_reaches_parallel_sweeps(tmp_path):
 
 
 def test_failing_cells_are_all_named_and_do_not_stop_the_others(tmp_path):
-    fail, calls = Calls([True]), Calls()
+    fail = Calls([True])
+    calls = Calls()
 
     def cell(x, label):
         calls.append(x)
@@ -197,7 +198,8 @@ def test_two_drivers_share_the_cells_of_one_store(tmp_path):
 
 
 def test_the_cell_of_a_driver_that_was_killed_is_done_by_the_other(tmp_path):
-    log, store = tmp_path / "log", tmp_path / "store"
+    log = tmp_path / "log"
+    store = tmp_path / "store"
     # the first time
     hang = "time.sleep(600 * (i == 3 and open(sys.argv[2]).read().split()[-2:] == ['2', '3']))"
     text = DRIVER.replace("time.sleep(0.1)", hang)
@@ -221,10 +223,8 @@ POINTS = [{"x": 1, "y": 2}, {"x": 2, "y": 2}, {"x": 1, "y": 5}]
 
 def test_a_list_of_points_has_the_numbers_of_the_product(tmp_path):
     """Stored and resumed too, and counted by `status`."""
-    listed, whole = (
-        quiet(product, POINTS, store=tmp_path),
-        quiet(product, {"x": [1, 2], "y": [2, 5]}),
-    )
+    listed = quiet(product, POINTS, store=tmp_path)
+    whole = quiet(product, {"x": [1, 2], "y": [2, 5]})
     assert (
         listed.sizes["point"] == 3
         and listed.x.values.tolist() == [1, 2, 1]

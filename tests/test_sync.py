@@ -46,7 +46,8 @@ def changed(copy, *names):
         ]
         return {path.relative_to(root).as_posix(): path.read_bytes() for path in kept}
 
-    here, there = contents(ROOT), contents(copy)
+    here = contents(ROOT)
+    there = contents(copy)
     return sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
 
 

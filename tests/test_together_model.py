@@ -110,11 +110,9 @@ def test_slopes_are_those_of_autograd(heads, nu):
 def test_many_heads_are_one_at_the_start():
     data = WindowData((1, 6), [0, 1], 0.5)
     S = numbers(1, 6, seed=2)[0][data.moved].softmax(1)[None]
-    x, u, v = (
-        data.sample(7, torch.Generator().manual_seed(0)).x,
-        numbers(1, 2),
-        numbers(1, 2, seed=1),
-    )
+    x = data.sample(7, torch.Generator().manual_seed(0)).x
+    u = numbers(1, 2)
+    v = numbers(1, 2, seed=1)
     parts = torch.tensor([[0.5], [0.3], [0.2]]).double()
     torch.testing.assert_close(
         outputs(x, S.repeat(3, 1, 1), u.repeat(3, 1), parts * v), outputs(x, S, u, v)
@@ -141,7 +139,8 @@ def test_without_a_push_nothing_moves():
 
 
 def test_a_first_phase_leaves_the_keys_alone():
-    data, zero = WindowData((1, 8), [0, 1, 3], 0.5), torch.zeros(1, 2).double()
+    data = WindowData((1, 8), [0, 1, 3], 0.5)
+    zero = torch.zeros(1, 2).double()
     path = population_path(data, kappa=1.0, v=0.02, steps=6, lr_b=1.0, lr_u=1.0, first=4)
     assert not path.theta[:5].any() and path.theta[5:].all()
     start = torch.eye(1, 8).double(), zero, zero + 0.02

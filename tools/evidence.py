@@ -165,7 +165,8 @@ def same_numbers(here, there):
     }:
         return False
     for name in (name for name in there.data_vars if "second" not in str(name)):
-        one, other = here[name].values, there[name].values
+        one = here[name].values
+        other = there[name].values
         if one.shape != other.shape:
             return False
         if not (

@@ -25,7 +25,8 @@ PHOTOGRAPHS = {"flower": ("flower.jpg", 30, 170, 330), "temple": ("china.jpg", 7
 
 def gray_pictures():
     """Name -> 32 x 32 gray bytes: the photographs, and two digits."""
-    found, digits = {}, load_digits()
+    found = {}
+    digits = load_digits()
     for name, (file, top, left, side) in PHOTOGRAPHS.items():
         found[name] = load_sample_image(file)[top : top + side, left : left + side].mean(-1) / 255
     for number in (3, 8):
@@ -67,7 +68,8 @@ def association_runs():
         frames = list(islice(association.association_frames(q, sigma_A), len(association.STEPS)))
         logits = np.array([frame["logits"] for frame in frames])
         off = logits[:, ~np.eye(logits.shape[-1], dtype=bool)]
-        low, high = float(off.min()), max(float(off.max()), float(off.min()) + 1e-6)
+        low = float(off.min())
+        high = max(float(off.max()), float(off.min()) + 1e-6)
         said = association.predicted(q, sigma_A)
         runs[f"{q:g},{sigma_A:g}"] = {
             **{

@@ -97,7 +97,9 @@ def renumber(nb):
 def without_bars(nb):
     """A notebook without progress bars, and without the state of widgets where no widget is left to
     show."""
-    view, bar, left = "application/vnd.jupyter.widget-view+json", re.compile(r"\d+/\d+ \["), 0
+    view = "application/vnd.jupyter.widget-view+json"
+    bar = re.compile(r"\d+/\d+ \[")
+    left = 0
     for cell in nb.cells:
         if cell.cell_type == "code":
             shown = [(output, output.get("data", {})) for output in cell.outputs]
@@ -481,7 +483,8 @@ def export():
 def readme(check):
     """The package and README.md, as `export`; with --check only whether README.md is what
     nbs/index.ipynb says."""
-    text, path = readme_text(), ROOT / "README.md"
+    text = readme_text()
+    path = ROOT / "README.md"
     if not check:
         write_package()
         path.write_text(text, encoding="utf-8")

@@ -33,7 +33,8 @@ def samples():
         ("A-sample-complexity", "trained attention", "blue", 3, (14, -6), "left"),
     ):
         data = measured(id)
-        share, needed = 80 / data.alpha.values, np.exp(np.log(data.n50).mean("seed")).values
+        share = 80 / data.alpha.values
+        needed = np.exp(np.log(data.n50).mean("seed")).values
         ax.loglog(share, needed, "o-", color=COLORS[color], markersize=4)
         ax.annotate(
             arm,

@@ -8,7 +8,8 @@ import click
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
-BIB, PAGE = ROOT / "docs" / "references.bib", ROOT / "nbs" / "references.ipynb"
+BIB = ROOT / "docs" / "references.bib"
+PAGE = ROOT / "nbs" / "references.ipynb"
 
 
 def entries():

@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     Positive = float
     Sizes = int | tuple[int, int]
 else:
-    Size, Count = whole(1), whole(0)
+    Size = whole(1)
+    Count = whole(0)
     Seed = kind("a whole number, 0 or larger", lambda n: isinstance(n, whole(0, 2**63 - 1)))
     Finite = real("a finite number")
     Share = real("a number from 0 to 1", lambda x: 0 <= x <= 1)

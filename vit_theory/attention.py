@@ -203,11 +203,9 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         need_one_dtype(W_K=W_K, W_V=W_V, W_O=W_O, b_O=b_O, table=table, W_Q=W_Q)
-        self.grid, self.sink, self.heads = (
-            None if grid is None else both_sides(grid, "grid"),
-            sink,
-            W_Q.shape[0],
-        )
+        self.grid = None if grid is None else both_sides(grid, "grid")
+        self.sink = sink
+        self.heads = W_Q.shape[0]
         tokens = math.inf if self.grid is None else math.prod(self.grid)
         if queries is not None:
             there = len(queries) and queries.min() >= 0 and queries.max() < tokens
@@ -247,10 +245,8 @@ class MultiHeadAttention(nn.Module):
                 f"x has shape {tuple(x.shape)}: this layer needs [batch, {tokens}, {self.W_Q.shape[1]} features]"
             )
         asking = slice(None) if self.queries is None else self.queries
-        Q, K = (
-            einsum(x[:, asking], self.W_Q, "b q d, h d e -> b h q e"),
-            einsum(x, self.W_K, "b k d, h d e -> b h k e"),
-        )
+        Q = einsum(x[:, asking], self.W_Q, "b q d, h d e -> b h q e")
+        K = einsum(x, self.W_K, "b k d, h d e -> b h k e")
         # S = Q K^T / sqrt(e) + B
         S = einsum(Q, K, "b h q e, b h k e -> b h q k") / math.sqrt(Q.shape[-1])
         if self.table is not None and self.grid is not None:
@@ -261,7 +257,8 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "b n d"]
     ) -> Float[Tensor, "b q o"]:  # one output for each token that asks
         "Answer every query (C, eq. 2)."
-        A, V = self.attention_map(x), einsum(x, self.W_V, "b k d, h d f -> b h k f")
+        A = self.attention_map(x)
+        V = einsum(x, self.W_V, "b k d, h d f -> b h k f")
         # MHSA(X) = sum_h A_h V_h W_O^h + b_O
         y = einsum(einsum(A, V, "b h q k, b h k f -> b h q f"), self.W_O, "b h q f, h f o -> b q o")
         return y if self.b_O is None else y + self.b_O
@@ -279,6 +276,7 @@ def positional_attention(
     Definition 3.2)."""
     need_one_dtype(P=P, W_Q=W_Q, W_K=W_K, W_V=W_V, x=x)
     # A = (P W_Q)(P W_K)^T / sqrt(e), then SA(X; P) = softmax(A) X W_V
-    q, k = einsum(P, W_Q, "n p, p e -> n e"), einsum(P, W_K, "n p, p e -> n e")
+    q = einsum(P, W_Q, "n p, p e -> n e")
+    k = einsum(P, W_K, "n p, p e -> n e")
     V = einsum(x, W_V, "b n d, d f -> b n f")
     return attention(q.expand(len(x), -1, -1), k.expand(len(x), -1, -1), V)

@@ -147,7 +147,9 @@ class Moving:
         says: str,  # the picture in words, for those who do not see it
         dpi: int = 150,  # points to an inch
     ):
-        self.frames, self.says, width = [], says, 0.0
+        self.frames = []
+        self.says = says
+        width = 0.0
         for figure, words in frames:
             buffer = BytesIO()
             with style():
@@ -169,7 +171,8 @@ class Moving:
         frames = json.dumps(self.frames).replace(
             "<", "\\u003c"
         )  # no words of a frame may end the script
-        end, last = len(self.frames) - 1, self.frames[-1][0]
+        end = len(self.frames) - 1
+        last = self.frames[-1][0]
         page = Template(
             Path(vit_theory.__file__)
             .with_name("moving.html")

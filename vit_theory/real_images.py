@@ -117,7 +117,8 @@ def _open(source: str, split: str) -> Iterator:
     """One split of a data set of the `datasets` library, for as long as the block lasts; ValueError
     when there is none."""
     datasets = _library()
-    local, bars = Path(source).is_dir(), datasets.are_progress_bars_disabled()
+    local = Path(source).is_dir()
+    bars = datasets.are_progress_bars_disabled()
     named = local or re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", source)
     need(
         named,
@@ -172,10 +173,8 @@ def _columns(data, label: str | None) -> tuple[str, str]:
 # %% ../nbs/04_real_images.ipynb #dc5d95e1
 def _labels(data, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     "Class index of every row of a `datasets.Dataset`, and the names of the classes."
-    feature, values = (
-        data.features[name],
-        np.asarray(data.select_columns([name]).with_format("numpy")[:][name]),
-    )
+    feature = data.features[name]
+    values = np.asarray(data.select_columns([name]).with_format("numpy")[:][name])
     known = values.dtype.kind in "iu"
     unlabelled = (
         int((values < 0).sum())

@@ -74,7 +74,8 @@ def crossing(
 ) -> float:
     """The place x where y first rises through the level, by a line between two points; NaN if it
     never does."""
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    x = np.asarray(x, dtype=float)
+    y = np.asarray(y, dtype=float)
     need(
         x.ndim == 1 and x.shape == y.shape,
         f"x has shape {x.shape}, y {y.shape}: give two lists of the same length",

@@ -50,12 +50,10 @@ class Batches:
             1 <= batch <= samples,
             f"batch={batch} must lie between 1 and the number of samples, {samples}",
         )
-        self.samples, self.batch, self.generators, self.full = (
-            samples,
-            batch,
-            generators,
-            batch == samples,
-        )
+        self.samples = samples
+        self.batch = batch
+        self.generators = generators
+        self.full = batch == samples
         device = generators[0].device
         self.left = torch.arange(samples, device=device).repeat(len(generators), 1)[
             :, : samples if self.full else 0
@@ -70,7 +68,8 @@ class Batches:
                 torch.randperm(self.samples, generator=g, device=g.device) for g in self.generators
             ]
             self.left = torch.cat([self.left, torch.stack(epoch)], 1)
-        batch, self.left = self.left[:, : self.batch], self.left[:, self.batch :]
+        batch = self.left[:, : self.batch]
+        self.left = self.left[:, self.batch :]
         return batch
 
 # %% ../nbs/02_trials.ipynb #52640295
@@ -211,8 +210,10 @@ def descend(
     alive = torch.ones(
         len(next(iter(theta.values()))), dtype=torch.bool, device=next(iter(theta.values())).device
     )
-    here, parts = alive.nonzero()[:, 0], list[_Part]()
-    states, history = list[dict[str, Tensor]](), History.new(alive)
+    here = alive.nonzero()[:, 0]
+    parts = list[_Part]()
+    states = list[dict[str, Tensor]]()
+    history = History.new(alive)
     for step in range(steps + 1):
         metrics, gradients = gradient(theta, step)
         finite = torch.stack([*metrics.values()]).isfinite().all(0)
@@ -228,7 +229,8 @@ def descend(
                 if name not in metrics
             }
             arrived = stop(metrics | absent) & alive
-            history.stopped, alive = history.stopped | arrived, alive & ~arrived
+            history.stopped = history.stopped | arrived
+            alive = alive & ~arrived
         moving = int(alive.sum())
         if step == steps or moving == 0:
             break
@@ -241,7 +243,8 @@ def descend(
                 {name: value[alive] for name, value in each.items()} for each in (theta, rates)
             )
             alive = alive[alive]
-            states, history = [], History.new(alive)
+            states = []
+            history = History.new(alive)
     return _follow(*parts, (here, theta, _close(history, states, theta)))
 
 # %% ../nbs/02_trials.ipynb #e7b85e6a

@@ -116,7 +116,8 @@ def draw_partition(axis, partition: Partition, values: Sequence[str] = (), title
     from matplotlib.colors import to_rgb
 
     rows = max(r for r in range(1, math.isqrt(partition.D) + 1) if partition.D % r == 0)
-    columns, colors = partition.D // rows, np.array([to_rgb(color) for color in COLORS.values()])
+    columns = partition.D // rows
+    colors = np.array([to_rgb(color) for color in COLORS.values()])
     label = partition.label.reshape(rows, columns).numpy()
     axis.imshow(
         0.5 + 0.5 * colors[label % len(colors)]
@@ -246,12 +247,10 @@ class SpatialData:
     ):
         """Raises ValueError for q outside [0, 1], a feature that is not of unit length, or a dim or
         sigma out of range."""
-        self.partition, self.dim, self.q, self.feature = (
-            partition,
-            dim,
-            q,
-            unit_vector(feature, dim),
-        )
+        self.partition = partition
+        self.dim = dim
+        self.q = q
+        self.feature = unit_vector(feature, dim)
         self.sigma = 1 / math.sqrt(dim) if sigma is None else sigma
 
     @checked
@@ -349,7 +348,9 @@ def label_error(
     q: Share,  # probability of a mark
 ) -> ErrorRates:
     "Exact error of f* against y under Assumption 1: the floor under every test error."
-    L, law, s = sets_in(patches, size), mark_law(size, q), np.arange(-size, size + 1)
+    L = sets_in(patches, size)
+    law = mark_law(size, q)
+    s = np.arange(-size, size + 1)
     kept = np.where(np.abs(s) > threshold(size), law, 0)
     kept[size] = 1 - kept.sum()  # Thr(s) = 0 for all the others; s = 0 stands at place `size`
     # y f* = C + sum over the L-1 random sets of Thr(s_l)
@@ -376,7 +377,9 @@ class GaussianData:
         feature: Any = None,  # [d] the filter, of length 1; None: the first unit vector
     ):
         "Raises ValueError for a feature that is not of unit length."
-        self.partition, self.dim, self.feature = partition, dim, unit_vector(feature, dim)
+        self.partition = partition
+        self.dim = dim
+        self.feature = unit_vector(feature, dim)
 
     @checked
     def label_function(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n"]:

@@ -41,7 +41,8 @@ def risk_and_error(
     """Risk, test error (ties half), probability of a tie, and two standard errors; draws=0: the
     atoms are the whole population."""
     # R = E log(1 + exp(-F)),  error = P(F < 0) + P(F = 0)/2
-    loss, tie = softplus(-F), (F == 0).double()
+    loss = softplus(-F)
+    tie = (F == 0).double()
     wrong = (F < 0).double() + tie / 2
     mean = {"loss": loss @ weight, "error": wrong @ weight, "tie": tie @ weight}
     for name, value in (("loss", loss), ("error", wrong)):

@@ -24,7 +24,9 @@ from ..ledger.claims import Run, once
 from ..trials import trial_generators
 
 # %% ../../nbs/association/15_gaussian.ipynb #5a12c0e4
-PARTITION, DIM = Partition.blocks(4, 2), 8  # D = 16, C = 4, d = 8
+# D = 16, C = 4, d = 8
+PARTITION = Partition.blocks(4, 2)
+DIM = 8
 
 
 def simplified_run(train, test, generator, steps: int) -> dict[str, xr.DataArray]:
@@ -69,11 +71,9 @@ class OneLayerViT(nn.Module):
         self.P = nn.Parameter(positions * torch.randn(patches, width, generator=generator))
         self.embed = matrix(dim, width, scale=content)
         self.W_Q, self.W_K, self.W_V = (matrix(width, width) for _ in range(3))
-        self.W_1, self.b_1, self.W_2 = (
-            matrix(width, 4 * width),
-            nn.Parameter(torch.zeros(4 * width)),
-            matrix(4 * width, width),
-        )
+        self.W_1 = matrix(width, 4 * width)
+        self.b_1 = nn.Parameter(torch.zeros(4 * width))
+        self.W_2 = matrix(4 * width, width)
         self.head = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n"]:
@@ -108,7 +108,8 @@ def vit_run(data: GaussianData, test, generator, steps: int, start: str) -> xr.D
     model = OneLayerViT(16, DIM, 32, generator, **STARTS_OF_VIT[start])
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    looks, every = {0: vit_look(model, test)}, max(50, steps // 20)
+    looks = {0: vit_look(model, test)}
+    every = max(50, steps // 20)
     for step in range(1, steps + 1):
         batch = data.sample(128, generator)
         loss = -logsigmoid(batch.y * model(batch.x)).mean()
@@ -139,7 +140,8 @@ def gaussian_cell(
     "The simplified model, and the ordinary ViT from each of its starts, on the same Gaussian data."
     generator = trial_generators(seed, 1)[0]
     data = GaussianData(PARTITION, DIM)
-    train, test = data.sample(samples, generator), data.sample(tests, generator)
+    train = data.sample(samples, generator)
+    test = data.sample(tests, generator)
     curves = simplified_run(train, test, generator, steps)
     vits = [vit_run(data, test, generator, vit_steps, start) for start in STARTS_OF_VIT]
     vit = xr.concat(vits, "start").assign_coords(start=list(STARTS_OF_VIT))

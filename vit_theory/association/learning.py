@@ -95,7 +95,9 @@ SIZE: dict[str, dict[str, Any]] = {
     "quick": {"samples": 20_000, "tests": 3000, "steps": 180},
     "full": {"samples": 24_000, "tests": 20_000, "steps": 300},
 }
-FIRST_ALPHA, FIRST_DIAGONAL = 0.05, 1.5  # of the idealized start
+# of the idealized start
+FIRST_ALPHA = 0.05
+FIRST_DIAGONAL = 1.5
 LEARNED_ERROR, KEPT_DROP, SAMPLE_SHARE = (
     0.02,
     0.95,
@@ -107,7 +109,9 @@ def idealized_sample(run: Run) -> xr.Dataset:
     """Training from the idealized start on a finite sample, and the population path from there (B,
     Theorem 4.1)."""
     size = MEDIUM[run.scale]
-    D, q, steps = size["side"] ** 2, size["q"], size["steps"]
+    D = size["side"] ** 2
+    q = size["q"]
+    steps = size["steps"]
     ds = floors(
         seed_sweep(partial(learn, start="idealized", sigma_A=FIRST_DIAGONAL, **size), run),
         size["side"],
@@ -137,9 +141,12 @@ def permuted_difference(seed: int, steps: int = 60) -> float:
     patches, float64."""
     generator = trial_generators(seed, 1)[0]
     train = SpatialData(Partition.blocks(6, 2), 8, 0.25).sample(1000, generator)
-    x, y, order = train.x.double(), train.y.double(), torch.randperm(36, generator=generator)
+    x = train.x.double()
+    y = train.y.double()
+    order = torch.randperm(36, generator=generator)
     start = realistic(36, 8, generator=generator)
-    A, v = start.A.double(), start.v.double()
+    A = start.A.double()
+    v = start.v.double()
     one, _ = fit(start.at(A, v), x, y, steps=steps, lr_v=1e-3, lr_A=30.0)
     two, _ = fit(start.at(A[order][:, order], v), x[:, order], y, steps=steps, lr_v=1e-3, lr_A=30.0)
     return float((two.A - one.A[order][:, order]).abs().max())
@@ -150,10 +157,8 @@ LEARNED_SHARE = 0.5  # of the linear rule's error, below which something is lear
 
 def neighbor_share(partition: Partition) -> float:
     "Share of the pairs of one set that are neighbors in the square image."
-    row, column = (
-        partition.sets // math.isqrt(partition.D),
-        partition.sets % math.isqrt(partition.D),
-    )
+    row = partition.sets // math.isqrt(partition.D)
+    column = partition.sets % math.isqrt(partition.D)
     away = (row[:, :, None] - row[:, None]).abs() + (column[:, :, None] - column[:, None]).abs()
     return float((away == 1).sum() / (partition.D * (partition.C - 1)))
 
@@ -176,7 +181,8 @@ def convolution_run(
     `learn`; its test error."""
     generator = trial_generators(seed, 1)[0]
     data = SpatialData(make_partition(kind, side, 2, seed), 16, q)
-    train, test = data.sample(samples, generator), data.sample(tests, generator)
+    train = data.sample(samples, generator)
+    test = data.sample(tests, generator)
     v = 0.01 * torch.randn(16, generator=generator)
     kernel = 0.1 * torch.randn(3, 3, generator=generator)
     kernel[1, 1] += 1
@@ -193,7 +199,8 @@ def convolution_run(
 def contiguity(run: Run) -> xr.Dataset:
     """The same training on blocks, strided and random sets, by attention and by a convolution; what
     a permutation changes."""
-    kinds, size = ["blocks", "strided", "random"], MEDIUM[run.scale]
+    kinds = ["blocks", "strided", "random"]
+    size = MEDIUM[run.scale]
     share = [
         [neighbor_share(make_partition(kind, size["side"], 2, seed)) for seed in run.seeds]
         for kind in kinds

@@ -42,7 +42,8 @@ def all_errors(patches: int, size: int, q: float, weights) -> torch.Tensor:
 def two_level_error(patches: int, size: int, q: float, raised: int) -> float:
     """Exact error of the sum over all patches with its ties broken by the sum over the raised sets,
     other ties half."""
-    sets, won = sets_in(patches, size), 0.0
+    sets = sets_in(patches, size)
+    won = 0.0
     for share, own, inside in (
         (raised, size, (raised - 1) * size),
         (sets - raised, 0, raised * size),
@@ -70,10 +71,13 @@ def best_weights(patches: int, size: int, q: float) -> tuple[float, float, np.nd
     g = np.bincount(image, p * np.sign(code))
     c = c[first] * (np.sign(code[first]) * np.sign(g))[:, None]
     worth = abs(g) > 1e-15
-    c, g = c[worth], abs(g[worth])
-    most, images = patches ** (patches / 2), len(g)
+    c = c[worth]
+    g = abs(g[worth])
+    most = patches ** (patches / 2)
+    images = len(g)
     M = 1 + most * (c < 0).sum(1)
-    totals, one = np.repeat(np.eye(len(sets)), size, 1), np.eye(patches)
+    totals = np.repeat(np.eye(len(sets)), size, 1)
+    one = np.eye(patches)
     order = np.concatenate(
         [one[sets[:, :-1].flatten()] - one[sets[:, 1:].flatten()], totals[:-1] - totals[1:]]
     )
@@ -151,10 +155,8 @@ def measure_weights(run: Run) -> xr.Dataset:
     listed = LISTED + run.by_scale([], MORE_LISTED)
     rows = []
     for D, C, q in listed + SETTINGS:
-        exact, broken = (
-            linear_error(D, C, q),
-            min(two_level_error(D, C, q, m) for m in range(D // C + 1)),
-        )
+        exact = linear_error(D, C, q)
+        broken = min(two_level_error(D, C, q, m) for m in range(D // C + 1))
         found = best_weights(D, C, q)[:2] if (D, C, q) in listed else (np.nan, np.nan)
         rows.append((D, C, q, noise_ratio(D, C, q), exact.below, exact.half, broken, *found))
     names = ("D", "C", "q", "ratio", "below", "equal", "broken", "best", "bound")

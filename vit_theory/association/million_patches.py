@@ -91,11 +91,9 @@ def apart_before(data: xr.Dataset) -> xr.DataArray:
 def growing_sets(run: Run) -> xr.Dataset:
     """Population descents with larger sets, and trained models whose patches have as many
     dimensions as the image has patches."""
-    draws, patches, size = (
-        run.by_scale(4000, 20_000),
-        run.by_scale([324, 784], [64, 324, 784]),
-        MEDIUM[run.scale],
-    )
+    draws = run.by_scale(4000, 20_000)
+    patches = run.by_scale([324, 784], [64, 324, 784])
+    size = MEDIUM[run.scale]
     size = size | {"samples": run.by_scale(8000, size["samples"])}
     ds = run.sweep(
         partial(population_run, draws=draws), {"patches": patches, "seed": run.seeds}, "population"

@@ -56,7 +56,8 @@ def own_in_top(
 def tied_grams(partition: Partition) -> dict[str, Float[Tensor, "D D"]]:
     "Gram matrices of whole numbers that come near to Theorem 3.2 as it is worded."
     near = shift_attention(partition, 1.0).double()
-    pairs, ones = partition.label // 2, torch.ones(partition.D, partition.D, dtype=torch.float64)
+    pairs = partition.label // 2
+    ones = torch.ones(partition.D, partition.D, dtype=torch.float64)
     repair = (4 * partition.C + 1) * torch.eye(partition.D, dtype=torch.float64) + 2 * (
         (near + near.T) > 0
     )
@@ -97,7 +98,8 @@ def witness_error(patches: int, size: int, q: float) -> tuple[float, float]:
     atoms of the population."""
     counts, weight, _ = population(patches, size, q)
     plus, minus = set_types(size).double().T
-    s, beta = plus - minus, torch.tensor(SHARPNESS, dtype=torch.float64)
+    s = plus - minus
+    beta = torch.tensor(SHARPNESS, dtype=torch.float64)
     mix = torch.stack(
         mixing(torch.tensor(0.05, dtype=torch.float64), beta, beta, 0 * beta, patches, size)
     )
@@ -109,11 +111,14 @@ def measure_theorem_3_2(run: Run) -> xr.Dataset:
     """The witness on logits: its score beside the associating one's, its error, and what Gram
     matrices with ties can do."""
     D, C, q = LISTED_IMAGES
-    partition, large = Partition.random(D, D // C, 0), Partition.random(64, 16, 0)
-    own, shift = set_attention(partition.label, SHARPNESS), shift_attention(partition, SHARPNESS)
+    partition = Partition.random(D, D // C, 0)
+    large = Partition.random(64, 16, 0)
+    own = set_attention(partition.label, SHARPNESS)
+    shift = shift_attention(partition, SHARPNESS)
     (F, label, weight), (other, *_) = (listed_scores(A, partition, q) for A in (shift, own))
     errors = np.array([witness_error(*size) for size in WITNESSED])
-    orders, grams = (list(range(64)), list(reversed(range(64)))), tied_grams(large).values()
+    orders = (list(range(64)), list(reversed(range(64))))
+    grams = tied_grams(large).values()
     empty = [
         [float(not own_in_top(gram, large, order).any()) for order in orders] for gram in grams
     ]
@@ -148,7 +153,8 @@ def repaired(patches: int, size: int) -> tuple[Partition, Tensor, Tensor, Tensor
     """Strided sets, their repaired encodings, the logits of the shift, and those that the encodings
     reach."""
     partition = Partition.strided(patches, patches // size)
-    P, A = repaired_encodings(partition), shift_attention(partition, SHARPNESS).double()
+    P = repaired_encodings(partition)
+    A = shift_attention(partition, SHARPNESS).double()
     W = torch.linalg.solve(P, torch.linalg.solve(P, A.T).T)
     return partition, P, A, position_logits(P, W, torch.eye(patches, dtype=torch.float64))
 
@@ -178,7 +184,9 @@ def measure_repair(run: Run) -> xr.Dataset:
     return ds.assign(error=error, tie=tie, linear=linear_error(D, C, q).counted)
 
 # %% ../../nbs/association/13_not_associating.ipynb #80f0ec66
-GENERALIZES, NEAR_CHANCE = 0.02, 0.1  # largest error, and distance of the drop score from chance
+# largest error, and distance of the drop score from chance
+GENERALIZES = 0.02
+NEAR_CHANCE = 0.1
 
 
 def non_associating(run: Run) -> xr.Dataset:

@@ -30,7 +30,9 @@ def enumerate_atoms(
     ).tolist()  # frequent types first: pruning bites early
     tail = law[order].flip(0).cumsum(0).flip(0)  # pi_k + pi_{k+1} + ..., small terms first
     share = (law[order] / tail.clamp(min=torch.finfo(law.dtype).tiny)).tolist()
-    counts, left, weight = np.zeros((1, 0), dtype=np.int16), np.array([sets]), np.ones(1)
+    counts = np.zeros((1, 0), dtype=np.int16)
+    left = np.array([sets])
+    weight = np.ones(1)
     for k in range(len(law)):
         last = k == len(law) - 1  # the last type takes all sets that are left
         choices = np.ones_like(left) if last else left + 1
@@ -46,11 +48,9 @@ def enumerate_atoms(
             len(keep) <= limit,
             f"prune={prune} leaves more than {limit} atoms; use a larger prune, or method='monte_carlo'",
         )
-        counts, left, weight = (
-            np.column_stack([counts[row[keep]], n[keep]]).astype(np.int16),
-            (left[row] - n)[keep],
-            weight[keep],
-        )
+        counts = np.column_stack([counts[row[keep]], n[keep]]).astype(np.int16)
+        left = (left[row] - n)[keep]
+        weight = weight[keep]
     unsorted = np.argsort(order)
     return torch.from_numpy(counts[:, unsorted].astype(np.int64)), torch.from_numpy(weight)
 
@@ -61,7 +61,9 @@ MOST_ATOMS = 1_000_000  # what exact enumeration may list
 def need_few_atoms(patches: int, size: int) -> None:
     """ValueError when the exact enumeration does not fit; it names the number of atoms and the
     alternatives."""
-    atoms, L, K = atom_count(patches, size), patches // size, (size + 1) * (size + 2) // 2
+    atoms = atom_count(patches, size)
+    L = patches // size
+    K = (size + 1) * (size + 2) // 2
     need(atoms <= MOST_ATOMS,
          f"method='exact' would list binom(L+K-2, K-1) = binom({L + K - 2}, {K - 1}) = {atoms} atoms, more than {MOST_ATOMS}; "
          "use method='monte_carlo', or 'pruned' (nearly exact, says what it lost)")  # fmt: skip
@@ -85,7 +87,8 @@ def population(
     prune: float = 1e-10,
 ) -> tuple[Int[Tensor, "n K"], Float[Tensor, "n"], float]:
     "Images with label +1 as (counts of set types, weights with sum 1, lost mass)."
-    sets, law = sets_in(patches, size) - 1, type_law(size, q)
+    sets = sets_in(patches, size) - 1
+    law = type_law(size, q)
     if method == "monte_carlo":
         return (
             with_signal(draw_atoms(sets, law, draws, seed), size),

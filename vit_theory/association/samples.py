@@ -143,7 +143,8 @@ def scatter_response(
     """Scatter inside sets times sqrt(N), to first order in the noise of the images, and gamma;
     without `curvature` H is left out."""
     c, weight = all_images(partition, q)
-    D, off = partition.D, ~torch.eye(partition.D, dtype=torch.bool)
+    D = partition.D
+    off = ~torch.eye(partition.D, dtype=torch.bool)
     inside = ((partition.label[:, None] == partition.label) & off).flatten()
     rate = torch.cat([lr_A * off.double().flatten(), torch.tensor([lr_v], dtype=torch.float64)])
 
@@ -154,7 +155,8 @@ def scatter_response(
     def slopes(theta):
         # dF/dA_ij = sigma'(O_i) D alpha S_ij (c_j - O_i / (D alpha)),  dF/dalpha = sum_i
         # sigma'(O_i) O_i / alpha
-        S, a = theta[:-1].view(D, D).softmax(1), theta[-1]
+        S = theta[:-1].view(D, D).softmax(1)
+        a = theta[-1]
         heard = c @ S.T
         O = D * a * heard
         dA = (3 * O**2 * D * a)[:, :, None] * S * (c[:, None, :] - heard[:, :, None])
@@ -162,11 +164,9 @@ def scatter_response(
         return -torch.sigmoid(-(O**3).sum(1))[:, None] * dF
 
     start = symmetric_logits(partition, kappa, 0.0, 0.0).flatten()
-    theta, R, rows = (
-        torch.cat([start, torch.tensor([alpha], dtype=torch.float64)]),
-        torch.zeros(len(c), D * D + 1).double(),
-        [],
-    )
+    theta = torch.cat([start, torch.tensor([alpha], dtype=torch.float64)])
+    R = torch.zeros(len(c), D * D + 1).double()
+    rows = []
     for _ in range(steps + 1):
         apart = R[:, :-1][:, inside]
         apart = apart - apart.mean(1, keepdim=True)
@@ -260,7 +260,8 @@ def long_run(seed: int, *, side: int, q: float, dim: int, samples: int, steps: i
     )
     early, stopped = fit(start, train.x, train.y, validation=(validation.x, validation.y), **rates)
     kept = measure_model(early, data, train, test)
-    curves, best = labeled(history, steps, 20), int(np.nanargmin(stopped["validation_loss"][0]))
+    curves = labeled(history, steps, 20)
+    best = int(np.nanargmin(stopped["validation_loss"][0]))
     kept = {"early_drop": kept["drop"], "early_error": kept["test_error"], "early_step": best}
     return {name: curves[name] for name in ("drop", "test_error")} | kept
 

@@ -60,7 +60,8 @@ def association(
         isinstance(partition, Partition),
         f"partition={partition!r} is none: give Partition(sets), for instance",
     )
-    D, scores = partition.D, as_numbers("scores", scores)
+    D = partition.D
+    scores = as_numbers("scores", scores)
     need(scores.shape == (D, D) and not scores.is_complex() and not scores.isnan().any(),
          f"scores={repr(scores)[:60]} must be a real [{D}, {D}] matrix without NaN, a row and a column a patch")  # fmt: skip
     others, outsiders = _rows(scores, partition)
@@ -78,7 +79,8 @@ def association(
 @checked
 def chance(partition: Partition) -> tuple[float, float]:
     "Expected (keep, drop) of a matrix with a dominant diagonal and otherwise random scores."
-    C, D = partition.C, partition.D
+    C = partition.C
+    D = partition.D
     drop = (C - 1) / (D - 1)
     return (1 + (C - 1) * drop) / C, drop
 

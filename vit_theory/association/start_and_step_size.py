@@ -46,11 +46,9 @@ def diagonal_response(
     def risk(theta):
         return weight @ softplus(-direct_output(*mixing(*theta, patches, size), counts, size))
 
-    theta, pull, path = (
-        torch.tensor([alpha, 0.0, 0.0, 0.0], dtype=torch.float64),
-        torch.zeros(2, dtype=torch.float64),
-        [],
-    )
+    theta = torch.tensor([alpha, 0.0, 0.0, 0.0], dtype=torch.float64)
+    pull = torch.zeros(2, dtype=torch.float64)
+    path = []
     P = torch.tensor([rates["gamma"], rates["rho"]], dtype=torch.float64)
     for _ in range(steps + 1):
         path.append(float(pull[0] - pull[1]))
@@ -71,10 +69,8 @@ def descend_grid(
     full = torch.broadcast_tensors(
         *[torch.as_tensor(value, dtype=torch.float64) for value in given.values()]
     )
-    shape, flat = (
-        full[0].shape,
-        {name: value.flatten() for name, value in zip(given, full, strict=True)},
-    )
+    shape = full[0].shape
+    flat = {name: value.flatten() for name, value in zip(given, full, strict=True)}
     paths = descend_scalars(polynomial_output(counts, patches, size), weight, {name: flat[name] for name in SCALARS},
                             preconditioned(patches, size, flat["lr_v"], flat["lr_A"]), patches, size, steps)  # fmt: skip
     return xr.Dataset({name: ((*dims, "step"), path.reshape(*shape, -1).numpy()) for name, path in paths.items()},
@@ -167,7 +163,8 @@ def diagonal_start(kappas: Sequence[float], steps: int) -> xr.Dataset:
     c, weight = all_images(Partition.random(12, 3, 0), 0.4)
     v = torch.ones(1, dtype=torch.float64)
     zero = torch.zeros(12, 12, dtype=torch.float64)
-    flat, diagonal = zero, 0.5 * torch.eye(12, dtype=torch.float64)
+    flat = zero
+    diagonal = 0.5 * torch.eye(12, dtype=torch.float64)
     gradients = [
         full_gradient(A, v, c[..., None], weight)[1].abs().max().item() for A in (flat, diagonal)
     ]

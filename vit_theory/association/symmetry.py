@@ -58,7 +58,8 @@ def full_gradient(
     A: Tensor, v: Tensor, x: Tensor, weight: Tensor, power: int = 3, nu: float = 0.0
 ) -> tuple[Tensor, ...]:
     "(risk, its gradient in A, its gradient in v), by autograd."
-    A, v = A.detach().clone().requires_grad_(), v.detach().clone().requires_grad_()
+    A = A.detach().clone().requires_grad_()
+    v = v.detach().clone().requires_grad_()
     risk = full_risk(A, v, x, weight, power, nu)
     return risk.detach(), *torch.autograd.grad(risk, (A, v))
 
@@ -98,7 +99,9 @@ def mixing(
     image."""
     # The largest exponent is taken out before exp: no overflow; equal logits stay exactly equal.
     top = torch.stack([kappa, gamma, rho]).amax(0).detach()
-    own, same, other = (kappa - top).exp(), (gamma - top).exp(), (rho - top).exp()
+    own = (kappa - top).exp()
+    same = (gamma - top).exp()
+    other = (rho - top).exp()
     Z = own + (size - 1) * same + (patches - size) * other
     # a = D alpha (Lambda - Gamma),  b = D alpha (Gamma - Xi),  e = D alpha Xi
     unit = (patches if scale is None else scale) * alpha / Z
@@ -125,7 +128,8 @@ def type_law(size: int, q: float) -> Float[Tensor, "K"]:
 # %% ../../nbs/association/06_symmetry.ipynb #ef827d23
 def atom_count(patches: int, size: int) -> int:
     "Number of atoms: binom(L+K-2, K-1) multisets of L-1 sets among K types."
-    L, K = patches // size, (size + 1) * (size + 2) // 2
+    L = patches // size
+    K = (size + 1) * (size + 2) // 2
     return comb(L + K - 2, K - 1)
 
 # %% ../../nbs/association/06_symmetry.ipynb #227ec0d9
@@ -134,7 +138,8 @@ def direct_output(
 ) -> Float[Tensor, "n"]:
     "F on each atom, patch by patch: the plain version; the signal set is among the counts."
     plus, minus = set_types(size).double().T
-    s, counts = plus - minus, counts.double()
+    s = plus - minus
+    counts = counts.double()
     # T = sum_l s_l
     T = (counts @ s)[:, None]
     f = torch.zeros_like(counts)
@@ -178,7 +183,9 @@ class Term(NamedTuple):
 
 def expansion(patches: int, size: int, power: int, nu: float) -> list[Term]:
     "F = sum_i sigma(O_i) as terms."
-    D, C, p = patches, size, power
+    D = patches
+    C = size
+    p = power
     T = Feature(0, "s", 1)
     # nu (a + C b + D e) T
     terms = [Term(T, nu, 1, 0, 0), Term(T, nu * C, 0, 1, 0), Term(T, nu * D, 0, 0, 1)]
@@ -200,7 +207,9 @@ def polynomial_output(
     terms = expansion(patches, size, power, nu)
     features = sorted({term.feature for term in terms})
     plus, minus = set_types(size).double().T
-    s, m, n = plus - minus, plus + minus, counts.double()
+    s = plus - minus
+    m = plus + minus
+    n = counts.double()
     phi = torch.stack([feature.on(s, m, n) for feature in features], 1)
     number = torch.zeros(len(features), len(terms), dtype=torch.float64)
     for column, term in enumerate(terms):

@@ -26,7 +26,9 @@ def features_first(x: Float[Tensor, "n D d"]) -> Float[Tensor, "d nD"]:
 
 def gradient(features: Tensor, y: Tensor, model) -> tuple[Tensor, Tensor, Tensor]:
     "(R, dR/dA, dR/dv) with the data as `features_first` gives them; nothing is checked."
-    S, power, D = model.A.softmax(-1), model.power, len(model.A)
+    S = model.A.softmax(-1)
+    power = model.power
+    D = len(model.A)
     u = (model.v @ features).view(-1, D)
     # O_ni = scale sum_j S_ij u_nj;  sigma(O) = O (O^(p-1) + nu)
     O = (u @ S.T).mul_(model.scale)
@@ -108,13 +110,13 @@ class _Watch:
     validation loss so far."""
 
     def __init__(self, model, observe, validation, patience):
-        self.model, self.observe, self.validation, self.patience = (
-            model,
-            observe,
-            validation,
-            patience,
-        )
-        self.best, self.best_loss, self.since = None, float("inf"), 0
+        self.model = model
+        self.observe = observe
+        self.validation = validation
+        self.patience = patience
+        self.best = None
+        self.best_loss = float("inf")
+        self.since = 0
 
     def __call__(self, theta):
         model = self.model.at(theta["A"][0], theta["v"][0])
@@ -156,7 +158,8 @@ def fit(
     numbers stop being finite."""
     for images, labels in ((x, y), validation or (x, y)):
         need_samples(model, images, labels)
-    features, watch = features_first(x), _Watch(model, observe, validation, patience)
+    features = features_first(x)
+    watch = _Watch(model, observe, validation, patience)
 
     def slopes(theta, step):
         R, dA, dv = gradient(features, y, model.at(theta["A"][0], theta["v"][0]))

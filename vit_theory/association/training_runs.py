@@ -63,7 +63,8 @@ def learn(
     `matrices`; not reached is NaN."""
     generator = trial_generators(seed, 1)[0]
     data = SpatialData(make_partition(kind, side, block, seed), dim, q)
-    train, test = data.sample(samples, generator), data.sample(tests, generator)
+    train = data.sample(samples, generator)
+    test = data.sample(tests, generator)
     if start == "idealized":
         origin = idealized(side**2, data.feature, sigma_A=sigma_A)
     else:
@@ -129,7 +130,8 @@ def seed_sweep(function, run: Run, **grid) -> xr.Dataset:
 
 def floors(ds: xr.Dataset, side: int, block: int, q: float) -> xr.Dataset:
     "Write into the attributes what every test error and association score must be compared with."
-    D, C = side**2, block**2
+    D = side**2
+    C = block**2
     keep, drop = chance(Partition.strided(D, D // C))
     return ds.assign_attrs(D=D, C=C, q=q, floor=label_error(D, C, q).half, linear=linear_error(D, C, q).half,
                            chance_keep=keep, chance_drop=drop)  # fmt: skip

@@ -50,7 +50,8 @@ def best_rate(theta: dict[str, Tensor], history: History) -> dict[str, Tensor]:
     """Of the rates of LR_V, one after the other for each trial, the parameters with the lowest
     loss; a run that broke off loses."""
     loss = history.last("loss").where(history.finite, torch.inf).unflatten(0, (-1, len(LR_V)))
-    trials, best = torch.arange(len(loss)), loss.argmin(1)
+    trials = torch.arange(len(loss))
+    best = loss.argmin(1)
     return {name: value.unflatten(0, loss.shape)[trials, best] for name, value in theta.items()}
 
 # %% ../../nbs/association/14_transfer.ipynb #9b523e05

@@ -18,7 +18,8 @@ from ..arguments import Count, Size, Sizes, checked, need, pair
 def output_patch(patch: Sizes, stride: Sizes = 1) -> tuple[int, int]:
     """Output pixels of a token, (rows, columns): P/s where s divides P, 1 where P divides s, else
     ValueError (C, Thm 1)."""
-    patch, stride = pair(patch), pair(stride)
+    patch = pair(patch)
+    stride = pair(stride)
     fits = all(P % s == 0 or s % P == 0 for P, s in zip(patch, stride, strict=True))
     need(
         fits,
@@ -35,10 +36,8 @@ def tap_table(
     connects them, K where none does."""
     rows = max(patch // stride, 1)
     # D = floor((ro*s - p + u*t) / P), from the first row and first tap to the last row and last tap
-    first, last = (
-        -padding // patch,
-        ((rows - 1) * stride - padding + (kernel - 1) * dilation) // patch,
-    )
+    first = -padding // patch
+    last = ((rows - 1) * stride - padding + (kernel - 1) * dilation) // patch
     D = torch.arange(first, last + 1)
     # u = (D*P + ri + p - ro*s) / t
     y = (
@@ -84,7 +83,8 @@ def dense_kernel(weight: Float[Tensor, "o i u v"], groups: int = 1) -> Float[Ten
         weight.shape[0] % groups == 0,
         f"groups={groups} does not divide the {weight.shape[0]} output channels of the weight",
     )
-    o, i = weight.shape[0] // groups, weight.shape[1]
+    o = weight.shape[0] // groups
+    i = weight.shape[1]
     dense = weight.new_zeros(groups * o, groups * i, *weight.shape[2:])
     for g in range(groups):
         dense[g * o : (g + 1) * o, g * i : (g + 1) * i] = weight[g * o : (g + 1) * o]

@@ -38,7 +38,9 @@ def border_picture(run: Run) -> xr.Dataset:
 def with_positions(run: Run, brightness: float) -> dict[str, float]:
     """Error of the printed layer with queries, and positions added to one repeated patch; and the
     least for any layer like it."""
-    size, P, g = 24, 4, torch.Generator().manual_seed(DRAW[0])
+    size = 24
+    P = 4
+    g = torch.Generator().manual_seed(DRAW[0])
     conv = random_conv(1, 1, 3, DRAW[0], padding=1, bias=False)
     layer = without_sink(conv_to_attention(conv, size, P))
     p = torch.randn(size**2 // P**2, P * P, generator=g, dtype=torch.float64)

@@ -159,7 +159,8 @@ class ConvAttention(MultiHeadAttention):
         need_one_dtype(bias=bias, weight=weight)
         need(tuple(weight.shape[2:]) == geometry.kernel,
              f"weight has shape {tuple(weight.shape)}: the kernel of geometry is {geometry.kernel}")  # fmt: skip
-        g, M = geometry, logit_gap(scale, weight.dtype)
+        g = geometry
+        M = logit_gap(scale, weight.dtype)
         offsets, T = transfer_blocks(weight, g.patch, g.stride, g.padding[::2], g.dilation, groups)
         h, d, _ = T.shape
         I = torch.eye(d, dtype=T.dtype, device=T.device).repeat(h, 1, 1)
@@ -240,7 +241,9 @@ def need_sums(padding_mode: str) -> None:
 def conv_geometry(conv: nn.Conv2d, image_size: Sizes, patch: Sizes) -> Geometry:
     "The sizes of a convolution layer on patches; ValueError where attention cannot do it."
     need_sums(conv.padding_mode)
-    kernel, stride, dilation = pair(conv.kernel_size), pair(conv.stride), pair(conv.dilation)
+    kernel = pair(conv.kernel_size)
+    stride = pair(conv.stride)
+    dilation = pair(conv.dilation)
     return Geometry(
         pair(image_size),
         pair(patch),
@@ -288,7 +291,8 @@ def conv2d_to_attention(
     """Build the same layer from tensors: any zero or circular padding, also (top, bottom, left,
     right) (C, Thm 1)."""
     need_sums(padding_mode)
-    sides, kernel = padding, pair(tuple(weight.shape[2:]))
+    sides = padding
+    kernel = pair(tuple(weight.shape[2:]))
     if isinstance(sides, int) or len(sides) == 2:
         rows, columns = pair(sides)
         sides = rows, rows, columns, columns
@@ -325,16 +329,15 @@ def narrow_heads(
     """The same function with heads of that width, each carrying some of the entries that its offset
     reads (C, A.2)."""
     assert layer.table is not None
-    T, table = layer.W_O.detach(), layer.table.detach()
+    T = layer.W_O.detach()
+    table = layer.table.detach()
     parts = [
         (h, rows)
         for h, live in enumerate(live_rows(T))
         for rows in live.nonzero()[:, 0].split(int(width))
     ]
-    W_V, W_O = (
-        T.new_zeros(len(parts), T.shape[1], width),
-        T.new_zeros(len(parts), width, T.shape[2]),
-    )
+    W_V = T.new_zeros(len(parts), T.shape[1], width)
+    W_O = T.new_zeros(len(parts), width, T.shape[2])
     for n, (h, rows) in enumerate(parts):
         # V = the entries that matter, W_O = what they contribute
         W_V[n, rows, torch.arange(len(rows))], W_O[n, : len(rows)] = 1, T[h, rows]

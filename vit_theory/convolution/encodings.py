@@ -34,7 +34,8 @@ def bucket(distance: Int[Tensor, "*n"], buckets: int = 32, most: int = 128) -> I
     """T5's bucket of a distance along the sequence, key minus query: one each for small ones, then
     growing ones up to `most`."""
     half = buckets // 2
-    exact, size = half // 2, distance.abs()
+    exact = half // 2
+    size = distance.abs()
     grown = (
         exact
         + (torch.log(size.clamp(min=1) / exact) / math.log(most / exact) * (half - exact)).long()
@@ -106,7 +107,8 @@ def relative_encodings(run: Run) -> xr.Dataset:
     near = [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1)]
 
     def off(scheme, grid):
-        size, scores = (grid, grid), ENCODINGS[scheme]
+        size = (grid, grid)
+        scores = ENCODINGS[scheme]
         return {"off": max(off_target(scores(size, D), size, D) for D in near)}
 
     return on_grid(off, scheme=ENCODINGS, grid=run.by_scale((4, 7, 14), (4, 7, 14, 24)))
@@ -147,10 +149,8 @@ def absolute_layer(
     R = einsum(reach, target.to(P), reach, "f q, h q k, g k -> h f g")
     scores = einsum(P, R, P, "q f, h f g, k g -> h q k")
     gap = (scores[target] - scores.masked_fill(target, -math.inf).amax(2).flatten()).min().item()
-    Q, K = (
-        R * (hard_scale(T.dtype) / gap * math.sqrt(f)),
-        torch.eye(f, dtype=T.dtype).repeat(h, 1, 1),
-    )
+    Q = R * (hard_scale(T.dtype) / gap * math.sqrt(f))
+    K = torch.eye(f, dtype=T.dtype).repeat(h, 1, 1)
     V = torch.eye(d, dtype=T.dtype).repeat(h, 1, 1)
     if (
         room

@@ -65,7 +65,8 @@ def photos(run: Run, size: int, seed: int) -> Tensor:
 def on_grid(measure: Callable[..., dict], **grid) -> xr.Dataset:
     "The numbers that a function returns at every point of a grid, as arrays over it."
     points = [dict(zip(grid, point, strict=True)) for point in itertools.product(*grid.values())]
-    rows, shape = [measure(**point) for point in points], [len(values) for values in grid.values()]
+    rows = [measure(**point) for point in points]
+    shape = [len(values) for values in grid.values()]
     arrays = {
         name: (tuple(grid), np.reshape([row[name] for row in rows], shape)) for name in rows[0]
     }
@@ -91,7 +92,8 @@ def lemma_2(run: Run) -> xr.Dataset:
     target = torch.stack(
         [(step == torch.tensor(D)).all(-1) for D in layers[0].offsets]
     )  # [head, query, key]
-    there, N = target.any(-1), target.shape[-1]
+    there = target.any(-1)
+    N = target.shape[-1]
     missed, spread = np.zeros((2, len(gaps)))
     for m, layer in enumerate(layers):
         A = layer.attention_map(torch.zeros(1, N, P * P, dtype=torch.float64))[0].detach()

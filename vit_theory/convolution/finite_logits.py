@@ -123,10 +123,8 @@ def soft_attention(
         conv.weight.detach(), patch, g.stride, g.padding[::2], g.dilation, conv.groups
     )
     torus = torus_size(offsets, g)
-    W, table = (
-        extra_head(T, scale, math.prod(torus)),
-        offset_table(offsets, torus, float(scale), circular=True).to(T),
-    )
+    W = extra_head(T, scale, math.prod(torus))
+    table = offset_table(offsets, torus, float(scale), circular=True).to(T)
     table, W = (torch.cat([table, 0 * table[:1]]), W) if extra else (table, T)
     return TorusAttention(table, W, None if conv.bias is None else conv.bias.detach(), g, torus)
 
@@ -152,17 +150,16 @@ LOGIT_GAPS = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 def finite(run: Run) -> xr.Dataset:
     """Error at finite logits over its bound, for the worst image and for real images, by M and seed
     (C, Lemma 2)."""
-    patch, size = 4, run.by_scale(24, 64)
+    patch = 4
+    size = run.by_scale(24, 64)
     torus = size // patch, size // patch
 
     def bounded(M, seed):
         conv = random_conv(1, 1, 3, seed, padding=1, padding_mode="circular", bias=False)
         offsets, T = transfer_blocks(conv.weight, patch, padding=1)
         natural = patchify(real_images(run.images, 8, size, seed)[:, :1], patch)
-        exact, soft = (
-            conv_to_attention(conv, size, patch),
-            conv_to_attention(conv, size, patch, scale=M),
-        )
+        exact = conv_to_attention(conv, size, patch)
+        soft = conv_to_attention(conv, size, patch, scale=M)
         worst, error = (
             (soft(x) - exact(x)).abs().max().item()
             for x in (worst_image(offsets, T, torus)[None], natural)

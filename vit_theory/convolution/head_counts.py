@@ -25,7 +25,8 @@ from ..ledger.sweeps import Run, once
 def counts(conv: nn.Conv2d, patch: int, image_size: int) -> dict[str, float]:
     """Head counts, the heads of the layer built with the minimum, and its relative error on a
     random image."""
-    found, layer = minimum_heads(conv, patch), minimal_attention(conv, image_size, patch)
+    found = minimum_heads(conv, patch)
+    layer = minimal_attention(conv, image_size, patch)
     generator = torch.Generator().manual_seed(0)
     image = torch.rand(
         1, conv.in_channels, image_size, image_size, generator=generator, dtype=torch.float64

@@ -86,7 +86,8 @@ def half_space(
         raise RuntimeError(
             f"the linear program of {D} rows in {r} dimensions failed: {program.message}"
         )
-    z, multipliers = torch.from_numpy(program.x[:r]), torch.from_numpy(-program.ineqlin.marginals)
+    z = torch.from_numpy(program.x[:r])
+    multipliers = torch.from_numpy(-program.ineqlin.marginals)
     return z, multipliers.clamp(min=0), (u @ z).min().item()
 
 # %% ../../nbs/convolution/08_heads.ipynb #d43daaec
@@ -150,7 +151,8 @@ def certify(
     if len(T) == 0:
         return 0, T.new_zeros(0), Certificate(offsets, T, T.new_zeros(0, 0), None, 0.0)
     U, S, _ = torch.linalg.svd(T, full_matrices=False)
-    rank, live = int((S > rtol * S[0]).sum()), T.norm(dim=1) > rtol * S[0]
+    rank = int((S > rtol * S[0]).sum())
+    live = T.norm(dim=1) > rtol * S[0]
     largest = T.norm(dim=1).max() / S[0]
     need(
         live.any(),
@@ -159,7 +161,8 @@ def certify(
     z, multipliers, margin = half_space(U[live, :rank])
     open_cone = margin > rtol
     A = nonnegative_patterns(U[live, :rank], z if open_cone else None)
-    patterns, balance = A.new_zeros(len(T), A.shape[1]), A.new_zeros(len(T))
+    patterns = A.new_zeros(len(T), A.shape[1])
+    balance = A.new_zeros(len(T))
     patterns[live] = A
     # the program weighed rows of length one: u_D = U_D / |U_D|
     balance[live] = multipliers / U[live, :rank].norm(dim=1)
@@ -185,7 +188,8 @@ def minimum_heads(
     offsets, T = compressed_blocks(conv.weight, *settings)
     rtol = max(1, *T.shape) * torch.finfo(conv.weight.dtype).eps if rtol is None else rtol
     rank, S, certificate = certify(offsets, T, rtol)
-    minimum, paper = certificate.patterns.shape[1], paper_heads(pair(conv.kernel_size), patch)
+    minimum = certificate.patterns.shape[1]
+    paper = paper_heads(pair(conv.kernel_size), patch)
     return MinimumHeads(minimum, rank, len(offsets), paper, tuple(S.tolist()), certificate)
 
 # %% ../../nbs/convolution/08_heads.ipynb #c6e53c82
@@ -218,7 +222,9 @@ class TorusAttention(nn.Module):
         )
         I = torch.eye(W.shape[1], dtype=W.dtype, device=W.device).expand(len(W), -1, -1)
         b_O = None if bias is None else bias.repeat(pixels)
-        self.geometry, self.torus, self.heads = geometry, pair(torus), len(W)
+        self.geometry = geometry
+        self.torus = pair(torus)
+        self.heads = len(W)
         self.attend = MultiHeadAttention(
             0 * I, I.clone(), I.clone(), W, b_O, table.to(W), self.torus
         )
@@ -260,15 +266,15 @@ def minimal_attention(
 ) -> TorusAttention:
     """Build the convolution as an attention layer with the least number of heads (the minimum
     theorem)."""
-    found, geometry = minimum_heads(conv, patch), conv_geometry(conv, image_size, patch)
-    g, weight, bias = (
-        geometry,
-        conv.weight.detach(),
-        None if conv.bias is None else conv.bias.detach(),
-    )
+    found = minimum_heads(conv, patch)
+    geometry = conv_geometry(conv, image_size, patch)
+    g = geometry
+    weight = conv.weight.detach()
+    bias = None if conv.bias is None else conv.bias.detach()
     offsets, T = transfer_blocks(weight, patch, g.stride, g.padding[::2], g.dilation, conv.groups)
     # W = A^+ T
-    A, torus = found.certificate.patterns, torus_size(offsets, geometry)
+    A = found.certificate.patterns
+    torus = torus_size(offsets, geometry)
     W = torch.linalg.lstsq(A, T.flatten(1).double().cpu()).solution.reshape(-1, *T.shape[1:]).to(T)
     return TorusAttention(log_patterns(offsets, A, torus), W, bias, geometry, torus)
 
@@ -331,7 +337,8 @@ def fit_patterns(
     # only the left part of T = U S V' matters for the error; the patch outside, which is not read,
     # has a block of zero
     U, S, _ = torch.linalg.svd(T.double(), full_matrices=False)
-    left, best = F.pad(U * S, (0, 0, 0, 1)), (torch.empty(0, dtype=torch.float64), math.inf)
+    left = F.pad(U * S, (0, 0, 0, 1))
+    best = (torch.empty(0, dtype=torch.float64), math.inf)
     for restart in range(restarts):
         generator = torch.Generator().manual_seed(1000 * seed + restart)
         logits = (

@@ -28,7 +28,8 @@ from ..ledger.sweeps import Run
 # %% ../../nbs/convolution/07_inverse.ipynb #e4ab1e65
 def positional_weights(layer: ConvAttention) -> Float[Tensor, "h q k"]:
     "Where the heads look when the image is faint: the softmax of the position biases alone, A_h."
-    table, asking = layer.table, slice(None) if layer.queries is None else layer.queries
+    table = layer.table
+    asking = slice(None) if layer.queries is None else layer.queries
     assert table is not None
     return softmax_weights(
         relative_bias(table.detach(), layer.geometry.grid)[:, asking], layer.sink
@@ -38,7 +39,8 @@ def positional_weights(layer: ConvAttention) -> Float[Tensor, "h q k"]:
 def head_products(layer: ConvAttention) -> Float[Tensor, "h d o"]:
     """What the heads do with what they see: W_h = W_V W_O, which no change of basis inside the head
     can alter."""
-    V, O = layer.W_V.detach(), layer.W_O.detach()
+    V = layer.W_V.detach()
+    O = layer.W_O.detach()
     as_built = V.shape[1] == V.shape[2] and torch.equal(V, torch.eye(V.shape[1]).to(V).expand_as(V))
     return (
         O if as_built else einsum(V, O, "h d f, h f o -> h d o")
@@ -99,7 +101,8 @@ def mean_kernel(
     i, o = (
         blocks.shape[n] // math.prod(p) for n, p in ((1, geometry.patch), (2, geometry.patch_out))
     )
-    total, places = blocks.new_zeros(o, i, *geometry.kernel), blocks.new_zeros(geometry.kernel)
+    total = blocks.new_zeros(o, i, *geometry.kernel)
+    places = blocks.new_zeros(geometry.kernel)
     for u, v, block, view in tap_views(blocks, which, geometry):
         total[:, :, u, v] += pairs[block] * view.sum((2, 3)).T
         places[u, v] += pairs[block] * view[0, 0].numel()
@@ -134,7 +137,8 @@ def mean_blocks(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """-> mean blocks [D, d, o], index of each offset's block, pairs behind it [D], attention left
     over [h, q, k]."""
-    g, A = layer.geometry, positional_weights(layer)
+    g = layer.geometry
+    A = positional_weights(layer)
     (Dy, _), (Dx, _) = axes_of(g)
     S = offset_pairs(g, list(itertools.product(Dy, Dx))).to(W)
     which = torch.arange(len(S), device=W.device)
@@ -161,7 +165,9 @@ def built_kernel(
 def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
     """Nearest convolution in the Frobenius norm of the affine map from image to image -> kernel,
     bias, relative distance."""
-    g, W, A = layer.geometry, head_products(layer), positional_weights(layer)
+    g = layer.geometry
+    W = head_products(layer)
+    A = positional_weights(layer)
     T, which, pairs, rest = mean_blocks(layer, W)
     kernel, places = mean_kernel(T, which, pairs, g)
     if (places == 0).any() or len(which.unique()) < which.numel():
@@ -171,14 +177,13 @@ def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
     gram = einsum(W, W, "h d o, g d o -> h g")
     whole = (gram * einsum(A, A, "h q k, g q k -> h g")).sum()
     left = (gram * einsum(rest, rest, "h q k, g q k -> h g")).sum()
-    left, bias = left + (pairs * torch.linalg.vector_norm(T, dim=(1, 2)).square()).sum(), None
+    left = left + (pairs * torch.linalg.vector_norm(T, dim=(1, 2)).square()).sum()
+    bias = None
     if layer.b_O is not None:
         b = rearrange(layer.b_O.detach(), "(p o) -> p o", o=kernel.shape[0])
         bias = b.mean(0)
-        whole, left = (
-            whole + A.shape[1] * b.square().sum(),
-            left + A.shape[1] * (b - bias).square().sum(),
-        )
+        whole = whole + A.shape[1] * b.square().sum()
+        left = left + A.shape[1] * (b - bias).square().sum()
     return kernel, bias, float((left / whole).clamp(0, 1).sqrt()) if whole > 0 else 0.0
 
 # %% ../../nbs/convolution/07_inverse.ipynb #92e5d78f
@@ -186,7 +191,8 @@ def equal_sides(kernel: Float[Tensor, "o i u v"], geometry: Geometry) -> Float[T
     """The same convolution with equal padding on opposite sides: dilation written out, rows and
     columns of zeros added."""
     (th, tw), (top, bottom, left, right) = geometry.dilation, geometry.padding
-    rows, columns = th * (kernel.shape[2] - 1) + 1, tw * (kernel.shape[3] - 1) + 1
+    rows = th * (kernel.shape[2] - 1) + 1
+    columns = tw * (kernel.shape[3] - 1) + 1
     wide = kernel.new_zeros(*kernel.shape[:2], rows, columns)
     wide[:, :, ::th, ::tw] = kernel
     return nn.functional.pad(
@@ -207,7 +213,8 @@ def make_conv(
     if not equal and g.padding == same and g.stride == (1, 1):
         padding = "same"
     elif not equal:
-        kernel, dilation = equal_sides(kernel, g), (1, 1)
+        kernel = equal_sides(kernel, g)
+        dilation = (1, 1)
     (o, i, rows, columns), mode = (
         kernel.shape,
         cast(Literal["zeros", "circular"], "circular" if g.circular else "zeros"),
@@ -223,7 +230,8 @@ def make_conv(
             bias=bias is not None,
             padding_mode=mode,
         )
-    conv.weight, conv.bias = nn.Parameter(kernel), None if bias is None else nn.Parameter(bias)
+    conv.weight = nn.Parameter(kernel)
+    conv.bias = None if bias is None else nn.Parameter(bias)
     return conv
 
 # %% ../../nbs/convolution/07_inverse.ipynb #f6dd6e5e
@@ -272,10 +280,8 @@ def white_error(layer: ConvAttention, conv: nn.Conv2d, seed: int) -> float:
 def inverse(run: Run) -> xr.Dataset:
     """Error of the kernel read back after a change of basis; under noise on W_O also distance and
     error on white noise, by seed."""
-    P, generators = (
-        run.by_scale(4, 8),
-        {seed: torch.Generator().manual_seed(seed) for seed in run.seeds},
-    )
+    P = run.by_scale(4, 8)
+    generators = {seed: torch.Generator().manual_seed(seed) for seed in run.seeds}
 
     def read_back(kernel, seed):
         conv = random_conv(3, 3, kernel, seed, padding=kernel // 2)

@@ -105,7 +105,8 @@ class SmallNet(nn.Module):
 
     def __init__(self, conv: nn.Conv2d, head: Float[Tensor, "feature class_"]):
         super().__init__()
-        self.conv, self.head = conv, nn.Parameter(head)
+        self.conv = conv
+        self.head = nn.Parameter(head)
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b class_"]:
         return F.max_pool2d(self.conv(x).relu(), 2).flatten(1) @ self.head
@@ -131,8 +132,11 @@ def train_conv(data: Images, seed: int = 0, epochs: int = 8) -> tuple[SmallNet, 
     """Train a small classifier with Adam -> (network, mean loss of each epoch); its `conv` is the
     learned convolution."""
     generator = torch.Generator().manual_seed(seed)
-    net, x, y = small_net(data, 3, 8, generator), data.images.float() / 255, data.labels
-    optimizer, losses = torch.optim.Adam(net.parameters(), lr=5e-3), []
+    net = small_net(data, 3, 8, generator)
+    x = data.images.float() / 255
+    y = data.labels
+    optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
+    losses = []
     for _ in range(epochs):
         total = 0.0
         for rows in torch.randperm(len(x), generator=generator).split(64):

@@ -23,7 +23,9 @@ def pixels_read(geometry: Geometry, axis: int) -> Int[Tensor, "q r u"]:
     """One axis: the pixel that each tap reads for each output pixel of each patch that asks; -1
     beyond the border (C, eq. 13)."""
     g = geometry
-    size, patch, stride = g.image_size[axis], g.patch[axis], g.stride[axis]
+    size = g.image_size[axis]
+    patch = g.patch[axis]
+    stride = g.stride[axis]
     query = torch.arange(0, g.grid[axis], max(stride // patch, 1))
     output = torch.arange(g.patch_out[axis])
     tap = torch.arange(g.kernel[axis])
@@ -146,7 +148,8 @@ class LeanAttention(nn.Module):
 
     def multiply_taps(self, entries: Float[Tensor, "b pixel c"]) -> Float[Tensor, "b q p o"]:
         "Any other layer: all that the taps of an output pixel read, in one row, times the kernel."
-        outputs, taps = math.prod(self.patch_out), math.prod(self.geometry.kernel)
+        outputs = math.prod(self.patch_out)
+        taps = math.prod(self.geometry.kernel)
         read = entries.index_select(1, self.places(self.row, self.column))
         read = read.reshape(len(entries), -1, outputs, taps, self.channels)
         if self.groups == 1 and self.shared:

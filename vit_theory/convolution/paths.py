@@ -33,7 +33,8 @@ class GatherAttention(nn.Module):
         layer: ConvAttention,  # scores from positions only (W_Q = 0), one-hot
     ):
         super().__init__()
-        A, T = positional_weights(layer), head_products(layer)
+        A = positional_weights(layer)
+        T = head_products(layer)
         one_hot = ((A == 0) | (A == 1)).all()
         need(
             one_hot,
@@ -42,7 +43,8 @@ class GatherAttention(nn.Module):
         need(
             not layer.W_Q.any(), "layer.W_Q is not zero: where the heads look depends on the image"
         )
-        n, d = A.shape[2], T.shape[1]
+        n = A.shape[2]
+        d = T.shape[1]
         self.entries = n * d  # of an image
         head, row = live_rows(T).nonzero().unbind(1)
         key = torch.where(A.sum(-1) > 0, A.argmax(-1), n)[head]  # [live row, query]; n: the sink
@@ -86,11 +88,13 @@ def multiplications(layer: ConvAttention) -> dict[str, int]:
     """Multiplications for one image by path: plain attention, gather of all rows, gather of the
     live rows, convolution."""
     (h, d, f), o, g = layer.W_V.shape, layer.W_O.shape[2], layer.geometry
-    n, q = math.prod(g.grid), math.prod(g.grid_out)
+    n = math.prod(g.grid)
+    q = math.prod(g.grid_out)
     scores = (q + n) * d * layer.W_Q.shape[2] + q * n * layer.W_Q.shape[2]
     values = n * d * f + q * n * f + q * f * o
     live = int(live_rows(head_products(layer)).sum())
-    c, c_out = d // math.prod(g.patch), o // math.prod(g.patch_out)
+    c = d // math.prod(g.patch)
+    c_out = o // math.prod(g.patch_out)
     conv = q * math.prod(g.patch_out) * math.prod(g.kernel) * c * c_out
     return {
         "plain": h * (scores + values),

@@ -30,7 +30,8 @@ def looked_at(layer: MultiHeadAttention, x: Float[Tensor, "b n d"]) -> Float[Ten
 def best_outputs(Z: Float[Tensor, "b q m"], y: Float[Tensor, "b q o"]) -> Float[Tensor, "m o"]:
     """Least squares for the output matrices, with a ridge of 1e-10 that keeps equal heads from
     dividing by zero."""
-    Z, y = Z.flatten(0, 1), y.flatten(0, 1)
+    Z = Z.flatten(0, 1)
+    y = y.flatten(0, 1)
     # W = (Z'Z/n + ridge)^-1 Z'y/n
     gram = Z.T @ Z / len(Z) + 1e-10 * torch.eye(Z.shape[1], dtype=Z.dtype)
     return torch.linalg.solve(gram, Z.T @ y / len(Z))
@@ -45,7 +46,8 @@ def disturbed_layer(
     A = best_patterns(T, heads) if heads <= len(T) else None
     A = torch.eye(len(T), heads, dtype=T.dtype) if A is None else A
     A[:, A.sum(0) == 0] = 1 / len(T)
-    N, d = grid[0] * grid[1], patch**2 * conv.in_channels
+    N = grid[0] * grid[1]
+    d = patch**2 * conv.in_channels
     # three tenths of the weight are spread over all patches
     table = (0.7 * log_patterns(offsets, A, grid).exp() + 0.3 / N).log()
     table = table + 0.5 * torch.randn(table.shape, generator=generator, dtype=T.dtype)
@@ -72,10 +74,12 @@ def fit_heads(
         torus,
         f"conv={conv} must have stride 1, circular padding and no bias: the floor is that of a torus",
     )
-    grid, generator = pair(grid), torch.Generator().manual_seed(int(seed))
+    grid = pair(grid)
+    generator = torch.Generator().manual_seed(int(seed))
     size = (images + 256, conv.in_channels, patch * grid[0], patch * grid[1])
     noise = torch.randn(size, generator=generator, dtype=torch.float64)
-    x, y = patchify(noise, patch), patchify(conv(noise), patch)
+    x = patchify(noise, patch)
+    y = patchify(conv(noise), patch)
     (x, new), (y, wanted) = x.split([images, 256]), y.split([images, 256])
     layer = disturbed_layer(conv, patch, grid, heads, generator, content)
     assert layer.table is not None

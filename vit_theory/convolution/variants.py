@@ -51,7 +51,8 @@ def stride_layer(
 ) -> tuple[ConvAttention, int]:
     """The layer for any stride, and the step at which its outputs are to be read: 1 where the layer
     computes nothing else."""
-    s, g = conv.stride[0], math.gcd(conv.stride[0], patch)
+    s = conv.stride[0]
+    g = math.gcd(conv.stride[0], patch)
     if g in (s, patch):
         return conv_to_attention(conv, image_size, patch), 1
     dense = copy.copy(conv)
@@ -113,7 +114,9 @@ def stride(run: Run) -> xr.Dataset:
 def dilation(run: Run) -> xr.Dataset:
     """Error, heads, and the paper's formula for K and for the extent t(K-1)+1, by dilation, border
     and seed (C, after Cor. 4)."""
-    K, P, size = 3, 4, 24
+    K = 3
+    P = 4
+    size = 24
 
     def dilated(dilation, border, seed):
         images = photos(run, size, seed)

@@ -44,9 +44,11 @@ def association_frames(
         sort_by_set,
     )
 
-    partition, generator = Partition.blocks(4, 2), torch.Generator().manual_seed(seed)
+    partition = Partition.blocks(4, 2)
+    generator = torch.Generator().manual_seed(seed)
     data = SpatialData(partition, DIM, q)
-    train, test = data.sample(SAMPLES, generator), data.sample(TESTS, generator)
+    train = data.sample(SAMPLES, generator)
+    test = data.sample(TESTS, generator)
     model = idealized(PATCHES, data.feature, ALPHA, sigma_A)
     own = partition.label[:, None] == partition.label[None, :]
     others = own & ~torch.eye(PATCHES, dtype=torch.bool)

@@ -15,7 +15,10 @@ import numpy as np
 from .panel import need_one_of, static_text, turning
 
 # %% ../../nbs/explore/02_selection.ipynb #a48d5cb2
-TOKENS, TESTS, EVERY = 40, 200, 10  # tokens of a sample, test samples, steps of a frame
+# tokens of a sample, test samples, steps of a frame
+TOKENS = 40
+TESTS = 200
+EVERY = 10
 STEPS = range(0, 201, EVERY)
 GRID: dict[str, list] = {
     "relevant": [1, 2, 3, 5, 8],

@@ -49,10 +49,8 @@ def load_model(
         return vit.eval()
     if isinstance(source, torch.nn.Module):
         return (source if isinstance(source, ViT) else from_transformers(source)).eval()
-    folder, named = (
-        (Path(source) / "config.json").is_file(),
-        re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source)),
-    )
+    folder = (Path(source) / "config.json").is_file()
+    named = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
     if not folder and (Path(source).exists() or not named):
         raise ValueError(
             f"model={str(source)!r} is no name on the hub, and no folder with a config.json: see save_pretrained"
@@ -77,11 +75,9 @@ def fitting_images(
     "The images in the size, channels and range of a model."
     from torch.nn.functional import interpolate
 
-    channels, size, x = (
-        model.config["channels"],
-        model.config["image_size"],
-        data.images.float() / 255,
-    )
+    channels = model.config["channels"]
+    size = model.config["image_size"]
+    x = data.images.float() / 255
     x = interpolate(x, size, mode="bilinear", antialias=True) if tuple(x.shape[2:]) != size else x
     x = x if x.shape[1] == channels else x.mean(1, keepdim=True).expand(-1, channels, -1, -1)
     return (
@@ -97,10 +93,8 @@ def model_and_images(
     many classes."""
     from vit_theory.images import load_images
 
-    model, data = (
-        load_model(model),
-        load_images("digits", split="test", per_class=8) if data is None else data,
-    )
+    model = load_model(model)
+    data = load_images("digits", split="test", per_class=8) if data is None else data
     labels = data.labels if model.config["classes"] == len(data.classes) else None
     return model, fitting_images(model, data), labels, tuple(data.classes)
 
@@ -126,7 +120,8 @@ def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
 def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
     "Numbers of the quarter of the patches whose pixels vary most, of an image [c, h, w]."
     rows, columns = grid
-    h, w = image.shape[1] // rows, image.shape[2] // columns
+    h = image.shape[1] // rows
+    w = image.shape[2] // columns
     cells = (
         image[:, : rows * h, : columns * w]
         .mean(0)
@@ -143,7 +138,8 @@ def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
     from vit_theory.images import probe
 
     seen = probe(model, image[None])
-    grid, attention = (seen.attrs["rows"], seen.attrs["columns"]), seen.attention.values
+    grid = (seen.attrs["rows"], seen.attrs["columns"])
+    attention = seen.attention.values
     mass = attention[..., busy_patches(image, grid).numpy()].sum(-1).mean(-1)
     values = seen.entropy.values, seen.distance.values, mass, neighbor_score(attention, grid)
     return {
@@ -214,7 +210,8 @@ def what_is_seen(
 def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
     """An image, from 0, its darkest, to 1, and its attention as bytes, and the measurements,
     rounded."""
-    seen, pixels = look_into(model, image), image.permute(1, 2, 0).numpy()
+    seen = look_into(model, image)
+    pixels = image.permute(1, 2, 0).numpy()
     pixels = (pixels - pixels.min()) / max(float(np.ptp(pixels)), 1e-9)
     gray = bool((pixels == pixels[:, :, :1]).all())
     numbers = {

@@ -45,27 +45,24 @@ class Dealer:
     def __init__(
         self, canvas: Canvas, base: Recipe, choice: str, number: int, pilot: ViT | None = None
     ):
-        self.canvas, self.base, self.choice, self.number, self.pilot = (
-            canvas,
-            base,
-            choice,
-            number,
-            pilot,
-        )
+        self.canvas = canvas
+        self.base = base
+        self.choice = choice
+        self.number = number
+        self.pilot = pilot
         self.__qualname__ = f"{canvas} {base} {choice} {number}"
 
     def tokens(self, canvases: UInt8[Tensor, "b c h w"], g: torch.Generator) -> Int[Tensor, "b m"]:
         "The patches of each canvas that the model is to look at."
-        b, n = len(canvases), math.prod(self.canvas.canvas)
+        b = len(canvases)
+        n = math.prod(self.canvas.canvas)
         if self.choice == "relevant":
             return self.canvas.places.sort().values.expand(b, -1).to(canvases.device)
         if self.choice == "random":
             return torch.rand(b, n, generator=g).topk(self.number).indices.to(canvases.device)
         assert self.pilot is not None
-        device, layers = (
-            self.pilot.head.weight.device,
-            slice(1) if self.choice == FIRST_LAYER else slice(None),
-        )
+        device = self.pilot.head.weight.device
+        layers = slice(1) if self.choice == FIRST_LAYER else slice(None)
         chosen = [
             choose_tokens(self.pilot, part.to(device), self.number, layers=layers)
             for part in canvases.split(256)
@@ -140,12 +137,11 @@ def pilot_of(images: str, size: Extent, seed: int, rate: float, share: float, no
     at evenly spaced times)."""
     layout, data, aside, _ = parts_of(images, size, seed, share, noise)
     watched = replace(aside, images=aside.images[:50], labels=aside.labels[:50])
-    vit, dealer = (
-        canvas_model(watched, size, seed),
-        Dealer(layout, variations(images), "all", math.prod(layout.canvas)),
-    )
+    vit = canvas_model(watched, size, seed)
+    dealer = Dealer(layout, variations(images), "all", math.prod(layout.canvas))
     look = partial(mass_by_layer, canvases=watched, places=layout.places)
-    start, folder = look(vit), place(store, "all", seed, rate, share, noise)
+    start = look(vit)
+    folder = place(store, "all", seed, rate, share, noise)
     options = options_of(size, rate, share, seed) | {"progress": progress}
     history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options)
     seen = [
@@ -199,12 +195,11 @@ def canvas_cell(
     if arm in ("all", "attention", FIRST_LAYER):
         pilot, history, mass = pilot_of(images, size, seed, rate, share, noise, store)
     number = math.prod(layout.canvas) if arm == "all" else round(keep * math.prod(layout.canvas))
-    dealer, vit = Dealer(layout, variations(images), arm, number, pilot), pilot
+    dealer = Dealer(layout, variations(images), arm, number, pilot)
+    vit = pilot
     if arm != "all":
-        vit, folder = (
-            canvas_model(shown, size, seed),
-            place(store, arm, seed, rate, share, noise, keep),
-        )
+        vit = canvas_model(shown, size, seed)
+        folder = place(store, arm, seed, rate, share, noise, keep)
         history = train(
             vit, data, recipe=dealer, folder=folder, **options_of(size, rate, share, seed)
         )
@@ -288,10 +283,8 @@ def plot_choices(
     figure, axes = subplots(
         len(canvases), 1 + len(ALL_CHOICES), width=1.25, height=1.3, squeeze=False
     )
-    p, own = (
-        layout.patch,
-        torch.isin(torch.arange(math.prod(layout.canvas)), layout.places)[:, None],
-    )
+    p = layout.patch
+    own = torch.isin(torch.arange(math.prod(layout.canvas)), layout.places)[:, None]
     x = patchify((canvases / 255).expand(-1, 3, -1, -1), p)
     tinted = torch.where(
         own, x, 0.5 * x + 0.5 * torch.tensor(to_rgb(COLORS["orange"])).repeat(p * p)

@@ -36,7 +36,8 @@ class Canvas:
     seed: Seed = 0  # of the places
 
     def __post_init__(self):
-        m, n = math.prod(self.picture), math.prod(self.canvas)
+        m = math.prod(self.picture)
+        n = math.prod(self.canvas)
         need(
             m < n,
             f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}: the canvas must be larger",
@@ -80,7 +81,8 @@ def scatter(
         fits,
         f"images of shape {tuple(images.shape)}: give two or more pictures of {h} x {w} pixels",
     )
-    tokens, places = patchify(images.cpu(), canvas.patch), canvas.places
+    tokens = patchify(images.cpu(), canvas.patch)
+    places = canvas.places
     full = tokens.new_empty(len(tokens), math.prod(canvas.canvas), tokens.shape[2])
     rest = torch.ones(full.shape[1], dtype=torch.bool)
     rest[places] = False

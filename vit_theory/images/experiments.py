@@ -283,10 +283,8 @@ def plot_arms(
         values = 100 * study.accuracy.sel(arm=arm)
         ax.plot([x] * len(values), values, "o", color=COLORS["blue"], alpha=0.6)
         ax.plot([x - 0.25, x + 0.25], [float(values.mean())] * 2, color=COLORS["red"])
-    arms, best = (
-        [str(arm) for arm in study.arm.values],
-        study.accuracy.mean("seed").idxmax("arm").item(),
-    )
+    arms = [str(arm) for arm in study.arm.values]
+    best = study.accuracy.mean("seed").idxmax("arm").item()
     ax.set(
         ylabel="test accuracy, %", title=f"{study.attrs['images']}: the best mean is that of {best}"
     )

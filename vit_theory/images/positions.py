@@ -65,7 +65,8 @@ def positions_cell(
     parts: Sequence[Images] = pictures(
         images, replace(size, side=size.patches) if permuted == "pixels" else size, seed
     )
-    shape, order = shape_of(parts[0], size.patches), torch.arange(size.patches**2)
+    shape = shape_of(parts[0], size.patches)
+    order = torch.arange(size.patches**2)
     if permuted == "mixed":
         anywhere = torch.randperm(math.prod(parts[0].images.shape[2:]), generator=generator(seed))
         parts = shuffled(parts, (1, 1), anywhere)

@@ -102,7 +102,8 @@ class RecordOptimizer:
             hasattr(torch.optim, "Muon"),
             f"torch {torch.__version__} has no Muon: install torch 2.9 or later",
         )
-        self.steps, self.warmup = steps, float(recipe.warmup)
+        self.steps = steps
+        self.warmup = float(recipe.warmup)
         self.kernels = [p for p in vit.stages.parameters() if p.ndim == 4]
         chosen = {id(p) for p in self.kernels}
         others = [p for p in vit.parameters() if id(p) not in chosen]

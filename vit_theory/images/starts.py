@@ -135,7 +135,10 @@ def mimetic_values(width: int) -> tuple[Tensor, Tensor]:
 
 # %% ../../nbs/images/08_starts.ipynb #af1f17f1
 GAP = 5.0  # score lost a patch, M; the chosen patch then has 97 % of the weight
-WIDTH, HEADS, DEPTH, PATCH = 144, 9, 6, 4
+WIDTH = 144
+HEADS = 9
+DEPTH = 6
+PATCH = 4
 
 
 def sinusoids(grid: tuple[int, int], width: int) -> Float[Tensor, "n d"]:

@@ -142,8 +142,12 @@ def two_phase_cell(
     options: dict[str, Any] = dict(
         batch=size.batch, recipe=variations(images), progress=False, **hardware()
     )
-    first, epochs, rate_1 = convolutional(data, size, way.kernel, seed), size.epochs, rate_1 or rate
-    spent, before, transfer = 0.0, math.nan, math.nan
+    first = convolutional(data, size, way.kernel, seed)
+    epochs = size.epochs
+    rate_1 = rate_1 or rate
+    spent = 0.0
+    before = math.nan
+    transfer = math.nan
     if way.first:
         folder = place(store, "phase 1", way.kernel, seed, rate_1)
         spent = seconds(
@@ -248,7 +252,8 @@ def plot_table_1(study: xr.Dataset):
     """Points by which two phases lead each rival, every seed, mean and 95 % interval; the criterion
     asks for more than zero."""
     figure, ax = subplots(width=5.6, height=2.6)
-    rivals, sure = ("attention", "convolution", "continued"), 0
+    rivals = ("attention", "convolution", "continued")
+    sure = 0
     for y, rival in enumerate(rivals):
         for (kernel, _), color, shift in zip(
             ENDINGS.items(), ("blue", "orange"), (-0.15, 0.15), strict=True
@@ -279,15 +284,19 @@ PRINTED = (
 def time_to_reach(data: xr.Dataset) -> xr.Dataset:
     """By seed, the time in which two phases reach the best validation loss of attention alone, and
     its share of that arm's time."""
-    alone, two = data.sel(arm="attention", drop=True), data.sel(arm="two-phase", drop=True)
-    goal, phase = alone.loss.min("epoch"), two.epochs  # as many in phase 1 as in phase 2
+    alone = data.sel(arm="attention", drop=True)
+    two = data.sel(arm="two-phase", drop=True)
+    # as many in phase 1 as in phase 2
+    goal = alone.loss.min("epoch")
+    phase = two.epochs
     reached = two.loss <= goal
     later = xr.where(reached.any("epoch"), reached.argmax("epoch") + 1, np.inf)
     first = alone.loss.argmin("epoch") + 1
     # an epoch of phase 1 in epochs of phase 2, and the seconds of one of these
     short = two.images_per_second / data.images_per_second.sel(arm="convolution", drop=True)
     one = two.seconds / (phase * (1 + short))
-    seconds, seconds_alone = one * (phase * short + later), alone.seconds / alone.epochs * first
+    seconds = one * (phase * short + later)
+    seconds_alone = alone.seconds / alone.epochs * first
     return xr.Dataset({
         "seconds": seconds, "goal": goal, "phase_1": one * phase * short, "one": one, "seconds_alone": seconds_alone,
         "share_of_seconds": seconds / seconds_alone, "share_of_epochs": (phase + later) / first,
@@ -315,7 +324,9 @@ def plot_acceleration(study: xr.Dataset):
     """Validation loss against seconds of a `two_phase_study`: attention alone, and two phases,
     which begin after phase 1."""
     figure, ax = subplots(width=4.6)
-    time, alone, two = time_to_reach(study), study.sel(arm="attention"), study.sel(arm="two-phase")
+    time = time_to_reach(study)
+    alone = study.sel(arm="attention")
+    two = study.sel(arm="two-phase")
     epochs = np.arange(1, study.sizes["epoch"] + 1)[:, None]
     lines = {
         "attention alone": (epochs * (alone.seconds / alone.epochs).values, alone.loss, "orange"),

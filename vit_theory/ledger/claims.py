@@ -176,10 +176,8 @@ def run_notebook(path: Path) -> dict[str, Any]:
         for number, text in [
             (number, text) for number, (kind, text) in enumerate(cells, 1) if kind == "code"
         ]:
-            code, start = (
-                re.sub(r"^[%!].*", "", text, flags=re.MULTILINE),
-                text.strip().partition("\n")[0],
-            )
+            code = re.sub(r"^[%!].*", "", text, flags=re.MULTILINE)
+            start = text.strip().partition("\n")[0]
             try:
                 exec(compile(code, f"{path}, cell {number}", "exec", dont_inherit=True), names)
             except (Exception, SystemExit) as error:
@@ -196,7 +194,8 @@ def claims_from(source: str | Path) -> list:
     """The claims of a module or notebook, which is run for it, with their histories; ValueError
     says what is missing or fails."""
     if Path(source).suffix == ".ipynb":
-        names, folder = run_notebook(Path(source)), Path(source).parent
+        names = run_notebook(Path(source))
+        folder = Path(source).parent
     else:
         try:
             names = vars(importlib.import_module(str(source)))

@@ -115,14 +115,17 @@ def list_claims(paper, source, criteria):
 def show_claim(claim, run, figure):
     """Print statement, criterion, measurements and verdicts of CLAIM; with --figure FILE also draw
     its figure."""
-    card, data = Card(claim), measured(claim, run)
+    card = Card(claim)
+    data = measured(claim, run)
     click.echo("\n\n".join(wrapped(line, 0) for line in repr(card).split("\n\n")))
     for quantity in card.rows[run]["quantities"]:
         asked = f"  (required: {quantity['threshold']})" if quantity["threshold"] else ""
         click.echo(wrapped(f"{quantity['name']}: {quantity['value']} {quantity['spread']}{asked}"))
     if figure:
         (chosen,) = select_claims(load_claims(), [claim])
-        drawn, path, buffer = chosen.figure(data), Path(figure), BytesIO()
+        drawn = chosen.figure(data)
+        path = Path(figure)
+        buffer = BytesIO()
         if path.suffix in ("", ".svg"):
             write_file(path, to_svg(drawn))
         else:
@@ -289,7 +292,9 @@ FREED = {
 )
 def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jobs, cluster):
     "Run the claims (all, or those named) and write OUT/claims.json and OUT/index.html."
-    start, chosen, reached = time.monotonic(), [], []
+    start = time.monotonic()
+    chosen = []
+    reached = []
 
     def tell(row):
         reached.append(row["id"])

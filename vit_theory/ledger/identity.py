@@ -195,7 +195,10 @@ class Reader:
     def __init__(
         self, base: Path | None = None, code: bool = True
     ):  # code: of functions that names do not tell, compiled
-        self.base, self.code, self.modules, self.met = base, code, set[str](), dict[int, Any]()
+        self.base = base
+        self.code = code
+        self.modules = set[str]()
+        self.met = dict[int, Any]()
 
     def words(self, value: Any) -> str:
         "A value in words; TypeError where it has no content that could be compared."
@@ -225,7 +228,8 @@ class Reader:
 
     def a_function(self, function: types.FunctionType) -> str:
         "A function: its module, or its code where no file has it; what it carries."
-        module, code = str(function.__globals__.get("__name__", "")), function.__code__
+        module = str(function.__globals__.get("__name__", ""))
+        code = function.__code__
         if module.startswith(CHECKS) and hasattr(function, "__wrapped__"):
             return self.words(function.__wrapped__)
         cells = [cell.cell_contents for cell in function.__closure__ or ()]

@@ -129,7 +129,8 @@ def exponent(center: float, width: float) -> Ask:
     """Require an interval that contains the center and is at most ± width; only one clear of that
     width decides against."""
     just = 0.999 * width  # clear of rounding
-    passes, fails = Interval.around(center, just), Interval.around(center + 2.1 * width, just)
+    passes = Interval.around(center, just)
+    fails = Interval.around(center + 2.1 * width, just)
 
     def holds(interval: Interval) -> bool:
         return interval.error <= width and interval.low <= center <= interval.high
@@ -144,10 +145,8 @@ def exponent(center: float, width: float) -> Ask:
 
 def wholly_above(limit: float) -> Ask:
     "Require an interval above the limit; one that reaches beyond it does not decide against."
-    passes, fails = (
-        Interval(limit + 1, limit + 0.5, limit + 2),
-        Interval(limit - 1, limit - 2, limit),
-    )
+    passes = Interval(limit + 1, limit + 0.5, limit + 2)
+    fails = Interval(limit - 1, limit - 2, limit)
     return Ask(
         f"95% interval above {limit:.3g}",
         lambda x: x.low > limit,
@@ -159,7 +158,8 @@ def wholly_above(limit: float) -> Ask:
 
 def wholly_between(low: float, high: float) -> Ask:
     "Require an interval from low to high; one that overlaps with these does not decide against."
-    passes, fails = Interval((low + high) / 2, low, high), Interval(high + 2, high + 1, high + 3)
+    passes = Interval((low + high) / 2, low, high)
+    fails = Interval(high + 2, high + 1, high + 3)
 
     def holds(interval: Interval) -> bool:
         return low <= interval.low and interval.high <= high
@@ -324,10 +324,8 @@ class Seen:
         self.text = str(value) if isinstance(value, Interval | str) else ""
         numbers = np.asarray(np.nan if self.text else value, dtype=float)
         self.mean, self.min, self.max = (float(how(numbers)) for how in (np.mean, np.min, np.max))
-        self.size, self.count = (
-            numbers.size,
-            int(numbers.sum()) if np.isfinite(numbers).all() else 0,
-        )
+        self.size = numbers.size
+        self.count = int(numbers.sum()) if np.isfinite(numbers).all() else 0
 
     def __format__(self, form: str) -> str:
         return self.text or format(self.mean, form)

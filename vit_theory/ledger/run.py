@@ -68,7 +68,9 @@ def run_claim(
 ) -> tuple[dict, bytes | None, matplotlib.figure.Figure | None]:
     """Measure, judge and draw one claim -> (row, data as a file, figure); a crash gives a row with
     `error` and no verdict."""
-    row, file, figure = blank_row(claim, run), None, None
+    row = blank_row(claim, run)
+    file = None
+    figure = None
     start = time.perf_counter()
     try:
         if data is None:
@@ -197,7 +199,8 @@ def finished_rows(folder: Path) -> list[dict]:
 
 def intact(folder: Path, row: dict, part: str) -> bool:
     "Whether a file of a finished row is as it was written; a warning where it is not."
-    made, path = row.get("files", {}).get(part), part_file(folder, part, row["id"])
+    made = row.get("files", {}).get(part)
+    path = part_file(folder, part, row["id"])
     whole = path.is_file() and digest(path.read_bytes()) == made
     if made and not whole:
         warnings.warn(
@@ -218,7 +221,8 @@ def set_aside(folder: Path) -> Path | None:
     stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in found), UTC).strftime(
         "%Y-%m-%dT%H-%M-%SZ"
     )
-    place, number = folder / "earlier" / stamp, 1
+    place = folder / "earlier" / stamp
+    number = 1
     while place.exists():
         number += 1
         place = folder / "earlier" / f"{stamp}-{number}"
@@ -262,10 +266,8 @@ def reproduce(
     from there."""
     from tqdm.auto import tqdm
 
-    folder, places = (
-        open_ledger(out),
-        {id: place for place, id in enumerate(order or [claim.id for claim in claims])},
-    )
+    folder = open_ledger(out)
+    places = {id: place for place, id in enumerate(order or [claim.id for claim in claims])}
     about = {claim.id: {"code": code_of(claim), "experiment": source_identity(claim.experiment), "place": places[claim.id],
                         "notebook": claim.page or None} for claim in claims}  # fmt: skip
     if not (lock := take_lock(folder / ".lock")):
@@ -278,7 +280,8 @@ def reproduce(
         for name in (".claims.json", ".index.html", *(f"{part}/.*" for part in ENDINGS)):
             for left in folder.glob(f"{name}.[0-9]*"):
                 left.unlink()  # half-written, of a run that was killed
-        done, new = {row["id"]: row for row in finished_rows(folder)}, set()
+        done = {row["id"]: row for row in finished_rows(folder)}
+        new = set()
         with tqdm(
             total=len(claims), unit="claim", disable=None if run.progress else True, leave=False
         ) as bar:
@@ -331,14 +334,16 @@ def complete(
     folder: Path, claim: Claim, run: Run, about: dict[str, dict], done: dict[str, dict]
 ) -> dict:
     "Complete a row: keep it, judge and draw its measurement again, or run the claim -> the row."
-    more, old = about[claim.id], done.get(claim.id)
+    more = about[claim.id]
+    old = done.get(claim.id)
     wanted = blank_row(claim, run) | more
     decides = ("scale", "images", "seeds", "statement", "criterion", "kind", "code")
     if old and not old["error"] and all(old.get(name) == wanted[name] for name in decides):
         if intact(folder, old, "data") and intact(folder, old, "figures"):
             return old
     data, said = kept_measurement(folder, wanted, done)
-    cells, kept = folder / "cells" / claim.id, measurement(wanted)
+    cells = folder / "cells" / claim.id
+    kept = measurement(wanted)
     for other in cells.glob("*"):
         if other.name != kept:  # cells of other code
             shutil.rmtree(other, ignore_errors=True)

@@ -106,10 +106,8 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
             and len(value) == 2
             and (isinstance(value[0], str) or np.ndim(value[0]) == 1)
         ):
-            dims, array = (
-                ((value[0],) if isinstance(value[0], str) else tuple(value[0])),
-                np.asarray(value[1]),
-            )
+            dims = (value[0],) if isinstance(value[0], str) else tuple(value[0])
+            array = np.asarray(value[1])
         else:
             array = np.asarray(value)
             dims = (
@@ -137,7 +135,8 @@ def one_thread():
     import torch
     from threadpoolctl import threadpool_limits
 
-    before, limits = torch.get_num_threads(), threadpool_limits(1)
+    before = torch.get_num_threads()
+    limits = threadpool_limits(1)
     torch.set_num_threads(1)
     try:
         yield
@@ -227,7 +226,9 @@ class Store:
     "The finished cells of a sweep in a folder, and the locks of those that are being computed."
 
     def __init__(self, folder: Path, label: dict[str, Any], points: list[dict[str, Any]]):
-        self.cells, self.points, self.held = folder / "cells", points, dict[int, Any]()
+        self.cells = folder / "cells"
+        self.points = points
+        self.held = dict[int, Any]()
         self.sweep = digest(json.dumps(label, sort_keys=True))
         try:
             refuse_links([self.cells])
@@ -399,7 +400,8 @@ def on_cluster(
     a worker."""
     from distributed import CancelledError, KilledWorker
 
-    flying, waiting = dict[Any, tuple](), False
+    flying = dict[Any, tuple]()
+    waiting = False
     while True:
         try:
             threads = sum(client.nthreads().values())
@@ -533,7 +535,8 @@ def sweep(
     import joblib
     from tqdm.auto import tqdm
 
-    points, listed = grid_points(grid), not isinstance(grid, Mapping)
+    points = grid_points(grid)
+    listed = not isinstance(grid, Mapping)
     check_call(function, points[0], n_jobs)
     if client := getattr(backend := joblib.parallel.get_active_backend()[0], "client", None):
         check_workers(client, backend.wait_for_workers_timeout)
@@ -590,7 +593,9 @@ def status(store: str | Path) -> dict[str, Any]:
         raise ValueError(
             f"store={str(store)!r} holds no sweep: name the folder that `sweep` was given as store"
         )
-    cells, working, said = Path(store) / "cells", 0, {}
+    cells = Path(store) / "cells"
+    working = 0
+    said = {}
     for path in cells.glob("*.lock"):
         with suppress(OSError):  # a link, or a lock that went away meanwhile
             if lock := take_lock(path):

@@ -105,7 +105,9 @@ def shares(
     total: Tensor, square: Tensor, number: Tensor, grid: tuple[int, int] | None
 ) -> dict[str, Tensor]:
     "Positional and convolutional share, from sums over images."
-    mean, energy = total / number, square / number  # [h, q, k], [h]
+    # [h, q, k], [h]
+    mean = total / number
+    energy = square / number
     row = mean.mean(-1, keepdim=True)
     flat = (row.square() * mean.shape[-1]).sum((1, 2))
     E = energy - flat
@@ -145,10 +147,12 @@ def with_errors(
 # %% ../../nbs/models/09_atlas.ipynb #atl0011
 def replacing(layer: LayerMap, stencil: Tensor, special: Tensor) -> dict[str, Tensor]:
     "Measured change of a layer's output and its bound, for each image and head."
-    A, V = layer.A.double()[:, :, layer.patches], layer.V.double()
+    A = layer.A.double()[:, :, layer.patches]
+    V = layer.V.double()
     fixed = special.expand(*A.shape[1:3], -1).clone()
     fixed[..., layer.key_patches] = spread_out(stencil, layer.grid)
-    D, size = A - fixed, (A @ V).norm(dim=(2, 3))
+    D = A - fixed
+    size = (A @ V).norm(dim=(2, 3))
     return {
         "cost": (D @ V).norm(dim=(2, 3)) / size,
         "bound": D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(V, 2) / size,
@@ -159,7 +163,9 @@ class Means:
     "Running mean and standard error over images."
 
     def __init__(self):
-        self.number, self.total, self.square = 0, 0.0, 0.0
+        self.number = 0
+        self.total = 0.0
+        self.square = 0.0
 
     def add(self, values: Tensor) -> None:
         "Take in [b, h] values, one for each image."
@@ -191,7 +197,9 @@ class LayerSums:
     "All that is summed over images for one layer."
 
     def __init__(self, layer: LayerMap):
-        self.name, self.grid, self.square_map = layer.name, layer.grid, layer.grid == layer.key_grid
+        self.name = layer.name
+        self.grid = layer.grid
+        self.square_map = layer.grid == layer.key_grid
         self.means: dict[str, Means] = {}
         self.weights = self.logits = None
         self.number = torch.zeros(GROUPS, dtype=torch.float64)
@@ -316,7 +324,8 @@ def position_association(
         all(piece.isfinite().all() for piece in pieces),
         "encodings has values that are not finite (NaN or inf)",
     )
-    n, near = math.prod(grid), neighbors(grid)
+    n = math.prod(grid)
+    near = neighbors(grid)
     if isinstance(encodings, tuple | list):
         need(len(encodings) == 2, f"encodings has {len(encodings)} tensors: (cos, sin) is needed")
         cos, sin = encodings
@@ -364,7 +373,8 @@ def plot_atlas(
 
     names = ["sink", "convolutional", "positional", "content"]
     colors = ["black", "green", "blue", "orange"]
-    layers, heads = atlas.sizes["layer"], atlas.sizes["head"]
+    layers = atlas.sizes["layer"]
+    heads = atlas.sizes["head"]
     figure, ax = subplots(width=max(3.5, 0.5 * heads + 1), height=max(1.5, 0.4 * layers + 0.8))
     for layer in range(layers):
         for head in range(heads):

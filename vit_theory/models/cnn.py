@@ -132,7 +132,8 @@ def map_sizes(cnn: nn.Module, image: Float[Tensor, "1 c h w"]) -> dict[str, tupl
     same_as = {id(module): name for name, module in convs.items()}
 
     def look(module, inputs):
-        name, size = same_as[id(module)], tuple(inputs[0].shape[2:])
+        name = same_as[id(module)]
+        size = tuple(inputs[0].shape[2:])
         first = seen.setdefault(name, size)
         need(
             first == size,
@@ -158,7 +159,8 @@ def layer_row(conv: nn.Conv2d, layer: PatchConvolution) -> dict[str, float]:
     multiplied = outputs * kernel
     if not isinstance(attention, LeanAttention):  # queries, keys, values, scores, averages, output
         h, d, o = attention.W_O.shape
-        n, q = math.prod(attention.geometry.grid), math.prod(attention.grid_out)
+        n = math.prod(attention.geometry.grid)
+        q = math.prod(attention.grid_out)
         multiplied = h * ((q + 2 * n) * d * d + 2 * q * n * d + q * d * o)
     return {
         "heads": attention.heads,

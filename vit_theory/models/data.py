@@ -62,10 +62,8 @@ def split(
     g = generator(seed)
     for label in data.labels.unique().tolist():
         members = (data.labels == label).nonzero()[:, 0]
-        number, of = (
-            round(float(share) * len(members)),
-            f"{len(members)} images of class {data.classes[label]!r}",
-        )
+        number = round(float(share) * len(members))
+        of = f"{len(members)} images of class {data.classes[label]!r}"
         need(0 < number < len(members), f"share={share} of the {of} leaves one part empty")
         aside[members[torch.randperm(len(members), generator=g)[:number]]] = True
     train, validation = (
@@ -130,7 +128,8 @@ def crop_flip(
     """A window of each image inside its black border, shifted by 0 to 2 * border pixels, in a
     mirror where asked."""
     b, _, h, w = x.shape
-    row, column = torch.arange(h, device=x.device), torch.arange(w, device=x.device)
+    row = torch.arange(h, device=x.device)
+    column = torch.arange(w, device=x.device)
     rows = rearrange(row + down[:, None], "b h -> b h 1")
     columns = rearrange(
         torch.where(mirror[:, None], w - 1 - column, column) + right[:, None], "b w -> b 1 w"
@@ -182,7 +181,8 @@ def rand_augment(
 ) -> Float[Tensor, "b c h w"]:
     "Some operations of kornia's RandAugment in a row, drawn afresh for every group of images."
     # its operations want three channels
-    gray, vary = x.shape[1] == 1, operations_list(operations, magnitude)
+    gray = x.shape[1] == 1
+    vary = operations_list(operations, magnitude)
     with seeded(seed), torch.no_grad():
         parts = [vary(part) for part in (x.expand(-1, 3, -1, -1) if gray else x).split(ALIKE)]
     varied = torch.cat(parts).clamp(0, 1)
@@ -193,7 +193,8 @@ def vary(
     x: Float[Tensor, "b c h w"], recipe: Recipe, g: torch.Generator
 ) -> Float[Tensor, "b c h w"]:
     "Each image varied by itself: window, mirror, RandAugment, erasing."
-    b, border = len(x), round(recipe.crop * min(x.shape[2:]))
+    b = len(x)
+    border = round(recipe.crop * min(x.shape[2:]))
     if border or recipe.flip:
         down, right = torch.randint(2 * border + 1, (2, b), generator=g).to(x.device)
         mirror = (torch.rand(b, generator=g) < recipe.flip).to(x.device)
@@ -220,13 +221,15 @@ def augment(
 ]:  # images 0..1, probabilities of the classes
     """A batch varied by a recipe, with soft labels; ValueError for a recipe that is not there, and
     labels that do not fit."""
-    recipe, whole = find_recipe(recipe), images.dtype == torch.uint8
+    recipe = find_recipe(recipe)
+    whole = images.dtype == torch.uint8
     need(
         whole or images.is_floating_point(),
         f"images has dtype {images.dtype}: give uint8 from 0 to 255, or floats from 0 to 1",
     )
     if images.device.type == "cpu":  # elsewhere a look at the values would wait for the device
-        low, high = labels.min(), labels.max()
+        low = labels.min()
+        high = labels.max()
         need(
             0 <= low and high < classes,
             f"labels from {low} to {high} must lie between 0 and classes={classes}, less one",

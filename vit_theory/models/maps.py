@@ -92,7 +92,8 @@ class Listener(TorchFunctionMode):
         self.path: list[str] = [""]  # modules that are running
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs, name = kwargs or {}, getattr(function, "__name__", "")
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "")
         if name == "multi_head_attention_forward":
             return self.torch_attention(function, args, kwargs)
         out = function(*args, **kwargs)
@@ -146,9 +147,12 @@ class Listener(TorchFunctionMode):
         out = function(*args, **kwargs)
         # the weights of each head, whatever the model asks for
         A = function(**asked | {"need_weights": True, "average_attn_weights": False})[1]
-        value, heads = asked["value"], asked["num_heads"]  # [k, b, d], or [k, d] of one image
+        # [k, b, d], or [k, d] of one image
+        value = asked["value"]
+        heads = asked["num_heads"]
         value, A = (value, A) if value.ndim == 3 else (value[:, None], A[None])
-        W, bias = asked["v_proj_weight"], asked["in_proj_bias"]
+        W = asked["v_proj_weight"]
+        bias = asked["in_proj_bias"]
         W = asked["in_proj_weight"].chunk(3)[2] if W is None else W
         V = nn.functional.linear(value, W, None if bias is None else bias.chunk(3)[2])
         if asked["bias_k"] is None and not asked["add_zero_attn"]:
@@ -264,7 +268,8 @@ def listen(
     model: nn.Module, batch: Any, forward: Callable | None, check: bool, first_only: bool = False
 ) -> tuple[Listener, set[str]]:
     "What a listener heard while the model ran on a batch, and the attention modules that ran."
-    listener, ran = Listener(check, first_only), set()
+    listener = Listener(check, first_only)
+    ran = set()
 
     def enter(name):
         def note(module, args):
@@ -357,7 +362,8 @@ def fitting(
 
 def windows_of(call: Call, images: int, layout: Layout) -> tuple[int, int] | None:
     "Number of windows and their side, where the first layer cuts the grid into square windows."
-    count, tokens = call.A.shape[0] // images, call.A.shape[-2]
+    count = call.A.shape[0] // images
+    tokens = call.A.shape[-2]
     side = math.isqrt(tokens)
     n = math.prod(layout.grid)
     whole = side * side == tokens and any(count * tokens * 4**stage == n for stage in range(8))
@@ -383,11 +389,13 @@ def layer_map(
     call: Call, images: int, layout: Layout, sizes: list[tuple[int, int]]
 ) -> LayerMap | None:
     "A call with its patches; None for one that pools; ValueError where its tokens cannot be told."
-    A, V = call.A, call.V
+    A = call.A
+    V = call.V
     if A.ndim == 3 and V.ndim == 4:  # the same weights for all images
         A = A.expand(len(V), *A.shape)
     if A.ndim == 3:  # images and heads in one axis
-        A, V = A.unflatten(0, (images, -1)), V.unflatten(0, (images, -1))
+        A = A.unflatten(0, (images, -1))
+        V = V.unflatten(0, (images, -1))
     if A.ndim == 4 and len(A) == 1 < len(V):
         A = A.expand(len(V), *A.shape[1:])
     need(
@@ -412,10 +420,8 @@ def layer_map(
         n, 4
     ):  # one query or a few: a pooling head, no layer among patches
         return None
-    of_keys, of_queries = (
-        fitting(keys, (*call.sizes, *sizes)),
-        fitting(queries, (*call.sizes, *sizes)),
-    )
+    of_keys = fitting(keys, (*call.sizes, *sizes))
+    of_queries = fitting(queries, (*call.sizes, *sizes))
     if of_keys and not of_queries:  # every other query: a layer that halves the grid
         half = math.ceil(of_keys[1][0] / 2), math.ceil(of_keys[1][1] / 2)
         of_queries = fitting(queries, (half,))
@@ -529,7 +535,8 @@ def stream(
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     modes = {module: module.training for module in model.modules()}
-    layout, size = Layout((0, 0), 0, None), None
+    layout = Layout((0, 0), 0, None)
+    size = None
     model.eval()
     try:
         for batch in tqdm(batches, disable=None if progress else True, unit=" batches"):
@@ -547,7 +554,8 @@ def stream(
             )
             if size is None and not isinstance(model, ViT):
                 layout = first_layout(model, batch, forward)
-            first, size = size is None, now
+            first = size is None
+            size = now
             if isinstance(model, ViT):
                 yield own_maps(model, images, check=first)
             else:

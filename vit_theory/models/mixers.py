@@ -127,7 +127,8 @@ class Convolution(nn.Module):
     ):
         super().__init__()
         need(kernel % 2, f"kernel={kernel} must be odd, so that the image keeps its size")
-        self.patch, self.grid = pair(patch), pair(grid)
+        self.patch = pair(patch)
+        self.grid = pair(grid)
         self.conv = nn.Conv2d(channels, channels, kernel, padding=kernel // 2)
 
     def forward(self, x, P=None, need_map=False):
@@ -197,7 +198,8 @@ class RingAttention(MultiHeadAttention):
     def pad(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b m d"]:
         "Put the zero patches into the grid."
         assert self.grid is not None
-        rows, columns = self.grid[0] - self.ring[0], self.grid[1] - self.ring[1]
+        rows = self.grid[0] - self.ring[0]
+        columns = self.grid[1] - self.ring[1]
         grid = x.reshape(len(x), rows, columns, x.shape[2])
         return F.pad(grid, (0, 0, 0, self.ring[1], 0, self.ring[0])).flatten(1, 2)
 

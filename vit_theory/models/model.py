@@ -54,18 +54,17 @@ class Block(nn.Module):
 
     def __init__(self, mixer: nn.Module, width: int, hidden: int, eps: float = 1e-6):
         super().__init__()
-        self.norm1, self.mixer, self.norm2 = (
-            nn.LayerNorm(width, eps=eps),
-            mixer,
-            nn.LayerNorm(width, eps=eps),
-        )
+        self.norm1 = nn.LayerNorm(width, eps=eps)
+        self.mixer = mixer
+        self.norm2 = nn.LayerNorm(width, eps=eps)
         self.ffn = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
 
     def forward(self, x, P=None, rate=1.0, cls=False, need_map=False):
         """Tokens [b, n, d] -> tokens [b, m, d], the places [b, m] of those that stay (None: all),
         the weights where asked for."""
         y, A = self.mixer(self.norm1(x), P, need_map or rate < 1)
-        x, stay = x + y, None
+        x = x + y
+        stay = None
         if rate < 1:
             score = received(A, cls)
             number = max(1, math.ceil(rate * score.shape[1] - 1e-9))
@@ -102,7 +101,8 @@ def read_keep(keep: Mapping[int, float] | None, depth: int, mixer: str) -> dict[
         f"keep={repr(keep)[:60]} must be a dictionary, layer -> share of the tokens that stay",
     )
     for layer, rate in (keep or {}).items():
-        there, share = isinstance(layer, Count), isinstance(rate, Share) and rate > 0
+        there = isinstance(layer, Count)
+        share = isinstance(rate, Share) and rate > 0
         need(
             there and layer < depth,
             f"keep={keep!r}: there is no layer {layer!r}, layers are numbered 0 to {depth - 1}",
@@ -268,9 +268,13 @@ class ViT(nn.Module):
         }
         super().__init__()
         c = completed(arguments | vars(taps) | vars(variant))
-        self.patch, self.keep, self.grid, d = c["patch"], c["keep"], c["grid"], c["width"]
+        self.patch = c["patch"]
+        self.keep = c["keep"]
+        self.grid = c["grid"]
+        d = c["width"]
         self.config = {name: value for name, value in c.items() if name != "grid"}
-        has_cls, numbers = variant.pool == "cls", math.prod(c["patch"]) * channels
+        has_cls = variant.pool == "cls"
+        numbers = math.prod(c["patch"]) * channels
         with seeded(seed):
             self.project = (
                 nn.Linear(numbers, d) if variant.projection == "learned" else nn.Identity()
@@ -281,7 +285,8 @@ class ViT(nn.Module):
             self.blocks = nn.ModuleList(
                 [Block(MIXERS[mixer](c), d, round(hidden * d), variant.eps) for _ in range(depth)]
             )
-            self.norm, self.head = nn.LayerNorm(d, eps=variant.eps), nn.Linear(d, classes)
+            self.norm = nn.LayerNorm(d, eps=variant.eps)
+            self.head = nn.Linear(d, classes)
             initialize(self)
             if mixer == "conv_attention":
                 for block in self.blocks:
@@ -303,7 +308,8 @@ class ViT(nn.Module):
 
     def embed(self, images: Shaped[Tensor, "b c h w"]) -> Float[Tensor, "b n d"]:
         "The tokens that enter the first block; ValueError for images of another size or range."
-        c, wanted = self.config, (self.config["channels"], *self.config["image_size"])
+        c = self.config
+        wanted = (self.config["channels"], *self.config["image_size"])
         if not isinstance(images, Tensor) or images.shape[1:] != wanted:
             shape = tuple(getattr(images, "shape", ()))
             raise ValueError(
@@ -339,12 +345,16 @@ class ViT(nn.Module):
         keep = (
             self.keep if keep is None else read_keep(keep, len(self.blocks), self.config["mixer"])
         )
-        x, P, cls, maps = self.embed(images), self.P, self.cls is not None, []
+        x = self.embed(images)
+        P = self.P
+        cls = self.cls is not None
+        maps = []
         places = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         if tokens is not None:
             check_choice(tokens, math.prod(self.grid), self.config["mixer"], len(x))
             places = F.pad(tokens.long() + 1, (1, 0)) if cls else tokens.long()
-            x, P = take(x, places), self.P[places]
+            x = take(x, places)
+            P = self.P[places]
         for layer, block in enumerate(self.blocks):
             x, stay, A = block(x, P, keep.get(layer, 1.0), cls, need_map)
             maps.append(A)
@@ -431,7 +441,8 @@ def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[T
             math.isclose(scale, 1 / 255, rel_tol=1e-3),
             f"processor has rescale_factor={scale}, not 1/255: give mean and std",
         )
-        mean, std = processor.image_mean, processor.image_std
+        mean = processor.image_mean
+        std = processor.image_std
     need((mean is None) == (std is None), f"mean={mean!r}, std={std!r}: give both or neither")
     center = channel_numbers("mean", 0 if mean is None else mean, channels)
     return center, channel_numbers("std", 1 if std is None else std, channels)
@@ -455,7 +466,8 @@ def from_transformers(
         known,
         f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed",
     )
-    c, source = model.config, {name: p.detach() for name, p in model.state_dict().items()}
+    c = model.config
+    source = {name: p.detach() for name, p in model.state_dict().items()}
     center, spread = read_standard(processor, mean, std, c.num_channels)
     vit = ViT(
         c.image_size, c.patch_size, c.num_channels, c.num_labels, c.num_hidden_layers, c.num_attention_heads, width=c.hidden_size,
@@ -465,7 +477,8 @@ def from_transformers(
     # W (x - m) / s + b = (W / s) x + (b - W m / s)
     projection = source["vit.embeddings.patch_embeddings.projection.weight"]
     bias = source["vit.embeddings.patch_embeddings.projection.bias"]
-    center, spread = center.to(projection), spread.to(projection)
+    center = center.to(projection)
+    spread = spread.to(projection)
     target = {
         "cls": source["vit.embeddings.cls_token"],
         "P": source["vit.embeddings.position_embeddings"][0],

@@ -170,7 +170,8 @@ def assemble(total: list[dict[str, Tensor]], grid: tuple[int, int], images: int)
 def positions(P: Float[Tensor, "n d"], grid: tuple[int, int], order: Tensor | None, seed: int):
     """The measurements of position encodings: their cosines, and how well these know the
     neighborhood."""
-    near, similarity = neighbors(grid), cosines(P)
+    near = neighbors(grid)
+    similarity = cosines(P)
     if similarity.isnan().any():
         zero = int((P.norm(dim=1) == 0).sum())
         said = f"{zero} of {len(P)} position encodings are zero: their cosines and the association score are NaN"
@@ -193,7 +194,8 @@ def plot_maps(
     heads: Size = 8,  # at most so many
 ):
     "Where one patch looks: its attention weights in each layer and head."
-    rows, columns = seen.attrs["rows"], seen.attrs["columns"]
+    rows = seen.attrs["rows"]
+    columns = seen.attrs["columns"]
     there = query is None or query < rows * columns
     need(there, f"query={query} must be one of the patches, 0 to {rows * columns - 1}")
     query = (rows // 2) * columns + columns // 2 if query is None else query
@@ -244,7 +246,8 @@ def plot_positions(
 ):
     """Cosines of all position encodings with that of one patch, for three patches, and the
     association score."""
-    rows, columns = seen.attrs["rows"], seen.attrs["columns"]
+    rows = seen.attrs["rows"]
+    columns = seen.attrs["columns"]
     figure, axes = subplots(1, 4, width=1.8, height=2.1)
     for ax, query in zip(
         axes, (0, (rows // 2) * columns + columns // 2, rows * columns - 1), strict=False
@@ -306,7 +309,8 @@ def keep_curve(
     )
     need(shares, f"rates={rates!r}: each share must lie in (0, 1]")
     ways: Any = ["attention", "random"]
-    n, images = math.prod(model.grid), data.images.to(next(model.parameters()).device)
+    n = math.prod(model.grid)
+    images = data.images.to(next(model.parameters()).device)
     found = [
         [
             evaluate(

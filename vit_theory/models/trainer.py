@@ -81,7 +81,8 @@ class Job:
     def batch(self, epoch: int, step: int, order: Tensor) -> tuple[Tensor, ...]:
         """Images, probabilities of their classes and possibly patches for one step: a function of
         (seed, epoch, step)."""
-        size, classes = self.settings["batch"], self.vit.config["classes"]
+        size = self.settings["batch"]
+        classes = self.vit.config["classes"]
         rows = order[step * size : (step + 1) * size]
         batch = self.data.images[rows], self.data.labels[rows], classes
         g = generator(self.settings["seed"], epoch, step)
@@ -137,7 +138,8 @@ def restore(job: Job, optimizer: torch.optim.Optimizer) -> list[Row]:
     if path is None or not path.exists():
         return []
     stored = load_checkpoint(path)
-    before, now = stored["training"], job.known
+    before = stored["training"]
+    now = job.known
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     found = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in changed)
     remedy = "its settings, its data, and a model with the weights it started from (built anew, with its seed)"
@@ -200,7 +202,8 @@ def run_epoch(job: Job, epoch: int) -> tuple[float, str]:
     order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], epoch)).to(
         job.data.images.device
     )
-    losses, warm = [], round(s["warmup"] * job.steps)
+    losses = []
+    warm = round(s["warmup"] * job.steps)
     for step in range(job.steps):
         lr = rate(epoch * job.steps + step, s["epochs"] * job.steps, warm, s["lr"])
         loss, taken = take_step(job, job.batch(epoch, step, order), lr)
@@ -241,13 +244,16 @@ def run(fabric: Any, job: Job) -> tuple[dict[str, Any], list[Row], str]:
     job.data = replace(
         job.data, images=fabric.to_device(job.data.images), labels=fabric.to_device(job.data.labels)
     )
-    s, trouble, job.fabric = job.settings, "", fabric
+    s = job.settings
+    trouble = ""
+    job.fabric = fabric
     optimizer = make_optimizer(job.vit, s["lr"], s["weight_decay"])
     history = restore(job, optimizer)
     job.model, job.optimizer = fabric.setup(
         torch.compile(job.vit) if job.compiled else job.vit, optimizer
     )
-    quiet, epoch = None if job.progress and fabric.is_global_zero else True, job.steps * s["batch"]
+    quiet = None if job.progress and fabric.is_global_zero else True
+    epoch = job.steps * s["batch"]
     with tqdm(
         total=s["epochs"] * epoch,
         initial=len(history) * epoch,
@@ -270,10 +276,13 @@ def run(fabric: Any, job: Job) -> tuple[dict[str, Any], list[Row], str]:
 # %% ../../nbs/models/07_trainer.ipynb #fc10639a
 def check_job(job: Job, processes: int) -> None:
     "ValueError unless model, images, settings and processes of a job fit together."
-    c, s, images = job.vit.config, job.settings, job.data.images
+    c = job.vit.config
+    s = job.settings
+    images = job.data.images
     for name in ("data", "validation"):
         if isinstance(data := getattr(job, name), Images):
-            found, classes = data.labels.unique().tolist(), c["classes"]
+            found = data.labels.unique().tolist()
+            classes = c["classes"]
             need(
                 len(found) > 1,
                 f"{name} holds {len(found)} class(es): there is nothing to tell apart, at least two are needed",
@@ -367,9 +376,11 @@ def choose_precision(job: Job, device: torch.device) -> str:
     """bfloat16 where the device has it and the first steps agree with float32; prints what it
     chose, and why."""
     if job.vit.head.weight.dtype == torch.float64:
-        chosen, why = "64-true", "the model is in double precision"
+        chosen = "64-true"
+        why = "the model is in double precision"
     elif not has_bfloat16(device):
-        chosen, why = "32-true", f"this {device.type} has no units for bfloat16"
+        chosen = "32-true"
+        why = f"this {device.type} has no units for bfloat16"
     else:
         exact, _ = first_steps(job, device, "32-true")
         coarse, _ = first_steps(job, device, "bf16-mixed")

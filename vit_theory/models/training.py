@@ -53,7 +53,10 @@ def evaluate(
 ) -> dict[str, float]:
     """Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation
     mode."""
-    device, training, loss, right = next(vit.parameters()).device, vit.training, 0.0, 0
+    device = next(vit.parameters()).device
+    training = vit.training
+    loss = 0.0
+    right = 0
     vit.eval()
     for i in range(0, len(data.labels), batch):
         part = slice(i, i + batch)

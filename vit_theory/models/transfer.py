@@ -70,7 +70,9 @@ class HubAttention(nn.Module):
     def forward(self, hidden_states, attention_mask=None, **unused):
         """Tokens [b, s + n, d] -> mixed tokens and their weights [b, h, s + n, s + n], as
         transformers wants them."""
-        a, x, s = self.layer, hidden_states, self.special
+        a = self.layer
+        x = hidden_states
+        s = self.special
         B = relative_bias(a.table, a.grid)
         n = B.shape[1]
         B = torch.cat([self.special_keys.expand(-1, n, -1), B], -1)
@@ -141,7 +143,8 @@ def conv_init(
     fit."""
     need(kernel % 2, f"kernel={kernel} must be odd, so that the image keeps its size")
     model = copy.deepcopy(model)
-    layers, c = hub_attention(model), model.config
+    layers = hub_attention(model)
+    c = model.config
     kind = f"model={type(model).__name__}"
     named = all(
         hasattr(c, name)
@@ -158,7 +161,9 @@ def conv_init(
         f"{kind} has attention layers of {sorted(widths)} features: all must have hidden_size={c.hidden_size}",
     )
     (h, w), patch = pair(c.image_size), pair(c.patch_size)
-    rows, columns, width = h // patch[0], w // patch[1], c.hidden_size
+    rows = h // patch[0]
+    columns = w // patch[1]
+    width = c.hidden_size
     area = math.prod(patch)
     channels, groups = (width // area, 1) if width % area == 0 else (width, width)
     with seeded(seed):

@@ -39,7 +39,9 @@ TRAININGS = {
     "confusion": (2, 0.05, 20.0),
     "one rate": (2, 0.5, 1.0),
 }  # confusion, lr, times
-SPARSE, NEAR_CEILING = 0.95, 0.9  # mass that is sparse; share of the ceiling that is near
+# mass that is sparse; share of the ceiling that is near
+SPARSE = 0.95
+NEAR_CEILING = 0.9
 KEYS = ("discriminative", "other")  # patterns of keys
 
 
@@ -47,11 +49,14 @@ KEYS = ("discriminative", "other")  # patterns of keys
 def attention_during_training(run: Run) -> xr.Dataset:
     """Attention mass on relevant tokens, test error and share of active hinge terms during
     training, and maps at three times."""
-    trials, steps, every = run.by_scale(4, 24), 400, run.by_scale(40, 20)
+    trials = run.by_scale(4, 24)
+    steps = 400
+    every = run.by_scale(40, 20)
     runs = [
         [_watch_arm(arm, seed, trials, steps, every) for seed in run.seeds] for arm in TRAININGS
     ]
-    dims, time = ("arm", "seed", "trial", "step"), list(range(0, steps + 1, every))
+    dims = ("arm", "seed", "trial", "step")
+    time = list(range(0, steps + 1, every))
     seen = {
         name: np.array([[one[0][name] for one in arm] for arm in runs]) for name in runs[0][0][0]
     }
@@ -90,7 +95,8 @@ def _watch_arm(
     maps: list[np.ndarray] = []
 
     def look(model: ShallowViT, rows: slice) -> dict[str, Tensor]:
-        fresh, seen = judge.trials(rows), learn.trials(rows)
+        fresh = judge.trials(rows)
+        seen = learn.trials(rows)
         if rows.start == 0:
             maps.append(model.attention_map(fresh.x)[0, 0][order][:, order].numpy())
         active = (seen.y * model(seen.x) < 1).to(seen.x).mean(1)
@@ -249,7 +255,8 @@ def attention_against_rate(run: Run) -> xr.Dataset:
     "Attention mass and test error against the time eta t, for several learning rates eta."
 
     def cell(speed, rate, seed):
-        trials, every = run.by_scale(2, 12), round(2 / rate)
+        trials = run.by_scale(2, 12)
+        every = round(2 / rate)
         learn, fresh, start = draw_setting(
             TokenData(tokens=TOKENS, relevant=6, confusion=0), 200, 50, trials, seed
         )

@@ -77,7 +77,8 @@ def sample_kinds(
         rest >= 0 and (law == "single" or 0 < mass <= rest),
         f"mass={mass}: need a mass above 0, at most {rest:g}",
     )
-    K, neutral = backgrounds, law == "neutral"
+    K = backgrounds
+    neutral = law == "neutral"
     phi = torch.zeros(2 * K, 2 + K + neutral, dtype=torch.float64)
     t = torch.arange(2 * K)
     phi[t, t // K], phi[t, 1 - t // K] = alpha, confusion
@@ -144,11 +145,13 @@ class Rows:
     and to patterns."""
 
     def __init__(self, kinds: Kinds, attention: Attention):
-        phi, self.y = kinds.fraction, kinds.y
+        phi = kinds.fraction
+        self.y = kinds.y
         kind, query = phi.nonzero(as_tuple=True)
         share = phi[kind, query]
         if attention == "uniform":
-            kind, share = torch.arange(len(phi)), torch.ones(len(phi)).to(phi)
+            kind = torch.arange(len(phi))
+            share = torch.ones(len(phi)).to(phi)
         self.phi = phi[kind].T.contiguous()  # [M, r]
         self.log_phi = self.phi.log()
         self.to_kind = (
@@ -192,7 +195,8 @@ def collapsed_step(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Metrics at the shares w [g, t], gradients at those of the batch; signs a [g, m, m_a] and
     attention P [g, M, r] are given."""
-    V, O = theta["W_V"], theta["W_O"]
+    V = theta["W_V"]
+    O = theta["W_O"]
     z = P.mT @ V.mT  # z_r = sum_j P_rj V_j
     g = z @ O.mT
     torch.gt(g, 0, out=g)  # g = 1[W_O z > 0]
@@ -220,7 +224,8 @@ def collapsed_gradient(
     "The mean hinge loss and its exact gradient with respect to the images and W_O."
     rows = Rows(kinds, attention)
     names = ("W_Q", "W_K", "W_V", "W_O") if attention == "trained" else ("W_V", "W_O")
-    P, a = row_attention(model, rows, attention), model.a.mT.expand_as(model.W_O)
+    P = row_attention(model, rows, attention)
+    a = model.a.mT.expand_as(model.W_O)
     metrics, found = collapsed_step({name: getattr(model, name) for name in names}, rows, w, a, P)
     zero = {name: torch.zeros_like(getattr(model, name)) for name in ("W_Q", "W_K", "a")}
     return metrics["loss"], ShallowViT(**zero | found)
@@ -237,7 +242,9 @@ class Minibatches:
         batch: int,
         generators: list[np.random.Generator],
     ):
-        self.w, self.batch, self.generators = w, batch, generators
+        self.w = w
+        self.batch = batch
+        self.generators = generators
         self.counts = (w * samples).round().long().numpy()
         self.left = self.counts.copy()
 
@@ -254,7 +261,8 @@ class Minibatches:
             some = min(missing, int(self.left[0].sum()))
             each = zip(self.left, self.generators, strict=True)
             part = np.stack([rng.multivariate_hypergeometric(left, some) for left, rng in each])
-            drawn, self.left = drawn + part, self.left - part
+            drawn = drawn + part
+            self.left = self.left - part
             if not self.left.any():
                 self.left = self.counts.copy()
         return torch.from_numpy(drawn / self.batch).to(self.w)
@@ -281,12 +289,14 @@ def fit_collapsed(
         w.shape == shape,
         f"w has shape {tuple(w.shape)}: {shape[0]} trials and {shape[1]} kinds ask for [trial, kind]",
     )
-    rows, rates = Rows(kinds, attention), {"W_V": lr, "W_O": lr}
+    rows = Rows(kinds, attention)
+    rates = {"W_V": lr, "W_O": lr}
     if attention == "trained":
         rates |= dict.fromkeys(("W_Q", "W_K"), lr if attention_lr is None else attention_lr)
 
     def chunk(some: slice):
-        own, start = w[some], {name: W[some].contiguous() for name, W in vars(model).items()}
+        own = w[some]
+        start = {name: W[some].contiguous() for name, W in vars(model).items()}
 
         def narrow(left: Tensor):
             return _gradient(
@@ -319,15 +329,14 @@ def _gradient(
     part: ShallowViT, rows: Rows, w: Tensor, attention: str, batches: Minibatches | None = None
 ) -> Callable:
     "What `descend` calls; attention that is not trained is computed once."
-    now, fixed, a = (
-        replace(part),
-        row_attention(part, rows, attention),
-        part.a.mT.expand_as(part.W_O).contiguous(),
-    )
+    now = replace(part)
+    fixed = row_attention(part, rows, attention)
+    a = part.a.mT.expand_as(part.W_O).contiguous()
 
     def gradient(theta, step):
         if attention == "trained":
-            now.W_Q, now.W_K = theta["W_Q"], theta["W_K"]
+            now.W_Q = theta["W_Q"]
+            now.W_K = theta["W_K"]
         P = row_attention(now, rows) if attention == "trained" else fixed
         return collapsed_step(theta, rows, w, a, P, batches.next() if batches else None)
 
@@ -438,7 +447,8 @@ def able_starts(
     """Starts that succeed with infinitely many samples -> (starts, filled up with others if there
     are too few; share of those)."""
     drawn: list[ShallowViT] = []
-    kinds, able = sample_kinds(alpha), np.zeros(0, bool)
+    kinds = sample_kinds(alpha)
+    able = np.zeros(0, bool)
     while able.sum() < trials and len(drawn) < DRAWS:
         drawn.append(draw_starts(kinds, trials, seed, len(able), BASE | changes))
         able = np.append(
@@ -483,7 +493,8 @@ def token_trainings(
 ) -> np.ndarray:
     """The same runs on tokens, tested on `tests` samples -> success of each trial: test error of at
     most `wrong`."""
-    o, g = BASE | changes, torch.Generator().manual_seed(seed)
+    o = BASE | changes
+    g = torch.Generator().manual_seed(seed)
     train, test = (
         tokens_of_40(relevant, noise=noise)
         .sample(samples + tests, trials, generator=g)
@@ -505,11 +516,13 @@ def engine_difference(
 ) -> dict[str, float]:
     """Largest differences of loss, margin and weights between the engines, from the same data and
     starts in float64."""
-    o, g = BASE | changes, torch.Generator().manual_seed(seed)
+    o = BASE | changes
+    g = torch.Generator().manual_seed(seed)
     drawn = tokens_of_40(relevant, noise=0.0).sample(samples, trials=trials, generator=g)
     q, r = torch.linalg.qr(drawn.mu.double().mT)
     mu = (q * r.diagonal(dim1=1, dim2=2).sign()[:, None]).mT  # orthonormal in double precision
-    x, y = mu[torch.arange(trials)[:, None, None], drawn.pattern], drawn.y.double()
+    x = mu[torch.arange(trials)[:, None, None], drawn.pattern]
+    y = drawn.y.double()
     start = initial_model(drawn.mu, paired=True, seed=seed, **{name: o[name] for name in INITIAL})
     start = ShallowViT(**{name: value.double() for name, value in vars(start).items()})
     kinds, w = merge(replace(drawn, x=x, y=y, mu=mu))
@@ -570,8 +583,10 @@ def plot_engines(data):
     ax.plot([0, 1], [0, 1], color="0.6", lw=1)
     total = data.sum("seed")
     for attention in data.attention.values:
-        part, color = total.sel(attention=attention), ARM_COLORS[str(attention)]
-        x, y = part.collapsed / part.collapsed_trials, part.tokens / part.trials
+        part = total.sel(attention=attention)
+        color = ARM_COLORS[str(attention)]
+        x = part.collapsed / part.collapsed_trials
+        y = part.tokens / part.trials
         error = 2 * np.sqrt((y * (1 - y)).clip(0.01) / part.trials)
         ax.errorbar(
             x, y, error, fmt="o", ms=4, capsize=2, color=color, label=f"{attention} attention"

@@ -165,12 +165,10 @@ class TokenData:
 # %% ../../nbs/selection/01_data.ipynb #351c5e60
 def _need_room(data: "TokenData") -> None:
     "The label is decided, everything has its place, and there are patterns enough."
-    relevant, confusion, mass, background = (
-        data.relevant,
-        data.confusion,
-        data.mass,
-        data.background,
-    )
+    relevant = data.relevant
+    confusion = data.confusion
+    mass = data.mass
+    background = data.background
     need(
         relevant > confusion,
         f"{relevant=} must be larger than {confusion=}: the majority of the two is the label",
@@ -205,7 +203,8 @@ def _need_room(data: "TokenData") -> None:
 # %% ../../nbs/selection/01_data.ipynb #4592f1e6
 def _background(data: TokenData, samples: int, generator: torch.Generator) -> Int[Tensor, "b n"]:
     "Pattern numbers of the plain irrelevant tokens of one trial."
-    free, n = data.free_patterns, data.irrelevant - data.spurious
+    free = data.free_patterns
+    n = data.irrelevant - data.spurious
     draw: dict[str, Any] = {"generator": generator, "device": generator.device}
     if n == 0:
         return torch.zeros(samples, 0, dtype=torch.int64, device=generator.device)

@@ -39,7 +39,8 @@ class _Prepared:
         some = {
             name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)
         }
-        x, a = some["x"].mT, some["a"]
+        x = some["x"].mT
+        a = some["a"]
         x = torch.cat([x, torch.ones_like(x[:, :, :1])], 2)
         return replace(self, **some | {"x": x, "a": a.mT if a.ndim == 4 else a})
 
@@ -72,7 +73,8 @@ def _prepare(
     "Check samples, remove tokens, and find what of the signs is needed."
     need_fitting(model, x)
     need_labels(y)
-    a, valid = model.a, None
+    a = model.a
+    valid = None
     weight: Tensor | float = 1 / x.shape[2]
     if a.shape[1] > 1:
         a = rearrange(a, "g n m -> g 1 n m")
@@ -90,7 +92,8 @@ def _prepare(
             a = torch.einsum("gbn,gbnm->gbm", share[:, : a.shape[1]], a)[:, :, None]
         weight, valid = 1.0, None
     elif valid is not None and bool(valid.all()):
-        weight, valid = 1 / x.shape[2], None
+        weight = 1 / x.shape[2]
+        valid = None
     reach = x.square().sum(-1).amax((1, 2))
     need(
         reach.isfinite().all(),
@@ -104,8 +107,10 @@ class _Columns:
     apart [g*b, p, n]."""
 
     def __init__(self, side: Tensor, each: Tensor):  # [g, p, b, n] and [g, b, p, n]
-        self.side, self.each = side.flatten(2), each.flatten(0, 1)
-        self._side, self._each = side.transpose(1, 2), each
+        self.side = side.flatten(2)
+        self.each = each.flatten(0, 1)
+        self._side = side.transpose(1, 2)
+        self._each = each
 
     def together(self) -> Tensor:
         "Fill the first arrangement from the second."
@@ -133,8 +138,10 @@ class _Work:
             else _Columns(self.memory("Y side", g, rows, b, n), mixed)
         )
         self.U = _Columns(self.memory("U side", g, rows, b, n), mixed)
-        self.P, self.E = self.memory("P", g * b, n, n), self.memory("E", g * b, n, n)
-        self.G, self.f = self.memory("G", g, neurons, b * n), self.memory("f", g, d, b * n)
+        self.P = self.memory("P", g * b, n, n)
+        self.E = self.memory("E", g * b, n, n)
+        self.G = self.memory("G", g, neurons, b * n)
+        self.f = self.memory("f", g, d, b * n)
         self.c = self.memory("c", g, b, n)
         self.views(d)
 
@@ -146,22 +153,22 @@ class _Work:
 
     def views(self, d: int) -> None:
         "The parts of the columns that the formulas speak of."
-        self.tokens, self.keys, self.queries = (
-            self.X.each,
-            self.X.each[:, :d].mT,
-            self.X.side[:, :d],
-        )
-        self.y, self.r, self.D = self.Y.side[:, :d], self.Y.side[:, d:], self.T.side
-        self.U_side, self.sum_E = self.U.side[:, :d], self.U.side[:, d:]
-        self.f_each, self.c_side = (
-            self.f.view(len(self.f), d, *self.c.shape[1:]),
-            self.c.flatten(1)[:, None],
-        )
+        self.tokens = self.X.each
+        self.keys = self.X.each[:, :d].mT
+        self.queries = self.X.side[:, :d]
+        self.y = self.Y.side[:, :d]
+        self.r = self.Y.side[:, d:]
+        self.D = self.T.side
+        self.U_side = self.U.side[:, :d]
+        self.sum_E = self.U.side[:, d:]
+        self.f_each = self.f.view(len(self.f), d, *self.c.shape[1:])
+        self.c_side = self.c.flatten(1)[:, None]
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #da7cadad
 def _exponentials(work: _Work, A: Tensor) -> None:
     "2^P in place, after subtracting a query's largest logit in trials where 2^P might overflow."
-    P, s = work.P, work.s
+    P = work.P
+    s = work.s
     if s.valid is not None:
         P.masked_fill_(~s.valid.flatten(0, 1)[:, :, None], -torch.inf)
     # |S_lk| <= |A| max |x|^2
@@ -221,7 +228,8 @@ def _forward(work: _Work, A: Tensor, M: Tensor) -> Tensor:
 
 def _backward(work: _Work, A: Tensor, M: Tensor, batch: int) -> tuple[Tensor, Tensor, Tensor]:
     "Margins and the slopes dA, dM of the samples, which are part of a minibatch of size `batch`."
-    s, margin = work.s, _forward(work, A, M)
+    s = work.s
+    margin = _forward(work, A, M)
     # c_bl = -y_b 1[y_b F_b < 1] / B * (1/|S|)
     active = ((margin < 1) * s.y)[..., None]
     work.c.copy_(active * (s.weight / -batch))
@@ -266,7 +274,8 @@ def _step(works: list[_Work], W: dict[str, Tensor]) -> tuple[dict[str, Tensor], 
     batch = sum(work.s.y.shape[1] for work in works)
     margins, dAs, dMs = zip(*(_backward(work, A, M, batch) for work in works), strict=True)
     margin = torch.cat(margins, 1) if len(works) > 1 else margins[0]
-    dA, dM = sum(dAs[1:], dAs[0]), sum(dMs[1:], dMs[0])
+    dA = sum(dAs[1:], dAs[0])
+    dM = sum(dMs[1:], dMs[0])
     slopes = {"W_Q": torch.bmm(W["W_K"], dA.mT), "W_K": torch.bmm(W["W_Q"], dA)}
     slopes |= {"W_V": torch.bmm(W["W_O"].mT, dM), "W_O": torch.bmm(dM, W["W_V"].mT)}
     return {"loss": (1 - margin).clamp_(min=0).mean(1), "margin": margin.mean(1)}, slopes
@@ -280,7 +289,8 @@ def _weights(model: ShallowViT) -> dict[str, Tensor]:
 def _dealer(s: _Prepared, works: list[_Work]) -> Callable[[Int[Tensor, "g b"]], None]:
     "A function that copies the samples `rows` of each trial to where the works look."
     first = torch.arange(len(s.y), device=s.y.device)[:, None] * s.y.shape[1]
-    sizes, source = [work.s.y.shape[1] for work in works], s.per_sample()
+    sizes = [work.s.y.shape[1] for work in works]
+    source = s.per_sample()
     copies = [
         [
             (source[name].flatten(0, 1), place.flatten(0, 1))

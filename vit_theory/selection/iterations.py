@@ -47,13 +47,13 @@ RELEVANT = (12, 9, 6, 3)  # relevant tokens out of TOKENS
 
 def iterations_against_alpha(run: Run) -> xr.Dataset:
     "T* against the share of relevant tokens, with and without attention."
-    kinds, trials, steps = ("trained", "uniform"), run.by_scale(6, 40), 1200
+    kinds = ("trained", "uniform")
+    trials = run.by_scale(6, 40)
+    steps = 1200
     T = np.empty((len(run.seeds), len(kinds), len(RELEVANT), trials))
     for s, k, j in np.ndindex(T.shape[:3]):
-        data, seed = (
-            TokenData(tokens=TOKENS, relevant=RELEVANT[j], confusion=RELEVANT[j] // 3),
-            run.seeds[s],
-        )
+        data = TokenData(tokens=TOKENS, relevant=RELEVANT[j], confusion=RELEVANT[j] // 3)
+        seed = run.seeds[s]
         learn, _, start = draw_setting(data, 96, 2, trials, seed, scale=0.3)
         T[s, k, j] = fit_to_convergence(
             start, learn, attention=kinds[k], steps=steps, batch=16, lr=0.2, seed=seed
@@ -110,7 +110,8 @@ ETA = (0.05, 0.1, 0.2, 0.4)  # learning rates
 
 def iterations_against_rate(run: Run) -> xr.Dataset:
     "T* against the learning rate, at fixed data."
-    trials, steps = run.by_scale(4, 40), 1600
+    trials = run.by_scale(4, 40)
+    steps = 1600
     T = np.empty((len(run.seeds), len(ETA), trials))
     for s, seed in enumerate(run.seeds):
         learn, _, start = draw_setting(
@@ -134,10 +135,8 @@ def rate_slope(data: xr.Dataset) -> Interval:
 def plot_iterations_against_rate(measured: xr.Dataset):
     "T* against the learning rate on logarithmic axes, with slopes -1 and -3/5."
     _, axis = subplots(width=3.6)
-    x, mean = (
-        measured.rate.values,
-        measured["steps"].mean("trial", skipna=False).transpose("rate", "seed"),
-    )
+    x = measured.rate.values
+    mean = measured["steps"].mean("trial", skipna=False).transpose("rate", "seed")
     axis.plot(x, mean, "o-", color=COLORS["blue"], alpha=0.6, markersize=3)[0].set_label("measured")
     base = float(mean[-1].mean())
     axis.set_title("steps fall like 1/η")

@@ -190,18 +190,18 @@ def follow(
     """Follow training runs to the stop -> (margins of the kinds there [g, t], time [g]); NaN where
     `rounds` steps do not suffice."""
     t = torch.zeros(len(flow.w), dtype=torch.float64)
-    margins, ends, who = (
-        torch.full_like(flow.w, torch.nan),
-        torch.full_like(t, torch.nan),
-        torch.arange(len(t)),
-    )
+    margins = torch.full_like(flow.w, torch.nan)
+    ends = torch.full_like(t, torch.nan)
+    who = torch.arange(len(t))
     for _ in range(rounds):
         mean, margin, theta, h = step(flow, t, lr, move, stop)
         done = mean >= stop
         margins[who[done]], ends[who[done]] = margin[done], t[done]
         if bool(done.all()):
             break
-        flow, t, who = replace(flow, theta=theta).only(~done), (t + h)[~done], who[~done]
+        flow = replace(flow, theta=theta).only(~done)
+        t = (t + h)[~done]
+        who = who[~done]
     return margins, ends
 
 # %% ../../nbs/selection/15_limit.ipynb #8a3dbc07
@@ -340,7 +340,8 @@ def read(
 ) -> tuple[Float[Tensor, "g r"], Float[Tensor, "g r a"]]:
     """The output of an infinitely wide layer and its gradient: sums of c K(Z, z) and of c times the
     gradient of K in z."""
-    length, unit = Z.norm(dim=-1, keepdim=True), z / z.norm(dim=-1, keepdim=True)
+    length = Z.norm(dim=-1, keepdim=True)
+    unit = z / z.norm(dim=-1, keepdim=True)
     seen = Z / length
     cos = (unit @ seen.mT).clamp(-1, 1)
     sin = (1 - cos**2).sqrt()
@@ -358,8 +359,10 @@ def follow_wide(
 ) -> tuple[Tensor, Tensor]:
     """Follow infinitely wide networks by their own steps to the stop -> (margins of the kinds there
     [g, t], time)."""
-    theta, y = {name: value for name, value in flow.theta.items() if name != "W_O"}, flow.rows.y
-    margins, ends = torch.full_like(flow.w, torch.nan), torch.full_like(flow.w[:, 0], torch.nan)
+    theta = {name: value for name, value in flow.theta.items() if name != "W_O"}
+    y = flow.rows.y
+    margins = torch.full_like(flow.w, torch.nan)
+    ends = torch.full_like(flow.w[:, 0], torch.nan)
     who = torch.arange(len(ends))
     Z: list[Tensor] = []
     c: list[Tensor] = []
@@ -372,12 +375,16 @@ def follow_wide(
         margins[who[done]], ends[who[done]] = margin[done], n * lr
         if bool(done.all()):
             break
-        Z, c = [*Z, z], [*c, lr * weight[..., 0]]
+        Z = [*Z, z]
+        c = [*c, lr * weight[..., 0]]
         k = pulled(flow, theta, P, weight * slope)
         left = ~done
         theta = {name: (value + lr * k[name])[left] for name, value in theta.items()}
-        flow, who, weight = flow.only(left), who[left], weight[left]
-        Z, c = [each[left] for each in Z], [each[left] for each in c]
+        flow = flow.only(left)
+        who = who[left]
+        weight = weight[left]
+        Z = [each[left] for each in Z]
+        c = [each[left] for each in c]
     return margins, ends
 
 # %% ../../nbs/selection/15_limit.ipynb #b9b984c8

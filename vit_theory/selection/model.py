@@ -75,10 +75,8 @@ class ShallowViT:
     ]  # output signs +-1/sqrt(m), fixed: for all positions (p = 1) or for each (p = L)
 
     def __post_init__(self):
-        kinds, empty = (
-            {W.dtype for W in vars(self).values()},
-            not all(W.numel() for W in vars(self).values()),
-        )
+        kinds = {W.dtype for W in vars(self).values()}
+        empty = not all(W.numel() for W in vars(self).values())
         need(
             len(kinds) == 1,
             f"W_Q has dtype {self.W_Q.dtype}: the five tensors must be of one type, not {kinds}",
@@ -97,7 +95,8 @@ class ShallowViT:
     ) -> Float[Tensor, "g b"]:
         "The output F(X), whose sign is the predicted label (A, eq. 1)."
         need_fitting(self, x)
-        a, valid = rearrange(self.a, "g p m -> g 1 p m"), None
+        a = rearrange(self.a, "g p m -> g 1 p m")
+        valid = None
         if keep is not None:
             x, valid, index = kept_tokens(x, keep)
             if self.a.shape[1] > 1:

@@ -131,7 +131,9 @@ def growth(one, other) -> Ratio:
     return Ratio(*(float(np.exp(x)) for x in (change, change - error, change + error)))
 
 # %% ../../nbs/selection/05_n50.ipynb #0463375a
-SMALLEST, GIVE_UP = 4, 10**11  # sizes the search stays within
+# sizes the search stays within
+SMALLEST = 4
+GIVE_UP = 10**11
 
 # %% ../../nbs/selection/05_n50.ipynb #8cdff9fa
 def search(

@@ -50,7 +50,8 @@ def heat_cell(
 
 def heat_map(run: Run) -> xr.Dataset:
     "Successes over N and alpha for each kind of attention (A, the phase diagram of section 4)."
-    alphas, samples = HEAT_ALPHA[run.scale], HEAT_SAMPLES[run.scale]
+    alphas = HEAT_ALPHA[run.scale]
+    samples = HEAT_SAMPLES[run.scale]
     places = range(len(alphas["trained"]))
     cell = partial(heat_cell, alphas=alphas, trials=run.by_scale(80, 64), seeds=run.seeds)
     data = run.sweep(cell, {"attention": list(alphas), "place": places, "samples": samples}, "heat")
@@ -68,7 +69,9 @@ REACH = 8.0  # sizes within this factor of the crossing are fitted
 def border(data: xr.Dataset, attention: str) -> list[Threshold]:
     "The size at which half of the runs of an arm succeed, at each alpha."
     part = data[["successes", "trials"]].sel(attention=attention).transpose("place", "samples")
-    sizes, trials, found = part.samples.values.astype(float), int(part.trials.max()), []
+    sizes = part.samples.values.astype(float)
+    trials = int(part.trials.max())
+    found = []
     for successes in part.successes.values:
         first = max(
             int(np.argmax(successes >= trials / 2)), 1
@@ -126,7 +129,8 @@ def plot_heat(data: xr.Dataset):
         part = (
             data[["successes", "trials", "alpha"]].sel(attention=arm).transpose("samples", "place")
         )
-        x, power = (80 / part.alpha.values) ** 2, 1 if arm == "trained" else 2
+        x = (80 / part.alpha.values) ** 2
+        power = 1 if arm == "trained" else 2
         image = ax.pcolormesh(
             x, y, part.successes / part.trials, vmin=0, vmax=1, shading="nearest", rasterized=True
         )
@@ -159,7 +163,9 @@ def plot_heat(data: xr.Dataset):
     return figure
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #71ae3032
-SLICE_ALPHA, SLICE_NOISE, SLICE_SAMPLES = 8.0, (0.0, 0.4), [2**k for k in range(3, 12)]
+SLICE_ALPHA = 8.0
+SLICE_NOISE = (0.0, 0.4)
+SLICE_SAMPLES = [2**k for k in range(3, 12)]
 
 
 def slice_cell(

@@ -41,7 +41,8 @@ SHARES = {"quick": [8.0, 4.0], "full": [8.0, 2.0, 0.5, 0.125, 0.03125]}  # alpha
 def point_cell(ratio: float, alpha: float, seed: int, *, trials: int) -> dict[str, float]:
     """N50 of training runs and by the early dynamics, from the same starts and training sets; how
     often the two end alike."""
-    a, seen = alpha / 80, {}
+    a = alpha / 80
+    seen = {}
     settings = ARMS["trained"] | {"multiplier": ratio}
     errors = {"sigma": BASE["sigma"], "delta": BASE["delta"]}
 
@@ -90,11 +91,9 @@ def typical(data: xr.Dataset) -> float:
 def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
     "N50 of training runs and by the early dynamics on one axis, and their ratio."
     figure, (left, right) = subplots(1, 2, width=3.4, height=3.6)
-    mean, over, x = (
-        data[["network", "limit"]].map(np.log).mean("seed").map(np.exp),
-        over_limit(data),
-        80 / data.alpha,
-    )
+    mean = data[["network", "limit"]].map(np.log).mean("seed").map(np.exp)
+    over = over_limit(data)
+    x = 80 / data.alpha
     for rate, color in zip(
         data.ratio.values, ("black", "blue", "sky", "green", "orange", "red"), strict=False
     ):
@@ -128,7 +127,9 @@ def plot_prediction(data: xr.Dataset):  # as `prediction` returns it
 
 # %% ../../nbs/selection/16_predicted.ipynb #46a63233
 WIDTHS = {"quick": [0, 64, 256], "full": [0, 64, 256, 1024, 4096]}  # 0: the wide limit
-WIDE_ALPHA, WIDE_SAMPLES = 0.1, 256  # of the comparison of widths
+# of the comparison of widths
+WIDE_ALPHA = 0.1
+WIDE_SAMPLES = 256
 
 # %% ../../nbs/selection/16_predicted.ipynb #3fec83c3
 def width_cell(neurons: int, seed: int, *, trials: int) -> dict[str, float]:
@@ -177,7 +178,8 @@ def wide_enough(data: xr.Dataset) -> float | None:
 def plot_widths(data: xr.Dataset):  # as `widths` returns it
     "N50 over that of the wide limit, and the distance of margins, against width."
     figure, (left, right) = subplots(1, 2, width=3.4, height=2.8)
-    m, apart = data.neurons.values[1:], data.apart.mean("seed")[1:]
+    m = data.neurons.values[1:]
+    apart = data.apart.mean("seed")[1:]
     left.loglog(m, over_wide(data), "o-", color=ARM_COLORS["uniform"], ms=4)
     left.axhspan(0.8, 1.25, color="0.9", lw=0)
     right.loglog(m, apart, "o-", color=ARM_COLORS["uniform"], ms=4)
@@ -258,7 +260,8 @@ def border_ratio(data: xr.Dataset, attention: str) -> Ratio | None:
     if attention not in data.attention:
         return None
     off, error = border_errors(data, attention)
-    mean, half = off.mean(), 1.96 * np.sqrt((error**2).sum()) / off.size
+    mean = off.mean()
+    half = 1.96 * np.sqrt((error**2).sum()) / off.size
     return Ratio(*(float(np.exp(x)) for x in (mean, mean - half, mean + half)))
 
 
@@ -275,11 +278,9 @@ def plot_phase(data: xr.Dataset):  # as `limit_phase` returns it
     % intervals."""
     figure, ax = subplots(width=4.2, height=3.2)
     for attention in data.attention.values:
-        here, color, x = (
-            data.sel(attention=attention),
-            ARM_COLORS[str(attention)],
-            (80 / data.alpha.values) ** 2,
-        )
+        here = data.sel(attention=attention)
+        color = ARM_COLORS[str(attention)]
+        x = (80 / data.alpha.values) ** 2
         ax.fill_between(x, here.low, here.high, color=color, alpha=0.25, lw=0)
         ax.plot(x, here.n50, color=color, label=f"{attention} attention")
         error = np.stack([here.seen_n50 - here.seen_low, here.seen_high - here.seen_n50]).clip(
@@ -319,7 +320,9 @@ def tiny(run: Run) -> xr.Dataset:
     return run.sweep(partial(tiny_cell, **run.by_scale(small, large)), grid, "tiny")
 
 # %% ../../nbs/selection/16_predicted.ipynb #9ec26409
-LARGER, SMALLER = (1e-6, 1.0), (0.0, 1.01e-8)  # ranges of alpha whose slopes are compared
+# ranges of alpha whose slopes are compared
+LARGER = (1e-6, 1.0)
+SMALLER = (0.0, 1.01e-8)
 
 
 def tiny_slope(data: xr.Dataset, alphas: tuple[float, float], power: int = 0) -> Slope | None:
@@ -345,7 +348,8 @@ def told_slopes(data: xr.Dataset) -> str:
 
 def below_power(data: xr.Dataset) -> bool | None:
     "Whether the slope below 1e-8 lies clear below that above 1e-6, which no power law allows."
-    above, below = tiny_slope(data, LARGER), tiny_slope(data, SMALLER)
+    above = tiny_slope(data, LARGER)
+    below = tiny_slope(data, SMALLER)
     return None if below is None or above is None else below.high < above.low
 
 
@@ -405,7 +409,8 @@ def start_cell(
     "Share of starts that succeed at infinite N."
     if place >= len(ends[attention]):
         return {"alpha": np.nan, "success": np.nan}
-    alpha, found = ends[attention][place] / 80, []
+    alpha = ends[attention][place] / 80
+    found = []
     for seed in seeds:
         if attention == "trained":
             found.append(

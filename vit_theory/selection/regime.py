@@ -21,12 +21,15 @@ from .sample_complexity import slope_of, study
 from ..statistics import Interval
 
 # %% ../../nbs/selection/07_regime.ipynb #11920cd8
-TRAINED, UNIFORM = ARMS["trained"], ARMS["uniform"]
+TRAINED = ARMS["trained"]
+UNIFORM = ARMS["uniform"]
 SPEEDUPS = {
     "quick": [50.0, 25.0],
     "full": [50.0, 25.0, 12.0, 6.0, 3.0, 1.0],
 }  # learning rate of attention over the others'
-OWN, FEW = "rate x 50", 64  # the arm of the regime itself; samples of a minibatch of fixed size
+# the arm of the regime itself; samples of a minibatch of fixed size
+OWN = "rate x 50"
+FEW = 64
 BATCHES = {"quick": {"quarter": 0.25}, "full": {"quarter": 0.25, f"{FEW} samples": FEW}}
 SEARCH = {
     "guess": 0.25,
@@ -122,7 +125,8 @@ def plot_batches(data: xr.Dataset):
         else "batches of a quarter cost no samples"
     )
     for arm, color, marker in zip(arms, ("blue", "orange", "red"), "os^", strict=False):
-        name, part = {OWN: "full batch", "quarter": "a quarter"}.get(arm, arm), data.sel(arm=arm)
+        name = {OWN: "full batch", "quarter": "a quarter"}.get(arm, arm)
+        part = data.sel(arm=arm)
         ax.loglog(
             80 / part.alpha, part.n50.transpose("alpha", "seed"), marker, color=COLORS[color], ms=4
         )[0].set_label(name)
@@ -134,7 +138,8 @@ def plot_batches(data: xr.Dataset):
                 color=COLORS[color],
                 label=f"{FEW} samples × steps",
             )
-    x, base = 80 / data.alpha.values, float(data.n50.sel(arm=OWN).isel(alpha=0).mean())
+    x = 80 / data.alpha.values
+    base = float(data.n50.sel(arm=OWN).isel(alpha=0).mean())
     ax.loglog(x, base * (x / x[0]) ** 2, "--", color="0.5", lw=1, label="slope 2")
     ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title=title)
     ax.set_xticks(x, [f"{each:g}" for each in x])
@@ -198,7 +203,8 @@ def gap_at_convergence(data: xr.Dataset) -> xr.DataArray:
 
 def change_of(data: xr.Dataset, arm: str) -> Interval:
     "Exponent of an arm minus that of the regime's own on the same alpha."
-    own, other = slope_of(data.sel(arm=OWN_ARM[arm.split(",")[0]])), slope_of(data.sel(arm=arm))
+    own = slope_of(data.sel(arm=OWN_ARM[arm.split(",")[0]]))
+    other = slope_of(data.sel(arm=arm))
     return Interval.around(other.value - own.value, (own.error**2 + other.error**2) ** 0.5)
 
 # %% ../../nbs/selection/07_regime.ipynb #ef12c26c

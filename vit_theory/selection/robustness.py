@@ -37,7 +37,8 @@ WHERE = {
 def noise_cell(samples: int, seed: int, *, trials: int) -> dict[str, Any]:
     """Success of every trial with noise in the training, in the test, and in both, a cell of a
     sweep."""
-    o, success = BASE | ARMS["trained"], np.empty((len(WHERE), len(NOISES), trials))
+    o = BASE | ARMS["trained"]
+    success = np.empty((len(WHERE), len(NOISES), trials))
     clean = TokenData(relevant=3, confusion=0, patterns=6, noise=0.0, background="neutral", mass=8)
     drawn = [
         replace(clean, noise=t)
@@ -70,7 +71,8 @@ def noise_thresholds(data: xr.Dataset, draws: int = 200) -> tuple[xr.DataArray, 
     """ln N50 against tau for each place of the noise -> (all trials, bootstrap draws of whole
     trials, the same for all tau)."""
     trial = data.success.stack(all=("seed", "trial")).transpose("where", "noise", "samples", "all")
-    n, sizes = trial.sizes["all"], trial.samples.values
+    n = trial.sizes["all"]
+    sizes = trial.samples.values
     rng = np.random.default_rng(0)
     counts = [trial.values.sum(-1)]
     for _ in range(draws):

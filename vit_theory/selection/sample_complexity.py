@@ -34,8 +34,11 @@ def n50_cell(
 ) -> dict[str, Any]:
     """N50 of one of the arms at one alpha, in units of 1/80; `guess`, `largest` and `able` are for
     the search and the starts."""
-    a, last, settings = alpha / 80, {}, dict(arms[arm])
-    factor, largest = settings.pop("guess", 1.0), settings.pop("largest", GIVE_UP)
+    a = alpha / 80
+    last = {}
+    settings = dict(arms[arm])
+    factor = settings.pop("guess", 1.0)
+    largest = settings.pop("largest", GIVE_UP)
     able = able_starts(a, max(trials, 8), seed, **settings) if settings.pop("able", False) else None
 
     def success(samples, how_many):
@@ -47,7 +50,8 @@ def n50_cell(
     guess = factor * float(mechanism_samples(np.array(a), mechanism))
     sizes, counts = search(success, guess, trials=trials, points=points, largest=largest)
     t = threshold(sizes, counts, trials, draws=100, seed=seed)
-    middle, padded = last[int(sizes[len(sizes) // 2])], np.full((2, points), np.nan)
+    middle = last[int(sizes[len(sizes) // 2])]
+    padded = np.full((2, points), np.nan)
     padded[:, : len(sizes)] = sizes, counts / trials
     return {
         "samples": ("point", padded[0]),
@@ -160,7 +164,8 @@ def curvature(data: xr.Dataset) -> Interval:
     interval by Student's t."""
     n50 = with_tail(data).n50.transpose("alpha", "seed")
     n50 = n50.sel(alpha=n50.alpha[n50.alpha <= 8])
-    y, x = np.log(n50.values), np.broadcast_to(-np.log(n50.alpha.values)[:, None], n50.shape)
+    y = np.log(n50.values)
+    x = np.broadcast_to(-np.log(n50.alpha.values)[:, None], n50.shape)
     there = np.isfinite(y)
     from scipy.stats import (
         t as student,
@@ -176,13 +181,16 @@ def plot_slopes(*studies: xr.Dataset, title: str = ""):
     studies of one arm each."""
     figure, ax = subplots(width=5.2, height=3)
     for data in studies:
-        arm, whole = data.attrs["arm"], with_tail(data).sortby("alpha", ascending=False)
-        x, theory = 80 / whole.alpha.values, 2 if arm == "trained" else 4
+        arm = data.attrs["arm"]
+        whole = with_tail(data).sortby("alpha", ascending=False)
+        x = 80 / whole.alpha.values
+        theory = 2 if arm == "trained" else 4
         variance = (
             whole.draws.var("draw").sum("seed") / whole.n50.notnull().sum("seed") ** 2
         ).values
         error = 1.96 * np.sqrt(variance[1:] + variance[:-1]) / np.diff(np.log(x))
-        slopes, color = local_slopes(1 / x, over_seeds(whole.n50).values), ARM_COLORS[arm]
+        slopes = local_slopes(1 / x, over_seeds(whole.n50).values)
+        color = ARM_COLORS[arm]
         ax.errorbar(
             np.sqrt(x[1:] * x[:-1]),
             slopes,
@@ -220,8 +228,11 @@ def plot_n50(*studies: xr.Dataset):
     the smallest alpha."""
     figure, ax = subplots(width=4.6, height=3)
     for data in studies:
-        arm, whole = data.attrs["arm"], with_tail(data).n50.sortby("alpha", ascending=False)
-        x, n50, color = 80 / whole.alpha.values, over_seeds(whole).values, ARM_COLORS[arm]
+        arm = data.attrs["arm"]
+        whole = with_tail(data).n50.sortby("alpha", ascending=False)
+        x = 80 / whole.alpha.values
+        n50 = over_seeds(whole).values
+        color = ARM_COLORS[arm]
         ax.loglog(x, whole.transpose("alpha", "seed"), "o", color=color, ms=3)[0].set_label(
             f"{arm} attention"
         )
@@ -274,7 +285,8 @@ def able_share(data: xr.Dataset) -> xr.DataArray:
 # %% ../../nbs/selection/06_sample_complexity.ipynb #f96cb8a5
 def measure_without(run: Run) -> xr.Dataset:
     "N50 for uniform and frozen attention; variables of the second begin with `frozen_`."
-    uniform, frozen = sample_complexity(run, "uniform"), sample_complexity(run, "frozen")
+    uniform = sample_complexity(run, "uniform")
+    frozen = sample_complexity(run, "frozen")
     frozen = frozen.rename({name: f"frozen_{name}" for name in (*frozen.data_vars, "alpha")})
     return xr.merge([uniform, frozen], combine_attrs="override").assign_attrs(
         scale=run.scale, arm="uniform"

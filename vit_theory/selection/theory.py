@@ -88,7 +88,8 @@ def mechanism_samples(
         mechanism in MECHANISMS,
         f"mechanism={mechanism!r} is none of {', '.join(map(repr, MECHANISMS))}",
     )
-    a, b = np.asarray(alpha, dtype=float), mass
+    a = np.asarray(alpha, dtype=float)
+    b = mass
     right = (a > 0).all() and 0 < b <= 1 and 0 < zeta < 1
     need(
         right,
@@ -120,7 +121,8 @@ def mechanism_success(
         mechanism in ("uniform", "neutral query"),
         f"mechanism={mechanism!r} is neither 'uniform' nor 'neutral query'",
     )
-    rng, p = np.random.default_rng([seed, samples]), [1 / backgrounds] * backgrounds
+    rng = np.random.default_rng([seed, samples])
+    p = [1 / backgrounds] * backgrounds
     imb = (
         rng.multinomial((samples + 1) // 2, p, trials) - rng.multinomial(samples // 2, p, trials)
     ) / samples

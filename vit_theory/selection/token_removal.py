@@ -314,7 +314,8 @@ def plot_noisy_samples(data: "xarray.Dataset"):
     return figure
 
 # %% ../../nbs/selection/11_token_removal.ipynb #18c4ad73
-TRAIN_RATES, TEST_RATES = (0.9, 1.0), (0.5, 0.0)
+TRAIN_RATES = (0.9, 1.0)
+TEST_RATES = (0.5, 0.0)
 REMOVALS = ("none", "random", "attention", "spurious")
 
 
@@ -325,11 +326,9 @@ def _spurious_errors(train_rate: float, seed: int, *, trials: int) -> dict[str, 
     rate = torch.tensor([train_rate] * 100 + [TEST_RATES[0]] * 200 + [TEST_RATES[1]] * 200)
     g = torch.Generator().manual_seed(seed)
     samples = data.sample(500, trials, generator=g, spurious_rate=rate)
-    start, learn, errors = (
-        initial_model(samples.mu, seed=seed, scale=0.3),
-        samples.samples(slice(100)),
-        [],
-    )
+    start = initial_model(samples.mu, seed=seed, scale=0.3)
+    learn = samples.samples(slice(100))
+    errors = []
     keeps = {
         "none": None,
         "random": keep_random(samples, count=TOKENS - 6, generator=g),

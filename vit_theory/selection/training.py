@@ -81,22 +81,22 @@ def fit(
 ) -> tuple[ShallowViT, History]:
     """Gradient descent on the hinge loss, all trials at once; the history has `loss` and `margin`
     of each step's minibatch."""
-    samples, pool = _prepare(model, x, y, keep, attention), {}  # type: ignore[var-annotated]
+    samples = _prepare(model, x, y, keep, attention)
+    pool = {}  # type: ignore[var-annotated]
     sizes = (
         model.W_O.shape[1],
         attention,
         pool,
     )  # the pool is the memory of the steps, for all chunks
-    slow, fast = lr, lr if attention_lr is None else attention_lr
+    slow = lr
+    fast = lr if attention_lr is None else attention_lr
     rates = {"W_Q": fast, "W_K": fast, "W_V": slow, "W_O": slow}
 
     def chunk(rows: slice):
         own = samples.columns(rows)
         batches = Batches(x.shape[1], batch, trial_generators(seed, len(own.y), first + rows.start))
-        gradient, loss = (
-            _gradient_of(own, batches, *sizes),
-            _loss_of(own, *sizes) if watch.whole else None,
-        )
+        gradient = _gradient_of(own, batches, *sizes)
+        loss = _loss_of(own, *sizes) if watch.whole else None
 
         def look(theta):
             seen = {"train": loss(theta)} if loss else {}
@@ -130,7 +130,8 @@ def evaluate(
     """Of every trial: `error` (share of samples with y F <= 0), `hinge` (mean loss), `success` (1
     where no sample is wrong)."""
     samples = _prepare(model, data.x, data.y, keep, attention)
-    margin, m = [], model.W_O.shape[1]
+    margin = []
+    m = model.W_O.shape[1]
     for rows in chunks(len(data.x), data.x.shape[1] * _cost(samples.x, m)):
         weights = {name: value[rows] for name, value in _weights(model).items()}
         margin.append(_margins(_works(samples.columns(rows), m, attention, {}), weights))

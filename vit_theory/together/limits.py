@@ -25,15 +25,20 @@ def hinge_slopes(
     x: Tensor, y: Tensor, S: Tensor, u: Tensor, v: Tensor, nu: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     "Slopes of mean max(0, 1 - yF) in S, u and v: that of autograd, written out."
-    flat, shape = x.flatten(0, 1), (len(S), *x.shape[:2])
-    e, value = (u @ flat.T).exp().view(shape), (v @ flat.T).view(shape)
-    Z, heard = e @ S.mT, (e * value) @ S.mT
+    flat = x.flatten(0, 1)
+    shape = (len(S), *x.shape[:2])
+    e = (u @ flat.T).exp().view(shape)
+    value = (v @ flat.T).view(shape)
+    Z = e @ S.mT
+    heard = (e * value) @ S.mT
     O = S.shape[1] * (heard / Z).sum(0)
     on_heard = (
         -S.shape[1] * ((1 - y * activation(O, nu) > 0) * y / len(y))[:, None] * (3 * O**2 + nu) / Z
     )
-    on_Z, on_value = -on_heard * heard / Z, e * (on_heard @ S)
-    on_key, on_S = on_value * value + e * (on_Z @ S), on_heard.mT @ (e * value) + on_Z.mT @ e
+    on_Z = -on_heard * heard / Z
+    on_value = e * (on_heard @ S)
+    on_key = on_value * value + e * (on_Z @ S)
+    on_S = on_heard.mT @ (e * value) + on_Z.mT @ e
     return on_S, on_key.flatten(1) @ flat, on_value.flatten(1) @ flat
 
 
@@ -50,7 +55,9 @@ def fit(
         on_S, on_u, on_v = hinge_slopes(sample.x, sample.y, p[:, data.moved], u, v, nu)
         on_p = torch.zeros_like(p).index_add(1, data.moved.flatten(), on_S.flatten(1))
         on_b = p * (on_p - (p * on_p).sum(1, keepdim=True))
-        b, u, v = b - lr_b * free * on_b, u - lr_u * (step >= first) * on_u, v - lr_v * on_v
+        b = b - lr_b * free * on_b
+        u = u - lr_u * (step >= first) * on_u
+        v = v - lr_v * on_v
         yield b, u, v
 
 # %% ../../nbs/together/02_limits.ipynb #5ae5e083
@@ -63,6 +70,9 @@ def first_push(data: WindowData, kappa: float, v: float) -> tuple[Float[Tensor, 
 def push_slope(data: WindowData, kappa: float, v: float) -> float:
     "k, by its formula."
     p = pushed(data, kappa).softmax(0)
-    a, e, share, q = float(p[0] - p[1]), float(p[1]), data.share, data.q
+    a = float(p[0] - p[1])
+    e = float(p[1])
+    share = data.share
+    q = data.q
     inner = a**2 * (1 - q) + 2 * a * e * (2 * (1 - q) + share * (data.C - 2))
     return 3 * e * (data.N * v) ** 3 * share**2 * inner

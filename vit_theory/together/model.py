@@ -45,7 +45,9 @@ class WindowData:
         noise: NotNegative = 0.0,  # standard deviation of its numbers from the third on
     ):
         rows, columns = pair(grid)
-        self.N, self.C, self.window = rows * columns, len(window), list(window)
+        self.N = rows * columns
+        self.C = len(window)
+        self.window = list(window)
         inner = all(place in range(self.N) for place in window)
         fits = inner and 0 < len(set(window)) == self.C < self.N <= 1024
         need(
@@ -53,8 +55,13 @@ class WindowData:
             f"window={self.window} must be different places below {self.N}, fewer than all, of at most 1024",
         )
         need(dim >= 2, f"dim={dim}: a token has a feature and a mark, use 2 or more")
-        self.share, self.q, self.visible, self.dim, self.noise = share, q, visible, dim, noise
-        row, column = torch.arange(self.N) // columns, torch.arange(self.N) % columns
+        self.share = share
+        self.q = q
+        self.visible = visible
+        self.dim = dim
+        self.noise = noise
+        row = torch.arange(self.N) // columns
+        column = torch.arange(self.N) % columns
         # moved[i, j]: the number of the offset j - i
         self.moved = (row - row[:, None]) % rows * columns + (column - column[:, None]) % columns
         first = torch.zeros(self.N, dtype=torch.bool).index_fill(0, torch.tensor(self.window), True)
@@ -113,7 +120,9 @@ def all_samples(
     data: WindowData,
 ) -> tuple[Float[Tensor, "m N 2"], Float[Tensor, "m"], Float[Tensor, "m"]]:
     "Every sample without noise, its label and its probability."
-    a, q, mark = data.share, data.q, data.visible
+    a = data.share
+    q = data.q
+    mark = data.visible
     # (c, mark, probability) of a token outside of the window, and inside
     outside = [(1.0, 0.0, q / 2), (-1.0, 0.0, q / 2), (0.0, 0.0, 1 - q)]
     inner = [(1.0, mark, a), *((c, none, (1 - a) * p) for c, none, p in outside)]
@@ -122,7 +131,8 @@ def all_samples(
     ]  # what cannot happen is left out
     lists = [list(product(*[kinds[place] for place in row.tolist()])) for row in data.inside]
     states = torch.cat([torch.tensor(listed, dtype=torch.float64) for listed in lists])
-    x, weight = states[..., :2], states[..., 2].prod(1) / (2 * data.N)
+    x = states[..., :2]
+    weight = states[..., 2].prod(1) / (2 * data.N)
     y = torch.tensor([1.0, -1.0]).double().repeat_interleave(len(x))
     return torch.cat([x, x * torch.tensor([-1, 1])]), y, weight.repeat(2)
 
@@ -145,7 +155,8 @@ def full_path(
         torch.zeros(2).double(),
         torch.tensor([v, 0], dtype=torch.float64),
     ]
-    path, frozen = [], 1 - torch.eye(data.N).double()
+    path = []
+    frozen = 1 - torch.eye(data.N).double()
     for _ in range(steps + 1):
         A, u, v_ = (value.requires_grad_() for value in theta)
         F = activation(outputs(x, A.softmax(1)[None], u[None], v_[None], weight), nu)
@@ -162,7 +173,9 @@ def full_path(
 def heard_cumulants(data: WindowData, theta: float) -> list[list[tuple[float, float]]]:
     """Cumulants 0 to 6 of h_j and their slopes in theta, for a place in the window and for one
     outside."""
-    E, part, found = np.exp(data.visible * theta), data.share * data.C / data.N, []
+    E = np.exp(data.visible * theta)
+    part = data.share * data.C / data.N
+    found = []
     Z = 1 + part * (E - 1)
     for a in (data.share, 0.0):  # P(relevant)
         # m_n = a (E/Z)^n + (1 - a) q / Z^n for even n, and its slope
@@ -183,7 +196,8 @@ def heard_cumulants(data: WindowData, theta: float) -> list[list[tuple[float, fl
 
 def moments(P: np.ndarray, kappa: np.ndarray) -> np.ndarray:
     "The matrices of E O_i^p O_k^r, p and r at most 3, [p, r, i, k]."
-    power, M = [P**n for n in range(4)], np.ones((4, 4, *P.shape))
+    power = [P**n for n in range(4)]
+    M = np.ones((4, 4, *P.shape))
     joint = [[(power[c] * kappa[c + d]) @ power[d].T for d in range(4)] for c in range(4)]
     for r, p in product(range(4), range(1, 4)):
         terms = product(range(1, p + 1), range(r + 1))
@@ -203,7 +217,8 @@ def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
 def turned(N: int, nu: float, square: float) -> np.ndarray:
     """2 R - 1 = sum_{ik} sum_{pr} w_pr M_pr: the map from all M to its slopes in kappa_cd, [c, d,
     p, r]."""
-    weight, found = {0: -1 / N, 1: nu, 3: 1.0}, np.zeros((4, 4, 4, 4))
+    weight = {0: -1 / N, 1: nu, 3: 1.0}
+    found = np.zeros((4, 4, 4, 4))
     for p, r in ((3, 3), (3, 1), (1, 3), (1, 1), (3, 0), (0, 3), (1, 0), (0, 1)):
         for c, d in product(range(p + 1), range(r + 1)):
             found[c, d, p - c, r - d] = (
@@ -217,7 +232,9 @@ def population_slopes(
 ) -> tuple:
     """(risk, margin, slopes of the risk in b, theta and v), exact; the risk is E (1 - 2yF + square
     F^2) / 2, the margin E yF."""
-    p, moved, inside = np.exp(b - b.max()), data.moved.numpy(), data.inside[0].numpy()
+    p = np.exp(b - b.max())
+    moved = data.moved.numpy()
+    inside = data.inside[0].numpy()
     p /= p.sum()
     P = data.N * v * p[moved]
     # the first translate is the one drawn
@@ -226,7 +243,8 @@ def population_slopes(
     )
     M = moments(P, kappa)
     G = (turned(data.N, nu, square).reshape(16, 16) @ M.reshape(16, -1)).reshape(M.shape)
-    power, both = np.stack([P**n for n in range(4)]), np.add.outer(range(4), range(4))
+    power = np.stack([P**n for n in range(4)])
+    both = np.add.outer(range(4), range(4))
     Q = G @ power
     on_theta = np.einsum("cij,cdij,cdj->", power, Q, slope[both]) / 2
     # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j): half of the slope in P is that in its first
@@ -250,7 +268,8 @@ def population_states(
     first: int = 0,
 ) -> xr.Dataset:
     "Path of population descent from any b and v, with theta = 0 at the start and b(0) fixed."
-    theta, free = 0.0, np.arange(data.N) > 0
+    theta = 0.0
+    free = np.arange(data.N) > 0
     path = []
     for step in range(steps + 1):
         loss, margin, (on_b, on_theta, on_v) = population_slopes(data, b, theta, v, nu)

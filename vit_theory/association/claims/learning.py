@@ -26,7 +26,8 @@ def plot_population(data: xr.Dataset):
     """Share of the way to f* and gamma - rho along the path at every size, mean over seeds; of many
     sizes three have colors."""
     figure, (way, logits) = subplots(1, 2, width=3.5, height=2.9)
-    patches, mean = sorted(data.patches.values.tolist()), data.mean("seed")
+    patches = sorted(data.patches.values.tolist())
+    mean = data.mean("seed")
     named = dict(zip((*patches[-2:], patches[0]), ("orange", "blue", "sky"), strict=False))
     for D in sorted(patches, key=named.__contains__):  # those with colors last, on top
         path = mean.sel(patches=D)

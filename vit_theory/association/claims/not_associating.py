@@ -61,7 +61,8 @@ def plot_repair(ds: xr.Dataset):
     -> matplotlib Figure."""
     figure, axes = subplots(1, 2, width=2.6, height=2.8)
     partition = Partition(torch.arange(32).view(8, 4))
-    P, A = repaired_encodings(partition), shift_attention(partition, 1.0).double()
+    P = repaired_encodings(partition)
+    A = shift_attention(partition, 1.0).double()
     gram = (P @ P.T).fill_diagonal_(0)
     titles = ("Gram matrix: never the own set", "logits: the next set")
     for axis, matrix, title in zip(axes, (gram, A), titles, strict=True):

@@ -63,10 +63,8 @@ def plot_early(data: xr.Dataset):
     """Scatter of the logits inside sets at step 20 against N, a point a seed, and its fitted power
     of N -> matplotlib Figure."""
     figure, axis = subplots(width=4.6, height=2.8)
-    slope, scatter = (
-        scatter_exponent(data).value,
-        data.gamma_std.sel(step=20).transpose("samples", "seed"),
-    )
+    slope = scatter_exponent(data).value
+    scatter = data.gamma_std.sel(step=20).transpose("samples", "seed")
     middle = np.exp(np.log(scatter).mean() - slope * np.log(data.samples).mean())
     axis.loglog(
         data.samples,
@@ -106,7 +104,8 @@ def plot_late(data: xr.Dataset):
     matplotlib Figure."""
     figure, axis = subplots(width=4.6, height=2.8)
     most = data.isel(samples=-1).mean("seed")
-    low, high = most.gamma - most.gamma_std, most.gamma + most.gamma_std
+    low = most.gamma - most.gamma_std
+    high = most.gamma + most.gamma_std
     axis.fill_between(
         data.step, low, high, color=COLORS["blue"], alpha=0.3, linewidth=0, label="their scatter"
     )

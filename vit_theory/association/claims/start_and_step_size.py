@@ -175,11 +175,9 @@ def plot_bold(ds: xr.Dataset):
     """Last drop score against the multiple of the learning rate, a point a seed -> matplotlib
     Figure."""
     figure, axis = subplots(width=4.6, height=2.8)
-    at, broken, last = (
-        np.arange(ds.sizes["factor"]),
-        ds["loss"].isel(step=-1).isnull(),
-        last_seen(ds["drop"]),
-    )
+    at = np.arange(ds.sizes["factor"])
+    broken = ds["loss"].isel(step=-1).isnull()
+    last = last_seen(ds["drop"])
     for k in range(ds.sizes["seed"]):
         seed, off, shift = (
             last.isel(seed=k),

@@ -20,7 +20,8 @@ def plot_border(data: xr.Dataset):
     """Errors by kernel, as printed and with the zero key; and with added positions, by the
     brightness of the image."""
     figure, axes = subplots(1, 2, width=3.5, height=2.8)
-    x, ax = np.arange(data.sizes["kernel"]), axes[0]
+    x = np.arange(data.sizes["kernel"])
+    ax = axes[0]
     look = {
         "border, as printed": ("red", "o"),
         "inside, as printed": ("blue", "s"),

@@ -206,7 +206,8 @@ def plot_head_count(data: xr.Dataset):
     axes[0].set(xlabel="heads", title="the formula misses both ways", ylim=(len(y) - 0.5, -3))
     axes[0].legend(loc="upper right", ncols=1)
     for ax, channels in zip(axes[1:], data.channels.values, strict=True):
-        most, paper = data.needed.sel(channels=channels).max("seed"), data.formula
+        most = data.needed.sel(channels=channels).max("seed")
+        paper = data.formula
         ax.imshow(most < paper, cmap="Blues", vmin=0, vmax=2, aspect="auto")
         for (k, p), value in np.ndenumerate(most.values):
             ax.text(p, k, f"{value}", ha="center", va="center")

@@ -19,7 +19,8 @@ def plot_trained_heads(data: xr.Dataset):
     heads; every seed."""
     figure, ax = subplots(width=4.4, height=3)
     for s, seed in enumerate(data.seed.values):
-        x, part = data.heads + 0.12 * (s - (data.sizes["seed"] - 1) / 2), data.sel(seed=seed)
+        x = data.heads + 0.12 * (s - (data.sizes["seed"] - 1) / 2)
+        part = data.sel(seed=seed)
         ax.semilogy(
             x,
             part.before,

@@ -23,7 +23,8 @@ def plot_stride(data: xr.Dataset):
     figure, ax = subplots(width=7.4, height=2.5)
     ax.imshow(data.apart, cmap="Reds", vmin=0, vmax=1.4, aspect="auto")
     for (p, s), step in np.ndenumerate(data.step.values):
-        least, most = int(data.least[p, s]), int(data.most[p, s])
+        least = int(data.least[p, s])
+        most = int(data.most[p, s])
         text = "exact" if step == 1 else f"{least} or {most}\n×{step**2}"
         ax.text(s, p, text, ha="center", va="center")
     ax.set_xticks(range(data.sizes["stride"]), data.stride.values)

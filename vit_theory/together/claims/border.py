@@ -44,10 +44,8 @@ def plot_border(data: xr.Dataset):
     for heads, mark, color, shift in zip(
         data.heads.values, "osv", ("blue", "green", "orange"), (0.98, 1.0, 1.02), strict=False
     ):
-        here, look = (
-            data.sel(heads=heads),
-            {"marker": mark, "ls": "", "mfc": "none", "color": COLORS[color], "ms": 4},
-        )
+        here = data.sel(heads=heads)
+        look = {"marker": mark, "ls": "", "mfc": "none", "color": COLORS[color], "ms": 4}
         ax.loglog(
             data.share * shift,
             (data.border * here.trained.isel(samples=-1)).transpose("share", "seed"),

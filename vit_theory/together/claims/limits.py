@@ -145,7 +145,8 @@ def plot_heads(data: xr.Dataset):
     "Error of trained heads and the floor, by number of heads; every seed -> matplotlib Figure."
     figure, ax = subplots(width=4, height=2.6)
     for s, seed in enumerate(data.seed.values):
-        x, here = data.heads + 0.12 * (s - 1), data.sel(seed=seed)
+        x = data.heads + 0.12 * (s - 1)
+        here = data.sel(seed=seed)
         ax.plot(x, here.error, "o", color=COLORS["blue"], ms=4, label="trained" if s == 0 else None)
         ax.plot(
             x,

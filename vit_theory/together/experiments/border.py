@@ -37,7 +37,9 @@ def on_square(share: float, visible: float = 1.0) -> WindowData:
 def lead(path: Iterable[tuple[float, float]], first: int = 0) -> float:
     """ln of what content gained over what position gained since state `first`, as soon as one of
     them is 1/4."""
-    later, content, gained = islice(path, first, None), 0.0, 0.0
+    later = islice(path, first, None)
+    content = 0.0
+    gained = 0.0
     start = next(later)[1]
     for content, position in later:
         if max(content, gained := position - start) >= LEAD:
@@ -92,7 +94,8 @@ def trained_border(
         sample = data.sample(samples, torch.Generator().manual_seed(seed))
         start = pushed(data, 1.0).repeat(heads, 1), torch.zeros(heads, 2).double()
         # the head with the largest value sets the pace; a key has its mark alone
-        rate, value = lr / float(part[0]), v * part[:, None] * torch.tensor([1.0, 0.0])
+        rate = lr / float(part[0])
+        value = v * part[:, None] * torch.tensor([1.0, 0.0])
         lr_u = rate * torch.tensor([0.0, 1.0])
         path = fit(
             sample, data, *start, value, steps=first + STEPS, lr_b=rate, lr_u=lr_u, first=first

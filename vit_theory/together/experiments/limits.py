@@ -36,10 +36,13 @@ def content_cell(
 ) -> dict[str, float]:
     """Test error and attention on relevant tokens after training with uniform positions, mean of
     some trainings."""
-    data, zero = content_data(share), torch.zeros(1, 12).double()
-    g, found = torch.Generator().manual_seed(1000 * seed + samples), []
+    data = content_data(share)
+    zero = torch.zeros(1, 12).double()
+    g = torch.Generator().manual_seed(1000 * seed + samples)
+    found = []
     for _ in range(trials):
-        train, test = data.sample(samples, g), data.sample(1000, g)
+        train = data.sample(samples, g)
+        test = data.sample(1000, g)
         lr = {"lr_u": 2.0 * (attention == "trained"), "lr_v": data.N**-4.0, "nu": 1.0}
         *_, (_, u, v) = fit(train, data, torch.zeros(1, 32).double(), zero, zero, steps=120, **lr)
         S = torch.full((1, 32, 32), 1 / 32).double()

@@ -24,10 +24,8 @@ def path_gap(case: int, steps: int) -> dict:
     """Largest difference of the two descents over loss and all entries of A, u and v, and how far b
     and theta moved."""
     about, given = EQUALITY[case]
-    data, options = (
-        WindowData(**about),
-        {"v": 0.08, "lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3, "steps": steps} | given,
-    )
+    data = WindowData(**about)
+    options = {"v": 0.08, "lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3, "steps": steps} | given
     loss, A, u, v = full_path(data, **options)
     path = population_path(data, **options)
     b, theta, value = (torch.from_numpy(path[name].values) for name in ("b", "theta", "v"))
