@@ -37,7 +37,10 @@ def first_output_moves(page, name):
     first = page.locator(".jp-OutputArea-output").first
     first.locator(SLIDER).first.wait_for(timeout=300_000)
     handle = first.get_by_role("slider", name=label)
-    picture = lambda: first.evaluate(DRAWN)
+
+    def picture():
+        return first.evaluate(DRAWN)
+
     shown = picture()
     words = first.locator("[role=status]").first.inner_text()
     handle.focus()

@@ -207,9 +207,11 @@ def test_a_folder_does_not_answer_for_other_code(digits, tmp_path, monkeypatch):
     settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
     train(ViT(**SMALL), digits, **settings)
     _, imported = identity._text_of("vit_theory.models.training")
-    edited = lambda module, text=identity._text_of: (
-        ("edited", imported) if module.endswith("models.training") else text(module)
-    )  # noqa: E731
+    text_of = identity._text_of
+
+    def edited(module):
+        return ("edited", imported) if module.endswith("models.training") else text_of(module)
+
     monkeypatch.setattr(identity, "_text_of", edited)
     with pytest.raises(ValueError, match="another training: code was"):
         train(ViT(**SMALL), digits, **settings)
