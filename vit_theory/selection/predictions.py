@@ -18,7 +18,7 @@ from .theory import mechanism_samples
 RULE_SEED = 2302
 # of the registered predictions
 COUNT = 200
-FOLLOWED = 2000  # draws behind each prediction
+FOLLOWED = 1000  # draws behind each prediction
 NETWORKS = 1000  # that are trained for each setting
 PREDICTING = 1  # seed of the predictions
 MEETING = 2  # seed of the networks
