@@ -1,11 +1,14 @@
 """Paper A's code broken on purpose: the claims say so."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from vit_theory.ledger import Run, load_claims
 from vit_theory.ledger.rules import VERDICTS
-from vit_theory.selection import attention_map, collapse, iterations, token_removal
+from vit_theory.selection import collapse, token_removal
+from vit_theory.selection.experiments import attention_map, iterations
 
 NOT_SHOWN = VERDICTS[2:4]  # inconclusive, or it does not hold here
 
@@ -51,7 +54,7 @@ def too_large(gradient):
 
 def test_frozen_attention_is_noticed_by_every_claim_on_the_map(monkeypatch):
     frozen = {
-        arm: (confusion, lr, 0.0) for arm, (confusion, lr, _) in attention_map.TRAININGS.items()
+        arm: replace(training, multiplier=0.0) for arm, training in attention_map.TRAININGS.items()
     }
     monkeypatch.setattr(attention_map, "TRAININGS", frozen)
     data = attention_map.attention_during_training.__wrapped__(ONE)
