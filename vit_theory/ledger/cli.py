@@ -159,7 +159,7 @@ def atlas_of(model, images, out, count):
 
 # %% ../../nbs/ledger/09_cli.ipynb #9d1c7a02
 def parse_sizes(context, parameter, value: str) -> list[int]:
-    "Sizes as written on the command line, `16,64,256`; BadParameter when they are not whole numbers."
+    "Sizes as written on the command line, `16,64,256`; BadParameter for other than whole numbers."
     try:
         return [int(size) for size in value.split(",")]
     except ValueError as error:
