@@ -7,8 +7,8 @@ import torch
 
 from vit_theory.ledger import Run, load_claims
 from vit_theory.ledger.rules import VERDICTS
-from vit_theory.selection import collapse, token_removal
-from vit_theory.selection.experiments import attention_map, iterations
+from vit_theory.selection import collapse
+from vit_theory.selection.experiments import attention_map, iterations, token_removal
 
 NOT_SHOWN = VERDICTS[2:4]  # inconclusive, or it does not hold here
 
