@@ -18,8 +18,8 @@ from .theory import mechanism_samples
 RULE_SEED = 2302
 # of the registered predictions
 COUNT = 200
-FOLLOWED = 1000  # draws behind each prediction
-NETWORKS = 1000  # that are trained for each setting
+FOLLOWED = 500  # draws behind each prediction
+NETWORKS = 500  # that are trained for each setting
 PREDICTING = 1  # seed of the predictions
 MEETING = 2  # seed of the networks
 
