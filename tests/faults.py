@@ -448,7 +448,7 @@ def frozen_is_uniform():
     swap("selection", "fit_collapsed", make)
 
 
-@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-initial-border")
+@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-initial-border A-learning-curves")
 def attention_still_in_the_limit():
     """Queries and keys do not move in the early limit."""
 
@@ -461,7 +461,7 @@ def attention_still_in_the_limit():
     swap("selection", "pulled", make)
 
 
-@breaks("selection", "A-limit A-limit-phase A-limit-logarithm")
+@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-learning-curves")
 def balanced_in_the_limit():
     """The early limit has every kind of sample equally often."""
     swap(
