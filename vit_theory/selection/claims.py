@@ -960,29 +960,73 @@ PHASE_DIAGRAM = Claim(
     kind="recalled",
 )
 
-# %% ../../nbs/selection/14_collapse.ipynb #2c29a96f
-from vit_theory.selection.collapse import engines, plot_engines
+# %% ../../nbs/selection/17_engines.ipynb #3c8ec36f
+import numpy as np
+
+from vit_theory.figures import subplots
+from vit_theory.selection.colors import ARM_COLORS
+from vit_theory.selection.experiments.engines import engines
+
+# %% ../../nbs/selection/17_engines.ipynb #3c8ec36e
+def plot_engines(data):
+    """Success rates of the two engines against each other, and how far they are apart on the same
+    data."""
+    figure, (rates, gaps) = subplots(1, 2, width=3.2, height=3)
+    rates.plot([0, 1], [0, 1], color="0.6", lw=1)
+    total = data.sum("seed")
+    names = ("loss", "margin", "weights")
+    for attention in data.attention.values:
+        counts = total.sel(attention=attention)
+        color = ARM_COLORS[str(attention)]
+        merged = counts.collapsed / counts.collapsed_trials
+        on_tokens = counts.tokens / counts.trials
+        error = 2 * np.sqrt((on_tokens * (1 - on_tokens)).clip(0.01) / counts.trials)
+        label = f"{attention} attention"
+        rates.errorbar(merged, on_tokens, error, fmt="o", ms=4, capsize=2, color=color, label=label)
+        shift = 0.2 * (attention == "uniform")
+        for place, name in enumerate(names):
+            gap = data[f"apart_{name}"].sel(attention=attention).values.ravel().clip(1e-18)
+            gaps.semilogy(np.full(len(gap), place + shift), gap, ".", color=color)
+    rates.set(
+        xlabel="success rate, collapsed samples",
+        ylabel="success rate, tokens",
+        xlim=(-0.03, 1.03),
+        ylim=(-0.03, 1.03),
+        title="both engines succeed equally often ...",
+    )
+    rates.legend()
+    gaps.set_xticks(range(3), names)
+    gaps.set(
+        ylabel="largest difference, same data",
+        ylim=(1e-17, 1e-2),
+        title="... and agree to rounding",
+    )
+    return figure
+
+# %% ../../nbs/selection/17_engines.ipynb #2c29a96f
+def gap_rule(name: str) -> Rule:
+    "The engines agree on the same data."
+    return Rule(
+        f"largest difference of {name}, same data and starts, float64",
+        lambda data: data[f"apart_{name}"],
+        at_most(1e-8),
+        BROKEN,
+        form=".0e",
+    )
+
 
 TWO_ENGINES = Claim(
     "A-two-engines",
     "A",
     "Derived here",
-    "Without noise, training on merged samples is training on tokens: the same losses, weights and successes.",
+    "Without noise, training on merged samples is training on tokens: "
+    "the same losses, weights and successes.",
     (
-        *(
-            Rule(
-                f"largest difference of {name}, same data and starts, float64",
-                itemgetter(f"apart_{name}"),
-                at_most(1e-8),
-                BROKEN,
-                form=".0e",
-            )
-            for name in ("weights", "loss", "margin", "steps")
-        ),
+        *map(gap_rule, ("weights", "loss", "margin", "steps")),
         # exceeded by chance once in a thousand, with 8 degrees of freedom
         Rule(
             "sum of chi2 of the success counts at 8 points, independent draws",
-            lambda d: d.chi2.sum(),
+            lambda data: data.chi2.sum(),
             at_most(26.1),
         ),
     ),
@@ -992,7 +1036,7 @@ TWO_ENGINES = Claim(
     kind="derived here",
 )
 
-# %% ../../nbs/selection/16_predicted.ipynb #40f2c9fc
+# %% ../../nbs/selection/20_predicted.ipynb #40f2c9fc
 from vit_theory.selection.predicted import (
     LARGER,
     SMALLER,
@@ -1024,7 +1068,7 @@ from vit_theory.selection.predicted import (
     widths,
 )
 
-# %% ../../nbs/selection/16_predicted.ipynb #d08cbfd1
+# %% ../../nbs/selection/20_predicted.ipynb #d08cbfd1
 EARLY_LIMIT = Claim(
     "A-limit",
     "A",
@@ -1049,7 +1093,7 @@ EARLY_LIMIT = Claim(
     kind="derived here",
 )
 
-# %% ../../nbs/selection/16_predicted.ipynb #157089c0
+# %% ../../nbs/selection/20_predicted.ipynb #157089c0
 LIMIT_WIDTH = Claim(
     "A-limit-width",
     "A",
@@ -1079,7 +1123,7 @@ LIMIT_WIDTH = Claim(
     kind="derived here",
 )
 
-# %% ../../nbs/selection/16_predicted.ipynb #b4961b0a
+# %% ../../nbs/selection/20_predicted.ipynb #b4961b0a
 LARGE_SHARES = (
     "at shares above 10/80 runs need about 0.7 times the predicted samples; below, the two agree"
 )
@@ -1112,7 +1156,7 @@ LIMIT_PHASE = Claim(
     kind="derived here",
 )
 
-# %% ../../nbs/selection/16_predicted.ipynb #78c6c96d
+# %% ../../nbs/selection/20_predicted.ipynb #78c6c96d
 LIMIT_LOGARITHM = Claim(
     "A-limit-logarithm",
     "A",
@@ -1164,7 +1208,7 @@ LIMIT_LOGARITHM = Claim(
     kind="derived here",
 )
 
-# %% ../../nbs/selection/16_predicted.ipynb #932233df
+# %% ../../nbs/selection/20_predicted.ipynb #932233df
 INITIAL_BORDER = Claim(
     "A-initial-border",
     "A",
