@@ -94,17 +94,25 @@ def main():
     cells = heat_map(run).successes.size
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     click.echo(
-        f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, {before:.0f} MiB before it"
+        f"peak memory of a phase diagram of {cells} cells: {peak:.0f} MiB, "
+        f"{before:.0f} MiB before it"
     )
     table = [measure(name) for name in ("trained", "frozen", "uniform")] + [
         measure("uniform", merged_queries=False)
     ]
     report(table)
     save(
-        "selection_collapse", table, tokens=TOKENS, samples=SAMPLES, seeds=[0], threads=1,
-        unit="trial-steps a second of processor time, full batch, m = 64", phase_diagram_cells=cells,
-        peak_memory_MiB=round(peak), memory_before_MiB=round(before),
-    )  # fmt: skip
+        "selection_collapse",
+        table,
+        tokens=TOKENS,
+        samples=SAMPLES,
+        seeds=[0],
+        threads=1,
+        unit="trial-steps a second of processor time, full batch, m = 64",
+        phase_diagram_cells=cells,
+        peak_memory_MiB=round(peak),
+        memory_before_MiB=round(before),
+    )
 
 
 if __name__ == "__main__":

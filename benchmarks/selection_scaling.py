@@ -102,9 +102,14 @@ def main(store):
         slopes[arm] = summary(arm, data)
         click.echo(f"{arm}: {json.dumps(slopes[arm], indent=1)}")
     save(
-        "selection_scaling", table, seeds=list(run.seeds), trials_per_point=TRIALS["trained"][1], points_per_fit=POINTS,
-        cpu_seconds_of_the_last_call=round(time.process_time() - start), slopes=slopes,
-    )  # fmt: skip
+        "selection_scaling",
+        table,
+        seeds=list(run.seeds),
+        trials_per_point=TRIALS["trained"][1],
+        points_per_fit=POINTS,
+        cpu_seconds_of_the_last_call=round(time.process_time() - start),
+        slopes=slopes,
+    )
 
 
 if __name__ == "__main__":

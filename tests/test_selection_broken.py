@@ -5,7 +5,8 @@ import torch
 
 from vit_theory.ledger import Run, load_claims
 from vit_theory.ledger.rules import VERDICTS
-from vit_theory.selection import attention_map, collapse, iterations, token_removal
+from vit_theory.selection import collapse, token_removal
+from vit_theory.selection.experiments import attention_map, iterations
 from vit_theory.selection.experiments.engines import engine_difference
 from vit_theory.selection.runs import ARMS
 

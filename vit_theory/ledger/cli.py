@@ -167,11 +167,17 @@ def as_lines(row: dict) -> str:
     "A finished claim for the terminal: verdict, id, seconds; below it what was measured."
     verdict = row["verdict"] or "crashed"
     shared = ", shared" if row["shared"] else ""
-    head = f"{click.style(f'{verdict:25}', fg=VERDICT_COLORS[verdict])} {row['id']} ({row['seconds']:.1f} s{shared})"
+    head = (
+        f"{click.style(f'{verdict:25}', fg=VERDICT_COLORS[verdict])} {row['id']} "
+        f"({row['seconds']:.1f} s{shared})"
+    )
     lines = [head, wrapped(row["error"] or row["measured"])]
     if against_standing(row):
         run, shown = standing_run(row["id"])
-        other = f"The {run} run, which README and site show: {shown['verdict']}; the report says why this one differs."
+        other = (
+            f"The {run} run, which README and site show: {shown['verdict']}; "
+            "the report says why this one differs."
+        )
         lines.append(wrapped(other))
     return "\n".join(lines)
 
@@ -205,14 +211,12 @@ def expected(ids: Sequence[str], run: Run) -> str:
 
 def verdicts_by_paper(rows: Sequence[dict]) -> str:
     "How many claims of each paper got which verdict, one line a paper."
-    papers = {
-        row["paper"]: [each for each in rows if each["paper"] == row["paper"]] for row in rows
-    }
-    found = {
-        paper: ", ".join(f"{count} {verdict}" for verdict, count in tally(own))
-        for paper, own in papers.items()
-    }
-    return "\n".join(f"paper {paper}: {counts}" for paper, counts in found.items())
+    lines = []
+    for paper in dict.fromkeys(row["paper"] for row in rows):
+        counts = tally([row for row in rows if row["paper"] == paper])
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts)
+        lines.append(f"paper {paper}: {verdicts}")
+    return "\n".join(lines)
 
 # %% ../../nbs/ledger/09_cli.ipynb #4158bfa7
 def parse_seeds(context, parameter, value: str) -> tuple[int, ...]:
@@ -242,7 +246,8 @@ def on_workers(address: str) -> Iterator[None]:
         ) from error
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"cluster={address!r}: no scheduler answers there ({error}); start one with `dask scheduler`"
+            f"cluster={address!r}: no scheduler answers there ({error}); "
+            "start one with `dask scheduler`"
         ) from error
     with client, joblib.parallel_config(backend="dask", client=client):
         check_workers(client)
@@ -301,7 +306,10 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
         click.echo(as_lines(row))
 
     def stopped(why, status):
-        finished = f"{why}; {len(reached)} of {len(chosen)} claims are finished: {', '.join(reached) or 'none'}"
+        finished = (
+            f"{why}; {len(reached)} of {len(chosen)} claims are finished: "
+            f"{', '.join(reached) or 'none'}"
+        )
         click.echo("\n" + wrapped(finished, 0), err=True)
         click.echo(
             f"they are in {click.format_filename(out)}; go on with the same command and --resume",
@@ -327,9 +335,16 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
             if roughly := expected([each.id for each in chosen], run):
                 click.echo(wrapped(f"{len(chosen)} claims at {scale} scale, {roughly}", 0))
             rows = reproduce(
-                chosen, run, out, resume, order=[each.id for each in known], reached=tell,
-                moved=lambda place: click.echo(f"the earlier ledger is now in {click.format_filename(place)}"),
-            )  # fmt: skip
+                chosen,
+                run,
+                out,
+                resume,
+                order=[each.id for each in known],
+                reached=tell,
+                moved=lambda place: click.echo(
+                    f"the earlier ledger is now in {click.format_filename(place)}"
+                ),
+            )
     except KeyboardInterrupt:
         stopped("stopped", 130)
     except Lost as error:
@@ -353,11 +368,13 @@ def new_paper(
     folder = Path(where) / name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         raise ValueError(
-            f"name={name!r} is not a valid package name: use letters, digits and '_', such as my_paper"
+            f"name={name!r} is not a valid package name: use letters, digits and '_', "
+            "such as my_paper"
         )
     if folder.exists():
         raise ValueError(
-            f"name={name!r}: the folder {str(folder)!r} already exists: choose another name, or move it away"
+            f"name={name!r}: the folder {str(folder)!r} already exists: "
+            "choose another name, or move it away"
         )
     if importlib.util.find_spec(name):
         raise ValueError(f"name={name!r} is the name of an installed module: choose another name")
@@ -399,7 +416,10 @@ def sweeps():
 def sweep_status(store):
     "Show the progress of the sweep in the folder STORE: done, failed, in progress."
     seen = status(store)
-    count = f"{seen['done']} of {seen['cells']} cells done, {len(seen['failed'])} failed, {seen['working']} in progress"
+    count = (
+        f"{seen['done']} of {seen['cells']} cells done, "
+        f"{len(seen['failed'])} failed, {seen['working']} in progress"
+    )
     click.echo(plain(f"{seen['function']}: {count}"))
     for cell, why in seen["failed"].items():
         click.echo(plain(f"failed: {cell}: {why}"))

@@ -150,7 +150,8 @@ class Card:
         lines.append(f"Criterion: {row['criterion']}")
         if history := row["history"]:
             lines.append(
-                f"History: {len(history)} changes, the last since {history[-1]['since']}; the claim's page says why."
+                f"History: {len(history)} changes, the last since {history[-1]['since']}; "
+                "the claim's page says why."
             )
         for run, row in self.rows.items():
             verdict = f"{row['verdict'].capitalize()} ({run}: {RUNS[run]})."
@@ -160,7 +161,10 @@ class Card:
     def _repr_markdown_(self) -> str:
         row = self.row
         answer = answers().get(self.id, {"answer": row["measured"]})["answer"]
-        words = f"> **{row['verdict'].capitalize()}** · `{self.id}` · {row['kind']}, {row['evidence']}\n>\n> {answer}"
+        words = (
+            f"> **{row['verdict'].capitalize()}** · `{self.id}` · {row['kind']}, "
+            f"{row['evidence']}\n>\n> {answer}"
+        )
         return words + f"\n>\n> *{outdated(row)}*" * bool(outdated(row))
 
 

@@ -65,7 +65,8 @@ def refuse_links(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.is_symlink() and (path.is_dir() or not path.exists()):
             raise ValueError(
-                f"{path} is a symbolic link to {path.readlink()}: remove it, so that nothing is written elsewhere"
+                f"{path} is a symbolic link to {path.readlink()}: remove it, "
+                "so that nothing is written elsewhere"
             )
 
 

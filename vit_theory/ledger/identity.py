@@ -160,8 +160,10 @@ CHECKS = (
     "vit_theory.arguments",
 )  # wrappers that look at arguments and change nothing
 REMEDY = (
-    "Make it inside the function, or pass what it is made from (a path, a seed) with functools.partial; "
-    "if it has no influence on the result, give it an attribute __identity__ that says what counts in its stead"
+    "Make it inside the function, or pass what it is made from (a path, "
+    "a seed) with functools.partial; "
+    "if it has no influence on the result, give it an attribute __identity__ that says what "
+    "counts in its stead"
 )
 
 
@@ -244,7 +246,10 @@ class Reader:
         shared = (
             module in LOOSE or "<" in function.__qualname__
         )  # a lambda, or a function inside of another
-        return f"{module}.{function.__qualname__} {instructions(code, function.__doc__) if self.code and shared else ''}{carried}"
+        return (
+            f"{module}.{function.__qualname__} "
+            f"{instructions(code, function.__doc__) if self.code and shared else ''}{carried}"
+        )
 
     def a_class(self, kind: type) -> str:
         "A class: its module, or its methods and values where no file has them."

@@ -128,12 +128,23 @@ def against_standing(row: dict) -> str:
         return ""
     if row["scale"] == shown["scale"] and Path(row["images"]).name == Path(shown["images"]).name:
         return ""  # as large as that one: a difference that no size explains
-    said = f"README and site show the {run} run: {shown['verdict']}. {shown['measured']} {shown['note']}".strip().rstrip(
-        "."
+    said = (
+        (
+            f"README and site show the {run} run: {shown['verdict']}. "
+            f"{shown['measured']} {shown['note']}"
+        )
+        .strip()
+        .rstrip(".")
     )
     if Path(row["images"]).name != Path(shown["images"]).name:
-        return f"{said}. This run is of other images, {Path(row['images']).name}, and speaks for these."
-    smaller = f"{said}. This run cannot decide against it: at {row['scale']} scale it has fewer sizes, settings and trials"
+        return (
+            f"{said}. This run is of other images, {Path(row['images']).name}, "
+            "and speaks for these."
+        )
+    smaller = (
+        f"{said}. This run cannot decide against it: "
+        f"at {row['scale']} scale it has fewer sizes, settings and trials"
+    )
     if row["verdict"] == INCONCLUSIVE:
         return f"{smaller}, and is undecided itself ({row['note']})."
     return f"{smaller}, and what it says ({row['verdict']}) is of these alone."
@@ -203,7 +214,10 @@ def took(row: dict, rows: Iterable[dict]) -> str:
         for each in rows
         if each.get("code", {}).get("experiment") == row.get("code", {}).get("experiment", "")
     ]
-    return f"{seconds}, shared with {', '.join(id for id in same if id != row['id']) or 'another claim'}"
+    return (
+        f"{seconds}, shared with "
+        f"{', '.join(id for id in same if id != row['id']) or 'another claim'}"
+    )
 
 # %% ../../nbs/ledger/08_report.ipynb #014e93b4
 @functools.cache

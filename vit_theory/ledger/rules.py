@@ -19,8 +19,12 @@ from ..statistics import Interval
 
 # %% ../../nbs/ledger/04_rules.ipynb #ed2a1d25
 VERDICTS = HOLDS, CAVEAT, INCONCLUSIVE, AGAINST, REFUTED = (
-    "holds", "holds with a caveat", "inconclusive", "does not hold here", "refuted as stated",
-)  # fmt: skip
+    "holds",
+    "holds with a caveat",
+    "inconclusive",
+    "does not hold here",
+    "refuted as stated",
+)
 LOOKS = {  # of a verdict: a short word, a sign, a color
     HOLDS: ("holds", "✓", "#00664b"),
     CAVEAT: ("caveat", "◐", "#7a5600"),
@@ -205,10 +209,11 @@ def missing_runs(value: Any) -> list[str]:
     dims = getattr(value, "dims", ())
     if not dims:
         return [f"place {', '.join(map(str, place))}" if place else "the value" for place in places]
-    return [
-        ", ".join(f"{dim} {label_at(value, dim, k)}" for dim, k in zip(dims, place, strict=True))
-        for place in places
-    ]
+    lines = []
+    for place in places:
+        at = zip(dims, place, strict=True)
+        lines.append(", ".join(f"{dim} {label_at(value, dim, k)}" for dim, k in at))
+    return lines
 
 
 def label_at(value: Any, dim: str, place: int) -> str:

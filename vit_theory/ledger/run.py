@@ -134,7 +134,8 @@ def open_ledger(out: str | Path) -> Path:
             strange and not (folder / ".lock").exists()
         ):  # `data` of a project, say, which is not to be moved away
             raise ValueError(
-                f"out={str(out)!r} is not a ledger: its {part} holds {strange[0]!r}: name another folder"
+                f"out={str(out)!r} is not a ledger: its {part} holds {strange[0]!r}: "
+                "name another folder"
             )
     trial = folder / "rows" / "trial"
     try:
@@ -191,7 +192,8 @@ def finished_rows(folder: Path) -> list[dict]:
             found.append(row)
         except Exception as error:  # damage has many faces
             warnings.warn(
-                f"claim {path.stem} is damaged and counts as missing: {type(error).__name__}: {error}",
+                f"claim {path.stem} is damaged and counts as missing: "
+                f"{type(error).__name__}: {error}",
                 stacklevel=2,
             )
     return sorted(found, key=lambda row: (row["place"], row["id"]))
@@ -267,12 +269,19 @@ def reproduce(
     from tqdm.auto import tqdm
 
     folder = open_ledger(out)
-    places = {id: place for place, id in enumerate(order or [claim.id for claim in claims])}
-    about = {claim.id: {"code": code_of(claim), "experiment": source_identity(claim.experiment), "place": places[claim.id],
-                        "notebook": claim.page or None} for claim in claims}  # fmt: skip
+    ids = order or [claim.id for claim in claims]
+    about = {}
+    for claim in claims:
+        about[claim.id] = {
+            "code": code_of(claim),
+            "experiment": source_identity(claim.experiment),
+            "place": ids.index(claim.id),
+            "notebook": claim.page or None,
+        }
     if not (lock := take_lock(folder / ".lock")):
         raise ValueError(
-            f"out={str(folder)!r} is being written by another run: wait until it has ended, or name another folder"
+            f"out={str(folder)!r} is being written by another run: wait until it has ended, "
+            "or name another folder"
         )
     with lock:
         if not resume and (place := set_aside(folder)):
@@ -365,7 +374,7 @@ def in_turn(
 
 def claims_side_by_side(
     folder: Path, claims: Sequence[Claim], run: Run, about: dict[str, dict], done: dict[str, dict]
-) -> Iterator[dict]:  # fmt: skip
+) -> Iterator[dict]:
     """Rows of short claims as processes finish them; ends early, with a warning, where one is
     killed or cannot get a claim."""
     import joblib

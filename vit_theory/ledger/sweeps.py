@@ -63,10 +63,11 @@ def listed_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if not isinstance(point, Mapping) or point.keys() != points[0].keys() or not point:
             remedy = f"all points are dicts with the same arguments, as the first, {points[0]!r}"
             raise ValueError(f"grid has the point {point!r}: {remedy}")
-    columns = {name: plain_values(name, [point[name] for point in points]) for name in points[0]}
-    found = [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
+    columns = {}
+    for name in points[0]:
+        columns[name] = plain_values(name, [point[name] for point in points])
+    rows = zip(*columns.values(), strict=True)
+    found = [dict(zip(columns, values, strict=True)) for values in rows]
     for number, point in enumerate(found):
         if point in found[:number]:
             raise ValueError(f"grid has the point {point!r} twice; points must be distinct")
@@ -80,7 +81,8 @@ def grid_points(grid: Grid) -> list[dict[str, Any]]:
         return listed_points(grid)
     if not isinstance(grid, Mapping) or not grid:
         raise ValueError(
-            f"grid={grid!r}: give a dict of argument -> list of values, for instance {{'alpha': [0.1, 0.2]}}"
+            f"grid={grid!r}: give a dict of argument -> list of values, "
+            f"for instance {{'alpha': [0.1, 0.2]}}"
         )
     axes = {name: plain_values(name, values) for name, values in grid.items()}
     for name, values in axes.items():
@@ -117,12 +119,14 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
             )
         if array.dtype.kind not in "biufcSU" or array.ndim != len(dims):
             raise ValueError(
-                f"the value of {name!r} has type {type(value).__name__}, dimensions {dims} and shape {array.shape}: "
+                f"the value of {name!r} has type {type(value).__name__}, "
+                f"dimensions {dims} and shape {array.shape}: "
                 "return a number, an array, (dims, array) or a DataArray"
             )
         if taken := {name, *dims} & set(axes):
             raise ValueError(
-                f"the value of {name!r} uses the name {taken.pop()!r}, which is an axis of the grid; choose another"
+                f"the value of {name!r} uses the name {taken.pop()!r}, "
+                "which is an axis of the grid; choose another"
             )
         found[name] = value.reset_coords(drop=True) if hasattr(value, "coords") else (dims, array)
     return xarray.Dataset(found)
@@ -211,15 +215,14 @@ def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     "What differs between two labels, one line each."
     if stored.get("format") != FORMAT:
         return ["an earlier version made it: its cells cannot be trusted"]
-    one, other = (
-        [name for name in label if name.startswith("grid ")] for label in (stored, wanted)
-    )
+    axes_stored = [name for name in stored if name.startswith("grid ")]
+    axes_wanted = [name for name in wanted if name.startswith("grid ")]
     lines = [
         f"{name}: {stored.get(name, 'nothing')} in the store, {wanted.get(name, 'nothing')} here"
         for name in {**wanted, **stored}
         if stored.get(name) != wanted.get(name)
     ]
-    return lines or ["the order of the grid"] * (one != other)
+    return lines or ["the order of the grid"] * (axes_stored != axes_wanted)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #2c7c1650
 class Store:
@@ -237,7 +240,10 @@ class Store:
             if stored is None:
                 write_file(folder / "sweep.json", json.dumps(label, indent=1))
         except OSError as error:
-            why = f"store={str(folder)!r} cannot be used ({error.strerror}): name a folder that can be written"
+            why = (
+                f"store={str(folder)!r} cannot be used ({error.strerror}): "
+                "name a folder that can be written"
+            )
             raise ValueError(why) from error
         if stored is not None and (lines := differences(stored, json.loads(json.dumps(label)))):
             raise ValueError(
@@ -274,7 +280,10 @@ class Store:
         try:
             yield
         except OSError as error:
-            where = f"the cell {at_point(self.points[number])} cannot be written to {self.cells} ({error.strerror or error})"
+            where = (
+                f"the cell {at_point(self.points[number])} cannot be written to {self.cells} "
+                f"({error.strerror or error})"
+            )
             raise RuntimeError(
                 f"{where}: make room or name another folder; finished cells are kept there"
             ) from error
@@ -378,7 +387,10 @@ def check_workers(
         )  # some clusters start workers when there is work
     except TimeoutError as error:
         address = client.scheduler.address
-        why = f"the scheduler at {address} has had no worker for {wait:g} seconds: start some (`dask worker {address}`), or wait "
+        why = (
+            f"the scheduler at {address} has had no worker for {wait:g} seconds: "
+            f"start some (`dask worker {address}`), or wait "
+        )
         raise ValueError(
             why + "longer: joblib.parallel_config(backend='dask', wait_for_workers_timeout=60)"
         ) from error
@@ -389,7 +401,10 @@ def check_workers(
         if found != __version__ and not isinstance(found, OSError)
     ]  # one that is gone meanwhile does no harm
     if wrong:
-        why = f"the workers do not have vit_theory {__version__}, as it is here: {'; '.join(wrong[:3])}"
+        why = (
+            f"the workers do not have vit_theory {__version__}, "
+            f"as it is here: {'; '.join(wrong[:3])}"
+        )
         raise ValueError(f"{why}: install the same version")
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #42e0ced0
@@ -422,7 +437,10 @@ def on_cluster(
                 except KilledWorker as error:
                     yield number, f"the cell {at_point(point)} failed: {error}", ""
         except (CancelledError, OSError) as error:
-            why = "the scheduler cannot be reached any more: finished cells are in the store, and the same call goes on"
+            why = (
+                "the scheduler cannot be reached any more: finished cells are in the store, "
+                "and the same call goes on"
+            )
             raise Lost(why) from error
         time.sleep(0.02)
 
@@ -480,19 +498,23 @@ def gather(
         error = RuntimeError(count + "; ".join(said for said, *_ in failed[:5]) + more)
         error.add_note("The first of them:\n" + failed[0][2])
         raise error
+
+    def form_of(cell):
+        return {name: (v.dims, v.shape) for name, v in cell.data_vars.items()}
+
     first = cells[0]
+    same = form_of(first)
     for point, cell in zip(points, cells, strict=True):
-        form, same = (
-            {name: (v.dims, v.shape) for name, v in each.data_vars.items()}
-            for each in (cell, first)
-        )
+        form = form_of(cell)
         if form != same:
             raise ValueError(
-                f"the cell {point} returned {form}, the cell {points[0]} {same}: all must return the same form"
+                f"the cell {point} returned {form}, the cell {points[0]} {same}: "
+                "all must return the same form"
             )
         if not cell.coords.to_dataset().equals(first.coords.to_dataset()):
             raise ValueError(
-                f"the cell {point} has other coordinates than the cell {points[0]}: all must have the same"
+                f"the cell {point} has other coordinates than the cell {points[0]}: "
+                "all must have the same"
             )
     axes = {name: axis_of(points, name, listed) for name in points[0]}
     dims = ("point",) if listed else tuple(axes)
@@ -500,7 +522,8 @@ def gather(
     coords = {name: ("point", values) if listed else values for name, values in axes.items()}
     if listed and (taken := {"point"} & {*first.dims, *first.variables}):
         raise ValueError(
-            f"the function's result uses the name {taken.pop()!r}, which is the dimension of a list; choose another"
+            f"the function's result uses the name {taken.pop()!r}, "
+            "which is the dimension of a list; choose another"
         )
     data = {}
     for name, variable in first.data_vars.items():
@@ -576,7 +599,8 @@ def sweep(
                 if len(cells) < len(points):  # another process is at the rest
                     time.sleep(0.2)
     data = gather(points, [cells[i][0] for i in range(len(points))], listed)
-    made = [json.loads(text) for text in sorted({origin for _, origin in cells.values()} - {""})]
+    origins = {origin for _, origin in cells.values()}
+    made = [json.loads(text) for text in sorted(origins - {""})]
     return data.assign_attrs(sweep=kept.sweep if kept else "", provenance=json.dumps(made))
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #d5d350eb
@@ -636,11 +660,13 @@ class Run:
             raise ValueError("seeds=(): name at least one seed, for instance seeds=(0, 1, 2)")
         if wrong := [seed for seed in self.seeds if type(seed) is not int or not 0 <= seed < 2**31]:
             raise ValueError(
-                f"seeds={self.seeds}: {wrong[0]!r} is not a seed: use whole numbers from 0 to 2147483647"
+                f"seeds={self.seeds}: {wrong[0]!r} is not a seed: "
+                "use whole numbers from 0 to 2147483647"
             )
         if double := [seed for seed, count in Counter(self.seeds).items() if count > 1]:
             raise ValueError(
-                f"seeds={self.seeds}: {double[0]} is listed twice; the same seed again is no new evidence"
+                f"seeds={self.seeds}: {double[0]} is listed twice; "
+                "the same seed again is no new evidence"
             )
 
     @property

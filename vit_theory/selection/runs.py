@@ -66,6 +66,7 @@ class Setting:
     xi: NotNegative = 0.2  # size of the hidden weights at the start
     scale: NotNegative = 0.3  # of W_Q and W_K at the start, c
     law: Literal["neutral", "single"] = "neutral"  # of the background
+    mass: NotNegative = 0.4  # "neutral": fraction b of the one random background pattern
     confusion: NotNegative = 0.0  # alpha_# / alpha_*
     sigma: NotNegative = 0.1  # initial error of the values
     delta: NotNegative = 0.1  # initial error of queries and keys
@@ -86,7 +87,7 @@ class Setting:
 
     def kinds(self, alpha: float) -> Kinds:
         "The distinct samples at a share of relevant tokens."
-        return sample_kinds(alpha, law=self.law, confusion=self.confusion * alpha)
+        return sample_kinds(alpha, law=self.law, confusion=self.confusion * alpha, mass=self.mass)
 
     def batch_size(self, samples: int) -> int:
         "Samples of a minibatch, of so many."
