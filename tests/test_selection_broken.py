@@ -1,12 +1,14 @@
 """Paper A's code broken on purpose: the claims say so."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from vit_theory.ledger import Run, load_claims
 from vit_theory.ledger.rules import VERDICTS
-from vit_theory.selection import collapse, token_removal
-from vit_theory.selection.experiments import attention_map, iterations
+from vit_theory.selection import collapse
+from vit_theory.selection.experiments import attention_map, iterations, token_removal
 from vit_theory.selection.experiments.engines import engine_difference
 from vit_theory.selection.runs import ARMS
 
@@ -48,7 +50,7 @@ def too_large(gradient):
 
 def test_frozen_attention_is_noticed_by_every_claim_on_the_map(monkeypatch):
     frozen = {
-        arm: (confusion, lr, 0.0) for arm, (confusion, lr, _) in attention_map.TRAININGS.items()
+        arm: replace(training, multiplier=0.0) for arm, training in attention_map.TRAININGS.items()
     }
     monkeypatch.setattr(attention_map, "TRAININGS", frozen)
     data = attention_map.attention_during_training.__wrapped__(ONE)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
+from vit_theory.ledger.cli import main
 from vit_theory.selection import initial_model, learning_curve
 from vit_theory.selection.curves import Setting, mean_error, predicted_errors, trained_errors
 from vit_theory.selection.runs import tokens_of_40
@@ -104,3 +106,27 @@ def test_a_harder_setting_has_a_larger_error():
 def test_bad_values_are_refused_in_words(change, words):
     with pytest.raises(ValueError, match=words):
         learning_curve(**{"alpha": 0.1, "samples": [16], **change})
+
+
+def test_the_command_line_prints_the_curve():
+    said = CliRunner().invoke(main, "predict --alpha 0.1 --samples 8,64 --trials 40".split())
+    curve = learning_curve(0.1, [8, 64], trials=40)
+    assert said.exit_code == 0
+    for line, error in zip(said.output.splitlines()[2:], curve.error.values, strict=True):
+        assert f"{error:.4f}" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--alpha 0.7", "alpha=0.7"),
+        ("--alpha 0.1 --samples 16,x", "whole numbers"),
+        ("--alpha 0.1 --samples 1", "samples=[1]"),
+        ("--alpha 0.1 --attention learned", "learned"),
+        ("--samples 16", "--alpha"),
+    ],
+)
+def test_the_command_line_refuses_bad_values_in_words(options, words):
+    said = CliRunner().invoke(main, ["predict", *options.split()])
+    assert said.exit_code == 2
+    assert words in said.output

@@ -167,3 +167,22 @@ def learning_curve(
     }
     about = asdict(setting) | {"trials": trials, "networks": networks or "expectation"}
     return xr.Dataset(data, {"samples": sizes}, about | {"seed": seed})
+
+# %% ../../nbs/selection/21_curves.ipynb #4bdc55c1
+def as_text(curve: xr.Dataset) -> str:
+    "A learning curve for the terminal."
+    about = curve.attrs
+    of = (
+        "the expectation" if about["networks"] == "expectation" else f"{about['networks']} networks"
+    )
+    named = ("alpha", "attention", "ratio", "sigma", "delta", "background", "mass", "seed")
+    lines = [
+        ", ".join(f"{name} {about[name]}" for name in named),
+        f"{'samples':>16}  test error  95 % interval of {of}, {about['trials']} draws",
+    ]
+    for point in range(curve.sizes["samples"]):
+        row = curve.isel(samples=point)
+        numbers = (float(row[name]) for name in ("error", "low", "high"))
+        error, low, high = (f"{number:.4f}" for number in numbers)
+        lines.append(f"{int(row.samples):>16,}  {error:>10}  {low} to {high}")
+    return "\n".join(lines)
