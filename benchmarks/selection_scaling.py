@@ -18,8 +18,8 @@ import numpy as np
 from side_by_side import save
 
 from vit_theory.ledger.claims import Run
-from vit_theory.selection.collapse import ARMS
 from vit_theory.selection.n50 import fit_slope, local_slopes
+from vit_theory.selection.runs import ARMS
 from vit_theory.selection.sample_complexity import POINTS, TRIALS, sample_complexity, slope_of
 
 WINDOWS = {
