@@ -189,19 +189,6 @@ def able_share(data: xr.Dataset) -> xr.DataArray:
     "Share of starts that succeed with infinitely many samples, at the smallest alpha."
     return data.tail_able if "tail_able" in data else data.able.sel(alpha=data.alpha.min())
 
-# %% ../../../nbs/selection/06_sample_complexity.ipynb #10467ebf
-from functools import partial
-
-from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import CAVEAT, at_least, at_most, caveat
-from vit_theory.selection.claims.rules import (
-    REGIME,
-    FAST,
-    PASSING,
-    exponent_up_to_logarithms,
-    DRAWN,
-)
-
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #d5b140f1
 SAMPLE_COMPLEXITY = Claim(
     "A-sample-complexity",
