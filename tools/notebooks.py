@@ -309,7 +309,8 @@ def fold_stored(paths):
 
 
 PANEL = re.compile(
-    r'(<div id="turn-(\w+?)(?:-\w+)?"></div>\n<script)[^>]*>\n.*?\n *(mount\(document\.getElementById)',
+    r'(<div id="turn-(\w+?)(?:-\w+)?"></div>\n<script)[^>]*>\n.*?\n *'
+    r"(mount\(document\.getElementById)",
     flags=re.S,
 )
 
