@@ -1,4 +1,5 @@
-"""Packaging: everything is read from settings.ini, the one configuration of the project, and the papers from CITATION.cff."""
+"""Packaging: everything is read from settings.ini, the one configuration of the project, and the
+papers from CITATION.cff."""
 
 import re
 from configparser import ConfigParser
@@ -34,7 +35,8 @@ urls |= dict(
 
 
 def away(link):
-    """A link of the README as it is of use on a package index: absolute; without a public address its text alone."""
+    """A link of the README as it is of use on a package index: absolute; without a public
+    address its text alone."""
     picture, text, target = link.groups()
     if re.match(r"\w+:|#", target):
         return link[0]

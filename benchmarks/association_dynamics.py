@@ -126,7 +126,10 @@ def main():
         ),
     ]
     report(runs)
-    what = f"{STEPS} gradient steps, set-up included; ratio = peer / sampled, median over rounds; jax was not compared"
+    what = (
+        f"{STEPS} gradient steps, set-up included; ratio = peer / sampled, median over rounds; "
+        "jax was not compared"
+    )
     save(
         "association_dynamics",
         table,

@@ -55,7 +55,10 @@ def main():
                 torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-6)
         table += [{"D": side**2, **row} for row in compare(peers, rounds=5)]
     report(table)
-    what = "one full-batch gradient step; ratio = peer / ours, median over rounds; jax was not compared"
+    what = (
+        "one full-batch gradient step; ratio = peer / ours, median over rounds; "
+        "jax was not compared"
+    )
     save(
         "association_training",
         table,

@@ -45,7 +45,8 @@ def sdpa(layer, x):
 
 
 def paths(layer, conv, image):
-    """Name -> what to time; each returns output tokens, except where it says pixels or no output."""
+    """Name -> what to time; each returns output tokens, except where it says pixels or no
+    output."""
     x = patchify(image, PATCH)
     A = positional_weights(layer)
     W = head_products(layer)
@@ -116,7 +117,10 @@ def main(rounds):
         for name, t in seconds.items()
     ]
     report(table)
-    setting = f"{SIZE} x {SIZE}, {CHANNELS} channels, K={KERNEL}, P={PATCH}, batch 1, float32, least processor time"
+    setting = (
+        f"{SIZE} x {SIZE}, {CHANNELS} channels, K={KERNEL}, P={PATCH}, batch 1, float32, "
+        "least processor time"
+    )
     save("convolution_paths", table, setting=setting, seed=SEED, threads=1)
 
 

@@ -143,7 +143,10 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
 def main(images, store, size, chosen, seeds, jobs):
     """Run the studies one after the other."""
     name = Path(images).name
-    command = f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} --seeds {seeds} --study "
+    command = (
+        f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} "
+        f"--seeds {seeds} --study "
+    )
     prefix = "images_" if size == "middle" else f"images_{size}_"
     run = Run(
         images=images,

@@ -67,10 +67,19 @@ def theirs(side, patch, width, depth, heads, hidden):
     """The ViT of `transformers`."""
     from transformers import ViTConfig, ViTForImageClassification
 
-    return ViTForImageClassification(ViTConfig(
-        image_size=side, patch_size=patch, hidden_size=width, num_hidden_layers=depth, num_attention_heads=heads,
-        intermediate_size=hidden * width, num_labels=CLASSES, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    ))  # fmt: skip
+    return ViTForImageClassification(
+        ViTConfig(
+            image_size=side,
+            patch_size=patch,
+            hidden_size=width,
+            num_hidden_layers=depth,
+            num_attention_heads=heads,
+            intermediate_size=hidden * width,
+            num_labels=CLASSES,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+    )
 
 
 def loop(model, batches, device, logits, coarse=False):
@@ -203,13 +212,30 @@ def main(rounds, count, device, precision, compiled):
                 "images_per_second": count / row["median_s"],
                 "ours_is_faster_by": row["ratio"],
             }
-            table.append({"model": name, "program": row["peer"], **speed, "least": row["ratio_min"], "most": row["ratio_max"],
-                          "share_of_step": ""})  # fmt: skip
+            table.append(
+                {
+                    "model": name,
+                    "program": row["peer"],
+                    **speed,
+                    "least": row["ratio_min"],
+                    "most": row["ratio_max"],
+                    "share_of_step": "",
+                }
+            )
         for recipe, (speed, share) in variations(
             shape, data, found[0]["median_s"] / (count // BATCH), rounds
         ).items():
-            table.append({"model": name, "program": f"variations: {recipe}", "images_per_second": speed, "ours_is_faster_by": "",
-                          "least": "", "most": "", "share_of_step": share})  # fmt: skip
+            table.append(
+                {
+                    "model": name,
+                    "program": f"variations: {recipe}",
+                    "images_per_second": speed,
+                    "ours_is_faster_by": "",
+                    "least": "",
+                    "most": "",
+                    "share_of_step": share,
+                }
+            )
         if precision == "bf16":
             # a step is forward and twice as much backward
             done = (

@@ -37,13 +37,18 @@ from vit_theory.ledger.run import finished_rows
 
 MACHINES = {
     "native": {},
-    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2",
-             "OPENBLAS_CORETYPE": "Haswell"},
+    "avx2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+    },
     "default": {"ATEN_CPU_CAPABILITY": "default"},
-}  # fmt: skip
+}
 RUN = "from vit_theory.ledger.cli import main; main()"
 CLAIMS = (
-    "A-iterations-alpha A-attention-sparse A-noise A-spurious B-sample-size B-non-associating B-bold-training "
+    "A-iterations-alpha A-attention-sparse A-noise A-spurious B-sample-size B-non-associating "
+    "B-bold-training "
     "B-theorem-4.1-sample C-theorem-1 C-theorem-6 A-images-mass A-images-sparsification"
 ).split()
 

@@ -81,9 +81,17 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store):
     )  # the same function, in less time
     heads = {block.mixer.heads for block, _ in attentive.blocks()}
     minutes = float(history.minutes[-1])
-    row = {"arm": arm, "epochs": recipe.epochs, "seed": seed, "processor_minutes": round(minutes, 2), "accuracy": accuracy,
-           "accuracy_flips": flips, "accuracy_as_convolution": as_convolution,
-           "final_mixers": f"attention, {min(heads)} heads", "tested_on": f"{len(test_data.labels)} images"}  # fmt: skip
+    row = {
+        "arm": arm,
+        "epochs": recipe.epochs,
+        "seed": seed,
+        "processor_minutes": round(minutes, 2),
+        "accuracy": accuracy,
+        "accuracy_flips": flips,
+        "accuracy_as_convolution": as_convolution,
+        "final_mixers": f"attention, {min(heads)} heads",
+        "tested_on": f"{len(test_data.labels)} images",
+    }
     keep([row], "record.csv")
     epochs = (
         history.to_dataframe()
@@ -142,9 +150,14 @@ def main(images, store, epochs, seeds, budget, ablation):
     for arm, of_run, sizes_of_run, seed in runs:
         if (arm, of_run.epochs, seed) not in known:
             run(arm, of_run, sizes_of_run, seed, train_data, test_data, store)
-    about = {"command": "python benchmarks/record.py --images FOLDER/cifar10 [--epochs 12 | --ablation]",
-             "images": Path(images).name, "recipe": vars(RecordRecipe()), "sizes": vars(sizes),
-             "processor_time": "one thread; other work ran on the machine", "provenance": provenance()}  # fmt: skip
+    about = {
+        "command": "python benchmarks/record.py --images FOLDER/cifar10 [--epochs 12 | --ablation]",
+        "images": Path(images).name,
+        "recipe": vars(RecordRecipe()),
+        "sizes": vars(sizes),
+        "processor_time": "one thread; other work ran on the machine",
+        "provenance": provenance(),
+    }
     write_file(bench.RESULTS / "record.json", json.dumps(about, indent=1) + "\n")
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from side_by_side import save
 
 from vit_theory.ledger.claims import Run
-from vit_theory.selection.collapse import ARMS
 from vit_theory.selection.n50 import fit_slope, local_slopes
+from vit_theory.selection.runs import ARMS
 from vit_theory.selection.sample_complexity import POINTS, TRIALS, sample_complexity, slope_of
 
 WINDOWS = {
@@ -102,9 +102,14 @@ def main(store):
         slopes[arm] = summary(arm, data)
         click.echo(f"{arm}: {json.dumps(slopes[arm], indent=1)}")
     save(
-        "selection_scaling", table, seeds=list(run.seeds), trials_per_point=TRIALS["trained"][1], points_per_fit=POINTS,
-        cpu_seconds_of_the_last_call=round(time.process_time() - start), slopes=slopes,
-    )  # fmt: skip
+        "selection_scaling",
+        table,
+        seeds=list(run.seeds),
+        trials_per_point=TRIALS["trained"][1],
+        points_per_fit=POINTS,
+        cpu_seconds_of_the_last_call=round(time.process_time() - start),
+        slopes=slopes,
+    )
 
 
 if __name__ == "__main__":

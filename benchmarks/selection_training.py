@@ -328,7 +328,10 @@ def memory():
         command = [sys.executable, __file__, "--memory", str(cells)]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         before, peak = json.loads(text.splitlines()[-1])
-        note = f"phase diagram of {cells} cells, N=512: peak {peak:.0f} MiB, {before:.0f} MiB before the first cell"
+        note = (
+            f"phase diagram of {cells} cells, N=512: peak {peak:.0f} MiB, "
+            f"{before:.0f} MiB before the first cell"
+        )
         rows.append(
             {"L": 40, "m": 64, "B": 512, "program": "ours", "models": 64 * cells, "note": note}
         )

@@ -29,8 +29,14 @@ from vit_theory.models import attention_maps
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "zoo.csv"
 CLOSE = 1e-5
-VIT = {"image_size": 32, "patch_size": 8, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-       "intermediate_size": 64}  # fmt: skip
+VIT = {
+    "image_size": 32,
+    "patch_size": 8,
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
 STAGES = {
     "embed_dim": 16,
     "depths": [2, 2],
@@ -216,19 +222,73 @@ ZOO = {
     "Swin": of("SwinModel", 64, **STAGES),
     "Swin, padded windows": of("SwinModel", 40, **STAGES | {"image_size": 40}),
     "Swinv2": of("Swinv2Model", 64, **STAGES),
-    "PVT": of("PvtModel", 64, image_size=64, depths=[1, 1, 1, 1], hidden_sizes=[16, 32, 32, 32], num_attention_heads=[1, 2, 2, 2],
-              mlp_ratios=[2, 2, 2, 2]),
-    "PVTv2": of("PvtV2Model", 64, image_size=64, num_encoder_blocks=4, depths=[1, 1, 1, 1], hidden_sizes=[16, 32, 32, 32],
-                num_attention_heads=[1, 2, 2, 2]),
+    "PVT": of(
+        "PvtModel",
+        64,
+        image_size=64,
+        depths=[1, 1, 1, 1],
+        hidden_sizes=[16, 32, 32, 32],
+        num_attention_heads=[1, 2, 2, 2],
+        mlp_ratios=[2, 2, 2, 2],
+    ),
+    "PVTv2": of(
+        "PvtV2Model",
+        64,
+        image_size=64,
+        num_encoder_blocks=4,
+        depths=[1, 1, 1, 1],
+        hidden_sizes=[16, 32, 32, 32],
+        num_attention_heads=[1, 2, 2, 2],
+    ),
     "CvT": of("CvtModel", 64, embed_dim=[16, 32, 32], num_heads=[1, 2, 2], depth=[1, 2, 3]),
-    "LeViT": of("LevitModel", 128, image_size=128, hidden_sizes=[16, 32, 48], num_attention_heads=[2, 2, 2], depths=[1, 1, 1],
-                key_dim=[8, 8, 8], down_ops=[["Subsample", 8, 2, 4, 2, 2], ["Subsample", 8, 4, 4, 2, 2], [""]]),
-    "Segformer": of("SegformerModel", 64, image_size=64, num_encoder_blocks=4, depths=[1, 1, 1, 1], hidden_sizes=[16, 16, 32, 32],
-                    num_attention_heads=[1, 2, 2, 2]),
-    "Hiera": of("HieraModel", 64, image_size=[64, 64], embed_dim=16, depths=[1, 1, 1], num_heads=[1, 2, 4], query_stride=[2, 2],
-                num_query_pool=2, embed_dim_multiplier=2.0, masked_unit_size=[8, 8], masked_unit_attention=[True, True, False]),
-    "ViTDet": of("VitDetModel", 64, image_size=64, patch_size=8, hidden_size=48, num_hidden_layers=2, num_attention_heads=4),
-    "MobileViT": of("MobileViTModel", 64, image_size=64, neck_hidden_sizes=[8, 8, 16, 16, 24, 24, 32], hidden_sizes=[24, 24, 24]),
+    "LeViT": of(
+        "LevitModel",
+        128,
+        image_size=128,
+        hidden_sizes=[16, 32, 48],
+        num_attention_heads=[2, 2, 2],
+        depths=[1, 1, 1],
+        key_dim=[8, 8, 8],
+        down_ops=[["Subsample", 8, 2, 4, 2, 2], ["Subsample", 8, 4, 4, 2, 2], [""]],
+    ),
+    "Segformer": of(
+        "SegformerModel",
+        64,
+        image_size=64,
+        num_encoder_blocks=4,
+        depths=[1, 1, 1, 1],
+        hidden_sizes=[16, 16, 32, 32],
+        num_attention_heads=[1, 2, 2, 2],
+    ),
+    "Hiera": of(
+        "HieraModel",
+        64,
+        image_size=[64, 64],
+        embed_dim=16,
+        depths=[1, 1, 1],
+        num_heads=[1, 2, 4],
+        query_stride=[2, 2],
+        num_query_pool=2,
+        embed_dim_multiplier=2.0,
+        masked_unit_size=[8, 8],
+        masked_unit_attention=[True, True, False],
+    ),
+    "ViTDet": of(
+        "VitDetModel",
+        64,
+        image_size=64,
+        patch_size=8,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+    ),
+    "MobileViT": of(
+        "MobileViTModel",
+        64,
+        image_size=64,
+        neck_hidden_sizes=[8, 8, 16, 16, 24, 24, 32],
+        hidden_sizes=[24, 24, 24],
+    ),
     "CLIPSeg, images": of("CLIPSegVisionModel", **VIT),
     "ChineseCLIP, images": of("ChineseCLIPVisionModel", **VIT),
     "AltCLIP, images": of("AltCLIPVisionModel", **VIT),
@@ -243,8 +303,11 @@ ZOO = {
     "as timm's ViT, patches without a convolution": timm(conv=False),
     "as timm's CaiT, talking heads": lambda: (Written(lambda: TalkingHeads(48, 4)), 32),
     "as torchvision's ViT": lambda: (Written(lambda: TorchvisionAttention(48, 4)), 32),
-    "as torchvision's ViT, batch second": lambda: (Written(lambda: TorchvisionAttention(48, 4, False)), 32),
-}  # fmt: skip
+    "as torchvision's ViT, batch second": lambda: (
+        Written(lambda: TorchvisionAttention(48, 4, False)),
+        32,
+    ),
+}
 KEYS = (
     "q_proj.weight",
     "k_proj.weight",
@@ -423,8 +486,13 @@ def main(only, out):
             verdict: sum(row["verdict"] == verdict for row in rows)
             for verdict in ("right", "refused", "wrong")
         }
-        about = {"command": "python benchmarks/zoo.py", "versions": {"torch": torch.__version__, "transformers": hub.__version__},
-                 "hardware": platform.machine(), "seeds": [0, 1, 2], "counts": counts}  # fmt: skip
+        about = {
+            "command": "python benchmarks/zoo.py",
+            "versions": {"torch": torch.__version__, "transformers": hub.__version__},
+            "hardware": platform.machine(),
+            "seeds": [0, 1, 2],
+            "counts": counts,
+        }
         out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n")
         click.echo(counts)
     sys.exit(any(row["verdict"] == "wrong" for row in rows))

@@ -85,7 +85,10 @@ TAGS = {
 def shown(path):
     """The cells of a notebook that nbdev shows, exported ones among them, as (cell, its directive
     of export or "")."""
-    names = "populate_language strip_ansi hide_line filter_stream_ rm_header_dash rm_export clean_magics hide_".split()
+    names = (
+        "populate_language strip_ansi hide_line filter_stream_ rm_header_dash rm_export "
+        "clean_magics hide_"
+    ).split()
     processor = NBProcessor(path, procs=[getattr(processors, name) for name in names])
     for place, cell in enumerate(processor.nb.cells):
         cell.place = place
@@ -245,7 +248,10 @@ def convert(path, docname, package):
                 ]
                 download = HOME if docname == "index" else f"{{.links}}\n{' '.join(links)}\n\n"
                 cell.source = STILL.sub(live, cell.source) if docname == "index" else cell.source
-                cell.source = f"# {title}\n\n{found}{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
+                cell.source = (
+                    "# "
+                    f"{title}\n\n{found}{{.lead}}\n{lead}\n\n{download}{cell.source[head.end() :]}"
+                )
             cell.source = re.sub(
                 r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source
             )
@@ -338,7 +344,8 @@ def listing(pages):
 
 
 def long_run(path):
-    """The table of a run that takes longer than a notebook may, with what made it -> (title, page)."""
+    """The table of a run that takes longer than a notebook may, with what made it -> (title,
+    page)."""
     title = path.stem.replace("_", " ").capitalize()
     lines = path.read_text(encoding="utf-8").splitlines()
     if len(lines) > 1000:  # too long to be read
@@ -346,9 +353,13 @@ def long_run(path):
         listed = "".join(f"| {outcome} | {count} |\n" for outcome, count in counts)
         return (
             title,
-            f"# {title}\n\n| outcome | lines |\n|---|---|\n{listed}\n{{download}}`All lines </_tables/{path.name}>`\n",
+            f"# {title}\n\n| outcome | lines |\n|---|---|\n{listed}\n{{download}}`All lines "
+            f"</_tables/{path.name}>`\n",
         )
-    text = f"# {title}\n\n```{{csv-table}}\n:header-rows: 1\n\n{path.read_text(encoding='utf-8')}\n```\n"
+    text = (
+        f"# {title}\n\n```{{csv-table}}\n:header-rows: "
+        f"1\n\n{path.read_text(encoding='utf-8')}\n```\n"
+    )
     if (source := path.with_suffix(".json")).exists():
         text += f"\nHow it was made:\n\n```json\n{source.read_text(encoding='utf-8')}\n```\n"
     return title, text
@@ -448,10 +459,16 @@ def write_source(source):
     for name, (_, text) in tables.items():
         write(f"{name}.md", text)
     listed = "".join(f"- [{title}](/{name}.md)\n" for name, (title, _) in tables.items())
-    listed = f"## Tables of long runs\n\nRuns that take longer than a notebook may, each with what made it.\n\n{listed}"
+    listed = (
+        "## Tables of long runs\n\nRuns that take longer than a notebook may, "
+        f"each with what made it.\n\n{listed}"
+    )
     below = [f"/{name}" for name in (*RESULTS[1:], "ledger/index", *tables)]
     below[1:1] = [f"{id} </claims/{id}>" for id in claim_pages.IDS]
-    script = f"```{{raw}} html\n<script>{(TEMPLATES / 'filters.js').read_text(encoding='utf-8')}</script>\n```\n"
+    script = (
+        f"```{{raw}} "
+        f"html\n<script>{(TEMPLATES / 'filters.js').read_text(encoding='utf-8')}</script>\n```\n"
+    )
     own[RESULTS[0]]["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
     for name in RESULTS:
         write(f"{name}.ipynb", json.dumps(own[name]))

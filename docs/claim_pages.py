@@ -138,14 +138,20 @@ def page(id, place):
     kind = {"quoted": "quoted", "paraphrased": "quoted", "recalled": "recalled"}.get(
         row["kind"], "derived"
     )
-    said = f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, {row['evidence']} · `` {id} ``\n"
+    said = (
+        f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, "
+        f"{row['evidence']} · `` {id} ``\n"
+    )
     yield f"{{.box .box-{kind}}}\n{said}"
     yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
     yield f"```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
     scale = RUNS[run] if drawn(row) else RUNS[run].partition(",")[0]
     yield f"{{.caption}}\n**Figure 1.** {formula(row['measured'])} ({scale})\n"
     yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"
-    yield "## Criterion\n\nA tick says that the largest run meets it. Where it has changed, its history says when and why.\n"
+    yield (
+        "## Criterion\n\nA tick says that the largest run meets it. Where it has changed, "
+        "its history says when and why.\n"
+    )
     yield "\n".join(criteria(CLAIMS[id], card)) + "\n"
     if row["cannot"]:
         yield (
@@ -177,7 +183,10 @@ def page(id, place):
         )
         yield f"**Fresh seeds** ({name.replace('triple', 'seed set')}{then}): {found}.\n"
     if below := foundations(id):
-        yield f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has it:\n"
+        yield (
+            f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has "
+            "it:\n"
+        )
         for name, rows in below.items():
             pages = [f"[{page}](/{page}.ipynb)" for page in places_[name].pages]
             yield f"- {plain(name)}: {', '.join(pages + [f'`{each}`' for each in rows])}\n".replace(
@@ -193,7 +202,10 @@ def page(id, place):
     )
     yield f"## Run it yourself\n\n```bash\n{commands}\n```\n"
     took = ", ".join(f"{row['seconds']:.0f} s ({run})" for run, row in card.rows.items())
-    yield f"The committed runs took {took}. The last line runs nothing: it prints the row and draws its figure.\n"
+    yield (
+        f"The committed runs took {took}. The last line runs nothing: "
+        "it prints the row and draws its figure.\n"
+    )
 
 
 def pictures(folder, site):
@@ -229,10 +241,19 @@ def about():
     entry = {"title": own["title"], "author": people(own["authors"]), "version": own["version"]}
     lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items())
     yield f"```bibtex\n@software{{vit_theory,\n{lines}\n}}\n```\n"
-    yield "## Papers\n\n[Notation](/00_notation.ipynb) says what their letters and words mean, and where the papers clash.\n"
+    yield (
+        "## Papers\n\n[Notation](/00_notation.ipynb) says what their letters and words mean, "
+        "and where the papers clash.\n"
+    )
     for letter, paper in PAPERS.items():
         by = people(paper["authors"]).replace(" and ", ", ")
         place = paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}"
         yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {place}\n"
-    yield "Their [claims](/ledger/10_verdicts.ipynb) and [maps](/ledger/11_coverage.ipynb) are on pages of their own.\n"
-    yield "## Downloads\n\n- {download}`All notebooks <notebooks.zip>`\n- {download}`License <LICENSE>`\n"
+    yield (
+        "Their [claims](/ledger/10_verdicts.ipynb) and [maps](/ledger/11_coverage.ipynb) are on "
+        "pages of their own.\n"
+    )
+    yield (
+        "## Downloads\n\n- {download}`All notebooks <notebooks.zip>`\n- {download}`License "
+        "<LICENSE>`\n"
+    )

@@ -87,7 +87,8 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 
 def describe(app, page, template, context, doctree):
-    """What search engines and messengers show of a page: its title, its first sentence, a picture."""
+    """What search engines and messengers show of a page: its title, its first sentence, a
+    picture."""
     leads = doctree.findall(paragraph) if doctree else ()
     lead = next((each.astext() for each in leads if "lead" in each["classes"]), "")
     base = settings["doc_host"] + settings["doc_baseurl"]

@@ -71,7 +71,10 @@ def with_formulas(text, pictures, style):
 
     text = SCRIPT.sub("", FORMULA.sub(draw, text))
     letters = "".join(start + rest for start, rest in shapes.items())
-    hidden = f'<svg style="position: absolute; width: 0; height: 0" aria-hidden="true"><defs>{letters}</defs></svg>'
+    hidden = (
+        '<svg style="position: absolute; width: 0; height: '
+        f'0" aria-hidden="true"><defs>{letters}</defs></svg>'
+    )
     return text.replace("</head>", f"<style>{style}</style></head>", 1).replace(
         "</body>", f"{hidden}</body>", 1
     )
@@ -94,7 +97,8 @@ def rules_of(css):
 
 
 def used_part(css, words):
-    """The rules of a style sheet that may apply: whose classes are all among the words of the site."""
+    """The rules of a style sheet that may apply: whose classes are all among the words of the
+    site."""
 
     def may(selector):
         apart = re.sub(r":not\((?:[^()]|\([^()]*\))*\)", "", STRINGS.sub("", selector)).replace(
@@ -121,8 +125,12 @@ def lighten(site, pages):
         for found in re.findall(r'class(?:Name)?="([^"]*)"', text)
         for word in found.split()
     }
-    words |= {word for text in pages.values() for code in re.findall(r"<script[^>]*>(.+?)</script>", text, flags=re.S)
-              for word in re.findall(r"[\w-]+", code)}  # fmt: skip
+    words |= {
+        word
+        for text in pages.values()
+        for code in re.findall(r"<script[^>]*>(.+?)</script>", text, flags=re.S)
+        for word in re.findall(r"[\w-]+", code)
+    }
     words |= {
         word
         for path in site.rglob("*.js")
@@ -173,9 +181,18 @@ def for_machines(site, pages, base):
     )
     _, summary = described(pages[site / "index.html"])
     lines = ["# vit_theory", f"> {summary}"]
-    folders = {"": "Guides", "selection": "Essay A", "association": "Essay B", "convolution": "Essay C", "models": "Models",
-               "images": "Real images", "together": "One model", "explore": "Explorers", "claims": "Claims",
-               "api": "API"}  # fmt: skip
+    folders = {
+        "": "Guides",
+        "selection": "Essay A",
+        "association": "Essay B",
+        "convolution": "Essay C",
+        "models": "Models",
+        "images": "Real images",
+        "together": "One model",
+        "explore": "Explorers",
+        "claims": "Claims",
+        "api": "API",
+    }
     for folder, title in folders.items():
         lines.append(f"\n## {title}\n")
         for name in names:
@@ -185,7 +202,10 @@ def for_machines(site, pages, base):
     (site / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if base:
         urls = "".join(f"<url><loc>{html.escape(base + name)}</loc></url>\n" for name in names)
-        head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+        head = (
+            '<?xml version="1.0" encoding="UTF-8"?>\n<urlset '
+            'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+        )
         (site / "sitemap.xml").write_text(f"{head}{urls}</urlset>\n", encoding="utf-8")
 
 

@@ -1,4 +1,5 @@
-"""What the browser tests share: Chromium, when the machine has one, and a web server for a folder."""
+"""What the browser tests share: Chromium, when the machine has one, and a web server for a
+folder."""
 
 import functools
 import http.server

@@ -13,8 +13,11 @@ from vit_theory.ledger.claims import chapters_with_claims
 CHAPTERS = chapters_with_claims()
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
-NOTEBOOKS = [name for name in sorted(path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb"))
-             if not any(part[0] in "._" for part in name.split("/"))]  # fmt: skip
+NOTEBOOKS = [
+    name
+    for name in sorted(path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb"))
+    if not any(part[0] in "._" for part in name.split("/"))
+]
 
 
 def outputs(cell, *kinds):

@@ -120,7 +120,7 @@ def half_turned(y):
 
 
 # Paper A
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 @breaks(
@@ -139,7 +139,8 @@ def uniform_for_trained():
 
 @breaks(
     "selection",
-    "A-sample-complexity A-attention-sparse A-attention-dead-zone A-attention-confusion A-attention-eta A-attention-direction",
+    "A-sample-complexity A-attention-sparse A-attention-dead-zone A-attention-confusion "
+    "A-attention-eta A-attention-direction",
 )
 def attention_frozen():
     """Queries and keys have the learning rate 0."""
@@ -166,17 +167,13 @@ def scale_in_the_collapsed_engine():
     """The collapsed engine divides the logits by sqrt(d)."""
 
     def make(original):
-        def row_attention(model, rows, attention="trained"):
-            factor = model.W_Q.shape[1] ** -0.25
-            return original(
-                dataclasses.replace(model, W_Q=model.W_Q * factor, W_K=model.W_K * factor),
-                rows,
-                attention,
-            )
+        def attend(W_Q, W_K, rows):
+            factor = W_Q.shape[1] ** -0.25
+            return original(W_Q * factor, W_K * factor, rows)
 
-        return row_attention
+        return attend
 
-    swap("selection", "row_attention", make)
+    swap("selection", "attend", make)
 
 
 def _sampled(change):
@@ -190,7 +187,8 @@ def _sampled(change):
 
 @breaks(
     "selection",
-    "A-noise A-iterations-alpha A-iterations-rate A-attention-sparse A-sparsification A-spurious A-noisy-tokens",
+    "A-noise A-iterations-alpha A-iterations-rate A-attention-sparse A-sparsification "
+    "A-spurious A-noisy-tokens",
 )
 def labels_shuffled():
     """Half of the labels are turned, whatever the tokens say."""
@@ -225,7 +223,8 @@ def noise_per_coordinate():
 
 @breaks(
     "selection",
-    "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse A-attention-eta A-attention-confusion "
+    "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse A-attention-eta "
+    "A-attention-confusion "
     "A-attention-direction A-noisy-samples",
 )
 def learning_rate_zero():
@@ -235,7 +234,8 @@ def learning_rate_zero():
 
 @breaks(
     "selection",
-    "A-no-attention A-mechanism A-phase-diagram A-initial-sigma A-initial-delta A-regime A-attention-rate A-minibatches "
+    "A-no-attention A-mechanism A-phase-diagram A-initial-sigma A-initial-delta A-regime "
+    "A-attention-rate A-minibatches "
     "A-limit-width",
 )
 def learning_rate_zero_collapsed():
@@ -401,9 +401,9 @@ def confusion_left_out():
 @breaks("selection", "A-mechanism A-sample-complexity")
 def slower_attention():
     """Attention learns 12 times faster than the rest, not 50 times."""
-    from vit_theory.selection.collapse import ARMS
+    from vit_theory.selection.runs import ARMS
 
-    ARMS["trained"]["multiplier"] = 12.0
+    ARMS["trained"] = dataclasses.replace(ARMS["trained"], ratio=12.0)
 
 
 @breaks(
@@ -449,12 +449,13 @@ def attention_still_in_the_limit():
     """Queries and keys do not move in the early limit."""
 
     def make(original):
-        def pulled(*args):
-            return {name: speed * (name == "W_V") for name, speed in original(*args).items()}
+        def velocity(*args):
+            still = ("W_Q", "W_K")
+            return {name: rate * (name not in still) for name, rate in original(*args).items()}
 
-        return pulled
+        return velocity
 
-    swap("selection", "pulled", make)
+    swap("selection", "velocity", make)
 
 
 @breaks("selection", "A-limit A-limit-phase A-limit-logarithm")
@@ -462,7 +463,7 @@ def balanced_in_the_limit():
     """The early limit has every kind of sample equally often."""
     swap(
         "selection",
-        "shares",
+        "draw_shares",
         lambda original: lambda kinds, *rest: original(kinds, *rest) * 0 + 1 / len(kinds.y),
     )
 
@@ -472,12 +473,12 @@ def width_ignored():
     """All networks that are compared with the wide limit have 64 neurons."""
 
     def make(original):
-        def margins(alpha, w, attention, seed, neurons, *rest, **options):
-            return original(alpha, w, attention, seed, min(neurons, 64), *rest, **options)
+        def margins_at_stop(alpha, w, setting, seed, neurons):
+            return original(alpha, w, setting, seed, min(neurons, 64))
 
-        return margins
+        return margins_at_stop
 
-    swap("selection", "margins", make)
+    swap("selection", "margins_at_stop", make)
 
 
 @breaks(
@@ -490,13 +491,13 @@ def kernel_without_its_turn():
     layer."""
 
     def make(original):
-        def read(Z, c, z):
-            slope = (c[:, None] @ Z / 2).expand_as(z)
+        def wide_output(seen, c, z):
+            slope = (c[:, None] @ seen / 2).expand_as(z)
             return (slope * z).sum(-1), slope
 
-        return read
+        return wide_output
 
-    swap("selection", "read", make)
+    swap("selection", "wide_output", make)
 
 
 @breaks("selection", "A-initial-border")
@@ -506,7 +507,7 @@ def starts_without_error():
 
 
 # Paper B
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 def _coefficients(change):
@@ -585,7 +586,8 @@ def noise_on_the_feature():
 
 @breaks(
     "association",
-    "B-theorem-4.2 B-theorem-4.1-sample B-contiguity B-sample-size B-symmetry-late B-long-training B-non-associating",
+    "B-theorem-4.2 B-theorem-4.1-sample B-contiguity B-sample-size B-symmetry-late "
+    "B-long-training B-non-associating",
 )
 def patches_labels_shuffled():
     """Half of the labels are turned."""
@@ -615,13 +617,21 @@ def preconditioner_forgotten():
 )
 def no_diagonal_at_the_start():
     """Reduced descents start without the diagonal, kappa = 0."""
-    swap("association", "descend_scalars", lambda original: lambda output, weight, start, *args, **options: original(
-        output, weight, {**start, "kappa": 0 * start["kappa"]}, *args, **options))  # fmt: skip
+    swap(
+        "association",
+        "descend_scalars",
+        lambda original: (
+            lambda output, weight, start, *args, **options: original(
+                output, weight, {**start, "kappa": 0 * start["kappa"]}, *args, **options
+            )
+        ),
+    )
 
 
 @breaks(
     "association",
-    "B-theorem-4.2 B-contiguity B-sample-size B-theorem-5.1 B-sigma-A-ablation B-bold-training B-growing-sets",
+    "B-theorem-4.2 B-contiguity B-sample-size B-theorem-5.1 B-sigma-A-ablation B-bold-training "
+    "B-growing-sets",
 )
 def no_diagonal_in_training():
     """Trained models start without the diagonal, sigma_A = 0."""
@@ -630,7 +640,8 @@ def no_diagonal_in_training():
 
 @breaks(
     "association",
-    "B-theorem-4.2 B-finite-sample-early B-theorem-4.1-sample B-long-training B-symmetry-late B-sigma-A-ablation "
+    "B-theorem-4.2 B-finite-sample-early B-theorem-4.1-sample B-long-training B-symmetry-late "
+    "B-sigma-A-ablation "
     "B-bold-training B-non-associating B-q-trained B-scatter-response B-diagonal-response",
 )
 def attention_does_not_move():
@@ -767,8 +778,15 @@ def error_always_zero():
 @breaks("association", "B-theorem-5.1")
 def pretraining_learns_nothing():
     """The attention that is transferred was not trained."""
-    swap("association", "pretrain", lambda original: lambda data, generator, samples, steps, lr_A, *rest, **options: original(
-        data, generator, samples, 1, lr_A, *rest, **options))  # fmt: skip
+    swap(
+        "association",
+        "pretrain",
+        lambda original: (
+            lambda data, generator, samples, steps, lr_A, *rest, **options: original(
+                data, generator, samples, 1, lr_A, *rest, **options
+            )
+        ),
+    )
 
 
 @breaks("association", "B-theorem-5.1")
@@ -840,7 +858,7 @@ def one_signal_set_in_the_list():
 
 
 # Paper C
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 @breaks("convolution", "C-theorem-1 C-corollary-4 C-corollary-3 C-border")
@@ -921,7 +939,8 @@ def one_head_less():
 
 @breaks("convolution", "C-theorem-1 C-stride C-dilation C-absolute")
 def padding_moved():
-    """The construction pads one pixel less above and on the left, one more below and on the right."""
+    """The construction pads one pixel less above and on the left, one more below and on the
+    right."""
 
     def make(original):
         def conv_padding(conv):
@@ -940,8 +959,15 @@ def padding_moved():
 @breaks("convolution", "C-finite-logits C-lemma-2")
 def half_the_gap():
     """A finite logit gap M is built as M / 2."""
-    swap("convolution", "conv_to_attention", lambda original: lambda conv, image_size, patch, scale=None: original(
-        conv, image_size, patch, scale if scale is None else scale / 2))  # fmt: skip
+    swap(
+        "convolution",
+        "conv_to_attention",
+        lambda original: (
+            lambda conv, image_size, patch, scale=None: original(
+                conv, image_size, patch, scale if scale is None else scale / 2
+            )
+        ),
+    )
 
 
 @breaks("convolution", "C-extra-head")
@@ -1126,8 +1152,15 @@ def heads_not_trained():
 @breaks("convolution", "C-trained-heads")
 def one_trained_head_less():
     """Training asked for nine heads gets eight, for eight seven."""
-    swap("convolution", "fit_heads", lambda original: lambda conv, patch, grid, heads, **options: original(
-        conv, patch, grid, heads - 1, **options))  # fmt: skip
+    swap(
+        "convolution",
+        "fit_heads",
+        lambda original: (
+            lambda conv, patch, grid, heads, **options: original(
+                conv, patch, grid, heads - 1, **options
+            )
+        ),
+    )
 
 
 @breaks("convolution", "C-extra-head")
@@ -1150,7 +1183,7 @@ def extra_head_takes_one_key_less():
 
 
 # Images
-# ----------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 @breaks("images", "B-images-positional B-images-association B-images-pixels")
@@ -1173,7 +1206,8 @@ def two_phases_learning_rate_zero():
 
 @breaks(
     "images",
-    "B-images-positional B-images-association B-images-pixels A-images-mass A-images-sparsification C-table-1 C-figure-2 "
+    "B-images-positional B-images-association B-images-pixels A-images-mass "
+    "A-images-sparsification C-table-1 C-figure-2 "
     "C-acceleration",
 )
 def image_labels_shuffled():
@@ -1205,7 +1239,8 @@ def positions_not_seen():
 
 @breaks("images", "B-images-pixels")
 def neighbors_in_the_permuted_picture():
-    """Neighbors are counted where the permutation has put pixels and patches, not where they were."""
+    """Neighbors are counted where the permutation has put pixels and patches, not where they
+    were."""
 
     def make(original):
         def association(vit, test, order, seed):
@@ -1361,8 +1396,16 @@ def first_phase_with_keys():
 @breaks("together", "A-together-content")
 def labels_half_turned():
     """Two in four labels are turned."""
-    swap_method("together", "WindowData", "sample", lambda original: lambda self, *args, **options: (
-        (drawn := original(self, *args, **options))._replace(y=half_turned(drawn.y))))  # fmt: skip
+    swap_method(
+        "together",
+        "WindowData",
+        "sample",
+        lambda original: (
+            lambda self, *args, **options: (drawn := original(self, *args, **options))._replace(
+                y=half_turned(drawn.y)
+            )
+        ),
+    )
 
 
 @breaks("together", "C-together-heads")

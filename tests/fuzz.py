@@ -45,8 +45,19 @@ import beartype  # noqa: E402, F401
 random.getrandbits = getrandbits
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a name of no data set is not looked for
-PACKAGES = ("attention", "trials", "ledger", "figures", "real_images", "selection", "association", "convolution", "models",
-            "images", "together")  # fmt: skip
+PACKAGES = (
+    "attention",
+    "trials",
+    "ledger",
+    "figures",
+    "real_images",
+    "selection",
+    "association",
+    "convolution",
+    "models",
+    "images",
+    "together",
+)
 SECONDS = 5.0  # that a call may take
 MEMORY = 6 * 2**30  # bytes that a process may hold
 HUGE = 10**12
@@ -72,20 +83,22 @@ CALLS = {
     "ledger.sweep": "function=square, grid={'a': [1.0, 2.0]}, n_jobs=1, progress=False",
     "figures.subplots": "rows=1, columns=2, width=3.2, height=2.6",
     "selection.TokenData": "tokens=8, relevant=3, confusion=1, patterns=5, dim=6, noise=0.1, background='iid', mass=0, "
-                           "noise_law='sphere', spurious=1, spurious_rate=0.9, noisy=1, noisy_noise=1.0",
+    "noise_law='sphere', spurious=1, spurious_rate=0.9, noisy=1, noisy_noise=1.0",
     "selection.TokenData().sample": "samples=4, trials=2, generator=g, spurious_rate=W3.abs()[0], first=1",
     "selection.TokenSample": "x=t.x, y=t.y, pattern=t.pattern, mu=t.mu, noisy=t.noisy",
     "t.split": "first=2",
     "selection.ShallowViT": "W_Q=V.W_Q, W_K=V.W_K, W_V=V.W_V, W_O=V.W_O, a=V.a",
     "V": "x=t.x, keep=keep, attention='trained'",
     "V.attention_map": "x=t.x, keep=keep",
-    "selection.initial_model": "mu=t.mu, neurons=8, sigma=0.1, delta=0.1, scale=1.0, xi=0.05, positions=1, seed=0, first=1",
+    "selection.initial_model": (
+        "mu=t.mu, neurons=8, sigma=0.1, delta=0.1, scale=1.0, xi=0.05, positions=1, seed=0, first=1"
+    ),
     "selection.hinge_gradient": "model=V, x=t.x, y=t.y, attention='trained', keep=keep",
     "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, keep=keep, "
-                     "attention='trained', watch=selection.Watch(every=1), first=1",
+    "attention='trained', watch=selection.Watch(every=1), first=1",
     "selection.Watch": "every=5, whole=True",
     "selection.limit_threshold": "alpha=0.1, attention='trained', ratio=50.0, "
-                                 "sigma=0.1, delta=0.1, neurons=16, trials=10, seed=0",
+    "sigma=0.1, delta=0.1, neurons=16, trials=10, seed=0",
     "selection.evaluate": "model=V, data=t, keep=keep, attention='trained'",
     "selection.attention_mass": "model=V, data=t, queries='all', keep=keep",
     "selection.keep_random": "data=t, count=2, generator=g",
@@ -106,7 +119,10 @@ CALLS = {
     "association.association": "scores=A16, partition=p",
     "association.chance": "partition=p",
     "association.error_rate": "score=s.y, y=s.y",
-    "association.fit": "model=m, x=s.x, y=s.y, steps=2, lr_v=0.1, lr_A=0.1, every=1, validation=(s.x, s.y), patience=2",
+    "association.fit": (
+        "model=m, x=s.x, y=s.y, steps=2, lr_v=0.1, lr_A=0.1, every=1, validation=(s.x, "
+        "s.y), patience=2"
+    ),
     "association.logistic_gradient": "model=m, x=s.x, y=s.y",
     "association.idealized": "patches=16, feature=w, alpha=0.05, sigma_A=1.5",
     "association.realistic": "patches=16, dim=3, sigma_A=1.5, omega=0.01, noise=0.001, nu=0.03, power=3, generator=g",
@@ -114,7 +130,7 @@ CALLS = {
     "association.linear_error": "patches=16, size=4, q=0.2",
     "association.regression_error": "patches=16, size=4, q=0.2, train=100, test=100, seed=0",
     "association.reduced_descent": "patches=16, size=4, q=0.1, alpha=0.05, kappa=1.5, steps=2, lr_v=0.001, lr_A=1.0, power=3, "
-                                   "nu=0.1, method='monte_carlo', gamma=0.1, rho=0.1, seed=0, draws=100, prune=1e-9",
+    "nu=0.1, method='monte_carlo', gamma=0.1, rho=0.1, seed=0, draws=100, prune=1e-9",
     "association.scaled_rates": "patches=64, rate=5.0",
     "association.plot_partitions": "partitions={'p': p}",
     "association.plot_sample": "data=association.SpatialData(p, 3, 0.2), sample=s, count=2",
@@ -126,11 +142,11 @@ CALLS = {
     "association.shift_attention": "partition=p, beta=2.0",
     "association.sort_by_set": "scores=A16, partition=p",
     "convolution.Geometry": "image_size=(8, 8), patch=(2, 2), kernel=(3, 3), stride=(1, 1), "
-                            "padding=(1, 1, 1, 1), dilation=(1, 1)",
+    "padding=(1, 1, 1, 1), dilation=(1, 1)",
     "convolution.ConvAttention": "weight=c.weight, bias=c.bias, geometry=layer.geometry, groups=1, scale=8.0",
     "convolution.conv_to_attention": "conv=c, image_size=8, patch=2, scale=8.0",
     "convolution.conv2d_to_attention": "weight=c.weight, bias=c.bias, image_size=8, patch=2, stride=1, padding=1, dilation=1, "
-                                       "groups=1, padding_mode='zeros', scale=8.0",
+    "groups=1, padding_mode='zeros', scale=8.0",
     "layer": "x=tokens.double()",
     "layer.convolve": "images=x4.double()",
     "convolution.GatherAttention": "layer=layer",
@@ -143,10 +159,13 @@ CALLS = {
     "convolution.without_sink": "layer=layer",
     "convolution.narrow_heads": "layer=layer, width=2",
     "convolution.TorusAttention": "table=torus.attend.table, W=torus.attend.W_O, bias=c.bias, "
-                                  "geometry=layer.geometry, torus=(5, 5)",
+    "geometry=layer.geometry, torus=(5, 5)",
     "torus": "x=tokens.double()",
     "convolution.minimum_heads": "conv=c, patch=2, rtol=1e-9",
-    "convolution.MinimumHeads": "minimum=1, rank=1, offsets=1, paper=9, singular_values=(1.0,), certificate=least.certificate",
+    "convolution.MinimumHeads": (
+        "minimum=1, rank=1, offsets=1, paper=9, singular_values=(1.0,), "
+        "certificate=least.certificate"
+    ),
     "convolution.minimal_attention": "conv=c, image_size=8, patch=2",
     "convolution.soft_attention": "conv=c, image_size=8, patch=2, scale=2.0",
     "convolution.stride_layer": "conv=c, image_size=8, patch=2",
@@ -162,7 +181,10 @@ CALLS = {
     "models.load_images": "source='digits', split='test', per_class=2, seed=0",
     "models.Images": "images=digits.images, labels=digits.labels, classes=digits.classes",
     "models.split": "data=digits, share=0.5, seed=0",
-    "models.Recipe": "flip=0.5, crop=0.1, randaugment=1, magnitude=9, erasing=0.2, mixup=0.5, cutmix=0.5, smoothing=0.1",
+    "models.Recipe": (
+        "flip=0.5, crop=0.1, randaugment=1, magnitude=9, erasing=0.2, mixup=0.5, "
+        "cutmix=0.5, smoothing=0.1"
+    ),
     "models.augment": "images=digits.images, labels=digits.labels, classes=10, recipe='light', g=g",
     "models.generator": "",
     "models.permute": "images=x4, patch=2, order=order",
@@ -177,7 +199,7 @@ CALLS = {
     "models.Convolution": "channels=1, patch=(2, 2), grid=(4, 4), kernel=3",
     "models.Convolution(1, (2, 2), (4, 4))": "x=tokens",
     "models.ViT": "image_size=8, patch=2, channels=1, classes=10, depth=1, heads=2, mixer='content', width=8, hidden=2.0, "
-                  "keep={0: 0.5}, taps=models.Taps(), variant=models.Variant(), seed=0",
+    "keep={0: 0.5}, taps=models.Taps(), variant=models.Variant(), seed=0",
     "models.Taps": "kernel=3, scale=8.0, construction='full'",
     "models.Variant": "projection='learned', pool='mean', eps=1e-6, mean=0.5, std=0.5",
     "vit": "images=digits.images, tokens=order[:4].expand(20, -1), keep={0: 0.5}",
@@ -187,7 +209,7 @@ CALLS = {
     "models.evaluate": "vit=vit, data=digits, batch=7, tokens=order[:4].expand(20, -1)",
     "models.load_vit": "path='nothing.safetensors'",
     "models.train": "vit=fresh(), data=digits, epochs=1, validation=digits, recipe='none', batch=10, lr=0.001, "
-                    "descent=models.Descent(), seed=0, device='cpu', machine=models.Machine(), progress=False",
+    "descent=models.Descent(), seed=0, device='cpu', machine=models.Machine(), progress=False",
     "models.Descent": "weight_decay=0.05, warmup=1.0, clip=1.0",
     "models.Machine": "precision='32-true', processes=1",
     "models.conv_init": "model=hub, convs=None, kernel=3, scale=8.0, seed=0",
@@ -200,9 +222,15 @@ CALLS = {
     "models.nearest_conv": "module_or_map=A16.softmax(-1), grid=(4, 4)",
     "models.plot_atlas": "atlas=atlas",
     "models.position_association": "encodings=P16, grid=(4, 4)",
-    "models.write_atlas": "model='nothing.safetensors', images='digits', out='nothing', count=2, batch=2, progress=False",
+    "models.write_atlas": (
+        "model='nothing.safetensors', images='digits', out='nothing', count=2, "
+        "batch=2, progress=False"
+    ),
     "models.to_transformers": "vit=theirs",
-    "models.PyramidSizes": "image_size=8, patch=2, channels=1, classes=10, widths=(4, 8), depths=(1, 1), ratios=(1, 2), kernel=3",
+    "models.PyramidSizes": (
+        "image_size=8, patch=2, channels=1, classes=10, widths=(4, 8), depths=(1, 1), "
+        "ratios=(1, 2), kernel=3"
+    ),
     "models.PyramidViT": "sizes=small, seed=0",
     "models.PyramidViT(small)": "images=x4",
     "pyramid.to_attention": "scale=2.0",
@@ -214,13 +242,22 @@ CALLS = {
     "models.plot_positions": "seen=seen",
     "models.plot_keep": "curve=curve",
     "images.STARTS": "",
-    "images.Start": "maps='one tap', values='random', queries='zero', first='convolution', last='attention', cycles=2",
+    "images.Start": (
+        "maps='one tap', values='random', queries='zero', first='convolution', "
+        "last='attention', cycles=2"
+    ),
     "images.start_model": "start='conv_init', classes=3, seed=0",
-    "images.start_cell": "folder='nothing', start='conv_init', number=1000, seed=0, rate=0.001, choosing=False, store=None",
+    "images.start_cell": (
+        "folder='nothing', start='conv_init', number=1000, seed=0, rate=0.001, "
+        "choosing=False, store=None"
+    ),
     "images.paired_difference": "table=arms, arm='a', rival='b'",
     "images.RecordRecipe": "epochs=1, batch=10, matrix_lr=0.02, other_lr=0.003, weight_decay=0.05, warmup=0.1, smoothing=0.1, "
-                           "border=1",
-    "images.train_record": "train_data=digits, test_data=digits, sizes=small, recipe=recipe, seed=0, folder=None, progress=False",
+    "border=1",
+    "images.train_record": (
+        "train_data=digits, test_data=digits, sizes=small, recipe=recipe, seed=0, "
+        "folder=None, progress=False"
+    ),
     "images.canvas_study": "run=run, size='quick', arms=('all',)",
     "images.positions_study": "run=run, size='quick', arms=('content',), experiment='positions'",
     "images.two_phase_study": "run=run, size='quick', arms=('convolution',)",
@@ -236,14 +273,33 @@ CALLS = {
     "together.WindowData((1, 6), [0, 1]).sample": "n=4, generator=g",
     "together.population_path": "data=shifted, kappa=1.0, v=0.05, steps=1, lr_b=1.0, lr_u=0.1, lr_v=0.01, nu=0.1",
     "together.visible_border": "data=shifted, kappa=1.0",
-}  # fmt: skip
+}
 # Whole experiments, a file that is not there, a figure of data that are not committed: refusals are
 # tried, valid calls are not.
-NOT_RUN = {"images.canvas_study", "images.positions_study", "images.two_phase_study", "images.curve_study", "models.load_vit",
-           "images.plot_curve", "models.write_atlas", "images.start_cell"}  # fmt: skip
+NOT_RUN = {
+    "images.canvas_study",
+    "images.positions_study",
+    "images.two_phase_study",
+    "images.curve_study",
+    "models.load_vit",
+    "images.plot_curve",
+    "models.write_atlas",
+    "images.start_cell",
+}
 PLOTS = {name for name in CALLS if name.startswith(("models.plot", "images.plot"))}
-SLOW = NOT_RUN | PLOTS | {"models.train", "models.conv_init", "models.init_from_convs", "models.from_transformers",
-                        "models.to_transformers", "images.start_model", "images.train_record"}  # fmt: skip
+SLOW = (
+    NOT_RUN
+    | PLOTS
+    | {
+        "models.train",
+        "models.conv_init",
+        "models.init_from_convs",
+        "models.from_transformers",
+        "models.to_transformers",
+        "images.start_model",
+        "images.train_record",
+    }
+)
 
 
 class Known:
@@ -604,9 +660,11 @@ def judge(name, argument, kind, outcome):
     return outcome
 
 
-LAYERS = (r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|convolution|models)\.\w+\(.*\)|"
-          r"attention\.(attention|softmax_weights|positional_attention)|"
-          r"association\.(position_logits|self_attention)")  # fmt: skip
+LAYERS = (
+    r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|convolution|models)\.\w+\(.*\)|"
+    r"attention\.(attention|softmax_weights|positional_attention)|"
+    r"association\.(position_logits|self_attention)"
+)
 MOVES = r"attention\.(patchify|unpatchify|relative_bias)|models\.permute|association\.sort_by_set"
 WEIGHTS = r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|convolution\.TorusAttention"
 # (callable, argument, kind), as regular expressions: why the call makes sense
@@ -709,14 +767,30 @@ RIGHT = {
 }
 # accepted though wrong, in the same words: why it stays
 ARGUED = {
-    (r"selection\.TokenSample", r"x|mu", r"NaN|inf"):
-        "samples are cut and joined in loops; what reads the tokens refuses them there, before any work",
-    (r"convolution\.MinimumHeads", r"minimum|rank|singular_values|certificate", r"zero|negative|NaN|inf|1e30|longer|list|.*: .*"):
-        "a record of results: nothing takes it as an argument, and what proves a minimum is looked at, not computed with",
+    (
+        r"selection\.TokenSample",
+        r"x|mu",
+        r"NaN|inf",
+    ): (
+        "samples are cut and joined in loops; what reads the tokens refuses them there, "
+        "before any work"
+    ),
+    (
+        r"convolution\.MinimumHeads",
+        r"minimum|rank|singular_values|certificate",
+        r"zero|negative|NaN|inf|1e30|longer|list|.*: .*",
+    ): (
+        "a record of results: nothing takes it as an argument, "
+        "and what proves a minimum is looked at, not computed with"
+    ),
     (r"ledger\.sweep", r"n_jobs", r"1e12"): "joblib starts no more processes than there are cells",
-    (r"association\.logistic_gradient", r"x", r"1e30"): "an overflow of float32 on the way; x in double precision has a gradient",
+    (
+        r"association\.logistic_gradient",
+        r"x",
+        r"1e30",
+    ): "an overflow of float32 on the way; x in double precision has a gradient",
     (r"images\.Images|images\.split", r".*", r".*last - 1"): "",
-}  # fmt: skip
+}
 
 
 def table(names):
@@ -727,8 +801,15 @@ def table(names):
         for argument, kind in attempts(name):
             outcome, message = worker.ask((name, {argument: kind}))
             message = " ".join(message.split())[:160]
-            rows.append({"callable": name, "argument": argument, "kind": kind,
-                         "outcome": judge(name, argument, kind, outcome), "message": message})  # fmt: skip
+            rows.append(
+                {
+                    "callable": name,
+                    "argument": argument,
+                    "kind": kind,
+                    "outcome": judge(name, argument, kind, outcome),
+                    "message": message,
+                }
+            )
     worker.stop()
     return rows
 
@@ -746,8 +827,23 @@ def summary(outcomes, start):
 # argument. Sizes are small, or
 # larger than any that the package takes: a size of a million may be right, and long.
 NAMES = {"nan": math.nan, "inf": math.inf, "np": np, "torch": torch, "replace": replace}
-ODD = ("10**9 + 1", "-10**12", "2**63", "10**30", "-10**400", "1e12", "1e300", "True", "1j", "np.int64(2)", "np.float32(0.5)",
-       "np.array(2.5)", "torch.tensor(0.5)", "torch.tensor(nan)", "torch.tensor(3)")  # fmt: skip
+ODD = (
+    "10**9 + 1",
+    "-10**12",
+    "2**63",
+    "10**30",
+    "-10**400",
+    "1e12",
+    "1e300",
+    "True",
+    "1j",
+    "np.int64(2)",
+    "np.float32(0.5)",
+    "np.array(2.5)",
+    "torch.tensor(0.5)",
+    "torch.tensor(nan)",
+    "torch.tensor(3)",
+)
 WORDS = (
     "None",
     "''",
@@ -786,9 +882,28 @@ DTYPES = (
     "bool",
     "complex64",
 )
-CHANGES = ("[:0]", "[None]", "[0]", "[1:]", "[..., 0]", "[..., 1:]", "[..., ::2]", "[:, :0]", ".mT", ".flip(0)", " * nan", " * 0",
-           " * 1e30", " / 0", " * -1", ".clone().requires_grad_()", ".numpy()", ".tolist()", ".repeat_interleave(2, 0)",
-           *map(".to(torch.{})".format, DTYPES))  # fmt: skip
+CHANGES = (
+    "[:0]",
+    "[None]",
+    "[0]",
+    "[1:]",
+    "[..., 0]",
+    "[..., 1:]",
+    "[..., ::2]",
+    "[:, :0]",
+    ".mT",
+    ".flip(0)",
+    " * nan",
+    " * 0",
+    " * 1e30",
+    " / 0",
+    " * -1",
+    ".clone().requires_grad_()",
+    ".numpy()",
+    ".tolist()",
+    ".repeat_interleave(2, 0)",
+    *map(".to(torch.{})".format, DTYPES),
+)
 FLOATS = partial(
     st.floats, width=32, allow_subnormal=False
 )  # a smaller one is 0 in the type that is computed with
@@ -804,7 +919,10 @@ def arrays(draw, shape=None):
     if shape and draw(st.booleans()):
         shape[draw(st.integers(0, len(shape) - 1))] = draw(st.integers(0, 5))
     low, high = (draw(st.sampled_from(("0", "1", "-1", "7", "nan", "inf", "-1e30"))) for _ in "ab")
-    x = f"torch.linspace({low}, {high}, {math.prod(shape)}).view({shape}).to(torch.{draw(st.sampled_from(DTYPES))})"
+    x = (
+        f"torch.linspace({low}, {high}, "
+        f"{math.prod(shape)}).view({shape}).to(torch.{draw(st.sampled_from(DTYPES))})"
+    )
     return x + draw(st.sampled_from(("", ".numpy()")))
 
 
@@ -849,7 +967,8 @@ def said(**words):
 
 
 def kinds(value, wrong):
-    """What the table calls a drawn value in place of a valid one; nothing where it may be as good."""
+    """What the table calls a drawn value in place of a valid one; nothing where it may be as
+    good."""
     if isinstance(wrong, torch.Tensor | np.ndarray | np.generic) and isinstance(
         value, torch.Tensor | int | float
     ):
@@ -872,13 +991,24 @@ def kinds(value, wrong):
         elif like.dtype in (torch.bool, torch.int64):
             yield "floats"
         x = x.real.double()
-        yield from said(NaN=x.isnan().any(), inf=x.isinf().any(), zeros=not x.any(), **{"1e30": (x.abs() > 1e9).any()},
-                        negative=like.dtype == torch.int64 and (x < 0).any())  # fmt: skip
+        yield from said(
+            NaN=x.isnan().any(),
+            inf=x.isinf().any(),
+            zeros=not x.any(),
+            **{"1e30": (x.abs() > 1e9).any()},
+            negative=like.dtype == torch.int64 and (x < 0).any(),
+        )
     elif isinstance(wrong, int | float) and isinstance(value, int | float):
         large = "1e30" if isinstance(value, float) else "1e12"
         fraction = isinstance(value, int) and isinstance(wrong, float) and wrong % 1
-        yield from said(NaN=wrong != wrong, inf=abs(wrong) == math.inf, zero=wrong == 0, **{large: 1e9 < abs(wrong) < math.inf},
-                        negative=wrong < 0, fraction=fraction)  # fmt: skip
+        yield from said(
+            NaN=wrong != wrong,
+            inf=abs(wrong) == math.inf,
+            zero=wrong == 0,
+            **{large: 1e9 < abs(wrong) < math.inf},
+            negative=wrong < 0,
+            fraction=fraction,
+        )
     elif isinstance(value, list | tuple) and isinstance(wrong, list | tuple):
         yield from ["longer" if wrong else "empty"] * (len(value) != len(wrong))
         yield from (kind for pair in zip(value, wrong, strict=False) for kind in kinds(*pair))
@@ -970,12 +1100,17 @@ def shared():
         "numpy's random numbers": np.random.get_state()[1],
     }
     return {name: array.tobytes() for name, array in arrays.items()} | {
-        "Python's random numbers": random.getstate(), "threads": torch.get_num_threads(),
-        "default dtype": torch.get_default_dtype(), "gradients": torch.is_grad_enabled(),
+        "Python's random numbers": random.getstate(),
+        "threads": torch.get_num_threads(),
+        "default dtype": torch.get_default_dtype(),
+        "gradients": torch.is_grad_enabled(),
         "determinism": torch.are_deterministic_algorithms_enabled(),
-        "rcParams": dict(mpl.rcParams), "open figures": mpl.pyplot.get_fignums() if "matplotlib.pyplot" in sys.modules else [],
-        "warnings": list(warnings.filters), "working directory": os.getcwd(), "environment": dict(os.environ),
-    }  # fmt: skip
+        "rcParams": dict(mpl.rcParams),
+        "open figures": mpl.pyplot.get_fignums() if "matplotlib.pyplot" in sys.modules else [],
+        "warnings": list(warnings.filters),
+        "working directory": os.getcwd(),
+        "environment": dict(os.environ),
+    }
 
 
 def touched(names):
@@ -1037,7 +1172,8 @@ def main(only, quick, out, examples, number, state):
     for row in rows:
         if row["outcome"] not in ("clear", "right", "argued"):
             print(
-                f"{row['outcome']:9} {row['callable']}({row['argument']}: {row['kind']})  {row['message']}"
+                f"{row['outcome']:9} {row['callable']}({row['argument']}: "
+                f"{row['kind']})  {row['message']}"
             )
     print(summary((row["outcome"] for row in rows), start))
 

@@ -125,9 +125,14 @@ def test_finite_samples_of_the_whole_population_are_the_population():
 
 @settings(max_examples=25, deadline=None)
 @given(
-    size=st.integers(2, 5), sets=st.integers(2, 4), power=st.sampled_from([3, 5, 7]), nu=st.floats(0, 1),
-    scalars=st.tuples(*[st.floats(-2, 2)] * 3), alpha=st.floats(0.05, 0.5), seed=st.integers(0, 99),
-)  # fmt: skip
+    size=st.integers(2, 5),
+    sets=st.integers(2, 4),
+    power=st.sampled_from([3, 5, 7]),
+    nu=st.floats(0, 1),
+    scalars=st.tuples(*[st.floats(-2, 2)] * 3),
+    alpha=st.floats(0.05, 0.5),
+    seed=st.integers(0, 99),
+)
 def test_polynomial_is_patch_by_patch(size, sets, power, nu, scalars, alpha, seed):
     counts, _, _ = population(size * sets, size, 0.5, "monte_carlo", seed, 20)
     a, b, e = mixing(*torch.tensor([alpha, *scalars], dtype=torch.float64), size * sets, size)

@@ -18,7 +18,7 @@ from vit_theory.association import (
     linear_error,
     regression_error,
     shift_attention,
-)  # fmt: skip
+)
 from vit_theory.association.data import threshold_sum
 
 

@@ -31,7 +31,7 @@ from vit_theory.association.start_and_step_size import (
     of_second_order,
     reversed_descents,
     still_falling,
-)  # fmt: skip
+)
 from vit_theory.association.training_runs import learn
 from vit_theory.association.transfer import best_rate
 from vit_theory.trials import descend
@@ -217,10 +217,12 @@ def paths(**values):
 
 def test_diagonals_are_read_at_half_of_the_run_and_at_its_end():
     data = paths(
-        gamma=[[0.0, 0.0, 0.3], [0.0, 1.0, 2.0]], rho=[[0.0, 0.1, 0.1], [0.0, -0.5, -0.5]],
-        kappa=[[-1.0] * 3, [1.0] * 3], error=[[0.1, 0.09, 0.05], [0.1, 0.02, 0.01]],
+        gamma=[[0.0, 0.0, 0.3], [0.0, 1.0, 2.0]],
+        rho=[[0.0, 0.1, 0.1], [0.0, -0.5, -0.5]],
+        kappa=[[-1.0] * 3, [1.0] * 3],
+        error=[[0.1, 0.09, 0.05], [0.1, 0.02, 0.01]],
         loss=[[0.7, 0.4, 0.3], [0.7, 0.1, 0.1]],
-    )  # fmt: skip
+    )
     assert associates_late(by_sign(data, 1)).values.tolist() == [[True, True]]
     assert not associates_late(by_sign(data, -1)).any()  # kappa < rho
     assert not associates_late(by_sign(data.assign(error=data.error + 0.1), 1)).any()

@@ -72,12 +72,24 @@ def test_marks():
         and sum(total.values()) >= 100
     ), total
     statement = re.compile(
-        r"\b(?:Theorems?|Lemma|Proposition|Corollary|Definition|Assumption) ([A-Z\d.]+)(?: and ([\d.]+))?"
+        r"\b(?:Theorems?|Lemma|Proposition|Corollary|Definition|Assumption) ([A-Z\d.]+)(?: "
+        r"and ([\d.]+))?"
     )
-    named = [(name, *section, number) for name in NOTEBOOKS if name.split("/")[0] in CHAPTERS for section in sections(name)
-             for numbers in statement.findall(section[0]) for number in filter(None, numbers)]  # fmt: skip
-    bare = [f"{name}: {heading}: {number}" for name, heading, body, number in named
-            if not re.search(MARK.pattern + rf"\S* \([^)]*\b{re.escape(number)}[,)]", body, re.MULTILINE)]  # fmt: skip
+    named = [
+        (name, *section, number)
+        for name in NOTEBOOKS
+        if name.split("/")[0] in CHAPTERS
+        for section in sections(name)
+        for numbers in statement.findall(section[0])
+        for number in filter(None, numbers)
+    ]
+    bare = [
+        f"{name}: {heading}: {number}"
+        for name, heading, body, number in named
+        if not re.search(
+            MARK.pattern + rf"\S* \([^)]*\b{re.escape(number)}[,)]", body, re.MULTILINE
+        )
+    ]
     assert len(named) >= 10 and not bare, bare
 
 

@@ -113,7 +113,8 @@ def test_a_crash_is_a_row_and_the_others_run(request_cli, part):
 
 
 def test_each_verdict_is_printed_as_it_is_reached(request_cli, monkeypatch):
-    """In a pipe, at 60 columns: nothing but lines that fit, in the order in which the claims ran."""
+    """In a pipe, at 60 columns: nothing but lines that fit, in the order in which the claims
+    ran."""
     monkeypatch.setenv("COLUMNS", "60")
     long = Judgement(
         REFUTED, "One sentence of many words, which is longer than a line of sixty columns."
@@ -432,8 +433,13 @@ def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_p
 
 def test_claims_side_by_side_give_the_rows_of_one_after_another(tmp_path, monkeypatch):
     """Also a crash is a row, and claims of one measurement share it; proofs come first."""
-    claims = [GOOD, other(id="A-also", rules=judge_again), other(id="A-third", experiment=whole),
-              other(id="B-proof", experiment=process_of, evidence="proof"), other(id="B-crash", experiment=crash)]  # fmt: skip
+    claims = [
+        GOOD,
+        other(id="A-also", rules=judge_again),
+        other(id="A-third", experiment=whole),
+        other(id="B-proof", experiment=process_of, evidence="proof"),
+        other(id="B-crash", experiment=crash),
+    ]
     alone = reproduce(claims, Run(progress=False), tmp_path / "alone")
     order = []
     rows = reproduce(claims, Run(n_jobs=2, progress=False), tmp_path / "two")

@@ -187,7 +187,8 @@ def test_a_cluster_that_is_none_is_refused_before_anything_is_written(tmp_path):
 
 
 class Cluster:
-    """A scheduler and workers as processes of their own, without anything that starts them again."""
+    """A scheduler and workers as processes of their own, without anything that starts them
+    again."""
 
     def __init__(self, folder):
         self.file = folder / "scheduler.json"

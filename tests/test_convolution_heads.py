@@ -144,8 +144,17 @@ def pairs(low, high):
 
 
 patches = st.tuples(st.sampled_from([1, 2, 3, 4]), st.sampled_from([1, 2, 4]))
-shapes = st.fixed_dictionaries(dict(K=pairs(1, 6), P=patches, s=pairs(0, 3), p=pairs(0, 5), t=pairs(1, 4), C=pairs(1, 3),
-                                    seed=st.integers(0, 10**6)))  # fmt: skip
+shapes = st.fixed_dictionaries(
+    dict(
+        K=pairs(1, 6),
+        P=patches,
+        s=pairs(0, 3),
+        p=pairs(0, 5),
+        t=pairs(1, 4),
+        C=pairs(1, 3),
+        seed=st.integers(0, 10**6),
+    )
+)
 
 
 def strides(P, choice):

@@ -20,7 +20,10 @@ MOVES = {
 }
 SLIDER = ".turn input[type=range]"
 # what our modules have drawn
-DRAWN = "first => [...first.querySelectorAll('canvas, svg')].map(one => one.toDataURL?.() ?? one.innerHTML).join()"
+DRAWN = (
+    "first => [...first.querySelectorAll('canvas, "
+    "svg')].map(one => one.toDataURL?.() ?? one.innerHTML).join()"
+)
 
 
 def answers(address):

@@ -52,7 +52,10 @@ def test_convolution_has_the_numbers_of_python(tmp_path, image):
     """Convolution and attention are those of torch.nn.Conv2d and conv_to_attention, heads in the
     same order."""
     cases = json.dumps([[state, image.flatten().tolist()] for state in STATES])
-    values = "({ heads, convolution, attention }) => [heads.map(({ dy, dx }) => [dy, dx]), [...convolution], [...attention]]"
+    values = (
+        "({ heads, convolution, attention }) => [heads.map(({ dy, dx }) => [dy, "
+        "dx]), [...convolution], [...attention]]"
+    )
     found = computed(
         tmp_path,
         "convolution",
@@ -108,7 +111,8 @@ def test_selection_has_the_numbers_of_python(tmp_path):
 
 
 def test_association_has_the_numbers_of_python(tmp_path):
-    """The module shows what training gives; with other sets the same logits stand in another order."""
+    """The module shows what training gives; with other sets the same logits stand in another
+    order."""
     rows = [[0, 5, 10, 15], [1, 2, 3, 4], [6, 7, 8, 9], [11, 12, 13, 14]]
     states = [
         {"partition": partition, "q": 0.2, "sigma_A": 0.5, "step": 40}
@@ -207,7 +211,10 @@ def assert_its_address_is_enough(page, opened, explorer):
 
 # What Sphinx's basic style sheet says of its own class `body`, and the theme of `figure`: neither
 # may reach into a panel.
-SPHINX = "div.body { min-width: 360px; max-width: 800px } figure { margin: 3rem } .figure { width: 900px }"
+SPHINX = (
+    "div.body { min-width: 360px; max-width: 800px } figure { margin: "
+    "3rem } .figure { width: 900px }"
+)
 WIDER = """() => {
     const panel = document.querySelector(".turn").getBoundingClientRect();
     const parts = [...document.querySelectorAll(".turn *")].filter((part) => part.checkVisibility() && part.tagName !== "OPTION");
@@ -237,15 +244,49 @@ def test_nothing_is_wider_than_its_panel(opened, name):
 # An address is input: what a control does not have is its default.
 BAD = {
     "convolution": [
-        "patch=99", "patch=0", "patch=5", "patch=NaN", "kernel=[]", "kernel=[[1,2]]", "kernel=[[1],[2,3]]", "kernel=Sobol",
-        'kernel=[["a"]]', "kernel=constructor", "removed=7", "removed=[99]", "removed=[0,0]", "scale=0", "scale=-1", "scale={}",
-        "border=none", "image=moon", "image=toString", "query=64", "query=1.5", "colour=1",
+        "patch=99",
+        "patch=0",
+        "patch=5",
+        "patch=NaN",
+        "kernel=[]",
+        "kernel=[[1,2]]",
+        "kernel=[[1],[2,3]]",
+        "kernel=Sobol",
+        'kernel=[["a"]]',
+        "kernel=constructor",
+        "removed=7",
+        "removed=[99]",
+        "removed=[0,0]",
+        "scale=0",
+        "scale=-1",
+        "scale={}",
+        "border=none",
+        "image=moon",
+        "image=toString",
+        "query=64",
+        "query=1.5",
+        "colour=1",
     ],
     "selection": ["step=1000", "step=5", "relevant=4", "samples=[]", "rate=x", "step=null"],
-    "association": ["step=1000", "q=3", "sigma_A=null", "partition=[]", "partition=[[1],[2],[3],[4]]", "partition=valueOf",
-                    "partition=[[0,0,1,2],[3,4,5,6],[7,8,9,10],[11,12,13,14]]"],
-    "vit": ["layer=9", "head=-1", "image=1000", "query=99", "keep=0.3", "measure=none", "model=mine"],
-}  # fmt: skip
+    "association": [
+        "step=1000",
+        "q=3",
+        "sigma_A=null",
+        "partition=[]",
+        "partition=[[1],[2],[3],[4]]",
+        "partition=valueOf",
+        "partition=[[0,0,1,2],[3,4,5,6],[7,8,9,10],[11,12,13,14]]",
+    ],
+    "vit": [
+        "layer=9",
+        "head=-1",
+        "image=1000",
+        "query=99",
+        "keep=0.3",
+        "measure=none",
+        "model=mine",
+    ],
+}
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -35,7 +35,8 @@ def overlap(one, two, slack=1.0):
 
 
 def points(ax):
-    """Where the data of lines and scatters lie, in pixels, curves filled in between their points."""
+    """Where the data of lines and scatters lie, in pixels, curves filled in between their
+    points."""
     for line in ax.lines:
         if len(line.get_xdata()) > 2:  # not a rule across the panel
             path = (

@@ -78,7 +78,10 @@ HEAD = "| paper | statement | words | our answer | evidence | page |"
 
 def rows_of(text):
     """The rows of a table of statements -> id, words, answer, page."""
-    pattern = r"^\| [ABC] \| [^|]+ \| ([^|]+) \| ([^|]+) \| [^|]+ \| \[`([ABC]-[\w.-]+)`\]\((nbs/[\w/]+\.ipynb)\) \|$"
+    pattern = (
+        r"^\| [ABC] \| [^|]+ \| ([^|]+) \| ([^|]+) \| [^|]+ \| "
+        r"\[`([ABC]-[\w.-]+)`\]\((nbs/[\w/]+\.ipynb)\) \|$"
+    )
     return [
         (id, words, answer, page) for words, answer, id, page in re.findall(pattern, text, re.M)
     ]
@@ -192,7 +195,8 @@ def test_generated_text_is_what_the_evidence_says(name):
 
 
 def test_cards_say_what_the_evidence_says():
-    """Where a notebook ends a cell with Card("ID"), the stored card is the one of today's evidence."""
+    """Where a notebook ends a cell with Card("ID"), the stored card is the one of today's
+    evidence."""
     stale = []
     for name in NOTEBOOKS:
         for cell in cells_in(name):
@@ -210,8 +214,11 @@ def test_every_answer_states_the_verdict_of_the_largest_run():
     """The sentences that README, essays, cards and claim pages share are written by hand: they
     agree with what is judged."""
     said = answers()
-    wrong = [f"{row['id']}: {said[row['id']]['verdict']}, the largest run says {row['verdict']}" for row in standing()
-             if said[row["id"]]["verdict"] != row["verdict"]]  # fmt: skip
+    wrong = [
+        f"{row['id']}: {said[row['id']]['verdict']}, the largest run says {row['verdict']}"
+        for row in standing()
+        if said[row["id"]]["verdict"] != row["verdict"]
+    ]
     assert not wrong, "; ".join(wrong)
     assert set(said) == {row["id"] for row in standing()}
     for id, answer in said.items():
@@ -222,16 +229,36 @@ def test_every_answer_states_the_verdict_of_the_largest_run():
 # Numbers of an answer that stand in no text of its rows: sizes of the experiment, and values read
 # off the figure's data.
 BESIDE = {
-    "A-attention-ceiling": ".77", "A-attention-eta": ".025", "A-attention-rate": ".18", "A-attention-sparse": ".31",
-    "A-images-mass": ".25", "A-initial-border": "4.0", "A-iterations-alpha": ".001 120", "A-limit": "12 50 8 .03125",
-    "A-limit-logarithm": "50", "A-minibatches": ".19", "A-no-attention": "43 80", "A-noisy-tokens": ".099",
+    "A-attention-ceiling": ".77",
+    "A-attention-eta": ".025",
+    "A-attention-rate": ".18",
+    "A-attention-sparse": ".31",
+    "A-images-mass": ".25",
+    "A-initial-border": "4.0",
+    "A-iterations-alpha": ".001 120",
+    "A-limit": "12 50 8 .03125",
+    "A-limit-logarithm": "50",
+    "A-minibatches": ".19",
+    "A-no-attention": "43 80",
+    "A-noisy-tokens": ".099",
     "A-sample-complexity": ".5",
-    "A-sparsification": "20 16", "B-figure-2-vit": ".20", "B-images-association": ".27", "B-long-training": "4000",
-    "B-q-ablation": "36", "B-scatter-response": "64000", "B-sigma-A-ablation": ".001", "B-theorem-3.1": ".129",
-    "B-theorem-4.1-sample": "20000", "B-theorem-4.2": "25",
-    "C-corollary-3": "5 7", "C-corollary-4": "4e-14", "C-dilation": "8",
-    "C-finite-logits": "16 0.24", "C-stride": "12 26", "C-table-1": "3200",
-}  # fmt: skip
+    "A-sparsification": "20 16",
+    "B-figure-2-vit": ".20",
+    "B-images-association": ".27",
+    "B-long-training": "4000",
+    "B-q-ablation": "36",
+    "B-scatter-response": "64000",
+    "B-sigma-A-ablation": ".001",
+    "B-theorem-3.1": ".129",
+    "B-theorem-4.1-sample": "20000",
+    "B-theorem-4.2": "25",
+    "C-corollary-3": "5 7",
+    "C-corollary-4": "4e-14",
+    "C-dilation": "8",
+    "C-finite-logits": "16 0.24",
+    "C-stride": "12 26",
+    "C-table-1": "3200",
+}
 
 
 def numbers(text):
@@ -292,8 +319,15 @@ def drawn():
 def test_a_figure_has_a_caption():
     """After a cell that draws from committed measurements stands a finding, with scale and seeds,
     but where nothing is drawn."""
-    bare = [f"{page}: {read}" for page, read, caption, _ in drawn() if page.split("/")[0] in CHAPTERS and not (
-        "nothing is drawn" in caption or ("scale" in caption.lower() and re.search("seed|random", caption)))]  # fmt: skip
+    bare = [
+        f"{page}: {read}"
+        for page, read, caption, _ in drawn()
+        if page.split("/")[0] in CHAPTERS
+        and not (
+            "nothing is drawn" in caption
+            or ("scale" in caption.lower() and re.search("seed|random", caption))
+        )
+    ]
     assert not bare, "\n".join(bare)
 
 

@@ -20,7 +20,8 @@ made = test_claims.made  # a fixture: a finished ledger, to be copied
 
 @pytest.fixture
 def ledger(tmp_path, made):
-    """A finished ledger beside a folder that is none of its business -> (ledger, the other folder)."""
+    """A finished ledger beside a folder that is none of its business -> (ledger, the other
+    folder)."""
     other = tmp_path / "other"
     (other / "deep").mkdir(parents=True)
     for name in (

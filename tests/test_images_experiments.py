@@ -170,9 +170,11 @@ def test_equal_time_goes_on_where_the_machine_has_another_speed(tmp_path, monkey
 
 
 def test_the_studies_run_in_the_precision_that_a_gpu_gets(monkeypatch):
-    studies = {"two-phase": (two_phase_study, ("two-phase", "continued", "attention")),
-               "positions": (positions_study, ("content", "positional, shuffled")),
-               "canvases": (canvas_study, ("attention", "relevant"))}  # fmt: skip
+    studies = {
+        "two-phase": (two_phase_study, ("two-phase", "continued", "attention")),
+        "positions": (positions_study, ("content", "positional, shuffled")),
+        "canvases": (canvas_study, ("attention", "relevant")),
+    }
     expected = {name: whole(study, arms) for name, (study, arms) in studies.items()}
     canvases.pilot_of.cache_clear()
     for module in (two_phase, positions, canvases):

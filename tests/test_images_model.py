@@ -77,9 +77,17 @@ def test_ring_of_unequal_sides():
 def test_equal_to_transformers(bias):
     transformers = pytest.importorskip("transformers")
     config = transformers.ViTConfig(
-        image_size=(8, 12), patch_size=4, num_channels=2, hidden_size=12, num_hidden_layers=2, num_attention_heads=3,
-        intermediate_size=20, num_labels=4, qkv_bias=bias, attn_implementation="eager",
-    )  # fmt: skip
+        image_size=(8, 12),
+        patch_size=4,
+        num_channels=2,
+        hidden_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=20,
+        num_labels=4,
+        qkv_bias=bias,
+        attn_implementation="eager",
+    )
     with seeded(1):
         theirs = transformers.ViTForImageClassification(config).double().eval()
         for p in theirs.parameters():

@@ -50,8 +50,17 @@ def test_the_same_function_without_convolutions(name, shared, size):
     assert cnn.training and all(torch.equal(x, before[key]) for key, x in cnn.state_dict().items())
 
 
-@pytest.mark.parametrize(("name", "folds"), [("ResNet, basic blocks", 11), ("MobileNetV2", 10), ("VGG", 4), ("ConvNeXt", 0),
-                                             ("a convolution called twice", 0), ("control flow", 0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "folds"),
+    [
+        ("ResNet, basic blocks", 11),
+        ("MobileNetV2", 10),
+        ("VGG", 4),
+        ("ConvNeXt", 0),
+        ("a convolution called twice", 0),
+        ("control flow", 0),
+    ],
+)
 def test_batch_norms_are_folded_where_a_convolution_alone_feeds_them(name, folds):
     vit, report = cnn_to_vit(network(name), 32, 4)
     assert report.batch_norms_folded == folds

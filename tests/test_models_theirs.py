@@ -31,7 +31,8 @@ def theirs():
 
 @pytest.mark.parametrize("mean,std", [(0.5, 0.5), ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
 def test_evaluate_on_pixels_is_theirs(mean, std):
-    """Bytes and floats: the labels that their model gives standardized images, all of them right."""
+    """Bytes and floats: the labels that their model gives standardized images, all of them
+    right."""
     model = theirs()
     pixels = torch.randint(
         256, (60, 3, 16, 16), generator=torch.Generator().manual_seed(1), dtype=torch.uint8
@@ -45,8 +46,10 @@ def test_evaluate_on_pixels_is_theirs(mean, std):
     assert len(labels.unique()) > 1
     names = tuple("abcd")
     told = from_transformers(model, mean=mean, std=std)
-    processor = hub.ViTImageProcessor(image_mean=mean if isinstance(mean, tuple) else [mean] * 3,
-                                      image_std=std if isinstance(std, tuple) else [std] * 3)  # fmt: skip
+    processor = hub.ViTImageProcessor(
+        image_mean=mean if isinstance(mean, tuple) else [mean] * 3,
+        image_std=std if isinstance(std, tuple) else [std] * 3,
+    )
     for images in (pixels, pixels / 255):
         assert evaluate(told, Images(images, labels, names))["accuracy"] == 1
         assert (

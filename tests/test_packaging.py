@@ -55,7 +55,8 @@ def checkout():
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """The checkout as it is after some work, away from it so that building leaves nothing behind."""
+    """The checkout as it is after some work, away from it so that building leaves nothing
+    behind."""
     folder = tmp_path_factory.mktemp("packaging") / "copy"
     left = [
         "build/lib/vit_theory/old.py",

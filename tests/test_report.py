@@ -17,12 +17,16 @@ from vit_theory.ledger.report import PAPERS, against_standing, commands, report,
 from vit_theory.ledger.rules import Rule
 from vit_theory.ledger.run import reproduce
 
-HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\"> {{ 7 * 7 }} a & b"
+HOSTILE = (
+    "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\"> {{ "
+    "7 * 7 }} a & b"
+)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """The committed rows as a run of this machine; one says something else, one is full of markup."""
+    """The committed rows as a run of this machine; one says something else, one is full of
+    markup."""
     found = committed("quick")
     other = next(row for row in found if row["verdict"] == "holds" and row["quantities"])
     other["verdict"] = "refuted as stated"
@@ -114,7 +118,8 @@ def test_what_the_full_run_says_otherwise_is_marked_with_the_reason(page):
 
 
 def test_no_reason_is_given_for_what_no_size_explains():
-    """A full run on this machine, or a claim that crashed, does not differ because it is smaller."""
+    """A full run on this machine, or a claim that crashed, does not differ because it is
+    smaller."""
     row = committed("full")[0]
     assert (
         against_standing(row | {"verdict": "refuted as stated"})
@@ -179,8 +184,10 @@ def test_commands_and_seconds():
     second = first | {"id": "two", "shared": True}
     fast = {"id": "three", "seconds": 0.01, "code": {"experiment": "b"}}
     assert [took(row, [first, second, fast]) for row in (first, second, fast)] == [
-        "61.0 seconds", "61.0 seconds, shared with one", "less than 0.1 seconds",
-    ]  # fmt: skip
+        "61.0 seconds",
+        "61.0 seconds, shared with one",
+        "less than 0.1 seconds",
+    ]
     assert (
         took({"id": "old", "seconds": 2.0, "shared": True}, [first, fast])
         == "2.0 seconds, shared with another claim"

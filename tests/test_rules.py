@@ -23,7 +23,7 @@ from vit_theory.ledger.rules import (
     decide,
     exponent,
     wholly_between,
-)  # fmt: skip
+)
 from vit_theory.statistics import Interval
 
 CLAIMS = {claim.id: claim for claim in load_claims() if not callable(claim.rules)}
@@ -117,9 +117,17 @@ def test_a_missing_number_where_the_code_would_be_broken_is_an_error():
 
 @pytest.mark.parametrize("ask", [exponent(2, 0.25), wholly_between(1.75, 2.25)])
 def test_a_failed_equivalence_decides_against_only_clear_of_its_target(ask):
-    """An interval that contains or overlaps what is required does not decide, however narrow it is."""
+    """An interval that contains or overlaps what is required does not decide, however narrow it
+    is."""
     rule = Rule("exponent", lambda data: data, ask)
-    says = {(1.9, 2.1): HOLDS, (1.5, 2.6): INCONCLUSIVE, (2.0026, 2.26): INCONCLUSIVE, (1.5, 1.8): INCONCLUSIVE,
-            (2.26, 2.4): AGAINST, (1.2, 1.74): AGAINST, (np.nan, np.nan): INCONCLUSIVE}  # fmt: skip
+    says = {
+        (1.9, 2.1): HOLDS,
+        (1.5, 2.6): INCONCLUSIVE,
+        (2.0026, 2.26): INCONCLUSIVE,
+        (1.5, 1.8): INCONCLUSIVE,
+        (2.26, 2.4): AGAINST,
+        (1.2, 1.74): AGAINST,
+        (np.nan, np.nan): INCONCLUSIVE,
+    }
     found = {ends: decide([rule], [Interval(sum(ends) / 2, *ends)])[0] for ends in says}
     assert found == says

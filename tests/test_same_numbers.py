@@ -21,7 +21,8 @@ from vit_theory.images import canvases, positions, two_phase
 from vit_theory.images.experiments import Extent
 from vit_theory.ledger.identity import digest
 from vit_theory.ledger.sweeps import as_dataset, sweep
-from vit_theory.selection import collapse, regime, robustness, sample_complexity
+from vit_theory.selection import regime, robustness, sample_complexity
+from vit_theory.selection.experiments import engines
 
 SMALL = Extent(
     per_class=6, test=4, side=16, epochs=1, batch=10, patches=4, depth=1, width=None, rates=(4e-3,)
@@ -36,11 +37,11 @@ CELLS = {  # the function of a sweep, with all of its arguments except the seed
         4.0,
         trials=4,
         points=2,
-        arms={"trained": sample_complexity.ARMS["trained"]},
+        arms={"trained": sample_complexity.Arm(sample_complexity.ARMS["trained"])},
     ),
     "selection, converged": partial(regime.converged_cell, "trained", 16.0, 4, trials=2),
     "selection, noise": partial(robustness.noise_cell, 4, trials=2),
-    "selection, engines": partial(collapse.engine_cell, "trained", 0, trials=2),
+    "selection, engines": partial(engines.engine_cell, "trained", 0, trials=2),
     "association, trained": partial(learning.learn, **TRAINED),
     "association, population": partial(learning.population_run, 16, steps=20),
     "association, drawn population": partial(

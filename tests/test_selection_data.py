@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vit_theory.selection import attention_mass, initial_model
-from vit_theory.selection.collapse import Kinds, collapse, collapsed_mass, merge
+from vit_theory.selection.collapse import collapse, collapsed_mass
 from vit_theory.selection.data import TokenData
+from vit_theory.selection.kinds import Kinds, merge
 
 BACKGROUNDS = ("iid", "single", "equal", "neutral")
 NOISE_LAWS = ("gaussian", "sphere", "uniform")
@@ -25,9 +26,13 @@ def counts(sample, patterns):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    background=st.sampled_from(BACKGROUNDS), relevant=st.integers(1, 6), less=st.integers(1, 6), more=st.integers(0, 9),
-    patterns=st.integers(4, 8), seed=st.integers(0, 99),
-)  # fmt: skip
+    background=st.sampled_from(BACKGROUNDS),
+    relevant=st.integers(1, 6),
+    less=st.integers(1, 6),
+    more=st.integers(0, 9),
+    patterns=st.integers(4, 8),
+    seed=st.integers(0, 99),
+)
 def test_counts_are_exact_and_labels_decided(background, relevant, less, more, patterns, seed):
     confusion = max(0, relevant - less)
     mass = more // 2 if background == "neutral" else 0

@@ -258,7 +258,8 @@ def test_every_page_in_a_browser(site):
             formulas += seen["drawn"]
             if seen["drawn"] != seen["formulas"]:
                 problems.append(
-                    f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} formulas are not drawn"
+                    f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} "
+                    "formulas are not drawn"
                 )
             for key in ("errors", "raw", "pictures", "distorted"):
                 problems.extend(f"{here}: {key}: {item}" for item in seen[key])
@@ -348,8 +349,17 @@ def test_the_code_switch(site):
         assert bare.locator(".tag_hide-input > details.above-input").first.is_visible()
 
 
-READ = ("index", "convolution/index", "explore/02_selection", "explore/03_association", "explore/04_convolution",
-        "explore/05_vit", "ledger/10_verdicts", "claims/A-noise", "api/index")  # fmt: skip
+READ = (
+    "index",
+    "convolution/index",
+    "explore/02_selection",
+    "explore/03_association",
+    "explore/04_convolution",
+    "explore/05_vit",
+    "ledger/10_verdicts",
+    "claims/A-noise",
+    "api/index",
+)
 
 
 @needs_chromium
@@ -367,7 +377,8 @@ def test_everybody_can_use_it(site):
                 for one in Axe().run(page).response["violations"]:
                     if one["impact"] in ("serious", "critical"):
                         found.append(
-                            f"{name}, {theme}: {one['id']}: {one['nodes'][0]['html'][:100]} ({len(one['nodes'])})"
+                            f"{name}, {theme}: {one['id']}: "
+                            f"{one['nodes'][0]['html'][:100]} ({len(one['nodes'])})"
                         )
     assert found == []
 
@@ -401,7 +412,8 @@ def test_weight(site):
 
 @needs_chromium
 def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
-    """By the script of the report, whose own test presses more; without scripts the list is whole."""
+    """By the script of the report, whose own test presses more; without scripts the list is
+    whole."""
     rows = committed("quick")
     with served(site) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 800})

@@ -160,7 +160,10 @@ def test_failing_cells_are_all_named_and_do_not_stop_the_others(tmp_path):
         return {"y": x, "name": f"n{x}", "path": ("t", [x, x])}
 
     grid = {"x": [1, 2, 3, 4, 5, 6], "label": ["a"]}
-    words = "2 of 6 cells failed: the cell x=2, label='a' failed: ZeroDivisionError: nothing left; the cell x=5"
+    words = (
+        "2 of 6 cells failed: the cell x=2, label='a' failed: ZeroDivisionError: nothing left; "
+        "the cell x=5"
+    )
     with pytest.raises(RuntimeError, match=words) as caught:
         quiet(cell, grid, store=tmp_path)
     assert "raise ZeroDivisionError" in caught.value.__notes__[0]
@@ -365,7 +368,10 @@ def identities():
 
 
 def test_an_identity_is_the_same_in_every_process():
-    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_sweeps as t; print(t.identities())"
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+        "import test_sweeps as t; print(t.identities())"
+    )
     assert python("-c", code, env=os.environ | {"PYTHONHASHSEED": "1"}) == f"{identities()}\n"
 
 
@@ -417,7 +423,10 @@ def test_an_experiment_is_the_text_of_the_modules_it_reaches(tmp_path, edit):
     files = {
         "study.py": "from helper import double\ndef cell(x, power=1):\n    return {'y': double(x) ** power}\n"
         "def plot():\n    return 'red'\n",
-        "helper.py": "def double(x):\n    'Double it.'\n    from deep import one  # why\n    return one(2 * x)\n",
+        "helper.py": (
+            "def double(x):\n    'Double it.'\n    from deep import one  # why\n    return one(2 * "
+            "x)\n"
+        ),
         "deep.py": "def one(x):\n    return x + 1\n",
         "other.py": "VALUE = 1\n",
     }

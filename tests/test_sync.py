@@ -58,7 +58,8 @@ def test_package_is_what_the_notebooks_export(copy):
     run(copy, "tools/notebooks.py", "export")
     stale = changed(copy, "vit_theory", "pyproject.toml")
     assert not stale, (
-        f"not what the notebooks export (edit the notebooks and run: make export): {', '.join(stale)}"
+        "not what the notebooks export (edit the notebooks and run: "
+        f"make export): {', '.join(stale)}"
     )
 
 

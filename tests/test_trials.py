@@ -91,7 +91,12 @@ def test_a_loss_that_is_not_a_number_leaves_finite_parameters_alone():
 
 def test_stopping_rules_may_use_observed_metrics():
     _, history = descend(
-        start(2), quadratic(torch.ones(2, dtype=torch.float64)), steps=20, lr=0.5, every=4,
-        observe=lambda theta: {"seen": theta["w"].norm(dim=1)}, stop=lambda now: now["seen"] < 0.1,
-    )  # fmt: skip
+        start(2),
+        quadratic(torch.ones(2, dtype=torch.float64)),
+        steps=20,
+        lr=0.5,
+        every=4,
+        observe=lambda theta: {"seen": theta["w"].norm(dim=1)},
+        stop=lambda now: now["seen"] < 0.1,
+    )
     assert (history.steps % 4 == 0).all() and history.stopped.all()

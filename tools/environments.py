@@ -28,7 +28,8 @@ CLAIMS = ("C-theorem-1", "B-theorem-3.1", "A-two-engines")
 # Quick, and about what a version of Python or of a library can change: bytecode, processes,
 # numerics, files, images, the command.
 TESTS = (
-    "attention association_foundations association_training convolution_construction images_model import own_paper "
+    "attention association_foundations association_training convolution_construction "
+    "images_model import own_paper "
     "real_images selection_data selection_training sweeps trials"
 ).split()
 TEST_TOOLS = (
@@ -57,7 +58,8 @@ def lowest_versions(lines):
 
 
 def try_out(interpreter, constraints, extras, tools, folder):
-    """Install the wheel, reproduce claims and run tests -> the first command that failed, or None."""
+    """Install the wheel, reproduce claims and run tests -> the first command that failed, or
+    None."""
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     (wheel,) = folder.parent.glob("*.whl")
     tests = [f"tests/test_{name}.py" for name in TESTS]

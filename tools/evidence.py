@@ -39,14 +39,18 @@ from vit_theory.ledger.identity import source_identity
 from vit_theory.ledger.run import blank_row, finished_rows, reproduce
 from vit_theory.ledger.sweeps import one_thread
 
-REMEDY = "run it again and add it, or python tools/evidence.py stamp ID, when its quick numbers are the same"
+REMEDY = (
+    "run it again and add it, or python tools/evidence.py stamp ID, "
+    "when its quick numbers are the same"
+)
 
 # of its run, which no rule changes
 OWN = ("scale", "images", "seeds", "seconds", "shared", "provenance", "experiment", "outdated")
 
 
 def store(run, rows):
-    """Write the rows in ledger order; those of claims that are gone are dropped, with their data."""
+    """Write the rows in ledger order; those of claims that are gone are dropped, with their
+    data."""
     order = {claim.id: place for place, claim in enumerate(load_claims())}
     kept = sorted((row for row in rows if row["id"] in order), key=lambda row: order[row["id"]])
     write_file(
@@ -239,7 +243,8 @@ def stamp(ids, ran, before, jobs):
     click.echo(f"{len(good)} rows stamped")
     if bad:
         raise click.ClickException(
-            f"other numbers, or no quick run by this code: {', '.join(bad)}; run them again and add them"
+            f"other numbers, or no quick run by this code: {', '.join(bad)}; "
+            "run them again and add them"
         )
 
 

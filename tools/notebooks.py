@@ -121,7 +121,8 @@ def without_bars(nb):
 
 
 def clean(path):
-    """Store a notebook as nbdev cleans it, with the metadata that JupyterLab gives it on opening."""
+    """Store a notebook as nbdev cleans it, with the metadata that JupyterLab gives it on
+    opening."""
     nb = nbformat.read(path, as_version=4)
     clean_nb(nb, allowed_cell_metadata_keys=["jupyter"])
     nb.metadata["kernelspec"] = dict(KERNEL_SPEC)
@@ -268,7 +269,8 @@ def readme_text():
     body, resources = MarkdownExporter().from_notebook_node(nb)
     if resources.get("outputs"):
         raise click.ClickException(
-            "nbs/index.ipynb has picture outputs; README.md can only link to pictures that are files"
+            "nbs/index.ipynb has picture outputs; "
+            "README.md can only link to pictures that are files"
         )
     body = re.sub(r"\]\((?!\w+:|#|\.\./)", "](nbs/", body).replace(
         "](../", "]("
@@ -313,7 +315,8 @@ PANEL = re.compile(
 
 
 FILM = re.compile(
-    r'<figure class="moving".*?<img src="(?P<last>[^"]*)" alt="(?P<says>[^"]*)" width="(?P<width>\d+)".*?'
+    r'<figure class="moving".*?<img src="(?P<last>[^"]*)" alt="(?P<says>[^"]*)" '
+    r'width="(?P<width>\d+)".*?'
     r"const frames = (?P<frames>\[.*?\]);\n.*?show\((?P<end>\d+)\);\n.*?</figure>",
     flags=re.S,
 )

@@ -29,7 +29,8 @@ def page_text():
         place = work.get("booktitle") or work.get("journal") or "preprint"
         link = f"[arXiv:{work['eprint']}](https://arxiv.org/abs/{work['eprint']})"
         parts.append(
-            f"#### {key}\n\n{people}: *{work['title']}*. {place}, {work['year']}, {link}. At hand: {work['read']}."
+            f"#### {key}\n\n{people}: *{work['title']}*. {place}, {work['year']}, {link}. "
+            f"At hand: {work['read']}."
         )
     return "\n\n".join(parts)
 

@@ -60,31 +60,48 @@ def rows(root):
 
 
 def refusals(root):
-    """What stands against a release of the tree in `root`, one sentence each, with what mends it."""
+    """What stands against a release of the tree in `root`, one sentence each, with what mends
+    it."""
     said = versions(root)
     version = said["settings.ini"]
     if len(set(said.values())) > 1:
-        yield f"the versions differ ({', '.join(f'{name}: {said[name]}' for name in said)}): write one, and run make export"
+        yield (
+            f"the versions differ ({', '.join(f'{name}: {said[name]}' for name in said)}): "
+            "write one, and run make export"
+        )
     heading = re.search(r"(?m)^## .*", (root / "CHANGELOG.md").read_text(encoding="utf-8"))
     if heading and "in work" in heading[0]:
-        yield f"CHANGELOG.md begins with {heading[0]!r}: when it is complete, replace 'in work' by the date"
+        yield (
+            f"CHANGELOG.md begins with {heading[0]!r}: when it is complete, "
+            "replace 'in work' by the date"
+        )
     if changed := git(root, "status", "--porcelain").splitlines():
         few = ", ".join(line[3:] for line in changed[:5])
-        yield f"{len(changed)} files differ from the last commit ({few}{', ...' if changed[5:] else ''}): commit or remove them"
+        yield (
+            f"{len(changed)} files differ from the last commit "
+            f"({few}{', ...' if changed[5:] else ''}): commit or remove them"
+        )
     if git(root, "tag", "--list", f"v{version}").strip():
         yield f"the tag v{version} exists: a release is never made twice; write the next version"
     tried = {id for study in studies(root, version) for id in study["counts"]}
     if missing := [id for id in rows(root) if id not in tried]:
         few = f"{', '.join(missing[:5])}{', ...' if missing[5:] else ''}"
-        yield f"version {version} has no fresh seeds for {len(missing)} rows ({few}): {FRESH} --claim ID ..., then commit"
+        yield (
+            f"version {version} has no fresh seeds for {len(missing)} rows ({few}): "
+            f"{FRESH} --claim ID ..., then commit"
+        )
     check = [sys.executable, "tools/evidence.py", "judge", "--check"]
     judged = subprocess.run(check, cwd=root, capture_output=True, text=True)
     if judged.returncode:
-        yield f"rows are not what their judges say: make evidence, then commit\n{judged.stdout}{judged.stderr}".rstrip()
+        yield (
+            "rows are not what their judges say: make evidence, "
+            f"then commit\n{judged.stdout}{judged.stderr}"
+        ).rstrip()
 
 
 def next_seed_set(used, seed_set):
-    """Seeds of the first seed set after all that were used; `seed_set` gives the seeds of a number."""
+    """Seeds of the first seed set after all that were used; `seed_set` gives the seeds of a
+    number."""
     last = max((number for number in range(1000) if list(seed_set(number)) in used), default=-1)
     return seed_set(last + 1)
 

@@ -42,12 +42,14 @@ def checked_sets(sets: Any) -> Int[Tensor, "L C"]:
     numbers, counts = np.unique(array, return_counts=True)
     need(
         (counts == 1).all(),
-        f"sets overlap: patches {numbers[counts > 1].tolist()} stand more than once; name each patch once",
+        f"sets overlap: patches {numbers[counts > 1].tolist()} stand more than once; "
+        "name each patch once",
     )
     missing = sorted(set(range(array.size)) - set(numbers.tolist()))
     need(
         not missing,
-        f"sets miss patches {missing}: {array.size} places must hold each of 0..{array.size - 1} once",
+        f"sets miss patches {missing}: {array.size} places must hold each of "
+        f"0..{array.size - 1} once",
     )
     return torch.as_tensor(array, dtype=torch.int64)
 
@@ -140,8 +142,10 @@ def plot_partitions(
     named = list(
         partitions.items() if isinstance(partitions, dict) else (("", one) for one in partitions)
     )
-    need(named and all(isinstance(one, Partition) for _, one in named),
-         f"partitions={partitions!r}: give one or more, as [partition] or {{name: partition}}")  # fmt: skip
+    need(
+        named and all(isinstance(one, Partition) for _, one in named),
+        f"partitions={partitions!r}: give one or more, as [partition] or {{name: partition}}",
+    )
     figure, axes = subplots(1, len(named), width=2.2, height=2.3, squeeze=False)
     for axis, (name, partition) in zip(axes[0], named, strict=True):
         draw_partition(axis, partition, [str(l) for l in partition.label.tolist()], title=str(name))
@@ -202,7 +206,8 @@ def as_numbers(name: str, value: Any, dtype: torch.dtype | None = None) -> Tenso
         return torch.as_tensor(value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
-            f"{name}={repr(value)[:60]} holds no numbers; give a tensor, as torch.tensor(...) makes it"
+            f"{name}={repr(value)[:60]} holds no numbers; give a tensor, "
+            "as torch.tensor(...) makes it"
         ) from None
 
 
@@ -227,8 +232,11 @@ def unit_vector(feature: Any, dim: int) -> Float[Tensor, "d"]:
 def set_sums(x: Tensor, partition: Partition, feature: Tensor) -> Float[Tensor, "n L"]:
     "s_l = sum_{i in S_l} <w*, X_i>."
     size = (partition.D, len(feature))
-    need(isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 3 and x.shape[1:] == size,
-         f"x must be images of real numbers, [n, D={size[0]}, d={size[1]}], not {tuple(getattr(x, 'shape', ()))}")  # fmt: skip
+    need(
+        isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 3 and x.shape[1:] == size,
+        f"x must be images of real numbers, [n, D={size[0]}, d={size[1]}], "
+        f"not {tuple(getattr(x, 'shape', ()))}",
+    )
     return (x @ feature.to(x))[:, partition.sets].sum(-1)
 
 # %% ../../nbs/association/01_data.ipynb #0356383c

@@ -55,9 +55,15 @@ def risk_and_error(
 
 # %% ../../nbs/association/07_dynamics.ipynb #8e9d4ed8
 def descend_scalars(
-    output: Callable[[Tensor], Tensor], weight: Float[Tensor, "n"], start: dict[str, Tensor], lr: dict[str, Tensor | float],
-    patches: int, size: int, steps: int, draws: int = 0,
-) -> dict[str, Float[Tensor, "g states"]]:  # fmt: skip
+    output: Callable[[Tensor], Tensor],
+    weight: Float[Tensor, "n"],
+    start: dict[str, Tensor],
+    lr: dict[str, Tensor | float],
+    patches: int,
+    size: int,
+    steps: int,
+    draws: int = 0,
+) -> dict[str, Float[Tensor, "g states"]]:
     """Every state of descents side by side, from `output`, which makes F [g, n] of (a, b, e) [g,
     3]; NaN once not finite."""
 
@@ -77,8 +83,12 @@ def descend_scalars(
     )
     missing = steps + 1 - history["loss"].shape[1]  # descend leaves early when no trial is alive
     bad = ~torch.stack(list(history.metrics.values())).isfinite().all(0)
-    return {name: torch.nn.functional.pad(value.masked_fill(bad, torch.nan), (0, missing), value=torch.nan)
-            for name, value in history.metrics.items()}  # fmt: skip
+    return {
+        name: torch.nn.functional.pad(
+            value.masked_fill(bad, torch.nan), (0, missing), value=torch.nan
+        )
+        for name, value in history.metrics.items()
+    }
 
 # %% ../../nbs/association/07_dynamics.ipynb #74168a6c
 def preconditioned(
@@ -126,14 +136,25 @@ def reduced_descent(
     counts, weight, lost = population(patches, size, q, method, seed, draws, prune)
     values = zip(SCALARS, (alpha, kappa, gamma, rho), strict=True)
     start = {name: torch.tensor([value], dtype=torch.float64) for name, value in values}
-    path = descend_scalars(polynomial_output(counts, patches, size, power, nu), weight, start,
-                           preconditioned(patches, size, lr_v, lr_A, train_diag), patches, size, steps,
-                           draws if method == "monte_carlo" else 0)  # fmt: skip
+    path = descend_scalars(
+        polynomial_output(counts, patches, size, power, nu),
+        weight,
+        start,
+        preconditioned(patches, size, lr_v, lr_A, train_diag),
+        patches,
+        size,
+        steps,
+        draws if method == "monte_carlo" else 0,
+    )
     stopped = int(path["loss"][0].isfinite().sum())
     if stopped <= steps:
-        warnings.warn(f"descent stopped at step {stopped}: numbers are no longer finite; lower lr_v={lr_v} or lr_A={lr_A}; "
-                      f"what fits an image of this size: scaled_rates({patches})",
-                      RuntimeWarning, stacklevel=3)  # fmt: skip
+        warnings.warn(
+            f"descent stopped at step {stopped}: numbers are no longer finite; "
+            f"lower lr_v={lr_v} or lr_A={lr_A}; "
+            f"what fits an image of this size: scaled_rates({patches})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     about: dict[str, Any] = {
         "patches": patches,
         "size": size,

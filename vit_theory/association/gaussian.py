@@ -92,8 +92,13 @@ def vit_look(model: OneLayerViT, test) -> dict[str, float]:
         gram, near, far = (
             association(M, PARTITION) for M in (model.P @ model.P.T, logits, -logits)
         )
-        return {"vit_error": error_rate(model(test.x), test.y), "vit_drop": gram.drop, "vit_exact": float(gram.exact),
-                "vit_near": near.drop, "vit_far": far.drop}  # fmt: skip
+        return {
+            "vit_error": error_rate(model(test.x), test.y),
+            "vit_drop": gram.drop,
+            "vit_exact": float(gram.exact),
+            "vit_near": near.drop,
+            "vit_far": far.drop,
+        }
 
 # %% ../../nbs/association/15_gaussian.ipynb #3dbd1a99
 STARTS_OF_VIT = {

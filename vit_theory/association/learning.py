@@ -118,8 +118,18 @@ def idealized_sample(run: Run) -> xr.Dataset:
         2,
         q,
     )
-    path = reduced_descent(D, 4, q, alpha=FIRST_ALPHA, kappa=FIRST_DIAGONAL, steps=steps, lr_v=RATES["lr_v"], lr_A=size["lr_A"],
-                           method="monte_carlo", draws=20_000)  # fmt: skip
+    path = reduced_descent(
+        D,
+        4,
+        q,
+        alpha=FIRST_ALPHA,
+        kappa=FIRST_DIAGONAL,
+        steps=steps,
+        lr_v=RATES["lr_v"],
+        lr_A=size["lr_A"],
+        method="monte_carlo",
+        draws=20_000,
+    )
     for name in ("gamma", "rho", "error"):
         ds[f"{name}_population"] = path[name].sel(step=ds["step"])
     return ds

@@ -12,8 +12,14 @@ import xarray as xr
 
 from ..arguments import Seed, Share, Size, checked, need
 from .data import (
-    ErrorRates, Partition, draw_coefficients, error_rates, mark_law, sets_in, threshold,
-)  # fmt: skip
+    ErrorRates,
+    Partition,
+    draw_coefficients,
+    error_rates,
+    mark_law,
+    sets_in,
+    threshold,
+)
 from .model import error_rate
 from .symmetry import all_images, set_types, type_law
 from ..ledger.claims import Run
@@ -82,10 +88,13 @@ def best_weights(patches: int, size: int, q: float) -> tuple[float, float, np.nd
         [one[sets[:, :-1].flatten()] - one[sets[:, 1:].flatten()], totals[:-1] - totals[1:]]
     )
     right = LinearConstraint(np.hstack([c, -np.diag(M)]), lb=1 - M)
-    found = milp(np.r_[np.zeros(patches), -g], integrality=np.r_[np.zeros(patches), np.ones(images)],
-                 bounds=Bounds(0, np.r_[np.full(patches, most), np.ones(images)]),
-                 constraints=[right, LinearConstraint(np.pad(order, ((0, 0), (0, images))), lb=0)],
-                 options={"mip_rel_gap": 0})  # fmt: skip
+    found = milp(
+        np.r_[np.zeros(patches), -g],
+        integrality=np.r_[np.zeros(patches), np.ones(images)],
+        bounds=Bounds(0, np.r_[np.full(patches, most), np.ones(images)]),
+        constraints=[right, LinearConstraint(np.pad(order, ((0, 0), (0, images))), lb=0)],
+        options={"mip_rel_gap": 0},
+    )
     error = (1 + g.sum()) / 2 + np.array([found.fun, found.mip_dual_bound])
     return error[0], error[1], found.x[:patches]
 
@@ -210,8 +219,13 @@ def measure_theorem_3_1(run: Run) -> xr.Dataset:
             ("below", "half", "counted", "floor", "ratio", "D", "C", "q")
         ):
             ds[prefix + name] = (dim, rates[:, column])
-    errors = [[min(two_level_error(D, C, q, m) for m in range(D // C + 1)) for q in np.geomspace(C**2 / D, 1, 3)]
-              for D, C in ENOUGH]  # fmt: skip
+    errors = [
+        [
+            min(two_level_error(D, C, q, m) for m in range(D // C + 1))
+            for q in np.geomspace(C**2 / D, 1, 3)
+        ]
+        for D, C in ENOUGH
+    ]
     return ds.assign(enough=(("size", "share"), np.array(errors)))
 
 # %% ../../nbs/association/05_linear.ipynb #432ffea1

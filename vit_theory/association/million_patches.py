@@ -44,8 +44,16 @@ LOW = 0.01  # error that counts as learned
 
 def scaled(patches: int, seed: int, steps: int = 400, draws: int = 5000, rate: float = 5.0) -> dict:
     "An idealized path with C = 4 and q = 10/D, start and rates scaled with the image."
-    path = reduced_descent(patches, 4, 10 / patches, **scaled_rates(patches, rate), steps=steps, method="monte_carlo", seed=seed,
-                           draws=draws)  # fmt: skip
+    path = reduced_descent(
+        patches,
+        4,
+        10 / patches,
+        **scaled_rates(patches, rate),
+        steps=steps,
+        method="monte_carlo",
+        seed=seed,
+        draws=draws,
+    )
     # take-off: the first step at which the error is half of the plateau's, that of the error at
     # step steps/20
     low = np.flatnonzero(path.error.values < path.error.values[steps // 20] / 2)

@@ -60,8 +60,10 @@ def activation(
 if TYPE_CHECKING:
     Power = int
 else:
-    Power = kind("an odd number, at least 3: an even activation gives y and -y the same score",
-                 lambda n: isinstance(n, whole(3)) and n % 2)  # fmt: skip
+    Power = kind(
+        "an odd number, at least 3: an even activation gives y and -y the same score",
+        lambda n: isinstance(n, whole(3)) and n % 2,
+    )
 
 
 @partial(
@@ -94,9 +96,14 @@ class PatchAttention:
     def outputs(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n D"]:
         "What each patch says, O_i = scale sum_j S_ij <v, X_j>."
         size = (len(self.A), len(self.v))
-        need(isinstance(x, Tensor) and x.ndim == 3 and x.shape[1:] == size and x.dtype == self.A.dtype,
-             f"x must be images [n, D={size[0]}, d={size[1]}] of {self.A.dtype}, as this model, "
-             f"not {tuple(getattr(x, 'shape', ()))}, {getattr(x, 'dtype', type(x))}")  # fmt: skip
+        need(
+            isinstance(x, Tensor)
+            and x.ndim == 3
+            and x.shape[1:] == size
+            and x.dtype == self.A.dtype,
+            f"x must be images [n, D={size[0]}, d={size[1]}] of {self.A.dtype}, as this model, "
+            f"not {tuple(getattr(x, 'shape', ()))}, {getattr(x, 'dtype', type(x))}",
+        )
         # O_i = scale sum_j S_ij <v, X_j>,  S = softmax(A)
         return (x @ self.v) @ self.A.softmax(-1).T * self.scale  # type: ignore[operator]  # None became D above
 
@@ -113,8 +120,11 @@ def error_rate(
     a score is NaN."""
     for name, value in (("score", score), ("y", y)):
         real = isinstance(value, Tensor) and not value.is_complex() and value.dtype != torch.bool
-        need(real and value.ndim == 1 and len(value),
-             f"{name}={repr(value)[:60]} must be one real number for each image, [n], for instance {name}[:, 0]")  # fmt: skip
+        need(
+            real and value.ndim == 1 and len(value),
+            f"{name}={repr(value)[:60]} must be one real number for each image, [n], "
+            f"for instance {name}[:, 0]",
+        )
     need(
         len(score) == len(y),
         f"score has {len(score)} images, y has {len(y)}: give both for the same ones",

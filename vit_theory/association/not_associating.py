@@ -32,7 +32,8 @@ def shift_attention(
     a single set."""
     need(
         partition.L > 1,
-        f"partition has L={partition.L} set: a patch can only attend the next set when there are two or more",
+        f"partition has L={partition.L} set: a patch can only attend the next set when there "
+        "are two or more",
     )
     # A_ij = beta 1{l(j) = l(i) + 1 mod L}
     following = (partition.label + 1) % partition.L
@@ -168,8 +169,12 @@ def repair_of(patches: int, size: int) -> dict[str, float]:
     own = partition.label[:, None] == partition.label
     apart = float((off.topk(size).values[:, -1] - off.masked_fill(~own, -torch.inf).amax(1)).min())
     members = own_in_top(gram, partition, themselves=False).double().mean()
-    return {"eigenvalue": float(torch.linalg.eigvalsh(gram).min()), "apart": apart, "members": float(members),
-            "reached": float((logits - A).abs().max())}  # fmt: skip
+    return {
+        "eigenvalue": float(torch.linalg.eigvalsh(gram).min()),
+        "apart": apart,
+        "members": float(members),
+        "reached": float((logits - A).abs().max()),
+    }
 
 
 def measure_repair(run: Run) -> xr.Dataset:

@@ -46,7 +46,8 @@ def enumerate_atoms(
         keep = np.flatnonzero(weight >= prune)
         need(
             len(keep) <= limit,
-            f"prune={prune} leaves more than {limit} atoms; use a larger prune, or method='monte_carlo'",
+            f"prune={prune} leaves more than {limit} atoms; use a larger prune, "
+            "or method='monte_carlo'",
         )
         counts = np.column_stack([counts[row[keep]], n[keep]]).astype(np.int16)
         left = (left[row] - n)[keep]
@@ -64,9 +65,12 @@ def need_few_atoms(patches: int, size: int) -> None:
     atoms = atom_count(patches, size)
     L = patches // size
     K = (size + 1) * (size + 2) // 2
-    need(atoms <= MOST_ATOMS,
-         f"method='exact' would list binom(L+K-2, K-1) = binom({L + K - 2}, {K - 1}) = {atoms} atoms, more than {MOST_ATOMS}; "
-         "use method='monte_carlo', or 'pruned' (nearly exact, says what it lost)")  # fmt: skip
+    need(
+        atoms <= MOST_ATOMS,
+        f"method='exact' would list binom(L+K-2, K-1) = binom({L + K - 2}, "
+        f"{K - 1}) = {atoms} atoms, more than {MOST_ATOMS}; "
+        "use method='monte_carlo', or 'pruned' (nearly exact, says what it lost)",
+    )
 
 # %% ../../nbs/association/16_populations.ipynb #3bfe7993
 def draw_atoms(sets: int, law: Float[Tensor, "K"], draws: int, seed: int) -> Int[Tensor, "draws K"]:

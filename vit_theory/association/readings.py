@@ -33,4 +33,7 @@ def first_step(reached: xr.DataArray) -> xr.DataArray:
 
 def spread(values: xr.DataArray, digits: int = 4) -> str:
     "Mean over the seeds and range, as text."
-    return f"{float(values.mean()):.{digits}f} [{float(values.min()):.{digits}f}, {float(values.max()):.{digits}f}]"
+    return (
+        f"{float(values.mean()):.{digits}f} [{float(values.min()):.{digits}f}, "
+        f"{float(values.max()):.{digits}f}]"
+    )

@@ -105,8 +105,10 @@ def finite_samples(
 # %% ../../nbs/association/10_samples.ipynb #375dfccb
 def measure_early(run: Run) -> xr.Dataset:
     "The first thirty steps with few to many images."
-    sizes, prune = run.by_scale(([4000, 8000, 16_000, 32_000, 64_000], 1e-8),
-                                ([5000, 10_000, 20_000, 40_000, 80_000, 160_000], 1e-10))  # fmt: skip
+    sizes, prune = run.by_scale(
+        ([4000, 8000, 16_000, 32_000, 64_000], 1e-8),
+        ([5000, 10_000, 20_000, 40_000, 80_000, 160_000], 1e-10),
+    )
     return finite_samples(sizes, run, prune=prune)
 
 

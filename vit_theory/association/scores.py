@@ -62,8 +62,11 @@ def association(
     )
     D = partition.D
     scores = as_numbers("scores", scores)
-    need(scores.shape == (D, D) and not scores.is_complex() and not scores.isnan().any(),
-         f"scores={repr(scores)[:60]} must be a real [{D}, {D}] matrix without NaN, a row and a column a patch")  # fmt: skip
+    need(
+        scores.shape == (D, D) and not scores.is_complex() and not scores.isnan().any(),
+        f"scores={repr(scores)[:60]} must be a real [{D}, {D}] matrix without NaN, "
+        "a row and a column a patch",
+    )
     others, outsiders = _rows(scores, partition)
     members = torch.cat([scores.diagonal()[:, None], others], 1)
     gap = members.amin(1) - outsiders.amax(1) if outsiders.numel() else torch.full((D,), math.inf)
@@ -101,7 +104,8 @@ def sort_by_set(scores: Shaped[Tensor, "D D"], partition: Partition) -> Shaped[T
     "Rows and columns reordered so that the patches of a set are neighbors."
     need(
         len(scores) == partition.D,
-        f"scores has shape {tuple(scores.shape)}; the partition has D={partition.D} patches: [D, D]",
+        f"scores has shape {tuple(scores.shape)}; "
+        f"the partition has D={partition.D} patches: [D, D]",
     )
     order = partition.sets.flatten()
     return scores[order][:, order]

@@ -27,16 +27,29 @@ RARE, MANY, HALF = (
 
 def marks_population(q: float, seed: int, steps: int = 400, draws: int = 5000) -> dict:
     "The end of an idealized descent at D=36, C=4."
-    end = reduced_descent(36, 4, q, alpha=0.05, kappa=1.0, steps=steps, lr_v=1e-3, lr_A=50.0, method="monte_carlo",
-                          seed=seed, draws=draws).isel(step=-1)  # fmt: skip
+    end = reduced_descent(
+        36,
+        4,
+        q,
+        alpha=0.05,
+        kappa=1.0,
+        steps=steps,
+        lr_v=1e-3,
+        lr_A=50.0,
+        method="monte_carlo",
+        seed=seed,
+        draws=draws,
+    ).isel(step=-1)
     scalars = {name: float(end[name]) for name in ("loss", "error", "alpha", "gamma", "rho")}
     return scalars | {"floor": label_error(36, 4, q).half, "linear": linear_error(36, 4, q).half}
 
 
 def measure_marks(run: Run) -> xr.Dataset:
     "Population descents with rare to frequent marks."
-    steps, draws, tried = run.by_scale((400, 3000, [0.05, 0.1, 0.2, 0.4, 0.6, 0.8]),
-                                       (600, 10_000, [0.02, 0.05, *np.arange(1, 10) / 10]))  # fmt: skip
+    steps, draws, tried = run.by_scale(
+        (400, 3000, [0.05, 0.1, 0.2, 0.4, 0.6, 0.8]),
+        (600, 10_000, [0.02, 0.05, *np.arange(1, 10) / 10]),
+    )
     return seed_sweep(partial(marks_population, steps=steps, draws=draws), run, q=tried)
 
 

@@ -71,10 +71,19 @@ def descend_grid(
     )
     shape = full[0].shape
     flat = {name: value.flatten() for name, value in zip(given, full, strict=True)}
-    paths = descend_scalars(polynomial_output(counts, patches, size), weight, {name: flat[name] for name in SCALARS},
-                            preconditioned(patches, size, flat["lr_v"], flat["lr_A"]), patches, size, steps)  # fmt: skip
-    return xr.Dataset({name: ((*dims, "step"), path.reshape(*shape, -1).numpy()) for name, path in paths.items()},
-                      attrs={"patches": patches, "size": size, "q": q})  # fmt: skip
+    paths = descend_scalars(
+        polynomial_output(counts, patches, size),
+        weight,
+        {name: flat[name] for name in SCALARS},
+        preconditioned(patches, size, flat["lr_v"], flat["lr_A"]),
+        patches,
+        size,
+        steps,
+    )
+    return xr.Dataset(
+        {name: ((*dims, "step"), path.reshape(*shape, -1).numpy()) for name, path in paths.items()},
+        attrs={"patches": patches, "size": size, "q": q},
+    )
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #e0da97b1
 IDEAL: dict[str, Any] = {

@@ -168,9 +168,21 @@ def fit(
             "v": dv[None],
         }
 
-    theta, history = descend({"A": model.A[None], "v": model.v[None]}, slopes, steps=steps, lr={"A": lr_A, "v": lr_v},
-                             observe=watch, every=every, stop=watch.stop if validation else None)  # fmt: skip
+    theta, history = descend(
+        {"A": model.A[None], "v": model.v[None]},
+        slopes,
+        steps=steps,
+        lr={"A": lr_A, "v": lr_v},
+        observe=watch,
+        every=every,
+        stop=watch.stop if validation else None,
+    )
     if not bool(history.finite):
-        warnings.warn(f"training stopped at step {int(history.steps)}: loss or parameters are no longer finite; "
-                      f"lower lr_v={lr_v} or lr_A={lr_A}", RuntimeWarning, stacklevel=3)  # fmt: skip
+        warnings.warn(
+            f"training stopped at step {int(history.steps)}: "
+            "loss or parameters are no longer finite; "
+            f"lower lr_v={lr_v} or lr_A={lr_A}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return watch.best or model.at(theta["A"][0], theta["v"][0]), history

@@ -55,10 +55,23 @@ RATES: dict[str, Any] = {"lr_v": 1e-3, "lr_A": 50.0}
 
 
 def learn(
-    *, seed: int, kind: str = "random", side: int = 8, block: int = 2, q: float = 0.16, dim: int = 16,
-    samples: int = 6000, tests: int = 4000, start: str = "realistic", sigma_A: float = 1.5, noise: float = 1e-3,
-    steps: int = 200, every: int = 20, matrices: bool = False, **rates,
-) -> dict:  # fmt: skip
+    *,
+    seed: int,
+    kind: str = "random",
+    side: int = 8,
+    block: int = 2,
+    q: float = 0.16,
+    dim: int = 16,
+    samples: int = 6000,
+    tests: int = 4000,
+    start: str = "realistic",
+    sigma_A: float = 1.5,
+    noise: float = 1e-3,
+    steps: int = 200,
+    every: int = 20,
+    matrices: bool = False,
+    **rates,
+) -> dict:
     """Draw D = side^2 patches in sets of block^2, train, measure every so many steps, A too with
     `matrices`; not reached is NaN."""
     generator = trial_generators(seed, 1)[0]
@@ -133,8 +146,15 @@ def floors(ds: xr.Dataset, side: int, block: int, q: float) -> xr.Dataset:
     D = side**2
     C = block**2
     keep, drop = chance(Partition.strided(D, D // C))
-    return ds.assign_attrs(D=D, C=C, q=q, floor=label_error(D, C, q).half, linear=linear_error(D, C, q).half,
-                           chance_keep=keep, chance_drop=drop)  # fmt: skip
+    return ds.assign_attrs(
+        D=D,
+        C=C,
+        q=q,
+        floor=label_error(D, C, q).half,
+        linear=linear_error(D, C, q).half,
+        chance_keep=keep,
+        chance_drop=drop,
+    )
 
 
 def learn_along(run: Run, axis: str, values: list, **fixed) -> xr.Dataset:

@@ -28,8 +28,15 @@ from ..ledger.claims import Run
 from ..trials import History, descend, trial_generators
 
 # %% ../../nbs/association/14_transfer.ipynb #dd244c90
-COLOR_OF_ARM = {"learned": "blue", "own set": "green", "next set": "sky", "not associating": "orange",
-        "other partition": "red", "diagonal": "black", "scratch": "pink"}  # fmt: skip
+COLOR_OF_ARM = {
+    "learned": "blue",
+    "own set": "green",
+    "next set": "sky",
+    "not associating": "orange",
+    "other partition": "red",
+    "diagonal": "black",
+    "scratch": "pink",
+}
 
 
 def attentions(
@@ -38,8 +45,14 @@ def attentions(
     """The frozen attentions by the names of their arms; `other` was found from a zero diagonal,
     `seed` makes the wrong partition."""
     wrong = Partition.random(partition.D, partition.L, seed=10_000 + seed)
-    matrices = [learned, set_attention(partition.label, 4.0), shift_attention(partition, 4.0), other,
-                set_attention(wrong.label, 4.0), 1.5 * torch.eye(partition.D)]  # fmt: skip
+    matrices = [
+        learned,
+        set_attention(partition.label, 4.0),
+        shift_attention(partition, 4.0),
+        other,
+        set_attention(wrong.label, 4.0),
+        1.5 * torch.eye(partition.D),
+    ]
     return dict(zip([arm for arm in COLOR_OF_ARM if arm != "scratch"], matrices, strict=True))
 
 # %% ../../nbs/association/14_transfer.ipynb #da5a6c85
@@ -153,9 +166,17 @@ def new_task_errors(
 
 # %% ../../nbs/association/14_transfer.ipynb #12e766bf
 def transfer_cell(
-    seed: int, *, side: int, q: float, lr_A: float, pretraining: int, counts: tuple[int, ...],
-    dim: int = 16, tests: int = 4000, steps: int = 100,
-) -> dict[str, xr.DataArray | float]:  # fmt: skip
+    seed: int,
+    *,
+    side: int,
+    q: float,
+    lr_A: float,
+    pretraining: int,
+    counts: tuple[int, ...],
+    dim: int = 16,
+    tests: int = 4000,
+    steps: int = 100,
+) -> dict[str, xr.DataArray | float]:
     """Test error for each arm and number of images, zero shot, and association; `steps` for v
     alone, elsewhere 200."""
     generator = trial_generators(seed, 1)[0]
@@ -181,11 +202,23 @@ def transfer_cell(
 
 # %% ../../nbs/association/14_transfer.ipynb #60254de3
 TRANSFER: dict[str, dict[str, Any]] = {
-    "quick": {"side": 6, "q": 0.25, "lr_A": 30.0, "pretraining": 6000,
-              "counts": (1, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)},
-    "full": {"side": 8, "q": 0.16, "lr_A": 50.0, "pretraining": 12_000, "tests": 10_000, "steps": 200,
-             "counts": (1, 2, 3, 4, 5, 7, 10, 20, 50, 100, 200, 500, 1000, 2000, 4000, 8000)},
-}  # fmt: skip
+    "quick": {
+        "side": 6,
+        "q": 0.25,
+        "lr_A": 30.0,
+        "pretraining": 6000,
+        "counts": (1, 2, 3, 5, 10, 30, 100, 300, 1000, 3000),
+    },
+    "full": {
+        "side": 8,
+        "q": 0.16,
+        "lr_A": 50.0,
+        "pretraining": 12_000,
+        "tests": 10_000,
+        "steps": 200,
+        "counts": (1, 2, 3, 4, 5, 7, 10, 20, 50, 100, 200, 500, 1000, 2000, 4000, 8000),
+    },
+}
 
 
 def transfer(run: Run) -> xr.Dataset:

@@ -39,7 +39,8 @@ KINDS = {
     "quoted": "the paper's words, at the place named",
     "paraphrased": "the paper's statement in our words, its text at hand",
     "recalled": "from memory: the place is not in the text at hand",
-    "derived here": "not in the paper: our own addition, or what its statement comes to in our setting",
+    "derived here": "not in the paper: our own addition, or what its statement comes to in our "
+    "setting",
 }
 
 # %% ../../nbs/ledger/05_claims.ipynb #adf7696f
@@ -79,7 +80,8 @@ class Claim:
     def __post_init__(self):
         if not re.fullmatch(r"\w[\w.-]*", self.id):
             raise ValueError(
-                f"id={self.id!r}: it names files; use letters, digits, '-', '_' and '.', such as 'C-theorem-1'"
+                f"id={self.id!r}: it names files; use letters, digits, '-', '_' and '.', "
+                "such as 'C-theorem-1'"
             )
         for name, value, known in (
             ("kind", self.kind, KINDS),
@@ -118,9 +120,11 @@ class Claim:
 # %% ../../nbs/ledger/05_claims.ipynb #ab2ec74f
 def distinct(claims: list) -> list:
     "The same claims; ValueError when two share an id."
-    if double := [id for id, count in Counter(claim.id for claim in claims).items() if count > 1]:
+    uses = Counter(claim.id for claim in claims)
+    if double := [id for id, count in uses.items() if count > 1]:
         raise ValueError(
-            f"claim ids {double} are used twice: an id is the name of one claim, so rename the other"
+            f"claim ids {double} are used twice: an id is the name of one claim, "
+            "so rename the other"
         )
     return claims
 
@@ -146,13 +150,13 @@ def collect(
     package: str,  # name of a package whose modules define claims, one module for each page
 ) -> list:
     "The claims that the modules of a package define, in the order of their pages."
-    found = []
+    claims = []
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         names = vars(importlib.import_module(module.name))
-        found += with_pages(
+        claims += with_pages(
             [value for value in names.values() if isinstance(value, Claim)], names["__file__"]
         )
-    return distinct(sorted(found, key=lambda claim: claim.page))
+    return distinct(sorted(claims, key=lambda claim: claim.page))
 
 # %% ../../nbs/ledger/05_claims.ipynb #c9c9b38a
 def run_notebook(path: Path) -> dict[str, Any]:
@@ -181,11 +185,11 @@ def run_notebook(path: Path) -> dict[str, Any]:
             try:
                 exec(compile(code, f"{path}, cell {number}", "exec", dont_inherit=True), names)
             except (Exception, SystemExit) as error:
-                why = f"cell {number} ({start!r}) fails with {type(error).__name__}: {error}".removesuffix(
-                    ": "
-                )
+                failure = f"{type(error).__name__}: {error}".removesuffix(": ")
+                why = f"cell {number} ({start!r}) fails with {failure}"
                 raise ValueError(
-                    f"source={str(path)!r}: {why}; fix the notebook until it runs from top to bottom"
+                    f"source={str(path)!r}: {why}; fix the notebook until it runs from top to "
+                    "bottom"
                 ) from error
     return names
 
@@ -206,27 +210,27 @@ def claims_from(source: str | Path) -> list:
             )
             raise ValueError(f"{why}; {remedy}") from error
         folder = Path(names.get("__file__") or ".").parent
-    found = names.get("CLAIMS") or [value for value in names.values() if isinstance(value, Claim)]
-    if not isinstance(found, list) or not all(isinstance(claim, Claim) for claim in found):
+    listed = names.get("CLAIMS") or [value for value in names.values() if isinstance(value, Claim)]
+    if not isinstance(listed, list) or not all(isinstance(claim, Claim) for claim in listed):
         raise ValueError(
             f"source={str(source)!r}: CLAIMS must be a list of claims, CLAIMS = [Claim(...)]"
         )
-    if not found:
+    if not listed:
         raise ValueError(
             f"source={str(source)!r} has no claims: define at least one, such as MEAN = Claim(...)"
         )
     # of a package of claims, the history lies beside the package
     file = next(
         (
-            place / "history.json"
-            for place in (folder, folder.parent)
-            if (place / "history.json").exists()
+            directory / "history.json"
+            for directory in (folder, folder.parent)
+            if (directory / "history.json").exists()
         ),
         None,
     )
     changes = json.loads(file.read_text(encoding="utf-8")) if file else {}
     known = [
-        dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in found
+        dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in listed
     ]
     return distinct(with_pages(known, names.get("__file__")))
 
@@ -269,7 +273,8 @@ def installed_claims() -> list:
         except ValueError as error:
             package = point.dist.name if point.dist else point.name
             raise ValueError(
-                f"the installed package {package} offers no claims: {error}; or pip uninstall {package}"
+                f"the installed package {package} offers no claims: {error}; "
+                f"or pip uninstall {package}"
             ) from error
     return claims
 
@@ -284,7 +289,8 @@ def load_claims(
     offered = {point.module.split(".")[1]: point.module for point in own_points()}
     if missing := [chapter for chapter in chapters if chapter not in offered]:
         raise ValueError(
-            f"chapters={list(chapters)}: {missing[0]!r} offers no claims; use some of {', '.join(offered)}"
+            f"chapters={list(chapters)}: {missing[0]!r} offers no claims; "
+            f"use some of {', '.join(offered)}"
         )
     return distinct(
         [claim for chapter in chapters or offered for claim in claims_from(offered[chapter])]
@@ -308,7 +314,8 @@ def select_claims(
     for id in ids:
         if id not in known:
             raise ValueError(
-                f"claim {id!r} does not exist; did you mean {near(id, known)}? `vit-theory claims` lists all"
+                f"claim {id!r} does not exist; did you mean {near(id, known)}? `vit-theory "
+                "claims` lists all"
             )
     papers = sorted({claim.paper for claim in claims})
     if paper is not None and paper not in papers:
@@ -320,6 +327,7 @@ def select_claims(
     ]
     if not chosen:
         raise ValueError(
-            f"none of the claims {', '.join(ids)} belongs to paper {paper}; leave one of the two out"
+            f"none of the claims {', '.join(ids)} belongs to paper {paper}; "
+            "leave one of the two out"
         )
     return chosen

@@ -53,26 +53,36 @@ class Place(NamedTuple):
 _TABLES = json.loads(
     files("vit_theory.ledger").joinpath("coverage.json").read_text(encoding="utf-8")
 )
-PLACES = {
-    paper: tuple(Place(**place) for place in listed) for paper, listed in _TABLES["places"].items()
-}
-BEYOND: dict[str, list[str]] = _TABLES[
-    "beyond"
-]  # id of a claim beyond the papers -> names of the places that it rests on
+
+
+def _places_of(listed: list[dict]) -> tuple[Place, ...]:
+    return tuple(Place(**place) for place in listed)
+
+
+PLACES = {paper: _places_of(listed) for paper, listed in _TABLES["places"].items()}
+# id of a claim beyond the papers -> names of the places that it rests on
+BEYOND: dict[str, list[str]] = _TABLES["beyond"]
 
 # %% ../../nbs/ledger/11_coverage.ipynb #91c8822d
 def places(paper: str) -> dict[str, Place]:
     "All places of a paper, and what goes beyond them, by name."
-    said = {row["id"]: row["statement"] for row in committed("quick")}
-    beyond = (Place(id, said[id], id, on) for id, on in BEYOND.items() if id.startswith(paper))
+    statements = {row["id"]: row["statement"] for row in committed("quick")}
+    beyond = (
+        Place(id, statements[id], id, on) for id, on in BEYOND.items() if id.startswith(paper)
+    )
     return {place.name: place for place in (*PLACES[paper], *beyond)}
 
 
 def foundations(id: str) -> dict[str, list[str]]:
     "What a claim rests on: the names of places, each with the claims that measure it."
-    found = places(id[0])
-    names = dict.fromkeys(name for place in found.values() if id in place.rows for name in place.on)
-    return {name: [row for row in found[name].rows if row != id] for name in names}
+    by_name = places(id[0])
+    names = dict.fromkeys(
+        name for place in by_name.values() if id in place.rows for name in place.on
+    )
+    claims = {}
+    for name in names:
+        claims[name] = [row for row in by_name[name].rows if row != id]
+    return claims
 
 # %% ../../nbs/ledger/11_coverage.ipynb #318ec849
 def columns(found: Mapping[str, Place]) -> Iterator[list[Place]]:

@@ -63,14 +63,15 @@ def listed_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if not isinstance(point, Mapping) or point.keys() != points[0].keys() or not point:
             remedy = f"all points are dicts with the same arguments, as the first, {points[0]!r}"
             raise ValueError(f"grid has the point {point!r}: {remedy}")
-    columns = {name: plain_values(name, [point[name] for point in points]) for name in points[0]}
-    found = [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
-    for number, point in enumerate(found):
-        if point in found[:number]:
+    columns = {}
+    for name in points[0]:
+        columns[name] = plain_values(name, [point[name] for point in points])
+    rows = zip(*columns.values(), strict=True)
+    plain_points = [dict(zip(columns, values, strict=True)) for values in rows]
+    for number, point in enumerate(plain_points):
+        if point in plain_points[:number]:
             raise ValueError(f"grid has the point {point!r} twice; points must be distinct")
-    return found
+    return plain_points
 
 
 def grid_points(grid: Grid) -> list[dict[str, Any]]:
@@ -80,7 +81,8 @@ def grid_points(grid: Grid) -> list[dict[str, Any]]:
         return listed_points(grid)
     if not isinstance(grid, Mapping) or not grid:
         raise ValueError(
-            f"grid={grid!r}: give a dict of argument -> list of values, for instance {{'alpha': [0.1, 0.2]}}"
+            f"grid={grid!r}: give a dict of argument -> list of values, "
+            f"for instance {{'alpha': [0.1, 0.2]}}"
         )
     axes = {name: plain_values(name, values) for name, values in grid.items()}
     for name, values in axes.items():
@@ -99,7 +101,7 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
         raise ValueError(
             f"the function returned {result!r}: it has to return a dict of numbers or arrays"
         )
-    found = {}
+    variables = {}
     for name, value in result.items():
         if (
             isinstance(value, tuple)
@@ -117,15 +119,19 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
             )
         if array.dtype.kind not in "biufcSU" or array.ndim != len(dims):
             raise ValueError(
-                f"the value of {name!r} has type {type(value).__name__}, dimensions {dims} and shape {array.shape}: "
+                f"the value of {name!r} has type {type(value).__name__}, "
+                f"dimensions {dims} and shape {array.shape}: "
                 "return a number, an array, (dims, array) or a DataArray"
             )
         if taken := {name, *dims} & set(axes):
             raise ValueError(
-                f"the value of {name!r} uses the name {taken.pop()!r}, which is an axis of the grid; choose another"
+                f"the value of {name!r} uses the name {taken.pop()!r}, "
+                "which is an axis of the grid; choose another"
             )
-        found[name] = value.reset_coords(drop=True) if hasattr(value, "coords") else (dims, array)
-    return xarray.Dataset(found)
+        variables[name] = (
+            value.reset_coords(drop=True) if hasattr(value, "coords") else (dims, array)
+        )
+    return xarray.Dataset(variables)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #f3ee2e46
 @contextmanager
@@ -211,15 +217,14 @@ def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     "What differs between two labels, one line each."
     if stored.get("format") != FORMAT:
         return ["an earlier version made it: its cells cannot be trusted"]
-    one, other = (
-        [name for name in label if name.startswith("grid ")] for label in (stored, wanted)
-    )
+    axes_stored = [name for name in stored if name.startswith("grid ")]
+    axes_wanted = [name for name in wanted if name.startswith("grid ")]
     lines = [
         f"{name}: {stored.get(name, 'nothing')} in the store, {wanted.get(name, 'nothing')} here"
         for name in {**wanted, **stored}
         if stored.get(name) != wanted.get(name)
     ]
-    return lines or ["the order of the grid"] * (one != other)
+    return lines or ["the order of the grid"] * (axes_stored != axes_wanted)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #2c7c1650
 class Store:
@@ -237,7 +242,10 @@ class Store:
             if stored is None:
                 write_file(folder / "sweep.json", json.dumps(label, indent=1))
         except OSError as error:
-            why = f"store={str(folder)!r} cannot be used ({error.strerror}): name a folder that can be written"
+            why = (
+                f"store={str(folder)!r} cannot be used ({error.strerror}): "
+                "name a folder that can be written"
+            )
             raise ValueError(why) from error
         if stored is not None and (lines := differences(stored, json.loads(json.dumps(label)))):
             raise ValueError(
@@ -274,7 +282,10 @@ class Store:
         try:
             yield
         except OSError as error:
-            where = f"the cell {at_point(self.points[number])} cannot be written to {self.cells} ({error.strerror or error})"
+            where = (
+                f"the cell {at_point(self.points[number])} cannot be written to {self.cells} "
+                f"({error.strerror or error})"
+            )
             raise RuntimeError(
                 f"{where}: make room or name another folder; finished cells are kept there"
             ) from error
@@ -336,17 +347,17 @@ def read_cell(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
     if path.exists() and not path.is_file():
         raise ValueError("it is no file")
     with np.load(path, allow_pickle=False) as file:
-        if sum(part.file_size for part in file.zip.infolist()) > path.stat().st_size:
+        if sum(entry.file_size for entry in file.zip.infolist()) > path.stat().st_size:
             raise ValueError(
                 "it is compressed and may expand to any size: a sweep does not compress its cells"
             )
         about = json.loads(str(file["arr_0"]))
         arrays = [file[f"arr_{i}"] for i in range(1, len(file.files))]
-    found = {
+    variables = {
         name: (dims, array)
         for (name, dims), array in zip(about["dims"].items(), arrays, strict=True)
     }
-    return xarray.Dataset(found).set_coords(about["coordinates"]), about
+    return xarray.Dataset(variables).set_coords(about["coordinates"]), about
 
 
 def read_label(folder: Path) -> dict[str, Any] | None:
@@ -378,18 +389,24 @@ def check_workers(
         )  # some clusters start workers when there is work
     except TimeoutError as error:
         address = client.scheduler.address
-        why = f"the scheduler at {address} has had no worker for {wait:g} seconds: start some (`dask worker {address}`), or wait "
+        why = (
+            f"the scheduler at {address} has had no worker for {wait:g} seconds: "
+            f"start some (`dask worker {address}`), or wait "
+        )
         raise ValueError(
             why + "longer: joblib.parallel_config(backend='dask', wait_for_workers_timeout=60)"
         ) from error
-    said = client.run(pkgutil.resolve_name, "vit_theory:__version__", on_error="return")
+    versions = client.run(pkgutil.resolve_name, "vit_theory:__version__", on_error="return")
     wrong = [
-        f"{worker} has {found if isinstance(found, str) else f'none ({found})'}"
-        for worker, found in said.items()
-        if found != __version__ and not isinstance(found, OSError)
+        f"{worker} has {version if isinstance(version, str) else f'none ({version})'}"
+        for worker, version in versions.items()
+        if version != __version__ and not isinstance(version, OSError)
     ]  # one that is gone meanwhile does no harm
     if wrong:
-        why = f"the workers do not have vit_theory {__version__}, as it is here: {'; '.join(wrong[:3])}"
+        why = (
+            f"the workers do not have vit_theory {__version__}, "
+            f"as it is here: {'; '.join(wrong[:3])}"
+        )
         raise ValueError(f"{why}: install the same version")
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #42e0ced0
@@ -422,7 +439,10 @@ def on_cluster(
                 except KilledWorker as error:
                     yield number, f"the cell {at_point(point)} failed: {error}", ""
         except (CancelledError, OSError) as error:
-            why = "the scheduler cannot be reached any more: finished cells are in the store, and the same call goes on"
+            why = (
+                "the scheduler cannot be reached any more: finished cells are in the store, "
+                "and the same call goes on"
+            )
             raise Lost(why) from error
         time.sleep(0.02)
 
@@ -475,24 +495,28 @@ def gather(
     import xarray
 
     if failed := [cell.partition("\n") for cell in cells if isinstance(cell, str)]:
-        more = f"; and {len(failed) - 5} more" if len(failed) > 5 else ""
+        omitted = f"; and {len(failed) - 5} more" if len(failed) > 5 else ""
         count = f"{len(failed)} of {len(cells)} cells failed: " if len(failed) > 1 else ""
-        error = RuntimeError(count + "; ".join(said for said, *_ in failed[:5]) + more)
+        error = RuntimeError(count + "; ".join(message for message, *_ in failed[:5]) + omitted)
         error.add_note("The first of them:\n" + failed[0][2])
         raise error
+
+    def form_of(cell):
+        return {name: (v.dims, v.shape) for name, v in cell.data_vars.items()}
+
     first = cells[0]
+    same = form_of(first)
     for point, cell in zip(points, cells, strict=True):
-        form, same = (
-            {name: (v.dims, v.shape) for name, v in each.data_vars.items()}
-            for each in (cell, first)
-        )
+        form = form_of(cell)
         if form != same:
             raise ValueError(
-                f"the cell {point} returned {form}, the cell {points[0]} {same}: all must return the same form"
+                f"the cell {point} returned {form}, the cell {points[0]} {same}: "
+                "all must return the same form"
             )
         if not cell.coords.to_dataset().equals(first.coords.to_dataset()):
             raise ValueError(
-                f"the cell {point} has other coordinates than the cell {points[0]}: all must have the same"
+                f"the cell {point} has other coordinates than the cell {points[0]}: "
+                "all must have the same"
             )
     axes = {name: axis_of(points, name, listed) for name in points[0]}
     dims = ("point",) if listed else tuple(axes)
@@ -500,7 +524,8 @@ def gather(
     coords = {name: ("point", values) if listed else values for name, values in axes.items()}
     if listed and (taken := {"point"} & {*first.dims, *first.variables}):
         raise ValueError(
-            f"the function's result uses the name {taken.pop()!r}, which is the dimension of a list; choose another"
+            f"the function's result uses the name {taken.pop()!r}, "
+            "which is the dimension of a list; choose another"
         )
     data = {}
     for name, variable in first.data_vars.items():
@@ -541,18 +566,26 @@ def sweep(
     if client := getattr(backend := joblib.parallel.get_active_backend()[0], "client", None):
         check_workers(client, backend.wait_for_workers_timeout)
     folder = Path(store).absolute() if store is not None else None
-    kept = Store(folder, label_of(function, points, folder, listed), points) if folder else None
+    store_of_cells = (
+        Store(folder, label_of(function, points, folder, listed), points) if folder else None
+    )
     code = identity(function) if client and folder else None
-    cells = {i: there for i in range(len(points)) if kept and (there := kept.load(i))}
+    cells = {
+        i: finished
+        for i in range(len(points))
+        if store_of_cells and (finished := store_of_cells.load(i))
+    }
 
     def calls() -> Iterator[tuple[Any, ...]]:
         "What is missing and no other process is at."
         for i in [i for i in range(len(points)) if i not in cells]:
-            if kept and not kept.take(i):
+            if store_of_cells and not store_of_cells.take(i):
                 continue
-            if kept and (there := kept.load(i)):  # another process was faster
-                cells[i] = there
-                kept.give_back(i)
+            if store_of_cells and (
+                finished := store_of_cells.load(i)
+            ):  # another process was faster
+                cells[i] = finished
+                store_of_cells.give_back(i)
                 bar.update()
             else:
                 yield function, i, points[i], code
@@ -564,20 +597,23 @@ def sweep(
         disable=None if progress else True,
         leave=None,
     ) as bar:
-        with closing(kept) if kept else nullcontext():
+        with closing(store_of_cells) if store_of_cells else nullcontext():
             while len(cells) < len(points):
                 for i, cell, origin in (
                     on_cluster(client, calls()) if client else side_by_side(calls(), n_jobs)
                 ):
-                    if kept:
-                        kept.keep(i, cell, origin)
+                    if store_of_cells:
+                        store_of_cells.keep(i, cell, origin)
                     cells[i] = cell, origin
                     bar.update()
                 if len(cells) < len(points):  # another process is at the rest
                     time.sleep(0.2)
     data = gather(points, [cells[i][0] for i in range(len(points))], listed)
-    made = [json.loads(text) for text in sorted({origin for _, origin in cells.values()} - {""})]
-    return data.assign_attrs(sweep=kept.sweep if kept else "", provenance=json.dumps(made))
+    origins = {origin for _, origin in cells.values()}
+    provenances = [json.loads(text) for text in sorted(origins - {""})]
+    return data.assign_attrs(
+        sweep=store_of_cells.sweep if store_of_cells else "", provenance=json.dumps(provenances)
+    )
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #d5d350eb
 def status(store: str | Path) -> dict[str, Any]:
@@ -595,7 +631,7 @@ def status(store: str | Path) -> dict[str, Any]:
         )
     cells = Path(store) / "cells"
     working = 0
-    said = {}
+    failures = {}
     for path in cells.glob("*.lock"):
         with suppress(OSError):  # a link, or a lock that went away meanwhile
             if lock := take_lock(path):
@@ -604,14 +640,14 @@ def status(store: str | Path) -> dict[str, Any]:
                 working += 1
     for path in filter(Path.is_file, sorted(cells.glob("*.failed"))):
         with path.open(errors="replace") as file:
-            said[path.stem] = file.readline(1000).rstrip("\n")
+            failures[path.stem] = file.readline(1000).rstrip("\n")
     name = stored.get("function 'name'")
     total = len(axes[0]) if stored.get("points") == "listed" else math.prod(map(len, axes))
     return {
         "function": name,
         "cells": total,
         "done": len(list(cells.glob("*.npz"))),
-        "failed": said,
+        "failed": failures,
         "working": working,
     }
 
@@ -636,11 +672,13 @@ class Run:
             raise ValueError("seeds=(): name at least one seed, for instance seeds=(0, 1, 2)")
         if wrong := [seed for seed in self.seeds if type(seed) is not int or not 0 <= seed < 2**31]:
             raise ValueError(
-                f"seeds={self.seeds}: {wrong[0]!r} is not a seed: use whole numbers from 0 to 2147483647"
+                f"seeds={self.seeds}: {wrong[0]!r} is not a seed: "
+                "use whole numbers from 0 to 2147483647"
             )
         if double := [seed for seed, count in Counter(self.seeds).items() if count > 1]:
             raise ValueError(
-                f"seeds={self.seeds}: {double[0]} is listed twice; the same seed again is no new evidence"
+                f"seeds={self.seeds}: {double[0]} is listed twice; "
+                "the same seed again is no new evidence"
             )
 
     @property

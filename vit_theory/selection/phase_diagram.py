@@ -13,8 +13,9 @@ import xarray as xr
 
 from ..figures import subplots
 from ..ledger import Run
-from .collapse import ARM_COLORS, ARMS, token_trainings, trainings
+from .colors import ARM_COLORS
 from .n50 import Slope, Threshold, fit_slope, threshold
+from .runs import ARMS, token_trainings, trainings
 from .training import REACHED
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #1b0bc707
@@ -42,9 +43,7 @@ def heat_cell(
     """Successes at one point of the plane, all base seeds; `place` counts the arm's alpha, in units
     of 1/80."""
     alpha = alphas[attention][place] / 80
-    found = [
-        trainings(alpha, samples, trials, seed, **ARMS[attention])["success"] for seed in seeds
-    ]
+    found = [trainings(alpha, samples, trials, seed, ARMS[attention])["success"] for seed in seeds]
     return {"successes": float(np.sum(found)), "trials": trials * len(seeds)}
 
 
@@ -173,12 +172,17 @@ def slice_cell(
 ) -> dict[str, float]:
     "Successes on tokens at one size, one base seed."
     key = int(np.random.SeedSequence([seed, samples]).generate_state(1)[0])
-    settings = ARMS[attention] | {"noise": noise, "tests": 200, "wrong": REACHED}
-    return {
-        "successes": float(
-            token_trainings(int(SLICE_ALPHA / 2), samples, trials, key, **settings).sum()
-        )
-    }
+    success = token_trainings(
+        int(SLICE_ALPHA / 2),
+        samples,
+        trials,
+        key,
+        ARMS[attention],
+        noise=noise,
+        tests=200,
+        wrong=REACHED,
+    )
+    return {"successes": float(success.sum())}
 
 
 def noisy_slice(run: Run, trials: int = 24) -> xr.Dataset:

@@ -6,6 +6,8 @@
 __all__ = []
 
 # %% ../../nbs/selection/07_regime.ipynb #058f9236
+from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -15,9 +17,9 @@ import xarray as xr
 from ..figures import COLORS, subplots
 from ..ledger import Run
 from ..ledger.claims import once
-from .collapse import ARMS, trainings
 from .n50 import Ratio, Slope, growth, over_seeds
-from .sample_complexity import slope_of, study
+from .runs import ARMS, LossReached, MarginReached, trainings
+from .sample_complexity import Arm, slope_of, study
 from ..statistics import Interval
 
 # %% ../../nbs/selection/07_regime.ipynb #11920cd8
@@ -30,11 +32,9 @@ SPEEDUPS = {
 # the arm of the regime itself; samples of a minibatch of fixed size
 OWN = "rate x 50"
 FEW = 64
-BATCHES = {"quick": {"quarter": 0.25}, "full": {"quarter": 0.25, f"{FEW} samples": FEW}}
-SEARCH = {
-    "guess": 0.25,
-    "largest": 2**15,
-}  # minibatches of a fixed size may have no threshold: give up there
+QUARTER = {"quarter": Fraction(1, 4)}
+BATCHES = {"quick": QUARTER, "full": {**QUARTER, f"{FEW} samples": FEW}}
+LARGEST = 2**15  # minibatches of a fixed size may have no threshold: give up there
 
 
 @once
@@ -42,10 +42,13 @@ def relaxed(run: Run) -> xr.Dataset:
     """N50 against alpha with slower attention, and with minibatches; the first arm is the regime's
     own."""
     arms = {
-        f"rate x {rate:g}": TRAINED | {"multiplier": rate, "guess": 12 / rate}
+        f"rate x {rate:g}": Arm(replace(TRAINED, ratio=rate), guess=12 / rate)
         for rate in SPEEDUPS[run.scale]
     }
-    arms |= {name: TRAINED | {"batch": size} | SEARCH for name, size in BATCHES[run.scale].items()}
+    arms |= {
+        name: Arm(replace(TRAINED, batch=size), guess=0.25, largest=LARGEST)
+        for name, size in BATCHES[run.scale].items()
+    }
     if run.scale == "full":
         return study(run, "relaxed", arms, [1.0, 0.5, 0.25], trials=50)
     slower = study(run, "slower", {"rate x 25": arms.pop("rate x 25")}, [1.0, 0.25], trials=64)
@@ -111,7 +114,7 @@ def few_ratio(data: xr.Dataset, alpha: float) -> Ratio | str | None:
     if (arm := f"{FEW} samples") not in data.arm:
         return None
     ratio = batch_ratio(data, arm, alpha)
-    return ratio if np.isfinite(ratio.value) else f"no threshold up to N = {SEARCH['largest']}"
+    return ratio if np.isfinite(ratio.value) else f"no threshold up to N = {LARGEST}"
 
 # %% ../../nbs/selection/07_regime.ipynb #c1fa49e4
 def plot_batches(data: xr.Dataset):
@@ -152,14 +155,14 @@ OWN_ARM = {
     "attention": "attention, as in the regime",
     "uniform": "uniform, as in the regime",
 }  # the controls
-LIMITS: dict[str, dict[str, Any]] = {
+LIMITS = {
     OWN_ARM["attention"]: TRAINED,
     OWN_ARM["uniform"]: UNIFORM,
-    "attention, one learning rate": TRAINED | {"multiplier": 1.0},
-    "attention, background without neutral tokens": TRAINED | {"law": "single"},
-    "attention, confusion tokens": TRAINED | {"confusion": 1 / 3},
-    "uniform, rich start, later stop": UNIFORM | {"xi": 0.05, "stop": 0.3},
-    "uniform, background without neutral tokens": UNIFORM | {"law": "single"},
+    "attention, one learning rate": replace(TRAINED, ratio=1.0),
+    "attention, background without neutral tokens": replace(TRAINED, law="single"),
+    "attention, confusion tokens": replace(TRAINED, confusion=1 / 3),
+    "uniform, rich start, later stop": replace(UNIFORM, xi=0.05, stop=MarginReached(0.3)),
+    "uniform, background without neutral tokens": replace(UNIFORM, law="single"),
 }
 LIMIT_ALPHAS = {"quick": [8.0, 2.0], "full": [8.0, 4.0, 2.0, 1.0]}
 
@@ -169,11 +172,9 @@ def converged_cell(
 ) -> dict[str, float]:
     """Success rate of training until the training set is fitted, alpha in units of 1/80, and the
     share of trials that got there."""
-    settings = ARMS[attention] | {
-        "stop": 0.0,
-        "multiplier": 12.0 if attention == "trained" else 1.0,
-    }
-    found = trainings(alpha / 80, samples, trials, seed, **settings)
+    ratio = 12.0 if attention == "trained" else 1.0
+    setting = replace(ARMS[attention], stop=LossReached(1e-3), ratio=ratio)
+    found = trainings(alpha / 80, samples, trials, seed, setting)
     return {"rate": float(found["success"].mean()), "stopped": float(found["stopped"].mean())}
 
 
@@ -191,7 +192,8 @@ def measure_limits(run: Run) -> xr.Dataset:
     end = end.rename(
         {name: f"converged_{name}" for name in ("rate", "stopped", "alpha", "samples")}
     )
-    slopes = study(run, "limits", LIMITS, LIMIT_ALPHAS[run.scale], trials=run.by_scale(10, 60))
+    arms = {name: Arm(setting) for name, setting in LIMITS.items()}
+    slopes = study(run, "limits", arms, LIMIT_ALPHAS[run.scale], trials=run.by_scale(10, 60))
     return xr.merge([slopes, end], combine_attrs="drop_conflicts")
 
 

@@ -17,11 +17,11 @@ import xarray as xr
 from ..figures import COLORS, subplots
 from ..ledger import Run
 from ..ledger.claims import once
-from .collapse import ARMS, BASE, INITIAL
 from .data import TokenData
 from .model import initial_model
 from .n50 import Ratio, fit_logistic, growth, over_seeds
-from .sample_complexity import study
+from .runs import ARMS
+from .sample_complexity import Arm, study
 from .training import REACHED, evaluate, fit_early
 
 # %% ../../nbs/selection/10_robustness.ipynb #5ce5fa19
@@ -37,7 +37,7 @@ WHERE = {
 def noise_cell(samples: int, seed: int, *, trials: int) -> dict[str, Any]:
     """Success of every trial with noise in the training, in the test, and in both, a cell of a
     sweep."""
-    o = BASE | ARMS["trained"]
+    setting = ARMS["trained"]
     success = np.empty((len(WHERE), len(NOISES), trials))
     clean = TokenData(relevant=3, confusion=0, patterns=6, noise=0.0, background="neutral", mass=8)
     drawn = [
@@ -46,11 +46,9 @@ def noise_cell(samples: int, seed: int, *, trials: int) -> dict[str, Any]:
         .split(samples)
         for t in NOISES
     ]
-    start = initial_model(
-        drawn[0][0].mu, paired=True, seed=seed, **{name: o[name] for name in INITIAL}
-    )
+    start = initial_model(drawn[0][0].mu, paired=True, seed=seed, **setting.initial)
     models = [
-        fit_early(start, learn, stop=o["stop"], lr=o["lr"], multiplier=o["multiplier"])[0]
+        fit_early(start, learn, stop=setting.stop.margin, lr=setting.lr, ratio=setting.ratio)[0]
         for learn, _ in drawn
     ]
     for w, (train, test) in enumerate(WHERE.values()):
@@ -170,8 +168,11 @@ def initial_error(run: Run) -> xr.Dataset:
     "N50 at alpha = 4/80 against sigma (error of the values) and delta (error of queries and keys)."
     parts = []
     for which, s in STARTS.items():
-        arm = ARMS["trained"] | {"multiplier": s["multiplier"], "scale": s["scale"]}
-        arms = {f"{s['name']} = {size:g}": arm | {s["name"]: size} for size in s["sizes"]}
+        setting = replace(ARMS["trained"], ratio=s["multiplier"], scale=s["scale"])
+        arms = {
+            f"{s['name']} = {size:g}": Arm(replace(setting, **{s["name"]: size}))
+            for size in s["sizes"]
+        }
         data = study(run, f"initial {which}", arms, [4.0], trials=run.by_scale(*s["trials"]))[
             ["n50", "draws", "mass"]
         ]

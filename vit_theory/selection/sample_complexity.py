@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #ad7d23e9
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,8 +15,8 @@ import xarray as xr
 
 from ..figures import COLORS, subplots
 from ..ledger import Run
-from .collapse import ARM_COLORS, ARMS, able_starts, trainings
-from .model import ShallowViT
+from .collapse import of_trials
+from .colors import ARM_COLORS
 from .n50 import (
     GIVE_UP,
     Slope,
@@ -25,45 +26,57 @@ from .n50 import (
     search,
     threshold,
 )
+from .runs import ARMS, Setting, able_starts, trainings
 from .theory import mechanism_samples, predicted_samples, simulated_n50
 from ..statistics import Interval
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #8b44be6c
+@dataclass(frozen=True)
+class Arm:
+    "A setting whose N50 is looked for."
+
+    setting: Setting
+    guess: float = 1.0  # where the search starts, over the closed form
+    largest: int = GIVE_UP  # size beyond which it gives up
+    only_able: bool = False  # only starts that succeed with infinitely many samples
+
+
 def n50_cell(
-    arm: str, alpha: float, seed: int, *, trials: int, points: int, arms: dict[str, dict[str, Any]]
+    arm: str, alpha: float, seed: int, *, trials: int, points: int, arms: dict[str, Arm]
 ) -> dict[str, Any]:
-    """N50 of one of the arms at one alpha, in units of 1/80; `guess`, `largest` and `able` are for
-    the search and the starts."""
-    a = alpha / 80
-    last = {}
-    settings = dict(arms[arm])
-    factor = settings.pop("guess", 1.0)
-    largest = settings.pop("largest", GIVE_UP)
-    able = able_starts(a, max(trials, 8), seed, **settings) if settings.pop("able", False) else None
+    "N50 of one of the arms at one alpha, in units of 1/80."
+    share = alpha / 80
+    chosen = arms[arm]
+    setting = chosen.setting
+    starts = None
+    if chosen.only_able:
+        starts, able = able_starts(share, max(trials, 8), seed, setting)
+    runs = {}
 
-    def success(samples, how_many):
-        start = able and ShallowViT(*(W[:how_many] for W in vars(able[0]).values()))
-        last[samples] = trainings(a, samples, how_many, seed, start=start, **settings)
-        return int(last[samples]["success"].sum())
+    def success(samples: int, how_many: int) -> int:
+        start = None if starts is None else of_trials(starts, slice(how_many))
+        runs[samples] = trainings(share, samples, how_many, seed, setting, start)
+        return int(runs[samples]["success"].sum())
 
-    mechanism = "neutral query" if settings["attention"] == "trained" else "uniform"
-    guess = factor * float(mechanism_samples(np.array(a), mechanism))
-    sizes, counts = search(success, guess, trials=trials, points=points, largest=largest)
-    t = threshold(sizes, counts, trials, draws=100, seed=seed)
-    middle = last[int(sizes[len(sizes) // 2])]
+    mechanism = "neutral query" if setting.attention == "trained" else "uniform"
+    guess = chosen.guess * float(mechanism_samples(np.array(share), mechanism))
+    sizes, counts = search(success, guess, trials=trials, points=points, largest=chosen.largest)
+    fitted = threshold(sizes, counts, trials, draws=100, seed=seed)
+    middle = runs[int(sizes[len(sizes) // 2])]
     padded = np.full((2, points), np.nan)
     padded[:, : len(sizes)] = sizes, counts / trials
-    return {
+    cell = {
         "samples": ("point", padded[0]),
         "rate": ("point", padded[1]),
-        "n50": t.n50 if t.n50 <= largest else np.nan,  # no extrapolation beyond what was tried
-        "low": t.low,
-        "high": t.high,
-        "steepness": t.steepness,
-        "draws": ("draw", t.draws),
+        # no extrapolation beyond what was tried
+        "n50": fitted.n50 if fitted.n50 <= chosen.largest else np.nan,
+        "low": fitted.low,
+        "high": fitted.high,
+        "steepness": fitted.steepness,
+        "draws": ("draw", fitted.draws),
         **{name: middle[name].mean() for name in ("steps", "mass", "stopped")},
-        **({"able": able[1]} if able else {}),
     }
+    return cell | {"able": able} if chosen.only_able else cell
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #9afde9f9
 ALPHAS = {  # quick, full
@@ -80,9 +93,9 @@ POINTS = 5  # of a fit, factors of 2 in N
 
 # %% ../../nbs/selection/06_sample_complexity.ipynb #05fa9787
 def study(
-    run: Run, name: str, arms: dict[str, dict], alphas: list[float], trials: int, seeds: tuple = ()
+    run: Run, name: str, arms: dict[str, Arm], alphas: list[float], trials: int, seeds: tuple = ()
 ) -> xr.Dataset:
-    """N50 for every arm (name -> settings), alpha (in units of 1/80) and base seed (the run's);
+    """N50 for every arm (name -> what is searched), alpha (in units of 1/80) and base seed (the run's);
     `name`: its folder in the store."""
     cell = partial(n50_cell, trials=trials, points=POINTS, arms=arms)
     return run.sweep(
@@ -92,9 +105,8 @@ def study(
 # %% ../../nbs/selection/06_sample_complexity.ipynb #74f251f3
 def sample_complexity(run: Run, arm: str) -> xr.Dataset:
     "N50 against alpha for one of `ARMS` (A, Thm 1 and the comparison without attention)."
-    able = {} if arm == "trained" else {"able": True}
     settings: dict[str, Any] = {
-        "arms": {arm: ARMS[arm] | able},
+        "arms": {arm: Arm(ARMS[arm], only_able=arm != "trained")},
         "trials": run.by_scale(*TRIALS[arm]),
     }
     data = study(run, arm, alphas=run.by_scale(*ALPHAS[arm]), **settings)
@@ -257,7 +269,7 @@ def plot_n50(*studies: xr.Dataset):
 def measure_with(run: Run) -> xr.Dataset:
     "N50 for trained attention, and for uniform attention at alpha = 4/80."
     data = sample_complexity(run, "trained")
-    other = study(run, "uniform-at-4", {"uniform": ARMS["uniform"]}, [4.0], trials=40)
+    other = study(run, "uniform-at-4", {"uniform": Arm(ARMS["uniform"])}, [4.0], trials=40)
     data["uniform_n50"] = other.n50.sel(arm="uniform", alpha=4.0, drop=True)
     return data.assign_attrs(scale=run.scale)
 
@@ -320,7 +332,7 @@ def measure_mechanism(run: Run) -> xr.Dataset:
     parts = []
     for mechanism, (arm, alphas) in MECHANISM_ARM.items():
         networks = study(
-            run, f"mechanism-{arm}", {arm: ARMS[arm]}, alphas, trials=run.by_scale(16, 60)
+            run, f"mechanism-{arm}", {arm: Arm(ARMS[arm])}, alphas, trials=run.by_scale(16, 60)
         ).sel(arm=arm)
         n50 = {"network": networks.n50.transpose("alpha", "seed").values}
         n50["simulated"] = np.array(

@@ -27,8 +27,11 @@ def visible_border(
 ) -> float:
     """lambda*: the visibility above which content leads, and below which position does (derived
     here)."""
-    need(min(kappa, data.share, data.visible) > 0,
-         f"kappa={kappa}, share={data.share}, visible={data.visible}: all must be above 0, or nothing grows")  # fmt: skip
+    need(
+        min(kappa, data.share, data.visible) > 0,
+        f"kappa={kappa}, share={data.share}, visible={data.visible}: all must be above 0, "
+        "or nothing grows",
+    )
     need(
         data.C > 1 and bool((data.r == 0).any()),
         f"window={data.window} must have differences, and not all offsets among them",

@@ -43,9 +43,19 @@ def hinge_slopes(
 
 
 def fit(
-    sample: WindowSample, data: WindowData, b: Float[Tensor, "h N"], u: Tensor, v: Tensor, *, steps: int,
-    lr_b: float = 0.0, lr_u: float | Tensor = 0.0, lr_v: float = 0.0, nu: float = 0.0, first: int = 0,
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:  # fmt: skip
+    sample: WindowSample,
+    data: WindowData,
+    b: Float[Tensor, "h N"],
+    u: Tensor,
+    v: Tensor,
+    *,
+    steps: int,
+    lr_b: float = 0.0,
+    lr_u: float | Tensor = 0.0,
+    lr_v: float = 0.0,
+    nu: float = 0.0,
+    first: int = 0,
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Full-batch descent of H heads on mean max(0, 1 - yF), every state (b, u, v) in turn; b(0)
     stays, u for `first` steps."""
     free = (torch.arange(data.N) > 0).double()

@@ -52,7 +52,8 @@ class WindowData:
         fits = inner and 0 < len(set(window)) == self.C < self.N <= 1024
         need(
             fits,
-            f"window={self.window} must be different places below {self.N}, fewer than all, of at most 1024",
+            f"window={self.window} must be different places below {self.N}, fewer than all, "
+            "of at most 1024",
         )
         need(dim >= 2, f"dim={dim}: a token has a feature and a mark, use 2 or more")
         self.share = share
@@ -95,9 +96,12 @@ class WindowData:
 
 # %% ../../nbs/together/01_model.ipynb #44799a98
 def outputs(
-    x: Float[Tensor, "n N d"], S: Float[Tensor, "h N N"], u: Float[Tensor, "h d"], v: Float[Tensor, "h d"],
+    x: Float[Tensor, "n N d"],
+    S: Float[Tensor, "h N N"],
+    u: Float[Tensor, "h d"],
+    v: Float[Tensor, "h d"],
     weight: Tensor | None = None,
-) -> Float[Tensor, "n N"]:  # fmt: skip
+) -> Float[Tensor, "n N"]:
     """O of heads with softmax(A) = S; the normalizer is the mean under these weights of the
     samples, or the softmax's own."""
     e = torch.einsum("njd,hd->hnj", x, u).exp()

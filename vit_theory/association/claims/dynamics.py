@@ -38,12 +38,31 @@ def plot_equality(data: xr.Dataset):
 
 # %% ../../../nbs/association/07_dynamics.ipynb #57034a30
 REDUCTION = Claim(
-    "B-reduced-dynamics", "B", "Section 1, on the idea of the proof in Section 4",
-    "Population gradient descent on all of A and v keeps the symmetry of the sets: it is a descent on alpha, gamma, rho "
+    "B-reduced-dynamics",
+    "B",
+    "Section 1, on the idea of the proof in Section 4",
+    "Population gradient descent on all of A and v keeps the symmetry of the sets: "
+    "it is a descent on alpha, gamma, rho "
     "(and kappa).",
-    (Rule("largest gap on the whole path, in the loss and in any entry of A and v", lambda d: d.gap.max(), at_most(GAP), BROKEN),
-     Rule("how far gamma - rho moves", lambda d: abs(d.gamma - d.rho).max("step"), at_least(0.1), each="case",
-          why="some descent hardly moves, and equal paths say nothing then")),
-    "The largest gap is {0:.1e}, in any entry of A and v and in the loss, while gamma - rho moves by {1.min:.2f} or more.",
-    measure_reduction, plot_equality, kind="derived here", evidence="proof",
-)  # fmt: skip
+    (
+        Rule(
+            "largest gap on the whole path, in the loss and in any entry of A and v",
+            lambda d: d.gap.max(),
+            at_most(GAP),
+            BROKEN,
+        ),
+        Rule(
+            "how far gamma - rho moves",
+            lambda d: abs(d.gamma - d.rho).max("step"),
+            at_least(0.1),
+            each="case",
+            why="some descent hardly moves, and equal paths say nothing then",
+        ),
+    ),
+    "The largest gap is {0:.1e}, in any entry of A and v and in the loss, "
+    "while gamma - rho moves by {1.min:.2f} or more.",
+    measure_reduction,
+    plot_equality,
+    kind="derived here",
+    evidence="proof",
+)

@@ -10,14 +10,27 @@ import xarray as xr
 
 from vit_theory.association.drawing import draw_curves, draw_level
 from vit_theory.association.gaussian import (
-    FREE_DROP, LEAD, SMALL_ERROR, gaussian, vit_apart, vit_learned,
-)  # fmt: skip
+    FREE_DROP,
+    LEAD,
+    SMALL_ERROR,
+    gaussian,
+    vit_apart,
+    vit_learned,
+)
 from vit_theory.association.readings import at_end
 from vit_theory.figures import draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
-    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, Rule, SOME, at_least, at_most, within,
-)  # fmt: skip
+    BROKEN,
+    CAVEAT,
+    EVERY,
+    INCONCLUSIVE,
+    Rule,
+    SOME,
+    at_least,
+    at_most,
+    within,
+)
 
 # %% ../../../nbs/association/15_gaussian.ipynb #74a3d33a
 def plot_simplified(ds: xr.Dataset):
@@ -60,41 +73,92 @@ def plot_gaussian(ds: xr.Dataset):
 
 # %% ../../../nbs/association/15_gaussian.ipynb #b001ab8e
 SUM_RULE = 0.095  # how often four normal numbers and their cubes have sums of different signs
-COLUMNS = {"test error": "vit_error", "drop score of its Gram matrix": "vit_drop",
-           "drop score of its logits between positions": "vit_near", "drop score of minus these": "vit_far"}  # fmt: skip
-TABLE_OF_VIT = tuple(Rule(f"ordinary ViT, {name}", at_end(column, "vit_step"), each="start")
-                     for name, column in COLUMNS.items())  # fmt: skip
+COLUMNS = {
+    "test error": "vit_error",
+    "drop score of its Gram matrix": "vit_drop",
+    "drop score of its logits between positions": "vit_near",
+    "drop score of minus these": "vit_far",
+}
+TABLE_OF_VIT = tuple(
+    Rule(f"ordinary ViT, {name}", at_end(column, "vit_step"), each="start")
+    for name, column in COLUMNS.items()
+)
 
 # %% ../../../nbs/association/15_gaussian.ipynb #2327040f
 SUM_ERROR = Rule(
     "error of the sum over all patches", lambda d: d.linear, within(SUM_RULE, SUM_RULE / 4), BROKEN
 )
 FIGURE_2 = Claim(
-    "B-figure-2", "B", "Section 2, Figure 2 (the phenomenon)",
-    "A small test error does not always come with patch association: on Gaussian patches labeled by a convolution over the sets, "
+    "B-figure-2",
+    "B",
+    "Section 2, Figure 2 (the phenomenon)",
+    "A small test error does not always come with patch association: "
+    "on Gaussian patches labeled by a convolution over the sets, "
     "some transformer learns the labels and does not associate; here the simplified one.",
-    (SUM_ERROR,
-     Rule("test error", at_end("test_error"), at_most(SMALL_ERROR), INCONCLUSIVE, "nothing was learned"),
-     Rule("lead over the sum over all patches", lambda d: d.linear - d.test_error.isel(step=-1), at_least(LEAD), INCONCLUSIVE),
-     Rule("margin of its logits", at_end("margin"), at_most(0)),
-     Rule("drop score of its logits", at_end("drop"), at_most(FREE_DROP)),
-     Rule("drop score of chance", lambda d: d.attrs["chance_drop"])),
-    "The simplified model errs in {1:.3f}, the sum over all patches in {0:.3f}; its drop score is {4:.2f}, chance {5:.2f}.",
-    gaussian, plot_simplified,
-)  # fmt: skip
+    (
+        SUM_ERROR,
+        Rule(
+            "test error",
+            at_end("test_error"),
+            at_most(SMALL_ERROR),
+            INCONCLUSIVE,
+            "nothing was learned",
+        ),
+        Rule(
+            "lead over the sum over all patches",
+            lambda d: d.linear - d.test_error.isel(step=-1),
+            at_least(LEAD),
+            INCONCLUSIVE,
+        ),
+        Rule("margin of its logits", at_end("margin"), at_most(0)),
+        Rule("drop score of its logits", at_end("drop"), at_most(FREE_DROP)),
+        Rule("drop score of chance", lambda d: d.attrs["chance_drop"]),
+    ),
+    "The simplified model errs in {1:.3f}, the sum over all patches in {0:.3f}; "
+    "its drop score is {4:.2f}, chance {5:.2f}.",
+    gaussian,
+    plot_simplified,
+)
 
 # %% ../../../nbs/association/15_gaussian.ipynb #e8d078e0
 FIGURE_2_VIT = Claim(
-    "B-figure-2-vit", "B", "Section 2, Figure 2 (the ordinary ViT)",
-    "\"As shown in Figure 2, one-layer ViT reaches small test error on the binary classification task. However, P^T P does not "
-    "match the convolution pattern encoded in f*.\"",
-    (SUM_ERROR,
-     Rule(f"starts from which it errs <= {SMALL_ERROR}, {LEAD} below the sum over all patches, in every seed", vit_learned, SOME,
-          INCONCLUSIVE, "nothing was learned: the ordinary ViT stays at the level of the sum over all patches"),
-     Rule(f"of these, its Gram matrix not exact, drop score <= {FREE_DROP}", lambda d: vit_learned(d) & vit_apart(d), SOME,
-          why="sizes, filters and ViT are ours, the paper gives none; where ours learns, its Gram matrix comes to show the sets"),
-     Rule("the same starts", lambda d: vit_learned(d) & vit_apart(d), EVERY, CAVEAT, "from one start only"),
-     *TABLE_OF_VIT),
-    "The ordinary ViT errs in {4:.3f}; the drop score of its Gram matrix is {5.min:.2f} to {5.max:.2f}.",
-    gaussian, plot_gaussian, kind="quoted",
-)  # fmt: skip
+    "B-figure-2-vit",
+    "B",
+    "Section 2, Figure 2 (the ordinary ViT)",
+    '"As shown in Figure 2, one-layer ViT reaches small test error on the binary '
+    "classification task. However, P^T P does not "
+    'match the convolution pattern encoded in f*."',
+    (
+        SUM_ERROR,
+        Rule(
+            f"starts from which it errs <= {SMALL_ERROR}, "
+            f"{LEAD} below the sum over all patches, in every seed",
+            vit_learned,
+            SOME,
+            INCONCLUSIVE,
+            "nothing was learned: the ordinary ViT stays at the level of the sum over all patches",
+        ),
+        Rule(
+            f"of these, its Gram matrix not exact, drop score <= {FREE_DROP}",
+            lambda d: vit_learned(d) & vit_apart(d),
+            SOME,
+            why=(
+                "sizes, filters and ViT are ours, the paper gives none; where ours learns, "
+                "its Gram matrix comes to show the sets"
+            ),
+        ),
+        Rule(
+            "the same starts",
+            lambda d: vit_learned(d) & vit_apart(d),
+            EVERY,
+            CAVEAT,
+            "from one start only",
+        ),
+        *TABLE_OF_VIT,
+    ),
+    "The ordinary ViT errs in {4:.3f}; the drop score of its Gram matrix is {5.min:.2f} to "
+    "{5.max:.2f}.",
+    gaussian,
+    plot_gaussian,
+    kind="quoted",
+)

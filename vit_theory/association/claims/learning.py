@@ -10,16 +10,35 @@ import xarray as xr
 
 from vit_theory.association.drawing import draw_arms, draw_curves, draw_level
 from vit_theory.association.learning import (
-    CLOSED, KEPT_DROP, LEARNED_ERROR, LEARNED_SHARE, SAMPLE_SHARE, associates, closer_than_blocks,
-    contiguity, idealized_sample, learning, means_apart, measure_theorem_4_1, way_closed,
-)  # fmt: skip
+    CLOSED,
+    KEPT_DROP,
+    LEARNED_ERROR,
+    LEARNED_SHARE,
+    SAMPLE_SHARE,
+    associates,
+    closer_than_blocks,
+    contiguity,
+    idealized_sample,
+    learning,
+    means_apart,
+    measure_theorem_4_1,
+    way_closed,
+)
 from vit_theory.association.linear import EIGHTH
 from vit_theory.association.readings import at_best, at_end, first_step, share_of_linear
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
-    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, Rule, above, at_least, at_most, caveat,
-)  # fmt: skip
+    BROKEN,
+    CAVEAT,
+    EVERY,
+    INCONCLUSIVE,
+    Rule,
+    above,
+    at_least,
+    at_most,
+    caveat,
+)
 
 # %% ../../../nbs/association/08_learning.ipynb #02cf203a
 def plot_population(data: xr.Dataset):
@@ -53,21 +72,34 @@ def plot_population(data: xr.Dataset):
     return figure
 
 # %% ../../../nbs/association/08_learning.ipynb #84ee7408
-START_CONDITION = "attention starts on the diagonal, A = sigma_A I with sigma_A >= 1; small starts without it do not associate"
+START_CONDITION = (
+    "attention starts on the diagonal, A = sigma_A I with sigma_A >= 1; "
+    "small starts without it do not associate"
+)
 RATE_CONDITION = "the learning rate of A is {} times that of v"
 
 # %% ../../../nbs/association/08_learning.ipynb #6473cf04
 THEOREM_4_1 = Claim(
-    "B-theorem-4.1", "B", "Section 1 (contributions), on Theorem 4.1",
-    "Gradient descent on the population risk from the idealized start performs patch association and generalizes.",
-    (Rule("share of the way from the linear rule to f* (ties half)", way_closed, at_least(CLOSED)),
-     Rule("descents that end with gamma > 0 > rho and kappa > rho", associates, EVERY),
-     caveat(START_CONDITION), caveat(RATE_CONDITION.format("2e4 to 1e7")),
-     Rule("test error", at_end("error"), each="patches"),
-     Rule("descents whose population is listed, not sampled", lambda d: d.exact == 1)),
-    "{1.count} of {1.size} descents associate; they close at least {0.min:.0%} of the way from the linear rule to f*.",
-    measure_theorem_4_1, plot_population,
-)  # fmt: skip
+    "B-theorem-4.1",
+    "B",
+    "Section 1 (contributions), on Theorem 4.1",
+    "Gradient descent on the population risk from the idealized start performs patch "
+    "association and generalizes.",
+    (
+        Rule(
+            "share of the way from the linear rule to f* (ties half)", way_closed, at_least(CLOSED)
+        ),
+        Rule("descents that end with gamma > 0 > rho and kappa > rho", associates, EVERY),
+        caveat(START_CONDITION),
+        caveat(RATE_CONDITION.format("2e4 to 1e7")),
+        Rule("test error", at_end("error"), each="patches"),
+        Rule("descents whose population is listed, not sampled", lambda d: d.exact == 1),
+    ),
+    "{1.count} of {1.size} descents associate; "
+    "they close at least {0.min:.0%} of the way from the linear rule to f*.",
+    measure_theorem_4_1,
+    plot_population,
+)
 
 # %% ../../../nbs/association/08_learning.ipynb #a13e7dba
 def plot_runs(ds: xr.Dataset):
@@ -100,16 +132,23 @@ def plot_runs(ds: xr.Dataset):
 
 # %% ../../../nbs/association/08_learning.ipynb #c0779389
 THEOREM_4_1_SAMPLE = Claim(
-    "B-theorem-4.1-sample", "B", "Theorem 4.1 (on a sample)",
-    "From the idealized start, v on the feature and A = sigma_A I, training associates and generalizes, here on a finite sample.",
-    (Rule("test error, share of the linear rule's", share_of_linear, at_most(SAMPLE_SHARE)),
-     Rule("margin of association, at its best", at_best("margin"), above(0)),
-     Rule("margin of association, at the end", at_end("margin"), above(0), CAVEAT),
-     Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP)),
-     Rule("test error at the end", at_end("test_error"))),
+    "B-theorem-4.1-sample",
+    "B",
+    "Theorem 4.1 (on a sample)",
+    "From the idealized start, v on the feature and A = sigma_A I, "
+    "training associates and generalizes, here on a finite sample.",
+    (
+        Rule("test error, share of the linear rule's", share_of_linear, at_most(SAMPLE_SHARE)),
+        Rule("margin of association, at its best", at_best("margin"), above(0)),
+        Rule("margin of association, at the end", at_end("margin"), above(0), CAVEAT),
+        Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP)),
+        Rule("test error at the end", at_end("test_error")),
+    ),
     "The error is {0:.0%} of the linear rule's, at a drop score of {3:.2f}.",
-    idealized_sample, plot_runs, kind="derived here",
-)  # fmt: skip
+    idealized_sample,
+    plot_runs,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/08_learning.ipynb #b9a50eb2
 def plot_learning(ds: xr.Dataset):
@@ -136,20 +175,44 @@ def plot_learning(ds: xr.Dataset):
     return figure
 
 # %% ../../../nbs/association/08_learning.ipynb #39cd49c4
-THEOREM_4_2 = Claim("B-theorem-4.2", "B", "Section 1 (contributions), on Theorem 4.2",
-    "Gradient descent on a sample, from a small random start, performs patch association and generalizes.",
-    (Rule("margin of association before training", lambda d: d.margin.isel(step=0), at_most(0), BROKEN),
-     Rule("test error before training", lambda d: d.test_error.isel(step=0), above(LEARNED_ERROR), BROKEN),
-     Rule("error of the best linear rule", lambda d: d.attrs["linear"], at_least(EIGHTH), INCONCLUSIVE,
-          "a linear rule succeeds too"),
-     Rule("test error, ties half", at_end("test_error"), at_most(LEARNED_ERROR)),
-     Rule("margin of association, at its best", at_best("margin"), above(0)),
-     Rule("margin of association, at the end", at_end("margin"), above(0), CAVEAT),
-     Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP)),
-     caveat(START_CONDITION), caveat(RATE_CONDITION.format("1e5")),
-     Rule("first step with exact association", lambda d: first_step(d.margin > 0), form=".0f")),
+THEOREM_4_2 = Claim(
+    "B-theorem-4.2",
+    "B",
+    "Section 1 (contributions), on Theorem 4.2",
+    "Gradient descent on a sample, from a small random start, "
+    "performs patch association and generalizes.",
+    (
+        Rule(
+            "margin of association before training",
+            lambda d: d.margin.isel(step=0),
+            at_most(0),
+            BROKEN,
+        ),
+        Rule(
+            "test error before training",
+            lambda d: d.test_error.isel(step=0),
+            above(LEARNED_ERROR),
+            BROKEN,
+        ),
+        Rule(
+            "error of the best linear rule",
+            lambda d: d.attrs["linear"],
+            at_least(EIGHTH),
+            INCONCLUSIVE,
+            "a linear rule succeeds too",
+        ),
+        Rule("test error, ties half", at_end("test_error"), at_most(LEARNED_ERROR)),
+        Rule("margin of association, at its best", at_best("margin"), above(0)),
+        Rule("margin of association, at the end", at_end("margin"), above(0), CAVEAT),
+        Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP)),
+        caveat(START_CONDITION),
+        caveat(RATE_CONDITION.format("1e5")),
+        Rule("first step with exact association", lambda d: first_step(d.margin > 0), form=".0f"),
+    ),
     "The test error is {3:.4f}, at a drop score of {6:.3f}; the best linear rule errs in {2:.3f}.",
-    learning, plot_learning)  # fmt: skip
+    learning,
+    plot_learning,
+)
 
 # %% ../../../nbs/association/08_learning.ipynb #84c14a4b
 def plot_contiguity(ds: xr.Dataset):
@@ -173,20 +236,54 @@ def convolution_share(kinds):
 
 
 CONTIGUITY = Claim(
-    "B-contiguity", "B", "Section 1, Definition 2.1, Figure 1b",
-    "The spatial structure that is learned is not limited to local patterns: scattered sets are associated as well as "
+    "B-contiguity",
+    "B",
+    "Section 1, Definition 2.1, Figure 1b",
+    "The spatial structure that is learned is not limited to local patterns: "
+    "scattered sets are associated as well as "
     "blocks, and a convolution of the same form predicts on blocks only.",
-    (Rule("largest difference of a logit when the patches are shuffled", lambda d: d.difference, at_most(1e-9), BROKEN),
-     Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP), each="kind"),
-     Rule("test error, share of the linear rule's", share_of_linear, at_most(LEARNED_SHARE), INCONCLUSIVE,
-          "nothing was learned", each="kind"),
-     Rule("pairs of a scattered set that are neighbors, over those of a block", closer_than_blocks, at_most(0.5),
-          INCONCLUSIVE, "the scattered sets are contiguous"),
-     Rule("largest over smallest mean test error", means_apart, at_most(2), CAVEAT),
-     Rule("test error of a convolution of the same form on blocks, share of the linear rule's",
-          convolution_share("blocks"), at_most(LEARNED_SHARE), INCONCLUSIVE, "the convolution learned nothing"),
-     Rule("the same on scattered sets", convolution_share(["strided", "random"]), at_least(0.6), each="kind")),
-    "The smallest drop score of attention over blocks, strided and random sets is {1.min:.3f}. A convolution errs in "
-    "{5:.0%} of the linear rule's error on blocks and in {6.min:.0%} or more of it on scattered sets.",
-    contiguity, plot_contiguity,
-)  # fmt: skip
+    (
+        Rule(
+            "largest difference of a logit when the patches are shuffled",
+            lambda d: d.difference,
+            at_most(1e-9),
+            BROKEN,
+        ),
+        Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP), each="kind"),
+        Rule(
+            "test error, share of the linear rule's",
+            share_of_linear,
+            at_most(LEARNED_SHARE),
+            INCONCLUSIVE,
+            "nothing was learned",
+            each="kind",
+        ),
+        Rule(
+            "pairs of a scattered set that are neighbors, over those of a block",
+            closer_than_blocks,
+            at_most(0.5),
+            INCONCLUSIVE,
+            "the scattered sets are contiguous",
+        ),
+        Rule("largest over smallest mean test error", means_apart, at_most(2), CAVEAT),
+        Rule(
+            "test error of a convolution of the same form on blocks, share of the linear rule's",
+            convolution_share("blocks"),
+            at_most(LEARNED_SHARE),
+            INCONCLUSIVE,
+            "the convolution learned nothing",
+        ),
+        Rule(
+            "the same on scattered sets",
+            convolution_share(["strided", "random"]),
+            at_least(0.6),
+            each="kind",
+        ),
+    ),
+    "The smallest drop score of attention over blocks, "
+    "strided and random sets is {1.min:.3f}. A convolution errs in "
+    "{5:.0%} of the linear rule's error on blocks and in {6.min:.0%} or more of it on "
+    "scattered sets.",
+    contiguity,
+    plot_contiguity,
+)

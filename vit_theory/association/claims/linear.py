@@ -10,9 +10,14 @@ import numpy as np
 import xarray as xr
 
 from vit_theory.association.linear import (
-    EIGHTH, by_size, linear_error, measure_theorem_3_1, measure_weights, noise_ratio,
+    EIGHTH,
+    by_size,
+    linear_error,
+    measure_theorem_3_1,
+    measure_weights,
+    noise_ratio,
     refuting_family,
-)  # fmt: skip
+)
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import BROKEN, INCONCLUSIVE, NONE, REFUTED, Rule, at_least, at_most
@@ -51,19 +56,35 @@ SAME_RATE = 1e-9  # differences of exact errors up to this count as none
 
 # %% ../../../nbs/association/05_linear.ipynb #bf19d18c
 EQUAL_WEIGHTS = Claim(
-    "B-equal-weights", "B", "Theorem 3.1 (all weights w_j)",
-    "Equal weights are the best up to their ties: wherever all images can be listed, the best linear rule is the sum over all "
+    "B-equal-weights",
+    "B",
+    "Theorem 3.1 (all weights w_j)",
+    "Equal weights are the best up to their ties: wherever all images can be listed, "
+    "the best linear rule is the sum over all "
     "patches, with its ties broken by some of the sets.",
-    (Rule("gap of the certificate, all images listed", lambda d: (d.best - d.bound).dropna("setting"), at_most(SAME_RATE),
-          INCONCLUSIVE),
-     Rule("best of all weights, over or under that with broken ties", lambda d: abs(d.best - d.broken).dropna("setting"),
-          at_most(SAME_RATE)),
-     Rule("gain of broken ties on equal weights", lambda d: d.equal - d.broken, form=".4f"),
-     Rule("error of equal weights", lambda d: by_size(d, "equal"), each="setting"),
-     Rule("error with the best broken ties", lambda d: by_size(d, "broken"), each="setting")),
-    "The certified best rule is the sum with its ties broken; that gains at most {2.max:.4f} on equal weights.",
-    measure_weights, plot_weights, kind="derived here", evidence="proof",
-)  # fmt: skip
+    (
+        Rule(
+            "gap of the certificate, all images listed",
+            lambda d: (d.best - d.bound).dropna("setting"),
+            at_most(SAME_RATE),
+            INCONCLUSIVE,
+        ),
+        Rule(
+            "best of all weights, over or under that with broken ties",
+            lambda d: abs(d.best - d.broken).dropna("setting"),
+            at_most(SAME_RATE),
+        ),
+        Rule("gain of broken ties on equal weights", lambda d: d.equal - d.broken, form=".4f"),
+        Rule("error of equal weights", lambda d: by_size(d, "equal"), each="setting"),
+        Rule("error with the best broken ties", lambda d: by_size(d, "broken"), each="setting"),
+    ),
+    "The certified best rule is the sum with its ties broken; "
+    "that gains at most {2.max:.4f} on equal weights.",
+    measure_weights,
+    plot_weights,
+    kind="derived here",
+    evidence="proof",
+)
 
 # %% ../../../nbs/association/05_linear.ipynb #39d351b3
 def plot_theorem_3_1(ds: xr.Dataset):
@@ -119,17 +140,50 @@ def plot_theorem_3_1(ds: xr.Dataset):
 
 # %% ../../../nbs/association/05_linear.ipynb #aac0279f
 THEOREM_3_1 = Claim(
-    "B-theorem-3.1", "B", "Theorem 3.1",
-    "\"Let D be as in Assumption 1. Let g(X) = phi(sum_j <w_j, X_j>) be a generalized linear model. Then, g does not fit the "
-    "labeling function i.e. P[f*(X) g(X) <= 0] >= 1/8.\"",
-    (Rule("error of the sum, distance to a list of all images", lambda d: d.gap, at_most(1e-12), BROKEN),
-     Rule("families d = D, C = log2 D, q = 2C/D on which P[f* g <= 0] < 1/8 and falls", refuting_family, NONE, REFUTED,
-          "Assumption 1 allows every q, the family meets Assumption 2 too, and along it the error goes to 0 (Bernstein)"),
-     Rule("error of the best known weights from q = C^2/D on, at least five sets", lambda d: d.enough, at_least(EIGHTH)),
-     Rule("error along the family, ties counted", lambda d: by_size(d, "family_counted", "family_"), each="member"),
-     Rule("P(y f* <= 0) along the family, at most", lambda d: by_size(d, "family_floor", "family_"), each="member", form=".1e"),
-     Rule("error of the sum, ties half", lambda d: by_size(d, "half"), each="setting")),
-    "Along a family within the assumptions the sum errs in {3.max:.3f} down to {3.min:.4f}; from q = C^2/D on in {2.min:.3f} or "
+    "B-theorem-3.1",
+    "B",
+    "Theorem 3.1",
+    '"Let D be as in Assumption 1. Let g(X) = phi(sum_j <w_j, '
+    "X_j>) be a generalized linear model. Then, g does not fit the "
+    'labeling function i.e. P[f*(X) g(X) <= 0] >= 1/8."',
+    (
+        Rule(
+            "error of the sum, distance to a list of all images",
+            lambda d: d.gap,
+            at_most(1e-12),
+            BROKEN,
+        ),
+        Rule(
+            "families d = D, C = log2 D, q = 2C/D on which P[f* g <= 0] < 1/8 and falls",
+            refuting_family,
+            NONE,
+            REFUTED,
+            "Assumption 1 allows every q, the family meets Assumption 2 too, "
+            "and along it the error goes to 0 (Bernstein)",
+        ),
+        Rule(
+            "error of the best known weights from q = C^2/D on, at least five sets",
+            lambda d: d.enough,
+            at_least(EIGHTH),
+        ),
+        Rule(
+            "error along the family, ties counted",
+            lambda d: by_size(d, "family_counted", "family_"),
+            each="member",
+        ),
+        Rule(
+            "P(y f* <= 0) along the family, at most",
+            lambda d: by_size(d, "family_floor", "family_"),
+            each="member",
+            form=".1e",
+        ),
+        Rule("error of the sum, ties half", lambda d: by_size(d, "half"), each="setting"),
+    ),
+    "Along a family within the assumptions the sum errs in {3.max:.3f} down to {3.min:.4f}; "
+    "from q = C^2/D on in {2.min:.3f} or "
     "more.",
-    measure_theorem_3_1, plot_theorem_3_1, kind="quoted", evidence="counterexample",
-)  # fmt: skip
+    measure_theorem_3_1,
+    plot_theorem_3_1,
+    kind="quoted",
+    evidence="counterexample",
+)

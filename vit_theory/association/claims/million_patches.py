@@ -11,8 +11,14 @@ import xarray as xr
 from vit_theory.association.claims.learning import plot_population
 from vit_theory.association.learning import CLOSED, KEPT_DROP, SAMPLE_SHARE, associates, way_closed
 from vit_theory.association.million_patches import (
-    LOW, apart_at, apart_before, growing_sets, measure_million, power_of_takeoff, takeoffs_apart,
-)  # fmt: skip
+    LOW,
+    apart_at,
+    apart_before,
+    growing_sets,
+    measure_million,
+    power_of_takeoff,
+    takeoffs_apart,
+)
 from vit_theory.association.readings import at_end
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
@@ -58,37 +64,82 @@ def plot_scaled(data: xr.Dataset):
 
 # %% ../../../nbs/association/12_million_patches.ipynb #e98738b4
 MILLION = Claim(
-    "B-million-patches", "B", "Section 4 (large images)",
-    "With scaled rates the idealized dynamics has a limit of large images up to the take-off of association: from a "
-    "thousand to a million patches its step, and the path before it, do not move. After it the logits jump, the farther "
+    "B-million-patches",
+    "B",
+    "Section 4 (large images)",
+    "With scaled rates the idealized dynamics has a limit of large images up to the take-off "
+    "of association: from a "
+    "thousand to a million patches its step, and the path before it, do not move. "
+    "After it the logits jump, the farther "
     "the larger the image.",
-    (Rule("descents that end with gamma > 0 > rho", lambda d: ((d.gamma > 0) & (d.rho < 0)).isel(step=-1), EVERY),
-     Rule("test error at the end", at_end("error"), below(LOW), form=".5f"),
-     Rule("steps at which the error first halves from its plateau, (largest - smallest) / mean", takeoffs_apart,
-          at_most(0.25)),
-     Rule("power of the number of patches in the step of take-off", power_of_takeoff, exponent(0, 0.03)),
-     Rule("largest over smallest gamma at half of the earliest take-off", apart_before, at_most(1.2)),
-     Rule("largest over smallest gamma at the end", apart_at(-1), at_least(2)),
-     Rule("step of take-off", lambda d: d.takeoff, form=".0f"),
-     Rule("gamma at the end", at_end("gamma"), each="patches"),
-     Rule("test error at the start", lambda d: d.error.isel(step=0), each="patches")),
-    "Take-off comes at steps {6.min:.0f} to {6.max:.0f} for all sizes and seeds, with the number of patches to the "
+    (
+        Rule(
+            "descents that end with gamma > 0 > rho",
+            lambda d: ((d.gamma > 0) & (d.rho < 0)).isel(step=-1),
+            EVERY,
+        ),
+        Rule("test error at the end", at_end("error"), below(LOW), form=".5f"),
+        Rule(
+            "steps at which the error first halves from its plateau, (largest - smallest) / mean",
+            takeoffs_apart,
+            at_most(0.25),
+        ),
+        Rule(
+            "power of the number of patches in the step of take-off",
+            power_of_takeoff,
+            exponent(0, 0.03),
+        ),
+        Rule(
+            "largest over smallest gamma at half of the earliest take-off",
+            apart_before,
+            at_most(1.2),
+        ),
+        Rule("largest over smallest gamma at the end", apart_at(-1), at_least(2)),
+        Rule("step of take-off", lambda d: d.takeoff, form=".0f"),
+        Rule("gamma at the end", at_end("gamma"), each="patches"),
+        Rule("test error at the start", lambda d: d.error.isel(step=0), each="patches"),
+    ),
+    "Take-off comes at steps {6.min:.0f} to {6.max:.0f} for all sizes and seeds, "
+    "with the number of patches to the "
     "power {3}; gamma then ends at {7.min:.1f} to {7.max:.1f}.",
-    measure_million, plot_scaled, kind="derived here",
-)  # fmt: skip
+    measure_million,
+    plot_scaled,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/12_million_patches.ipynb #91f28a09
 GROWING = Claim(
-    "B-growing-sets", "B", "Assumption 2 (C = polylog(d), d = poly(D)), for Theorems 4.1 and 4.2",
-    "Association and generalization are not tied to sets of four patches of low dimension: they appear with C = 9 and 16, and "
+    "B-growing-sets",
+    "B",
+    "Assumption 2 (C = polylog(d), d = poly(D)), for Theorems 4.1 and 4.2",
+    "Association and generalization are not tied to sets of four patches of low dimension: "
+    "they appear with C = 9 and 16, and "
     "when patches have as many dimensions as the image has patches.",
-    (Rule("descents that end with gamma > 0 > rho and kappa > rho", associates, EVERY),
-     Rule("share of the way from the linear rule to f*", way_closed, at_least(CLOSED), each="patches"),
-     Rule("trained with d = D, test error, share of the linear rule's", lambda d: d.trained_test_error / d.attrs["linear"],
-          at_most(SAMPLE_SHARE)),
-     Rule("trained, drop score at the end", lambda d: d.trained_drop, at_least(KEPT_DROP)),
-     Rule("trained, margin of association at the end", lambda d: d.trained_margin, above(0), CAVEAT),
-     Rule("patches in a set", lambda d: d["size"], each="patches", form=".0f")),
-    "With sets of up to {5.max:.0f} patches {0.count} of {0.size} descents associate; with d = D the drop score is {3:.3f}.",
-    growing_sets, plot_population, kind="derived here",
-)  # fmt: skip
+    (
+        Rule("descents that end with gamma > 0 > rho and kappa > rho", associates, EVERY),
+        Rule(
+            "share of the way from the linear rule to f*",
+            way_closed,
+            at_least(CLOSED),
+            each="patches",
+        ),
+        Rule(
+            "trained with d = D, test error, share of the linear rule's",
+            lambda d: d.trained_test_error / d.attrs["linear"],
+            at_most(SAMPLE_SHARE),
+        ),
+        Rule("trained, drop score at the end", lambda d: d.trained_drop, at_least(KEPT_DROP)),
+        Rule(
+            "trained, margin of association at the end",
+            lambda d: d.trained_margin,
+            above(0),
+            CAVEAT,
+        ),
+        Rule("patches in a set", lambda d: d["size"], each="patches", form=".0f"),
+    ),
+    "With sets of up to {5.max:.0f} patches {0.count} of {0.size} descents associate; "
+    "with d = D the drop score is {3:.3f}.",
+    growing_sets,
+    plot_population,
+    kind="derived here",
+)

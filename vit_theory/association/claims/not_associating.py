@@ -15,15 +15,33 @@ from vit_theory.association.drawing import draw_arms, draw_level
 from vit_theory.association.learning import SAMPLE_SHARE
 from vit_theory.association.linear import by_size
 from vit_theory.association.not_associating import (
-    GENERALIZES, NEAR_BEST, NEAR_CHANCE, generalizes, measure_repair, measure_theorem_3_2,
-    non_associating, repaired_encodings, shift_attention, unassociated,
-)  # fmt: skip
+    GENERALIZES,
+    NEAR_BEST,
+    NEAR_CHANCE,
+    generalizes,
+    measure_repair,
+    measure_theorem_3_2,
+    non_associating,
+    repaired_encodings,
+    shift_attention,
+    unassociated,
+)
 from vit_theory.association.readings import at_end
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
-    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, REFUTED, Rule, SOME, above, at_least, at_most, equal,
-)  # fmt: skip
+    BROKEN,
+    CAVEAT,
+    EVERY,
+    INCONCLUSIVE,
+    REFUTED,
+    Rule,
+    SOME,
+    above,
+    at_least,
+    at_most,
+    equal,
+)
 
 # %% ../../../nbs/association/13_not_associating.ipynb #32bd656f
 def plot_theorem_3_2(ds: xr.Dataset):
@@ -31,8 +49,11 @@ def plot_theorem_3_2(ds: xr.Dataset):
     matplotlib Figure."""
     figure, axis = subplots(width=4.6)
     at = np.arange(ds.sizes["setting"])
-    for name, label, mark, color in (("linear", "best linear rule", "s", "red"), ("error", "attends the next set", "o", "orange"),
-                                     ("tie", "least possible: $f^*=0$", "_", "black")):  # fmt: skip
+    for name, label, mark, color in (
+        ("linear", "best linear rule", "s", "red"),
+        ("error", "attends the next set", "o", "orange"),
+        ("tie", "least possible: $f^*=0$", "_", "black"),
+    ):
         axis.plot(
             at,
             ds[name],
@@ -73,38 +94,105 @@ def plot_repair(ds: xr.Dataset):
     return figure
 
 # %% ../../../nbs/association/13_not_associating.ipynb #a6ac217e
-THEOREM_3_2 = Claim("B-theorem-3.2", "B", "Theorem 3.2",
-    "\"Let D be defined as in Assumption 1. There exists a (one-layer) transformer M so that P[f*(X) M(X) <= 0] = d^{-omega(1)} "
-    "but for all l in [L], i in S_l, Top_C{<p_i^(M), p_j^(M)>}_{j=1}^D and S_l are disjoint.\"",
-    (Rule("score of the witness, relative distance to the associating one's, all images listed", lambda d: d.gap, at_most(1e-12),
-          BROKEN),
-     Rule("its error, distance between atoms and listed images", lambda d: d.atoms, at_most(1e-12), BROKEN),
-     Rule("rows of its logits with a member of their own set in the top C", lambda d: d.members, equal(0, "none"), BROKEN),
-     Rule("Gram matrices with ties that keep all own sets out of the top C", lambda d: d.gram_empty.sum(), at_least(1), REFUTED,
-          "for a Gram matrix it is impossible in any fixed order of ties: the first of the longest encodings is in its own top C "
-          "(Cauchy-Schwarz); of the logits A = (P W_Q)(P W_K)^T, or with j != i, the statement is true", form=".0f"),
-     Rule("P[f* M <= 0] of the witness on logits, over P[f* = 0]", lambda d: by_size(d.assign(share=d.error / d.tie), "share"),
-          at_most(NEAR_BEST), each="setting"),
-     Rule("P[f* M <= 0] of the witness on logits", lambda d: by_size(d, "error"), each="setting")),
-    "A proof: no Gram matrix keeps all own sets out of the top C. On logits a witness errs in {5.max:.4f} or less.",
-    measure_theorem_3_2, plot_theorem_3_2, kind="quoted", evidence="proof")  # fmt: skip
+THEOREM_3_2 = Claim(
+    "B-theorem-3.2",
+    "B",
+    "Theorem 3.2",
+    '"Let D be defined as in Assumption 1. There exists a (one-layer) transformer M so that '
+    "P[f*(X) M(X) <= 0] = d^{-omega(1)} "
+    'but for all l in [L], i in S_l, Top_C{<p_i^(M), p_j^(M)>}_{j=1}^D and S_l are disjoint."',
+    (
+        Rule(
+            "score of the witness, relative distance to the associating one's, all images listed",
+            lambda d: d.gap,
+            at_most(1e-12),
+            BROKEN,
+        ),
+        Rule(
+            "its error, distance between atoms and listed images",
+            lambda d: d.atoms,
+            at_most(1e-12),
+            BROKEN,
+        ),
+        Rule(
+            "rows of its logits with a member of their own set in the top C",
+            lambda d: d.members,
+            equal(0, "none"),
+            BROKEN,
+        ),
+        Rule(
+            "Gram matrices with ties that keep all own sets out of the top C",
+            lambda d: d.gram_empty.sum(),
+            at_least(1),
+            REFUTED,
+            "for a Gram matrix it is impossible in any fixed order of ties: "
+            "the first of the longest encodings is in its own top C "
+            "(Cauchy-Schwarz); of the logits A = (P W_Q)(P W_K)^T, or with j != i, "
+            "the statement is true",
+            form=".0f",
+        ),
+        Rule(
+            "P[f* M <= 0] of the witness on logits, over P[f* = 0]",
+            lambda d: by_size(d.assign(share=d.error / d.tie), "share"),
+            at_most(NEAR_BEST),
+            each="setting",
+        ),
+        Rule(
+            "P[f* M <= 0] of the witness on logits", lambda d: by_size(d, "error"), each="setting"
+        ),
+    ),
+    "A proof: no Gram matrix keeps all own sets out of the top C. "
+    "On logits a witness errs in {5.max:.4f} or less.",
+    measure_theorem_3_2,
+    plot_theorem_3_2,
+    kind="quoted",
+    evidence="proof",
+)
 
 # %% ../../../nbs/association/13_not_associating.ipynb #b59958eb
 REPAIRED = Claim(
-    "B-theorem-3.2-repaired", "B", "Theorem 3.2 (with j != i)",
-    "There is a one-layer transformer that generalizes, and for all l and i in S_l the C largest <p_i, p_j> with j != i lie "
+    "B-theorem-3.2-repaired",
+    "B",
+    "Theorem 3.2 (with j != i)",
+    "There is a one-layer transformer that generalizes, "
+    "and for all l and i in S_l the C largest <p_i, p_j> with j != i lie "
     "outside of S_l.",
-    (Rule("smallest eigenvalue of the Gram matrix", lambda d: d.eigenvalue, above(0.499), each="size"),
-     Rule("last of the top C without i, over the largest of the own set", lambda d: d.apart, at_least(0.999), each="size"),
-     Rule("rows with a member of their own set in the top C, i left out", lambda d: d.members, equal(0, "none")),
-     Rule("logits, distance to those of the shift", lambda d: d.reached, at_most(1e-10)),
-     Rule("P[f* M <= 0] over P[f* = 0], all images listed", lambda d: d.error / d.tie, at_most(NEAR_BEST)),
-     Rule("P[f* M <= 0], all images listed", lambda d: d.error), Rule("that of the best linear rule", lambda d: d.linear),
-     Rule("P[f* = 0]", lambda d: d.tie)),
-    "Explicit encodings do it: smallest eigenvalue {0.min:.2f}, no own member in the top C, error {5:.4f} where the least is "
+    (
+        Rule(
+            "smallest eigenvalue of the Gram matrix",
+            lambda d: d.eigenvalue,
+            above(0.499),
+            each="size",
+        ),
+        Rule(
+            "last of the top C without i, over the largest of the own set",
+            lambda d: d.apart,
+            at_least(0.999),
+            each="size",
+        ),
+        Rule(
+            "rows with a member of their own set in the top C, i left out",
+            lambda d: d.members,
+            equal(0, "none"),
+        ),
+        Rule("logits, distance to those of the shift", lambda d: d.reached, at_most(1e-10)),
+        Rule(
+            "P[f* M <= 0] over P[f* = 0], all images listed",
+            lambda d: d.error / d.tie,
+            at_most(NEAR_BEST),
+        ),
+        Rule("P[f* M <= 0], all images listed", lambda d: d.error),
+        Rule("that of the best linear rule", lambda d: d.linear),
+        Rule("P[f* = 0]", lambda d: d.tie),
+    ),
+    "Explicit encodings do it: smallest eigenvalue {0.min:.2f}, "
+    "no own member in the top C, error {5:.4f} where the least is "
     "{7:.4f}.",
-    measure_repair, plot_repair, kind="derived here", evidence="proof",
-)  # fmt: skip
+    measure_repair,
+    plot_repair,
+    kind="derived here",
+    evidence="proof",
+)
 
 # %% ../../../nbs/association/13_not_associating.ipynb #80f0ec67
 def plot_non_associating(ds: xr.Dataset):
@@ -123,15 +211,31 @@ def plot_non_associating(ds: xr.Dataset):
 
 # %% ../../../nbs/association/13_not_associating.ipynb #775a749a
 NON_ASSOCIATING = Claim(
-    "B-non-associating", "B", "Theorem 3.2 (by gradient descent)",
+    "B-non-associating",
+    "B",
+    "Theorem 3.2 (by gradient descent)",
     "Gradient descent from a zero diagonal with larger noise generalizes without association.",
-    (Rule(f"seeds from noise 0.3 with a test error <= {GENERALIZES} and <= {SAMPLE_SHARE} of the linear rule's", generalizes,
-          SOME, INCONCLUSIVE, "nothing was learned"),
-     Rule(f"of these, with a drop score at most {NEAR_CHANCE} above chance", unassociated, SOME,
-          why="the runs that learn associate"),
-     Rule("the same seeds", unassociated, EVERY, CAVEAT, "in some seeds only"),
-     Rule("test error", at_end("test_error"), each="noise"),
-     Rule("drop score", at_end("drop"), each="noise")),
+    (
+        Rule(
+            f"seeds from noise 0.3 with a test error <= {GENERALIZES} and <= {SAMPLE_SHARE} of "
+            "the linear rule's",
+            generalizes,
+            SOME,
+            INCONCLUSIVE,
+            "nothing was learned",
+        ),
+        Rule(
+            f"of these, with a drop score at most {NEAR_CHANCE} above chance",
+            unassociated,
+            SOME,
+            why="the runs that learn associate",
+        ),
+        Rule("the same seeds", unassociated, EVERY, CAVEAT, "in some seeds only"),
+        Rule("test error", at_end("test_error"), each="noise"),
+        Rule("drop score", at_end("drop"), each="noise"),
+    ),
     "From noise 0.3 {1.count} of {1.size} seeds generalize with a drop score near chance.",
-    non_associating, plot_non_associating, kind="derived here",
-)  # fmt: skip
+    non_associating,
+    plot_non_associating,
+    kind="derived here",
+)

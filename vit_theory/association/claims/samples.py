@@ -13,15 +13,31 @@ from vit_theory.association.drawing import count_axis, draw_band, draw_ends, dra
 from vit_theory.association.learning import LEARNED_SHARE, SAMPLE_SHARE
 from vit_theory.association.readings import at_best, at_end, share_of_linear
 from vit_theory.association.samples import (
-    followed_path, long_training, measure_early, measure_late, measure_scatter, sample_size,
-    scatter_exponent, scatter_followed, scatter_share, score_lost,
-)  # fmt: skip
+    followed_path,
+    long_training,
+    measure_early,
+    measure_late,
+    measure_scatter,
+    sample_size,
+    scatter_exponent,
+    scatter_followed,
+    scatter_share,
+    score_lost,
+)
 from vit_theory.association.start_and_step_size import LOSS_OF_DROP
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
-    CAVEAT, INCONCLUSIVE, Rule, above, at_least, at_most, below, exponent, within,
-)  # fmt: skip
+    CAVEAT,
+    INCONCLUSIVE,
+    Rule,
+    above,
+    at_least,
+    at_most,
+    below,
+    exponent,
+    within,
+)
 
 # %% ../../../nbs/association/10_samples.ipynb #d2e75e8c
 def plot_sample_size(ds: xr.Dataset):
@@ -43,20 +59,45 @@ def plot_sample_size(ds: xr.Dataset):
     return figure
 
 # %% ../../../nbs/association/10_samples.ipynb #1d3c2c58
-SAMPLE_SIZE = Claim("B-sample-size", "B", "Theorem 4.2 (number of samples)",
+SAMPLE_SIZE = Claim(
+    "B-sample-size",
+    "B",
+    "Theorem 4.2 (number of samples)",
     "Association and generalization need enough images, and come together with their number.",
-    (Rule("margin of association with the most images, at its best", lambda d: d.margin.max("step").isel(samples=-1), above(0),
-          INCONCLUSIVE, "with the most images some seed never associates"),
-     Rule("mean test error with the most images, share of the linear rule's",
-          lambda d: d.test_error.isel(step=-1, samples=-1).mean() / d.attrs["linear"], at_most(SAMPLE_SHARE), INCONCLUSIVE,
-          "nothing was learned"),
-     Rule("rise of the mean drop score from the fewest to the most images",
-          lambda d: d["drop"].isel(step=-1, samples=[0, -1]).mean("seed").diff("samples"), at_least(0.1)),
-     Rule("change of the mean test error at each increase", lambda d: d.test_error.isel(step=-1).mean("seed").diff("samples"),
-          below(0), CAVEAT),
-     *(Rule(name, at_end(name), each="samples") for name in ("test_error", "drop"))),
-    "From the fewest to the most images the drop score rises by {2:.2f}; the error ends at {1:.0%} of the linear rule's.",
-    sample_size, plot_sample_size, kind="derived here")  # fmt: skip
+    (
+        Rule(
+            "margin of association with the most images, at its best",
+            lambda d: d.margin.max("step").isel(samples=-1),
+            above(0),
+            INCONCLUSIVE,
+            "with the most images some seed never associates",
+        ),
+        Rule(
+            "mean test error with the most images, share of the linear rule's",
+            lambda d: d.test_error.isel(step=-1, samples=-1).mean() / d.attrs["linear"],
+            at_most(SAMPLE_SHARE),
+            INCONCLUSIVE,
+            "nothing was learned",
+        ),
+        Rule(
+            "rise of the mean drop score from the fewest to the most images",
+            lambda d: d["drop"].isel(step=-1, samples=[0, -1]).mean("seed").diff("samples"),
+            at_least(0.1),
+        ),
+        Rule(
+            "change of the mean test error at each increase",
+            lambda d: d.test_error.isel(step=-1).mean("seed").diff("samples"),
+            below(0),
+            CAVEAT,
+        ),
+        *(Rule(name, at_end(name), each="samples") for name in ("test_error", "drop")),
+    ),
+    "From the fewest to the most images the drop score rises by {2:.2f}; "
+    "the error ends at {1:.0%} of the linear rule's.",
+    sample_size,
+    plot_sample_size,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/10_samples.ipynb #df0dab5b
 def plot_early(data: xr.Dataset):
@@ -88,15 +129,29 @@ def plot_early(data: xr.Dataset):
 
 # %% ../../../nbs/association/10_samples.ipynb #53d6ce58
 EARLY = Claim(
-    "B-finite-sample-early", "B", "Section 4 (from the idealized to the realistic setting)",
-    "Early in training, gradient descent on N images follows the population path, with entries of A that scatter like 1/sqrt(N).",
-    (Rule("exponent of the scatter inside sets against N, at step 20", scatter_exponent,
-          exponent(-0.5, 0.15)),
-     Rule("mean entry inside sets with the most images, relative distance to the population's", followed_path, at_most(0.1)),
-     Rule("mass that the population path lost", lambda d: d.attrs["lost"], form=".0e")),
+    "B-finite-sample-early",
+    "B",
+    "Section 4 (from the idealized to the realistic setting)",
+    "Early in training, gradient descent on N images follows the population path, "
+    "with entries of A that scatter like 1/sqrt(N).",
+    (
+        Rule(
+            "exponent of the scatter inside sets against N, at step 20",
+            scatter_exponent,
+            exponent(-0.5, 0.15),
+        ),
+        Rule(
+            "mean entry inside sets with the most images, relative distance to the population's",
+            followed_path,
+            at_most(0.1),
+        ),
+        Rule("mass that the population path lost", lambda d: d.attrs["lost"], form=".0e"),
+    ),
     "The scatter of the entries inside sets falls like N to the power {0}.",
-    measure_early, plot_early, kind="derived here",
-)  # fmt: skip
+    measure_early,
+    plot_early,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/10_samples.ipynb #fa27acaa
 def plot_late(data: xr.Dataset):
@@ -119,17 +174,37 @@ def plot_late(data: xr.Dataset):
 
 # %% ../../../nbs/association/10_samples.ipynb #7fbc42bd
 LATE = Claim(
-    "B-symmetry-late", "B", "Section 1, on the idea of the proof in Section 4",
-    "Symmetries of the coefficients in the attention matrix hold throughout the learning process, also when training on samples.",
-    (Rule("margin of association with the most images, at the end", lambda d: d.margin.isel(samples=-1, step=-1), above(0),
-          INCONCLUSIVE, "the sets were not learned"),
-     Rule("scatter over mean of the entries inside sets, at the end",
-          lambda d: (d.gamma_std / d.gamma).isel(samples=-1, step=-1), at_most(0.1), CAVEAT,
-          "symmetry is exact for the population and early in training only: later the rows of a set prefer different members"),
-     Rule("their mean over the population's", lambda d: (d.gamma / d.gamma_population).isel(samples=-1, step=-1))),
-    "Late in training the entries inside a set scatter by {1:.2f} of their mean; the margin of association is {0:.2f}.",
-    measure_late, plot_late,
-)  # fmt: skip
+    "B-symmetry-late",
+    "B",
+    "Section 1, on the idea of the proof in Section 4",
+    "Symmetries of the coefficients in the attention matrix hold throughout the learning "
+    "process, also when training on samples.",
+    (
+        Rule(
+            "margin of association with the most images, at the end",
+            lambda d: d.margin.isel(samples=-1, step=-1),
+            above(0),
+            INCONCLUSIVE,
+            "the sets were not learned",
+        ),
+        Rule(
+            "scatter over mean of the entries inside sets, at the end",
+            lambda d: (d.gamma_std / d.gamma).isel(samples=-1, step=-1),
+            at_most(0.1),
+            CAVEAT,
+            "symmetry is exact for the population and early in training only: "
+            "later the rows of a set prefer different members",
+        ),
+        Rule(
+            "their mean over the population's",
+            lambda d: (d.gamma / d.gamma_population).isel(samples=-1, step=-1),
+        ),
+    ),
+    "Late in training the entries inside a set scatter by {1:.2f} of their mean; "
+    "the margin of association is {0:.2f}.",
+    measure_late,
+    plot_late,
+)
 
 # %% ../../../nbs/association/10_samples.ipynb #1f8c10d6
 def plot_scatter(ds: xr.Dataset):
@@ -153,17 +228,36 @@ def plot_scatter(ds: xr.Dataset):
 
 # %% ../../../nbs/association/10_samples.ipynb #7a2598b1
 SCATTER = Claim(
-    "B-scatter-response", "B", "Section 1, on the idea of the proof in Section 4 (on samples)",
-    "The rows of a set drift apart because the noise of a fixed sample adds up: their scatter is N to the power -1/2 times a "
+    "B-scatter-response",
+    "B",
+    "Section 1, on the idea of the proof in Section 4 (on samples)",
+    "The rows of a set drift apart because the noise of a fixed sample adds up: "
+    "their scatter is N to the power -1/2 times a "
     "curve computed from the population alone, and its share in their mean grows with time.",
-    (Rule("scatter inside sets with the most images over its prediction, from step 10 on", scatter_followed, within(1, 0.2)),
-     Rule("share of the scatter in the mean at the end, over that at step 20",
-          lambda d: scatter_share(d.scatter, d.gamma).isel(samples=-1), above(1)),
-     Rule("the same, predicted", lambda d: scatter_share(d.predicted, d.gamma_predicted), above(1)),
-     Rule("prediction over that without curvature, at the end", lambda d: (d.predicted / d.noise_alone)[-1])),
+    (
+        Rule(
+            "scatter inside sets with the most images over its prediction, from step 10 on",
+            scatter_followed,
+            within(1, 0.2),
+        ),
+        Rule(
+            "share of the scatter in the mean at the end, over that at step 20",
+            lambda d: scatter_share(d.scatter, d.gamma).isel(samples=-1),
+            above(1),
+        ),
+        Rule(
+            "the same, predicted", lambda d: scatter_share(d.predicted, d.gamma_predicted), above(1)
+        ),
+        Rule(
+            "prediction over that without curvature, at the end",
+            lambda d: (d.predicted / d.noise_alone)[-1],
+        ),
+    ),
     "The entries inside sets scatter by {0.min:.2f} to {0.max:.2f} of the prediction.",
-    measure_scatter, plot_scatter, kind="derived here",
-)  # fmt: skip
+    measure_scatter,
+    plot_scatter,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/10_samples.ipynb #7160c959
 def plot_long_training(ds: xr.Dataset):
@@ -188,16 +282,38 @@ def plot_long_training(ds: xr.Dataset):
 
 # %% ../../../nbs/association/10_samples.ipynb #3b9b7d23
 LONG_TRAINING = Claim(
-    "B-long-training", "B", "Theorem 4.2 (number of steps)",
-    "With few images, long training gives up association it had reached, and the test error does not tell.",
-    (Rule("drop score lost from its best to the end", score_lost, at_least(LOSS_OF_DROP), why="some seed keeps its association"),
-     Rule("test error at the end, share of the linear rule's", share_of_linear, at_most(LEARNED_SHARE), INCONCLUSIVE,
-          "nothing was learned"),
-     Rule("test error at the end over that at the best drop score",
-          lambda d: d.test_error.isel(step=-1) / d.test_error.isel(step=d["drop"].argmax("step")), at_most(1.5), CAVEAT),
-     Rule("best drop score", at_best("drop")),
-     Rule("drop score where validation stops", lambda d: d.early_drop),
-     Rule("test error where validation stops", lambda d: d.early_error)),
-    "The drop score falls by {0:.3f} from its best, {3:.3f}, to the last step; the test error changes by a factor {2:.2f}.",
-    long_training, plot_long_training, kind="derived here",
-)  # fmt: skip
+    "B-long-training",
+    "B",
+    "Theorem 4.2 (number of steps)",
+    "With few images, long training gives up association it had reached, "
+    "and the test error does not tell.",
+    (
+        Rule(
+            "drop score lost from its best to the end",
+            score_lost,
+            at_least(LOSS_OF_DROP),
+            why="some seed keeps its association",
+        ),
+        Rule(
+            "test error at the end, share of the linear rule's",
+            share_of_linear,
+            at_most(LEARNED_SHARE),
+            INCONCLUSIVE,
+            "nothing was learned",
+        ),
+        Rule(
+            "test error at the end over that at the best drop score",
+            lambda d: d.test_error.isel(step=-1) / d.test_error.isel(step=d["drop"].argmax("step")),
+            at_most(1.5),
+            CAVEAT,
+        ),
+        Rule("best drop score", at_best("drop")),
+        Rule("drop score where validation stops", lambda d: d.early_drop),
+        Rule("test error where validation stops", lambda d: d.early_error),
+    ),
+    "The drop score falls by {0:.3f} from its best, {3:.3f}, to the last step; "
+    "the test error changes by a factor {2:.2f}.",
+    long_training,
+    plot_long_training,
+    kind="derived here",
+)

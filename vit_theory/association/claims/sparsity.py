@@ -12,8 +12,16 @@ from vit_theory.association.drawing import draw_ends
 from vit_theory.association.learning import KEPT_DROP
 from vit_theory.association.readings import at_best
 from vit_theory.association.sparsity import (
-    HALF, LEARNABLE, LOST_DROP, MANY, RARE, TOO_MANY, marks_trained, measure_marks, sets_learned,
-)  # fmt: skip
+    HALF,
+    LEARNABLE,
+    LOST_DROP,
+    MANY,
+    RARE,
+    TOO_MANY,
+    marks_trained,
+    measure_marks,
+    sets_learned,
+)
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import EVERY, INCONCLUSIVE, NONE, Rule, at_least, at_most
@@ -32,8 +40,11 @@ def plot_marks_population(data: xr.Dataset):
         linewidth=0.8,
         label="criterion",
     )
-    for axis, name, label, color in ((axes[0], "error", "model", "black"), (axes[1], "gamma", "gamma", "blue"),
-                                     (axes[1], "rho", "rho", "red")):  # fmt: skip
+    for axis, name, label, color in (
+        (axes[0], "error", "model", "black"),
+        (axes[1], "gamma", "gamma", "blue"),
+        (axes[1], "rho", "rho", "red"),
+    ):
         values = data[name].clip(min=1e-5) if name == "error" else data[name]
         axis.plot(data.q, values.transpose("q", "seed"), "o", color=COLORS[color], markersize=3)
         axis.plot(data.q, values.mean("seed"), color=COLORS[color], label=label)
@@ -50,16 +61,28 @@ def plot_marks_population(data: xr.Dataset):
 
 # %% ../../../nbs/association/11_sparsity.ipynb #4e56fb75
 MARKS_POPULATION = Claim(
-    "B-q-ablation", "B", "Assumption 2 (q << 1)",
-    "Patch association needs rare spurious marks: population descent finds it for small q and loses it when most patches are "
+    "B-q-ablation",
+    "B",
+    "Assumption 2 (q << 1)",
+    "Patch association needs rare spurious marks: "
+    "population descent finds it for small q and loses it when most patches are "
     "marked.",
-    (Rule(f"descents with q <= {RARE} that end with gamma > 0 > rho and an error below {HALF} of the linear rule's",
-          lambda d: sets_learned(d).sel(q=d.q <= RARE), EVERY),
-     Rule(f"descents with q = {MANY} that do", lambda d: sets_learned(d).sel(q=MANY), NONE),
-     Rule("descents that do", sets_learned, each="q")),
-    f"{{0.count}} of {{0.size}} descents with q up to {RARE} learn the sets, and {{1.count}} of {{1.size}} with q = {MANY}.",
-    measure_marks, plot_marks_population, kind="derived here",
-)  # fmt: skip
+    (
+        Rule(
+            f"descents with q <= {RARE} that end with gamma > 0 > rho and an error below "
+            f"{HALF} of the linear rule's",
+            lambda d: sets_learned(d).sel(q=d.q <= RARE),
+            EVERY,
+        ),
+        Rule(f"descents with q = {MANY} that do", lambda d: sets_learned(d).sel(q=MANY), NONE),
+        Rule("descents that do", sets_learned, each="q"),
+    ),
+    f"{{0.count}} of {{0.size}} descents with q up to {RARE} learn the sets, "
+    f"and {{1.count}} of {{1.size}} with q = {MANY}.",
+    measure_marks,
+    plot_marks_population,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/11_sparsity.ipynb #8dd68cae
 def plot_marks_trained(ds: xr.Dataset):
@@ -78,14 +101,30 @@ def plot_marks_trained(ds: xr.Dataset):
 
 # %% ../../../nbs/association/11_sparsity.ipynb #6832ba2c
 MARKS_TRAINED = Claim(
-    "B-q-trained", "B", "Assumption 2 (q << 1)",
+    "B-q-trained",
+    "B",
+    "Assumption 2 (q << 1)",
     "A trained model associates when marks are rare and not when they are frequent.",
-    (Rule(f"best drop score for q <= {LEARNABLE}", lambda d: d["drop"].max("step").sel(q=d.q <= LEARNABLE), at_least(KEPT_DROP),
-          INCONCLUSIVE, "nothing was learned: with rare marks, some seed does not associate"),
-     Rule(f"best drop score for q = {TOO_MANY}", lambda d: d["drop"].max("step").sel(q=TOO_MANY), at_most(LOST_DROP),
-          why="frequent marks are learned too"),
-     Rule("best drop score", at_best("drop"), each="q"),
-     Rule("drop score of chance", lambda d: d.attrs["chance_drop"])),
-    "With rare marks the best drop score is at least {0.min:.3f}; with frequent ones it is {1:.3f}.",
-    marks_trained, plot_marks_trained, kind="derived here",
-)  # fmt: skip
+    (
+        Rule(
+            f"best drop score for q <= {LEARNABLE}",
+            lambda d: d["drop"].max("step").sel(q=d.q <= LEARNABLE),
+            at_least(KEPT_DROP),
+            INCONCLUSIVE,
+            "nothing was learned: with rare marks, some seed does not associate",
+        ),
+        Rule(
+            f"best drop score for q = {TOO_MANY}",
+            lambda d: d["drop"].max("step").sel(q=TOO_MANY),
+            at_most(LOST_DROP),
+            why="frequent marks are learned too",
+        ),
+        Rule("best drop score", at_best("drop"), each="q"),
+        Rule("drop score of chance", lambda d: d.attrs["chance_drop"]),
+    ),
+    "With rare marks the best drop score is at least {0.min:.3f}; "
+    "with frequent ones it is {1:.3f}.",
+    marks_trained,
+    plot_marks_trained,
+    kind="derived here",
+)

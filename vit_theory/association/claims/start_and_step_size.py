@@ -12,16 +12,42 @@ import xarray as xr
 from vit_theory.association.drawing import draw_band, draw_ends, draw_level
 from vit_theory.association.readings import at_best, at_end
 from vit_theory.association.start_and_step_size import (
-    APART, GENTLE, LOSS_OF_DROP, SMALL_KAPPA, TINY, UNLEARNED_DROP, associates_late,
-    bold_steps_found, bold_trained, by_sign, diagonal_trained, followed, last_seen,
-    lost_by_bold_steps, measure_bold_steps, measure_diagonal, measure_response, of_second_order,
-    single_signs, still_falling,
-)  # fmt: skip
+    APART,
+    GENTLE,
+    LOSS_OF_DROP,
+    SMALL_KAPPA,
+    TINY,
+    UNLEARNED_DROP,
+    associates_late,
+    bold_steps_found,
+    bold_trained,
+    by_sign,
+    diagonal_trained,
+    followed,
+    last_seen,
+    lost_by_bold_steps,
+    measure_bold_steps,
+    measure_diagonal,
+    measure_response,
+    of_second_order,
+    single_signs,
+    still_falling,
+)
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
-    BROKEN, CAVEAT, EVERY, INCONCLUSIVE, NONE, Rule, above, at_least, at_most, equal, within,
-)  # fmt: skip
+    BROKEN,
+    CAVEAT,
+    EVERY,
+    INCONCLUSIVE,
+    NONE,
+    Rule,
+    above,
+    at_least,
+    at_most,
+    equal,
+    within,
+)
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #e0da97b2
 def plot_response(data: xr.Dataset):
@@ -44,21 +70,47 @@ def plot_response(data: xr.Dataset):
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #6a1e5d89
 RESPONSE = Claim(
-    "B-diagonal-response", "B", "Section 4 (why sigma_A > 0)",
-    "The diagonal at the start is a push: early on gamma - rho is to first order kappa times one curve, which the "
-    "population's second derivatives at the saddle predict. Trained models at kappa = -0.2 and 0.2 follow it in the "
+    "B-diagonal-response",
+    "B",
+    "Section 4 (why sigma_A > 0)",
+    "The diagonal at the start is a push: early on gamma - rho is to first order kappa times "
+    "one curve, which the "
+    "population's second derivatives at the saddle predict. "
+    "Trained models at kappa = -0.2 and 0.2 follow it in the "
     "mean of both signs; a single sign is off by the second order in kappa.",
-    (Rule("population from a tiny diagonal, relative distance to the prediction",
-          lambda d: abs(single_signs(d) - 1).sel(tiny=[-0.002, 0.002]), at_most(0.05), BROKEN),
-     Rule("(gamma - rho) / kappa of trained models from step 10 on, mean of both signs, over the prediction",
-          lambda d: followed(d).mean("kappa"), within(1, 0.1)),
-     Rule("what one sign of the population is off at kappa = 0.1, over the same at 0.05, step 20",
-          of_second_order, within(2, 0.3), each="sign"),
-     Rule("trained models, one sign alone, over the prediction", followed, each="kappa", form=".2f")),
-    "In the mean of both signs trained models part gamma from rho at {1.min:.2f} to {1.max:.2f} of the predicted "
+    (
+        Rule(
+            "population from a tiny diagonal, relative distance to the prediction",
+            lambda d: abs(single_signs(d) - 1).sel(tiny=[-0.002, 0.002]),
+            at_most(0.05),
+            BROKEN,
+        ),
+        Rule(
+            "(gamma - rho) / kappa of trained models from step 10 on, mean of both signs, "
+            "over the prediction",
+            lambda d: followed(d).mean("kappa"),
+            within(1, 0.1),
+        ),
+        Rule(
+            "what one sign of the population is off at kappa = 0.1, over the same at 0.05, step 20",
+            of_second_order,
+            within(2, 0.3),
+            each="sign",
+        ),
+        Rule(
+            "trained models, one sign alone, over the prediction",
+            followed,
+            each="kappa",
+            form=".2f",
+        ),
+    ),
+    "In the mean of both signs trained models part gamma from rho at {1.min:.2f} to "
+    "{1.max:.2f} of the predicted "
     "rate; one sign alone is at {3.min:.2f} to {3.max:.2f} of it.",
-    measure_response, plot_response, kind="derived here",
-)  # fmt: skip
+    measure_response,
+    plot_response,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #622c86e6
 def plot_diagonal_start(data: xr.Dataset):
@@ -85,28 +137,70 @@ def plot_diagonal_start(data: xr.Dataset):
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #e0300cce
 DIAGONAL_START = Claim(
-    "B-diagonal-start", "B", "Section 4 (idealized start A = sigma_A I)",
-    "The diagonal start breaks the symmetry: A = const is a stationary point of the population risk. "
-    "At D = 16 descents from positive diagonals associate; from negative ones gamma comes to exceed rho as well, "
-    "but they stay on a plateau, with no patch in its own top C and an error above half of the linear rule's.",
-    (Rule("gradient in A at A = 0, relative to A = I/2", lambda d: d.gradient_flat / d.gradient_diagonal,
-          at_most(1e-12), BROKEN),
-     Rule("largest gamma - rho from kappa = 0, on the whole path", lambda d: d.zero_apart, at_most(1e-12), BROKEN),
-     Rule(f"starts kappa > 0 with gamma - rho > {APART}, kappa > rho and an error below the best linear rule's, "
-          "at half of the run and at its end", lambda d: associates_late(by_sign(d, 1)), EVERY),
-     Rule("starts kappa < 0 with kappa > rho then, as the top C with j = i asks",
-          lambda d: by_sign(d, -1).kappa > by_sign(d, -1).rho, NONE),
-     Rule("starts kappa < 0 with gamma > rho then, as the top C without j = i asks",
-          lambda d: by_sign(d, -1).gamma > by_sign(d, -1).rho, EVERY),
-     Rule("error over the linear rule's then, kappa < 0", lambda d: by_sign(d, -1).error / d.linear, above(0.5)),
-     Rule("share of the loss still lost in the second half of the run, kappa < 0", still_falling, at_most(0.05)),
-     Rule("gamma - rho at the end", lambda d: (d.gamma - d.rho).isel(step=-1), each="kappa_0"),
-     Rule("error at the end over the linear rule's", lambda d: d.error.isel(step=-1) / d.linear, each="kappa_0"),
-     Rule("loss at the end", lambda d: d.loss.isel(step=-1), each="kappa_0")),
+    "B-diagonal-start",
+    "B",
+    "Section 4 (idealized start A = sigma_A I)",
+    "The diagonal start breaks the symmetry: "
+    "A = const is a stationary point of the population risk. "
+    "At D = 16 descents from positive diagonals associate; "
+    "from negative ones gamma comes to exceed rho as well, "
+    "but they stay on a plateau, with no patch in its own top C and an error above half of the "
+    "linear rule's.",
+    (
+        Rule(
+            "gradient in A at A = 0, relative to A = I/2",
+            lambda d: d.gradient_flat / d.gradient_diagonal,
+            at_most(1e-12),
+            BROKEN,
+        ),
+        Rule(
+            "largest gamma - rho from kappa = 0, on the whole path",
+            lambda d: d.zero_apart,
+            at_most(1e-12),
+            BROKEN,
+        ),
+        Rule(
+            f"starts kappa > 0 with gamma - rho > {APART}, "
+            "kappa > rho and an error below the best linear rule's, "
+            "at half of the run and at its end",
+            lambda d: associates_late(by_sign(d, 1)),
+            EVERY,
+        ),
+        Rule(
+            "starts kappa < 0 with kappa > rho then, as the top C with j = i asks",
+            lambda d: by_sign(d, -1).kappa > by_sign(d, -1).rho,
+            NONE,
+        ),
+        Rule(
+            "starts kappa < 0 with gamma > rho then, as the top C without j = i asks",
+            lambda d: by_sign(d, -1).gamma > by_sign(d, -1).rho,
+            EVERY,
+        ),
+        Rule(
+            "error over the linear rule's then, kappa < 0",
+            lambda d: by_sign(d, -1).error / d.linear,
+            above(0.5),
+        ),
+        Rule(
+            "share of the loss still lost in the second half of the run, kappa < 0",
+            still_falling,
+            at_most(0.05),
+        ),
+        Rule("gamma - rho at the end", lambda d: (d.gamma - d.rho).isel(step=-1), each="kappa_0"),
+        Rule(
+            "error at the end over the linear rule's",
+            lambda d: d.error.isel(step=-1) / d.linear,
+            each="kappa_0",
+        ),
+        Rule("loss at the end", lambda d: d.loss.isel(step=-1), each="kappa_0"),
+    ),
     "All starts with a positive diagonal associate. From negative ones gamma exceeds rho late, "
-    "the error stays at {5.min:.2f} to {5.max:.2f} of the linear rule's, and the diagonal below all other logits.",
-    measure_diagonal, plot_diagonal_start, kind="derived here",
-)  # fmt: skip
+    "the error stays at {5.min:.2f} to {5.max:.2f} of the linear rule's, "
+    "and the diagonal below all other logits.",
+    measure_diagonal,
+    plot_diagonal_start,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #91106edd
 def plot_diagonal(ds: xr.Dataset):
@@ -127,18 +221,34 @@ def plot_diagonal(ds: xr.Dataset):
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #b25113ce
 DIAGONAL_TRAINED = Claim(
-    "B-sigma-A-ablation", "B", "Theorem 4.2 (initial values)",
+    "B-sigma-A-ablation",
+    "B",
+    "Theorem 4.2 (initial values)",
     "Association of a trained model is an effect of the diagonal start: without it, none.",
-    (Rule("best drop score at sigma_A = 0", lambda d: d["drop"].max("step").sel(sigma_A=0.0), at_most(UNLEARNED_DROP),
-          why="some seed associates without the diagonal"),
-     Rule("margin of association at sigma_A = 1.5, at its best", lambda d: d.margin.max("step").sel(sigma_A=1.5), above(0),
-          INCONCLUSIVE, "nothing was learned: with the diagonal, some seed does not associate"),
-     Rule("best drop score", at_best("drop"), each="sigma_A"),
-     Rule("test error at the end", at_end("test_error"), each="sigma_A"),
-     Rule("drop score of chance", lambda d: d.attrs["chance_drop"])),
-    "Without the diagonal the best drop score is {0.max:.2f}; with it, the margin of association reaches {1.min:.2f} or more.",
-    diagonal_trained, plot_diagonal, kind="derived here",
-)  # fmt: skip
+    (
+        Rule(
+            "best drop score at sigma_A = 0",
+            lambda d: d["drop"].max("step").sel(sigma_A=0.0),
+            at_most(UNLEARNED_DROP),
+            why="some seed associates without the diagonal",
+        ),
+        Rule(
+            "margin of association at sigma_A = 1.5, at its best",
+            lambda d: d.margin.max("step").sel(sigma_A=1.5),
+            above(0),
+            INCONCLUSIVE,
+            "nothing was learned: with the diagonal, some seed does not associate",
+        ),
+        Rule("best drop score", at_best("drop"), each="sigma_A"),
+        Rule("test error at the end", at_end("test_error"), each="sigma_A"),
+        Rule("drop score of chance", lambda d: d.attrs["chance_drop"]),
+    ),
+    "Without the diagonal the best drop score is {0.max:.2f}; with it, "
+    "the margin of association reaches {1.min:.2f} or more.",
+    diagonal_trained,
+    plot_diagonal,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #39c7c39d
 def plot_bold_steps(data: xr.Dataset):
@@ -154,21 +264,40 @@ def plot_bold_steps(data: xr.Dataset):
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #6787f40d
 BOLD_STEPS = Claim(
-    "B-bold-steps", "B", "Section 4 (learning rates)",
-    "Steps can be too large for association before they are too large for learning: at D = 12, between the gentle and "
-    "the diverging rates, lie some at which population descent ends with association reversed, beats the best linear "
+    "B-bold-steps",
+    "B",
+    "Section 4 (learning rates)",
+    "Steps can be too large for association before they are too large for learning: "
+    "at D = 12, between the gentle and "
+    "the diverging rates, lie some at which population descent ends with association reversed, "
+    "beats the best linear "
     "rule, and stays so.",
-    (Rule(f"share of descents at most at {GENTLE} of the smallest diverging rate of v that end with "
-          "min(kappa, gamma) > rho", lambda d: bold_steps_found(d)[0].mean(), equal(1), INCONCLUSIVE,
-          "gentle steps do not associate either"),
-     Rule("descents that end with gamma < rho and an error below the best linear rule's",
-          lambda d: bold_steps_found(d)[1].sum(), at_least(1), form=".0f"),
-     Rule("of these, those that are so after ten times the steps", lambda d: d.stay, EVERY),
-     Rule("descents that are not finite", lambda d: bold_steps_found(d)[2])),
-    "{1:.0f} of {3.size} descents end with association reversed and an error below the linear rule's, and {2.count} "
+    (
+        Rule(
+            f"share of descents at most at {GENTLE} of the smallest diverging rate of v that "
+            "end with "
+            "min(kappa, gamma) > rho",
+            lambda d: bold_steps_found(d)[0].mean(),
+            equal(1),
+            INCONCLUSIVE,
+            "gentle steps do not associate either",
+        ),
+        Rule(
+            "descents that end with gamma < rho and an error below the best linear rule's",
+            lambda d: bold_steps_found(d)[1].sum(),
+            at_least(1),
+            form=".0f",
+        ),
+        Rule("of these, those that are so after ten times the steps", lambda d: d.stay, EVERY),
+        Rule("descents that are not finite", lambda d: bold_steps_found(d)[2]),
+    ),
+    "{1:.0f} of {3.size} descents end with association reversed and an error below the linear "
+    "rule's, and {2.count} "
     "of them stay so; of the gentle ones {0:.0%} associate.",
-    measure_bold_steps, plot_bold_steps, kind="derived here",
-)  # fmt: skip
+    measure_bold_steps,
+    plot_bold_steps,
+    kind="derived here",
+)
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #84ea9cbb
 def plot_bold(ds: xr.Dataset):
@@ -206,15 +335,45 @@ def plot_bold(ds: xr.Dataset):
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #499cf33b
 BOLD_TRAINED = Claim(
-    "B-bold-training", "B", "Theorem 4.2 (learning rate)",
+    "B-bold-training",
+    "B",
+    "Theorem 4.2 (learning rate)",
     "Steps of A that are too large lose association, often for good.",
-    (Rule("margin of association at the usual rate, at its best", lambda d: d.margin.sel(factor=1).max("step"), above(0),
-          INCONCLUSIVE, "nothing was learned at the usual rate in some seed"),
-     Rule("runs at the usual rate that break off", lambda d: d.loss.isel(step=-1).isnull().sel(factor=1), NONE, INCONCLUSIVE),
-     Rule(f"seeds that lose {LOSS_OF_DROP} of the drop score or break off at 10 or 30 times the rate",
-          lambda d: lost_by_bold_steps(d).any("factor"), EVERY, why="some seed stands all rates"),
-     Rule("runs at 10 or 30 times the rate that do", lost_by_bold_steps, EVERY, CAVEAT, "at some of these rates only"),
-     Rule("last drop score, multiple of the rate", lambda d: last_seen(d["drop"]), each="factor")),
-    "{3.count} of {3.size} runs with ten or more times the usual rate lose association or break off.",
-    bold_trained, plot_bold, kind="derived here",
-)  # fmt: skip
+    (
+        Rule(
+            "margin of association at the usual rate, at its best",
+            lambda d: d.margin.sel(factor=1).max("step"),
+            above(0),
+            INCONCLUSIVE,
+            "nothing was learned at the usual rate in some seed",
+        ),
+        Rule(
+            "runs at the usual rate that break off",
+            lambda d: d.loss.isel(step=-1).isnull().sel(factor=1),
+            NONE,
+            INCONCLUSIVE,
+        ),
+        Rule(
+            f"seeds that lose {LOSS_OF_DROP} of the drop score or break off at 10 or 30 times "
+            "the rate",
+            lambda d: lost_by_bold_steps(d).any("factor"),
+            EVERY,
+            why="some seed stands all rates",
+        ),
+        Rule(
+            "runs at 10 or 30 times the rate that do",
+            lost_by_bold_steps,
+            EVERY,
+            CAVEAT,
+            "at some of these rates only",
+        ),
+        Rule(
+            "last drop score, multiple of the rate", lambda d: last_seen(d["drop"]), each="factor"
+        ),
+    ),
+    "{3.count} of {3.size} runs with ten or more times the usual rate lose association or "
+    "break off.",
+    bold_trained,
+    plot_bold,
+    kind="derived here",
+)

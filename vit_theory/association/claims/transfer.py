@@ -10,9 +10,14 @@ import xarray as xr
 
 from vit_theory.association.drawing import count_axis, draw_band
 from vit_theory.association.transfer import (
-    COLOR_OF_ARM, TRANSFER_ERROR, images_saved, needed_by, needed_in_words, transfer,
+    COLOR_OF_ARM,
+    TRANSFER_ERROR,
+    images_saved,
+    needed_by,
+    needed_in_words,
+    transfer,
     without_association,
-)  # fmt: skip
+)
 from vit_theory.figures import subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import CAVEAT, INCONCLUSIVE, NONE, Rule, at_least
@@ -22,8 +27,15 @@ def plot_transfer(ds: xr.Dataset):
     """Test error on the new task against its number of images: attentions that know the sets, and
     those that do not -> Figure."""
     figure, axes = subplots(1, 2, width=3.5, height=2.8, sharey=True)
-    groups = {"who knows the sets needs few images": ("scratch", "learned", "next set", "not associating"),
-              "a wrong partition or none does not help": ("scratch", "other partition", "diagonal")}  # fmt: skip
+    groups = {
+        "who knows the sets needs few images": (
+            "scratch",
+            "learned",
+            "next set",
+            "not associating",
+        ),
+        "a wrong partition or none does not help": ("scratch", "other partition", "diagonal"),
+    }
     for axis, (title, arms) in zip(axes, groups.items(), strict=True):
         for arm in arms:
             draw_band(axis, ds["count"], ds["error"].sel(arm=arm), COLOR_OF_ARM[arm], arm)
@@ -35,18 +47,48 @@ def plot_transfer(ds: xr.Dataset):
     return figure
 
 # %% ../../../nbs/association/14_transfer.ipynb #924fc709
-THEOREM_5_1 = Claim("B-theorem-5.1", "B", "Section 1 (contributions), on Theorem 5.1",
-    "After pre-training, the model can be sample-efficiently fine-tuned to a downstream dataset that shares the structure and "
+THEOREM_5_1 = Claim(
+    "B-theorem-5.1",
+    "B",
+    "Section 1 (contributions), on Theorem 5.1",
+    "After pre-training, the model can be sample-efficiently fine-tuned to a downstream "
+    "dataset that shares the structure and "
     "may differ in the features: patch association helps.",
-    (Rule("error of the pretrained model on the new task, without any image of it", lambda d: d.zero_shot, at_least(0.25),
-          INCONCLUSIVE, "zero shot: the pretrained model solves the new task as it is, so this is not another task"),
-     Rule(f"images to a mean test error of {TRANSFER_ERROR}, from scratch over learned attention", images_saved, at_least(10),
-          why="nothing was learned, from scratch or in pre-training, or the images saved are few"),
-     Rule("seeds in which a wrong partition reaches that error", lambda d: needed_by(d, "other partition").notnull(), NONE,
-          INCONCLUSIVE, "a wrong partition does it too"),
-     Rule("cases in which attention that does not associate needs no more images", without_association, NONE, CAVEAT,
-          "attention that knows the sets without associating does as well: the gain is the structure's, not association's"),
-     Rule("images needed, by seed", needed_in_words), Rule("error with 1 image", lambda d: d.error.sel(count=1), each="arm"),
-     Rule("drop score", lambda d: d["drop"], each="attention")),
+    (
+        Rule(
+            "error of the pretrained model on the new task, without any image of it",
+            lambda d: d.zero_shot,
+            at_least(0.25),
+            INCONCLUSIVE,
+            "zero shot: the pretrained model solves the new task as it is, "
+            "so this is not another task",
+        ),
+        Rule(
+            f"images to a mean test error of {TRANSFER_ERROR}, from scratch over learned attention",
+            images_saved,
+            at_least(10),
+            why="nothing was learned, from scratch or in pre-training, or the images saved are few",
+        ),
+        Rule(
+            "seeds in which a wrong partition reaches that error",
+            lambda d: needed_by(d, "other partition").notnull(),
+            NONE,
+            INCONCLUSIVE,
+            "a wrong partition does it too",
+        ),
+        Rule(
+            "cases in which attention that does not associate needs no more images",
+            without_association,
+            NONE,
+            CAVEAT,
+            "attention that knows the sets without associating does as well: "
+            "the gain is the structure's, not association's",
+        ),
+        Rule("images needed, by seed", needed_in_words),
+        Rule("error with 1 image", lambda d: d.error.sel(count=1), each="arm"),
+        Rule("drop score", lambda d: d["drop"], each="attention"),
+    ),
     "Training from scratch needs at least {1.min:.0f} times the images of the learned attention.",
-    transfer, plot_transfer)  # fmt: skip
+    transfer,
+    plot_transfer,
+)

@@ -79,24 +79,47 @@ def plot_border(data: xr.Dataset):
 
 # %% ../../../nbs/together/03_border.ipynb #01e51d77
 BORDER = Claim(
-    "A-together-border", "A", "Proposition 2, in one model with papers B and C",
+    "A-together-border",
+    "A",
+    "Proposition 2, in one model with papers B and C",
     "The first pushes of population descent place the border between content and position; "
     "a trained head meets the exact path, and heads of unequal values have a lower border.",
-    (Rule("border of the exact path over that of the first pushes", lambda d: d.exact, between(2 / 3, 1.5)),
-     Rule("border of trained models over that of the first pushes, 500 samples or more",
-          lambda d: d.trained.sel(samples=slice(500, None)), between(2 / 3, 1.5)),
-     Rule("the same over that of the exact path",
-          lambda d: (d.trained / d.exact).sel(samples=slice(500, None)), between(0.8, 1.25)),
-     Rule("border, first pushes", lambda d: d.border),
-     Rule("border of one trained head over that of the exact path, most samples, mean over seeds",
-          lambda d: of_exact(d).sel(heads=1), between(0.9, 1.1)),
-     Rule("border of several heads over that of one, same samples, mean over seeds",
-          of_one_head, below(1), each="heads"),
-     Rule("border over that of the exact path, most samples", of_exact, each="heads")),
+    (
+        Rule(
+            "border of the exact path over that of the first pushes",
+            lambda d: d.exact,
+            between(2 / 3, 1.5),
+        ),
+        Rule(
+            "border of trained models over that of the first pushes, 500 samples or more",
+            lambda d: d.trained.sel(samples=slice(500, None)),
+            between(2 / 3, 1.5),
+        ),
+        Rule(
+            "the same over that of the exact path",
+            lambda d: (d.trained / d.exact).sel(samples=slice(500, None)),
+            between(0.8, 1.25),
+        ),
+        Rule("border, first pushes", lambda d: d.border),
+        Rule(
+            "border of one trained head over that of the exact path, most samples, mean over seeds",
+            lambda d: of_exact(d).sel(heads=1),
+            between(0.9, 1.1),
+        ),
+        Rule(
+            "border of several heads over that of one, same samples, mean over seeds",
+            of_one_head,
+            below(1),
+            each="heads",
+        ),
+        Rule("border over that of the exact path, most samples", of_exact, each="heads"),
+    ),
     "The exact path's border is {0.min:.2f} to {0.max:.2f} of the pushes'; one trained head has "
     "{4.min:.2f} to {4.max:.2f} of it, several have {5.min:.2f} to {5.max:.2f} of that.",
-    measure_border, plot_border, kind="derived here",
-)  # fmt: skip
+    measure_border,
+    plot_border,
+    kind="derived here",
+)
 
 # %% ../../../nbs/together/03_border.ipynb #e1a40c33
 def plot_phases(data: xr.Dataset):
@@ -124,12 +147,32 @@ def plot_phases(data: xr.Dataset):
 
 # %% ../../../nbs/together/03_border.ipynb #c3f6d5e2
 PHASES = Claim(
-    "C-together-phases", "C", "Table 1, in one model with papers A and B",
-    "A short first phase of positions alone raises the border, as the pushes at its end say; trained models follow.",
-    (Rule("exact path's border over the pushes', 10 steps", lambda d: (d.exact / d.pushes).sel(first=10), between(2 / 3, 1.5)),
-     Rule("trained border over the exact path's, 10 steps", lambda d: (d.trained / d.exact).sel(first=10), between(0.8, 1.25)),
-     Rule("trained border, two phases over one", lambda d: d.trained.sel(first=10) / d.trained.sel(first=0), above(1)),
-     Rule("border of the pushes, two phases over one", lambda d: d.pushes.sel(first=10))),
-    "Ten steps of positions alone multiply the trained border by {2.min:.2f} to {2.max:.2f}, the pushes' by {3.min:.2f} or more.",
-    measure_phases, plot_phases, kind="derived here",
-)  # fmt: skip
+    "C-together-phases",
+    "C",
+    "Table 1, in one model with papers A and B",
+    "A short first phase of positions alone raises the border, "
+    "as the pushes at its end say; trained models follow.",
+    (
+        Rule(
+            "exact path's border over the pushes', 10 steps",
+            lambda d: (d.exact / d.pushes).sel(first=10),
+            between(2 / 3, 1.5),
+        ),
+        Rule(
+            "trained border over the exact path's, 10 steps",
+            lambda d: (d.trained / d.exact).sel(first=10),
+            between(0.8, 1.25),
+        ),
+        Rule(
+            "trained border, two phases over one",
+            lambda d: d.trained.sel(first=10) / d.trained.sel(first=0),
+            above(1),
+        ),
+        Rule("border of the pushes, two phases over one", lambda d: d.pushes.sel(first=10)),
+    ),
+    "Ten steps of positions alone multiply the trained border by {2.min:.2f} to {2.max:.2f}, "
+    "the pushes' by {3.min:.2f} or more.",
+    measure_phases,
+    plot_phases,
+    kind="derived here",
+)

@@ -77,18 +77,38 @@ def plot_content(data: xr.Dataset):
 
 # %% ../../../nbs/together/02_limits.ipynb #fbf0aad5
 CONTENT = Claim(
-    "A-together-content", "A", "Proposition 2 and Theorem 1, in one model with papers B and C",
+    "A-together-content",
+    "A",
+    "Proposition 2 and Theorem 1, in one model with papers B and C",
     "With positions off, training moves the joint model's attention to the relevant tokens; "
-    "uniform attention keeps an error that no number of samples removes, and trained attention has less than half of it.",
-    (Rule("attention on relevant tokens, trained over uniform", mass_gain, at_least(2), each="share"),
-     Rule("test error of trained attention over the floor of uniform attention, any number of samples",
-          lambda d: over_floor(d, "trained"), at_most(0.5)),
-     Rule("test error of uniform attention over its floor, at the most samples",
-          lambda d: over_floor(d, "uniform").isel(samples=-1), between(0.8, 1.25), each="share")),
+    "uniform attention keeps an error that no number of samples removes, "
+    "and trained attention has less than half of it.",
+    (
+        Rule(
+            "attention on relevant tokens, trained over uniform",
+            mass_gain,
+            at_least(2),
+            each="share",
+        ),
+        Rule(
+            "test error of trained attention over the floor of uniform attention, "
+            "any number of samples",
+            lambda d: over_floor(d, "trained"),
+            at_most(0.5),
+        ),
+        Rule(
+            "test error of uniform attention over its floor, at the most samples",
+            lambda d: over_floor(d, "uniform").isel(samples=-1),
+            between(0.8, 1.25),
+            each="share",
+        ),
+    ),
     "Trained attention puts {0.min:.1f} times the mass on relevant tokens or more; its error is "
     "{1.max:.2f} or less of the floor that uniform attention reaches.",
-    measure_content, plot_content, kind="derived here",
-)  # fmt: skip
+    measure_content,
+    plot_content,
+    kind="derived here",
+)
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c24
 def translates(data: xr.Dataset, push: float) -> xr.DataArray:
@@ -123,22 +143,54 @@ def plot_window(data: xr.Dataset):
 
 # %% ../../../nbs/together/02_limits.ipynb #3eb62b12
 WINDOW = Claim(
-    "B-together-window", "B", "Theorem 4.1, in one model with papers A and C",
-    "With content off, a push at offset 0 raises the position logits of the window's differences at once, "
-    "and without it they wait; in the end a translate of the window stands out with the push and without.",
-    (Rule("first push against its formula, relative", lambda d: d.gap.max(), at_most(1e-10), BROKEN),
-     Rule("largest logit without the push, after 80 steps", lambda d: d.moved.sel(push=0.0), at_most(0.05)),
-     Rule("smallest logit on a difference less the largest elsewhere, after 80 steps, overlaps of 1",
-          lambda d: d.apart.sel(push=2.0, window=[0, 1]), at_least(0.5), each="window"),
-     Rule("the same, trained on 4,000 samples", lambda d: d.sampled.sel(window=[0, 1]), above(0)),
-     Rule("the same on the path, a block of three", lambda d: d.apart.sel(push=2.0, window=2)),
-     Rule("a translate of the window above all other logits late, without the push",
-          lambda d: translates(d, 0.0), at_least(1), each="time"),
-     Rule("the same with the push, 5,000 and 10,000 steps", translates_after_the_push, at_least(1))),
-    "After 80 steps logits on differences stand {2.min:.2f} above all others, {3.min:.2f} on samples, "
-    "and with no push they move by {1.max:.0e}; late a translate stands out by {5.min:.1f} without it.",
-    measure_window, plot_window, kind="derived here",
-)  # fmt: skip
+    "B-together-window",
+    "B",
+    "Theorem 4.1, in one model with papers A and C",
+    "With content off, a push at offset 0 raises the position logits of the window's "
+    "differences at once, "
+    "and without it they wait; in the end a translate of the window stands out with the push "
+    "and without.",
+    (
+        Rule(
+            "first push against its formula, relative",
+            lambda d: d.gap.max(),
+            at_most(1e-10),
+            BROKEN,
+        ),
+        Rule(
+            "largest logit without the push, after 80 steps",
+            lambda d: d.moved.sel(push=0.0),
+            at_most(0.05),
+        ),
+        Rule(
+            "smallest logit on a difference less the largest elsewhere, "
+            "after 80 steps, overlaps of 1",
+            lambda d: d.apart.sel(push=2.0, window=[0, 1]),
+            at_least(0.5),
+            each="window",
+        ),
+        Rule(
+            "the same, trained on 4,000 samples", lambda d: d.sampled.sel(window=[0, 1]), above(0)
+        ),
+        Rule("the same on the path, a block of three", lambda d: d.apart.sel(push=2.0, window=2)),
+        Rule(
+            "a translate of the window above all other logits late, without the push",
+            lambda d: translates(d, 0.0),
+            at_least(1),
+            each="time",
+        ),
+        Rule(
+            "the same with the push, 5,000 and 10,000 steps", translates_after_the_push, at_least(1)
+        ),
+    ),
+    "After 80 steps logits on differences stand {2.min:.2f} above all others, "
+    "{3.min:.2f} on samples, "
+    "and with no push they move by {1.max:.0e}; "
+    "late a translate stands out by {5.min:.1f} without it.",
+    measure_window,
+    plot_window,
+    kind="derived here",
+)
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c26
 def plot_heads(data: xr.Dataset):
@@ -167,12 +219,32 @@ def plot_heads(data: xr.Dataset):
 
 # %% ../../../nbs/together/02_limits.ipynb #12aff2a7
 HEADS = Claim(
-    "C-together-heads", "C", "Theorem 6, in one model with papers A and B",
-    "With an output at every place, as many trained heads as taps become the convolution; fewer reach the floor.",
-    (Rule("relative error, five heads for five taps", lambda d: d.error.sel(heads=5), at_most(1e-3)),
-     Rule("least weight of a head on the taps, five heads", lambda d: d.on_taps.sel(heads=5), at_least(0.99)),
-     Rule("largest weight of a head, mean, five heads", lambda d: d.largest.sel(heads=5)),
-     Rule("error over the Eckart-Young floor, four heads", lambda d: (d.error / d["floor"]).sel(heads=4), at_most(1.1))),
-    "Five heads leave at most {0.max:.0e}, four at most {3.max:.2f} times the floor; a head's largest weight is {2:.2f}.",
-    measure_heads, plot_heads, kind="derived here",
-)  # fmt: skip
+    "C-together-heads",
+    "C",
+    "Theorem 6, in one model with papers A and B",
+    "With an output at every place, as many trained heads as taps become the convolution; "
+    "fewer reach the floor.",
+    (
+        Rule(
+            "relative error, five heads for five taps",
+            lambda d: d.error.sel(heads=5),
+            at_most(1e-3),
+        ),
+        Rule(
+            "least weight of a head on the taps, five heads",
+            lambda d: d.on_taps.sel(heads=5),
+            at_least(0.99),
+        ),
+        Rule("largest weight of a head, mean, five heads", lambda d: d.largest.sel(heads=5)),
+        Rule(
+            "error over the Eckart-Young floor, four heads",
+            lambda d: (d.error / d["floor"]).sel(heads=4),
+            at_most(1.1),
+        ),
+    ),
+    "Five heads leave at most {0.max:.0e}, four at most {3.max:.2f} times the floor; "
+    "a head's largest weight is {2:.2f}.",
+    measure_heads,
+    plot_heads,
+    kind="derived here",
+)

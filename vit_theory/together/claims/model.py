@@ -40,11 +40,32 @@ def plot_descent(data: xr.Dataset):
 
 # %% ../../../nbs/together/01_model.ipynb #1afc036b
 DESCENT = Claim(
-    "B-together-descent", "B", "Section 1, in one model with papers A and C",
-    "Population descent on all position logits, the key and the value of the joint model is a descent on b, theta and v.",
-    (Rule("largest gap on the whole path, loss and all entries of A, u and v", lambda d: d.gap.max(), at_most(GAP), BROKEN),
-     Rule("how far b spreads over the offsets", lambda d: d.spread.max("step"), at_least(0.1), each="case"),
-     Rule("how far theta moves", lambda d: abs(d.theta).max("step"), at_least(0.05), each="case")),
-    "The largest gap is {0:.1e}, while b spreads by {1.min:.2f} or more and theta moves by {2.min:.2f} or more.",
-    measure_descent, plot_descent, kind="derived here", evidence="proof",
-)  # fmt: skip
+    "B-together-descent",
+    "B",
+    "Section 1, in one model with papers A and C",
+    "Population descent on all position logits, "
+    "the key and the value of the joint model is a descent on b, theta and v.",
+    (
+        Rule(
+            "largest gap on the whole path, loss and all entries of A, u and v",
+            lambda d: d.gap.max(),
+            at_most(GAP),
+            BROKEN,
+        ),
+        Rule(
+            "how far b spreads over the offsets",
+            lambda d: d.spread.max("step"),
+            at_least(0.1),
+            each="case",
+        ),
+        Rule(
+            "how far theta moves", lambda d: abs(d.theta).max("step"), at_least(0.05), each="case"
+        ),
+    ),
+    "The largest gap is {0:.1e}, while b spreads by {1.min:.2f} or more and theta moves by "
+    "{2.min:.2f} or more.",
+    measure_descent,
+    plot_descent,
+    kind="derived here",
+    evidence="proof",
+)

@@ -30,8 +30,12 @@ def path_gap(case: int, steps: int) -> dict:
     path = population_path(data, **options)
     b, theta, value = (torch.from_numpy(path[name].values) for name in ("b", "theta", "v"))
     zero = torch.zeros(steps + 1).double()
-    gaps = [loss - torch.from_numpy(path.loss.values), (A - b[:, data.moved]).flatten(1), u - torch.stack([zero, theta], 1),
-            v - torch.stack([value, zero], 1)]  # fmt: skip
+    gaps = [
+        loss - torch.from_numpy(path.loss.values),
+        (A - b[:, data.moved]).flatten(1),
+        u - torch.stack([zero, theta], 1),
+        v - torch.stack([value, zero], 1),
+    ]
     gap = torch.cat([each.reshape(steps + 1, -1) for each in gaps], 1).abs().amax(1)
     spread = path.b[:, 1:].max("offset") - path.b[:, 1:].min("offset")
     return {
