@@ -17,7 +17,7 @@ from vit_theory.association.experiments import (
     transfer,
 )
 from vit_theory.association.training_runs import Training, learn
-from vit_theory.convolution import trained_heads
+from vit_theory.convolution.experiments import trained_heads
 from vit_theory.images import canvases, positions, two_phase
 from vit_theory.images.experiments import Extent
 from vit_theory.ledger.identity import digest
