@@ -61,7 +61,10 @@ def failed_draws(data) -> float:
     return float(share.max())
 
 
-DRAWS_FAIL = "more than one in a hundred bootstrap draws of a point have no N50; its interval counts them at both ends"
+DRAWS_FAIL = (
+    "more than one in a hundred bootstrap draws of a point have no N50; "
+    "its interval counts them at both ends"
+)
 DRAWN = Rule(
     "bootstrap draws without an N50, largest share of a point",
     failed_draws,
