@@ -17,8 +17,7 @@ from vit_theory.association import (
     transfer,
 )
 from vit_theory.convolution import trained_heads
-from vit_theory.images import canvases, positions, two_phase
-from vit_theory.images.experiments import Extent
+from vit_theory.images.experiments import Extent, canvases, positions, two_phase
 from vit_theory.ledger.identity import digest
 from vit_theory.ledger.sweeps import as_dataset, sweep
 from vit_theory.selection import collapse, regime, robustness, sample_complexity
