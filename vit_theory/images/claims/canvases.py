@@ -66,7 +66,8 @@ MASS = Claim(
     "A-images-mass",
     "A",
     "Abstract and Section 1 (on canvases)",
-    "Training by SGD leads to a sparse attention map, concentrated on the label-relevant tokens, also in deeper ViTs.",
+    "Training by SGD leads to a sparse attention map, concentrated on the label-relevant tokens, "
+    "also in deeper ViTs.",
     (
         learned("all"),
         Rule(
@@ -165,7 +166,8 @@ SPARSIFICATION = Claim(
     "A-images-sparsification",
     "A",
     "Abstract and Section 1 (on canvases)",
-    "A proper token sparsification, by the attention map, improves the test performance by removing label-irrelevant tokens.",
+    "A proper token sparsification, by the attention map, improves the test performance by "
+    "removing label-irrelevant tokens.",
     (
         learned("all", "relevant"),
         Rule(

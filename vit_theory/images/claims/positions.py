@@ -101,7 +101,8 @@ POSITIONAL = Claim(
     "B-images-positional",
     "B",
     "Abstract and Section 1, for Figures 6 and 7 (images)",
-    '"a ViT with positional attention performs similarly to the original one on CIFAR-10/100, SVHN and ImageNet"',
+    '"a ViT with positional attention performs similarly to the original one on CIFAR-10/100, '
+    'SVHN and ImageNet"',
     (
         learned("content", "positional"),
         better_than_uniform("uniform", "content", "positional"),
