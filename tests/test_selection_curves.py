@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from vit_theory.ledger.cli import main
 from vit_theory.selection import initial_model, learning_curve
-from vit_theory.selection.collapse import tokens_of_40
 from vit_theory.selection.curves import Setting, mean_error, predicted_errors, trained_errors
+from vit_theory.selection.runs import tokens_of_40
 
 RELEVANT, SAMPLES, SIGMA = 4, 40, 0.1  # of 40 tokens
 

@@ -119,8 +119,10 @@ def show_claim(claim, run, figure):
     data = measured(claim, run)
     click.echo("\n\n".join(wrapped(line, 0) for line in repr(card).split("\n\n")))
     for quantity in card.rows[run]["quantities"]:
-        asked = f"  (required: {quantity['threshold']})" if quantity["threshold"] else ""
-        click.echo(wrapped(f"{quantity['name']}: {quantity['value']} {quantity['spread']}{asked}"))
+        required = f"  (required: {quantity['threshold']})" if quantity["threshold"] else ""
+        click.echo(
+            wrapped(f"{quantity['name']}: {quantity['value']} {quantity['spread']}{required}")
+        )
     if figure:
         (chosen,) = select_claims(load_claims(), [claim])
         drawn = chosen.figure(data)
@@ -233,11 +235,11 @@ def as_lines(row: dict) -> str:
     lines = [head, wrapped(row["error"] or row["measured"])]
     if against_standing(row):
         run, shown = standing_run(row["id"])
-        other = (
+        difference = (
             f"The {run} run, which README and site show: {shown['verdict']}; "
             "the report says why this one differs."
         )
-        lines.append(wrapped(other))
+        lines.append(wrapped(difference))
     return "\n".join(lines)
 
 # %% ../../nbs/ledger/09_cli.ipynb #9873bb5c
@@ -391,14 +393,14 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
                 from vit_theory.real_images import load_images
 
                 load_images(images, per_class=1)
-            if roughly := expected([each.id for each in chosen], run):
+            if roughly := expected([claim.id for claim in chosen], run):
                 click.echo(wrapped(f"{len(chosen)} claims at {scale} scale, {roughly}", 0))
             rows = reproduce(
                 chosen,
                 run,
                 out,
                 resume,
-                order=[each.id for each in known],
+                order=[claim.id for claim in known],
                 reached=tell,
                 moved=lambda place: click.echo(
                     f"the earlier ledger is now in {click.format_filename(place)}"
@@ -440,11 +442,11 @@ def new_paper(
     try:
         for path in TEMPLATE.rglob("*"):
             if path.is_file():
-                place = (
+                name_inside = (
                     str(path.relative_to(TEMPLATE)).removesuffix(".in").replace("my_paper", name)
                 )
                 write_file(
-                    folder / place, path.read_text(encoding="utf-8").replace("my_paper", name)
+                    folder / name_inside, path.read_text(encoding="utf-8").replace("my_paper", name)
                 )
     except OSError as error:
         raise ValueError(
@@ -474,11 +476,11 @@ def sweeps():
 @click.argument("store", type=click.Path())
 def sweep_status(store):
     "Show the progress of the sweep in the folder STORE: done, failed, in progress."
-    seen = status(store)
+    state = status(store)
     count = (
-        f"{seen['done']} of {seen['cells']} cells done, "
-        f"{len(seen['failed'])} failed, {seen['working']} in progress"
+        f"{state['done']} of {state['cells']} cells done, "
+        f"{len(state['failed'])} failed, {state['working']} in progress"
     )
-    click.echo(plain(f"{seen['function']}: {count}"))
-    for cell, why in seen["failed"].items():
+    click.echo(plain(f"{state['function']}: {count}"))
+    for cell, why in state["failed"].items():
         click.echo(plain(f"failed: {cell}: {why}"))
