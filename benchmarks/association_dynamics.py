@@ -23,9 +23,9 @@ import torch
 from side_by_side import compare, report, save
 
 from vit_theory.association import Partition, SpatialData
+from vit_theory.association.atoms import atom_count
 from vit_theory.association.dynamics import reduced_descent
 from vit_theory.association.populations import MOST_ATOMS
-from vit_theory.association.symmetry import atom_count
 from vit_theory.association.training import fit, idealized
 
 STEPS = 50

@@ -20,17 +20,12 @@ import torch
 from side_by_side import report, save
 
 from vit_theory.ledger.claims import Run
-from vit_theory.selection.collapse import (
-    ARMS,
-    BASE,
-    collapse,
-    draw_weights,
-    fit_collapsed,
-    sample_kinds,
-)
+from vit_theory.selection.collapse import collapse, fit_collapsed
 from vit_theory.selection.data import TokenData
+from vit_theory.selection.experiments.phase_diagram import heat_map
+from vit_theory.selection.kinds import draw_weights, sample_kinds
 from vit_theory.selection.model import initial_model
-from vit_theory.selection.phase_diagram import heat_map
+from vit_theory.selection.runs import ARMS
 from vit_theory.selection.training import fit
 
 TOKENS = 80
@@ -39,15 +34,6 @@ RELEVANT = 4
 COLLAPSED_TRIALS = 200
 COLLAPSED_STEPS = 100
 TOKEN_STEPS = 10
-
-
-def rates(arm):
-    """Learning rates of an arm of the study."""
-    return {
-        "lr": arm["lr"],
-        "attention_lr": arm["lr"] * arm["multiplier"],
-        "attention": arm["attention"],
-    }
 
 
 def speed(function, steps, trials):
@@ -63,8 +49,8 @@ def speed(function, steps, trials):
 
 def measure(name, merged_queries=True):
     """Trial-steps a second of both engines."""
-    arm = {"lr": 0.5, "multiplier": 1.0} | ARMS[name]
-    of_tokens = rates(arm) if merged_queries else rates(arm) | {"attention": "frozen"}
+    setting = ARMS[name]
+    of_tokens = setting.rates if merged_queries else setting.rates | {"attention": "frozen"}
     data = TokenData(
         tokens=TOKENS,
         relevant=RELEVANT,
@@ -75,9 +61,8 @@ def measure(name, merged_queries=True):
         mass=32,
     )
     sample = data.sample(SAMPLES, trials=1, generator=torch.Generator().manual_seed(0))
-    start = initial_model(
-        sample.mu, scale=BASE["scale"] if merged_queries else 0.0, xi=0.2, paired=True
-    )
+    scale = setting.scale if merged_queries else 0.0
+    start = initial_model(sample.mu, scale=scale, xi=0.2, paired=True)
     tokens = speed(
         lambda: fit(start, sample.x, sample.y, steps=TOKEN_STEPS, batch=SAMPLES, **of_tokens),
         TOKEN_STEPS + 1,
@@ -86,11 +71,11 @@ def measure(name, merged_queries=True):
 
     kinds = sample_kinds(RELEVANT / TOKENS)
     mu = torch.eye(10)[None, :6].repeat(COLLAPSED_TRIALS, 1, 1)
-    many = collapse(initial_model(mu, scale=BASE["scale"], xi=0.2, paired=True), mu)
+    many = collapse(initial_model(mu, scale=setting.scale, xi=0.2, paired=True), mu)
     w = draw_weights(kinds, SAMPLES, COLLAPSED_TRIALS, seed=0)
     work = (COLLAPSED_STEPS + 1, COLLAPSED_TRIALS)
     merged = speed(
-        lambda: fit_collapsed(many, kinds, w, steps=COLLAPSED_STEPS, **rates(arm)), *work
+        lambda: fit_collapsed(many, kinds, w, steps=COLLAPSED_STEPS, **setting.rates), *work
     )
     peer = "every query" if name != "uniform" or not merged_queries else "queries merged"
     return {

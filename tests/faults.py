@@ -159,7 +159,7 @@ def scale_in_the_token_engine():
 
         return products
 
-    swap("selection", "_products", make)
+    swap("selection", "weight_products", make)
 
 
 @breaks("selection", "A-two-engines A-sample-complexity")
@@ -167,17 +167,13 @@ def scale_in_the_collapsed_engine():
     """The collapsed engine divides the logits by sqrt(d)."""
 
     def make(original):
-        def row_attention(model, rows, attention="trained"):
-            factor = model.W_Q.shape[1] ** -0.25
-            return original(
-                dataclasses.replace(model, W_Q=model.W_Q * factor, W_K=model.W_K * factor),
-                rows,
-                attention,
-            )
+        def attend(W_Q, W_K, rows):
+            factor = W_Q.shape[1] ** -0.25
+            return original(W_Q * factor, W_K * factor, rows)
 
-        return row_attention
+        return attend
 
-    swap("selection", "row_attention", make)
+    swap("selection", "attend", make)
 
 
 def _sampled(change):
@@ -291,7 +287,7 @@ def queries_for_keys():
 
         return step
 
-    swap("selection", "_step", make)
+    swap("selection", "hinge_step", make)
 
 
 @breaks("selection", "A-initial-sigma")
@@ -362,18 +358,18 @@ def hinge_without_dead_zone():
 
     def make(original):
         def backward(work, A, M, batch):
-            y = work.s.y
+            y = work.samples.y
             margin = original(work, A, M, batch)[0]
-            work.s.y = torch.sign(y) * 1e-3  # so small that no margin reaches 1
+            work.samples.y = torch.sign(y) * 1e-3  # so small that no margin reaches 1
             try:
                 _, dA, dM = original(work, A, M, batch)
             finally:
-                work.s.y = y
+                work.samples.y = y
             return margin, dA * 1e3, dM * 1e3
 
         return backward
 
-    swap("selection", "_backward", make)
+    swap("selection", "backward", make)
 
 
 @breaks(
@@ -405,9 +401,9 @@ def confusion_left_out():
 @breaks("selection", "A-mechanism A-sample-complexity")
 def slower_attention():
     """Attention learns 12 times faster than the rest, not 50 times."""
-    from vit_theory.selection.collapse import ARMS
+    from vit_theory.selection.runs import ARMS
 
-    ARMS["trained"]["multiplier"] = 12.0
+    ARMS["trained"] = dataclasses.replace(ARMS["trained"], ratio=12.0)
 
 
 @breaks(
@@ -453,12 +449,13 @@ def attention_still_in_the_limit():
     """Queries and keys do not move in the early limit."""
 
     def make(original):
-        def pulled(*args):
-            return {name: speed * (name == "W_V") for name, speed in original(*args).items()}
+        def velocity(*args):
+            still = ("W_Q", "W_K")
+            return {name: rate * (name not in still) for name, rate in original(*args).items()}
 
-        return pulled
+        return velocity
 
-    swap("selection", "pulled", make)
+    swap("selection", "velocity", make)
 
 
 @breaks("selection", "A-limit A-limit-phase A-limit-logarithm")
@@ -466,7 +463,7 @@ def balanced_in_the_limit():
     """The early limit has every kind of sample equally often."""
     swap(
         "selection",
-        "shares",
+        "draw_shares",
         lambda original: lambda kinds, *rest: original(kinds, *rest) * 0 + 1 / len(kinds.y),
     )
 
@@ -476,12 +473,12 @@ def width_ignored():
     """All networks that are compared with the wide limit have 64 neurons."""
 
     def make(original):
-        def margins(alpha, w, attention, seed, neurons, *rest, **options):
-            return original(alpha, w, attention, seed, min(neurons, 64), *rest, **options)
+        def margins_at_stop(alpha, w, setting, seed, neurons):
+            return original(alpha, w, setting, seed, min(neurons, 64))
 
-        return margins
+        return margins_at_stop
 
-    swap("selection", "margins", make)
+    swap("selection", "margins_at_stop", make)
 
 
 @breaks(
@@ -494,13 +491,13 @@ def kernel_without_its_turn():
     layer."""
 
     def make(original):
-        def read(Z, c, z):
-            slope = (c[:, None] @ Z / 2).expand_as(z)
+        def wide_output(seen, c, z):
+            slope = (c[:, None] @ seen / 2).expand_as(z)
             return (slope * z).sum(-1), slope
 
-        return read
+        return wide_output
 
-    swap("selection", "read", make)
+    swap("selection", "wide_output", make)
 
 
 @breaks("selection", "A-initial-border")

@@ -8,20 +8,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vit_theory.association.atoms import (
+    atom_count,
+    direct_output,
+    polynomial_output,
+    set_types,
+    type_law,
+)
 from vit_theory.association.data import Partition, SpatialData
 from vit_theory.association.dynamics import path_gap, reduced_descent
 from vit_theory.association.model import PatchAttention
 from vit_theory.association.populations import enumerate_atoms, population
 from vit_theory.association.symmetry import (
     all_images,
-    atom_count,
-    direct_output,
     full_gradient,
     mixing,
-    polynomial_output,
-    set_types,
     symmetric_logits,
-    type_law,
 )
 from vit_theory.association.training import fit, logistic_gradient
 

@@ -20,19 +20,21 @@ from vit_theory.association import (
     logistic_gradient,
     realistic,
 )
-from vit_theory.association.learning import convolution_score
-from vit_theory.association.million_patches import apart_before, power_of_takeoff
-from vit_theory.association.start_and_step_size import (
-    DOUBLED,
+from vit_theory.association.claims.million_patches import apart_before, power_of_takeoff
+from vit_theory.association.claims.start_and_step_size import (
     associates_late,
-    bold_run,
     by_sign,
-    last_seen,
+    last_measured,
     of_second_order,
-    reversed_descents,
     still_falling,
 )
-from vit_theory.association.training_runs import learn
+from vit_theory.association.experiments.start_and_step_size import (
+    DOUBLED,
+    bold_run,
+    reversed_descents,
+)
+from vit_theory.association.learning import convolution_score
+from vit_theory.association.training_runs import Training, learn
 from vit_theory.association.transfer import best_rate
 from vit_theory.trials import descend
 
@@ -159,21 +161,21 @@ def test_starts():
 # Experiments
 
 
-SMALL = dict(side=4, q=0.3, dim=4, samples=300, tests=200, steps=20, every=10, lr_A=10.0)
+SMALL = Training(side=4, q=0.3, dim=4, samples=300, tests=200, steps=20, every=10, lr_A=10.0)
 
 
 def test_a_run_hangs_on_its_seed_only():
-    one, two, other = (learn(seed=s, **SMALL) for s in (0, 0, 1))
+    one, two, other = (learn(SMALL, seed) for seed in (0, 0, 1))
     assert one["test_error"].equals(two["test_error"]) and not one["loss"].equals(other["loss"])
     assert list(one["loss"]["step"].values) == [0, 10, 20]
-    assert learn(seed=0, matrices=True, **SMALL)["A"].shape == (3, 16, 16)
+    assert learn(SMALL, 0, matrices=True)["A"].shape == (3, 16, 16)
 
 
 @pytest.mark.filterwarnings("error")
 def test_broken_runs_are_marked_and_silent():
-    run = bold_run(10**7, seed=0, **SMALL | {"lr_v": 1.0})
+    run = bold_run(replace(SMALL, lr_v=1.0), 10**7, 0)
     assert bool(run["loss"].isnull()[-1]) and run["loss"].shape == (3,)
-    assert float(last_seen(xr.DataArray([1.0, 2.0, math.nan], {"step": [0, 1, 2]}))) == 2.0
+    assert float(last_measured(xr.DataArray([1.0, 2.0, math.nan], {"step": [0, 1, 2]}))) == 2.0
 
 
 def test_of_two_rates_the_one_that_broke_off_loses():

@@ -25,8 +25,8 @@ from vit_theory.ledger.evidence import (
     standing,
 )
 from vit_theory.ledger.rules import AGAINST, CAVEAT, HOLDS, INCONCLUSIVE, REFUTED, VERDICTS
+from vit_theory.selection.claims.sample_complexity import with_tail
 from vit_theory.selection.n50 import local_slopes, over_seeds
-from vit_theory.selection.sample_complexity import with_tail
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")

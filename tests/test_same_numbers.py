@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from vit_theory.association import (
+from vit_theory.association.experiments import (
     learning,
     million_patches,
     samples,
@@ -16,19 +16,18 @@ from vit_theory.association import (
     start_and_step_size,
     transfer,
 )
-from vit_theory.convolution import trained_heads
+from vit_theory.association.training_runs import Training, learn
+from vit_theory.convolution.experiments import trained_heads
 from vit_theory.images import canvases, positions, two_phase
 from vit_theory.images.experiments import Extent
 from vit_theory.ledger.identity import digest
 from vit_theory.ledger.sweeps import as_dataset, sweep
-from vit_theory.selection import collapse, regime, robustness, sample_complexity
+from vit_theory.selection.experiments import engines, regime, robustness, sample_complexity
 
 SMALL = Extent(
     per_class=6, test=4, side=16, epochs=1, batch=10, patches=4, depth=1, width=None, rates=(4e-3,)
 )
-TRAINED = dict(
-    side=4, block=2, q=0.3, dim=4, samples=60, tests=40, steps=20, every=10, lr_v=1e-3, lr_A=20.0
-)
+TRAINED = Training(side=4, q=0.3, dim=4, samples=60, tests=40, steps=20, every=10, lr_A=20.0)
 CELLS = {  # the function of a sweep, with all of its arguments except the seed
     "selection, N50": partial(
         sample_complexity.n50_cell,
@@ -36,29 +35,22 @@ CELLS = {  # the function of a sweep, with all of its arguments except the seed
         4.0,
         trials=4,
         points=2,
-        arms={"trained": sample_complexity.ARMS["trained"]},
+        arms={"trained": sample_complexity.Arm(sample_complexity.ARMS["trained"])},
     ),
     "selection, converged": partial(regime.converged_cell, "trained", 16.0, 4, trials=2),
     "selection, noise": partial(robustness.noise_cell, 4, trials=2),
-    "selection, engines": partial(collapse.engine_cell, "trained", 0, trials=2),
-    "association, trained": partial(learning.learn, **TRAINED),
+    "selection, engines": partial(engines.engine_cell, "trained", 0, trials=2),
+    "association, trained": partial(learn, TRAINED),
     "association, population": partial(learning.population_run, 16, steps=20),
     "association, drawn population": partial(
         learning.population_run, 36, steps=20, draws=200, most=10
     ),
-    "association, bold steps": partial(start_and_step_size.bold_run, 20, **TRAINED),
-    "association, finite samples": partial(samples.finite_sample, 50, steps=10),
+    "association, bold steps": partial(start_and_step_size.bold_run, TRAINED, 20),
+    "association, finite samples": partial(samples.finite_sample, samples.EARLY, 50, steps=10),
     "association, many patches": partial(million_patches.scaled, 1024, steps=20, draws=200),
     "association, marks": partial(sparsity.marks_population, 0.3, steps=20, draws=200),
     "association, transfer": partial(
-        transfer.transfer_cell,
-        side=6,
-        q=0.3,
-        lr_A=20.0,
-        pretraining=60,
-        counts=(20,),
-        dim=4,
-        tests=40,
+        transfer.transfer_cell, transfer.Transfer(6, 0.3, 20.0, 60, (20,), dim=4, tests=40)
     ),
     "convolution, heads": partial(trained_heads.fit_error, 4, start=0, steps=5),
     "images, canvases": partial(

@@ -1,11 +1,16 @@
 """Paper A's code broken on purpose: the claims say so."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from vit_theory.ledger import Run, load_claims
 from vit_theory.ledger.rules import VERDICTS
-from vit_theory.selection import attention_map, collapse, iterations, token_removal
+from vit_theory.selection import collapse
+from vit_theory.selection.experiments import attention_map, iterations, token_removal
+from vit_theory.selection.experiments.engines import engine_difference
+from vit_theory.selection.runs import ARMS
 
 NOT_SHOWN = VERDICTS[2:4]  # inconclusive, or it does not hold here
 
@@ -21,22 +26,16 @@ ON_THE_MAP = (
 
 @pytest.mark.parametrize("arm", ["trained", "uniform"])
 def test_engines_agree_and_a_wrong_scale_in_one_is_noticed(monkeypatch, arm):
-    assert max(collapse.engine_difference(6, 24, 2, 0, **collapse.ARMS[arm]).values()) < 1e-10
+    assert max(engine_difference(6, 24, 2, 0, ARMS[arm]).values()) < 1e-10
     if arm == "trained":
-        right = collapse.row_attention
-
-        def scaled(model, rows, attention="trained"):
-            half = collapse.ShallowViT(
-                model.W_Q / 10**0.5, model.W_K, model.W_V, model.W_O, model.a
-            )
-            return right(half, rows, attention)
-
-        monkeypatch.setattr(collapse, "row_attention", scaled)
-    else:
+        right = collapse.attend
         monkeypatch.setattr(
-            collapse, "_gradient", lambda *given, own=collapse._gradient: too_large(own(*given))
+            collapse, "attend", lambda W_Q, W_K, rows: right(W_Q / 10**0.5, W_K, rows)
         )
-    assert collapse.engine_difference(6, 24, 2, 0, **collapse.ARMS[arm])["weights"] > 1e-4
+    else:
+        own = collapse.gradient_of
+        monkeypatch.setattr(collapse, "gradient_of", lambda *given: too_large(own(*given)))
+    assert engine_difference(6, 24, 2, 0, ARMS[arm])["weights"] > 1e-4
 
 
 def too_large(gradient):
@@ -51,7 +50,7 @@ def too_large(gradient):
 
 def test_frozen_attention_is_noticed_by_every_claim_on_the_map(monkeypatch):
     frozen = {
-        arm: (confusion, lr, 0.0) for arm, (confusion, lr, _) in attention_map.TRAININGS.items()
+        arm: replace(training, multiplier=0.0) for arm, training in attention_map.TRAININGS.items()
     }
     monkeypatch.setattr(attention_map, "TRAININGS", frozen)
     data = attention_map.attention_during_training.__wrapped__(ONE)

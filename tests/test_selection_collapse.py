@@ -7,16 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vit_theory.selection.collapse import (
-    Minibatches,
-    collapse,
-    draw_weights,
-    fit_collapsed,
-    merge,
-    sample_kinds,
-)
+from vit_theory.selection.collapse import Minibatches, collapse, fit_collapsed
 from vit_theory.selection.collapse import collapsed_gradient, collapsed_output
 from vit_theory.selection.data import TokenData
+from vit_theory.selection.kinds import draw_weights, merge, sample_kinds
 from vit_theory.selection.model import ShallowViT, initial_model
 from vit_theory.selection.training import fit, hinge_gradient
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vit_theory.selection import attention_mass, initial_model
-from vit_theory.selection.collapse import Kinds, collapse, collapsed_mass, merge
+from vit_theory.selection.collapse import collapse, collapsed_mass
 from vit_theory.selection.data import TokenData
+from vit_theory.selection.kinds import Kinds, merge
 
 BACKGROUNDS = ("iid", "single", "equal", "neutral")
 NOISE_LAWS = ("gaussian", "sphere", "uniform")

@@ -1,6 +1,7 @@
 """The early limit of paper A: equal to trainings where it takes their steps; the wide limit,
 approached by growing widths."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -8,32 +9,25 @@ import pytest
 import torch
 
 from vit_theory.selection import limit_threshold
-from vit_theory.selection.collapse import ARMS, draw_weights, sample_kinds, trainings
-from vit_theory.selection.limit import (
-    closed_ceiling,
-    in_double,
-    limit_trainings,
-    margins,
-    mean_gate,
-    read,
-    shares,
-)
+from vit_theory.selection.kinds import draw_weights, sample_kinds
+from vit_theory.selection.limit import WITHOUT_ERROR, draw_shares, limit_trainings, mean_gate
+from vit_theory.selection.runs import ARMS, LossReached, trainings
 from vit_theory.selection.theory import imbalances
+from vit_theory.selection.wide import closed_ceiling, margins_at_stop, wide_output
 
 
 @pytest.mark.parametrize("attention", list(ARMS))
 def test_the_networks_own_steps_are_the_training(attention):
     # 0.125 is exact in single precision, so both draw and round alike
-    arm = ARMS[attention]
-    seen = trainings(0.125, 64, 60, 3, **arm)
-    rate = arm.get("multiplier", 1.0)
-    limit = limit_trainings(0.125, 64, 60, 3, attention, ratio=rate, sigma=0.1, delta=0.1, move=0.0)
+    seen = trainings(0.125, 64, 60, 3, ARMS[attention])
+    limit = limit_trainings(0.125, 64, 60, 3, ARMS[attention], move=0.0)
     assert (seen["success"] == limit["success"]).mean() > 0.98
     assert abs(seen["steps"] - limit["steps"]).max() <= 1
 
 
 def test_long_steps_change_few_successes():
-    own, long = (limit_trainings(0.025, 110, 80, 1, sigma=0.1, move=move) for move in (0.0, None))
+    setting = dataclasses.replace(WITHOUT_ERROR["trained"], sigma=0.1)
+    own, long = (limit_trainings(0.025, 110, 80, 1, setting, move=move) for move in (0.0, None))
     assert (own["success"] == long["success"]).mean() > 0.85
     assert abs(own["success"].mean() - long["success"].mean()) < 0.1
 
@@ -46,19 +40,19 @@ def test_the_mean_gate_is_the_share_of_the_way_with_an_open_gate():
 
 def test_the_kernel_of_equal_and_of_opposite_inputs():
     z = torch.tensor([[[3.0, 4.0]]]).double()
-    assert float(read(z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(
+    assert float(wide_output(z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(
         25 / 2
     )  # half of the neurons are open
-    assert float(read(-z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(
+    assert float(wide_output(-z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(
         0.0
     )  # none is open for both
 
 
 def test_wider_networks_are_closer_to_the_wide_limit():
-    w = draw_weights(in_double(sample_kinds(0.1)), 200, 24, 2)
-    limit = margins(0.1, w, "uniform", 2, 0)
+    w = draw_weights(sample_kinds(0.1).double(), 200, 24, 2)
+    limit = margins_at_stop(0.1, w, ARMS["uniform"], 2, 0)
     apart = [
-        float((margins(0.1, w, "uniform", 2, m) - limit).square().mean())
+        float((margins_at_stop(0.1, w, ARMS["uniform"], 2, m) - limit).square().mean())
         for m in (32, 128, 512, 2048)
     ]
     assert apart == sorted(apart, reverse=True)
@@ -67,12 +61,20 @@ def test_wider_networks_are_closer_to_the_wide_limit():
 def test_without_initial_error_every_start_succeeds_at_infinite_samples():
     assert closed_ceiling(1e-4, 0.0, starts=5) == 1.0
     w = torch.full((5, 6), 1 / 6, dtype=torch.float64)
-    assert bool((margins(0.05, w, "uniform", 0, 0, error=0.0) > 0).all())
-    assert limit_trainings(1e-4, math.inf, 5, 0, "uniform")["success"].all()
+    setting = WITHOUT_ERROR["uniform"]
+    assert bool((margins_at_stop(0.05, w, setting, 0, 0) > 0).all())
+    assert limit_trainings(1e-4, math.inf, 5, 0, setting)["success"].all()
+
+
+def test_the_early_dynamics_refuse_runs_that_they_are_not():
+    fitted = dataclasses.replace(ARMS["trained"], stop=LossReached(1e-3))
+    for setting in (fitted, dataclasses.replace(ARMS["trained"], batch=64)):
+        with pytest.raises(ValueError, match="full batches, up to a mean margin"):
+            limit_trainings(0.1, 64, 2, 0, setting)
 
 
 def test_shares_of_huge_training_sets_have_the_imbalances_of_the_mechanism():
-    w = shares(in_double(sample_kinds(0.1)), 1e16, 4000, 0).numpy()
+    w = draw_shares(sample_kinds(0.1).double(), 1e16, 4000, 0).numpy()
     assert np.allclose(w.sum(1), 1)
     imb = (w[:, :3] - w[:, 3:]) * 1e8
     assert imb.var() == pytest.approx(imbalances(3, 20_000).var(), rel=0.05)

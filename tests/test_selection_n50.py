@@ -4,7 +4,7 @@ draws fail."""
 import numpy as np
 import pytest
 
-from vit_theory.selection.limit import limit_search
+from vit_theory.selection.limit import WITHOUT_ERROR, limit_search
 from vit_theory.selection.n50 import fit_logistic, fit_slope, search, threshold
 
 SIZES = np.array([75, 150, 300, 600, 1200])
@@ -85,5 +85,5 @@ def test_slopes_use_students_t():
 
 def test_thresholds_at_tiny_shares_are_sizes_not_units():
     """Above a million the search counts in units; N50 alpha^2 is a number near 0.1 all the same."""
-    t = limit_search(1e-4, "trained", trials=10, seed=0, neurons=16, move=0.03)
+    t = limit_search(1e-4, WITHOUT_ERROR["trained"], trials=10, seed=0, neurons=16, move=0.03)
     assert 0.06 < t.n50 * 1e-8 < 0.2 and t.low < t.n50 < t.high

@@ -14,9 +14,8 @@ from .data import (
     Partition,
     SpatialData,
     label_error,
-    plot_partitions,
-    plot_sample,
 )
+from .drawing import plot_partitions, plot_sample, plot_scores
 from .dynamics import reduced_descent
 from .linear import linear_error, regression_error
 from .million_patches import scaled_rates
@@ -28,7 +27,7 @@ from .model import (
     set_attention,
 )
 from .not_associating import shift_attention
-from .scores import association, chance, plot_scores, set_mass, sort_by_set
+from .scores import association, chance, set_mass, sort_by_set
 from .training import fit, idealized, logistic_gradient, realistic
 
 # %% ../../nbs/association/index.ipynb #36c17ccf

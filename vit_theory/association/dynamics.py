@@ -7,8 +7,8 @@ __all__ = ['reduced_descent']
 
 # %% ../../nbs/association/07_dynamics.ipynb #01a051a4
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from ..arguments import Count, Finite, NotNegative, Seed, Share, Size, checked, need
+from .atoms import polynomial_output
 from .data import Partition, sets_in
 from .model import Power
 from .populations import Method, population
@@ -25,10 +26,8 @@ from .symmetry import (
     all_images,
     full_gradient,
     mixing,
-    polynomial_output,
     symmetric_logits,
 )
-from ..ledger.claims import Run
 from ..trials import descend
 
 # %% ../../nbs/association/07_dynamics.ipynb #3fcfb953
@@ -46,26 +45,22 @@ def risk_and_error(
     wrong = (F < 0).double() + tie / 2
     mean = {"loss": loss @ weight, "error": wrong @ weight, "tie": tie @ weight}
     for name, value in (("loss", loss), ("error", wrong)):
-        mean[f"{name}_se"] = torch.zeros_like(mean[name])
-        if draws:
-            mean[f"{name}_se"] = (
-                (value.square() @ weight - mean[name].square()).clamp(min=0) / draws
-            ).sqrt()
+        variance = (value.square() @ weight - mean[name].square()).clamp(min=0)
+        mean[f"{name}_se"] = (variance / draws).sqrt() if draws else torch.zeros_like(variance)
     return mean
 
 # %% ../../nbs/association/07_dynamics.ipynb #8e9d4ed8
 def descend_scalars(
-    output: Callable[[Tensor], Tensor],
-    weight: Float[Tensor, "n"],
-    start: dict[str, Tensor],
-    lr: dict[str, Tensor | float],
-    patches: int,
-    size: int,
-    steps: int,
-    draws: int = 0,
+    output: Callable[[Tensor], Tensor],  # makes F [g, n] of (a, b, e) [g, 3]
+    weight: Float[Tensor, "n"],  # probabilities of the atoms
+    start: dict[str, Tensor],  # alpha, kappa, gamma and rho of each descent, [g]
+    lr: dict[str, Tensor | float],  # their learning rates
+    patches: int,  # D
+    size: int,  # C
+    steps: int,  # gradient steps
+    draws: int = 0,  # how many atoms were drawn; 0: they are the whole population
 ) -> dict[str, Float[Tensor, "g states"]]:
-    """Every state of descents side by side, from `output`, which makes F [g, n] of (a, b, e) [g,
-    3]; NaN once not finite."""
+    "Every state of descents side by side; NaN once a descent is no longer finite."
 
     def gradient(theta, step):
         free = {name: value.detach().requires_grad_() for name, value in theta.items()}
@@ -74,21 +69,18 @@ def descend_scalars(
         # dR/dF = -P(atom) sigmoid(-F); autograd carries it on through the few scalars
         slopes = torch.autograd.grad(F, list(free.values()), -weight * torch.sigmoid(-F.detach()))
         state = {name: value[:, 0].clone() for name, value in theta.items()}
-        return risk_and_error(F.detach(), weight, draws) | state, dict(
-            zip(theta, slopes, strict=True)
-        )
+        measured = risk_and_error(F.detach(), weight, draws) | state
+        return measured, dict(zip(theta, slopes, strict=True))
 
-    _, history = descend(
-        {name: start[name][:, None] for name in SCALARS}, gradient, steps=steps, lr=lr
-    )
+    columns = {name: start[name][:, None] for name in SCALARS}
+    _, history = descend(columns, gradient, steps=steps, lr=lr)
     missing = steps + 1 - history["loss"].shape[1]  # descend leaves early when no trial is alive
     bad = ~torch.stack(list(history.metrics.values())).isfinite().all(0)
-    return {
-        name: torch.nn.functional.pad(
-            value.masked_fill(bad, torch.nan), (0, missing), value=torch.nan
-        )
-        for name, value in history.metrics.items()
-    }
+    states = {}
+    for name, value in history.metrics.items():
+        finite = value.masked_fill(bad, torch.nan)
+        states[name] = torch.nn.functional.pad(finite, (0, missing), value=torch.nan)
+    return states
 
 # %% ../../nbs/association/07_dynamics.ipynb #74168a6c
 def preconditioned(
@@ -135,11 +127,10 @@ def reduced_descent(
     need(prune < 1, f"prune={prune} must be below 1")
     counts, weight, lost = population(patches, size, q, method, seed, draws, prune)
     values = zip(SCALARS, (alpha, kappa, gamma, rho), strict=True)
-    start = {name: torch.tensor([value], dtype=torch.float64) for name, value in values}
     path = descend_scalars(
         polynomial_output(counts, patches, size, power, nu),
         weight,
-        start,
+        {name: torch.tensor([value], dtype=torch.float64) for name, value in values},
         preconditioned(patches, size, lr_v, lr_A, train_diag),
         patches,
         size,
@@ -162,95 +153,97 @@ def reduced_descent(
         "power": power,
         "nu": nu,
         "method": method,
+        "atoms": len(weight),
+        "lost": lost,
     }
-    about |= {"atoms": len(weight), "lost": lost}
-    return xr.Dataset(
-        {name: ("step", value[0].numpy()) for name, value in path.items()},
-        {"step": np.arange(steps + 1)},
-        about,
-    )
+    curves = {name: ("step", value[0].numpy()) for name, value in path.items()}
+    return xr.Dataset(curves, {"step": np.arange(steps + 1)}, about)
 
 # %% ../../nbs/association/07_dynamics.ipynb #5348e862
-class FullPath(NamedTuple):
-    "Every state of descent on all parameters."
-
-    loss: Float[Tensor, "state"]
-    A: Float[Tensor, "state D D"]
-    v: Float[Tensor, "state d"]
+Path = dict[str, Tensor]  # the loss and the parameters by name, every state first
 
 
 def full_descent(
-    A, v, x, weight, *, steps, lr_v, lr_A, power=3, nu=0.0, train_diag=False
-) -> FullPath:
-    "Gradient descent on all of A and v over a listed population: the slow truth."
-    states = []
+    gradient: Callable[[Path], tuple[Tensor, Path]],
+    start: Path,
+    lr: dict[str, float | Tensor],
+    steps: int,
+) -> Path:
+    """Every state of gradient descent on all parameters, the slow truth; `gradient` gives the loss
+    and its slope in each of them."""
+    theta = start
+    losses = []
+    states: dict[str, list[Tensor]] = {name: [] for name in start}
     for _ in range(steps + 1):
-        loss, grad_A, grad_v = full_gradient(A, v, x, weight, power, nu)
-        states.append((loss, A, v))
-        A = A - lr_A * (grad_A if train_diag else grad_A.fill_diagonal_(0))
-        v = v - lr_v * grad_v
-    return FullPath(*(torch.stack(values) for values in zip(*states, strict=True)))
+        loss, slopes = gradient(theta)
+        losses.append(loss)
+        for name, value in theta.items():
+            states[name].append(value)
+        theta = {name: value - lr[name] * slopes[name] for name, value in theta.items()}
+    path = {name: torch.stack(values) for name, values in states.items()}
+    return {"loss": torch.stack(losses)} | path
+
+
+def largest_gap(full: Path, reduced: Path) -> Float[Tensor, "state"]:
+    "The largest difference of any number of two paths at every state."
+    gaps = []
+    for name, values in full.items():
+        gap = (values - reduced[name]).abs()
+        gaps.append(gap.reshape(len(gap), -1).amax(1))
+    return torch.stack(gaps).amax(0)
 
 # %% ../../nbs/association/07_dynamics.ipynb #2796f700
-def as_full(path: xr.Dataset, partition: Partition, feature: Float[Tensor, "d"]) -> FullPath:
-    "The same path with its scalars spelled out as logits A and values v."
-    scalars = {name: torch.from_numpy(path[name].values) for name in ("loss", *SCALARS)}
-    logits = [scalars[name].tolist() for name in ("kappa", "gamma", "rho")]
-    A = torch.stack([symmetric_logits(partition, *state) for state in zip(*logits, strict=True)])
-    # v = alpha w*
-    v = scalars["alpha"][:, None] * feature
-    return FullPath(scalars["loss"], A, v)
-
-
-def largest_gap(one: FullPath, other: FullPath) -> Float[Tensor, "state"]:
-    "The largest difference of any number at every state."
-    gaps = [(a - b).abs().flatten(1).amax(1) for a, b in ((one.A, other.A), (one.v, other.v))]
-    return torch.stack([(one.loss - other.loss).abs(), *gaps]).amax(0)
+def as_full(path: xr.Dataset, partition: Partition, feature: Float[Tensor, "d"]) -> Path:
+    "A reduced path with its scalars spelled out as logits A and values v."
+    alpha = torch.from_numpy(path.alpha.values)
+    logits = zip(path.kappa.values, path.gamma.values, path.rho.values, strict=True)
+    return {
+        "loss": torch.from_numpy(path.loss.values),
+        "A": torch.stack([symmetric_logits(partition, *map(float, state)) for state in logits]),
+        "v": alpha[:, None] * feature,  # v = alpha w*
+    }
 
 
 def path_gap(
-    partition: Partition, q: float, *, alpha: float, kappa: float, dim: int = 3, **options
+    partition: Partition,
+    q: float,
+    *,
+    alpha: float,
+    kappa: float,
+    steps: int,
+    lr_v: float,
+    lr_A: float,
+    power: int = 3,
+    nu: float = 0.0,
+    train_diag: bool = False,
+    dim: int = 3,
 ) -> xr.Dataset:
     """The reduced path with `gap`, at every state its largest difference to full descent over loss
     and entries of A and v."""
     c, weight = all_images(partition, q)
     feature = torch.eye(1, dim, dtype=torch.float64)[0]
-    diagonal = kappa * torch.eye(partition.D, dtype=torch.float64)
-    full = full_descent(diagonal, alpha * feature, c[..., None] * feature, weight, **options)
-    path = reduced_descent(partition.D, partition.C, q, alpha=alpha, kappa=kappa, **options)
+    x = c[..., None] * feature
+    diagonal = torch.eye(partition.D, dtype=torch.float64)
+    trained = torch.ones_like(diagonal) if train_diag else 1 - diagonal
+
+    def gradient(theta: Path) -> tuple[Tensor, Path]:
+        loss, on_A, on_v = full_gradient(theta["A"], theta["v"], x, weight, power, nu)
+        return loss, {"A": on_A, "v": on_v}
+
+    start = {"A": kappa * diagonal, "v": alpha * feature}
+    full = full_descent(gradient, start, {"A": lr_A * trained, "v": lr_v}, steps)
+    path = reduced_descent(
+        partition.D,
+        partition.C,
+        q,
+        alpha=alpha,
+        kappa=kappa,
+        steps=steps,
+        lr_v=lr_v,
+        lr_A=lr_A,
+        power=power,
+        nu=nu,
+        train_diag=train_diag,
+    )
     gap = largest_gap(full, as_full(path, partition, feature))
     return path.assign(gap=("step", gap.numpy()))
-
-# %% ../../nbs/association/07_dynamics.ipynb #706df2f4
-EQUALITY: tuple[tuple[Partition, float, dict], ...] = (  # partition, q, options of the descents
-    (Partition.strided(8, 4), 0.3, {}),
-    (Partition.random(8, 4, 0), 0.3, {"nu": 0.02, "train_diag": True}),
-    (Partition.random(9, 3, 1), 0.4, {"power": 5, "train_diag": True}),
-    (Partition.random(12, 3, 2), 0.4, {}),
-)
-
-# %% ../../nbs/association/07_dynamics.ipynb #e941e8e6
-GAP = 1e-10  # largest difference allowed between reduced and full descent
-
-
-def equality(steps: int = 40, cases: Sequence[int] = (0, 1, 2, 3)) -> xr.Dataset:
-    """Largest difference between the reduced and the full path, state by state, in the chosen cases
-    of `EQUALITY`."""
-    paths = []
-    for case in cases:
-        partition, q, options = EQUALITY[case]
-        path = path_gap(
-            partition, q, alpha=0.1, kappa=0.5, steps=steps, lr_v=0.01, lr_A=2.0, **options
-        )
-        about = {
-            "patches": partition.D,
-            "members": partition.C,
-            "diagonal": int("train_diag" in options),
-        }
-        paths.append(path[["gap", "kappa", "gamma", "rho"]].assign(about))
-    return xr.concat(paths, "case", combine_attrs="drop").assign_coords(case=list(cases))
-
-
-def measure_reduction(run: Run) -> xr.Dataset:
-    "The reduced and the full path in all cases."
-    return equality(steps=run.by_scale(60, 150))

@@ -6,46 +6,11 @@
 __all__ = ['OneLayerViT']
 
 # %% ../../nbs/association/15_gaussian.ipynb #88aa8394
-from functools import partial
-from typing import Any
-
 import torch
-import xarray as xr
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
 
-from .data import GaussianData, Partition
-from .model import error_rate, position_logits, self_attention
-from .scores import association, chance
-from .training import fit, realistic
-from .training_runs import labeled, seed_sweep
-from ..ledger.claims import Run, once
-from ..trials import trial_generators
-
-# %% ../../nbs/association/15_gaussian.ipynb #5a12c0e4
-# D = 16, C = 4, d = 8
-PARTITION = Partition.blocks(4, 2)
-DIM = 8
-
-
-def simplified_run(train, test, generator, steps: int) -> dict[str, xr.DataArray]:
-    "Train the simplified transformer on Gaussian data: test error and association of its logits A."
-
-    def look(model):
-        found = association(model.A, PARTITION)
-        return {
-            "test_error": error_rate(model(test.x), test.y),
-            "keep": found.keep,
-            "drop": found.drop,
-            "margin": found.margin,
-        }
-
-    start = realistic(16, DIM, sigma_A=1.0, generator=generator)
-    _, history = fit(
-        start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=10.0, observe=look, every=50
-    )
-    return labeled(history, steps, 50)
+from .model import self_attention
 
 # %% ../../nbs/association/15_gaussian.ipynb #2b544649
 class OneLayerViT(nn.Module):
@@ -54,15 +19,14 @@ class OneLayerViT(nn.Module):
 
     def __init__(
         self,
-        patches: int,
-        dim: int,
-        width: int,
-        generator,
-        positions: float = 0.5,
-        content: float = 1.0,
+        patches: int,  # D
+        dim: int,  # d, numbers of a patch
+        width: int,  # of a token
+        generator: torch.Generator | None,  # source of randomness; None: torch's own
+        positions: float = 0.5,  # standard deviation of P at the start
+        content: float = 1.0,  # standard deviation of an embedded patch at the start
     ):
-        """D patches of d numbers, tokens of a width; positions, content: deviations of P and of an
-        embedded patch at the start."""
+        "Draw all weights; the head starts at 0."
         super().__init__()
 
         def matrix(*shape, scale=1.0):  # entries of size scale/sqrt(inputs)
@@ -82,97 +46,3 @@ class OneLayerViT(nn.Module):
         z = t + self.P + self_attention(t, self.P, self.W_Q, self.W_K, self.W_V)
         z = z + torch.relu(z @ self.W_1 + self.b_1) @ self.W_2
         return z.mean(1) @ self.head
-
-# %% ../../nbs/association/15_gaussian.ipynb #8a29f422
-def vit_look(model: OneLayerViT, test) -> dict[str, float]:
-    """Test error, and association of the Gram matrix of P, of the logits between positions, and of
-    minus these logits."""
-    with torch.no_grad():
-        logits = position_logits(model.P, model.W_Q, model.W_K)
-        gram, near, far = (
-            association(M, PARTITION) for M in (model.P @ model.P.T, logits, -logits)
-        )
-        return {
-            "vit_error": error_rate(model(test.x), test.y),
-            "vit_drop": gram.drop,
-            "vit_exact": float(gram.exact),
-            "vit_near": near.drop,
-            "vit_far": far.drop,
-        }
-
-# %% ../../nbs/association/15_gaussian.ipynb #3dbd1a99
-STARTS_OF_VIT = {
-    "large encodings": {"positions": 1.0, "content": 0.5},
-    "small encodings": {"positions": 0.5, "content": 1.0},
-}
-
-
-def vit_run(data: GaussianData, test, generator, steps: int, start: str) -> xr.Dataset:
-    """Train the ordinary ViT from one of the `STARTS_OF_VIT`, and look at it every 50 steps, in
-    long runs 20 times in all."""
-    model = OneLayerViT(16, DIM, 32, generator, **STARTS_OF_VIT[start])
-    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    looks = {0: vit_look(model, test)}
-    every = max(50, steps // 20)
-    for step in range(1, steps + 1):
-        batch = data.sample(128, generator)
-        loss = -logsigmoid(batch.y * model(batch.x)).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if step % every == 0:
-            looks[step] = vit_look(model, test)
-    columns = {name: ("vit_step", [look[name] for look in looks.values()]) for name in looks[0]}
-    return xr.Dataset(columns, {"vit_step": list(looks)})
-
-# %% ../../nbs/association/15_gaussian.ipynb #08ec3ae8
-SMALL_ERROR, LEAD, FREE_DROP = (
-    0.06,
-    0.02,
-    0.5,
-)  # error, lead over the sum over all patches, drop score that is free of the sets
-GAUSSIAN: dict[str, dict[str, Any]] = {
-    "quick": {"samples": 6000, "tests": 4000, "steps": 500, "vit_steps": 200},
-    "full": {"samples": 50_000, "tests": 20_000, "steps": 1000, "vit_steps": 15_000},
-}
-
-
-def gaussian_cell(
-    seed: int, samples: int, tests: int, steps: int, vit_steps: int
-) -> dict[str, Any]:
-    "The simplified model, and the ordinary ViT from each of its starts, on the same Gaussian data."
-    generator = trial_generators(seed, 1)[0]
-    data = GaussianData(PARTITION, DIM)
-    train = data.sample(samples, generator)
-    test = data.sample(tests, generator)
-    curves = simplified_run(train, test, generator, steps)
-    vits = [vit_run(data, test, generator, vit_steps, start) for start in STARTS_OF_VIT]
-    vit = xr.concat(vits, "start").assign_coords(start=list(STARTS_OF_VIT))
-    return {
-        **curves,
-        **{str(name): vit[name] for name in vit},
-        "linear": error_rate(test.x.sum(1) @ data.feature, test.y),
-    }
-
-
-@once
-def gaussian(run: Run) -> xr.Dataset:
-    "Gaussian patches labeled by a convolution over the sets (B, Figure 2)."
-    keep, drop = chance(PARTITION)
-    ds = seed_sweep(partial(gaussian_cell, **GAUSSIAN[run.scale]), run)
-    return ds.assign_attrs(chance_keep=keep, chance_drop=drop)
-
-
-def vit_learned(ds: xr.Dataset) -> xr.DataArray:
-    """From which starts the ordinary ViT ends in every seed with a small error, well below the sum
-    over all patches."""
-    error = ds["vit_error"].isel(vit_step=-1)
-    return ((error <= SMALL_ERROR) & (error <= ds["linear"] - LEAD)).all("seed")
-
-
-def vit_apart(ds: xr.Dataset) -> xr.DataArray:
-    "From which starts its Gram matrix stays free of the sets in every seed."
-    end = ds.isel(vit_step=-1)
-    return ((end["vit_exact"] == 0) & (end["vit_drop"] <= FREE_DROP)).all("seed")

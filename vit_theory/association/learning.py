@@ -7,237 +7,32 @@ __all__ = []
 
 # %% ../../nbs/association/08_learning.ipynb #9c8be013
 import math
-from functools import partial
-from typing import Any
 
-import torch
-import xarray as xr
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import conv2d, softplus
+from torch.nn.functional import conv2d
 
-from .data import Partition, SpatialData, label_error
-from .dynamics import reduced_descent
-from .linear import linear_error
-from .model import activation, error_rate
-from .symmetry import atom_count
-from .training import fit, realistic
-from .training_runs import MEDIUM, RATES, floors
-from .training_runs import learn, make_partition, seed_sweep, learn_along
-from ..ledger.claims import Run
-from ..trials import trial_generators
-
-# %% ../../nbs/association/08_learning.ipynb #031f6c65
-PATH = ("loss", "loss_se", "error", "error_se", "alpha", "gamma", "rho")
-POPULATIONS: dict[int, dict] = {  # D -> patches of a set, mark probability, start and rates
-    16: dict(size=4, q=0.4, alpha=0.05, kappa=1.0, lr_v=1e-3, lr_A=20.0),
-    36: dict(size=4, q=0.25, alpha=0.05, kappa=1.0, lr_v=1e-3, lr_A=100.0),
-    64: dict(size=4, q=0.16, alpha=0.05, kappa=1.5, lr_v=1e-3, lr_A=100.0),
-    100: dict(size=4, q=0.16, alpha=0.03, kappa=1.5, lr_v=1e-3, lr_A=150.0),
-    256: dict(size=4, q=0.0625, alpha=0.02, kappa=1.5, lr_v=5e-4, lr_A=400.0),
-    576: dict(size=4, q=16 / 576, alpha=0.015, kappa=1.5, lr_v=2e-4, lr_A=2000.0),
-    324: dict(size=9, q=0.25, alpha=0.02, kappa=2.0, lr_v=2e-4, lr_A=1000.0),
-    784: dict(size=16, q=0.35, alpha=0.006, kappa=2.0, lr_v=3e-5, lr_A=6000.0),
-}
-
-# %% ../../nbs/association/08_learning.ipynb #86c7a091
-def population_run(
-    patches: int, seed: int, steps: int = 600, draws: int = 20_000, most: int = 10_000
-) -> dict:
-    "One idealized path with its landmarks: exact up to so many atoms at most, sampled otherwise."
-    options = POPULATIONS[patches]
-    size, q, kappa = (options[name] for name in ("size", "q", "kappa"))
-    exact = atom_count(patches, size) <= most
-    path = reduced_descent(
-        patches,
-        **options,
-        steps=steps,
-        method="exact" if exact else "monte_carlo",
-        seed=seed,
-        draws=draws,
-    )
-    landmarks = {
-        "floor": label_error(patches, size, q).half,
-        "linear": linear_error(patches, size, q).half,
-    }
-    return (
-        {name: path[name] for name in PATH}
-        | {"kappa": kappa, "q": q, "size": size, "exact": int(exact)}
-        | landmarks
-    )
-
-# %% ../../nbs/association/08_learning.ipynb #8deb3ded
-CLOSED = 0.95  # share of the way from the best linear rule to f* that training must close
-
-
-def measure_theorem_4_1(run: Run) -> xr.Dataset:
-    "Idealized paths at several sizes."
-    steps, draws, larger = run.by_scale((600, 10_000, []), (800, 20_000, [256, 324, 576]))
-    return seed_sweep(
-        partial(population_run, steps=steps, draws=draws), run, patches=[16, 36, 64, 100, *larger]
-    )
-
-
-def associates(data: xr.Dataset) -> xr.DataArray:
-    "Whether paths of the population end with every patch preferring its own set."
-    end = data.isel(step=-1)
-    return (end.gamma > 0) & (end.rho < 0) & (end.kappa > end.rho)
-
-
-def way_closed(data: xr.Dataset) -> xr.DataArray:
-    """The share of the way from the best linear rule's error to that of f* that paths of
-    `population_run` have closed."""
-    return (data.linear - data.error.isel(step=-1)) / (data.linear - data.floor)
-
-# %% ../../nbs/association/08_learning.ipynb #d59b93e3
-ACCEPTANCE: dict[str, Any] = {"side": 10, "block": 2, "q": 0.16, "lr_A": 100.0, "every": 20}
-SIZE: dict[str, dict[str, Any]] = {
-    "quick": {"samples": 20_000, "tests": 3000, "steps": 180},
-    "full": {"samples": 24_000, "tests": 20_000, "steps": 300},
-}
-# of the idealized start
-FIRST_ALPHA = 0.05
-FIRST_DIAGONAL = 1.5
-LEARNED_ERROR, KEPT_DROP, SAMPLE_SHARE = (
-    0.02,
-    0.95,
-    0.25,
-)  # error, drop score, and share of the linear rule's error asked for
-
-# %% ../../nbs/association/08_learning.ipynb #3c1ac567
-def idealized_sample(run: Run) -> xr.Dataset:
-    """Training from the idealized start on a finite sample, and the population path from there (B,
-    Theorem 4.1)."""
-    size = MEDIUM[run.scale]
-    D = size["side"] ** 2
-    q = size["q"]
-    steps = size["steps"]
-    ds = floors(
-        seed_sweep(partial(learn, start="idealized", sigma_A=FIRST_DIAGONAL, **size), run),
-        size["side"],
-        2,
-        q,
-    )
-    path = reduced_descent(
-        D,
-        4,
-        q,
-        alpha=FIRST_ALPHA,
-        kappa=FIRST_DIAGONAL,
-        steps=steps,
-        lr_v=RATES["lr_v"],
-        lr_A=size["lr_A"],
-        method="monte_carlo",
-        draws=20_000,
-    )
-    for name in ("gamma", "rho", "error"):
-        ds[f"{name}_population"] = path[name].sel(step=ds["step"])
-    return ds
-
-# %% ../../nbs/association/08_learning.ipynb #54b558c5
-def learning(run: Run) -> xr.Dataset:
-    """Realistic training at D = 100, C = 4, q = 0.16, with the attention matrix of the first seed
-    as it evolves (B, Theorem 4.2)."""
-    ds = run.sweep(
-        partial(learn, kind="blocks", matrices=True, **ACCEPTANCE, **SIZE[run.scale]),
-        {"seed": run.seeds},
-    )
-    ds["A"] = ds["A"].isel(seed=0, drop=True).astype("float32")
-    return floors(ds, 10, 2, 0.16)
-
-# %% ../../nbs/association/08_learning.ipynb #eec77f5a
-def permuted_difference(seed: int, steps: int = 60) -> float:
-    """Largest difference of a logit between training on blocks and on the same images with shuffled
-    patches, float64."""
-    generator = trial_generators(seed, 1)[0]
-    train = SpatialData(Partition.blocks(6, 2), 8, 0.25).sample(1000, generator)
-    x = train.x.double()
-    y = train.y.double()
-    order = torch.randperm(36, generator=generator)
-    start = realistic(36, 8, generator=generator)
-    A = start.A.double()
-    v = start.v.double()
-    one, _ = fit(start.at(A, v), x, y, steps=steps, lr_v=1e-3, lr_A=30.0)
-    two, _ = fit(start.at(A[order][:, order], v), x[:, order], y, steps=steps, lr_v=1e-3, lr_A=30.0)
-    return float((two.A - one.A[order][:, order]).abs().max())
+from .data import Partition
+from .model import activation
 
 # %% ../../nbs/association/08_learning.ipynb #620090eb
-LEARNED_SHARE = 0.5  # of the linear rule's error, below which something is learned
-
-
 def neighbor_share(partition: Partition) -> float:
     "Share of the pairs of one set that are neighbors in the square image."
-    row = partition.sets // math.isqrt(partition.D)
-    column = partition.sets % math.isqrt(partition.D)
-    away = (row[:, :, None] - row[:, None]).abs() + (column[:, :, None] - column[:, None]).abs()
-    return float((away == 1).sum() / (partition.D * (partition.C - 1)))
+    side = math.isqrt(partition.D)
+    row = partition.sets // side
+    column = partition.sets % side
+    rows_apart = (row[:, :, None] - row[:, None]).abs()
+    columns_apart = (column[:, :, None] - column[:, None]).abs()
+    neighbors = (rows_apart + columns_apart == 1).sum()
+    return float(neighbors / (partition.D * (partition.C - 1)))
 
-# %% ../../nbs/association/08_learning.ipynb #84c14a4a
+
 def convolution_score(
     x: Float[Tensor, "n D d"], kernel: Float[Tensor, "3 3"], v: Float[Tensor, "d"]
 ) -> Float[Tensor, "n"]:
     """F(X) = sum_i sigma(O_i) of a convolution in the place of attention: O_i = sum_delta k_delta
     <v, X_{i + delta}>."""
     side = math.isqrt(x.shape[1])
-    shown = (x @ v).view(-1, 1, side, side)
-    O = conv2d(shown, kernel[None, None], padding=1)
+    values = (x @ v).view(-1, 1, side, side)
+    O = conv2d(values, kernel[None, None], padding=1)
     return activation(O.flatten(1), nu=0.03).sum(1)
-
-
-def convolution_run(
-    kind: str, seed: int, *, side: int, q: float, samples: int, tests: int, steps: int = 100
-) -> dict[str, float]:
-    """Train a 3 x 3 convolution of the same form, and its value vector, by Adam on the images of
-    `learn`; its test error."""
-    generator = trial_generators(seed, 1)[0]
-    data = SpatialData(make_partition(kind, side, 2, seed), 16, q)
-    train = data.sample(samples, generator)
-    test = data.sample(tests, generator)
-    v = 0.01 * torch.randn(16, generator=generator)
-    kernel = 0.1 * torch.randn(3, 3, generator=generator)
-    kernel[1, 1] += 1
-    weights = [kernel.requires_grad_(), v.requires_grad_()]
-    optimizer = torch.optim.Adam(weights, lr=0.03)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        softplus(-train.y * convolution_score(train.x, kernel, v)).mean().backward()
-        optimizer.step()
-    with torch.no_grad():
-        return {"convolution": error_rate(convolution_score(test.x, kernel, v), test.y)}
-
-
-def contiguity(run: Run) -> xr.Dataset:
-    """The same training on blocks, strided and random sets, by attention and by a convolution; what
-    a permutation changes."""
-    kinds = ["blocks", "strided", "random"]
-    size = MEDIUM[run.scale]
-    share = [
-        [neighbor_share(make_partition(kind, size["side"], 2, seed)) for seed in run.seeds]
-        for kind in kinds
-    ]
-    difference = ("seed", [permuted_difference(seed) for seed in run.seeds])
-    # 25 weights take fewer images than attention
-    images = {name: size[name] for name in ("side", "q", "tests")} | {
-        "samples": run.by_scale(1500, 6000)
-    }
-    trained = learn_along(run, "kind", kinds)
-    convolution = run.sweep(
-        partial(convolution_run, **images), {"kind": kinds, "seed": list(run.seeds)}, "convolution"
-    )
-    neighbors = (("kind", "seed"), share)
-    return trained.assign(
-        difference=difference, neighbors=neighbors, convolution=convolution.convolution
-    )
-
-# %% ../../nbs/association/08_learning.ipynb #b38801d4
-def closer_than_blocks(ds: xr.Dataset) -> xr.DataArray:
-    """How often pairs of a strided or random set are neighbors, as a share of how often those of a
-    block are."""
-    near = ds["neighbors"].max("seed")
-    return near.drop_sel(kind="blocks") / near.sel(kind="blocks")
-
-
-def means_apart(ds: xr.Dataset) -> xr.DataArray:
-    "Largest over smallest mean test error of the kinds, at the end."
-    mean = ds["test_error"].isel(step=-1).mean("seed")
-    return mean.max() / mean.min()

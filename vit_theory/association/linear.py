@@ -6,11 +6,15 @@
 __all__ = ['linear_error', 'regression_error']
 
 # %% ../../nbs/association/05_linear.ipynb #c0fbf185
+from typing import NamedTuple
+
 import numpy as np
 import torch
-import xarray as xr
+from jaxtyping import Float
+from torch import Tensor
 
 from ..arguments import Seed, Share, Size, checked, need
+from .atoms import set_types, type_law
 from .data import (
     ErrorRates,
     Partition,
@@ -21,8 +25,7 @@ from .data import (
     threshold,
 )
 from .model import error_rate
-from .symmetry import all_images, set_types, type_law
-from ..ledger.claims import Run
+from .symmetry import all_images
 
 # %% ../../nbs/association/05_linear.ipynb #eaf06161
 @checked
@@ -38,65 +41,97 @@ def linear_error(
     return error_rates(mark_law(patches - size, q), size)
 
 # %% ../../nbs/association/05_linear.ipynb #1131c13e
-def all_errors(patches: int, size: int, q: float, weights) -> torch.Tensor:
-    """Exact error, ties half, of weight vectors [k, D] on consecutive sets: all images listed,
-    label +1."""
+def all_errors(
+    patches: int, size: int, q: float, weights: Float[np.ndarray, "k D"]
+) -> Float[Tensor, "k"]:
+    """Exact error, ties half, of weight vectors on consecutive sets: all images listed, label
+    +1."""
     c, p = all_images(Partition(torch.arange(patches).view(-1, size)), q)
-    return p @ (1 - (c @ torch.as_tensor(weights, dtype=c.dtype).T).round(decimals=9).sign()) / 2
+    score = c @ torch.as_tensor(weights, dtype=c.dtype).T
+    # rounded: sums that are equal by symmetry are ties
+    sign = score.round(decimals=9).sign()
+    return p @ (1 - sign) / 2
 
 # %% ../../nbs/association/05_linear.ipynb #6c6b726b
+def won_ties(patches: int, size: int, q: float, own: int, raised: int) -> float:
+    """Ties of the sum that the raised sets win less those they lose, as a probability; `own` of
+    the signal's C marks and `raised` random marks lie in raised sets."""
+    outside = patches - size - raised
+    # P(delta_A = s) P(delta_B = -C - s): the images with z = 0; won or lost by the sign of
+    # s_A = own + s
+    s = np.arange(max(-raised, -size - outside), min(raised, outside - size) + 1)
+    tie = mark_law(raised, q)[s + raised] * mark_law(outside, q)[outside - size - s]
+    return float(tie @ np.sign(own + s))
+
+
 def two_level_error(patches: int, size: int, q: float, raised: int) -> float:
     """Exact error of the sum over all patches with its ties broken by the sum over the raised sets,
     other ties half."""
     sets = sets_in(patches, size)
     won = 0.0
-    for share, own, inside in (
-        (raised, size, (raised - 1) * size),
-        (sets - raised, 0, raised * size),
-    ):
-        if share:
-            outside = patches - size - inside
-            # P(delta_A = s) P(delta_B = -C - s): the images with z = 0; won or lost by the sign of
-            # s_A = own + s
-            s = np.arange(max(-inside, -size - outside), min(inside, outside - size) + 1)
-            tie = mark_law(inside, q)[s + inside] * mark_law(outside, q)[outside - size - s]
-            won += share / sets * float(tie @ np.sign(own + s))
+    if raised:  # the signal set is one of them
+        won += raised / sets * won_ties(patches, size, q, size, (raised - 1) * size)
+    if raised < sets:
+        won += (sets - raised) / sets * won_ties(patches, size, q, 0, raised * size)
     return linear_error(patches, size, q).half - won / 2
 
-# %% ../../nbs/association/05_linear.ipynb #341c515d
-def best_weights(patches: int, size: int, q: float) -> tuple[float, float, np.ndarray]:
-    """Error of the best of all linear rules, what no linear rule falls below (certified), and its
-    weights [D]; D at most about 8."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
 
-    sets = torch.arange(patches).view(-1, size)
-    c, p = (values.numpy() for values in all_images(Partition(sets), q))
+def broken_ties_error(patches: int, size: int, q: float) -> float:
+    "The least error of the sum over all patches with its ties broken by some of the sets."
+    sets = sets_in(patches, size)
+    return min(two_level_error(patches, size, q, raised) for raised in range(sets + 1))
+
+# %% ../../nbs/association/05_linear.ipynb #341c515d
+class BestRule(NamedTuple):
+    "The best of all linear rules."
+
+    error: float  # ties half
+    bound: float  # what no linear rule falls below, certified
+    weights: Float[np.ndarray, "D"]
+
+
+def distinct_images(
+    patches: int, size: int, q: float
+) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, "n"]]:
+    """One of each two mirror images, turned so that its label is more often +1, and by how much
+    more often; images that tell nothing are left out."""
+    images, probability = all_images(Partition(torch.arange(patches).view(-1, size)), q)
+    c = images.numpy()
     code = c @ 3.0 ** np.arange(patches)  # one number for each image; minus it for its mirror image
     _, first, image = np.unique(abs(code), return_index=True, return_inverse=True)
     # g_c = P(c, label +1) - P(c, label -1), of the two mirror images together
-    g = np.bincount(image, p * np.sign(code))
+    g = np.bincount(image, probability.numpy() * np.sign(code))
     c = c[first] * (np.sign(code[first]) * np.sign(g))[:, None]
-    worth = abs(g) > 1e-15
-    c = c[worth]
-    g = abs(g[worth])
-    most = patches ** (patches / 2)
+    told = abs(g) > 1e-15
+    return c[told], abs(g[told])
+
+
+def best_weights(patches: int, size: int, q: float) -> BestRule:
+    "The best of all linear rules by mixed-integer programming; D at most about 8."
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    c, g = distinct_images(patches, size, q)
     images = len(g)
+    most = patches ** (patches / 2)  # of a weight
+    # an image is right where <w, c> >= 1; M_c is large enough to say nothing elsewhere
     M = 1 + most * (c < 0).sum(1)
-    totals = np.repeat(np.eye(len(sets)), size, 1)
-    one = np.eye(patches)
-    order = np.concatenate(
-        [one[sets[:, :-1].flatten()] - one[sets[:, 1:].flatten()], totals[:-1] - totals[1:]]
-    )
     right = LinearConstraint(np.hstack([c, -np.diag(M)]), lb=1 - M)
-    found = milp(
+    # by symmetry weights fall inside each set, and their sums fall from set to set
+    sets = np.arange(patches).reshape(-1, size)
+    one = np.eye(patches)
+    totals = np.repeat(np.eye(len(sets)), size, 1)
+    inside = one[sets[:, :-1].flatten()] - one[sets[:, 1:].flatten()]
+    order = np.concatenate([inside, totals[:-1] - totals[1:]])
+    falling = LinearConstraint(np.pad(order, ((0, 0), (0, images))), lb=0)
+    solution = milp(
         np.r_[np.zeros(patches), -g],
         integrality=np.r_[np.zeros(patches), np.ones(images)],
         bounds=Bounds(0, np.r_[np.full(patches, most), np.ones(images)]),
-        constraints=[right, LinearConstraint(np.pad(order, ((0, 0), (0, images))), lb=0)],
+        constraints=[right, falling],
         options={"mip_rel_gap": 0},
     )
-    error = (1 + g.sum()) / 2 + np.array([found.fun, found.mip_dual_bound])
-    return error[0], error[1], found.x[:patches]
+    worst = (1 + g.sum()) / 2  # the error that is right on no image
+    return BestRule(worst + solution.fun, worst + solution.mip_dual_bound, solution.x[:patches])
 
 # %% ../../nbs/association/05_linear.ipynb #582967ca
 @checked
@@ -127,110 +162,10 @@ def noise_ratio(patches: int, size: int, q: float) -> float:
     "r = q (D - C) / C^2: variance of the marks over the square of the signal."
     return q * (patches - size) / size**2
 
-# %% ../../nbs/association/05_linear.ipynb #f2bc058d
-EIGHTH = 1 / 8  # the theorem's bound
-SETTINGS = [
-    (16, 4, 0.4),
-    (36, 4, 0.25),
-    (64, 4, 0.16),
-    (64, 4, 0.25),
-    (100, 4, 0.16),
-    (256, 4, 0.0625),
-    (144, 9, 0.5),
-]
-LISTED = [(6, 2, 0.2), (6, 2, 0.8), (6, 3, 0.5), (8, 4, 0.5), (6, 1, 0.5)]  # D, C, q
-MORE_LISTED = [
-    (6, 2, 0.05),
-    (6, 2, 0.5),
-    (6, 2, 1.0),
-    (6, 3, 0.9),
-    (8, 4, 0.9),
-    (10, 5, 0.5),
-    (4, 1, 0.5),
-]
-
-
-def by_size(ds: xr.Dataset, name: str, prefix: str = "") -> xr.DataArray:
-    "A variable over settings that are named by their D, C and q."
-    sizes = zip(*(ds[prefix + letter].values for letter in "DCq"), strict=True)
-    return ds[name].assign_coords(
-        {ds[name].dims[0]: [f"D = {D:.0f}, C = {C:.0f}, q = {q:.3g}" for D, C, q in sizes]}
-    )
-
-
-def measure_weights(run: Run) -> xr.Dataset:
-    """Errors of equal weights, of the best with ties broken by some sets, and of the best of all,
-    certified where it is listed."""
-    listed = LISTED + run.by_scale([], MORE_LISTED)
-    rows = []
-    for D, C, q in listed + SETTINGS:
-        exact = linear_error(D, C, q)
-        broken = min(two_level_error(D, C, q, m) for m in range(D // C + 1))
-        found = best_weights(D, C, q)[:2] if (D, C, q) in listed else (np.nan, np.nan)
-        rows.append((D, C, q, noise_ratio(D, C, q), exact.below, exact.half, broken, *found))
-    names = ("D", "C", "q", "ratio", "below", "equal", "broken", "best", "bound")
-    return xr.Dataset(
-        {name: ("setting", column) for name, column in zip(names, np.array(rows).T, strict=True)}
-    )
-
 # %% ../../nbs/association/05_linear.ipynb #00151d80
-FAMILY = [
-    (66, 6),
-    (256, 8),
-    (1020, 10),
-    (4092, 12),
-    (65_536, 16),
-]  # D, C with C = log2(D), about; q = 2C/D
-ENOUGH = [
-    (L * C, C) for C in (2, 3, 4, 8) for L in (5, 8, 16, 32) if C <= L
-]  # D, C: five sets or more; q from C^2/D on
-
-
 def wrong_full_set(patches: int, size: int, q: float) -> float:
     """A bound on P(y f* <= 0): expected number of random sets that pass the threshold with the
     wrong sign."""
     plus, minus = set_types(size).T
-    return (sets_in(patches, size) - 1) * float(
-        type_law(size, q)[minus - plus > threshold(size)].sum()
-    )
-
-
-def measure_theorem_3_1(run: Run) -> xr.Dataset:
-    """Exact errors of linear rules in the settings, along the family, and from q = C^2/D on;
-    nothing is drawn."""
-    small = ((6, 2, 0.2), (9, 3, 0.5), (8, 2, 1.0))
-    gaps = [
-        abs(linear_error(D, C, q).half - all_errors(D, C, q, np.ones((1, D))).item())
-        for D, C, q in small
-    ]
-    ds = xr.Dataset({"gap": max(gaps)})
-    for dim, sizes in {
-        "setting": SETTINGS,
-        "member": [(D, C, 2 * C / D) for D, C in FAMILY],
-    }.items():
-        prefix = "" if dim == "setting" else "family_"
-        rates = np.array(
-            [
-                [*linear_error(*size), wrong_full_set(*size), noise_ratio(*size), *size]
-                for size in sizes
-            ]
-        )
-        for column, name in enumerate(
-            ("below", "half", "counted", "floor", "ratio", "D", "C", "q")
-        ):
-            ds[prefix + name] = (dim, rates[:, column])
-    errors = [
-        [
-            min(two_level_error(D, C, q, m) for m in range(D // C + 1))
-            for q in np.geomspace(C**2 / D, 1, 3)
-        ]
-        for D, C in ENOUGH
-    ]
-    return ds.assign(enough=(("size", "share"), np.array(errors)))
-
-# %% ../../nbs/association/05_linear.ipynb #432ffea1
-def refuting_family(ds: xr.Dataset) -> bool:
-    """Whether P[f* g <= 0] stays below 1/8 along the family and falls, with all ties and all images
-    on which f* errs counted."""
-    most = ds["family_counted"] + ds["family_floor"]
-    return bool((most < EIGHTH).all() and (most.diff("member") < 0).all())
+    wrong = type_law(size, q)[minus - plus > threshold(size)]
+    return (sets_in(patches, size) - 1) * float(wrong.sum())

@@ -6,26 +6,14 @@
 __all__ = ['scaled_rates']
 
 # %% ../../nbs/association/12_million_patches.ipynb #5f70a77c
-from functools import partial
-from typing import Any
-
-import numpy as np
-import xarray as xr
-
 from ..arguments import Positive, Size, checked, need
-from .dynamics import reduced_descent
-from .learning import PATH, population_run
-from .linear import linear_error
-from .training_runs import MEDIUM, learn, seed_sweep
-from ..ledger.claims import Run
-from ..statistics import Interval, log_slope
 
 # %% ../../nbs/association/12_million_patches.ipynb #48bb7a8a
 @checked
 def scaled_rates(
     patches: Size,  # D, at least 4
     rate: Positive = 5.0,  # lr_A at D = 64
-) -> dict[str, Any]:
+) -> dict[str, float]:
     """Start and rates with which `reduced_descent(D, 4, 10 / D, **scaled_rates(D), ...)` learns at
     every size (derived here)."""
     need(patches >= 4, f"patches={patches} must be at least 4, one set")
@@ -37,78 +25,3 @@ def scaled_rates(
         "lr_v": 1e-3 * growth ** (-2 / 3),
         "lr_A": rate * growth**2,
     }
-
-# %% ../../nbs/association/12_million_patches.ipynb #9be8611c
-LOW = 0.01  # error that counts as learned
-
-
-def scaled(patches: int, seed: int, steps: int = 400, draws: int = 5000, rate: float = 5.0) -> dict:
-    "An idealized path with C = 4 and q = 10/D, start and rates scaled with the image."
-    path = reduced_descent(
-        patches,
-        4,
-        10 / patches,
-        **scaled_rates(patches, rate),
-        steps=steps,
-        method="monte_carlo",
-        seed=seed,
-        draws=draws,
-    )
-    # take-off: the first step at which the error is half of the plateau's, that of the error at
-    # step steps/20
-    low = np.flatnonzero(path.error.values < path.error.values[steps // 20] / 2)
-    return {name: path[name] for name in PATH} | {"takeoff": float(low[0]) if len(low) else np.nan}
-
-
-def measure_million(run: Run) -> xr.Dataset:
-    "Scaled paths from a thousand to a million patches."
-    if run.scale == "quick":
-        return seed_sweep(partial(scaled, draws=10_000), run, patches=[1024, 32_768, 1_000_000])
-    sizes = [1024, 4096, 16_384, 65_536, 262_144, 1_000_000]
-    return seed_sweep(partial(scaled, steps=800, draws=10_000, rate=2.5), run, patches=sizes)
-
-
-def takeoffs_apart(data: xr.Dataset) -> xr.DataArray:
-    "Latest minus earliest take-off over their mean; NaN where some descent does not take off."
-    takeoff = data.takeoff
-    return (takeoff.max(skipna=False) - takeoff.min(skipna=False)) / takeoff.mean(skipna=False)
-
-
-def power_of_takeoff(data: xr.Dataset) -> Interval:
-    "The power of D in the step of take-off."
-    takeoff = data.takeoff.transpose("patches", "seed")
-    patches = data.patches.broadcast_like(takeoff).transpose("patches", "seed")
-    return log_slope(patches.values, takeoff.values)
-
-
-def apart_at(step: int):
-    "Largest over smallest gamma of the sizes at a step, mean over seeds; -1 is the last."
-
-    def ratio(data: xr.Dataset) -> xr.DataArray:
-        gamma = data.gamma.mean("seed").isel(step=step)
-        return gamma.max() / gamma.min()
-
-    return ratio
-
-
-def apart_before(data: xr.Dataset) -> xr.DataArray:
-    "The same at half of the earliest take-off."
-    return apart_at(int(data.takeoff.min(skipna=False)) // 2)(data)
-
-# %% ../../nbs/association/12_million_patches.ipynb #bd94d163
-def growing_sets(run: Run) -> xr.Dataset:
-    """Population descents with larger sets, and trained models whose patches have as many
-    dimensions as the image has patches."""
-    draws = run.by_scale(4000, 20_000)
-    patches = run.by_scale([324, 784], [64, 324, 784])
-    size = MEDIUM[run.scale]
-    size = size | {"samples": run.by_scale(8000, size["samples"])}
-    ds = run.sweep(
-        partial(population_run, draws=draws), {"patches": patches, "seed": run.seeds}, "population"
-    )
-    D = size["side"] ** 2
-    trained = run.sweep(partial(learn, dim=D, **size), {"seed": run.seeds}, "trained").isel(
-        step=-1, drop=True
-    )
-    chosen = {f"trained_{name}": trained[name] for name in ("test_error", "drop", "margin")}
-    return ds.assign(chosen).assign_attrs(D=D, linear=linear_error(D, 4, size["q"]).half)

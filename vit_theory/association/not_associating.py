@@ -6,21 +6,19 @@
 __all__ = ['shift_attention']
 
 # %% ../../nbs/association/13_not_associating.ipynb #99bfa685
-import numpy as np
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import torch
-import xarray as xr
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..arguments import Finite, checked, need
+from .atoms import polynomial_output, set_types
 from .data import Partition, threshold, threshold_sum
-from .learning import SAMPLE_SHARE
-from .linear import linear_error
-from .model import PatchAttention, position_logits, set_attention
+from .model import PatchAttention, position_logits
 from .populations import population
-from .symmetry import all_images, mixing, polynomial_output, set_types
-from .training_runs import learn_along
-from ..ledger.claims import Run
+from .symmetry import all_images, mixing
 
 # %% ../../nbs/association/13_not_associating.ipynb #a4d8b85d
 @checked
@@ -41,48 +39,51 @@ def shift_attention(
 
 # %% ../../nbs/association/13_not_associating.ipynb #aafe5747
 def own_in_top(
-    scores: Float[Tensor, "D D"], partition: Partition, order=None, themselves: bool = True
+    scores: Float[Tensor, "D D"],
+    partition: Partition,
+    order: Iterable[int] | None = None,
+    themselves: bool = True,
 ) -> Bool[Tensor, "D"]:
     """Whether the top C of each row hold a member of its own set, ties by a fixed order; a patch
     itself may be left out."""
-    order = range(partition.D) if order is None else order
-    scores = scores if themselves else scores.clone().fill_diagonal_(-torch.inf)
-    column = torch.as_tensor(list(order))
-    top = column[
-        scores[:, column].sort(dim=1, descending=True, stable=True).indices[:, : partition.C]
-    ]
+    if not themselves:
+        scores = scores.clone().fill_diagonal_(-torch.inf)
+    column = torch.arange(partition.D) if order is None else torch.as_tensor(list(order))
+    ranked = scores[:, column].sort(dim=1, descending=True, stable=True).indices
+    top = column[ranked[:, : partition.C]]
     return (partition.label[top] == partition.label[:, None]).any(1)
 
 # %% ../../nbs/association/13_not_associating.ipynb #b8abbb40
 def tied_grams(partition: Partition) -> dict[str, Float[Tensor, "D D"]]:
     "Gram matrices of whole numbers that come near to Theorem 3.2 as it is worded."
     near = shift_attention(partition, 1.0).double()
+    neighbors = (near + near.T) > 0
     pairs = partition.label // 2
     ones = torch.ones(partition.D, partition.D, dtype=torch.float64)
-    repair = (4 * partition.C + 1) * torch.eye(partition.D, dtype=torch.float64) + 2 * (
-        (near + near.T) > 0
-    )
+    eye = torch.eye(partition.D, dtype=torch.float64)
     return {
         "all equal": ones,
         "pairs of sets equal": ones * (pairs[:, None] == pairs),
-        "repair, times 2": repair,
+        "repair, times 2": (4 * partition.C + 1) * eye + 2 * neighbors,
     }
 
 # %% ../../nbs/association/13_not_associating.ipynb #90b8f87b
-SHARPNESS, NEAR_BEST = (
-    8.0,
-    1.1,
-)  # logit of the witness; largest P[f* M <= 0] allowed, over P[f* = 0]
-WITNESSED = [(16, 4, 0.4), (24, 6, 0.3), (36, 4, 0.25)]  # D, C, q
-LISTED_IMAGES = (12, 3, 0.4)
+SHARPNESS = 8.0  # logit of the witness
+
+
+class SignError(NamedTuple):
+    "How often a model misses the sign of f*."
+
+    error: float  # P[f* M <= 0], scores within rounding of 0 among the errors
+    tie: float  # P[f* = 0], the least possible
 
 
 def sign_error(
     F: Float[Tensor, "n"], label: Float[Tensor, "n"], weight: Float[Tensor, "n"]
-) -> tuple[float, float]:
-    "P[f* M <= 0], scores within rounding of 0 among the errors, and P[f* = 0]."
+) -> SignError:
+    "The error of scores F on images with these labels f* and probabilities."
     right = (label * F > 1e-9 * F.abs().max()).double()
-    return 1 - float(weight @ right), float(weight @ (label == 0).double())
+    return SignError(1 - float(weight @ right), float(weight @ (label == 0).double()))
 
 
 def listed_scores(
@@ -90,123 +91,48 @@ def listed_scores(
 ) -> tuple[Tensor, Tensor, Tensor]:
     "Scores of the model with logits A, f* and probabilities of all images."
     c, weight = all_images(partition, q)
-    F = PatchAttention(A.double(), torch.tensor([0.05], dtype=torch.float64))(c[..., None])
-    return F, threshold_sum(c[:, partition.sets].sum(-1), partition.C), weight
+    model = PatchAttention(A.double(), torch.tensor([0.05], dtype=torch.float64))
+    label = threshold_sum(c[:, partition.sets].sum(-1), partition.C)
+    return model(c[..., None]), label, weight
 
 
-def witness_error(patches: int, size: int, q: float) -> tuple[float, float]:
-    """P[f* M <= 0] of attention to one whole set, whichever it is, and P[f* = 0]: exact, over the
-    atoms of the population."""
+def witness_error(patches: int, size: int, q: float) -> SignError:
+    """The error of attention to one whole set, whichever it is: exact, over the atoms of the
+    population."""
     counts, weight, _ = population(patches, size, q)
     plus, minus = set_types(size).double().T
     s = plus - minus
+    alpha = torch.tensor(0.05, dtype=torch.float64)
     beta = torch.tensor(SHARPNESS, dtype=torch.float64)
-    mix = torch.stack(
-        mixing(torch.tensor(0.05, dtype=torch.float64), beta, beta, 0 * beta, patches, size)
-    )
-    kept = torch.where(s.abs() > threshold(size), s, 0 * s)
-    return sign_error(polynomial_output(counts, patches, size)(mix), counts.double() @ kept, weight)
-
-# %% ../../nbs/association/13_not_associating.ipynb #32bd656e
-def measure_theorem_3_2(run: Run) -> xr.Dataset:
-    """The witness on logits: its score beside the associating one's, its error, and what Gram
-    matrices with ties can do."""
-    D, C, q = LISTED_IMAGES
-    partition = Partition.random(D, D // C, 0)
-    large = Partition.random(64, 16, 0)
-    own = set_attention(partition.label, SHARPNESS)
-    shift = shift_attention(partition, SHARPNESS)
-    (F, label, weight), (other, *_) = (listed_scores(A, partition, q) for A in (shift, own))
-    errors = np.array([witness_error(*size) for size in WITNESSED])
-    orders = (list(range(64)), list(reversed(range(64))))
-    grams = tied_grams(large).values()
-    empty = [
-        [float(not own_in_top(gram, large, order).any()) for order in orders] for gram in grams
-    ]
-    ds = xr.Dataset({"error": ("setting", errors[:, 0]), "tie": ("setting", errors[:, 1])})
-    for column, name in enumerate("DCq"):
-        ds[name] = ("setting", [float(size[column]) for size in WITNESSED])
-    linear = [linear_error(*size).counted for size in WITNESSED]
-    gap = float((F - other).abs().max() / F.abs().max())
-    atoms = abs(sign_error(F, label, weight)[0] - witness_error(D, C, q)[0])
-    members = float(own_in_top(shift_attention(large, 1.0), large).double().mean())
-    return ds.assign(
-        linear=("setting", linear),
-        gap=gap,
-        atoms=atoms,
-        members=members,
-        gram_empty=(("gram", "order"), empty),
-    )
+    mix = torch.stack(mixing(alpha, beta, beta, 0 * beta, patches, size))
+    label = counts.double() @ torch.where(s.abs() > threshold(size), s, 0 * s)
+    return sign_error(polynomial_output(counts, patches, size)(mix), label, weight)
 
 # %% ../../nbs/association/13_not_associating.ipynb #9d69f6f2
 def repaired_encodings(partition: Partition) -> Float[Tensor, "D D"]:
     """Encodings, a row a patch, with the Gram matrix (2C + 1/2) I + 1{neighboring sets}: Theorem
     3.2 with j != i (derived here)."""
     near = shift_attention(partition, 1.0).double()
-    values, U = torch.linalg.eigh(
-        (2 * partition.C + 0.5) * torch.eye(partition.D, dtype=torch.float64)
-        + ((near + near.T) > 0)
-    )
+    eye = torch.eye(partition.D, dtype=torch.float64)
+    values, U = torch.linalg.eigh((2 * partition.C + 0.5) * eye + ((near + near.T) > 0))
     return U * values.sqrt()
 
 
-def repaired(patches: int, size: int) -> tuple[Partition, Tensor, Tensor, Tensor]:
-    """Strided sets, their repaired encodings, the logits of the shift, and those that the encodings
-    reach."""
+class Repaired(NamedTuple):
+    "A model that satisfies the repaired theorem."
+
+    partition: Partition  # strided sets
+    P: Float[Tensor, "D D"]  # encodings
+    A: Float[Tensor, "D D"]  # logits of the shift
+    reached: Float[Tensor, "D D"]  # the logits that the encodings give
+
+
+def repaired(patches: int, size: int) -> Repaired:
+    "The model at one size."
     partition = Partition.strided(patches, patches // size)
     P = repaired_encodings(partition)
     A = shift_attention(partition, SHARPNESS).double()
+    # P W P' = A
     W = torch.linalg.solve(P, torch.linalg.solve(P, A.T).T)
-    return partition, P, A, position_logits(P, W, torch.eye(patches, dtype=torch.float64))
-
-
-def repair_of(patches: int, size: int) -> dict[str, float]:
-    """Smallest eigenvalue and gap in rows of the Gram matrix, own members in the top C, and
-    distance of the logits to the shift."""
-    partition, P, A, logits = repaired(patches, size)
-    gram = P @ P.T
-    off = gram - torch.diag_embed(gram.diagonal())
-    own = partition.label[:, None] == partition.label
-    apart = float((off.topk(size).values[:, -1] - off.masked_fill(~own, -torch.inf).amax(1)).min())
-    members = own_in_top(gram, partition, themselves=False).double().mean()
-    return {
-        "eigenvalue": float(torch.linalg.eigvalsh(gram).min()),
-        "apart": apart,
-        "members": float(members),
-        "reached": float((logits - A).abs().max()),
-    }
-
-
-def measure_repair(run: Run) -> xr.Dataset:
-    "The repaired encodings at several sizes, and the exact error of the model that they give."
-    sizes = [(8, 4), (64, 4), (81, 9), (256, 4)]
-    found = [repair_of(*size) for size in sizes]
-    columns = {name: ("size", [one[name] for one in found]) for name in found[0]}
-    ds = xr.Dataset(columns, {"size": [f"D = {D}, C = {C}" for D, C in sizes]})
-    D, C, q = LISTED_IMAGES
-    partition, *_, logits = repaired(D, C)
-    error, tie = sign_error(*listed_scores(logits, partition, q))
-    return ds.assign(error=error, tie=tie, linear=linear_error(D, C, q).counted)
-
-# %% ../../nbs/association/13_not_associating.ipynb #80f0ec66
-# largest error, and distance of the drop score from chance
-GENERALIZES = 0.02
-NEAR_CHANCE = 0.1
-
-
-def non_associating(run: Run) -> xr.Dataset:
-    "Training from sigma_A = 0 with large noise: small error, association by chance."
-    return learn_along(run, "noise", [1e-3, 0.3], sigma_A=0.0, steps=180, every=20)
-
-
-def generalizes(ds: xr.Dataset) -> xr.DataArray:
-    "Which runs from large noise end with a small error, also against the linear rule's."
-    error = ds["test_error"].isel(step=-1).sel(noise=0.3)
-    return (error <= GENERALIZES) & (error <= SAMPLE_SHARE * ds.attrs["linear"])
-
-
-def unassociated(ds: xr.Dataset) -> xr.DataArray:
-    "Which of these runs end with a drop score near chance."
-    return generalizes(ds) & (
-        ds["drop"].isel(step=-1).sel(noise=0.3) <= ds.attrs["chance_drop"] + NEAR_CHANCE
-    )
+    reached = position_logits(P, W, torch.eye(patches, dtype=torch.float64))
+    return Repaired(partition, P, A, reached)

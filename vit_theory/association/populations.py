@@ -6,7 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/association/16_populations.ipynb #3783203c
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..arguments import need
+from .atoms import atom_count, type_law, with_signal
 from .data import sets_in
-from .symmetry import atom_count, type_law, with_signal
 
 # %% ../../nbs/association/16_populations.ipynb #0c9e3336
 def enumerate_atoms(
@@ -25,29 +25,27 @@ def enumerate_atoms(
     `limit` are alive."""
     from scipy.stats import binom
 
-    order = law.argsort(
-        descending=True, stable=True
-    ).tolist()  # frequent types first: pruning bites early
+    # frequent types first: pruning bites early
+    order = law.argsort(descending=True, stable=True).tolist()
     tail = law[order].flip(0).cumsum(0).flip(0)  # pi_k + pi_{k+1} + ..., small terms first
     share = (law[order] / tail.clamp(min=torch.finfo(law.dtype).tiny)).tolist()
     counts = np.zeros((1, 0), dtype=np.int16)
     left = np.array([sets])
     weight = np.ones(1)
     for k in range(len(law)):
-        last = k == len(law) - 1  # the last type takes all sets that are left
-        choices = np.ones_like(left) if last else left + 1
-        row = np.repeat(np.arange(len(left)), choices)
-        n = (
-            left[row]
-            if last
-            else np.arange(len(row)) - np.repeat(choices.cumsum() - choices, choices)
-        )
+        if k < len(law) - 1:  # from none to all of the sets that are left
+            choices = left + 1
+            row = np.repeat(np.arange(len(left)), choices)
+            n = np.arange(len(row)) - np.repeat(choices.cumsum() - choices, choices)
+        else:  # the last type takes all of them
+            row = np.arange(len(left))
+            n = left
         weight = weight[row] * binom.pmf(n, left[row], share[k])
         keep = np.flatnonzero(weight >= prune)
         need(
             len(keep) <= limit,
-            f"prune={prune} leaves more than {limit} atoms; use a larger prune, "
-            "or method='monte_carlo'",
+            f"prune={prune} leaves more than {limit} atoms; "
+            "use a larger prune, or method='monte_carlo'",
         )
         counts = np.column_stack([counts[row[keep]], n[keep]]).astype(np.int16)
         left = (left[row] - n)[keep]
@@ -81,6 +79,14 @@ def draw_atoms(sets: int, law: Float[Tensor, "K"], draws: int, seed: int) -> Int
 Method = Literal["exact", "pruned", "monte_carlo"]
 
 
+class Population(NamedTuple):
+    "Images with label +1."
+
+    counts: Int[Tensor, "n K"]  # of set types on each atom, the signal set among them
+    weight: Float[Tensor, "n"]  # of the atoms, with sum 1
+    lost: float  # mass of the atoms that were left out
+
+
 def population(
     patches: int,
     size: int,
@@ -89,23 +95,18 @@ def population(
     seed: int = 0,
     draws: int = 20_000,
     prune: float = 1e-10,
-) -> tuple[Int[Tensor, "n K"], Float[Tensor, "n"], float]:
-    "Images with label +1 as (counts of set types, weights with sum 1, lost mass)."
+) -> Population:
+    "The images by one of the three methods."
     sets = sets_in(patches, size) - 1
     law = type_law(size, q)
     if method == "monte_carlo":
-        return (
-            with_signal(draw_atoms(sets, law, draws, seed), size),
-            torch.full((draws,), 1 / draws, dtype=torch.float64),
-            0.0,
-        )
+        counts = draw_atoms(sets, law, draws, seed)
+        weight = torch.full((draws,), 1 / draws, dtype=torch.float64)
+        return Population(with_signal(counts, size), weight, 0.0)
     if method == "exact":
         need_few_atoms(patches, size)
         prune = 0.0
     counts, weight = enumerate_atoms(sets, law, prune)
     total = weight.sum().item()
-    return (
-        with_signal(counts, size),
-        weight / total,
-        0.0 if method == "exact" else max(1 - total, 0.0),
-    )
+    lost = 0.0 if method == "exact" else max(1 - total, 0.0)
+    return Population(with_signal(counts, size), weight / total, lost)

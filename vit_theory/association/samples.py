@@ -6,129 +6,14 @@
 __all__ = []
 
 # %% ../../nbs/association/10_samples.ipynb #330e21f8
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
-
 import numpy as np
 import torch
 import xarray as xr
 from torch.func import grad, jacrev
 from torch.nn.functional import softplus
 
-from .data import Partition, SpatialData
-from .dynamics import reduced_descent
-from .scores import association
-from .symmetry import all_images, split_pairs, symmetric_logits
-from .training import fit, idealized, realistic
-from .training_runs import (
-    floors,
-    labeled,
-    make_partition,
-    measure_model,
-    seed_sweep,
-    learn_along,
-)
-from ..ledger.claims import Run
-from ..statistics import Interval, log_slope
-from ..trials import trial_generators
-
-# %% ../../nbs/association/10_samples.ipynb #d2e75e8b
-def sample_size(run: Run) -> xr.Dataset:
-    "Test error and association against the number of training images."
-    return learn_along(
-        run,
-        "samples",
-        run.by_scale([250, 500, 1000, 2000, 4000], [500, 1000, 2000, 4000, 8000, 16_000, 32_000]),
-    )
-
-# %% ../../nbs/association/10_samples.ipynb #ea6a9819
-def finite_sample(
-    samples: int,
-    seed: int,
-    steps: int = 30,
-    every: int = 10,
-    sizes: tuple = (36, 4, 0.25),
-    **options,
-) -> dict:
-    """Entries of A along full finite-sample training: their mean and scatter, inside and between
-    sets; sizes: D, C, q."""
-    D, C, q = sizes
-    options = {"alpha": 0.05, "lr_v": 1e-3, "lr_A": 50.0} | options
-    partition = Partition.random(D, D // C, seed)
-    images = SpatialData(partition, 1, q).sample(
-        samples, generator=torch.Generator().manual_seed(seed)
-    )
-
-    def observe(model):
-        _, same, other = split_pairs(model.A.double(), partition)
-        scatter = {
-            "gamma_std": same.std(),
-            "rho_std": other.std(),
-            "margin": association(model.A, partition).margin,
-        }
-        return {"gamma": same.mean(), "rho": other.mean()} | scatter
-
-    start = idealized(D, torch.ones(1), alpha=options.pop("alpha"), sigma_A=1.0)
-    _, history = fit(
-        start, images.x, images.y, steps=steps, **options, observe=observe, every=every
-    )
-    return {
-        name: values for name, values in labeled(history, steps, every).items() if name != "loss"
-    }
-
-# %% ../../nbs/association/10_samples.ipynb #ca05f4b0
-def finite_samples(
-    sizes: Sequence[int], run: Run, steps: int = 30, every: int = 10, prune: float = 1e-9
-) -> xr.Dataset:
-    "Finite-sample training beside the population path (`gamma_population`, `rho_population`)."
-    data = run.sweep(
-        partial(finite_sample, steps=steps, every=every),
-        {"samples": list(sizes), "seed": list(run.seeds)},
-    )
-    path = reduced_descent(
-        36,
-        4,
-        0.25,
-        alpha=0.05,
-        kappa=1.0,
-        steps=steps,
-        lr_v=1e-3,
-        lr_A=50.0,
-        method="pruned",
-        prune=prune,
-    )
-    for name in ("gamma", "rho"):
-        data[f"{name}_population"] = path[name].sel(step=data.step)
-    return data.assign_attrs(lost=path.attrs["lost"])
-
-# %% ../../nbs/association/10_samples.ipynb #375dfccb
-def measure_early(run: Run) -> xr.Dataset:
-    "The first thirty steps with few to many images."
-    sizes, prune = run.by_scale(
-        ([4000, 8000, 16_000, 32_000, 64_000], 1e-8),
-        ([5000, 10_000, 20_000, 40_000, 80_000, 160_000], 1e-10),
-    )
-    return finite_samples(sizes, run, prune=prune)
-
-
-def scatter_exponent(data: xr.Dataset) -> Interval:
-    "Exponent of the scatter inside sets against N at step 20, all seeds together."
-    scatter = data.gamma_std.sel(step=20).transpose("samples", "seed").values
-    return log_slope(np.repeat(data.samples.values[:, None], scatter.shape[1], 1), scatter)
-
-
-def followed_path(data: xr.Dataset) -> xr.DataArray:
-    """Relative distance of the mean entry inside sets from the population's gamma with the most
-    images, after each measured step."""
-    most = data.isel(samples=-1, step=slice(1, None))
-    return abs(most.gamma.mean("seed") / most.gamma_population - 1)
-
-# %% ../../nbs/association/10_samples.ipynb #fcc74d04
-def measure_late(run: Run) -> xr.Dataset:
-    "The same training for longer."
-    sizes, steps, prune = run.by_scale(([32_000], 150, 3e-8), ([20_000, 40_000], 300, 1e-9))
-    return finite_samples(sizes, run, steps=steps, prune=prune)
+from .data import Partition
+from .symmetry import all_images, symmetric_logits
 
 # %% ../../nbs/association/10_samples.ipynb #bd045246
 def scatter_response(
@@ -146,134 +31,41 @@ def scatter_response(
     without `curvature` H is left out."""
     c, weight = all_images(partition, q)
     D = partition.D
-    off = ~torch.eye(partition.D, dtype=torch.bool)
+    off = ~torch.eye(D, dtype=torch.bool)
     inside = ((partition.label[:, None] == partition.label) & off).flatten()
     rate = torch.cat([lr_A * off.double().flatten(), torch.tensor([lr_v], dtype=torch.float64)])
 
-    def risk(theta):
+    def risk(theta):  # theta: all of A, then alpha
         O = D * theta[-1] * c @ theta[:-1].view(D, D).softmax(1).T
         return weight @ softplus(-(O**3).sum(1))
 
-    def slopes(theta):
-        # dF/dA_ij = sigma'(O_i) D alpha S_ij (c_j - O_i / (D alpha)),  dF/dalpha = sum_i
-        # sigma'(O_i) O_i / alpha
+    def slopes(theta):  # of the loss on each image
+        # dF/dA_ij = sigma'(O_i) D alpha S_ij (c_j - O_i / (D alpha))
+        # dF/dalpha = sum_i sigma'(O_i) O_i / alpha
         S = theta[:-1].view(D, D).softmax(1)
-        a = theta[-1]
-        heard = c @ S.T
-        O = D * a * heard
-        dA = (3 * O**2 * D * a)[:, :, None] * S * (c[:, None, :] - heard[:, :, None])
-        dF = torch.cat([dA.flatten(1), (3 * O**3).sum(1, keepdim=True) / a], 1)
+        alpha = theta[-1]
+        mixed = c @ S.T
+        O = D * alpha * mixed
+        on_A = (3 * O**2 * D * alpha)[:, :, None] * S * (c[:, None, :] - mixed[:, :, None])
+        on_alpha = (3 * O**3).sum(1, keepdim=True) / alpha
+        dF = torch.cat([on_A.flatten(1), on_alpha], 1)
         return -torch.sigmoid(-(O**3).sum(1))[:, None] * dF
 
     start = symmetric_logits(partition, kappa, 0.0, 0.0).flatten()
     theta = torch.cat([start, torch.tensor([alpha], dtype=torch.float64)])
-    R = torch.zeros(len(c), D * D + 1).double()
-    rows = []
+    response = torch.zeros(len(c), D * D + 1).double()  # of theta to more of each image
+    scatter = []
+    gamma = []
     for _ in range(steps + 1):
-        apart = R[:, :-1][:, inside]
+        apart = response[:, :-1][:, inside]
         apart = apart - apart.mean(1, keepdim=True)
-        rows.append(
-            (
-                float((weight @ apart.square()).sum() / (int(inside.sum()) - 1)) ** 0.5,
-                float(theta[:-1][inside].mean()),
-            )
-        )
+        variance = (weight @ apart.square()).sum() / (int(inside.sum()) - 1)
+        scatter.append(float(variance) ** 0.5)
+        gamma.append(float(theta[:-1][inside].mean()))
         g = slopes(theta)
         mean = weight @ g
-        bend = R @ jacrev(grad(risk))(theta) if curvature else 0.0
-        R = R - rate * (bend + g - mean)
+        bend = response @ jacrev(grad(risk))(theta) if curvature else 0.0
+        response = response - rate * (bend + g - mean)
         theta = theta - rate * mean
-    scatter, gamma = np.array(rows).T
-    return xr.Dataset(
-        {"scatter": ("step", scatter), "gamma": ("step", gamma)}, {"step": np.arange(steps + 1)}
-    )
-
-# %% ../../nbs/association/10_samples.ipynb #1f8c10d5
-TINY_IMAGE: dict[str, Any] = {
-    "alpha": 0.1,
-    "lr_v": 2e-3,
-    "lr_A": 5.0,
-}  # start and rates at D = 9, C = 3, q = 0.4
-
-
-def scatter_cell(samples: int, seed: int, draws: int, steps: int) -> dict:
-    """Scatter inside sets (root mean square over draws of the images) and its mean entry along
-    training on D = 9 patches."""
-    runs = [
-        finite_sample(
-            samples, draws * seed + k, steps=steps, every=5, sizes=(9, 3, 0.4), **TINY_IMAGE
-        )
-        for k in range(draws)
-    ]
-    square = sum(run["gamma_std"] ** 2 for run in runs) / draws
-    return {"scatter": square**0.5, "gamma": sum(run["gamma"] for run in runs) / draws}
-
-
-def measure_scatter(run: Run) -> xr.Dataset:
-    """Scatter of trained runs with few to many images, and its prediction with and without
-    curvature."""
-    steps, draws, samples = run.by_scale(
-        (60, 8, [1000, 8000, 32_000]), (80, 16, [1000, 8000, 64_000])
-    )
-    ds = seed_sweep(partial(scatter_cell, draws=draws, steps=steps), run, samples=samples)
-    partition = Partition.strided(9, 3)
-    for name, curvature in (("predicted", True), ("noise_alone", False)):
-        path = scatter_response(
-            partition, 0.4, kappa=1.0, steps=steps, curvature=curvature, **TINY_IMAGE
-        ).sel(step=ds.step)
-        ds[name] = path["scatter"]
-        ds["gamma_predicted"] = path["gamma"]
-    return ds
-
-
-def scatter_followed(ds: xr.Dataset) -> xr.DataArray:
-    """Scatter with the most images, root mean square over seeds, over its prediction, from step 10
-    on."""
-    most = ds.isel(samples=-1)
-    scatter = (most.scatter**2).mean("seed") ** 0.5 * most.samples**0.5
-    return (scatter / most.predicted).sel(step=slice(10, None))
-
-
-def scatter_share(scatter: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
-    "Share of the scatter in the mean at the end, over that at step 20."
-    share = scatter / mean
-    return share.isel(step=-1) / share.sel(step=20)
-
-# %% ../../nbs/association/10_samples.ipynb #609e1c0d
-LONG: dict[str, dict[str, Any]] = {
-    "quick": {"side": 8, "q": 0.25, "dim": 32, "samples": 3000, "steps": 480},
-    "full": {"side": 8, "q": 0.25, "dim": 32, "samples": 4000, "steps": 1000},
-}
-
-
-def long_run(seed: int, *, side: int, q: float, dim: int, samples: int, steps: int) -> dict:
-    "The same training to the end, and stopped by a validation set: association and error of both."
-    generator = trial_generators(seed, 1)[0]
-    data = SpatialData(make_partition("random", side, 2, seed), dim, q)
-    train, validation, test = (data.sample(n, generator) for n in (samples, 1000, 2000))
-    start = realistic(side**2, dim, generator=generator)
-    rates: dict[str, Any] = {"steps": steps, "lr_v": 1e-3, "lr_A": 50.0, "every": 20}
-    _, history = fit(
-        start,
-        train.x,
-        train.y,
-        observe=lambda model: measure_model(model, data, train, test),
-        **rates,
-    )
-    early, stopped = fit(start, train.x, train.y, validation=(validation.x, validation.y), **rates)
-    kept = measure_model(early, data, train, test)
-    curves = labeled(history, steps, 20)
-    best = int(np.nanargmin(stopped["validation_loss"][0]))
-    kept = {"early_drop": kept["drop"], "early_error": kept["test_error"], "early_step": best}
-    return {name: curves[name] for name in ("drop", "test_error")} | kept
-
-# %% ../../nbs/association/10_samples.ipynb #7160c958
-def long_training(run: Run) -> xr.Dataset:
-    "Training far beyond the best state, and stopped by a validation set."
-    size = LONG[run.scale]
-    return floors(seed_sweep(partial(long_run, **size), run), size["side"], 2, size["q"])
-
-
-def score_lost(ds: xr.Dataset) -> xr.DataArray:
-    "How far the drop score ends below its best."
-    return ds["drop"].max("step") - ds["drop"].isel(step=-1)
+    curves = {"scatter": ("step", scatter), "gamma": ("step", gamma)}
+    return xr.Dataset(curves, {"step": np.arange(steps + 1)})

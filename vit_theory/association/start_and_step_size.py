@@ -6,10 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #7894f7b8
-import warnings
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,22 +14,10 @@ import xarray as xr
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from .data import Partition, SpatialData
+from .atoms import direct_output, polynomial_output
 from .dynamics import SCALARS, descend_scalars, preconditioned
-from .linear import linear_error
 from .populations import population
-from .symmetry import (
-    all_images,
-    direct_output,
-    full_gradient,
-    mixing,
-    polynomial_output,
-    split_pairs,
-)
-from .training import fit, idealized
-from .training_runs import MEDIUM, floors
-from .training_runs import learn, seed_sweep, learn_along
-from ..ledger.claims import Run
+from .symmetry import mixing
 
 # %% ../../nbs/association/09_start_and_step_size.ipynb #9c468700
 def diagonal_response(
@@ -42,19 +27,19 @@ def diagonal_response(
     1]."""
     counts, weight, _ = population(patches, size, q)
     rates = preconditioned(patches, size, lr_v, lr_A)
+    P = torch.tensor([rates["gamma"], rates["rho"]], dtype=torch.float64)
 
     def risk(theta):
         return weight @ softplus(-direct_output(*mixing(*theta, patches, size), counts, size))
 
-    theta = torch.tensor([alpha, 0.0, 0.0, 0.0], dtype=torch.float64)
-    pull = torch.zeros(2, dtype=torch.float64)
+    theta = torch.tensor([alpha, 0.0, 0.0, 0.0], dtype=torch.float64)  # as in SCALARS
+    response = torch.zeros(2, dtype=torch.float64)  # of gamma and rho, per kappa
     path = []
-    P = torch.tensor([rates["gamma"], rates["rho"]], dtype=torch.float64)
     for _ in range(steps + 1):
-        path.append(float(pull[0] - pull[1]))
+        path.append(float(response[0] - response[1]))
         H = torch.autograd.functional.hessian(risk, theta)
         # the push of kappa, and what multiplies gamma and rho
-        pull = pull - P * (H[2:, 1] + H[2:, 2:] @ pull)
+        response = response - P * (H[2:, 1] + H[2:, 2:] @ response)
         theta[0] -= lr_v * torch.autograd.functional.jacobian(risk, theta)[0]
     return np.array(path)
 
@@ -66,11 +51,10 @@ def descend_grid(
     `dims` -> paths."""
     counts, weight, _ = population(patches, size, q)
     given = {"gamma": 0.0, "rho": 0.0} | values
-    full = torch.broadcast_tensors(
-        *[torch.as_tensor(value, dtype=torch.float64) for value in given.values()]
-    )
-    shape = full[0].shape
-    flat = {name: value.flatten() for name, value in zip(given, full, strict=True)}
+    arrays = [torch.as_tensor(value, dtype=torch.float64) for value in given.values()]
+    grids = dict(zip(given, torch.broadcast_tensors(*arrays), strict=True))
+    shape = grids["alpha"].shape
+    flat = {name: grid.flatten() for name, grid in grids.items()}
     paths = descend_scalars(
         polynomial_output(counts, patches, size),
         weight,
@@ -80,238 +64,7 @@ def descend_grid(
         size,
         steps,
     )
-    return xr.Dataset(
-        {name: ((*dims, "step"), path.reshape(*shape, -1).numpy()) for name, path in paths.items()},
-        attrs={"patches": patches, "size": size, "q": q},
-    )
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #e0da97b1
-IDEAL: dict[str, Any] = {
-    "alpha": 0.05,
-    "lr_v": 1e-3,
-    "lr_A": 20.0,
-}  # start and rates at D = 16, C = 4, q = 0.4
-HORIZON = 30  # steps
-SMALL_KAPPA = 0.2  # diagonal of trained models
-TINY = 0.002  # diagonal of the population, small enough for the first order
-DOUBLED = (0.05, 0.1)  # diagonals of the population at which the second order shows
-
-
-def early_pull(kappa: float, seed: int, samples: int) -> dict:
-    """gamma - rho along training on a sample from the diagonal kappa, idealized start, every five
-    steps."""
-    partition = Partition.random(16, 4, seed)
-    images = SpatialData(partition, 1, 0.4).sample(samples, torch.Generator().manual_seed(seed))
-
-    def observe(model):
-        _, same, other = split_pairs(model.A, partition)
-        return {"pull": float(same.mean() - other.mean())}
-
-    start = idealized(16, torch.ones(1), alpha=IDEAL["alpha"], sigma_A=kappa)
-    _, history = fit(
-        start,
-        images.x,
-        images.y,
-        steps=HORIZON,
-        lr_v=IDEAL["lr_v"],
-        lr_A=IDEAL["lr_A"],
-        observe=observe,
-        every=5,
-    )
-    return {
-        "trained": xr.DataArray(
-            history["pull"][0, ::5].numpy(), {"at": np.arange(0, HORIZON + 1, 5)}, "at"
-        )
-    }
-
-
-def measure_response(run: Run) -> xr.Dataset:
-    "Pull of a diagonal on trained models, on the population, and the curve predicted for both."
-    train = partial(early_pull, samples=run.by_scale(20_000, 100_000))
-    ds = seed_sweep(train, run, kappa=[-SMALL_KAPPA, SMALL_KAPPA])
-    small = [sign * kappa for kappa in (TINY, *DOUBLED) for sign in (-1, 1)]
-    paths = descend_grid(16, 4, 0.4, HORIZON, ["tiny"], kappa=torch.tensor(small).double(), **IDEAL)
-    response = diagonal_response(16, 4, 0.4, steps=HORIZON, **IDEAL)
-    found = {"population": paths.gamma - paths.rho, "response": ("step", response)}
-    return ds.assign(found).assign_coords(tiny=small)
-
-
-def followed(data: xr.Dataset) -> xr.DataArray:
-    "(gamma - rho) / kappa of trained models over its prediction, from step 10 on."
-    return (data["trained"] / data["kappa"] / data["response"].sel(step=data["at"])).sel(
-        at=slice(10, None)
-    )
-
-
-def single_signs(data: xr.Dataset) -> xr.DataArray:
-    """(gamma - rho) / kappa of the population over its prediction, from step 1 on, for each
-    diagonal."""
-    return (data.population / data.tiny / data.response).isel(step=slice(1, None))
-
-
-def of_second_order(data: xr.Dataset) -> xr.DataArray:
-    """What one sign is off at twice the diagonal over what it is off at once, at step 20; 2 when it
-    is of second order."""
-    off = abs(single_signs(data) - 1).sel(step=20)
-    once, twice = DOUBLED
-    ratios = [off.sel(tiny=sign * twice) / off.sel(tiny=sign * once) for sign in (-1, 1)]
-    return xr.concat(ratios, "sign").assign_coords(sign=[-1, 1])
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #6d254929
-EVERY_STATE = 20  # one state in so many is kept
-
-
-def diagonal_start(kappas: Sequence[float], steps: int) -> xr.Dataset:
-    """Population descents at D=16, C=4, q=.4 from several diagonals, and the largest gradient entry
-    of all of A at A = 0."""
-    rates = {"lr_v": IDEAL["lr_v"], "lr_A": IDEAL["lr_A"]}
-    starts = {"alpha": IDEAL["alpha"], "kappa": torch.tensor(kappas)}
-    paths = descend_grid(16, 4, 0.4, steps, ["kappa_0"], **starts, **rates)
-    paths = paths.assign_coords(kappa_0=list(kappas), step=np.arange(steps + 1))
-    zero_apart = abs(paths.gamma - paths.rho).sel(kappa_0=0.0).max()
-    c, weight = all_images(Partition.random(12, 3, 0), 0.4)
-    v = torch.ones(1, dtype=torch.float64)
-    zero = torch.zeros(12, 12, dtype=torch.float64)
-    flat = zero
-    diagonal = 0.5 * torch.eye(12, dtype=torch.float64)
-    gradients = [
-        full_gradient(A, v, c[..., None], weight)[1].abs().max().item() for A in (flat, diagonal)
-    ]
-    found = {
-        "gradient_flat": gradients[0],
-        "gradient_diagonal": gradients[1],
-        "zero_apart": zero_apart,
-    }
-    kept = paths.isel(step=slice(None, None, EVERY_STATE))
-    return kept.assign(found).assign(linear=linear_error(16, 4, 0.4).half)
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #66bdb1e2
-APART = 0.1  # gamma - rho that counts as association
-
-
-def measure_diagonal(run: Run) -> xr.Dataset:
-    "Population descents from negative, zero and positive diagonals."
-    positive = run.by_scale([0.5, 2.0], [0.25, 0.5, 1.0, 2.0, 3.0])
-    negative = run.by_scale([-2.0, -1.0], [-3.0, -2.0, -1.0, -0.5, -0.25])
-    return diagonal_start([*negative, 0.0, *positive], run.by_scale(2000, 8000))
-
-
-def by_sign(data: xr.Dataset, sign: int) -> xr.Dataset:
-    "The descents from diagonals of this sign, at half of the run and at its end."
-    end = int(data.step[-1])
-    late = data.sel(step=[end // 2, end])
-    return late.sel(kappa_0=np.sign(late.kappa_0) == sign)
-
-
-def associates_late(late: xr.Dataset) -> xr.DataArray:
-    "Which descents have association and an error below the best linear rule's."
-    return (late.gamma > late.rho + APART) & (late.kappa > late.rho) & (late.error < late.linear)
-
-
-def still_falling(data: xr.Dataset) -> xr.DataArray:
-    """Share of the loss that descents from negative diagonals still lose in the second half of the
-    run."""
-    loss = by_sign(data, -1).loss
-    return 1 - loss.isel(step=1, drop=True) / loss.isel(step=0, drop=True)
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #91106edc
-UNLEARNED_DROP = 0.35
-
-
-def diagonal_trained(run: Run) -> xr.Dataset:
-    "Training from different diagonals sigma_A, everything else the same."
-    return learn_along(run, "sigma_A", [0.0, 0.5, 1.0, 1.5, 2.0])
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #be2b208a
-# rates of v up to this share of the smallest at which some descent diverges count as gentle
-GENTLE = 0.1
-LONGER = 10  # times the steps for which descents that end reversed go on
-
-
-def reversed_descents(end: xr.Dataset, linear: float) -> xr.DataArray:
-    "Which descents have association reversed and an error below the best linear rule's."
-    return (end.gamma < end.rho) & (end.error < linear)
-
-
-def measure_bold_steps(run: Run) -> xr.Dataset:
-    """Population descents at D=12, C=4, q=.4 for a grid of rates of v and A, from alpha = .15,
-    kappa = 1."""
-    rates, steps = run.by_scale((12, 150), (24, 400))
-    lr_v = torch.logspace(-2, 0.25, rates)
-    lr_A = torch.logspace(-0.5, 2.5, rates)
-    start = {"alpha": 0.15, "kappa": 1.0}
-    paths = descend_grid(
-        12, 4, 0.4, steps, ["lr_v", "lr_A"], **start, lr_v=lr_v[:, None], lr_A=lr_A[None]
-    )
-    paths = paths.assign_coords(lr_v=lr_v.numpy(), lr_A=lr_A.numpy(), step=np.arange(steps + 1))
-    linear = linear_error(12, 4, 0.4).half
-    # those that end reversed, followed further
-    at_v, at_A = np.nonzero(reversed_descents(paths.isel(step=-1), linear).values)
-    going_on = descend_grid(
-        12, 4, 0.4, LONGER * steps, ["run"], **start, lr_v=lr_v[at_v], lr_A=lr_A[at_A]
-    )
-    stay = reversed_descents(going_on.isel(step=-1), linear)
-    # every fifth state in single precision: enough to draw and to judge, and small enough to be
-    # committed; what diverged is inf
-    with np.errstate(over="ignore"):
-        seen = paths.isel(step=slice(None, None, 5)).astype("float32")
-    return seen.assign(linear=linear, stay=stay)
-
-
-def bold_steps_found(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
-    """Which gentle descents associate; which descents end reversed, with a small error; and which
-    diverge."""
-    end = data.isel(step=-1)
-    diverges = end.loss.isnull()
-    smallest = data.lr_v.where(diverges.any("lr_A")).min()
-    gentle = end.sel(lr_v=data.lr_v <= GENTLE * smallest)
-    associate = np.minimum(gentle.gamma, gentle.kappa) > gentle.rho
-    return associate, reversed_descents(end, float(data.linear)), diverges
-
-# %% ../../nbs/association/09_start_and_step_size.ipynb #841e39a1
-LOSS_OF_DROP = 0.1  # a drop score that is lower by this has lost association
-BOLD_SIZE: dict[str, dict[str, Any]] = {
-    "quick": {
-        "side": 8,
-        "q": 0.16,
-        "lr_A": 50.0,
-        "samples": 5000,
-        "tests": 2000,
-        "steps": 60,
-        "every": 10,
-    },
-    "full": MEDIUM["full"],
-}
-
-
-def bold_run(factor: int, **arguments) -> dict:
-    "`learn` with lr_A multiplied; a run that breaks off is data here, not a warning."
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return learn(**arguments | {"lr_A": arguments["lr_A"] * factor})
-
-
-def bold_trained(run: Run) -> xr.Dataset:
-    """Training with 1, 3, 10 and 30 times the usual learning rate of A; NaN after a run has broken
-    off."""
-    size = BOLD_SIZE[run.scale]
-    return floors(
-        seed_sweep(partial(bold_run, **size), run, factor=[1, 3, 10, 30]),
-        size["side"],
-        2,
-        size["q"],
-    )
-
-
-def last_seen(values: xr.DataArray) -> xr.DataArray:
-    "The last value over the steps that is not NaN."
-    last = values["step"].where(values.notnull()).max("step")
-    return values.where(values["step"] == last).max("step")
-
-
-def lost_by_bold_steps(ds: xr.Dataset) -> xr.DataArray:
-    """Which runs at ten and more times the usual rate end with a drop score 0.1 below the usual
-    one, or break off."""
-    last = last_seen(ds["drop"])
-    lost = (last <= last.sel(factor=1) - LOSS_OF_DROP) | ds["loss"].isel(step=-1).isnull()
-    return lost.sel(factor=ds["factor"] >= 10)
+    states = {}
+    for name, path in paths.items():
+        states[name] = ((*dims, "step"), path.reshape(*shape, -1).numpy())
+    return xr.Dataset(states, attrs={"patches": patches, "size": size, "q": q})

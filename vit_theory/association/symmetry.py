@@ -6,18 +6,13 @@
 __all__ = ['all_images']
 
 # %% ../../nbs/association/06_symmetry.ipynb #e8fe05f3
-from collections.abc import Callable
-from math import comb, factorial
-from typing import NamedTuple
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from ..arguments import need
 from .data import Partition
-from .model import activation
 
 # %% ../../nbs/association/06_symmetry.ipynb #8ae079d0
 def all_images(
@@ -106,119 +101,3 @@ def mixing(
     # a = D alpha (Lambda - Gamma),  b = D alpha (Gamma - Xi),  e = D alpha Xi
     unit = (patches if scale is None else scale) * alpha / Z
     return unit * (own - same), unit * (same - other), unit * other
-
-# %% ../../nbs/association/06_symmetry.ipynb #de5394b7
-def set_types(size: int) -> Int[Tensor, "K 2"]:
-    "(n_plus, n_minus) of every type of set of C patches; K = (C+1)(C+2)/2."
-    return torch.tensor(
-        [(plus, minus) for plus in range(size + 1) for minus in range(size + 1 - plus)]
-    )
-
-
-def type_law(size: int, q: float) -> Float[Tensor, "K"]:
-    "Probability of each type of a random set: trinomial (float64)."
-    # P(n+, n-) = C! / (n+! n-! n0!) (q/2)^(n+ + n-) (1-q)^n0
-    ways = [
-        factorial(size) // (factorial(m) * factorial(n) * factorial(size - m - n))
-        for m, n in set_types(size).tolist()
-    ]
-    marked = set_types(size).sum(1).double()
-    return torch.tensor(ways, dtype=torch.float64) * (q / 2) ** marked * (1 - q) ** (size - marked)
-
-# %% ../../nbs/association/06_symmetry.ipynb #ef827d23
-def atom_count(patches: int, size: int) -> int:
-    "Number of atoms: binom(L+K-2, K-1) multisets of L-1 sets among K types."
-    L = patches // size
-    K = (size + 1) * (size + 2) // 2
-    return comb(L + K - 2, K - 1)
-
-# %% ../../nbs/association/06_symmetry.ipynb #227ec0d9
-def direct_output(
-    a, b, e, counts: Int[Tensor, "n K"], size: int, power: int = 3, nu: float = 0.0
-) -> Float[Tensor, "n"]:
-    "F on each atom, patch by patch: the plain version; the signal set is among the counts."
-    plus, minus = set_types(size).double().T
-    s = plus - minus
-    counts = counts.double()
-    # T = sum_l s_l
-    T = (counts @ s)[:, None]
-    f = torch.zeros_like(counts)
-    for sign, number in ((1, plus), (-1, minus), (0, size - plus - minus)):
-        O = sign * a + b * s + e * T
-        f = f + number * activation(O, power, nu)
-    return (counts * f).sum(1)
-
-
-def with_signal(counts: Int[Tensor, "n K"], size: int) -> Int[Tensor, "n K"]:
-    "The counts with the signal set added: one more set of type (C, 0), label +1."
-    signal = (set_types(size) == torch.tensor([size, 0])).all(1)
-    return counts + signal.long()
-
-# %% ../../nbs/association/06_symmetry.ipynb #4a5945a5
-class Feature(NamedTuple):
-    """A number of an image: T^T sum_l s_l^s, or T^T sum_l m_l s_l^s with the marked patches m of a
-    set."""
-
-    T: int
-    of: str  # "s", or "m" with the factor m_l
-    s: int
-
-    def on(self, s: Tensor, m: Tensor, n: Tensor) -> Float[Tensor, "atom"]:
-        """Its value on atoms, from s and m of each type of set [K] and the counts n of the types
-        [atom, K]."""
-        total = n @ s
-        of_set = s**self.s * m if self.of == "m" else s**self.s
-        return total**self.T * (n @ of_set)
-
-
-class Term(NamedTuple):
-    "A part of F: number * a^a b^b e^e times a feature."
-
-    feature: Feature
-    number: float
-    a: int
-    b: int
-    e: int
-
-
-def expansion(patches: int, size: int, power: int, nu: float) -> list[Term]:
-    "F = sum_i sigma(O_i) as terms."
-    D = patches
-    C = size
-    p = power
-    T = Feature(0, "s", 1)
-    # nu (a + C b + D e) T
-    terms = [Term(T, nu, 1, 0, 0), Term(T, nu * C, 0, 1, 0), Term(T, nu * D, 0, 0, 1)]
-    for j in range(p + 1):
-        outer = comb(p, j)  # of (e T)^(p-j) sum_i u_i^j
-        terms.append(Term(Feature(p - j, "s", j), outer * C, 0, j, p - j))  # r = 0
-        for r in range(1, j + 1):
-            odd = r % 2 == 1
-            feature = Feature(p - j, "s", j - r + 1) if odd else Feature(p - j, "m", j - r)
-            terms.append(Term(feature, outer * comb(j, r), r, j - r, p - j))
-    return [term for term in terms if term.number]
-
-# %% ../../nbs/association/06_symmetry.ipynb #1a72cff4
-def polynomial_output(
-    counts: Int[Tensor, "n K"], patches: int, size: int, power: int = 3, nu: float = 0.0
-) -> Callable[[Float[Tensor, "*g 3"]], Float[Tensor, "*g n"]]:
-    """The function from (a, b, e) to F on the atoms: `direct_output` made fast, linear in features
-    computed here, once."""
-    terms = expansion(patches, size, power, nu)
-    features = sorted({term.feature for term in terms})
-    plus, minus = set_types(size).double().T
-    s = plus - minus
-    m = plus + minus
-    n = counts.double()
-    phi = torch.stack([feature.on(s, m, n) for feature in features], 1)
-    number = torch.zeros(len(features), len(terms), dtype=torch.float64)
-    for column, term in enumerate(terms):
-        number[features.index(term.feature), column] = term.number
-    exponents = torch.tensor([(term.a, term.b, term.e) for term in terms], dtype=torch.float64)
-
-    def output(mix: Float[Tensor, "*g 3"]) -> Float[Tensor, "*g n"]:
-        # F = sum over features of phi_f * sum over its terms of number * a^a b^b e^e
-        monomials = (mix[..., None, :] ** exponents).prod(-1)
-        return monomials @ number.T @ phi.T
-
-    return output

@@ -32,7 +32,9 @@ def gradient(features: Tensor, y: Tensor, model) -> tuple[Tensor, Tensor, Tensor
     u = (model.v @ features).view(-1, D)
     # O_ni = scale sum_j S_ij u_nj;  sigma(O) = O (O^(p-1) + nu)
     O = (u @ S.T).mul_(model.scale)
-    Q = O.square() if power == 3 else O.square().pow_(power // 2)
+    Q = O.square()
+    if power > 3:
+        Q.pow_(power // 2)
     m = (O * (Q + model.nu)).sum(1).mul_(y)
     # g_n = -y_n / (N (1 + exp(y_n F_n)));  G_ni = scale g_n (p O_ni^(p-1) + nu)
     g = torch.sigmoid(-m).mul_(y).mul_(-model.scale / len(y))
@@ -123,10 +125,12 @@ class _Watch:
         values = dict(self.observe(model)) if self.observe else {}
         if self.validation:
             x, y = self.validation
-            values["validation_loss"] = loss = -float(logsigmoid(y * model(x)).mean())
+            loss = -float(logsigmoid(y * model(x)).mean())
+            values["validation_loss"] = loss
             self.since += 1
             if loss < self.best_loss:
-                self.best_loss, self.since = loss, 0
+                self.best_loss = loss
+                self.since = 0
                 self.best = model.at(model.A.clone(), model.v.clone())
         return {
             name: torch.tensor([float(value)], dtype=torch.float64)
@@ -134,6 +138,7 @@ class _Watch:
         }
 
     def stop(self, metrics):
+        "Whether the validation loss has not improved for too long."
         return torch.tensor([self.since >= self.patience])
 
 # %% ../../nbs/association/04_training.ipynb #5bb770b6
@@ -147,11 +152,11 @@ def fit(
     lr_v: NotNegative,  # learning rate of v; 0 freezes it
     lr_A: NotNegative,  # learning rate of A; 0 freezes it
     train_diag: bool = False,  # train the diagonal of A too
-    observe: Callable[[PatchAttention], dict[str, float]]
-    | None = None,  # measurements to keep in the history
+    # measurements to keep in the history
+    observe: Callable[[PatchAttention], dict[str, float]] | None = None,
     every: Size = 10,  # observe and validate at every so many steps
-    validation: tuple[Float[Tensor, "m D d"], Float[Tensor, "m"]]
-    | None = None,  # (x, y): return the state with the lowest loss
+    # (x, y): return the state with the lowest loss
+    validation: tuple[Float[Tensor, "m D d"], Float[Tensor, "m"]] | None = None,
     patience: Size = 5,  # validations without improvement before stopping
 ) -> tuple[PatchAttention, History]:
     """Full-batch gradient descent on the logistic loss -> (model, history); warns with the step if
@@ -162,11 +167,10 @@ def fit(
     watch = _Watch(model, observe, validation, patience)
 
     def slopes(theta, step):
-        R, dA, dv = gradient(features, y, model.at(theta["A"][0], theta["v"][0]))
-        return {"loss": R[None]}, {
-            "A": (dA if train_diag else dA.fill_diagonal_(0))[None],
-            "v": dv[None],
-        }
+        R, on_A, on_v = gradient(features, y, model.at(theta["A"][0], theta["v"][0]))
+        if not train_diag:
+            on_A.fill_diagonal_(0)
+        return {"loss": R[None]}, {"A": on_A[None], "v": on_v[None]}
 
     theta, history = descend(
         {"A": model.A[None], "v": model.v[None]},
@@ -180,8 +184,7 @@ def fit(
     if not bool(history.finite):
         warnings.warn(
             f"training stopped at step {int(history.steps)}: "
-            "loss or parameters are no longer finite; "
-            f"lower lr_v={lr_v} or lr_A={lr_A}",
+            f"loss or parameters are no longer finite; lower lr_v={lr_v} or lr_A={lr_A}",
             RuntimeWarning,
             stacklevel=3,
         )

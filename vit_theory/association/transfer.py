@@ -7,53 +7,17 @@ __all__ = []
 
 # %% ../../nbs/association/14_transfer.ipynb #3763f804
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
-import numpy as np
 import torch
-import xarray as xr
 from einops import einsum
 from jaxtyping import Float
 from torch import Tensor, vmap
 from torch.nn.functional import logsigmoid
 
-from .data import Partition, SpatialData
-from .model import PatchAttention, error_rate, set_attention
-from .not_associating import shift_attention
-from .scores import association
+from .data import SpatialData
+from .model import PatchAttention
 from .training import features_first, fit, gradient, realistic
-from .training_runs import floors, seed_sweep
-from ..ledger.claims import Run
-from ..trials import History, descend, trial_generators
-
-# %% ../../nbs/association/14_transfer.ipynb #dd244c90
-COLOR_OF_ARM = {
-    "learned": "blue",
-    "own set": "green",
-    "next set": "sky",
-    "not associating": "orange",
-    "other partition": "red",
-    "diagonal": "black",
-    "scratch": "pink",
-}
-
-
-def attentions(
-    partition: Partition, learned: Tensor, other: Tensor, seed: int
-) -> dict[str, Tensor]:
-    """The frozen attentions by the names of their arms; `other` was found from a zero diagonal,
-    `seed` makes the wrong partition."""
-    wrong = Partition.random(partition.D, partition.L, seed=10_000 + seed)
-    matrices = [
-        learned,
-        set_attention(partition.label, 4.0),
-        shift_attention(partition, 4.0),
-        other,
-        set_attention(wrong.label, 4.0),
-        1.5 * torch.eye(partition.D),
-    ]
-    return dict(zip([arm for arm in COLOR_OF_ARM if arm != "scratch"], matrices, strict=True))
+from ..trials import History, descend
 
 # %% ../../nbs/association/14_transfer.ipynb #da5a6c85
 LR_V = (1e-3, 3e-3)
@@ -87,11 +51,12 @@ def fit_values(
         Q = O.square().pow(model.power // 2)
         m = y[:, None, None] * (O * (Q + model.nu)).sum(-1)
         # dR/dv = sum_n g_n sum_i sigma'(O_ni) Z_ni
-        G = (torch.sigmoid(-m) * -y[:, None, None] / n)[..., None] * (model.power * Q + model.nu)
-        return {"loss": -logsigmoid(m).mean(-1).flatten()}, {
-            "v": (G.flatten(3) @ Z.transpose(2, 3)).flatten(0, 2)
-        }
+        g = torch.sigmoid(-m) * -y[:, None, None] / n
+        G = g[..., None] * (model.power * Q + model.nu)
+        on_v = G.flatten(3) @ Z.transpose(2, 3)
+        return {"loss": -logsigmoid(m).mean(-1).flatten()}, {"v": on_v.flatten(0, 2)}
 
+    # each start once for every attention and every rate
     v = torch.stack([start.v for start in starts]).repeat_interleave(len(A) * len(LR_V), 0)
     rates = torch.tensor(LR_V).repeat(len(x) * len(A))
     theta, history = descend({"v": v}, slopes, steps=steps, lr=rates)
@@ -111,14 +76,16 @@ def from_scratch(
     of_all = vmap(vmap(of_one, (0, 0, None, None)))
 
     def gradients(theta, step):
-        A, v = (theta[name].unflatten(0, trials) for name in "Av")
-        loss, on_A, on_v = (slope.flatten(0, 1) for slope in of_all(A, v, x, y))
-        return {"loss": loss}, {"A": on_A * trained, "v": on_v}
+        A = theta["A"].unflatten(0, trials)
+        v = theta["v"].unflatten(0, trials)
+        loss, on_A, on_v = of_all(A, v, x, y)
+        slopes = {"A": on_A.flatten(0, 1) * trained, "v": on_v.flatten(0, 1)}
+        return {"loss": loss.flatten(0, 1)}, slopes
 
-    first = {}
-    for name in "Av":
-        values = torch.stack([getattr(start, name) for start in starts])
-        first[name] = values.repeat_interleave(len(LR_V), 0)
+    first = {
+        "A": torch.stack([start.A for start in starts]).repeat_interleave(len(LR_V), 0),
+        "v": torch.stack([start.v for start in starts]).repeat_interleave(len(LR_V), 0),
+    }
     rates = {"A": lr_A, "v": torch.tensor(LR_V).repeat(len(x))}
     theta, history = descend(first, gradients, steps=steps, lr=rates)
     return best_rate(theta, history)
@@ -137,128 +104,3 @@ def pretrain(
     train = data.sample(samples, generator)
     start = realistic(data.partition.D, data.dim, sigma_A=sigma_A, noise=noise, generator=generator)
     return fit(start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=lr_A)[0]
-
-# %% ../../nbs/association/14_transfer.ipynb #eb115019
-DRAWS = 8  # most draws of a number of images
-IMAGES = 300  # most images in all draws, where there is more than one
-
-
-def new_task_errors(
-    frozen: Float[Tensor, "a D D"], target, count, test, lr_A, steps, generator
-) -> list[float]:
-    """Test error of each arm, averaged over draws of `count` training images: v only with A frozen,
-    or A and v from scratch."""
-    draws = max(1, min(DRAWS, IMAGES // count))
-    train = target.sample(draws * count, generator)
-    x = train.x.unflatten(0, (draws, count))
-    y = train.y.unflatten(0, (draws, count))
-    starts = [realistic(target.partition.D, target.dim, generator=generator) for _ in range(draws)]
-    by_values = fit_values(frozen, starts, x, y, steps)
-    scratch = from_scratch(starts, x, y, lr_A)
-    logits = torch.cat([frozen.expand(draws, *frozen.shape), scratch["A"][:, None]], dim=1)
-    values = torch.cat([by_values, scratch["v"][:, None]], dim=1)
-    errors = torch.empty(logits.shape[:2], dtype=torch.float64)
-    for draw in range(draws):
-        for arm in range(logits.shape[1]):
-            model = starts[0].at(logits[draw, arm], values[draw, arm])
-            errors[draw, arm] = error_rate(model(test.x), test.y)
-    return errors.mean(0).tolist()
-
-# %% ../../nbs/association/14_transfer.ipynb #12e766bf
-def transfer_cell(
-    seed: int,
-    *,
-    side: int,
-    q: float,
-    lr_A: float,
-    pretraining: int,
-    counts: tuple[int, ...],
-    dim: int = 16,
-    tests: int = 4000,
-    steps: int = 100,
-) -> dict[str, xr.DataArray | float]:
-    """Test error for each arm and number of images, zero shot, and association; `steps` for v
-    alone, elsewhere 200."""
-    generator = trial_generators(seed, 1)[0]
-    partition = Partition.random(side**2, side**2 // 4, seed)
-    source = SpatialData(partition, dim, q)
-    learned = pretrain(source, generator, pretraining, 200, lr_A)
-    other = pretrain(source, generator, pretraining, 200, lr_A, sigma_A=0.0, noise=0.3)
-    frozen = attentions(partition, learned.A, other.A, seed)
-    matrices = torch.stack(list(frozen.values()))
-    target = SpatialData(partition, dim, q, feature=torch.eye(dim)[1])
-    test = target.sample(tests, generator)
-    errors = [
-        new_task_errors(matrices, target, count, test, lr_A, steps, generator) for count in counts
-    ]
-    drop = [association(A, partition).drop for A in frozen.values()]
-    return {
-        "error": xr.DataArray(
-            errors, {"count": list(counts), "arm": list(COLOR_OF_ARM)}, ("count", "arm")
-        ),
-        "drop": xr.DataArray(drop, {"attention": list(frozen)}, ("attention",)),
-        "zero_shot": error_rate(learned(test.x), test.y),
-    }
-
-# %% ../../nbs/association/14_transfer.ipynb #60254de3
-TRANSFER: dict[str, dict[str, Any]] = {
-    "quick": {
-        "side": 6,
-        "q": 0.25,
-        "lr_A": 30.0,
-        "pretraining": 6000,
-        "counts": (1, 2, 3, 5, 10, 30, 100, 300, 1000, 3000),
-    },
-    "full": {
-        "side": 8,
-        "q": 0.16,
-        "lr_A": 50.0,
-        "pretraining": 12_000,
-        "tests": 10_000,
-        "steps": 200,
-        "counts": (1, 2, 3, 4, 5, 7, 10, 20, 50, 100, 200, 500, 1000, 2000, 4000, 8000),
-    },
-}
-
-
-def transfer(run: Run) -> xr.Dataset:
-    "Transfer to a new feature with each attention against the number of images (B, Theorem 5.1)."
-    size = TRANSFER[run.scale]
-    return floors(seed_sweep(partial(transfer_cell, **size), run), size["side"], 2, size["q"])
-
-# %% ../../nbs/association/14_transfer.ipynb #a3486378
-def images_needed(error: xr.DataArray, target: float) -> xr.DataArray:
-    """The smallest number of images from which on the error stays at or below the target; NaN if
-    there is none."""
-    count = error["count"]
-    last_bad = count.where(error > target).max("count")  # NaN: never above
-    return count.where((count > last_bad.fillna(0)) & (error <= target)).min("count")
-
-# %% ../../nbs/association/14_transfer.ipynb #bf1108ec
-TRANSFER_ERROR = 0.03  # test error to reach
-
-
-def needed_by(ds: xr.Dataset, arm: str) -> xr.DataArray:
-    "The images that an arm needs to reach the error."
-    return images_needed(ds["error"].sel(arm=arm), TRANSFER_ERROR)
-
-
-def images_saved(ds: xr.Dataset) -> xr.DataArray:
-    "The images that training from scratch needs over those of the learned attention."
-    return needed_by(ds, "scratch") / needed_by(ds, "learned")
-
-
-def needed_in_words(ds: xr.Dataset) -> str:
-    "The same for every arm and seed, as text."
-    found = {
-        arm: ["never" if np.isnan(n) else f"{n:.0f}" for n in needed_by(ds, arm).values]
-        for arm in ds["arm"].values
-    }
-    return "; ".join(f"{arm} {', '.join(counts)}" for arm, counts in found.items())
-
-
-def without_association(ds: xr.Dataset) -> xr.DataArray:
-    """Where attention that knows the sets without associating needs no more images than the learned
-    one."""
-    arms = ["next set", "not associating"]
-    return xr.concat([needed_by(ds, arm) <= needed_by(ds, "learned") for arm in arms], "attention")

@@ -150,13 +150,13 @@ def collect(
     package: str,  # name of a package whose modules define claims, one module for each page
 ) -> list:
     "The claims that the modules of a package define, in the order of their pages."
-    found = []
+    claims = []
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         names = vars(importlib.import_module(module.name))
-        found += with_pages(
+        claims += with_pages(
             [value for value in names.values() if isinstance(value, Claim)], names["__file__"]
         )
-    return distinct(sorted(found, key=lambda claim: claim.page))
+    return distinct(sorted(claims, key=lambda claim: claim.page))
 
 # %% ../../nbs/ledger/05_claims.ipynb #c9c9b38a
 def run_notebook(path: Path) -> dict[str, Any]:
@@ -210,27 +210,27 @@ def claims_from(source: str | Path) -> list:
             )
             raise ValueError(f"{why}; {remedy}") from error
         folder = Path(names.get("__file__") or ".").parent
-    found = names.get("CLAIMS") or [value for value in names.values() if isinstance(value, Claim)]
-    if not isinstance(found, list) or not all(isinstance(claim, Claim) for claim in found):
+    listed = names.get("CLAIMS") or [value for value in names.values() if isinstance(value, Claim)]
+    if not isinstance(listed, list) or not all(isinstance(claim, Claim) for claim in listed):
         raise ValueError(
             f"source={str(source)!r}: CLAIMS must be a list of claims, CLAIMS = [Claim(...)]"
         )
-    if not found:
+    if not listed:
         raise ValueError(
             f"source={str(source)!r} has no claims: define at least one, such as MEAN = Claim(...)"
         )
     # of a package of claims, the history lies beside the package
     file = next(
         (
-            place / "history.json"
-            for place in (folder, folder.parent)
-            if (place / "history.json").exists()
+            directory / "history.json"
+            for directory in (folder, folder.parent)
+            if (directory / "history.json").exists()
         ),
         None,
     )
     changes = json.loads(file.read_text(encoding="utf-8")) if file else {}
     known = [
-        dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in found
+        dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in listed
     ]
     return distinct(with_pages(known, names.get("__file__")))
 

@@ -66,18 +66,22 @@ BEYOND: dict[str, list[str]] = _TABLES["beyond"]
 # %% ../../nbs/ledger/11_coverage.ipynb #91c8822d
 def places(paper: str) -> dict[str, Place]:
     "All places of a paper, and what goes beyond them, by name."
-    said = {row["id"]: row["statement"] for row in committed("quick")}
-    beyond = (Place(id, said[id], id, on) for id, on in BEYOND.items() if id.startswith(paper))
+    statements = {row["id"]: row["statement"] for row in committed("quick")}
+    beyond = (
+        Place(id, statements[id], id, on) for id, on in BEYOND.items() if id.startswith(paper)
+    )
     return {place.name: place for place in (*PLACES[paper], *beyond)}
 
 
 def foundations(id: str) -> dict[str, list[str]]:
     "What a claim rests on: the names of places, each with the claims that measure it."
-    found = places(id[0])
-    names = dict.fromkeys(name for place in found.values() if id in place.rows for name in place.on)
+    by_name = places(id[0])
+    names = dict.fromkeys(
+        name for place in by_name.values() if id in place.rows for name in place.on
+    )
     claims = {}
     for name in names:
-        claims[name] = [row for row in found[name].rows if row != id]
+        claims[name] = [row for row in by_name[name].rows if row != id]
     return claims
 
 # %% ../../nbs/ledger/11_coverage.ipynb #318ec849

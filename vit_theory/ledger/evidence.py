@@ -56,11 +56,11 @@ def committed(
 @functools.cache
 def rows_by_claim() -> dict[str, dict[str, dict]]:
     "The rows of all committed runs, by claim and run; do not change them."
-    found: dict[str, dict[str, dict]] = {}
+    by_claim: dict[str, dict[str, dict]] = {}
     for run in RUNS:
         for row in committed(run):
-            found.setdefault(row["id"], {})[run] = row
-    return found
+            by_claim.setdefault(row["id"], {})[run] = row
+    return by_claim
 
 
 def measured(
@@ -95,7 +95,9 @@ def last_fresh(id: str) -> tuple[str, dict[str, int]]:
         for name, study in fresh_seeds().items()
         if drawn and "full scale" not in name
     }
-    return next(((name, found) for name, found in reversed(counts.items()) if found), ("", {}))
+    return next(
+        ((name, verdicts) for name, verdicts in reversed(counts.items()) if verdicts), ("", {})
+    )
 
 
 @functools.cache
@@ -104,9 +106,9 @@ def answers() -> dict[str, dict[str, str]]:
     hand, shown everywhere."""
     files = sorted(Path(vit_theory.__file__).parent.glob("*/answers.json"))
     return {
-        id: said
+        id: answer
         for file in files
-        for id, said in json.loads(file.read_text(encoding="utf-8")).items()
+        for id, answer in json.loads(file.read_text(encoding="utf-8")).items()
     }
 
 # %% ../../nbs/ledger/06_evidence.ipynb #8b2fc289
@@ -134,12 +136,12 @@ class Card:
         runs: dict[str, list[str]] = {}
         for run, row in self.rows.items():
             runs.setdefault(row["verdict"], []).append(run)
-        said = [f"{verdict} ({', '.join(names)})" for verdict, names in runs.items()]
+        parts = [f"{verdict} ({', '.join(names)})" for verdict, names in runs.items()]
         _, counts = last_fresh(self.id)  # the earlier ones met earlier criteria
         same = counts.get(next(iter(self.rows.values()))["verdict"], 0)
-        return "; ".join(said) + f"; fresh seeds: {same} of {sum(counts.values())} as quick" * bool(
-            counts
-        )
+        return "; ".join(
+            parts
+        ) + f"; fresh seeds: {same} of {sum(counts.values())} as quick" * bool(counts)
 
     def __repr__(self) -> str:
         row = self.row

@@ -78,10 +78,10 @@ def plain(text: str) -> str:
 def commit() -> str | None:
     """The commit of the checkout this package runs from, `+changes` when its code differs; None
     outside a checkout."""
-    here = Path(vit_theory.__file__).resolve().parent.parent
-    if not (here / ".git").exists():
+    root = Path(vit_theory.__file__).resolve().parent.parent
+    if not (root / ".git").exists():
         return None
-    git = ["git", "-C", str(here)]
+    git = ["git", "-C", str(root)]
     measurements = (":(exclude)results", ":(exclude)vit_theory/ledger/runs")
     try:
         head = subprocess.run(

@@ -53,11 +53,11 @@ def place_of(module: str) -> str:
     if top in (*sys.stdlib_module_names, *LOOSE) or (dot and not place_of(top)):
         return ""
     try:
-        place = getattr(importlib.util.find_spec(module), "origin", None) or ""
+        origin = getattr(importlib.util.find_spec(module), "origin", None) or ""
     except (ImportError, ValueError):  # no such module: the name of something inside one
         return ""
-    installed = {"site-packages", "dist-packages"} & set(Path(place).parts) and top != "vit_theory"
-    return place if place.endswith(".py") and not installed else ""
+    installed = {"site-packages", "dist-packages"} & set(Path(origin).parts) and top != "vit_theory"
+    return origin if origin.endswith(".py") and not installed else ""
 
 
 @functools.cache
@@ -128,21 +128,21 @@ def left_out(module: str, leave: tuple[str, ...]) -> bool:
 def reached(modules: set[str], leave: tuple[str, ...] = LEFT_OUT) -> dict[str, str]:
     """The modules that these reach, themselves included -> digest of their text; of other libraries
     the version; not `leave`."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     todo = set(modules)
     while todo:
         name = todo.pop()
         if left_out(name, leave):
             continue
         if place_of(name):
-            found[name], imported = _text_of(name)
-            todo |= imported - found.keys()
+            texts[name], imported = _text_of(name)
+            todo |= imported - texts.keys()
         elif not place_of(top := name.partition(".")[0]) and top not in (
             *sys.stdlib_module_names,
             *LOOSE,
         ):
-            found[top] = version(top)
-    return dict(sorted(found.items()))
+            texts[top] = version(top)
+    return dict(sorted(texts.items()))
 
 # %% ../../nbs/ledger/02_identity.ipynb #03a002e6
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
@@ -170,16 +170,18 @@ REMEDY = (
 def instructions(code: types.CodeType, doc: str | None = None) -> str:
     """Compiled code in words, without its docstring: for functions without a file, and those that
     share a name."""
-    constants = [None if doc is not None and part is doc else part for part in code.co_consts]
-    told = [
-        instructions(part)
-        if inspect.iscode(part)
-        else sorted(map(repr, part))
-        if isinstance(part, frozenset)
-        else repr(part)
-        for part in constants
+    constants = [
+        None if doc is not None and constant is doc else constant for constant in code.co_consts
     ]
-    return digest(repr((code.co_code, told, code.co_names, code.co_varnames, code.co_freevars)))
+    words = [
+        instructions(constant)
+        if inspect.iscode(constant)
+        else sorted(map(repr, constant))
+        if isinstance(constant, frozenset)
+        else repr(constant)
+        for constant in constants
+    ]
+    return digest(repr((code.co_code, words, code.co_names, code.co_varnames, code.co_freevars)))
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -219,10 +221,10 @@ class Reader:
         if id(value) in self.met:
             return f"{getattr(value, '__qualname__', 'itself')} again"
         self.met[id(value)] = value
-        told = tell(value)
+        answer = tell(value)
         if tell == self.nested:  # it may come twice, but not inside of itself
             del self.met[id(value)]
-        return told
+        return answer
 
     def all(self, values: Any) -> str:
         "Several values in words."
@@ -257,10 +259,10 @@ class Reader:
         words = f"{kind.__module__}.{kind.__qualname__}"
         if kind.__module__ not in LOOSE and not (place_of(kind.__module__) and "<locals>" in words):
             return words
-        own = {
+        attributes = {
             k: v for k, v in vars(kind).items() if not k.startswith("_") or inspect.isfunction(v)
         }
-        return words + self.all(kind.__bases__) + self.words(own)
+        return words + self.all(kind.__bases__) + self.words(attributes)
 
     def nested(self, value: Any) -> str:
         "A value that is made of others; in the end, how `pickle` would make it again."
@@ -303,7 +305,7 @@ class Reader:
         if isinstance(reduced, str):
             self.modules.add(str(getattr(value, "__module__", None) or ""))
             return f"{getattr(value, '__module__', '')}.{reduced}"
-        return self.all([list(part) if isinstance(part, Iterator) else part for part in reduced])
+        return self.all([list(item) if isinstance(item, Iterator) else item for item in reduced])
 
 # %% ../../nbs/ledger/02_identity.ipynb #bc8ea0b9
 def parts_of(

@@ -99,16 +99,19 @@ class Compared(NamedTuple):
 def compared(row: dict, old: dict) -> list[Compared]:
     """The quantities of both runs, by name; one may have some that the other lacks, where the claim
     has changed."""
-    here = {quantity["name"]: quantity for quantity in row.get("quantities", ())}
-    there = {quantity["name"]: quantity for quantity in old.get("quantities", ())}
+    new_quantities = {quantity["name"]: quantity for quantity in row.get("quantities", ())}
+    old_quantities = {quantity["name"]: quantity for quantity in old.get("quantities", ())}
     nothing = {"value": "", "spread": ""}
     lines = []
-    for name in here | there:
-        required = (there | here)[name]["threshold"]  # of this run, where it has one
-        said = [
-            "{value} {spread}".format(**run.get(name, nothing)).strip() for run in (here, there)
+    for name in new_quantities | old_quantities:
+        required = (old_quantities | new_quantities)[name][
+            "threshold"
+        ]  # of this run, where it has one
+        values = [
+            "{value} {spread}".format(**run.get(name, nothing)).strip()
+            for run in (new_quantities, old_quantities)
         ]
-        lines.append(Compared(name, required, *said))
+        lines.append(Compared(name, required, *values))
     return lines
 
 # %% ../../nbs/ledger/08_report.ipynb #0ea75562
@@ -128,7 +131,7 @@ def against_standing(row: dict) -> str:
         return ""
     if row["scale"] == shown["scale"] and Path(row["images"]).name == Path(shown["images"]).name:
         return ""  # as large as that one: a difference that no size explains
-    said = (
+    standing_words = (
         (
             f"README and site show the {run} run: {shown['verdict']}. "
             f"{shown['measured']} {shown['note']}"
@@ -138,11 +141,11 @@ def against_standing(row: dict) -> str:
     )
     if Path(row["images"]).name != Path(shown["images"]).name:
         return (
-            f"{said}. This run is of other images, {Path(row['images']).name}, "
+            f"{standing_words}. This run is of other images, {Path(row['images']).name}, "
             "and speaks for these."
         )
     smaller = (
-        f"{said}. This run cannot decide against it: "
+        f"{standing_words}. This run cannot decide against it: "
         f"at {row['scale']} scale it has fewer sizes, settings and trials"
     )
     if row["verdict"] == INCONCLUSIVE:
@@ -155,14 +158,15 @@ def commands(rows: Iterable[dict]) -> list[str]:
     plain = {"scale": "quick", "images": "digits", "seeds": "0,1,2"}
     groups: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        asked = {
+        settings = {
             "scale": row["scale"],
             "images": row["images"],
             "seeds": ",".join(map(str, row["seeds"])),
-        }.items()
-        options = [
-            word for name, value in asked if value != plain[name] for word in (f"--{name}", value)
-        ]
+        }
+        options: list[str] = []
+        for name, value in settings.items():
+            if value != plain[name]:
+                options += [f"--{name}", value]
         groups.setdefault(tuple(options), []).append(row["id"])
     return [
         shlex.join(
@@ -210,9 +214,9 @@ def took(row: dict, rows: Iterable[dict]) -> str:
     if not row.get("shared"):
         return seconds
     same = [
-        each["id"]
-        for each in rows
-        if each.get("code", {}).get("experiment") == row.get("code", {}).get("experiment", "")
+        other_row["id"]
+        for other_row in rows
+        if other_row.get("code", {}).get("experiment") == row.get("code", {}).get("experiment", "")
     ]
     return (
         f"{seconds}, shared with "
@@ -240,15 +244,15 @@ def report(
     for row in rows:
         run, old = beside(row)
         picture = base64.b64encode(pictures.get(row["id"], "").encode()).decode()
-        more = {
+        details = {
             "run": run,
             "beside": old,
             "compared": compared(row, old),
             "runs": rows_by_claim().get(row["id"], {}),
         }
-        more |= {"against": against_standing(row), "standing": standing_run(row["id"])[0]}
-        more |= {"took": took(row, rows), "command": commands([row])[0], "picture": picture}
-        shown.append(row | more)
+        details |= {"against": against_standing(row), "standing": standing_run(row["id"])[0]}
+        details |= {"took": took(row, rows), "command": commands([row])[0], "picture": picture}
+        shown.append(row | details)
     whole = {
         "rows": shown,
         "counts": tally(rows),

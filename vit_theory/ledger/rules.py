@@ -205,13 +205,15 @@ def missing_runs(value: Any) -> list[str]:
     numbers = np.asarray(value)
     if numbers.dtype.kind != "f" or not np.isnan(numbers).any():
         return []
-    places = [tuple(map(int, place)) for place in np.argwhere(np.isnan(numbers))]
+    indices = [tuple(map(int, index)) for index in np.argwhere(np.isnan(numbers))]
     dims = getattr(value, "dims", ())
     if not dims:
-        return [f"place {', '.join(map(str, place))}" if place else "the value" for place in places]
+        return [
+            f"place {', '.join(map(str, index))}" if index else "the value" for index in indices
+        ]
     lines = []
-    for place in places:
-        at = zip(dims, place, strict=True)
+    for index in indices:
+        at = zip(dims, index, strict=True)
         lines.append(", ".join(f"{dim} {label_at(value, dim, k)}" for dim, k in at))
     return lines
 
@@ -246,8 +248,8 @@ def verdict_of(rule: Rule, ask: Ask | None, value: Any) -> str:
 def why_not(rule: Rule, ask: Ask | None, value: Any, verdict: str, data: Any) -> str:
     "The note for a rule that is not met."
     if missing := missing_runs(value):
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        return f"{rule.name}: no number for {'; '.join(missing[:3])}{more}"
+        rest_count = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        return f"{rule.name}: no number for {'; '.join(missing[:3])}{rest_count}"
     if verdict == CAVEAT != rule.fails:
         return f"{rule.name}: in the mean, but not in every seed"
     if rule.why:
@@ -271,18 +273,18 @@ def in_words(value: Any, form: str) -> tuple[str, str]:
 
 def lines_of(rule: Rule, ask: Ask | None, value: Any) -> list[Quantity]:
     "The lines of the table for one rule."
-    asked = ask.words if ask else ""
+    required = ask.words if ask else ""
     if not rule.each:
-        return [Quantity(rule.name, *in_words(value, rule.form), asked)]
-    places = [(place, value.sel({rule.each: place})) for place in value[rule.each].values]
-    said = [
-        f"{place:g}" if isinstance(place, float | int | np.number) else str(place)
-        for place, _ in places
+        return [Quantity(rule.name, *in_words(value, rule.form), required)]
+    entries = [(label, value.sel({rule.each: label})) for label in value[rule.each].values]
+    labels = [
+        f"{label:g}" if isinstance(label, float | int | np.number) else str(label)
+        for label, _ in entries
     ]
-    names = [f"{rule.name}, {rule.each} {text}" for text in said]
+    names = [f"{rule.name}, {rule.each} {text}" for text in labels]
     return [
-        Quantity(name, *in_words(part, rule.form), asked)
-        for name, (_, part) in zip(names, places, strict=True)
+        Quantity(name, *in_words(entry, rule.form), required)
+        for name, (_, entry) in zip(names, entries, strict=True)
     ]
 
 # %% ../../nbs/ledger/04_rules.ipynb #824136e9
@@ -307,16 +309,16 @@ def decide(
     data: Any = None,  # the measurement, for requirements that depend on it
 ) -> tuple[str, list[str]]:  # the verdict, and why it is not better
     "The worst verdict of any rule; Broken where a rule says that the code is broken."
-    found = []
+    outcomes = []
     for rule, value in zip(rules, values, strict=True):
         ask = rule.asked(data) if value is not None else None
         verdict = verdict_of(rule, ask, value)
         if verdict != HOLDS:
             guard = verdict == INCONCLUSIVE == rule.fails
-            place = ORDER.index("guard" if guard else verdict)
-            found.append((place, verdict, why_not(rule, ask, value, verdict, data)))
-    first, worst, _ = min(found, default=(0, HOLDS, ""))
-    whys = [why for place, _, why in found if place == first]
+            rank = ORDER.index("guard" if guard else verdict)
+            outcomes.append((rank, verdict, why_not(rule, ask, value, verdict, data)))
+    first, worst, _ = min(outcomes, default=(0, HOLDS, ""))
+    whys = [why for rank, _, why in outcomes if rank == first]
     if worst == BROKEN:
         raise Broken("; ".join(whys))
     return worst, whys
@@ -345,7 +347,7 @@ def judge(
     "Apply all rules to a measurement."
     values = [rule.value(data) for rule in rules]
     verdict, whys = decide(rules, values, data)
-    said = (
+    measured = (
         sentence(data)
         if callable(sentence)
         else sentence.format(*(Seen(np.nan if v is None else v) for v in values))
@@ -355,7 +357,7 @@ def judge(
         for r, v in zip(rules, values, strict=True)
         if r.name and v is not None
     ]
-    return Judgement(verdict, said, "; ".join(dict.fromkeys(whys)), tuple(sum(lines, [])))
+    return Judgement(verdict, measured, "; ".join(dict.fromkeys(whys)), tuple(sum(lines, [])))
 
 # %% ../../nbs/ledger/04_rules.ipynb #a2903de9
 def criterion(rules: Sequence[Rule]) -> str:

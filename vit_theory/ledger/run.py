@@ -128,13 +128,15 @@ def open_ledger(out: str | Path) -> Path:
     folder = Path(out)
     refuse_links(folder / name for name in (*PARTS, "earlier"))
     refuse_links((folder / "cells").rglob("*"))
-    for part, ending in ENDINGS.items():
-        strange = [path.name for path in (folder / part).glob("[!.]*") if path.suffix != ending]
+    for subfolder, ending in ENDINGS.items():
+        strange = [
+            path.name for path in (folder / subfolder).glob("[!.]*") if path.suffix != ending
+        ]
         if (
             strange and not (folder / ".lock").exists()
         ):  # `data` of a project, say, which is not to be moved away
             raise ValueError(
-                f"out={str(out)!r} is not a ledger: its {part} holds {strange[0]!r}: "
+                f"out={str(out)!r} is not a ledger: its {subfolder} holds {strange[0]!r}: "
                 "name another folder"
             )
     trial = folder / "rows" / "trial"
@@ -159,7 +161,7 @@ def add_row(
     "Make one finished claim durable: data, figure, then the row itself -> the row."
     from vit_theory.figures import to_svg
 
-    paths = {part: part_file(folder, part, row["id"]) for part in ENDINGS}
+    paths = {subfolder: part_file(folder, subfolder, row["id"]) for subfolder in ENDINGS}
     for path in paths.values():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -169,7 +171,11 @@ def add_row(
     if figure is not None:
         write_file(paths["figures"], to_svg(figure))
     row = row | {
-        "files": {part: digest(path.read_bytes()) for part, path in paths.items() if path.exists()}
+        "files": {
+            subfolder: digest(path.read_bytes())
+            for subfolder, path in paths.items()
+            if path.exists()
+        }
     }
     write_file(
         paths["rows"],
@@ -183,28 +189,28 @@ def add_row(
 def finished_rows(folder: Path) -> list[dict]:
     """The rows that are finished, in the order of the ledger; a damaged one counts as missing, with
     a warning."""
-    found = []
+    rows = []
     for path in (folder / "rows").glob("*.json"):
         try:
             row = json.loads(read_file(path))
             if row.pop("checksum", None) != digest(json.dumps(row)) or row["id"] != path.stem:
                 raise ValueError("it is not as it was written")
-            found.append(row)
+            rows.append(row)
         except Exception as error:  # damage has many faces
             warnings.warn(
                 f"claim {path.stem} is damaged and counts as missing: "
                 f"{type(error).__name__}: {error}",
                 stacklevel=2,
             )
-    return sorted(found, key=lambda row: (row["place"], row["id"]))
+    return sorted(rows, key=lambda row: (row["place"], row["id"]))
 
 
 def intact(folder: Path, row: dict, part: str) -> bool:
     "Whether a file of a finished row is as it was written; a warning where it is not."
-    made = row.get("files", {}).get(part)
+    recorded = row.get("files", {}).get(part)
     path = part_file(folder, part, row["id"])
-    whole = path.is_file() and digest(path.read_bytes()) == made
-    if made and not whole:
+    whole = path.is_file() and digest(path.read_bytes()) == recorded
+    if recorded and not whole:
         warnings.warn(
             f"{path.name} in {part} is damaged or missing: it is made again", stacklevel=2
         )
@@ -213,26 +219,26 @@ def intact(folder: Path, row: dict, part: str) -> bool:
 # %% ../../nbs/ledger/07_run.ipynb #6866a871
 def set_aside(folder: Path) -> Path | None:
     "Move a ledger that is already in the folder to `earlier/TIME`; None when there is none."
-    found = [
+    files_before = [
         path
         for path in map(folder.joinpath, PARTS)
         if path.is_file() or (path.is_dir() and any(path.iterdir()))
     ]
-    if not found:
+    if not files_before:
         return None
-    stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in found), UTC).strftime(
-        "%Y-%m-%dT%H-%M-%SZ"
-    )
-    place = folder / "earlier" / stamp
+    stamp = datetime.fromtimestamp(
+        max(path.stat().st_mtime for path in files_before), UTC
+    ).strftime("%Y-%m-%dT%H-%M-%SZ")
+    archive = folder / "earlier" / stamp
     number = 1
-    while place.exists():
+    while archive.exists():
         number += 1
-        place = folder / "earlier" / f"{stamp}-{number}"
-    place.mkdir(parents=True)
-    for path in found:
-        path.rename(place / path.name)
+        archive = folder / "earlier" / f"{stamp}-{number}"
+    archive.mkdir(parents=True)
+    for path in files_before:
+        path.rename(archive / path.name)
     (folder / "rows").mkdir(exist_ok=True)
-    return place
+    return archive
 
 # %% ../../nbs/ledger/07_run.ipynb #79186977
 def write_report(folder: Path) -> list[dict]:
@@ -318,17 +324,17 @@ def kept_measurement(
     """A measurement in the ledger that this row can use, its own first, with its time and origin;
     None if there is none."""
     for row in sorted(done.values(), key=lambda row: row["id"] != wanted["id"]):
-        own = row["id"] == wanted["id"]
+        same_claim = row["id"] == wanted["id"]
         if (
             measurement(row) == measurement(wanted)
-            and (own or not row["error"])
+            and (same_claim or not row["error"])
             and intact(folder, row, "data")
         ):
             try:
                 data = read_data(part_file(folder, "data", row["id"]))
                 return data, {
                     "seconds": row["seconds"],
-                    "shared": row["shared"] or not own,
+                    "shared": row["shared"] or not same_claim,
                     "provenance": row["provenance"],
                 }
             except Exception as error:
@@ -343,23 +349,23 @@ def complete(
     folder: Path, claim: Claim, run: Run, about: dict[str, dict], done: dict[str, dict]
 ) -> dict:
     "Complete a row: keep it, judge and draw its measurement again, or run the claim -> the row."
-    more = about[claim.id]
+    about_claim = about[claim.id]
     old = done.get(claim.id)
-    wanted = blank_row(claim, run) | more
+    wanted = blank_row(claim, run) | about_claim
     decides = ("scale", "images", "seeds", "statement", "criterion", "kind", "code")
     if old and not old["error"] and all(old.get(name) == wanted[name] for name in decides):
         if intact(folder, old, "data") and intact(folder, old, "figures"):
             return old
-    data, said = kept_measurement(folder, wanted, done)
+    data, origin = kept_measurement(folder, wanted, done)
     cells = folder / "cells" / claim.id
-    kept = measurement(wanted)
-    for other in cells.glob("*"):
-        if other.name != kept:  # cells of other code
-            shutil.rmtree(other, ignore_errors=True)
+    study = measurement(wanted)
+    for folder_of_cells in cells.glob("*"):
+        if folder_of_cells.name != study:  # cells of other code
+            shutil.rmtree(folder_of_cells, ignore_errors=True)
     row, file, figure = run_claim(
-        claim, dataclasses.replace(run, store=(cells / kept).absolute()), data
+        claim, dataclasses.replace(run, store=(cells / study).absolute()), data
     )
-    return add_row(folder, row | more | said, file, figure)
+    return add_row(folder, row | about_claim | origin, file, figure)
 
 # %% ../../nbs/ledger/07_run.ipynb #c1a1a51e
 def in_turn(
@@ -393,12 +399,12 @@ def claims_side_by_side(
         groups.setdefault(measurement(blank_row(claim, run) | about[claim.id]), []).append(claim)
     if len(groups) <= run.n_jobs:
         return
-    alone, kept = (
+    alone, reusable = (
         dataclasses.replace(run, n_jobs=1, progress=False),
         dict(done),
     )  # `done` grows while a thread sends calls
     calls = (
-        joblib.delayed(in_turn)(folder, group, alone, about, kept) for group in groups.values()
+        joblib.delayed(in_turn)(folder, group, alone, about, reusable) for group in groups.values()
     )
     try:
         for rows in joblib.Parallel(run.n_jobs, batch_size=1, return_as="generator_unordered")(

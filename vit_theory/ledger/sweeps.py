@@ -67,11 +67,11 @@ def listed_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for name in points[0]:
         columns[name] = plain_values(name, [point[name] for point in points])
     rows = zip(*columns.values(), strict=True)
-    found = [dict(zip(columns, values, strict=True)) for values in rows]
-    for number, point in enumerate(found):
-        if point in found[:number]:
+    plain_points = [dict(zip(columns, values, strict=True)) for values in rows]
+    for number, point in enumerate(plain_points):
+        if point in plain_points[:number]:
             raise ValueError(f"grid has the point {point!r} twice; points must be distinct")
-    return found
+    return plain_points
 
 
 def grid_points(grid: Grid) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
         raise ValueError(
             f"the function returned {result!r}: it has to return a dict of numbers or arrays"
         )
-    found = {}
+    variables = {}
     for name, value in result.items():
         if (
             isinstance(value, tuple)
@@ -128,8 +128,10 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
                 f"the value of {name!r} uses the name {taken.pop()!r}, "
                 "which is an axis of the grid; choose another"
             )
-        found[name] = value.reset_coords(drop=True) if hasattr(value, "coords") else (dims, array)
-    return xarray.Dataset(found)
+        variables[name] = (
+            value.reset_coords(drop=True) if hasattr(value, "coords") else (dims, array)
+        )
+    return xarray.Dataset(variables)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #f3ee2e46
 @contextmanager
@@ -345,17 +347,17 @@ def read_cell(path: Path) -> tuple["xarray.Dataset", dict[str, Any]]:
     if path.exists() and not path.is_file():
         raise ValueError("it is no file")
     with np.load(path, allow_pickle=False) as file:
-        if sum(part.file_size for part in file.zip.infolist()) > path.stat().st_size:
+        if sum(entry.file_size for entry in file.zip.infolist()) > path.stat().st_size:
             raise ValueError(
                 "it is compressed and may expand to any size: a sweep does not compress its cells"
             )
         about = json.loads(str(file["arr_0"]))
         arrays = [file[f"arr_{i}"] for i in range(1, len(file.files))]
-    found = {
+    variables = {
         name: (dims, array)
         for (name, dims), array in zip(about["dims"].items(), arrays, strict=True)
     }
-    return xarray.Dataset(found).set_coords(about["coordinates"]), about
+    return xarray.Dataset(variables).set_coords(about["coordinates"]), about
 
 
 def read_label(folder: Path) -> dict[str, Any] | None:
@@ -394,11 +396,11 @@ def check_workers(
         raise ValueError(
             why + "longer: joblib.parallel_config(backend='dask', wait_for_workers_timeout=60)"
         ) from error
-    said = client.run(pkgutil.resolve_name, "vit_theory:__version__", on_error="return")
+    versions = client.run(pkgutil.resolve_name, "vit_theory:__version__", on_error="return")
     wrong = [
-        f"{worker} has {found if isinstance(found, str) else f'none ({found})'}"
-        for worker, found in said.items()
-        if found != __version__ and not isinstance(found, OSError)
+        f"{worker} has {version if isinstance(version, str) else f'none ({version})'}"
+        for worker, version in versions.items()
+        if version != __version__ and not isinstance(version, OSError)
     ]  # one that is gone meanwhile does no harm
     if wrong:
         why = (
@@ -493,9 +495,9 @@ def gather(
     import xarray
 
     if failed := [cell.partition("\n") for cell in cells if isinstance(cell, str)]:
-        more = f"; and {len(failed) - 5} more" if len(failed) > 5 else ""
+        omitted = f"; and {len(failed) - 5} more" if len(failed) > 5 else ""
         count = f"{len(failed)} of {len(cells)} cells failed: " if len(failed) > 1 else ""
-        error = RuntimeError(count + "; ".join(said for said, *_ in failed[:5]) + more)
+        error = RuntimeError(count + "; ".join(message for message, *_ in failed[:5]) + omitted)
         error.add_note("The first of them:\n" + failed[0][2])
         raise error
 
@@ -564,18 +566,26 @@ def sweep(
     if client := getattr(backend := joblib.parallel.get_active_backend()[0], "client", None):
         check_workers(client, backend.wait_for_workers_timeout)
     folder = Path(store).absolute() if store is not None else None
-    kept = Store(folder, label_of(function, points, folder, listed), points) if folder else None
+    store_of_cells = (
+        Store(folder, label_of(function, points, folder, listed), points) if folder else None
+    )
     code = identity(function) if client and folder else None
-    cells = {i: there for i in range(len(points)) if kept and (there := kept.load(i))}
+    cells = {
+        i: finished
+        for i in range(len(points))
+        if store_of_cells and (finished := store_of_cells.load(i))
+    }
 
     def calls() -> Iterator[tuple[Any, ...]]:
         "What is missing and no other process is at."
         for i in [i for i in range(len(points)) if i not in cells]:
-            if kept and not kept.take(i):
+            if store_of_cells and not store_of_cells.take(i):
                 continue
-            if kept and (there := kept.load(i)):  # another process was faster
-                cells[i] = there
-                kept.give_back(i)
+            if store_of_cells and (
+                finished := store_of_cells.load(i)
+            ):  # another process was faster
+                cells[i] = finished
+                store_of_cells.give_back(i)
                 bar.update()
             else:
                 yield function, i, points[i], code
@@ -587,21 +597,23 @@ def sweep(
         disable=None if progress else True,
         leave=None,
     ) as bar:
-        with closing(kept) if kept else nullcontext():
+        with closing(store_of_cells) if store_of_cells else nullcontext():
             while len(cells) < len(points):
                 for i, cell, origin in (
                     on_cluster(client, calls()) if client else side_by_side(calls(), n_jobs)
                 ):
-                    if kept:
-                        kept.keep(i, cell, origin)
+                    if store_of_cells:
+                        store_of_cells.keep(i, cell, origin)
                     cells[i] = cell, origin
                     bar.update()
                 if len(cells) < len(points):  # another process is at the rest
                     time.sleep(0.2)
     data = gather(points, [cells[i][0] for i in range(len(points))], listed)
     origins = {origin for _, origin in cells.values()}
-    made = [json.loads(text) for text in sorted(origins - {""})]
-    return data.assign_attrs(sweep=kept.sweep if kept else "", provenance=json.dumps(made))
+    provenances = [json.loads(text) for text in sorted(origins - {""})]
+    return data.assign_attrs(
+        sweep=store_of_cells.sweep if store_of_cells else "", provenance=json.dumps(provenances)
+    )
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #d5d350eb
 def status(store: str | Path) -> dict[str, Any]:
@@ -619,7 +631,7 @@ def status(store: str | Path) -> dict[str, Any]:
         )
     cells = Path(store) / "cells"
     working = 0
-    said = {}
+    failures = {}
     for path in cells.glob("*.lock"):
         with suppress(OSError):  # a link, or a lock that went away meanwhile
             if lock := take_lock(path):
@@ -628,14 +640,14 @@ def status(store: str | Path) -> dict[str, Any]:
                 working += 1
     for path in filter(Path.is_file, sorted(cells.glob("*.failed"))):
         with path.open(errors="replace") as file:
-            said[path.stem] = file.readline(1000).rstrip("\n")
+            failures[path.stem] = file.readline(1000).rstrip("\n")
     name = stored.get("function 'name'")
     total = len(axes[0]) if stored.get("points") == "listed" else math.prod(map(len, axes))
     return {
         "function": name,
         "cells": total,
         "done": len(list(cells.glob("*.npz"))),
-        "failed": said,
+        "failed": failures,
         "working": working,
     }
 

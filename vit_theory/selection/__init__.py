@@ -4,9 +4,11 @@
 
 # %% auto #0
 __all__ = ['ShallowViT', 'TokenData', 'TokenSample', 'Watch', 'attention_mass', 'evaluate', 'fit', 'hinge_gradient',
-           'initial_model', 'keep_by_attention', 'keep_honest', 'keep_oracle', 'keep_random', 'limit_threshold']
+           'initial_model', 'keep_by_attention', 'keep_honest', 'keep_oracle', 'keep_random', 'learning_curve',
+           'limit_threshold']
 
 # %% ../../nbs/selection/index.ipynb #d8f667b1
+from .curves import learning_curve
 from .data import TokenData, TokenSample
 from .limit import limit_threshold
 from .model import ShallowViT, initial_model
@@ -20,6 +22,7 @@ from .training import Watch, attention_mass, evaluate, fit, hinge_gradient
 
 # %% ../../nbs/selection/index.ipynb #01d7742b
 _all_ = [
-    "ShallowViT", "TokenData", "TokenSample", "Watch", "attention_mass", "evaluate", "fit", "hinge_gradient", "initial_model",
-    "keep_by_attention", "keep_honest", "keep_oracle", "keep_random", "limit_threshold",
+    "ShallowViT", "TokenData", "TokenSample", "Watch", "attention_mass", "evaluate", "fit",
+    "hinge_gradient", "initial_model", "keep_by_attention", "keep_honest", "keep_oracle",
+    "keep_random", "learning_curve", "limit_threshold",
 ]  # fmt: skip

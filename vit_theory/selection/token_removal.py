@@ -6,25 +6,14 @@
 __all__ = ['keep_random', 'keep_oracle', 'received_attention', 'keep_by_attention', 'keep_honest']
 
 # %% ../../nbs/selection/11_token_removal.ipynb #5f6eb0a7
-from functools import partial
-from typing import TYPE_CHECKING
-
-import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..arguments import Count, Share, Size, checked, need
-from ..figures import COLORS, draw_threshold, subplots
-from ..ledger import Run
-from .data import TokenData, TokenSample
-from .model import ShallowViT, initial_model
-from .n50 import Ratio, growth, threshold
-from .training import REACHED, TOKENS, draw_setting, evaluate, fit, fit_early
+from .data import TokenSample
+from .model import ShallowViT
 from ..trials import chunks
-
-if TYPE_CHECKING:  # loaded by the experiments, so that importing a chapter stays quick
-    import xarray
 
 # %% ../../nbs/selection/11_token_removal.ipynb #fdd122fb
 def keep_top(
@@ -38,22 +27,23 @@ def keep_top(
     )
     need(rate != 0, f"rate={rate} must be above 0: it is the share of tokens that stay")
     L = scores.shape[-1]
-    n = (count or 0) if rate is None else -int(-L * rate // 1)
-    need(n <= L, f"count={count} must lie between 1 and the number of tokens, {L}")
-    shuffle = (
-        torch.rand(scores.shape, generator=g, device=g.device).to(scores.device).argsort(dim=-1)
-    )
-    ranked = scores.gather(-1, shuffle).argsort(dim=-1, descending=True, stable=True)[..., :n]
-    return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, shuffle.gather(-1, ranked), True)
+    # ceil(rate L)
+    kept = (count or 0) if rate is None else -int(-L * rate // 1)
+    need(kept <= L, f"count={count} must lie between 1 and the number of tokens, {L}")
+    drawn = torch.rand(scores.shape, generator=g, device=g.device).to(scores.device)
+    shuffle = drawn.argsort(dim=-1)
+    ranked = scores.gather(-1, shuffle).argsort(dim=-1, descending=True, stable=True)
+    top = shuffle.gather(-1, ranked[..., :kept])
+    return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, top, True)
 
 # %% ../../nbs/selection/11_token_removal.ipynb #b9ab7945
 @checked
 def keep_random(
-    data: TokenSample,
+    data: TokenSample,  # whose tokens are chosen
     count: Size | None = None,  # tokens to keep
     rate: Share | None = None,  # or their share
     *,
-    generator: torch.Generator,
+    generator: torch.Generator,  # draws the tokens
 ) -> Bool[Tensor, "g b L"]:
     "A uniformly random set of tokens of every sample."
     return keep_top(torch.zeros_like(data.pattern, dtype=data.x.dtype), count, rate, generator)
@@ -61,36 +51,39 @@ def keep_random(
 # %% ../../nbs/selection/11_token_removal.ipynb #5916884f
 @checked
 def keep_oracle(
-    data: TokenSample,
+    data: TokenSample,  # whose tokens are chosen
     count: Size | None = None,  # tokens to keep
     rate: Share | None = None,  # or their share
     *,
-    generator: torch.Generator,
+    generator: torch.Generator,  # decides between equal tokens
 ) -> Bool[Tensor, "g b L"]:
     "The relevant tokens first, then confusion tokens, then background, then noisy tokens."
     scores = data.relevant.to(data.x) + data.discriminative * 1.0 - data.noisy * 1.0
     return keep_top(scores, count, rate, generator)
 
 # %% ../../nbs/selection/11_token_removal.ipynb #89e5615c
-def received_attention(model: ShallowViT, x: Float[Tensor, "g b L d"]) -> Float[Tensor, "g b L"]:
+def received_attention(
+    model: ShallowViT,  # trained
+    x: Float[Tensor, "g b L d"],  # tokens
+) -> Float[Tensor, "g b L"]:
     """Attention that each token receives, mean over the queries; sums to 1 over the tokens of a
     sample."""
-    parts = []
+    received = []
     for rows in chunks(len(x), x.element_size() * x.shape[1] * x.shape[2] ** 2, budget=2**26):
-        one = ShallowViT(*(W[rows] for W in vars(model).values()))
+        own_model = ShallowViT(*(W[rows] for W in vars(model).values()))
         # 1/L sum_l P_lk
-        parts.append(one.attention_map(x[rows]).mean(2))
-    return torch.cat(parts)
+        received.append(own_model.attention_map(x[rows]).mean(2))
+    return torch.cat(received)
 
 
 @checked
 def keep_by_attention(
     model: ShallowViT,  # a pilot, trained on the training set only
-    data: TokenSample,
+    data: TokenSample,  # whose tokens are chosen
     count: Size | None = None,  # tokens to keep
     rate: Share | None = None,  # or their share
     *,
-    generator: torch.Generator,
+    generator: torch.Generator,  # decides between equal tokens
 ) -> Bool[Tensor, "g b L"]:
     "The tokens to which a pilot model attends most."
     received = received_attention(model, data.x)
@@ -103,289 +96,18 @@ def keep_by_attention(
 # %% ../../nbs/selection/11_token_removal.ipynb #bea2a2aa
 @checked
 def keep_honest(
-    data: TokenSample,
-    patterns: tuple[Count, ...] = (
-        2,
-        3,
-    ),  # numbers of the patterns to remove; 2 and 3 are the spurious ones
+    data: TokenSample,  # whose tokens are chosen
+    # numbers of the patterns to remove; 2 and 3 are the spurious ones
+    patterns: tuple[Count, ...] = (2, 3),
 ) -> Bool[Tensor, "g b L"]:
     "All tokens but those of the given patterns; to remove every token of a sample is a ValueError."
     M = data.mu.shape[1]
-    right = all(isinstance(p, Count) and p < M for p in patterns)
-    need(right, f"patterns={patterns} must be numbers of the {M} patterns that there are")
+    known = all(isinstance(number, Count) and number < M for number in patterns)
+    need(known, f"patterns={patterns} must be numbers of the {M} patterns that there are")
     keep = ~torch.isin(data.pattern, torch.tensor(patterns, device=data.pattern.device))
     need(
         keep.any(-1).all(),
-        f"patterns={patterns} would remove every token of a sample: keep at least one pattern of each",
+        f"patterns={patterns} would remove every token of a sample: "
+        "keep at least one pattern of each",
     )
     return keep
-
-# %% ../../nbs/selection/11_token_removal.ipynb #1478cc6a
-SIZES = (8, 16, 32, 64, 128)  # training samples
-MORE = 256  # without removal, where the others have long arrived
-CHOICES = ("none", "random", "attention", "oracle")
-KEPT = 8  # tokens that stay, of TOKENS
-
-
-def _choose(
-    choice: str, pilot: ShallowViT, data: TokenSample, count: int, g: torch.Generator
-) -> Tensor | None:
-    "The kept tokens by one of `CHOICES`."
-    if choice == "attention":
-        return keep_by_attention(pilot, data, count=count, generator=g)
-    by = {"random": keep_random, "oracle": keep_oracle}.get(choice)
-    return by and by(data, count=count, generator=g)
-
-
-def _arms(seed: int, samples: int, *, data: TokenData, count: int, trials: int) -> dict[str, tuple]:
-    """Test error and steps of every choice, [choice, trial], a cell of a sweep; from `MORE` samples
-    on of the first only."""
-    learn, judge, start = draw_setting(data, samples, 200, trials, seed, scale=0.3)
-    pilot, _ = fit(
-        start,
-        learn.x,
-        learn.y,
-        steps=150,
-        batch=min(16, samples),
-        lr=0.1,
-        attention_lr=2.0,
-        seed=seed,
-    )
-    g = torch.Generator().manual_seed(seed)
-    error, steps = np.full((2, len(CHOICES), trials), np.nan, dtype=np.float32)
-    for k, choice in enumerate(CHOICES[: 1 if samples >= MORE else None]):
-        model, steps[k] = fit_early(start, learn, keep=_choose(choice, pilot, learn, count, g))
-        error[k] = evaluate(model, judge, _choose(choice, pilot, judge, count, g))["error"]
-    return {"error": (("choice", "trial"), error), "steps": (("choice", "trial"), steps)}
-
-# %% ../../nbs/selection/11_token_removal.ipynb #59f356d2
-def removal(run: Run) -> "xarray.Dataset":
-    """Test error and steps against the number of samples, for every choice of the kept tokens; at
-    `MORE` samples for none only."""
-    cell = partial(
-        _arms,
-        data=TokenData(tokens=TOKENS, background="single"),
-        count=KEPT,
-        trials=run.by_scale(8, 40),
-    )
-    found = run.sweep(cell, {"seed": list(run.seeds), "samples": [*SIZES, MORE]}).astype(float)
-    return found.assign_coords(choice=list(CHOICES)).assign_attrs(
-        kept=KEPT, tokens=TOKENS, stop=0.5
-    )
-
-
-def needed(data: "xarray.Dataset", choice: str) -> "xarray.DataArray":
-    """Smallest number of samples with test error at most `REACHED`, per seed; infinite when none of
-    the grid suffices."""
-    error = data["error"].sel(choice=choice).mean("trial", skipna=False)
-    return error.samples.where(error <= REACHED, np.inf).min("samples")
-
-
-def over_none(data: "xarray.Dataset", choice: str) -> "xarray.DataArray":
-    "The samples that a choice needs over those without removal."
-    return needed(data, choice) / needed(data, "none")
-
-
-def steps_saved(data: "xarray.Dataset") -> "xarray.DataArray":
-    "Share of the steps at 32 samples that the pilot's tokens save."
-    steps = data["steps"].mean("trial").sel(samples=32)
-    return 1 - steps.sel(choice="attention") / steps.sel(choice="none")
-
-# %% ../../nbs/selection/11_token_removal.ipynb #bf8950dc
-def plot_removal(measured: "xarray.Dataset"):
-    """Test error and steps against the number of training samples, one color a choice, one line a
-    seed."""
-    figure, axes = subplots(1, 2)
-    colors = dict(zip(CHOICES, ("black", "red", "blue", "green"), strict=True))
-    for axis, name, label in zip(
-        axes, ("error", "steps"), ("test error", "steps until margin 0.5"), strict=True
-    ):
-        for choice in CHOICES:
-            lines = measured[name].sel(choice=choice).mean("trial").transpose("samples", "seed")
-            axis.plot(
-                measured.samples, lines, "o-", color=COLORS[colors[choice]], alpha=0.6, markersize=3
-            )[0].set_label(choice)
-        axis.set(
-            xscale="log",
-            xlabel="training samples N",
-            ylabel=label,
-            ylim=(-0.01 if name == "error" else 0, None),
-        )
-        axis.set_xticks(measured.samples.values, [str(n) for n in measured.samples.values])
-        axis.minorticks_off()
-    draw_threshold(axes[0], REACHED, color="pink")
-    axes[0].legend(title="kept by")
-    axes[0].set_title("the right tokens save samples ...")
-    axes[1].set_title("... and steps")
-    return figure
-
-# %% ../../nbs/selection/11_token_removal.ipynb #f20008b9
-HARMED = 0.05  # test error that noisy tokens must cause at least
-
-
-def noisy_tokens(run: Run) -> "xarray.Dataset":
-    "Test error and steps with six very noisy tokens, for every choice of the kept tokens."
-    data = TokenData(tokens=TOKENS, noisy=6, noisy_noise=2.5)
-    cell = partial(_arms, data=data, samples=32, count=TOKENS - 6, trials=run.by_scale(12, 60))
-    found = run.sweep(cell, {"seed": list(run.seeds)}).assign_coords(choice=list(CHOICES))
-    return found.assign_attrs(samples=32, kept=TOKENS - 6, noisy=6, noisy_noise=2.5)
-
-
-def error_by(data: "xarray.Dataset", choice: str) -> "xarray.DataArray":
-    "Test error with the tokens kept by a choice, for each seed."
-    return data["error"].sel(choice=choice).mean("trial")
-
-# %% ../../nbs/selection/11_token_removal.ipynb #ab1da927
-def plot_noisy_tokens(data: "xarray.Dataset"):
-    "Test error of every choice, one point a seed."
-    figure, axis = subplots(width=4)
-    for k, choice in enumerate(CHOICES):
-        values = error_by(data, choice)
-        axis.bar(k, float(values.mean()), color="0.85")
-        x = k + np.linspace(-0.15, 0.15, len(values))
-        axis.plot(x, values, "o", color=COLORS["blue"], markersize=4)
-    draw_threshold(axis, HARMED, "asked of none: above")
-    draw_threshold(axis, REACHED, "asked of the oracle: below")
-    axis.set_xticks(range(len(CHOICES)), CHOICES)
-    axis.set(
-        ylabel="test error",
-        xlabel="kept by",
-        xlim=(-0.5, 5.2),
-        title="only the oracle finds very noisy tokens",
-    )
-    return figure
-
-# %% ../../nbs/selection/11_token_removal.ipynb #87903c5d
-# noise of the noisy tokens where N50 is measured: at 2.5 two percent are not reached with them in
-MILD = 0.6
-NOISY_SIZES = (2, 4, 8, 16, 32)
-
-
-def noisy_samples(run: Run) -> "xarray.Dataset":
-    """Success, two percent of errors at most, against N with six noisy tokens, for every choice of
-    the kept tokens."""
-    data = TokenData(tokens=TOKENS, relevant=4, confusion=1, noisy=6, noisy_noise=MILD)
-    cell = partial(_arms, data=data, count=TOKENS - 6, trials=run.by_scale(12, 60))
-    found = run.sweep(
-        cell, {"samples": NOISY_SIZES, "seed": list(run.seeds)}, "noisy"
-    ).assign_coords(choice=list(CHOICES))
-    success = (found[["error"]] <= REACHED).rename(error="success")
-    return success.assign_attrs(found.attrs, kept=TOKENS - 6, noisy=6, noisy_noise=MILD)
-
-
-def n50_by(data: "xarray.Dataset", choice: str) -> "xarray.Dataset":
-    "N50 and its bootstrap with the tokens kept by a choice, all seeds pooled."
-    import xarray
-
-    success = (
-        data.success.sel(choice=choice).stack(all=("seed", "trial")).transpose("samples", "all")
-    )
-    t = threshold(success.samples.values, success.values.sum(-1), success.sizes["all"])
-    return xarray.Dataset({"n50": t.n50, "draws": ("draw", t.draws)})
-
-
-def n50_saved(data: "xarray.Dataset", choice: str) -> Ratio:
-    "N50 with all tokens over that with the tokens kept by a choice."
-    return growth(n50_by(data, choice), n50_by(data, "none"))
-
-# %% ../../nbs/selection/11_token_removal.ipynb #9fb33f26
-def plot_noisy_samples(data: "xarray.Dataset"):
-    "Share of successes against N, one line a choice."
-    figure, axis = subplots(width=4.2)
-    for choice, color in zip(CHOICES, ("black", "red", "blue", "green"), strict=True):
-        rate = data.success.sel(choice=choice).mean(("seed", "trial"))
-        axis.semilogx(
-            rate.samples,
-            rate,
-            "o-",
-            color=COLORS[color],
-            ms=4,
-            label="all tokens" if choice == "none" else choice,
-        )
-    axis.axhline(0.5, color="0.5", lw=1, ls=":")
-    axis.set_xticks(data.samples.values, data.samples.values)
-    axis.minorticks_off()
-    axis.set(
-        xlabel="training samples N",
-        ylabel="share of successes",
-        title="without noisy tokens fewer samples are enough",
-    )
-    axis.legend(title="kept by")
-    return figure
-
-# %% ../../nbs/selection/11_token_removal.ipynb #18c4ad73
-TRAIN_RATES = (0.9, 1.0)
-TEST_RATES = (0.5, 0.0)
-REMOVALS = ("none", "random", "attention", "spurious")
-
-
-def _spurious_errors(train_rate: float, seed: int, *, trials: int) -> dict[str, tuple]:
-    """Test error by removal and test rate, [removal, rate, trial], and the share of spurious tokens
-    that attention keeps, [trial]."""
-    data = TokenData(tokens=TOKENS, relevant=4, confusion=2, patterns=7, spurious=6)
-    rate = torch.tensor([train_rate] * 100 + [TEST_RATES[0]] * 200 + [TEST_RATES[1]] * 200)
-    g = torch.Generator().manual_seed(seed)
-    samples = data.sample(500, trials, generator=g, spurious_rate=rate)
-    start = initial_model(samples.mu, seed=seed, scale=0.3)
-    learn = samples.samples(slice(100))
-    errors = []
-    keeps = {
-        "none": None,
-        "random": keep_random(samples, count=TOKENS - 6, generator=g),
-        "spurious": keep_honest(samples),
-    }
-    pilot, _ = fit(
-        start, learn.x, learn.y, steps=150, batch=16, lr=0.1, attention_lr=2.0, seed=seed
-    )
-    keeps["attention"] = chosen = keep_by_attention(pilot, samples, count=TOKENS - 6, generator=g)
-    for removed in REMOVALS:
-        keep = keeps[removed]
-        own = None if keep is None else keep[:, :100]
-        model, _ = fit(start, learn.x, learn.y, steps=300, batch=16, lr=0.2, seed=seed, keep=own)
-        for part in (slice(100, 300), slice(300, 500)):
-            errors.append(
-                evaluate(model, samples.samples(part), None if keep is None else keep[:, part])[
-                    "error"
-                ]
-            )
-    kept = ((chosen & ~keep_honest(samples)).sum(-1) / 6).mean(-1)
-    error = torch.stack(errors).reshape(len(REMOVALS), 2, trials)
-    return {"error": (("removed", "test_rate", "trial"), error), "kept": ("trial", kept)}
-
-# %% ../../nbs/selection/11_token_removal.ipynb #abdea0f0
-def spurious_patterns(run: Run) -> "xarray.Dataset":
-    """Test error under spurious patterns whose rate changes between training and test, before and
-    after removal."""
-    cell = partial(_spurious_errors, trials=run.by_scale(4, 24))
-    found = run.sweep(cell, {"train_rate": TRAIN_RATES, "seed": list(run.seeds)})
-    places = {"removed": list(REMOVALS), "test_rate": list(TEST_RATES)}
-    return found.assign_coords(places).assign_attrs(samples=100, spurious=6, relevant=4)
-
-
-def error_after(data: "xarray.Dataset", removed: str) -> "xarray.DataArray":
-    "Test error at the flipped rate, for each seed and training rate."
-    return data["error"].sel(removed=removed, test_rate=0.0).mean("trial")
-
-# %% ../../nbs/selection/11_token_removal.ipynb #8ae47bad
-def plot_spurious_patterns(measured: "xarray.Dataset"):
-    "Test error by what was removed, for both test rates; one point a seed and training rate."
-    figure, axis = subplots(width=5)
-    for k, rate in enumerate(TEST_RATES):
-        for r, removed in enumerate(REMOVALS):
-            values = (
-                measured["error"].sel(removed=removed, test_rate=rate).mean("trial").values.ravel()
-            )
-            x = r + 0.36 * (k - 0.5)
-            label = f"they follow the label in {rate:.0%} of the test" if r == 0 else None
-            axis.bar(x, values.mean(), 0.34, color=COLORS[("sky", "orange")[k]], label=label)
-            axis.plot(x + np.linspace(-0.1, 0.1, len(values)), values, "k.", markersize=3)
-    axis.set_xticks(range(len(REMOVALS)), ["none", "at random", "by attention", "the spurious"])
-    draw_threshold(axis, REACHED, "asked after removal")
-    axis.set(
-        xlabel="tokens removed",
-        ylabel="test error",
-        ylim=(0, 1.3),
-        title="attention keeps spurious tokens",
-    )
-    axis.legend(loc="upper right")
-    return figure

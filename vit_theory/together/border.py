@@ -16,8 +16,10 @@ from .model import WindowData
 def contrast(data: WindowData, b: torch.Tensor) -> torch.Tensor:
     """Mean over the differences of the window less the mean over all other offsets, [..., N] ->
     [...]."""
-    differences = data.r > 0
-    return b[..., differences & (torch.arange(data.N) > 0)].mean(-1) - b[..., ~differences].mean(-1)
+    offsets = torch.arange(data.N)
+    inside = (data.r > 0) & (offsets > 0)
+    outside = data.r == 0
+    return b[..., inside].mean(-1) - b[..., outside].mean(-1)
 
 # %% ../../nbs/together/03_border.ipynb #4ae0663e
 @checked
@@ -29,8 +31,8 @@ def visible_border(
     here)."""
     need(
         min(kappa, data.share, data.visible) > 0,
-        f"kappa={kappa}, share={data.share}, visible={data.visible}: all must be above 0, "
-        "or nothing grows",
+        f"kappa={kappa}, share={data.share}, visible={data.visible}: "
+        "all must be above 0, or nothing grows",
     )
     need(
         data.C > 1 and bool((data.r == 0).any()),

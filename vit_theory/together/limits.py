@@ -32,9 +32,9 @@ def hinge_slopes(
     Z = e @ S.mT
     heard = (e * value) @ S.mT
     O = S.shape[1] * (heard / Z).sum(0)
-    on_heard = (
-        -S.shape[1] * ((1 - y * activation(O, nu) > 0) * y / len(y))[:, None] * (3 * O**2 + nu) / Z
-    )
+    # dR/dO of samples inside the margin
+    wrong = (1 - y * activation(O, nu) > 0) * y / len(y)
+    on_heard = -S.shape[1] * wrong[:, None] * (3 * O**2 + nu) / Z
     on_Z = -on_heard * heard / Z
     on_value = e * (on_heard @ S)
     on_key = on_value * value + e * (on_Z @ S)
@@ -73,8 +73,8 @@ def fit(
 # %% ../../nbs/together/02_limits.ipynb #5ae5e083
 def first_push(data: WindowData, kappa: float, v: float) -> tuple[Float[Tensor, "N"], Tensor]:
     "(-dR/db, -dR/dtheta) of the margin at the start, exact."
-    on_b, on_theta, _ = population_slopes(data, pushed(data, kappa).numpy(), 0.0, v, square=0.0)[2]
-    return -torch.from_numpy(on_b), torch.tensor(-on_theta)
+    slopes = population_slopes(data, pushed(data, kappa).numpy(), 0.0, v, square=0.0)
+    return -torch.from_numpy(slopes.b), torch.tensor(-slopes.theta)
 
 
 def push_slope(data: WindowData, kappa: float, v: float) -> float:

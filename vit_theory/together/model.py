@@ -65,11 +65,12 @@ class WindowData:
         column = torch.arange(self.N) % columns
         # moved[i, j]: the number of the offset j - i
         self.moved = (row - row[:, None]) % rows * columns + (column - column[:, None]) % columns
-        first = torch.zeros(self.N, dtype=torch.bool).index_fill(0, torch.tensor(self.window), True)
+        window = torch.tensor(self.window)
+        first = torch.zeros(self.N, dtype=torch.bool).index_fill(0, window, True)
         self.inside = first[self.moved]  # [translate, place]
-        self.r = (
-            (self.inside[0] & self.inside.T[self.moved[0]].T).sum(1).double()
-        )  # [offset] overlap of w with w + offset
+        # r[offset]: overlap of w with w + offset
+        moved_on = self.inside.T[self.moved[0]].T
+        self.r = (self.inside[0] & moved_on).sum(1).double()
 
     @checked
     def sample(
@@ -82,17 +83,12 @@ class WindowData:
         inside = self.inside[torch.randint(self.N, (n,), generator=generator)]
         chance, u = torch.rand(2, n, self.N, generator=generator, dtype=torch.float64)
         relevant = inside & (chance < self.share)
-        c = torch.where(
-            relevant,
-            y[:, None],
-            (u < self.q / 2).double() - ((u >= self.q / 2) & (u < self.q)).double(),
-        )
-        rest = self.noise * torch.randn(
-            n, self.N, self.dim - 2, generator=generator, dtype=torch.float64
-        )
-        return WindowSample(
-            torch.cat([torch.stack([c, self.visible * relevant], -1), rest], -1), y, relevant
-        )
+        # u in [0, q/2): +1,  u in [q/2, q): -1,  otherwise 0
+        delta = (u < self.q / 2).double() - ((u >= self.q / 2) & (u < self.q)).double()
+        c = torch.where(relevant, y[:, None], delta)
+        g = torch.randn(n, self.N, self.dim - 2, generator=generator, dtype=torch.float64)
+        x = torch.cat([torch.stack([c, self.visible * relevant], -1), self.noise * g], -1)
+        return WindowSample(x, y, relevant)
 
 # %% ../../nbs/together/01_model.ipynb #44799a98
 def outputs(
@@ -106,12 +102,11 @@ def outputs(
     samples, or the softmax's own."""
     e = torch.einsum("njd,hd->hnj", x, u).exp()
     heard = torch.einsum("hij,hnj->hni", S, e * torch.einsum("njd,hd->hnj", x, v))
-    # Z = E mean_j e_j, or Z_i = sum_j S_ij e_j
-    Z = (
-        torch.einsum("hij,hnj->hni", S, e)
-        if weight is None
-        else torch.einsum("n,hnj->h", weight, e)[:, None, None] / S.shape[1]
-    )
+    if weight is None:
+        Z = torch.einsum("hij,hnj->hni", S, e)  # Z_i = sum_j S_ij e_j
+    else:
+        # Z = E mean_j e_j
+        Z = torch.einsum("n,hnj->h", weight, e)[:, None, None] / S.shape[1]
     return S.shape[1] * (heard / Z).sum(0)
 
 
@@ -124,89 +119,71 @@ def all_samples(
     data: WindowData,
 ) -> tuple[Float[Tensor, "m N 2"], Float[Tensor, "m"], Float[Tensor, "m"]]:
     "Every sample without noise, its label and its probability."
-    a = data.share
+    alpha = data.share
     q = data.q
-    mark = data.visible
-    # (c, mark, probability) of a token outside of the window, and inside
+    # what a token outside of the window may be, and one inside: (c, mark, probability)
     outside = [(1.0, 0.0, q / 2), (-1.0, 0.0, q / 2), (0.0, 0.0, 1 - q)]
-    inner = [(1.0, mark, a), *((c, none, (1 - a) * p) for c, none, p in outside)]
-    kinds = [
-        [kind for kind in given if kind[2] > 0] for given in (outside, inner)
-    ]  # what cannot happen is left out
-    lists = [list(product(*[kinds[place] for place in row.tolist()])) for row in data.inside]
-    states = torch.cat([torch.tensor(listed, dtype=torch.float64) for listed in lists])
-    x = states[..., :2]
-    weight = states[..., 2].prod(1) / (2 * data.N)
+    inside = [(1.0, data.visible, alpha)]
+    inside += [(c, mark, (1 - alpha) * chance) for c, mark, chance in outside]
+    outside = [token for token in outside if token[2] > 0]  # what cannot happen is left out
+    inside = [token for token in inside if token[2] > 0]
+    states = []
+    for translate in data.inside.tolist():
+        tokens = [inside if within else outside for within in translate]
+        states.append(torch.tensor(list(product(*tokens)), dtype=torch.float64))
+    positive = torch.cat(states)
+    x = positive[..., :2]
+    weight = positive[..., 2].prod(1) / (2 * data.N)
     y = torch.tensor([1.0, -1.0]).double().repeat_interleave(len(x))
     return torch.cat([x, x * torch.tensor([-1, 1])]), y, weight.repeat(2)
 
-
-def full_path(
-    data: WindowData,
-    kappa: float,
-    v: float,
-    steps: int,
-    lr_b: float,
-    lr_u: float,
-    lr_v: float,
-    nu: float = 0.0,
-):
-    """Descent on all of A, u and v over the listed population: the slow truth -> (loss, A, u, v) at
-    every state."""
-    x, y, weight = all_samples(data)
-    theta = [
-        kappa * torch.eye(data.N).double(),
-        torch.zeros(2).double(),
-        torch.tensor([v, 0], dtype=torch.float64),
-    ]
-    path = []
-    frozen = 1 - torch.eye(data.N).double()
-    for _ in range(steps + 1):
-        A, u, v_ = (value.requires_grad_() for value in theta)
-        F = activation(outputs(x, A.softmax(1)[None], u[None], v_[None], weight), nu)
-        loss = weight @ (1 - y * F).square() / 2
-        grads = torch.autograd.grad(loss, (A, u, v_))
-        path.append([loss.detach(), *(value.detach() for value in theta)])
-        rates: tuple[Tensor | float, ...] = (data.N * lr_b * frozen, lr_u, lr_v)
-        theta = [
-            value.detach() - lr * grad for value, lr, grad in zip(theta, rates, grads, strict=True)
-        ]
-    return [torch.stack(each) for each in zip(*path, strict=True)]
-
 # %% ../../nbs/together/01_model.ipynb #52ab69cd
-def heard_cumulants(data: WindowData, theta: float) -> list[list[tuple[float, float]]]:
-    """Cumulants 0 to 6 of h_j and their slopes in theta, for a place in the window and for one
-    outside."""
+ORDERS = 7  # cumulants 0 to 6 decide the risk of a cubic activation
+
+
+def heard_cumulants(
+    data: WindowData, theta: float
+) -> tuple[Float[np.ndarray, "2 7"], Float[np.ndarray, "2 7"]]:
+    """Cumulants 0 to 6 of h_j for a place in the window and for one outside, and their slopes in
+    theta."""
+    q = data.q
     E = np.exp(data.visible * theta)
-    part = data.share * data.C / data.N
-    found = []
-    Z = 1 + part * (E - 1)
-    for a in (data.share, 0.0):  # P(relevant)
-        # m_n = a (E/Z)^n + (1 - a) q / Z^n for even n, and its slope
-        marked = [a * (E / Z) ** n for n in range(7)]
-        m = [marked[n] + (n % 2 == 0) * (1 - a) * data.q / Z**n for n in range(7)]
-        slope = [n * data.visible * (marked[n] - part * E / Z * m[n]) for n in range(7)]
-        known = [(0.0, 0.0)]
-        for n in range(1, 7):
+    relevant = data.share * data.C / data.N  # share of all tokens
+    Z = 1 + relevant * (E - 1)
+    cumulants = []
+    slopes = []
+    for alpha in (data.share, 0.0):  # P(relevant)
+        # m_n = alpha (E/Z)^n + (1 - alpha) q / Z^n for even n, and its slope
+        marked = [alpha * (E / Z) ** n for n in range(ORDERS)]
+        m = [marked[n] + (n % 2 == 0) * (1 - alpha) * q / Z**n for n in range(ORDERS)]
+        dm = [n * data.visible * (marked[n] - relevant * E / Z * m[n]) for n in range(ORDERS)]
+        kappa = [0.0]
+        dkappa = [0.0]
+        for n in range(1, ORDERS):
             # kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}; m' = kappa' m for the
             # generating functions
-            kappa = m[n] - sum(comb(n - 1, j - 1) * known[j][0] * m[n - j] for j in range(1, n))
-            known.append(
-                (kappa, slope[n] - sum(comb(n, j) * known[j][1] * m[n - j] for j in range(1, n)))
-            )
-        found.append(known)
-    return found
+            lower = sum(comb(n - 1, j - 1) * kappa[j] * m[n - j] for j in range(1, n))
+            dlower = sum(comb(n, j) * dkappa[j] * m[n - j] for j in range(1, n))
+            kappa.append(m[n] - lower)
+            dkappa.append(dm[n] - dlower)
+        cumulants.append(kappa)
+        slopes.append(dkappa)
+    return np.array(cumulants), np.array(slopes)
 
 
-def moments(P: np.ndarray, kappa: np.ndarray) -> np.ndarray:
+def moments(
+    P: Float[np.ndarray, "N N"], kappa: Float[np.ndarray, "7 N"]
+) -> Float[np.ndarray, "4 4 N N"]:
     "The matrices of E O_i^p O_k^r, p and r at most 3, [p, r, i, k]."
     power = [P**n for n in range(4)]
+    joint = np.empty((4, 4, *P.shape))  # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j)
+    for c, d in product(range(4), range(4)):
+        joint[c, d] = (power[c] * kappa[c + d]) @ power[d].T
     M = np.ones((4, 4, *P.shape))
-    joint = [[(power[c] * kappa[c + d]) @ power[d].T for d in range(4)] for c in range(4)]
     for r, p in product(range(4), range(1, 4)):
         terms = product(range(1, p + 1), range(r + 1))
         M[p, r] = sum(
-            comb(p - 1, c - 1) * comb(r, d) * joint[c][d] * M[p - c, r - d] for c, d in terms
+            comb(p - 1, c - 1) * comb(r, d) * joint[c, d] * M[p - c, r - d] for c, d in terms
         )
         M[r, p] = M[p, r].T
     return M
@@ -218,45 +195,68 @@ def pushed(data: WindowData, kappa: float) -> Float[Tensor, "N"]:
 
 # %% ../../nbs/together/01_model.ipynb #f60d2ab1
 @cache
-def turned(N: int, nu: float, square: float) -> np.ndarray:
+def cumulant_map(N: int, nu: float, square: float) -> Float[np.ndarray, "4 4 4 4"]:
     """2 R - 1 = sum_{ik} sum_{pr} w_pr M_pr: the map from all M to its slopes in kappa_cd, [c, d,
     p, r]."""
     weight = {0: -1 / N, 1: nu, 3: 1.0}
-    found = np.zeros((4, 4, 4, 4))
+    slopes = np.zeros((4, 4, 4, 4))
     for p, r in ((3, 3), (3, 1), (1, 3), (1, 1), (3, 0), (0, 3), (1, 0), (0, 1)):
+        w = weight[p] * weight[r]
+        if p * r:
+            w = w * square
         for c, d in product(range(p + 1), range(r + 1)):
-            found[c, d, p - c, r - d] = (
-                weight[p] * weight[r] * comb(p, c) * comb(r, d) * (square if p * r else 1)
-            )
-    return found
+            slopes[c, d, p - c, r - d] = w * comb(p, c) * comb(r, d)
+    return slopes
+
+
+class Slopes(NamedTuple):
+    "The population at one state: its risk, its margin, and the slopes of the risk."
+
+    risk: float  # E (1 - 2yF + square F^2) / 2
+    margin: float  # E yF
+    b: Float[np.ndarray, "N"]
+    theta: float
+    v: float
 
 
 def population_slopes(
-    data: WindowData, b: np.ndarray, theta: float, v: float, nu: float = 0.0, square: float = 1.0
-) -> tuple:
-    """(risk, margin, slopes of the risk in b, theta and v), exact; the risk is E (1 - 2yF + square
-    F^2) / 2, the margin E yF."""
+    data: WindowData,
+    b: Float[np.ndarray, "N"],
+    theta: float,
+    v: float,
+    nu: float = 0.0,
+    square: float = 1.0,
+) -> Slopes:
+    "The exact risk and its slopes, through the moments of the outputs."
+    # p = softmax(b),  P_ij = N v p(j - i)
     p = np.exp(b - b.max())
-    moved = data.moved.numpy()
-    inside = data.inside[0].numpy()
     p /= p.sum()
+    moved = data.moved.numpy()
     P = data.N * v * p[moved]
-    # the first translate is the one drawn
-    kappa, slope = (
-        np.where(inside, *np.array(heard_cumulants(data, theta))[:, :, k, None]) for k in (0, 1)
-    )
+    # cumulants of h_j and their slopes in theta, [order, place]; the first translate is the one
+    # drawn
+    inside = data.inside[0].numpy()
+    cumulants, dcumulants = heard_cumulants(data, theta)
+    kappa = np.where(inside, cumulants[0][:, None], cumulants[1][:, None])
+    slope = np.where(inside, dcumulants[0][:, None], dcumulants[1][:, None])
+    # M_pr = E O_i^p O_k^r, and G_cd, the slope of 2R - 1 in kappa_cd, [c, d, i, k]
     M = moments(P, kappa)
-    G = (turned(data.N, nu, square).reshape(16, 16) @ M.reshape(16, -1)).reshape(M.shape)
+    linear = cumulant_map(data.N, nu, square).reshape(16, 16)
+    G = (linear @ M.reshape(16, -1)).reshape(M.shape)
+    # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j)
     power = np.stack([P**n for n in range(4)])
-    both = np.add.outer(range(4), range(4))
+    order = np.add.outer(range(4), range(4))  # c + d
     Q = G @ power
-    on_theta = np.einsum("cij,cdij,cdj->", power, Q, slope[both]) / 2
-    # kappa_cd = sum_j P_ij^c P_kj^d kappa_{c+d}(h_j): half of the slope in P is that in its first
-    # power
-    on_P = np.einsum("c,cij,cdij,cdj->ij", np.arange(1, 4), power[:3], Q[1:], kappa[both[1:]])
+    on_theta = np.einsum("cij,cdij,cdj->", power, Q, slope[order]) / 2
+    # half of the slope in P is that in its first power
+    on_P = np.einsum("c,cij,cdij,cdj->ij", np.arange(1, 4), power[:3], Q[1:], kappa[order[1:]])
+    # dR/dp sums over all pairs of one offset; dR/db by the softmax
     on_p = data.N * np.bincount(moved.ravel(), on_P.ravel())
+    on_v = p @ on_p
+    on_b = v * p * (on_p - on_v)
+    risk = (1 + G[0, 0].sum()) / 2
     margin = (M[3, 0] + nu * M[1, 0]).sum() / data.N
-    return (1 + G[0, 0].sum()) / 2, margin, (v * p * (on_p - p @ on_p), on_theta, p @ on_p)
+    return Slopes(risk, margin, on_b, on_theta, on_v)
 
 # %% ../../nbs/together/01_model.ipynb #5767cee5
 def population_states(
@@ -274,23 +274,17 @@ def population_states(
     "Path of population descent from any b and v, with theta = 0 at the start and b(0) fixed."
     theta = 0.0
     free = np.arange(data.N) > 0
-    path = []
+    path: dict[str, list] = {name: [] for name in ("loss", "margin", "b", "theta", "v")}
     for step in range(steps + 1):
-        loss, margin, (on_b, on_theta, on_v) = population_slopes(data, b, theta, v, nu)
-        path.append((loss, margin, b, theta, v))
-        b = b - lr_b * free * on_b
-        theta = theta - lr_u * (step >= first) * on_theta
-        v = v - lr_v * on_v
-    loss, margin, logits, keys, values = (np.stack(states) for states in zip(*path, strict=True))
-    return xr.Dataset(
-        {
-            "loss": ("step", loss),
-            "margin": ("step", margin),
-            "b": (("step", "offset"), logits),
-            "theta": ("step", keys),
-            "v": ("step", values),
-        }
-    )
+        slopes = population_slopes(data, b, theta, v, nu)
+        state = (slopes.risk, slopes.margin, b, theta, v)
+        for values, value in zip(path.values(), state, strict=True):
+            values.append(value)
+        b = b - lr_b * free * slopes.b
+        theta = theta - lr_u * (step >= first) * slopes.theta
+        v = v - lr_v * slopes.v
+    curves = {name: ("step", values) for name, values in path.items() if name != "b"}
+    return xr.Dataset(curves | {"b": (("step", "offset"), np.stack(path["b"]))})
 
 
 @checked

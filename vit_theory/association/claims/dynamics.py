@@ -8,32 +8,38 @@ __all__ = []
 # %% ../../../nbs/association/07_dynamics.ipynb #cldynami00
 import xarray as xr
 
-from vit_theory.association.dynamics import GAP, measure_reduction
-from vit_theory.figures import COLORS, draw_threshold, subplots
+from vit_theory.association.drawing import draw_gaps
+from vit_theory.association.experiments.dynamics import measure_reduction
+from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import BROKEN, Rule, at_least, at_most
 
+GAP = 1e-10  # largest difference allowed between reduced and full descent
+
 # %% ../../../nbs/association/07_dynamics.ipynb #e941e8e7
+def largest_difference(data: xr.Dataset) -> xr.DataArray:
+    "The largest gap of any case on the whole path."
+    return data.gap.max()
+
+
+def moved(data: xr.Dataset) -> xr.DataArray:
+    "How far gamma - rho moves in each case."
+    return abs(data.gamma - data.rho).max("step")
+
+
 def plot_equality(data: xr.Dataset):
     "Gap to the full descent, and how far the scalars moved meanwhile -> matplotlib Figure."
-    figure, axes = subplots(1, 2, width=3.4, height=2.8)
+    figure, (gap, logits) = subplots(1, 2, width=3.4, height=2.8)
+    draw_gaps(gap, data, GAP)
+    gap.set_title("the gap is rounding ...")
     for case, color in zip(data.case, COLORS, strict=False):
         path = data.sel(case=case)
-        label = f"D = {int(path.patches)}, C = {int(path.members)}" + (
-            ", diagonal trained" if path.diagonal else ""
-        )
-        axes[0].semilogy(path.step, path.gap.clip(min=1e-18), color=COLORS[color])
-        axes[1].plot(path.step, path.gamma - path.rho, color=COLORS[color], label=label)
-    draw_threshold(axes[0], GAP)
-    axes[0].set(
-        xlabel="step",
-        ylabel="largest gap, any parameter",
-        ylim=(1e-18, 1e-8),
-        title="the gap is rounding ...",
-    )
-    axes[1].set(xlabel="step", ylabel="gamma - rho", title="... while the logits move far")
-    axes[1].set_ylim(top=1.6 * axes[1].get_ylim()[1])
-    axes[1].legend(loc="upper left")
+        trained = ", diagonal trained" if path.diagonal else ""
+        label = f"D = {int(path.patches)}, C = {int(path.members)}{trained}"
+        logits.plot(path.step, path.gamma - path.rho, color=COLORS[color], label=label)
+    logits.set(xlabel="step", ylabel="gamma - rho", title="... while the logits move far")
+    logits.set_ylim(top=1.6 * logits.get_ylim()[1])
+    logits.legend(loc="upper left")
     return figure
 
 # %% ../../../nbs/association/07_dynamics.ipynb #57034a30
@@ -47,13 +53,13 @@ REDUCTION = Claim(
     (
         Rule(
             "largest gap on the whole path, in the loss and in any entry of A and v",
-            lambda d: d.gap.max(),
+            largest_difference,
             at_most(GAP),
             BROKEN,
         ),
         Rule(
             "how far gamma - rho moves",
-            lambda d: abs(d.gamma - d.rho).max("step"),
+            moved,
             at_least(0.1),
             each="case",
             why="some descent hardly moves, and equal paths say nothing then",

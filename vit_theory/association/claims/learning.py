@@ -6,26 +6,28 @@
 __all__ = []
 
 # %% ../../../nbs/association/08_learning.ipynb #cllearni00
+from collections.abc import Sequence
+
 import xarray as xr
 
+from vit_theory.association.claims.linear import EIGHTH
 from vit_theory.association.drawing import draw_arms, draw_curves, draw_level
-from vit_theory.association.learning import (
-    CLOSED,
-    KEPT_DROP,
-    LEARNED_ERROR,
-    LEARNED_SHARE,
-    SAMPLE_SHARE,
-    associates,
-    closer_than_blocks,
+from vit_theory.association.experiments.learning import (
     contiguity,
     idealized_sample,
     learning,
-    means_apart,
     measure_theorem_4_1,
-    way_closed,
 )
-from vit_theory.association.linear import EIGHTH
-from vit_theory.association.readings import at_best, at_end, first_step, share_of_linear
+from vit_theory.association.readings import (
+    Reading,
+    at_best,
+    at_end,
+    at_start,
+    attribute,
+    first_step,
+    share_of_linear,
+    variable,
+)
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
@@ -40,6 +42,12 @@ from vit_theory.ledger.rules import (
     caveat,
 )
 
+CLOSED = 0.95  # share of the way from the best linear rule to f* that training must close
+SAMPLE_SHARE = 0.25  # of the linear rule's error that training on a sample may leave
+LEARNED_SHARE = 0.5  # of the linear rule's error, below which something is learned
+LEARNED_ERROR = 0.02  # error of a model that has learned
+KEPT_DROP = 0.95  # drop score of a model that associates
+
 # %% ../../../nbs/association/08_learning.ipynb #02cf203a
 def plot_population(data: xr.Dataset):
     """Share of the way to f* and gamma - rho along the path at every size, mean over seeds; of many
@@ -48,16 +56,14 @@ def plot_population(data: xr.Dataset):
     patches = sorted(data.patches.values.tolist())
     mean = data.mean("seed")
     named = dict(zip((*patches[-2:], patches[0]), ("orange", "blue", "sky"), strict=False))
-    for D in sorted(patches, key=named.__contains__):  # those with colors last, on top
+    gray = patches[1:-2]  # between the named ones; their first has the label of all
+    for D in [*gray, *(D for D in patches if D in named)]:  # those with colors last, on top
         path = mean.sel(patches=D)
-        color = COLORS[named[D]] if D in named else "0.7"
-        label = (
-            f"D = {D}, C = {float(path['size']):.0f}"
-            if D in named
-            else "sizes between"
-            if D == patches[1]
-            else None
-        )
+        color = "0.7"
+        label = "sizes between" if D in gray[:1] else None
+        if D in named:
+            color = COLORS[named[D]]
+            label = f"D = {D}, C = {float(path['size']):.0f}"
         way.plot(path.step, (path.linear - path.error) / (path.linear - path.floor), color=color)
         logits.plot(path.step, path.gamma - path.rho, color=color, label=label)
     draw_threshold(way, CLOSED, color="black", place="below right")
@@ -70,6 +76,23 @@ def plot_population(data: xr.Dataset):
     logits.set(xlabel="step", ylabel="gamma - rho", title="it associates")
     logits.legend()
     return figure
+
+# %% ../../../nbs/association/08_learning.ipynb #658f68d1
+def associates(data: xr.Dataset) -> xr.DataArray:
+    "Whether paths of the population end with every patch preferring its own set."
+    end = data.isel(step=-1)
+    return (end.gamma > 0) & (end.rho < 0) & (end.kappa > end.rho)
+
+
+def way_closed(data: xr.Dataset) -> xr.DataArray:
+    """The share of the way from the best linear rule's error to that of f* that paths of
+    `population_run` have closed."""
+    return (data.linear - data.error.isel(step=-1)) / (data.linear - data.floor)
+
+
+def listed(data: xr.Dataset) -> xr.DataArray:
+    "Which descents take the whole population, not draws."
+    return data.exact == 1
 
 # %% ../../../nbs/association/08_learning.ipynb #84ee7408
 START_CONDITION = (
@@ -93,7 +116,7 @@ THEOREM_4_1 = Claim(
         caveat(START_CONDITION),
         caveat(RATE_CONDITION.format("2e4 to 1e7")),
         Rule("test error", at_end("error"), each="patches"),
-        Rule("descents whose population is listed, not sampled", lambda d: d.exact == 1),
+        Rule("descents whose population is listed, not sampled", listed),
     ),
     "{1.count} of {1.size} descents associate; "
     "they close at least {0.min:.0%} of the way from the linear rule to f*.",
@@ -108,15 +131,10 @@ def plot_runs(ds: xr.Dataset):
     figure, (error, logits) = subplots(1, 2)
     draw_curves(error, ds, {"test_error": "blue"})
     draw_curves(logits, ds, {"gamma": "blue", "rho": "red"})
-    for axis, names in ((error, ("error",)), (logits, ("gamma", "rho"))):
-        for name in names:
-            axis.plot(
-                ds["step"],
-                ds[f"{name}_population"],
-                "k--",
-                linewidth=1,
-                label="population" if name != "rho" else None,
-            )
+    path = {"color": "black", "linestyle": "--", "linewidth": 1}  # of the population
+    error.plot(ds["step"], ds["error_population"], **path, label="population")
+    logits.plot(ds["step"], ds["gamma_population"], **path, label="population")
+    logits.plot(ds["step"], ds["rho_population"], **path)
     draw_level(error, ds.attrs["linear"])
     draw_threshold(error, SAMPLE_SHARE * ds.attrs["linear"], color="black")
     error.set(
@@ -174,6 +192,11 @@ def plot_learning(ds: xr.Dataset):
         axis.legend()
     return figure
 
+# %% ../../../nbs/association/08_learning.ipynb #d6095ee0
+def first_association(ds: xr.Dataset) -> xr.DataArray:
+    "The first measured step with exact association."
+    return first_step(ds.margin > 0)
+
 # %% ../../../nbs/association/08_learning.ipynb #39cd49c4
 THEOREM_4_2 = Claim(
     "B-theorem-4.2",
@@ -184,19 +207,19 @@ THEOREM_4_2 = Claim(
     (
         Rule(
             "margin of association before training",
-            lambda d: d.margin.isel(step=0),
+            at_start("margin"),
             at_most(0),
             BROKEN,
         ),
         Rule(
             "test error before training",
-            lambda d: d.test_error.isel(step=0),
+            at_start("test_error"),
             above(LEARNED_ERROR),
             BROKEN,
         ),
         Rule(
             "error of the best linear rule",
-            lambda d: d.attrs["linear"],
+            attribute("linear"),
             at_least(EIGHTH),
             INCONCLUSIVE,
             "a linear rule succeeds too",
@@ -207,7 +230,7 @@ THEOREM_4_2 = Claim(
         Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP)),
         caveat(START_CONDITION),
         caveat(RATE_CONDITION.format("1e5")),
-        Rule("first step with exact association", lambda d: first_step(d.margin > 0), form=".0f"),
+        Rule("first step with exact association", first_association, form=".0f"),
     ),
     "The test error is {3:.4f}, at a drop score of {6:.3f}; the best linear rule errs in {2:.3f}.",
     learning,
@@ -215,26 +238,47 @@ THEOREM_4_2 = Claim(
 )
 
 # %% ../../../nbs/association/08_learning.ipynb #84c14a4b
+COLOR_OF_KIND = {"blocks": "blue", "strided": "orange", "random": "green"}
+
+
 def plot_contiguity(ds: xr.Dataset):
     "Test error and association over time for the three kinds of sets -> matplotlib Figure."
-    figure, axes = subplots(1, 2)
-    draw_arms(axes, ds, "kind", {"blocks": "blue", "strided": "orange", "random": "green"})
-    for kind, color in {"blocks": "blue", "strided": "orange", "random": "green"}.items():
-        error = ds.convolution.sel(kind=kind).values
-        axes[0].plot([float(ds.step[-1])] * len(error), error, "x", color=COLORS[color], ms=5)
-    draw_threshold(axes[0], LEARNED_SHARE * ds.attrs["linear"])
-    draw_threshold(axes[1], KEPT_DROP, place="below right")
-    axes[0].set_title("attention learns all, a convolution (x) blocks")
-    axes[1].set_title("attention finds scattered sets as well")
-    axes[0].legend()
+    figure, (error, score) = subplots(1, 2)
+    draw_arms((error, score), ds, "kind", COLOR_OF_KIND)
+    end = float(ds.step[-1])
+    for kind, color in COLOR_OF_KIND.items():
+        convolution = ds.convolution.sel(kind=kind).values
+        error.plot([end] * len(convolution), convolution, "x", color=COLORS[color], ms=5)
+    draw_threshold(error, LEARNED_SHARE * ds.attrs["linear"])
+    draw_threshold(score, KEPT_DROP, place="below right")
+    error.set_title("attention learns all, a convolution (x) blocks")
+    score.set_title("attention finds scattered sets as well")
+    error.legend()
     return figure
 
-# %% ../../../nbs/association/08_learning.ipynb #2be3f877
-def convolution_share(kinds):
+# %% ../../../nbs/association/08_learning.ipynb #b38801d4
+def closer_than_blocks(ds: xr.Dataset) -> xr.DataArray:
+    """How often pairs of a strided or random set are neighbors, as a share of how often those of a
+    block are."""
+    near = ds["neighbors"].max("seed")
+    return near.drop_sel(kind="blocks") / near.sel(kind="blocks")
+
+
+def means_apart(ds: xr.Dataset) -> xr.DataArray:
+    "Largest over smallest mean test error of the kinds, at the end."
+    mean = ds["test_error"].isel(step=-1).mean("seed")
+    return mean.max() / mean.min()
+
+
+def convolution_share(kinds: str | Sequence[str]) -> Reading:
     "Test error of the convolution on some kinds of sets, as a share of the linear rule's."
-    return lambda d: d.convolution.sel(kind=kinds) / d.attrs["linear"]
 
+    def read(ds: xr.Dataset) -> xr.DataArray:
+        return ds.convolution.sel(kind=kinds) / ds.attrs["linear"]
 
+    return read
+
+# %% ../../../nbs/association/08_learning.ipynb #2be3f877
 CONTIGUITY = Claim(
     "B-contiguity",
     "B",
@@ -245,7 +289,7 @@ CONTIGUITY = Claim(
     (
         Rule(
             "largest difference of a logit when the patches are shuffled",
-            lambda d: d.difference,
+            variable("difference"),
             at_most(1e-9),
             BROKEN,
         ),

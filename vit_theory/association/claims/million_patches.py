@@ -8,36 +8,65 @@ __all__ = []
 # %% ../../../nbs/association/12_million_patches.ipynb #clmillio00
 import xarray as xr
 
-from vit_theory.association.claims.learning import plot_population
-from vit_theory.association.learning import CLOSED, KEPT_DROP, SAMPLE_SHARE, associates, way_closed
-from vit_theory.association.million_patches import (
-    LOW,
-    apart_at,
-    apart_before,
-    growing_sets,
-    measure_million,
-    power_of_takeoff,
-    takeoffs_apart,
+from vit_theory.association.claims.learning import (
+    CLOSED,
+    KEPT_DROP,
+    SAMPLE_SHARE,
+    associates,
+    plot_population,
+    way_closed,
 )
-from vit_theory.association.readings import at_end
+from vit_theory.association.experiments.million_patches import growing_sets, measure_million
+from vit_theory.association.readings import Reading, at_end, at_start, variable
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import CAVEAT, EVERY, Rule, above, at_least, at_most, below, exponent
+from vit_theory.statistics import Interval, log_slope
+
+LOW = 0.01  # error that counts as learned
+
+
+def sets_preferred(data: xr.Dataset) -> xr.DataArray:
+    "Which descents end with gamma > 0 > rho."
+    return ((data.gamma > 0) & (data.rho < 0)).isel(step=-1)
+
+
+def takeoffs_apart(data: xr.Dataset) -> xr.DataArray:
+    "Latest minus earliest take-off over their mean; NaN where some descent does not take off."
+    takeoff = data.takeoff
+    return (takeoff.max(skipna=False) - takeoff.min(skipna=False)) / takeoff.mean(skipna=False)
+
+
+def power_of_takeoff(data: xr.Dataset) -> Interval:
+    "The power of D in the step of take-off."
+    takeoff = data.takeoff.transpose("patches", "seed")
+    patches = data.patches.broadcast_like(takeoff).transpose("patches", "seed")
+    return log_slope(patches.values, takeoff.values)
+
+
+def apart_at(step: int) -> Reading:
+    "Largest over smallest gamma of the sizes at a step, mean over seeds; -1 is the last."
+
+    def ratio(data: xr.Dataset) -> xr.DataArray:
+        gamma = data.gamma.mean("seed").isel(step=step)
+        return gamma.max() / gamma.min()
+
+    return ratio
+
+
+def apart_before(data: xr.Dataset) -> xr.DataArray:
+    "The same at half of the earliest take-off."
+    return apart_at(int(data.takeoff.min(skipna=False)) // 2)(data)
 
 # %% ../../../nbs/association/12_million_patches.ipynb #4f563d3c
 def plot_scaled(data: xr.Dataset):
     """Error along the path of the smallest and the largest image, and the step of take-off against
     D -> matplotlib Figure."""
     figure, (path, step) = subplots(1, 2, width=3.5, height=2.8)
-    for place, color, style in ((0, "orange", "--"), (-1, "blue", "-")):
-        one = data.isel(patches=place).mean("seed")
-        path.semilogy(
-            one.step,
-            one.error.clip(min=1e-6),
-            style,
-            color=COLORS[color],
-            label=f"D = {int(one.patches):,}",
-        )
+    sizes = data.patches.values
+    for D, color, style in ((sizes[0], "orange", "--"), (sizes[-1], "blue", "-")):
+        error = data.error.sel(patches=D).mean("seed").clip(min=1e-6)
+        path.semilogy(data.step, error, style, color=COLORS[color], label=f"D = {int(D):,}")
     draw_threshold(path, LOW, place="below left")
     path.set(
         xlabel="step",
@@ -75,7 +104,7 @@ MILLION = Claim(
     (
         Rule(
             "descents that end with gamma > 0 > rho",
-            lambda d: ((d.gamma > 0) & (d.rho < 0)).isel(step=-1),
+            sets_preferred,
             EVERY,
         ),
         Rule("test error at the end", at_end("error"), below(LOW), form=".5f"),
@@ -95,9 +124,9 @@ MILLION = Claim(
             at_most(1.2),
         ),
         Rule("largest over smallest gamma at the end", apart_at(-1), at_least(2)),
-        Rule("step of take-off", lambda d: d.takeoff, form=".0f"),
+        Rule("step of take-off", variable("takeoff"), form=".0f"),
         Rule("gamma at the end", at_end("gamma"), each="patches"),
-        Rule("test error at the start", lambda d: d.error.isel(step=0), each="patches"),
+        Rule("test error at the start", at_start("error"), each="patches"),
     ),
     "Take-off comes at steps {6.min:.0f} to {6.max:.0f} for all sizes and seeds, "
     "with the number of patches to the "
@@ -106,6 +135,11 @@ MILLION = Claim(
     plot_scaled,
     kind="derived here",
 )
+
+# %% ../../../nbs/association/12_million_patches.ipynb #b0d8c39c
+def trained_share(data: xr.Dataset) -> xr.DataArray:
+    "Test error of models trained with d = D, as a share of the linear rule's."
+    return data.trained_test_error / data.attrs["linear"]
 
 # %% ../../../nbs/association/12_million_patches.ipynb #91f28a09
 GROWING = Claim(
@@ -125,17 +159,17 @@ GROWING = Claim(
         ),
         Rule(
             "trained with d = D, test error, share of the linear rule's",
-            lambda d: d.trained_test_error / d.attrs["linear"],
+            trained_share,
             at_most(SAMPLE_SHARE),
         ),
-        Rule("trained, drop score at the end", lambda d: d.trained_drop, at_least(KEPT_DROP)),
+        Rule("trained, drop score at the end", variable("trained_drop"), at_least(KEPT_DROP)),
         Rule(
             "trained, margin of association at the end",
-            lambda d: d.trained_margin,
+            variable("trained_margin"),
             above(0),
             CAVEAT,
         ),
-        Rule("patches in a set", lambda d: d["size"], each="patches", form=".0f"),
+        Rule("patches in a set", variable("size"), each="patches", form=".0f"),
     ),
     "With sets of up to {5.max:.0f} patches {0.count} of {0.size} descents associate; "
     "with d = D the drop score is {3:.3f}.",

@@ -9,22 +9,23 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
+from vit_theory.association.claims.learning import LEARNED_SHARE, SAMPLE_SHARE
+from vit_theory.association.claims.start_and_step_size import LOSS_OF_DROP
 from vit_theory.association.drawing import count_axis, draw_band, draw_ends, draw_level
-from vit_theory.association.learning import LEARNED_SHARE, SAMPLE_SHARE
-from vit_theory.association.readings import at_best, at_end, share_of_linear
-from vit_theory.association.samples import (
-    followed_path,
+from vit_theory.association.experiments.samples import (
     long_training,
     measure_early,
     measure_late,
     measure_scatter,
     sample_size,
-    scatter_exponent,
-    scatter_followed,
-    scatter_share,
-    score_lost,
 )
-from vit_theory.association.start_and_step_size import LOSS_OF_DROP
+from vit_theory.association.readings import (
+    at_best,
+    at_end,
+    attribute,
+    share_of_linear,
+    variable,
+)
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
@@ -38,6 +39,27 @@ from vit_theory.ledger.rules import (
     exponent,
     within,
 )
+from vit_theory.statistics import Interval, log_slope
+
+# %% ../../../nbs/association/10_samples.ipynb #6bfefae1
+def margin_with_most(ds: xr.Dataset) -> xr.DataArray:
+    "Margin of association with the most images, at its best."
+    return ds.margin.max("step").isel(samples=-1)
+
+
+def error_with_most(ds: xr.Dataset) -> xr.DataArray:
+    "Mean test error with the most images, as a share of the linear rule's."
+    return ds.test_error.isel(step=-1, samples=-1).mean() / ds.attrs["linear"]
+
+
+def rise_of_drop(ds: xr.Dataset) -> xr.DataArray:
+    "Rise of the mean drop score from the fewest to the most images."
+    return ds["drop"].isel(step=-1, samples=[0, -1]).mean("seed").diff("samples")
+
+
+def change_of_error(ds: xr.Dataset) -> xr.DataArray:
+    "Change of the mean test error at each increase of the images."
+    return ds.test_error.isel(step=-1).mean("seed").diff("samples")
 
 # %% ../../../nbs/association/10_samples.ipynb #d2e75e8c
 def plot_sample_size(ds: xr.Dataset):
@@ -67,30 +89,31 @@ SAMPLE_SIZE = Claim(
     (
         Rule(
             "margin of association with the most images, at its best",
-            lambda d: d.margin.max("step").isel(samples=-1),
+            margin_with_most,
             above(0),
             INCONCLUSIVE,
             "with the most images some seed never associates",
         ),
         Rule(
             "mean test error with the most images, share of the linear rule's",
-            lambda d: d.test_error.isel(step=-1, samples=-1).mean() / d.attrs["linear"],
+            error_with_most,
             at_most(SAMPLE_SHARE),
             INCONCLUSIVE,
             "nothing was learned",
         ),
         Rule(
             "rise of the mean drop score from the fewest to the most images",
-            lambda d: d["drop"].isel(step=-1, samples=[0, -1]).mean("seed").diff("samples"),
+            rise_of_drop,
             at_least(0.1),
         ),
         Rule(
             "change of the mean test error at each increase",
-            lambda d: d.test_error.isel(step=-1).mean("seed").diff("samples"),
+            change_of_error,
             below(0),
             CAVEAT,
         ),
-        *(Rule(name, at_end(name), each="samples") for name in ("test_error", "drop")),
+        Rule("test_error", at_end("test_error"), each="samples"),
+        Rule("drop", at_end("drop"), each="samples"),
     ),
     "From the fewest to the most images the drop score rises by {2:.2f}; "
     "the error ends at {1:.0%} of the linear rule's.",
@@ -98,6 +121,20 @@ SAMPLE_SIZE = Claim(
     plot_sample_size,
     kind="derived here",
 )
+
+# %% ../../../nbs/association/10_samples.ipynb #ebd135e3
+def scatter_exponent(data: xr.Dataset) -> Interval:
+    "Exponent of the scatter inside sets against N at step 20, all seeds together."
+    scatter = data.gamma_std.sel(step=20).transpose("samples", "seed").values
+    samples = np.repeat(data.samples.values[:, None], scatter.shape[1], 1)
+    return log_slope(samples, scatter)
+
+
+def followed_path(data: xr.Dataset) -> xr.DataArray:
+    """Relative distance of the mean entry inside sets from the population's gamma with the most
+    images, after each measured step."""
+    most = data.isel(samples=-1, step=slice(1, None))
+    return abs(most.gamma.mean("seed") / most.gamma_population - 1)
 
 # %% ../../../nbs/association/10_samples.ipynb #df0dab5b
 def plot_early(data: xr.Dataset):
@@ -112,7 +149,7 @@ def plot_early(data: xr.Dataset):
         scatter,
         "o",
         color=COLORS["blue"],
-        label=["trained", *[""] * (data.sizes["seed"] - 1)],
+        label=["trained"] + [""] * (data.sizes["seed"] - 1),
     )
     axis.loglog(
         data.samples,
@@ -145,7 +182,7 @@ EARLY = Claim(
             followed_path,
             at_most(0.1),
         ),
-        Rule("mass that the population path lost", lambda d: d.attrs["lost"], form=".0e"),
+        Rule("mass that the population path lost", attribute("lost"), form=".0e"),
     ),
     "The scatter of the entries inside sets falls like N to the power {0}.",
     measure_early,
@@ -172,6 +209,28 @@ def plot_late(data: xr.Dataset):
     axis.legend(loc="upper left")
     return figure
 
+# %% ../../../nbs/association/10_samples.ipynb #7397d677
+def end_with_most(data: xr.Dataset) -> xr.Dataset:
+    "The end of training with the most images."
+    return data.isel(samples=-1, step=-1)
+
+
+def final_margin(data: xr.Dataset) -> xr.DataArray:
+    "Margin of association then."
+    return end_with_most(data).margin
+
+
+def final_scatter(data: xr.Dataset) -> xr.DataArray:
+    "Scatter over mean of the entries inside sets then."
+    end = end_with_most(data)
+    return end.gamma_std / end.gamma
+
+
+def final_mean(data: xr.Dataset) -> xr.DataArray:
+    "Mean of the entries inside sets over the population's then."
+    end = end_with_most(data)
+    return end.gamma / end.gamma_population
+
 # %% ../../../nbs/association/10_samples.ipynb #7fbc42bd
 LATE = Claim(
     "B-symmetry-late",
@@ -182,14 +241,14 @@ LATE = Claim(
     (
         Rule(
             "margin of association with the most images, at the end",
-            lambda d: d.margin.isel(samples=-1, step=-1),
+            final_margin,
             above(0),
             INCONCLUSIVE,
             "the sets were not learned",
         ),
         Rule(
             "scatter over mean of the entries inside sets, at the end",
-            lambda d: (d.gamma_std / d.gamma).isel(samples=-1, step=-1),
+            final_scatter,
             at_most(0.1),
             CAVEAT,
             "symmetry is exact for the population and early in training only: "
@@ -197,7 +256,7 @@ LATE = Claim(
         ),
         Rule(
             "their mean over the population's",
-            lambda d: (d.gamma / d.gamma_population).isel(samples=-1, step=-1),
+            final_mean,
         ),
     ),
     "Late in training the entries inside a set scatter by {1:.2f} of their mean; "
@@ -206,15 +265,44 @@ LATE = Claim(
     plot_late,
 )
 
+# %% ../../../nbs/association/10_samples.ipynb #6882c1da
+def scatter_followed(ds: xr.Dataset) -> xr.DataArray:
+    """Scatter with the most images, root mean square over seeds, over its prediction, from step 10
+    on."""
+    most = ds.isel(samples=-1)
+    scatter = (most.scatter**2).mean("seed") ** 0.5 * most.samples**0.5
+    return (scatter / most.predicted).sel(step=slice(10, None))
+
+
+def rise_of_share(scatter: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
+    "Share of the scatter in the mean at the end, over that at step 20."
+    share = scatter / mean
+    return share.isel(step=-1) / share.sel(step=20)
+
+
+def trained_rise(ds: xr.Dataset) -> xr.DataArray:
+    "The same of trained models with the most images."
+    return rise_of_share(ds.scatter, ds.gamma).isel(samples=-1)
+
+
+def predicted_rise(ds: xr.Dataset) -> xr.DataArray:
+    "The same of the prediction."
+    return rise_of_share(ds.predicted, ds.gamma_predicted)
+
+
+def due_to_curvature(ds: xr.Dataset) -> xr.DataArray:
+    "Predicted scatter over that without curvature, at the end."
+    return (ds.predicted / ds.noise_alone)[-1]
+
 # %% ../../../nbs/association/10_samples.ipynb #1f8c10d6
 def plot_scatter(ds: xr.Dataset):
     """Scatter inside sets times sqrt(N) over its prediction, with and without curvature ->
     matplotlib Figure."""
     figure, axis = subplots(width=4.6, height=3)
-    for samples, color in zip(ds.samples.values.tolist(), ("orange", "green", "blue"), strict=True):
-        one = ds.sel(samples=samples).isel(step=slice(1, None))
-        draw_band(axis, one.step, one.scatter * samples**0.5, color, f"trained, N = {samples:,}")
     later = ds.isel(step=slice(1, None))
+    for samples, color in zip(ds.samples.values.tolist(), ("orange", "green", "blue"), strict=True):
+        scatter = later.scatter.sel(samples=samples) * samples**0.5
+        draw_band(axis, later.step, scatter, color, f"trained, N = {samples:,}")
     axis.plot(later.step, later.predicted, "k--", label="predicted")
     axis.plot(later.step, later.noise_alone, "k:", label="noise alone, no curvature")
     axis.set(
@@ -242,15 +330,13 @@ SCATTER = Claim(
         ),
         Rule(
             "share of the scatter in the mean at the end, over that at step 20",
-            lambda d: scatter_share(d.scatter, d.gamma).isel(samples=-1),
+            trained_rise,
             above(1),
         ),
-        Rule(
-            "the same, predicted", lambda d: scatter_share(d.predicted, d.gamma_predicted), above(1)
-        ),
+        Rule("the same, predicted", predicted_rise, above(1)),
         Rule(
             "prediction over that without curvature, at the end",
-            lambda d: (d.predicted / d.noise_alone)[-1],
+            due_to_curvature,
         ),
     ),
     "The entries inside sets scatter by {0.min:.2f} to {0.max:.2f} of the prediction.",
@@ -259,25 +345,40 @@ SCATTER = Claim(
     kind="derived here",
 )
 
+# %% ../../../nbs/association/10_samples.ipynb #435715ab
+def score_lost(ds: xr.Dataset) -> xr.DataArray:
+    "How far the drop score ends below its best."
+    return ds["drop"].max("step") - ds["drop"].isel(step=-1)
+
+
+def rise_of_error(ds: xr.Dataset) -> xr.DataArray:
+    "Test error at the end over that at the best drop score."
+    best = ds["drop"].argmax("step")
+    return ds.test_error.isel(step=-1) / ds.test_error.isel(step=best)
+
 # %% ../../../nbs/association/10_samples.ipynb #7160c959
 def plot_long_training(ds: xr.Dataset):
     """Association and error over a long run, one line a seed; dots: where validation would have
     stopped -> matplotlib Figure."""
-    figure, axes = subplots(1, 2)
-    for axis, name, early in (
-        (axes[0], "drop", "early_drop"),
-        (axes[1], "test_error", "early_error"),
-    ):
-        for seed, color in zip(ds["seed"].values, COLORS.values(), strict=False):
-            one = ds.sel(seed=seed)
-            axis.plot(ds["step"], one[name], color=color, label=f"seed {seed}")
-            axis.plot(one["early_step"], one[early], "o", color=color)
-        axis.set(xlabel="step", ylabel=name.replace("_", " "))
-    axes[0].set(ylim=(0, 1.03), title="sets that were found are lost again ...")
-    axes[1].set(yscale="log", title="... while the error stays low")
-    axes[1].set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
-    axes[1].minorticks_off()
-    axes[0].legend()
+    figure, (score, error) = subplots(1, 2)
+    for seed, color in zip(ds["seed"].values, COLORS.values(), strict=False):
+        run = ds.sel(seed=seed)
+        score.plot(ds["step"], run["drop"], color=color, label=f"seed {seed}")
+        score.plot(run["early_step"], run["early_drop"], "o", color=color)
+        error.plot(ds["step"], run["test_error"], color=color)
+        error.plot(run["early_step"], run["early_error"], "o", color=color)
+    score.set(
+        xlabel="step",
+        ylabel="drop",
+        ylim=(0, 1.03),
+        title="sets that were found are lost again ...",
+    )
+    score.legend()
+    error.set(
+        xlabel="step", ylabel="test error", yscale="log", title="... while the error stays low"
+    )
+    error.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
+    error.minorticks_off()
     return figure
 
 # %% ../../../nbs/association/10_samples.ipynb #3b9b7d23
@@ -303,13 +404,13 @@ LONG_TRAINING = Claim(
         ),
         Rule(
             "test error at the end over that at the best drop score",
-            lambda d: d.test_error.isel(step=-1) / d.test_error.isel(step=d["drop"].argmax("step")),
+            rise_of_error,
             at_most(1.5),
             CAVEAT,
         ),
         Rule("best drop score", at_best("drop")),
-        Rule("drop score where validation stops", lambda d: d.early_drop),
-        Rule("test error where validation stops", lambda d: d.early_error),
+        Rule("drop score where validation stops", variable("early_drop")),
+        Rule("test error where validation stops", variable("early_error")),
     ),
     "The drop score falls by {0:.3f} from its best, {3:.3f}, to the last step; "
     "the test error changes by a factor {2:.2f}.",

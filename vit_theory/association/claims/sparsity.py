@@ -8,54 +8,59 @@ __all__ = []
 # %% ../../../nbs/association/11_sparsity.ipynb #clsparsi00
 import xarray as xr
 
+from vit_theory.association.claims.learning import KEPT_DROP
 from vit_theory.association.drawing import draw_ends
-from vit_theory.association.learning import KEPT_DROP
-from vit_theory.association.readings import at_best
-from vit_theory.association.sparsity import (
-    HALF,
-    LEARNABLE,
-    LOST_DROP,
-    MANY,
-    RARE,
-    TOO_MANY,
-    marks_trained,
-    measure_marks,
-    sets_learned,
-)
+from vit_theory.association.experiments.sparsity import marks_trained, measure_marks
+from vit_theory.association.readings import at_best, attribute
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import EVERY, INCONCLUSIVE, NONE, Rule, at_least, at_most
 
+RARE = 0.4  # marks that descent on the population must learn
+MANY = 0.8  # and must not
+HALF = 0.5  # share of the linear rule's error below which it has learned
+
+
+def sets_learned(data: xr.Dataset) -> xr.DataArray:
+    "Which descents end with gamma > 0 > rho and an error below half of the best linear rule's."
+    return (data.gamma > 0) & (data.rho < 0) & (data.error < HALF * data.linear)
+
+
+def rare_learned(data: xr.Dataset) -> xr.DataArray:
+    "The same with rare marks."
+    return sets_learned(data).sel(q=data.q <= RARE)
+
+
+def many_learned(data: xr.Dataset) -> xr.DataArray:
+    "The same with frequent marks."
+    return sets_learned(data).sel(q=MANY)
+
 # %% ../../../nbs/association/11_sparsity.ipynb #577ff71e
 def plot_marks_population(data: xr.Dataset):
     "Test error with landmarks, and gamma and rho at the end, against q -> matplotlib Figure."
-    figure, axes = subplots(1, 2, height=3)
-    for name, label, color in (("linear", "best linear rule", "orange"), ("floor", "f*", "green")):
-        axes[0].semilogy(data.q, data[name].isel(seed=0), "--", color=COLORS[color], label=label)
-    axes[0].semilogy(
-        data.q,
-        HALF * data.linear.isel(seed=0),
-        "--",
-        color=COLORS["red"],
-        linewidth=0.8,
-        label="criterion",
+    figure, (error, scalars) = subplots(1, 2, height=3)
+    first = data.isel(seed=0)  # the landmarks are the same for all seeds
+    error.semilogy(data.q, first.linear, "--", color=COLORS["orange"], label="best linear rule")
+    error.semilogy(data.q, first.floor, "--", color=COLORS["green"], label="f*")
+    error.semilogy(
+        data.q, HALF * first.linear, "--", color=COLORS["red"], linewidth=0.8, label="criterion"
     )
-    for axis, name, label, color in (
-        (axes[0], "error", "model", "black"),
-        (axes[1], "gamma", "gamma", "blue"),
-        (axes[1], "rho", "rho", "red"),
-    ):
-        values = data[name].clip(min=1e-5) if name == "error" else data[name]
+    curves = (
+        (error, data.error.clip(min=1e-5), "model", "black"),
+        (scalars, data.gamma, "gamma", "blue"),
+        (scalars, data.rho, "rho", "red"),
+    )
+    for axis, values, label, color in curves:
         axis.plot(data.q, values.transpose("q", "seed"), "o", color=COLORS[color], markersize=3)
         axis.plot(data.q, values.mean("seed"), color=COLORS[color], label=label)
-    axes[0].set(
+    error.set(
         xlabel="q",
         ylabel="test error at the end",
         ylim=(1e-5, 0.5),
         title="with frequent marks the error is large ...",
     )
-    axes[1].set(xlabel="q", ylabel="scalars at the end", title="... and the sets are not preferred")
-    for axis in axes:
+    scalars.set(xlabel="q", ylabel="scalars at the end", title="... and the sets are not preferred")
+    for axis in (error, scalars):
         axis.legend()
     return figure
 
@@ -71,10 +76,10 @@ MARKS_POPULATION = Claim(
         Rule(
             f"descents with q <= {RARE} that end with gamma > 0 > rho and an error below "
             f"{HALF} of the linear rule's",
-            lambda d: sets_learned(d).sel(q=d.q <= RARE),
+            rare_learned,
             EVERY,
         ),
-        Rule(f"descents with q = {MANY} that do", lambda d: sets_learned(d).sel(q=MANY), NONE),
+        Rule(f"descents with q = {MANY} that do", many_learned, NONE),
         Rule("descents that do", sets_learned, each="q"),
     ),
     f"{{0.count}} of {{0.size}} descents with q up to {RARE} learn the sets, "
@@ -85,6 +90,16 @@ MARKS_POPULATION = Claim(
 )
 
 # %% ../../../nbs/association/11_sparsity.ipynb #8dd68cae
+LEARNABLE = 0.25  # marks that a trained model must learn
+TOO_MANY = 0.6  # and must not
+LOST_DROP = 0.5  # its drop score then
+
+
+def drop_of_learnable(ds: xr.Dataset) -> xr.DataArray:
+    "Best drop score with marks that must be learned."
+    return ds["drop"].max("step").sel(q=ds.q <= LEARNABLE)
+
+
 def plot_marks_trained(ds: xr.Dataset):
     """Error and association of trained models at the last step, and the best association on the
     way, against q -> Figure."""
@@ -108,19 +123,19 @@ MARKS_TRAINED = Claim(
     (
         Rule(
             f"best drop score for q <= {LEARNABLE}",
-            lambda d: d["drop"].max("step").sel(q=d.q <= LEARNABLE),
+            drop_of_learnable,
             at_least(KEPT_DROP),
             INCONCLUSIVE,
             "nothing was learned: with rare marks, some seed does not associate",
         ),
         Rule(
             f"best drop score for q = {TOO_MANY}",
-            lambda d: d["drop"].max("step").sel(q=TOO_MANY),
+            at_best("drop", q=TOO_MANY),
             at_most(LOST_DROP),
             why="frequent marks are learned too",
         ),
         Rule("best drop score", at_best("drop"), each="q"),
-        Rule("drop score of chance", lambda d: d.attrs["chance_drop"]),
+        Rule("drop score of chance", attribute("chance_drop")),
     ),
     "With rare marks the best drop score is at least {0.min:.3f}; "
     "with frequent ones it is {1:.3f}.",

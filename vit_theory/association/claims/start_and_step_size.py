@@ -10,29 +10,18 @@ import numpy as np
 import xarray as xr
 
 from vit_theory.association.drawing import draw_band, draw_ends, draw_level
-from vit_theory.association.readings import at_best, at_end
-from vit_theory.association.start_and_step_size import (
-    APART,
-    GENTLE,
-    LOSS_OF_DROP,
+from vit_theory.association.experiments.start_and_step_size import (
+    DOUBLED,
     SMALL_KAPPA,
     TINY,
-    UNLEARNED_DROP,
-    associates_late,
-    bold_steps_found,
     bold_trained,
-    by_sign,
     diagonal_trained,
-    followed,
-    last_seen,
-    lost_by_bold_steps,
     measure_bold_steps,
     measure_diagonal,
     measure_response,
-    of_second_order,
-    single_signs,
-    still_falling,
+    reversed_descents,
 )
+from vit_theory.association.readings import at_best, at_end, attribute, variable
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
@@ -49,6 +38,37 @@ from vit_theory.ledger.rules import (
     within,
 )
 
+# %% ../../../nbs/association/09_start_and_step_size.ipynb #09de3d0f
+def followed(data: xr.Dataset) -> xr.DataArray:
+    "(gamma - rho) / kappa of trained models over its prediction, from step 10 on."
+    predicted = data["response"].sel(step=data["at"])
+    return (data["trained"] / data["kappa"] / predicted).sel(at=slice(10, None))
+
+
+def mean_of_signs(data: xr.Dataset) -> xr.DataArray:
+    "The same in the mean of the positive and the negative diagonal."
+    return followed(data).mean("kappa")
+
+
+def single_signs(data: xr.Dataset) -> xr.DataArray:
+    """(gamma - rho) / kappa of the population over its prediction, from step 1 on, for each
+    diagonal."""
+    return (data.population / data.tiny / data.response).isel(step=slice(1, None))
+
+
+def tiny_off(data: xr.Dataset) -> xr.DataArray:
+    "How far the population is off the prediction from the smallest diagonals, relative."
+    return abs(single_signs(data) - 1).sel(tiny=[-TINY, TINY])
+
+
+def of_second_order(data: xr.Dataset) -> xr.DataArray:
+    """What one sign is off at twice the diagonal over what it is off at once, at step 20; 2 when it
+    is of second order."""
+    off = abs(single_signs(data) - 1).sel(step=20)
+    once, twice = DOUBLED
+    ratios = [off.sel(tiny=sign * twice) / off.sel(tiny=sign * once) for sign in (-1, 1)]
+    return xr.concat(ratios, "sign").assign_coords(sign=[-1, 1])
+
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #e0da97b2
 def plot_response(data: xr.Dataset):
     """(gamma - rho) / kappa of trained models and of the population over the first-order prediction
@@ -60,8 +80,8 @@ def plot_response(data: xr.Dataset):
     draw_band(axis, pull["at"], pull.mean("kappa"), "blue", "trained, mean of both")
     for kappa, mark in ((-TINY, "v"), (TINY, "^")):
         label = f"population, kappa = ±{TINY:g}" if kappa > 0 else None
-        followed_by_all = data["population"].sel(tiny=kappa) / kappa
-        axis.plot(data["step"][1::3], followed_by_all[1::3], mark, color="0.6", ms=4, label=label)
+        response = data["population"].sel(tiny=kappa) / kappa
+        axis.plot(data["step"][1::3], response[1::3], mark, color="0.6", ms=4, label=label)
     axis.plot(data["step"][1:], data["response"][1:], "k--", label="predicted")
     axis.set(xlabel="step", ylabel="(gamma - rho) / kappa", yscale="log")
     axis.set_title("the pull of a diagonal is predicted")
@@ -81,14 +101,14 @@ RESPONSE = Claim(
     (
         Rule(
             "population from a tiny diagonal, relative distance to the prediction",
-            lambda d: abs(single_signs(d) - 1).sel(tiny=[-0.002, 0.002]),
+            tiny_off,
             at_most(0.05),
             BROKEN,
         ),
         Rule(
             "(gamma - rho) / kappa of trained models from step 10 on, mean of both signs, "
             "over the prediction",
-            lambda d: followed(d).mean("kappa"),
+            mean_of_signs,
             within(1, 0.1),
         ),
         Rule(
@@ -113,27 +133,84 @@ RESPONSE = Claim(
 )
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #622c86e6
+LOOK_OF_SIGN = {1: ("blue", "-", ">"), 0: ("black", "o", "="), -1: ("red", "-", "<")}
+
+
 def plot_diagonal_start(data: xr.Dataset):
     """Paths in the plane of gamma and rho, by the sign of the diagonal at the start -> matplotlib
     Figure."""
     figure, axis = subplots(width=4.6, height=3)
+    lines = {}  # one for each sign, for the legend
     for kappa in data.kappa_0.values.tolist():
         path = data.sel(kappa_0=kappa)
-        color, sign = ("blue", ">") if kappa > 0 else ("red", "<") if kappa < 0 else ("black", "=")
-        axis.plot(
-            path.rho,
-            path.gamma,
-            "o" if kappa == 0 else "-",
-            color=COLORS[color],
-            label=f"kappa {sign} 0",
-        )
+        color, style, sign = LOOK_OF_SIGN[int(np.sign(kappa))]
+        (line,) = axis.plot(path.rho, path.gamma, style, color=COLORS[color])
+        lines[f"kappa {sign} 0"] = line
     axis.axline((0, 0), slope=1, color="0.7", linestyle="--")
     axis.set(
         xlabel="rho, other sets", ylabel="gamma, same set", title="the sign of the diagonal decides"
     )
-    names = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    axis.legend(names.values(), names.keys())
+    axis.legend(lines.values(), lines.keys())
     return figure
+
+# %% ../../../nbs/association/09_start_and_step_size.ipynb #22e06255
+APART = 0.1  # gamma - rho that counts as association
+
+
+def by_sign(data: xr.Dataset, sign: int) -> xr.Dataset:
+    "The descents from diagonals of this sign, at half of the run and at its end."
+    end = int(data.step[-1])
+    late = data.sel(step=[end // 2, end])
+    return late.sel(kappa_0=np.sign(late.kappa_0) == sign)
+
+
+def associates_late(late: xr.Dataset) -> xr.DataArray:
+    "Which descents have association and an error below the best linear rule's."
+    return (late.gamma > late.rho + APART) & (late.kappa > late.rho) & (late.error < late.linear)
+
+
+def positive_associate(data: xr.Dataset) -> xr.DataArray:
+    "Which descents from positive diagonals do."
+    return associates_late(by_sign(data, 1))
+
+
+def own_in_top(data: xr.Dataset) -> xr.DataArray:
+    "Which descents from negative diagonals have kappa > rho late."
+    negative = by_sign(data, -1)
+    return negative.kappa > negative.rho
+
+
+def others_in_top(data: xr.Dataset) -> xr.DataArray:
+    "Which descents from negative diagonals have gamma > rho late."
+    negative = by_sign(data, -1)
+    return negative.gamma > negative.rho
+
+
+def negative_error(data: xr.Dataset) -> xr.DataArray:
+    "Error of descents from negative diagonals late, over the linear rule's."
+    return by_sign(data, -1).error / data.linear
+
+
+def still_falling(data: xr.Dataset) -> xr.DataArray:
+    """Share of the loss that descents from negative diagonals still lose in the second half of the
+    run."""
+    loss = by_sign(data, -1).loss
+    return 1 - loss.isel(step=1, drop=True) / loss.isel(step=0, drop=True)
+
+
+def gradient_at_zero(data: xr.Dataset) -> xr.DataArray:
+    "Gradient in A at A = 0, relative to A = I/2."
+    return data.gradient_flat / data.gradient_diagonal
+
+
+def apart_at_end(data: xr.Dataset) -> xr.DataArray:
+    "gamma - rho at the end."
+    return (data.gamma - data.rho).isel(step=-1)
+
+
+def error_share(data: xr.Dataset) -> xr.DataArray:
+    "Error at the end over the linear rule's."
+    return data.error.isel(step=-1) / data.linear
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #e0300cce
 DIAGONAL_START = Claim(
@@ -149,13 +226,13 @@ DIAGONAL_START = Claim(
     (
         Rule(
             "gradient in A at A = 0, relative to A = I/2",
-            lambda d: d.gradient_flat / d.gradient_diagonal,
+            gradient_at_zero,
             at_most(1e-12),
             BROKEN,
         ),
         Rule(
             "largest gamma - rho from kappa = 0, on the whole path",
-            lambda d: d.zero_apart,
+            variable("zero_apart"),
             at_most(1e-12),
             BROKEN,
         ),
@@ -163,22 +240,22 @@ DIAGONAL_START = Claim(
             f"starts kappa > 0 with gamma - rho > {APART}, "
             "kappa > rho and an error below the best linear rule's, "
             "at half of the run and at its end",
-            lambda d: associates_late(by_sign(d, 1)),
+            positive_associate,
             EVERY,
         ),
         Rule(
             "starts kappa < 0 with kappa > rho then, as the top C with j = i asks",
-            lambda d: by_sign(d, -1).kappa > by_sign(d, -1).rho,
+            own_in_top,
             NONE,
         ),
         Rule(
             "starts kappa < 0 with gamma > rho then, as the top C without j = i asks",
-            lambda d: by_sign(d, -1).gamma > by_sign(d, -1).rho,
+            others_in_top,
             EVERY,
         ),
         Rule(
             "error over the linear rule's then, kappa < 0",
-            lambda d: by_sign(d, -1).error / d.linear,
+            negative_error,
             above(0.5),
         ),
         Rule(
@@ -186,13 +263,13 @@ DIAGONAL_START = Claim(
             still_falling,
             at_most(0.05),
         ),
-        Rule("gamma - rho at the end", lambda d: (d.gamma - d.rho).isel(step=-1), each="kappa_0"),
+        Rule("gamma - rho at the end", apart_at_end, each="kappa_0"),
         Rule(
             "error at the end over the linear rule's",
-            lambda d: d.error.isel(step=-1) / d.linear,
+            error_share,
             each="kappa_0",
         ),
-        Rule("loss at the end", lambda d: d.loss.isel(step=-1), each="kappa_0"),
+        Rule("loss at the end", at_end("loss"), each="kappa_0"),
     ),
     "All starts with a positive diagonal associate. From negative ones gamma exceeds rho late, "
     "the error stays at {5.min:.2f} to {5.max:.2f} of the linear rule's, "
@@ -203,6 +280,9 @@ DIAGONAL_START = Claim(
 )
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #91106edd
+UNLEARNED_DROP = 0.35  # drop score of a model that does not associate
+
+
 def plot_diagonal(ds: xr.Dataset):
     """Error and association at the last step against the initial diagonal: mean and range over
     seeds -> matplotlib Figure."""
@@ -228,20 +308,20 @@ DIAGONAL_TRAINED = Claim(
     (
         Rule(
             "best drop score at sigma_A = 0",
-            lambda d: d["drop"].max("step").sel(sigma_A=0.0),
+            at_best("drop", sigma_A=0.0),
             at_most(UNLEARNED_DROP),
             why="some seed associates without the diagonal",
         ),
         Rule(
             "margin of association at sigma_A = 1.5, at its best",
-            lambda d: d.margin.max("step").sel(sigma_A=1.5),
+            at_best("margin", sigma_A=1.5),
             above(0),
             INCONCLUSIVE,
             "nothing was learned: with the diagonal, some seed does not associate",
         ),
         Rule("best drop score", at_best("drop"), each="sigma_A"),
         Rule("test error at the end", at_end("test_error"), each="sigma_A"),
-        Rule("drop score of chance", lambda d: d.attrs["chance_drop"]),
+        Rule("drop score of chance", attribute("chance_drop")),
     ),
     "Without the diagonal the best drop score is {0.max:.2f}; with it, "
     "the margin of association reaches {1.min:.2f} or more.",
@@ -249,6 +329,27 @@ DIAGONAL_TRAINED = Claim(
     plot_diagonal,
     kind="derived here",
 )
+
+# %% ../../../nbs/association/09_start_and_step_size.ipynb #6155ac42
+# rates of v up to this share of the smallest at which some descent diverges count as gentle
+GENTLE = 0.1
+
+
+def diverges(data: xr.Dataset) -> xr.DataArray:
+    "Which descents are not finite at the end."
+    return data.loss.isel(step=-1).isnull()
+
+
+def gentle_that_associate(data: xr.Dataset) -> xr.DataArray:
+    "The share of gentle descents that end with min(kappa, gamma) > rho."
+    smallest = data.lr_v.where(diverges(data).any("lr_A")).min()
+    gentle = data.isel(step=-1).sel(lr_v=data.lr_v <= GENTLE * smallest)
+    return (np.minimum(gentle.gamma, gentle.kappa) > gentle.rho).mean()
+
+
+def reversed_at_end(data: xr.Dataset) -> xr.DataArray:
+    "How many descents end with association reversed and an error below the linear rule's."
+    return reversed_descents(data.isel(step=-1), float(data.linear)).sum()
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #39c7c39d
 def plot_bold_steps(data: xr.Dataset):
@@ -277,19 +378,19 @@ BOLD_STEPS = Claim(
             f"share of descents at most at {GENTLE} of the smallest diverging rate of v that "
             "end with "
             "min(kappa, gamma) > rho",
-            lambda d: bold_steps_found(d)[0].mean(),
+            gentle_that_associate,
             equal(1),
             INCONCLUSIVE,
             "gentle steps do not associate either",
         ),
         Rule(
             "descents that end with gamma < rho and an error below the best linear rule's",
-            lambda d: bold_steps_found(d)[1].sum(),
+            reversed_at_end,
             at_least(1),
             form=".0f",
         ),
-        Rule("of these, those that are so after ten times the steps", lambda d: d.stay, EVERY),
-        Rule("descents that are not finite", lambda d: bold_steps_found(d)[2]),
+        Rule("of these, those that are so after ten times the steps", variable("stay"), EVERY),
+        Rule("descents that are not finite", diverges),
     ),
     "{1:.0f} of {3.size} descents end with association reversed and an error below the linear "
     "rule's, and {2.count} "
@@ -299,30 +400,56 @@ BOLD_STEPS = Claim(
     kind="derived here",
 )
 
+# %% ../../../nbs/association/09_start_and_step_size.ipynb #f66b6f7b
+LOSS_OF_DROP = 0.1  # a drop score that is lower by this has lost association
+
+
+def last_measured(values: xr.DataArray) -> xr.DataArray:
+    "The last value over the steps that is not NaN."
+    last = values["step"].where(values.notnull()).max("step")
+    return values.where(values["step"] == last).max("step")
+
+
+def last_drop(ds: xr.Dataset) -> xr.DataArray:
+    "The last drop score of each run."
+    return last_measured(ds["drop"])
+
+
+def breaks_off(ds: xr.Dataset) -> xr.DataArray:
+    "Which runs break off."
+    return ds["loss"].isel(step=-1).isnull()
+
+
+def usual_breaks_off(ds: xr.Dataset) -> xr.DataArray:
+    "Which runs at the usual rate do."
+    return breaks_off(ds).sel(factor=1)
+
+
+def lost_by_bold_steps(ds: xr.Dataset) -> xr.DataArray:
+    """Which runs at ten and more times the usual rate end with a drop score 0.1 below the usual
+    one, or break off."""
+    last = last_drop(ds)
+    lost = (last <= last.sel(factor=1) - LOSS_OF_DROP) | breaks_off(ds)
+    return lost.sel(factor=ds["factor"] >= 10)
+
+
+def lost_at_some_rate(ds: xr.Dataset) -> xr.DataArray:
+    "Which seeds have such a run."
+    return lost_by_bold_steps(ds).any("factor")
+
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #84ea9cbb
 def plot_bold(ds: xr.Dataset):
     """Last drop score against the multiple of the learning rate, a point a seed -> matplotlib
     Figure."""
     figure, axis = subplots(width=4.6, height=2.8)
     at = np.arange(ds.sizes["factor"])
-    broken = ds["loss"].isel(step=-1).isnull()
-    last = last_seen(ds["drop"])
-    for k in range(ds.sizes["seed"]):
-        seed, off, shift = (
-            last.isel(seed=k),
-            broken.isel(seed=k),
-            0.12 * (k - (ds.sizes["seed"] - 1) / 2),
-        )
-        axis.plot(
-            at + shift,
-            seed.where(~off),
-            "o",
-            color=COLORS["blue"],
-            label="" if k else "trained to the end",
-        )
-        axis.plot(
-            at + shift, seed.where(off), "x", color=COLORS["red"], label="" if k else "diverged"
-        )
+    seeds = ds.sizes["seed"]
+    shift = 0.12 * (np.arange(seeds) - (seeds - 1) / 2)
+    x = at[:, None] + shift
+    drop = last_drop(ds).transpose("factor", "seed")
+    off = breaks_off(ds).transpose("factor", "seed").values
+    axis.plot(x[~off], drop.values[~off], "o", color=COLORS["blue"], label="trained to the end")
+    axis.plot(x[off], drop.values[off], "x", color=COLORS["red"], label="diverged")
     axis.set_xticks(at, [f"{factor} x" for factor in ds["factor"].values])
     axis.set(
         xlabel="learning rate of A",
@@ -342,21 +469,21 @@ BOLD_TRAINED = Claim(
     (
         Rule(
             "margin of association at the usual rate, at its best",
-            lambda d: d.margin.sel(factor=1).max("step"),
+            at_best("margin", factor=1),
             above(0),
             INCONCLUSIVE,
             "nothing was learned at the usual rate in some seed",
         ),
         Rule(
             "runs at the usual rate that break off",
-            lambda d: d.loss.isel(step=-1).isnull().sel(factor=1),
+            usual_breaks_off,
             NONE,
             INCONCLUSIVE,
         ),
         Rule(
             f"seeds that lose {LOSS_OF_DROP} of the drop score or break off at 10 or 30 times "
             "the rate",
-            lambda d: lost_by_bold_steps(d).any("factor"),
+            lost_at_some_rate,
             EVERY,
             why="some seed stands all rates",
         ),
@@ -367,9 +494,7 @@ BOLD_TRAINED = Claim(
             CAVEAT,
             "at some of these rates only",
         ),
-        Rule(
-            "last drop score, multiple of the rate", lambda d: last_seen(d["drop"]), each="factor"
-        ),
+        Rule("last drop score, multiple of the rate", last_drop, each="factor"),
     ),
     "{3.count} of {3.size} runs with ten or more times the usual rate lose association or "
     "break off.",

@@ -5,38 +5,46 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../../nbs/association/14_transfer.ipynb #cltransf00
+# %% ../../../nbs/association/14_transfer.ipynb #a3486378
+import numpy as np
 import xarray as xr
 
 from vit_theory.association.drawing import count_axis, draw_band
-from vit_theory.association.transfer import (
-    COLOR_OF_ARM,
-    TRANSFER_ERROR,
-    images_saved,
-    needed_by,
-    needed_in_words,
-    transfer,
-    without_association,
-)
+from vit_theory.association.experiments.transfer import transfer
+from vit_theory.association.readings import variable
 from vit_theory.figures import subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import CAVEAT, INCONCLUSIVE, NONE, Rule, at_least
 
+
+def images_needed(error: xr.DataArray, target: float) -> xr.DataArray:
+    """The smallest number of images from which on the error stays at or below the target; NaN if
+    there is none."""
+    count = error["count"]
+    last_bad = count.where(error > target).max("count")  # NaN: never above
+    return count.where((count > last_bad.fillna(0)) & (error <= target)).min("count")
+
 # %% ../../../nbs/association/14_transfer.ipynb #5017af5a
+COLOR_OF_ARM = {
+    "learned": "blue",
+    "own set": "green",
+    "next set": "sky",
+    "not associating": "orange",
+    "other partition": "red",
+    "diagonal": "black",
+    "scratch": "pink",
+}
+PANELS = {
+    "who knows the sets needs few images": ("scratch", "learned", "next set", "not associating"),
+    "a wrong partition or none does not help": ("scratch", "other partition", "diagonal"),
+}
+
+
 def plot_transfer(ds: xr.Dataset):
     """Test error on the new task against its number of images: attentions that know the sets, and
     those that do not -> Figure."""
     figure, axes = subplots(1, 2, width=3.5, height=2.8, sharey=True)
-    groups = {
-        "who knows the sets needs few images": (
-            "scratch",
-            "learned",
-            "next set",
-            "not associating",
-        ),
-        "a wrong partition or none does not help": ("scratch", "other partition", "diagonal"),
-    }
-    for axis, (title, arms) in zip(axes, groups.items(), strict=True):
+    for axis, (title, arms) in zip(axes, PANELS.items(), strict=True):
         for arm in arms:
             draw_band(axis, ds["count"], ds["error"].sel(arm=arm), COLOR_OF_ARM[arm], arm)
         axis.set(yscale="log", title=title, ylim=(3e-4, 0.7))
@@ -45,6 +53,40 @@ def plot_transfer(ds: xr.Dataset):
         axis.legend(loc="lower left")
     axes[0].set_ylabel("test error on the new task")
     return figure
+
+# %% ../../../nbs/association/14_transfer.ipynb #bf1108ec
+TRANSFER_ERROR = 0.03  # test error to reach
+
+
+def needed_by(ds: xr.Dataset, arm: str) -> xr.DataArray:
+    "The images that an arm needs to reach the error."
+    return images_needed(ds["error"].sel(arm=arm), TRANSFER_ERROR)
+
+
+def images_saved(ds: xr.Dataset) -> xr.DataArray:
+    "The images that training from scratch needs over those of the learned attention."
+    return needed_by(ds, "scratch") / needed_by(ds, "learned")
+
+
+def reached_by_wrong(ds: xr.Dataset) -> xr.DataArray:
+    "Seeds in which a wrong partition reaches the error."
+    return needed_by(ds, "other partition").notnull()
+
+
+def needed_in_words(ds: xr.Dataset) -> str:
+    "The images that every arm needs in every seed, as text."
+    lines = []
+    for arm in ds["arm"].values:
+        counts = ["never" if np.isnan(n) else f"{n:.0f}" for n in needed_by(ds, arm).values]
+        lines.append(f"{arm} {', '.join(counts)}")
+    return "; ".join(lines)
+
+
+def without_association(ds: xr.Dataset) -> xr.DataArray:
+    """Where attention that knows the sets without associating needs no more images than the learned
+    one."""
+    arms = ["next set", "not associating"]
+    return xr.concat([needed_by(ds, arm) <= needed_by(ds, "learned") for arm in arms], "attention")
 
 # %% ../../../nbs/association/14_transfer.ipynb #924fc709
 THEOREM_5_1 = Claim(
@@ -57,7 +99,7 @@ THEOREM_5_1 = Claim(
     (
         Rule(
             "error of the pretrained model on the new task, without any image of it",
-            lambda d: d.zero_shot,
+            variable("zero_shot"),
             at_least(0.25),
             INCONCLUSIVE,
             "zero shot: the pretrained model solves the new task as it is, "
@@ -71,7 +113,7 @@ THEOREM_5_1 = Claim(
         ),
         Rule(
             "seeds in which a wrong partition reaches that error",
-            lambda d: needed_by(d, "other partition").notnull(),
+            reached_by_wrong,
             NONE,
             INCONCLUSIVE,
             "a wrong partition does it too",
@@ -85,8 +127,8 @@ THEOREM_5_1 = Claim(
             "the gain is the structure's, not association's",
         ),
         Rule("images needed, by seed", needed_in_words),
-        Rule("error with 1 image", lambda d: d.error.sel(count=1), each="arm"),
-        Rule("drop score", lambda d: d["drop"], each="attention"),
+        Rule("error with 1 image", variable("error", count=1), each="arm"),
+        Rule("drop score", variable("drop"), each="attention"),
     ),
     "Training from scratch needs at least {1.min:.0f} times the images of the learned attention.",
     transfer,

@@ -6,8 +6,13 @@
 __all__ = []
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #6ff10e21
+from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+import xarray as xr
+
+from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import (
     BROKEN,
@@ -21,30 +26,135 @@ from vit_theory.ledger.rules import (
     between,
     caveat,
 )
-
-# %% ../../../nbs/selection/09_attention_map.ipynb #9a0f3b11
-from vit_theory.selection.attention_map import (
-    DEAD,
-    NEAR_CEILING,
-    SELECTED,
-    SPARSE,
+from vit_theory.selection.experiments.attention_map import (
     SPEEDS,
     attention_against_rate,
     attention_during_training,
-    gap_exponent,
-    last_mean,
-    mass_growth,
-    movement_after_stop,
-    off_closed_form,
-    plot_attention_against_rate,
-    plot_attention_during_training,
-    plot_attention_maps,
-    plot_directions,
-    share_of_ceiling,
 )
+from vit_theory.statistics import Interval, log_slope
+
+# %% ../../../nbs/selection/09_attention_map.ipynb #b0aa51ad
+SPARSE = 0.95  # mass that is sparse
+NEAR_CEILING = 0.9  # share of the ceiling that is near
 
 
-def learned_rules(gain, error) -> tuple[Rule, Rule]:
+def plot_attention_during_training(data: xr.Dataset, arms: tuple[str, ...] = ()):
+    """Attention mass against the step, one panel an arm (none named: all), with the ceiling; gray:
+    share of active hinge terms."""
+    arms = arms or tuple(data.arm.values)
+    width = 2.35 if len(arms) > 1 else 4
+    figure, axes = subplots(1, len(arms), width=width, height=2.7, sharey=True, squeeze=False)
+    asked = {
+        "no confusion": SPARSE,
+        "confusion": NEAR_CEILING * float(data["ceiling"].sel(arm="confusion")),
+    }
+    for axis, arm in zip(axes[0], arms, strict=True):
+        course = data.sel(arm=arm)
+        active = course["active"].mean(("seed", "trial"))
+        axis.fill_between(course.step, active, color="0.9", label="active hinge terms")
+        for queries, color in (("all", "blue"), ("relevant", "orange")):
+            mass = course[queries].mean("trial").transpose("step", "seed")
+            lines = axis.plot(course.step, mass, color=COLORS[color], alpha=0.7)
+            lines[0].set_label(f"mass, {queries} queries")
+        axis.axhline(
+            float(course["ceiling"]),
+            color=COLORS["red"],
+            linestyle="--",
+            linewidth=1,
+            label="ceiling, all queries",
+        )
+        end = float(course["all"].isel(step=-1).mean())
+        axis.set(title=f"{arm}: ends at {end:.2f}", xlabel="step", ylim=(0, 1.05))
+        if arm in asked:
+            draw_threshold(axis, asked[arm], place="below right", color="black")
+    axes[0, 0].set_ylabel("attention on relevant tokens")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+# %% ../../../nbs/selection/09_attention_map.ipynb #1840c40c
+def plot_attention_maps(data: xr.Dataset, arm: str = "confusion"):
+    "One test sample's attention map at three times, tokens sorted by kind."
+    figure, axes = subplots(1, len(data.time), width=2.3, height=2.4, sharey=True)
+    for axis, time in zip(axes, data.time.values, strict=True):
+        image = axis.imshow(data["map"].sel(arm=arm, time=time), vmin=0, vmax=0.2)
+        axis.set(
+            title=f"step {time}",
+            xlabel="key: 6 relevant, then others",
+            xticks=[0, 5, 10, 15],
+            yticks=[0, 5, 10, 15],
+        )
+        axis.grid(False)
+    axes[0].set_ylabel("query")
+    figure.colorbar(image, ax=list(axes), label="attention")
+    return figure
+
+
+def plot_directions(data: xr.Dataset):
+    "Growth of the logits on both kinds of keys, one point a trial, for each arm."
+    figure, axis = subplots(width=4.2)
+    kinds_of_keys = data["keys"].values  # `data.keys` is a method of xarray
+    for keys, color, shift in zip(kinds_of_keys, ("blue", "orange"), (-0.12, 0.12), strict=True):
+        for number, arm in enumerate(data.arm.values):
+            growth = data.turned.sel(arm=arm, keys=keys, drop=True).values.ravel()
+            x = np.full(len(growth), number + shift)
+            label = f"{keys} keys" if number == 0 else None
+            axis.plot(x, growth, "o", color=COLORS[color], ms=3, alpha=0.5, label=label)
+    axis.axhline(0, color="0.5", lw=1)
+    axis.set_xticks(range(data.sizes["arm"]), data.arm.values)
+    axis.set(
+        ylabel="growth of logits, mean over queries",
+        title="queries turn to the patterns that decide the label",
+    )
+    axis.legend()
+    return figure
+
+# %% ../../../nbs/selection/09_attention_map.ipynb #77cc401a
+def last_mean(data: xr.Dataset, arm: str, name: str = "all") -> xr.DataArray:
+    "Mass of all queries, or another variable, at the end, mean over trials, for each seed."
+    return data[name].sel(arm=arm).isel(step=-1).mean("trial")
+
+
+def mass_growth(data: xr.Dataset, arm: str) -> xr.DataArray:
+    "How much the mass of all queries grew, for each seed."
+    return last_mean(data, arm) - data["all"].sel(arm=arm).isel(step=0).mean("trial")
+
+
+def share_of_ceiling(data: xr.Dataset, arm: str = "confusion") -> xr.DataArray:
+    "Mass of all queries at the end over its ceiling, in an arm with confusion tokens."
+    return last_mean(data, arm) / data["ceiling"].sel(arm=arm)
+
+
+def ceiling_with_confusion(data: xr.Dataset) -> xr.DataArray:
+    "The ceiling of the mass with two confusion tokens."
+    return data.ceiling.sel(arm="confusion")
+
+
+def active_at_end(data: xr.Dataset) -> xr.DataArray:
+    "Share of active hinge terms at the end, with one learning rate."
+    return data.active.sel(arm="one rate").isel(step=-1)
+
+# %% ../../../nbs/selection/09_attention_map.ipynb #f587bb85
+DEAD = 0.001  # share of active hinge terms at which training has stopped
+SELECTED = 0.75  # share of its ceiling from which on attention would have selected
+
+
+def movement_after_stop(data: xr.Dataset) -> xr.DataArray:
+    """Largest distance of the mass to its end, after the last active hinge term; with one learning
+    rate."""
+    course = data.sel(arm="one rate")
+    to_end = course["all"] - course["all"].isel(step=-1)
+    return abs(to_end.where(course["active"] <= DEAD)).max()
+
+
+def off_closed_form(data: xr.Dataset) -> xr.DataArray:
+    "Distance of the mass of relevant queries to its closed form, at the start, for each seed."
+    start = data["relevant"].isel(step=0).mean(("arm", "trial"))
+    return abs(start - data.attrs["closed_form_start"])
+
+# %% ../../../nbs/selection/09_attention_map.ipynb #9a0f3b11
+def learned_rules(
+    gain: Callable[[xr.Dataset], xr.DataArray], error: Callable[[xr.Dataset], xr.DataArray]
+) -> tuple[Rule, Rule]:
     "Rules that ask whether anything was learned."
     return (
         Rule(
@@ -66,20 +176,23 @@ def learned_rules(gain, error) -> tuple[Rule, Rule]:
 
 def learned_in(arm: str) -> tuple[Rule, Rule]:
     "The same for one of the arms."
-    return learned_rules(lambda d: mass_growth(d, arm), lambda d: last_mean(d, arm, "error"))
+    return learned_rules(partial(mass_growth, arm=arm), partial(last_mean, arm=arm, name="error"))
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #c0b69c21
-TWENTY = "attention learns 20 times faster than the rest; with one rate training stops before attention has moved far"
+TWENTY = (
+    "attention learns 20 times faster than the rest; with one rate training stops before "
+    "attention has moved far"
+)
 ATTENTION_SPARSE = Claim(
     "A-attention-sparse",
     "A",
     "Abstract; section 1, contributions",
-    "A training process using stochastic gradient descent leads to a sparse attention map, which selects the label-relevant "
-    "tokens.",
+    "A training process using stochastic gradient descent leads to a sparse attention map, which "
+    "selects the label-relevant tokens.",
     (
         Rule(
             "mass of all queries after 400 steps, 6 relevant of 20",
-            lambda d: last_mean(d, "no confusion"),
+            partial(last_mean, arm="no confusion"),
             at_least(SPARSE),
         ),
         *learned_in("no confusion"),
@@ -87,7 +200,7 @@ ATTENTION_SPARSE = Claim(
     ),
     "The mass on relevant tokens ends at {0:.2f}.",
     attention_during_training,
-    lambda data: plot_attention_during_training(data, ("no confusion",)),
+    partial(plot_attention_during_training, arms=("no confusion",)),
 )
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #ee160b67
@@ -102,18 +215,19 @@ ATTENTION_CONFUSION = Claim(
     (
         Rule(
             "mass of all queries after 400 steps, 6 relevant and 2 confusion of 20 tokens",
-            lambda d: last_mean(d, "confusion"),
+            partial(last_mean, arm="confusion"),
             at_least(SPARSE),
             why=IMPOSSIBLE,
         ),
         *learned_in("confusion"),
-        Rule("ceiling of the mass, derived", lambda d: d.ceiling.sel(arm="confusion")),
+        Rule("ceiling of the mass, derived", ceiling_with_confusion),
         Rule(
             "mass if confusion tokens, which vote too, count as relevant",
-            lambda d: last_mean(d, "confusion", "votes"),
+            partial(last_mean, arm="confusion", name="votes"),
         ),
     ),
-    "With confusion tokens the mass ends at {0:.2f}, under a ceiling of {3:.2f}; if they count as relevant, at {4:.2f}.",
+    "With confusion tokens the mass ends at {0:.2f}, under a ceiling of {3:.2f}; if they count as "
+    "relevant, at {4:.2f}.",
     attention_during_training,
     plot_attention_maps,
     kind="recalled",
@@ -124,7 +238,8 @@ ATTENTION_CEILING = Claim(
     "A-attention-ceiling",
     "A",
     "Derived here",
-    "With confusion tokens training brings the mass of all queries near its ceiling, which is below 1.",
+    "With confusion tokens training brings the mass of all queries near its ceiling, which is "
+    "below 1.",
     (
         Rule(
             "mass of all queries over its ceiling, 6 relevant and 2 confusion of 20 tokens",
@@ -135,7 +250,7 @@ ATTENTION_CEILING = Claim(
     ),
     "The mass reaches {0:.0%} of the ceiling.",
     attention_during_training,
-    lambda data: plot_attention_during_training(data, ("confusion",)),
+    partial(plot_attention_during_training, arms=("confusion",)),
     kind="derived here",
 )
 
@@ -144,17 +259,17 @@ ATTENTION_DEAD_ZONE = Claim(
     "A-attention-dead-zone",
     "A",
     "Derived here, from the hinge loss",
-    "With one learning rate every training margin exceeds 1 before attention has selected the label-relevant tokens: its mass "
-    "stays below three quarters of its ceiling.",
+    "With one learning rate every training margin exceeds 1 before attention has selected the "
+    "label-relevant tokens: its mass stays below three quarters of its ceiling.",
     (
         Rule(
             "mass of all queries over its ceiling, at the end, one learning rate",
-            lambda d: share_of_ceiling(d, "one rate"),
+            partial(share_of_ceiling, arm="one rate"),
             at_most(SELECTED),
         ),
         Rule(
             "share of active hinge terms at the end",
-            lambda d: d.active.sel(arm="one rate").isel(step=-1),
+            active_at_end,
             at_most(DEAD),
             INCONCLUSIVE,
             "some hinge terms are still active",
@@ -169,39 +284,40 @@ ATTENTION_DEAD_ZONE = Claim(
             BROKEN,
         ),
         *learned_in("one rate"),
-        Rule("mass of all queries at the end", lambda d: last_mean(d, "one rate")),
+        Rule("mass of all queries at the end", partial(last_mean, arm="one rate")),
     ),
     "Attention stops at a mass of {6:.2f}, {0:.0%} of its ceiling.",
     attention_during_training,
-    lambda data: plot_attention_during_training(data, ("one rate",)),
+    partial(plot_attention_during_training, arms=("one rate",)),
     kind="derived here",
 )
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #e3d5bd6a
-def turned_to(data, keys: str):
+def turned_to(data: xr.Dataset, keys: str) -> xr.DataArray:
     """Mean growth of the logits of all queries on a kind of keys, without confusion tokens, for
     each seed."""
     # with a coordinate `keys` it would be a dict to xarray
     return data.turned.sel(arm="no confusion", keys=keys, drop=True).mean("trial")
+
+
+def turned_elsewhere(data: xr.Dataset) -> xr.DataArray:
+    "Growth of the logits on other keys over that on discriminative ones."
+    return turned_to(data, "other") / turned_to(data, "discriminative")
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #9a0f3b12
 ATTENTION_DIRECTION = Claim(
     "A-attention-direction",
     "A",
     "Section 1, on the learning parameters",
-    "The learning parameters of the self-attention module grow in the direction that projects the data to the label-relevant "
-    "patterns.",
+    "The learning parameters of the self-attention module grow in the direction that projects the "
+    "data to the label-relevant patterns.",
     (
         Rule(
             "growth of logits on discriminative keys, mean over queries",
-            lambda d: turned_to(d, "discriminative"),
+            partial(turned_to, keys="discriminative"),
             at_least(1),
         ),
-        Rule(
-            "growth on other keys over that",
-            lambda d: turned_to(d, "other") / turned_to(d, "discriminative"),
-            at_most(0.25),
-        ),
+        Rule("growth on other keys over that", turned_elsewhere, at_most(0.25)),
         *learned_in("no confusion"),
         caveat(TWENTY),
     ),
@@ -211,18 +327,66 @@ ATTENTION_DIRECTION = Claim(
     kind="quoted",
 )
 
+# %% ../../../nbs/selection/09_attention_map.ipynb #71ef33aa
+def gap_exponent(data: xr.Dataset, speed: str) -> Interval:
+    """Exponent C of the gap 1 - mass at the end against eta, every trial a point, with its 95 %
+    interval by Student's t."""
+    gap = 1 - data.mass.sel(speed=speed).isel(time=-1).transpose("seed", "rate", "trial")
+    return log_slope((xr.zeros_like(gap) + gap.rate).values, gap.values)
+
+
+def mass_gain(data: xr.Dataset) -> xr.DataArray:
+    "How much the mass grew, for each speed, rate and seed."
+    return data.mass.diff("time").sum("time").mean("trial")
+
+
+def last_error(data: xr.Dataset) -> xr.DataArray:
+    "Test error at the end, for each speed, rate and seed."
+    return data.error.isel(time=-1).mean("trial")
+
+# %% ../../../nbs/selection/09_attention_map.ipynb #f8477ebf
+def plot_attention_against_rate(data: xr.Dataset):
+    "The gap 1 - mass against the time eta t, and its end against eta."
+    figure, axes = subplots(1, 3, width=2.35, height=2.6)
+    gap = 1 - data.mass
+    names = {speed: str(speed).replace(" x ", " × ") for speed in data.speed.values}
+    for axis, speed in zip(axes, data.speed.values, strict=False):
+        for rate, color in zip(data.rate.values, ("red", "orange", "green", "blue"), strict=False):
+            course = gap.sel(speed=speed, rate=rate).mean(("seed", "trial"))
+            axis.semilogy(data.time, course, color=COLORS[color], label=f"η = {rate:g}")
+        axis.set(xlabel="time ηt", title=f"{names[speed]}: one curve", ylim=(0.01, 1))
+    axes[0].set_ylabel("1 − mass on relevant tokens")
+    axes[0].legend()
+    rates = data.rate.values
+    end = gap.isel(time=-1).mean("trial").transpose("rate", "seed", "speed")
+    for speed, color in zip(data.speed.values, ("sky", "black"), strict=True):
+        of_speed = end.sel(speed=speed)
+        axes[2].loglog(rates, of_speed, "o", color=COLORS[color], ms=3)
+        axes[2].loglog(rates, of_speed.mean("seed"), color=COLORS[color], lw=1, label=names[speed])
+    axes[2].loglog(rates, 0.3 * (rates / rates[0]) ** 0.5, "--", color="0.5", lw=1, label="C = 1/2")
+    axes[2].set(xlabel="η", title="the end is the same", ylim=(0.01, 1))
+    axes[2].set_xticks(rates, [f"{rate:g}" for rate in rates])
+    axes[2].set_xticks([], minor=True)
+    axes[2].legend()
+    return figure
+
 # %% ../../../nbs/selection/09_attention_map.ipynb #d221ca4d
-def nearer_to_one(data) -> list[bool]:
+def nearer_to_one(data: xr.Dataset) -> list[bool]:
     "For each speed of attention, whether C is clearly above 0."
-    return [C.low > 0 and C.error <= 0.1 for C in (gap_exponent(data, speed) for speed in SPEEDS)]
+    exponents = [gap_exponent(data, speed) for speed in SPEEDS]
+    return [C.low > 0 and C.error <= 0.1 for C in exponents]
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #33663875
-END_OF_FLOW = "at fixed data and start small rates follow the gradient flow, whose mass at its end does not depend on η"
+END_OF_FLOW = (
+    "at fixed data and start small rates follow the gradient flow, whose mass at its end does not "
+    "depend on η"
+)
 ATTENTION_ETA = Claim(
     "A-attention-eta",
     "A",
     "Proposition on the attention map (as recalled)",
-    "The attention mass on label-relevant tokens tends to 1 − η^C with C > 0: the smaller the learning rate, the nearer to 1.",
+    "The attention mass on label-relevant tokens tends to 1 − η^C with C > 0: the smaller the "
+    "learning rate, the nearer to 1.",
     (
         *(
             Rule(f"exponent C of 1 − mass against η, {speed}", partial(gap_exponent, speed=speed))
@@ -235,10 +399,7 @@ ATTENTION_ETA = Claim(
             why=END_OF_FLOW,
         ),
         Rule("the same", nearer_to_one, EVERY, CAVEAT, why="with one speed of attention only"),
-        *learned_rules(
-            lambda d: d.mass.diff("time").sum("time").mean("trial"),
-            lambda d: d.error.isel(time=-1).mean("trial"),
-        ),
+        *learned_rules(mass_gain, last_error),
     ),
     "The gap 1 − mass goes with η to the power {0} (one rate) and {1} (attention × 20).",
     attention_against_rate,

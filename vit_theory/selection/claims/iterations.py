@@ -6,26 +6,75 @@
 __all__ = []
 
 # %% ../../../nbs/selection/08_iterations.ipynb #1f95f762
+import numpy as np
+import xarray as xr
+
+from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import EVERY, INCONCLUSIVE, exponent
-
-# %% ../../../nbs/selection/08_iterations.ipynb #7c6ead06
-from vit_theory.selection.iterations import (
-    alpha_slope,
+from vit_theory.selection.experiments.iterations import (
     iterations_against_alpha,
     iterations_against_rate,
-    plot_iterations_against_alpha,
-    plot_iterations_against_rate,
-    rate_slope,
 )
+from vit_theory.statistics import Interval, log_slope
 
-CONVERGENCE = Rule(
-    "runs that converge",
-    lambda d: d["steps"].notnull(),
-    EVERY,
-    INCONCLUSIVE,
-    "some did not converge",
-)
+# %% ../../../nbs/selection/08_iterations.ipynb #c70ba746
+def step_slope(x: np.ndarray, steps: np.ndarray) -> Interval:
+    """Exponent of T* [seed, point, trial] against x, every trial a point, by Student's t; NaN when
+    one did not converge."""
+    if not np.isfinite(steps).all():
+        return Interval(np.nan, np.nan, np.nan)
+    return log_slope(np.broadcast_to(x[:, None], steps.shape), steps)
+
+# %% ../../../nbs/selection/08_iterations.ipynb #899fb4b2
+def alpha_slope(data: xr.Dataset, attention: str) -> Interval:
+    "Exponent of T* against 1/alpha."
+    steps = data["steps"].sel(attention=attention).transpose("seed", "alpha", "trial")
+    return step_slope(1 / data.alpha.values, steps.values)
+
+
+def trained_alpha_slope(data: xr.Dataset) -> Interval:
+    "Exponent of T* against 1/alpha with trained attention."
+    return alpha_slope(data, "trained")
+
+
+def uniform_alpha_slope(data: xr.Dataset) -> Interval:
+    "Exponent of T* against 1/alpha with uniform attention."
+    return alpha_slope(data, "uniform")
+
+
+def converged(data: xr.Dataset) -> xr.DataArray:
+    "Which runs converge."
+    return data["steps"].notnull()
+
+# %% ../../../nbs/selection/08_iterations.ipynb #0680f16a
+def finish_steps(axis, x: np.ndarray, label: str):
+    "Logarithmic axes with T* on the vertical one."
+    axis.set(xscale="log", yscale="log", xlabel=label, ylabel="T*, steps to convergence", xticks=x)
+    axis.set_xticklabels([f"{v:.2g}" for v in x])
+    axis.minorticks_off()
+    axis.legend()
+    axis.set_yticks([50, 100, 200, 400], ["50", "100", "200", "400"])
+    return axis.figure
+
+
+def plot_iterations_against_alpha(measured: xr.Dataset):
+    "T* against 1/alpha on logarithmic axes, with the theory's slope 1."
+    _, axis = subplots(width=3.6)
+    x = 1 / measured.alpha.values
+    mean = measured["steps"].mean("trial", skipna=False).transpose("alpha", "seed", "attention")
+    for attention, color in (("trained", "blue"), ("uniform", "orange")):
+        lines = axis.plot(
+            x, mean.sel(attention=attention), "o-", color=COLORS[color], alpha=0.6, markersize=3
+        )
+        lines[0].set_label(attention)
+    base = float(measured["steps"].sel(attention="trained").isel(alpha=0).mean())
+    axis.plot(x, base * x / x[0], "k--", linewidth=1, label="slope 1")
+    axis.set_title("with attention, steps grow like 1/α*")
+    return finish_steps(axis, x, "1/α*")
+
+# %% ../../../nbs/selection/08_iterations.ipynb #7c6ead06
+CONVERGENCE = Rule("runs that converge", converged, EVERY, INCONCLUSIVE, "some did not converge")
 STEP_WIDTH = 0.1  # largest half width of a 95 % interval that decides on an exponent of T*
 
 # %% ../../../nbs/selection/08_iterations.ipynb #67e1e3d1
@@ -33,21 +82,40 @@ ITERATIONS_ALPHA = Claim(
     "A-iterations-alpha",
     "A",
     "Theorem 1 (as recalled)",
-    "The number of iterations to convergence grows like 1/α*, the inverse of the share of label-relevant tokens.",
+    "The number of iterations to convergence grows like 1/α*, the inverse of the share of "
+    "label-relevant tokens.",
     (
         Rule(
             "exponent of T* against 1/α*, 12 to 3 relevant of 20 tokens",
-            lambda d: alpha_slope(d, "trained"),
+            trained_alpha_slope,
             exponent(1, STEP_WIDTH),
         ),
         CONVERGENCE,
-        Rule("the same with uniform attention", lambda d: alpha_slope(d, "uniform")),
+        Rule("the same with uniform attention", uniform_alpha_slope),
     ),
     "The exponent of 1/α* is {0}.",
     iterations_against_alpha,
     plot_iterations_against_alpha,
     kind="recalled",
 )
+
+# %% ../../../nbs/selection/08_iterations.ipynb #f766df80
+def rate_slope(data: xr.Dataset) -> Interval:
+    "Exponent of T* against 1/eta."
+    return step_slope(1 / data.rate.values, data["steps"].transpose("seed", "rate", "trial").values)
+
+
+def plot_iterations_against_rate(measured: xr.Dataset):
+    "T* against the learning rate on logarithmic axes, with slopes -1 and -3/5."
+    _, axis = subplots(width=3.6)
+    x = measured.rate.values
+    mean = measured["steps"].mean("trial", skipna=False).transpose("rate", "seed")
+    axis.plot(x, mean, "o-", color=COLORS["blue"], alpha=0.6, markersize=3)[0].set_label("measured")
+    base = float(mean[-1].mean())
+    axis.set_title("steps fall like 1/η")
+    axis.plot(x, base * (x / x[-1]) ** -1, "k--", linewidth=1, label="slope −1 (gradient flow)")
+    axis.plot(x, base * (x / x[-1]) ** -0.6, ":", color=COLORS["red"], label="slope −3/5 (paper)")
+    return finish_steps(axis, x, "learning rate η")
 
 # %% ../../../nbs/selection/08_iterations.ipynb #ff48578a
 FLOW = (
@@ -60,7 +128,8 @@ ITERATIONS_RATE = Claim(
     "A-iterations-rate",
     "A",
     "Theorem 1 (as recalled)",
-    "The number of iterations to convergence falls with the learning rate like η to the power −3/5.",
+    "The number of iterations to convergence falls with the learning rate like η to the power "
+    "−3/5.",
     (
         Rule(
             "exponent of T* against 1/η, 0.05 to 0.4, at α* = 6/20",

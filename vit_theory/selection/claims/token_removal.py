@@ -8,6 +8,10 @@ __all__ = []
 # %% ../../../nbs/selection/11_token_removal.ipynb #840c140b
 from functools import partial
 
+import numpy as np
+import xarray as xr
+
+from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import (
     CAVEAT,
@@ -18,59 +22,95 @@ from vit_theory.ledger.rules import (
     caveat,
     wholly_above,
 )
-
-# %% ../../../nbs/selection/11_token_removal.ipynb #475acfb4
-from vit_theory.selection.token_removal import (
-    HARMED,
+from vit_theory.selection.experiments.token_removal import (
+    CHOICES,
     MORE,
-    error_after,
-    error_by,
-    n50_by,
-    n50_saved,
-    needed,
+    REMOVALS,
+    TEST_RATES,
     noisy_samples,
     noisy_tokens,
-    over_none,
-    plot_noisy_samples,
-    plot_noisy_tokens,
-    plot_removal,
-    plot_spurious_patterns,
     removal,
     spurious_patterns,
-    steps_saved,
 )
+from vit_theory.selection.n50 import Ratio, Threshold, growth, threshold
 from vit_theory.selection.training import REACHED
 
+# %% ../../../nbs/selection/11_token_removal.ipynb #b14f78b9
+def needed(data: xr.Dataset, choice: str) -> xr.DataArray:
+    """Smallest number of samples with test error at most `REACHED`, per seed; infinite when none of
+    the grid suffices."""
+    error = data["error"].sel(choice=choice).mean("trial", skipna=False)
+    return error.samples.where(error <= REACHED, np.inf).min("samples")
 
-def without_removal(data):
-    "Samples for the test error, nothing removed, for each seed."
-    return needed(data, "none")
+
+def over_none(data: xr.Dataset, choice: str) -> xr.DataArray:
+    "The samples that a choice needs over those without removal."
+    return needed(data, choice) / needed(data, "none")
+
+
+def steps_saved(data: xr.Dataset) -> xr.DataArray:
+    "Share of the steps at 32 samples that the pilot's tokens save."
+    steps = data["steps"].mean("trial").sel(samples=32)
+    return 1 - steps.sel(choice="attention") / steps.sel(choice="none")
+
+# %% ../../../nbs/selection/11_token_removal.ipynb #bf8950dc
+CHOICE_COLORS = dict(zip(CHOICES, ("black", "red", "blue", "green"), strict=True))
+
+
+def plot_removal(data: xr.Dataset):
+    """Test error and steps against the number of training samples, one color a choice, one line a
+    seed."""
+    figure, axes = subplots(1, 2)
+    samples = data.samples.values
+    for axis, name in zip(axes, ("error", "steps"), strict=True):
+        mean = data[name].mean("trial").transpose("samples", "seed", "choice")
+        for choice, color in CHOICE_COLORS.items():
+            lines = axis.plot(
+                samples,
+                mean.sel(choice=choice),
+                "o-",
+                color=COLORS[color],
+                alpha=0.6,
+                markersize=3,
+            )
+            lines[0].set_label(choice)
+        axis.set(xscale="log", xlabel="training samples N")
+        axis.set_xticks(samples, [str(size) for size in samples])
+        axis.minorticks_off()
+    axes[0].set(ylabel="test error", ylim=(-0.01, None), title="the right tokens save samples ...")
+    axes[1].set(ylabel="steps until margin 0.5", ylim=(0, None), title="... and steps")
+    draw_threshold(axes[0], REACHED, color="pink")
+    axes[0].legend(title="kept by")
+    return figure
 
 # %% ../../../nbs/selection/11_token_removal.ipynb #bad10140
 SPARSIFICATION = Claim(
     "A-sparsification",
     "A",
     "Abstract; section 1",
-    "Keeping the tokens that a trained model attends to lowers the number of samples and steps that are needed.",
+    "Keeping the tokens that a trained model attends to lowers the number of samples and steps "
+    "that are needed.",
     (
         Rule(
             f"samples for a test error of {REACHED}, nothing removed",
-            without_removal,
+            partial(needed, choice="none"),
             at_most(MORE),
             INCONCLUSIVE,
             form=".0f",
         ),
         Rule(
             "samples over those, kept by a pilot's attention",
-            lambda d: over_none(d, "attention"),
+            partial(over_none, choice="attention"),
             at_most(0.5),
         ),
         Rule(
-            "samples over those, kept by an oracle", lambda d: over_none(d, "oracle"), at_most(0.5)
+            "samples over those, kept by an oracle",
+            partial(over_none, choice="oracle"),
+            at_most(0.5),
         ),
         Rule(
             "samples over those, kept at random",
-            lambda d: over_none(d, "random"),
+            partial(over_none, choice="random"),
             at_least(1),
             INCONCLUSIVE,
         ),
@@ -78,13 +118,48 @@ SPARSIFICATION = Claim(
             "share of steps saved at 32 samples by the pilot's tokens", steps_saved, at_least(0.5)
         ),
         caveat(
-            "early stop, background of a single pattern; the pilot is trained longer than the models that it helps"
+            "early stop, background of a single pattern; the pilot is trained longer than the "
+            "models that it helps"
         ),
     ),
-    "The pilot's tokens need at most {1.max:.2g} of the samples and save at least {4.min:.0%} of the steps.",
+    "The pilot's tokens need at most {1.max:.2g} of the samples and save at least {4.min:.0%} of "
+    "the steps.",
     removal,
     plot_removal,
 )
+
+# %% ../../../nbs/selection/11_token_removal.ipynb #ab1da927
+HARMED = 0.05  # test error that noisy tokens must cause at least
+
+
+def error_by(data: xr.Dataset, choice: str) -> xr.DataArray:
+    "Test error with the tokens kept by a choice, for each seed."
+    return data["error"].sel(choice=choice).mean("trial")
+
+
+def error_over_none(data: xr.Dataset, choice: str) -> xr.DataArray:
+    "Test error with the tokens kept by a choice over that with all tokens, for each seed."
+    return error_by(data, choice) / error_by(data, "none")
+
+
+def plot_noisy_tokens(data: xr.Dataset):
+    "Test error of every choice, one point a seed."
+    figure, axis = subplots(width=4)
+    for number, choice in enumerate(CHOICES):
+        error = error_by(data, choice)
+        axis.bar(number, float(error.mean()), color="0.85")
+        x = number + np.linspace(-0.15, 0.15, len(error))
+        axis.plot(x, error, "o", color=COLORS["blue"], markersize=4)
+    draw_threshold(axis, HARMED, "asked of none: above")
+    draw_threshold(axis, REACHED, "asked of the oracle: below")
+    axis.set_xticks(range(len(CHOICES)), CHOICES)
+    axis.set(
+        ylabel="test error",
+        xlabel="kept by",
+        xlim=(-0.5, 5.2),
+        title="only the oracle finds very noisy tokens",
+    )
+    return figure
 
 # %% ../../../nbs/selection/11_token_removal.ipynb #edca5d51
 NOISY_TOKENS = Claim(
@@ -95,32 +170,32 @@ NOISY_TOKENS = Claim(
     (
         Rule(
             "test error, 6 of 20 tokens have noise 2.5",
-            lambda d: error_by(d, "none"),
+            partial(error_by, choice="none"),
             at_least(HARMED),
             INCONCLUSIVE,
             "no harm done",
         ),
         Rule(
             "test error without the noisy tokens",
-            lambda d: error_by(d, "oracle"),
+            partial(error_by, choice="oracle"),
             at_most(REACHED),
             INCONCLUSIVE,
             "nothing was learned",
         ),
         Rule(
             "error without them over error with them",
-            lambda d: error_by(d, "oracle") / error_by(d, "none"),
+            partial(error_over_none, choice="oracle"),
             at_most(0.25),
         ),
         Rule(
             "the same after random removal",
-            lambda d: error_by(d, "random") / error_by(d, "none"),
+            partial(error_over_none, choice="random"),
             above(0.25),
             INCONCLUSIVE,
         ),
         Rule(
             "the same by a pilot's attention",
-            lambda d: error_by(d, "attention") / error_by(d, "none"),
+            partial(error_over_none, choice="attention"),
             at_most(0.25),
             CAVEAT,
             "only when one knows which tokens are noisy",
@@ -131,45 +206,114 @@ NOISY_TOKENS = Claim(
     plot_noisy_tokens,
 )
 
-# %% ../../../nbs/selection/11_token_removal.ipynb #5979a953
-def n50_kept(data, choice: str):
-    "N50 with the tokens kept by a choice."
-    return n50_by(data, choice).n50
+# %% ../../../nbs/selection/11_token_removal.ipynb #9fb33f26
+def threshold_by(data: xr.Dataset, choice: str) -> Threshold:
+    "N50 and its bootstrap with the tokens kept by a choice, all seeds pooled."
+    success = data.success.sel(choice=choice)
+    pooled = success.stack(run=("seed", "trial")).transpose("samples", "run")
+    return threshold(pooled.samples.values, pooled.values.sum(-1), pooled.sizes["run"])
+
+
+def n50_by(data: xr.Dataset, choice: str) -> float:
+    "N50 with the tokens kept by a choice, all seeds pooled."
+    return threshold_by(data, choice).n50
+
+
+def n50_saved(data: xr.Dataset, choice: str) -> Ratio:
+    "N50 with all tokens over that with the tokens kept by a choice."
+    kept, everything = (
+        xr.Dataset({"n50": fitted.n50, "draws": ("draw", fitted.draws)})
+        for fitted in (threshold_by(data, choice), threshold_by(data, "none"))
+    )
+    return growth(kept, everything)
+
+
+def plot_noisy_samples(data: xr.Dataset):
+    "Share of successes against N, one line a choice."
+    figure, axis = subplots(width=4.2)
+    for choice, color in CHOICE_COLORS.items():
+        rate = data.success.sel(choice=choice).mean(("seed", "trial"))
+        label = "all tokens" if choice == "none" else choice
+        axis.semilogx(rate.samples, rate, "o-", color=COLORS[color], ms=4, label=label)
+    axis.axhline(0.5, color="0.5", lw=1, ls=":")
+    axis.set_xticks(data.samples.values, data.samples.values)
+    axis.minorticks_off()
+    axis.set(
+        xlabel="training samples N",
+        ylabel="share of successes",
+        title="without noisy tokens fewer samples are enough",
+    )
+    axis.legend(title="kept by")
+    return figure
 
 # %% ../../../nbs/selection/11_token_removal.ipynb #11b0c0d1
 NOISY_SAMPLES = Claim(
     "A-noisy-samples",
     "A",
     "Section 1, contributions",
-    "If a token sparsification method can remove class-irrelevant and/or highly noisy tokens, then the sample complexity is "
-    "reduced while achieving the same testing accuracy.",
+    "If a token sparsification method can remove class-irrelevant and/or highly noisy tokens, then "
+    "the sample complexity is reduced while achieving the same testing accuracy.",
     (
         Rule(
             "N50 with 6 noisy tokens of 20 over N50 without them",
-            lambda d: n50_saved(d, "oracle"),
+            partial(n50_saved, choice="oracle"),
             wholly_above(1),
         ),
         Rule(
             "the same when a pilot's attention removes 6 tokens",
-            lambda d: n50_saved(d, "attention"),
+            partial(n50_saved, choice="attention"),
             wholly_above(1),
             CAVEAT,
             "only when one knows which tokens are noisy",
         ),
         *(
-            Rule(f"N50, kept by: {who}", partial(n50_kept, choice=who), form=".1f")
-            for who in ("none", "attention", "oracle")
+            Rule(f"N50, kept by: {choice}", partial(n50_by, choice=choice), form=".1f")
+            for choice in ("none", "attention", "oracle")
         ),
         caveat("early stop, noise 0.6"),
     ),
-    "Removing the noisy tokens lowers N50 by a factor of {0}; removal by a pilot's attention by {1}.",
+    "Removing the noisy tokens lowers N50 by a factor of {0}; removal by a pilot's attention by "
+    "{1}.",
     noisy_samples,
     plot_noisy_samples,
     kind="quoted",
 )
 
+# %% ../../../nbs/selection/11_token_removal.ipynb #8ae47bad
+def error_after(data: xr.Dataset, removed: str) -> xr.DataArray:
+    "Test error at the flipped rate, for each seed and training rate."
+    return data["error"].sel(removed=removed, test_rate=0.0).mean("trial")
+
+
+def spurious_kept(data: xr.Dataset) -> xr.DataArray:
+    "Share of the spurious tokens that a pilot's attention keeps."
+    return data.kept.mean("trial")
+
+
+def plot_spurious_patterns(data: xr.Dataset):
+    "Test error by what was removed, for both test rates; one point a seed and training rate."
+    figure, axis = subplots(width=5)
+    for rate, color, shift in zip(TEST_RATES, ("sky", "orange"), (-0.18, 0.18), strict=True):
+        for number, removed in enumerate(REMOVALS):
+            error = data["error"].sel(removed=removed, test_rate=rate).mean("trial").values.ravel()
+            x = number + shift
+            label = f"they follow the label in {rate:.0%} of the test" if number == 0 else None
+            axis.bar(x, error.mean(), 0.34, color=COLORS[color], label=label)
+            axis.plot(x + np.linspace(-0.1, 0.1, len(error)), error, "k.", markersize=3)
+    axis.set_xticks(range(len(REMOVALS)), ["none", "at random", "by attention", "the spurious"])
+    draw_threshold(axis, REACHED, "asked after removal")
+    axis.set(
+        xlabel="tokens removed",
+        ylabel="test error",
+        ylim=(0, 1.3),
+        title="attention keeps spurious tokens",
+    )
+    axis.legend(loc="upper right")
+    return figure
+
 # %% ../../../nbs/selection/11_token_removal.ipynb #dae19250
-SPURIOUS = Claim(
+ONLY_KNOWN = "only when one knows which tokens are spurious: attention keeps them"
+SPURIOUS_TOKENS = Claim(
     "A-spurious",
     "A",
     "Abstract; section 1",
@@ -177,35 +321,36 @@ SPURIOUS = Claim(
     (
         Rule(
             "test error, spurious tokens follow the label in training only",
-            lambda d: error_after(d, "none"),
+            partial(error_after, removed="none"),
             at_least(0.5),
             INCONCLUSIVE,
             "no harm done",
         ),
         Rule(
             "the same after random removal",
-            lambda d: error_after(d, "random"),
+            partial(error_after, removed="random"),
             at_least(0.5),
             INCONCLUSIVE,
         ),
         Rule(
             "the same after an oracle's removal of the spurious tokens",
-            lambda d: error_after(d, "spurious"),
+            partial(error_after, removed="spurious"),
             at_most(REACHED),
         ),
         Rule(
             "the same after removal by a pilot's attention",
-            lambda d: error_after(d, "attention"),
+            partial(error_after, removed="attention"),
             at_most(REACHED),
             CAVEAT,
-            "only when one knows which tokens are spurious: attention keeps them",
+            ONLY_KNOWN,
         ),
         Rule(
             "share of spurious tokens that a pilot's attention keeps (by chance 0.7)",
-            lambda d: d.kept.mean("trial"),
+            spurious_kept,
         ),
     ),
-    "The error at the flipped rate is {0:.2f}, after an oracle's removal {2:.3f}, after removal by a pilot's attention {3:.2f}.",
+    "The error at the flipped rate is {0:.2f}, after an oracle's removal {2:.3f}, after removal by "
+    "a pilot's attention {3:.2f}.",
     spurious_patterns,
     plot_spurious_patterns,
 )

@@ -9,6 +9,7 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
+from vit_theory.association.readings import variable
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import above, below, between
@@ -16,6 +17,9 @@ from vit_theory.together.border import visible_border
 from vit_theory.together.experiments.border import measure_border, measure_phases, on_square
 
 # %% ../../../nbs/together/03_border.ipynb #e1a40c32
+ENOUGH = 500  # samples at which trained borders are judged
+
+
 def of_exact(data: xr.Dataset) -> xr.DataArray:
     "Border of trained models over that of the exact path, at the most samples, mean over seeds."
     return (data.trained / data.exact).isel(samples=-1).mean("seed", skipna=False)
@@ -27,6 +31,21 @@ def of_one_head(data: xr.Dataset) -> xr.DataArray:
     most = data.trained.isel(samples=-1)
     several = most.sel(heads=data.heads[data.heads > 1])
     return (several / most.sel(heads=1, drop=True)).mean("seed", skipna=False)
+
+
+def over_first_pushes(data: xr.Dataset) -> xr.DataArray:
+    "Border of trained models over that of the first pushes, at enough samples."
+    return data.trained.sel(samples=slice(ENOUGH, None))
+
+
+def trained_over_exact(data: xr.Dataset) -> xr.DataArray:
+    "The same over that of the exact path."
+    return (data.trained / data.exact).sel(samples=slice(ENOUGH, None))
+
+
+def one_of_exact(data: xr.Dataset) -> xr.DataArray:
+    "Border of one trained head over that of the exact path, most samples, mean over seeds."
+    return of_exact(data).sel(heads=1)
 
 
 def plot_border(data: xr.Dataset):
@@ -41,25 +60,15 @@ def plot_border(data: xr.Dataset):
     ax.loglog(
         data.share, data.border * data.exact, "x", color=COLORS["red"], label="exact path", zorder=3
     )
-    for heads, mark, color, shift in zip(
-        data.heads.values, "osv", ("blue", "green", "orange"), (0.98, 1.0, 1.02), strict=False
-    ):
-        here = data.sel(heads=heads)
+    looks = zip("osv", ("blue", "green", "orange"), (0.98, 1.0, 1.02), strict=True)
+    for heads, (mark, color, shift) in zip(data.heads.values, looks, strict=False):
+        trained = data.trained.sel(heads=heads)
         look = {"marker": mark, "ls": "", "mfc": "none", "color": COLORS[color], "ms": 4}
-        ax.loglog(
-            data.share * shift,
-            (data.border * here.trained.isel(samples=-1)).transpose("share", "seed"),
-            **look,
-        )
-        over = (
-            (here.trained / data.exact).stack(each=("share", "seed")).transpose("samples", "each")
-        )
-        right.semilogx(
-            data.samples * shift**4,
-            over,
-            **look,
-            label=[f"heads: {heads}"] + [None] * (over.sizes["each"] - 1),
-        )
+        most = (data.border * trained.isel(samples=-1)).transpose("share", "seed")
+        ax.loglog(data.share * shift, most, **look)
+        runs = (trained / data.exact).stack(run=("share", "seed")).transpose("samples", "run")
+        label = [f"heads: {heads}"] + [None] * (runs.sizes["run"] - 1)
+        right.semilogx(data.samples * shift**4, runs, **look, label=label)
     ax.text(shares[1], 0.2, "content first: what (A)")
     ax.text(shares[-2], 0.06, "position first: which (B)", ha="right")
     ax.set_title(f"{int(data.samples[-1]):,} samples, one head: the exact path")
@@ -87,23 +96,23 @@ BORDER = Claim(
     (
         Rule(
             "border of the exact path over that of the first pushes",
-            lambda d: d.exact,
+            variable("exact"),
             between(2 / 3, 1.5),
         ),
         Rule(
             "border of trained models over that of the first pushes, 500 samples or more",
-            lambda d: d.trained.sel(samples=slice(500, None)),
+            over_first_pushes,
             between(2 / 3, 1.5),
         ),
         Rule(
             "the same over that of the exact path",
-            lambda d: (d.trained / d.exact).sel(samples=slice(500, None)),
+            trained_over_exact,
             between(0.8, 1.25),
         ),
-        Rule("border, first pushes", lambda d: d.border),
+        Rule("border, first pushes", variable("border")),
         Rule(
             "border of one trained head over that of the exact path, most samples, mean over seeds",
-            lambda d: of_exact(d).sel(heads=1),
+            one_of_exact,
             between(0.9, 1.1),
         ),
         Rule(
@@ -122,21 +131,35 @@ BORDER = Claim(
 )
 
 # %% ../../../nbs/together/03_border.ipynb #e1a40c33
+STEPS_ALONE = 10  # of the first phase that is judged
+
+
+def exact_over_pushes(data: xr.Dataset) -> xr.DataArray:
+    "Border of the exact path over that of the pushes at the end of the first phase."
+    return (data.exact / data.pushes).sel(first=STEPS_ALONE)
+
+
+def trained_follows(data: xr.Dataset) -> xr.DataArray:
+    "Trained border over that of the exact path, after the first phase."
+    return (data.trained / data.exact).sel(first=STEPS_ALONE)
+
+
+def trained_raised(data: xr.Dataset) -> xr.DataArray:
+    "Trained border, two phases over one."
+    return data.trained.sel(first=STEPS_ALONE) / data.trained.sel(first=0)
+
+
 def plot_phases(data: xr.Dataset):
     "The border over lambda* by length of the first phase and share -> matplotlib Figure."
     figure, ax = subplots(width=4.2, height=2.6)
-    for share, color, shift in zip(
-        data.share.values, ("black", "blue", "orange"), (-0.2, 0, 0.2), strict=False
-    ):
-        here = data.sel(share=share).transpose("first", ...)
-        ax.plot(
-            data["first"],
-            here.pushes.where(here.pushes > 0),
-            color=COLORS[color],
-            label=f"pushes, {share:g}",
-        )
+    looks = zip(("black", "blue", "orange"), (-0.2, 0, 0.2), strict=True)
+    for share, (color, shift) in zip(data.share.values, looks, strict=False):
+        borders = data.sel(share=share).transpose("first", ...)
+        grown = borders.pushes.where(borders.pushes > 0)
+        ax.plot(data["first"], grown, color=COLORS[color], label=f"pushes, {share:g}")
         x = data["first"] + shift
-        ax.plot(x, here.exact, "x", x, here.trained, "o", mfc="none", color=COLORS[color], ms=4)
+        ax.plot(x, borders.exact, "x", color=COLORS[color], ms=4)
+        ax.plot(x, borders.trained, "o", mfc="none", color=COLORS[color], ms=4)
     ax.set(
         xlabel="steps of positions alone",
         ylabel="border over $\\lambda^*$",
@@ -155,20 +178,20 @@ PHASES = Claim(
     (
         Rule(
             "exact path's border over the pushes', 10 steps",
-            lambda d: (d.exact / d.pushes).sel(first=10),
+            exact_over_pushes,
             between(2 / 3, 1.5),
         ),
         Rule(
             "trained border over the exact path's, 10 steps",
-            lambda d: (d.trained / d.exact).sel(first=10),
+            trained_follows,
             between(0.8, 1.25),
         ),
         Rule(
             "trained border, two phases over one",
-            lambda d: d.trained.sel(first=10) / d.trained.sel(first=0),
+            trained_raised,
             above(1),
         ),
-        Rule("border of the pushes, two phases over one", lambda d: d.pushes.sel(first=10)),
+        Rule("border of the pushes, two phases over one", variable("pushes", first=STEPS_ALONE)),
     ),
     "Ten steps of positions alone multiply the trained border by {2.min:.2f} to {2.max:.2f}, "
     "the pushes' by {3.min:.2f} or more.",

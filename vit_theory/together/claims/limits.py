@@ -9,6 +9,7 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
+from vit_theory.association.readings import variable
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, above, at_least, at_most, between
@@ -26,9 +27,8 @@ def uniform_floor(share: float) -> float:
     """Error of the sum of all labels shown, ties half: what uniform attention cannot go below,
     exact."""
     data = content_data(share)
-    other = np.array(
-        [data.q / 2, 1 - data.q, data.q / 2]
-    )  # a token's label is against y, absent, as y
+    # a token's label is against y, absent, as y
+    other = np.array([data.q / 2, 1 - data.q, data.q / 2])
     token = (1 - share) * other + share * np.array([0, 0, 1])
     law = np.ones(1)
     for place in range(data.N):
@@ -47,6 +47,16 @@ def over_floor(data: xr.Dataset, attention: str) -> xr.DataArray:
     return data.error.mean("seed").sel(attention=attention, drop=True) / uniform_floors(data)
 
 
+def trained_error(data: xr.Dataset) -> xr.DataArray:
+    "The same of trained attention."
+    return over_floor(data, "trained")
+
+
+def uniform_error(data: xr.Dataset) -> xr.DataArray:
+    "The same of uniform attention, at the most samples."
+    return over_floor(data, "uniform").isel(samples=-1)
+
+
 def mass_gain(data: xr.Dataset) -> xr.DataArray:
     "Attention on relevant tokens, trained over uniform, at the most samples."
     most = data.mass.isel(samples=-1)
@@ -58,15 +68,15 @@ def plot_content(data: xr.Dataset):
     matplotlib Figure."""
     figure, ax = subplots(width=4, height=2.8)
     floors = uniform_floors(data)
+    styles = {"uniform": "--", "trained": "-"}
     for share, color in zip(data.share.values, ("blue", "orange", "green", "red"), strict=False):
         ax.axhline(floors.sel(share=share), color=COLORS[color], lw=0.8, ls=":")
-        for attention, style in (("uniform", "--"), ("trained", "-")):
+        for attention, style in styles.items():
             error = data.error.sel(share=share, attention=attention).clip(min=5e-4)
-            label = f"{share:g}" if style == "-" else None
+            label = f"{share:g}" if attention == "trained" else None
             ax.loglog(data.samples, error.mean("seed"), style, color=COLORS[color], label=label)
-            ax.loglog(
-                data.samples, error.transpose("samples", "seed"), ".", color=COLORS[color], ms=3
-            )
+            seeds = error.transpose("samples", "seed")
+            ax.loglog(data.samples, seeds, ".", color=COLORS[color], ms=3)
     ax.set(
         xlabel="training samples",
         ylabel="test error",
@@ -93,12 +103,12 @@ CONTENT = Claim(
         Rule(
             "test error of trained attention over the floor of uniform attention, "
             "any number of samples",
-            lambda d: over_floor(d, "trained"),
+            trained_error,
             at_most(0.5),
         ),
         Rule(
             "test error of uniform attention over its floor, at the most samples",
-            lambda d: over_floor(d, "uniform").isel(samples=-1),
+            uniform_error,
             between(0.8, 1.25),
             each="share",
         ),
@@ -123,19 +133,30 @@ def translates_after_the_push(data: xr.Dataset) -> xr.DataArray | None:
     return translates(data, 2.0) if data.attrs["scale"] == "full" else None
 
 
+def translates_without_push(data: xr.Dataset) -> xr.DataArray:
+    "The same without it."
+    return translates(data, 0.0)
+
+
+def largest_push_gap(data: xr.Dataset) -> xr.DataArray:
+    "How far the first push is from its formula, in any window."
+    return data.gap.max()
+
+
 def plot_window(data: xr.Dataset):
     "b by the overlap of the window, with and without the push -> matplotlib Figure."
     figure, axes = subplots(1, 3, width=2.2, height=2.4, sharey=True)
     for window, ax in zip(data.window.values, axes, strict=True):
-        made = WindowData(*WINDOWS[window])
+        data_of_window = WindowData(*WINDOWS[window])
+        overlap = data_of_window.r[1:]
         for push, color, mark in ((2.0, "blue", "o"), (0.0, "orange", "x")):
-            b = data.b.sel(window=window, push=push).values[1 : made.N]
-            ax.plot(made.r[1:], b, mark, color=COLORS[color], ms=4, label=f"push {push:g}")
+            b = data.b.sel(window=window, push=push).values[1 : data_of_window.N]
+            ax.plot(overlap, b, mark, color=COLORS[color], ms=4, label=f"push {push:g}")
         rows, columns = WINDOWS[window][0]
         ax.set(
             xlabel="overlap $r(\\delta)$",
-            title=f"{rows} x {columns}, {made.window}",
-            xticks=range(int(made.r[1:].max()) + 1),
+            title=f"{rows} x {columns}, {data_of_window.window}",
+            xticks=range(int(overlap.max()) + 1),
         )
     axes[0].set_ylabel("$b(\\delta)$, $\\delta\\neq0$")
     axes[0].legend()
@@ -153,29 +174,27 @@ WINDOW = Claim(
     (
         Rule(
             "first push against its formula, relative",
-            lambda d: d.gap.max(),
+            largest_push_gap,
             at_most(1e-10),
             BROKEN,
         ),
         Rule(
             "largest logit without the push, after 80 steps",
-            lambda d: d.moved.sel(push=0.0),
+            variable("moved", push=0.0),
             at_most(0.05),
         ),
         Rule(
             "smallest logit on a difference less the largest elsewhere, "
             "after 80 steps, overlaps of 1",
-            lambda d: d.apart.sel(push=2.0, window=[0, 1]),
+            variable("apart", push=2.0, window=[0, 1]),
             at_least(0.5),
             each="window",
         ),
-        Rule(
-            "the same, trained on 4,000 samples", lambda d: d.sampled.sel(window=[0, 1]), above(0)
-        ),
-        Rule("the same on the path, a block of three", lambda d: d.apart.sel(push=2.0, window=2)),
+        Rule("the same, trained on 4,000 samples", variable("sampled", window=[0, 1]), above(0)),
+        Rule("the same on the path, a block of three", variable("apart", push=2.0, window=2)),
         Rule(
             "a translate of the window above all other logits late, without the push",
-            lambda d: translates(d, 0.0),
+            translates_without_push,
             at_least(1),
             each="time",
         ),
@@ -196,18 +215,14 @@ WINDOW = Claim(
 def plot_heads(data: xr.Dataset):
     "Error of trained heads and the floor, by number of heads; every seed -> matplotlib Figure."
     figure, ax = subplots(width=4, height=2.6)
-    for s, seed in enumerate(data.seed.values):
-        x = data.heads + 0.12 * (s - 1)
-        here = data.sel(seed=seed)
-        ax.plot(x, here.error, "o", color=COLORS["blue"], ms=4, label="trained" if s == 0 else None)
-        ax.plot(
-            x,
-            here["floor"],
-            "_",
-            color=COLORS["orange"],
-            ms=11,
-            label="Eckart-Young floor" if s == 0 else None,
-        )
+    shift = 0.12 * (np.arange(data.sizes["seed"]) - 1)
+    x = data.heads.values[:, None] + shift
+    error = data.error.transpose("heads", "seed").values
+    floor = data["floor"].transpose("heads", "seed").values
+    ax.plot(x.ravel(), error.ravel(), "o", color=COLORS["blue"], ms=4, label="trained")
+    ax.plot(
+        x.ravel(), floor.ravel(), "_", color=COLORS["orange"], ms=11, label="Eckart-Young floor"
+    )
     ax.set(
         xlabel="heads",
         ylabel="relative error",
@@ -216,6 +231,11 @@ def plot_heads(data: xr.Dataset):
     )
     ax.legend()
     return figure
+
+# %% ../../../nbs/together/02_limits.ipynb #e0a323f1
+def over_eckart_young(data: xr.Dataset) -> xr.DataArray:
+    "Error of four heads over the floor."
+    return (data.error / data["floor"]).sel(heads=4)
 
 # %% ../../../nbs/together/02_limits.ipynb #12aff2a7
 HEADS = Claim(
@@ -227,18 +247,18 @@ HEADS = Claim(
     (
         Rule(
             "relative error, five heads for five taps",
-            lambda d: d.error.sel(heads=5),
+            variable("error", heads=5),
             at_most(1e-3),
         ),
         Rule(
             "least weight of a head on the taps, five heads",
-            lambda d: d.on_taps.sel(heads=5),
+            variable("on_taps", heads=5),
             at_least(0.99),
         ),
-        Rule("largest weight of a head, mean, five heads", lambda d: d.largest.sel(heads=5)),
+        Rule("largest weight of a head, mean, five heads", variable("largest", heads=5)),
         Rule(
             "error over the Eckart-Young floor, four heads",
-            lambda d: (d.error / d["floor"]).sel(heads=4),
+            over_eckart_young,
             at_most(1.1),
         ),
     ),

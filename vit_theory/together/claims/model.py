@@ -8,32 +8,34 @@ __all__ = []
 # %% ../../../nbs/together/01_model.ipynb #20676814
 import xarray as xr
 
-from vit_theory.figures import COLORS, draw_threshold, subplots
+from vit_theory.association.claims.dynamics import GAP, largest_difference
+from vit_theory.association.drawing import draw_gaps
+from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, at_least, at_most
-from vit_theory.together.experiments.model import EQUALITY, measure_descent
+from vit_theory.together.experiments.model import CASES, measure_descent
 
 # %% ../../../nbs/together/01_model.ipynb #e1a40c12
-GAP = 1e-10  # largest difference allowed between reduced and full descent
+def spread_of_b(data: xr.Dataset) -> xr.DataArray:
+    "How far b spreads over the offsets in each case."
+    return data.spread.max("step")
+
+
+def moved_theta(data: xr.Dataset) -> xr.DataArray:
+    "How far theta moves in each case."
+    return abs(data.theta).max("step")
 
 
 def plot_descent(data: xr.Dataset):
     "Gap of the two descents, and how far b moved meanwhile -> matplotlib Figure."
-    figure, axes = subplots(1, 2, height=2.6)
-    for case, color in zip(data.case.values, COLORS, strict=False):
-        here = data.sel(case=case)
-        label = " x ".join(map(str, EQUALITY[case][0]["grid"]))
-        axes[0].semilogy(here.gap.clip(min=1e-18), color=COLORS[color], label=label)
-        axes[1].plot(here.spread, color=COLORS[color])
-    draw_threshold(axes[0], GAP)
-    axes[0].set(
-        xlabel="step",
-        ylabel="largest gap, any parameter",
-        ylim=(1e-18, 1e-8),
-        title="the gap is rounding",
-    )
-    axes[0].legend(title="torus")
-    axes[1].set(
+    figure, (gap, spread) = subplots(1, 2, height=2.6)
+    tori = [" x ".join(map(str, CASES[case].grid)) for case in data.case.values]
+    draw_gaps(gap, data, GAP, tori)
+    gap.set_title("the gap is rounding")
+    gap.legend(title="torus")
+    for case, color in zip(data.case.values, COLORS.values(), strict=False):
+        spread.plot(data.spread.sel(case=case), color=color)
+    spread.set(
         xlabel="step", ylabel="spread of $b(\\delta)$, $\\delta\\neq0$", title="while $b$ moves far"
     )
     return figure
@@ -48,19 +50,17 @@ DESCENT = Claim(
     (
         Rule(
             "largest gap on the whole path, loss and all entries of A, u and v",
-            lambda d: d.gap.max(),
+            largest_difference,
             at_most(GAP),
             BROKEN,
         ),
         Rule(
             "how far b spreads over the offsets",
-            lambda d: d.spread.max("step"),
+            spread_of_b,
             at_least(0.1),
             each="case",
         ),
-        Rule(
-            "how far theta moves", lambda d: abs(d.theta).max("step"), at_least(0.05), each="case"
-        ),
+        Rule("how far theta moves", moved_theta, at_least(0.05), each="case"),
     ),
     "The largest gap is {0:.1e}, while b spreads by {1.min:.2f} or more and theta moves by "
     "{2.min:.2f} or more.",

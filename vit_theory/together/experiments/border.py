@@ -8,6 +8,7 @@ __all__ = []
 # %% ../../../nbs/together/03_border.ipynb #b8615274
 from collections.abc import Iterable
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,11 +23,11 @@ from vit_theory.together.model import WindowData, population_path, population_sl
 # %% ../../../nbs/together/03_border.ipynb #d50c84bf
 FACTORS = (0.7, 0.85, 1.0, 1.2, 1.45, 1.75)  # visibility over lambda*
 LEAD, STEPS = 0.25, 45
-PARTS = {
+PARTS = {  # of the value, by number of heads
     1: [1.0],
     3: [0.5, 0.3, 0.2],
     8: [0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05],
-}  # of the value, by number of heads
+}
 
 
 def on_square(share: float, visible: float = 1.0) -> WindowData:
@@ -36,13 +37,14 @@ def on_square(share: float, visible: float = 1.0) -> WindowData:
 
 def lead(path: Iterable[tuple[float, float]], first: int = 0) -> float:
     """ln of what content gained over what position gained since state `first`, as soon as one of
-    them is 1/4."""
+    them is 1/4; a path is (content, position) at every state."""
     later = islice(path, first, None)
+    _, start = next(later)
     content = 0.0
     gained = 0.0
-    start = next(later)[1]
     for content, position in later:
-        if max(content, gained := position - start) >= LEAD:
+        gained = position - start
+        if max(content, gained) >= LEAD:
             break
     return float(np.log(max(content, 1e-9) / max(gained, 1e-9)))
 
@@ -53,28 +55,40 @@ def border_factor(leads: list[float]) -> float:
     return float(np.exp(crossing(np.log(FACTORS), np.array(leads))))
 
 
-def settings(share: float) -> tuple[float, float, float]:
-    """(lambda*, the value that makes the first margin 1e-3, the rate at which position would take
-    80 steps to 1)."""
+class Start(NamedTuple):
+    "Where all descents at one share begin."
+
+    border: float  # lambda*
+    v: float  # the value that makes the first margin 1e-3
+    lr: float  # the rate at which position would take 80 steps to 1
+
+
+def start_at(share: float) -> Start:
+    "The border of the first pushes, and the value and the rate that go with it."
     data = on_square(share)
-    v = (1e-3 / population_slopes(data, pushed(data, 1.0).numpy(), 0.0, 1.0)[1]) ** (1 / 3)
-    return visible_border(data), v, 1 / (80 * float(contrast(data, first_push(data, 1.0, v)[0])))
+    at_one = population_slopes(data, pushed(data, 1.0).numpy(), 0.0, 1.0)
+    v = (1e-3 / at_one.margin) ** (1 / 3)
+    on_b, _ = first_push(data, 1.0, v)
+    return Start(visible_border(data), v, 1 / (80 * float(contrast(data, on_b))))
 
 
 def exact_border(share: float, first: int = 0) -> dict[str, float]:
     """lambda*; over it, the border of the exact path after `first` steps of positions alone, and of
     the pushes there."""
-    border, v, lr = settings(share)
+    border, v, lr = start_at(share)
     leads = []
     for factor in FACTORS:
         data = on_square(share, factor * border)
         path = population_path(
             data, kappa=1.0, v=v, steps=first + STEPS, lr_b=lr, lr_u=lr, first=first
         )
+        content = data.visible * path.theta.values
         position = contrast(data, torch.from_numpy(path.b.values)).tolist()
-        leads.append(lead(zip(data.visible * path.theta.values, position, strict=True), first))
-    on_b, on_theta, _ = population_slopes(on_square(share), path.b.values[first], 0.0, v)[2]
-    squared = float(contrast(data, torch.from_numpy(on_b))) / on_theta
+        leads.append(lead(zip(content, position, strict=True), first))
+    # the first phase is the same at every visibility
+    data = on_square(share)
+    slopes = population_slopes(data, path.b.values[first], 0.0, v)
+    squared = float(contrast(data, torch.from_numpy(slopes.b))) / slopes.theta
     return {
         "border": border,
         "exact": border_factor(leads),
@@ -86,32 +100,29 @@ def trained_border(
     share: float, heads: int, samples: int, seed: int, first: int = 0
 ) -> dict[str, float]:
     "The border of models trained on samples, with the softmax's own normalizer, over lambda*."
-    border, v, lr = settings(share)
+    border, v, lr = start_at(share)
     part = torch.tensor(PARTS[heads]).double()
+    # the head with the largest value sets the pace; a key has its mark alone
+    rate = lr / float(part[0])
+    rates = {"lr_b": rate, "lr_u": rate * torch.tensor([0.0, 1.0])}
+    values = v * part[:, None] * torch.tensor([1.0, 0.0])
+    keys = torch.zeros(heads, 2).double()
     leads = []
     for factor in FACTORS:
         data = on_square(share, factor * border)
         sample = data.sample(samples, torch.Generator().manual_seed(seed))
-        start = pushed(data, 1.0).repeat(heads, 1), torch.zeros(heads, 2).double()
-        # the head with the largest value sets the pace; a key has its mark alone
-        rate = lr / float(part[0])
-        value = v * part[:, None] * torch.tensor([1.0, 0.0])
-        lr_u = rate * torch.tensor([0.0, 1.0])
-        path = fit(
-            sample, data, *start, value, steps=first + STEPS, lr_b=rate, lr_u=lr_u, first=first
-        )
-        leads.append(
-            lead(
-                ((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in path),
-                first,
-            )
-        )
+        b = pushed(data, 1.0).repeat(heads, 1)
+        states = fit(sample, data, b, keys, values, steps=first + STEPS, **rates, first=first)
+        # of the first head
+        path = ((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in states)
+        leads.append(lead(path, first))
     return {"trained": border_factor(leads)}
 
 # %% ../../../nbs/together/03_border.ipynb #e1a40c31
 def measure_border(run: Run) -> xr.Dataset:
     "lambda*, the exact path's border and that of trainings over it, by share, heads and samples."
-    shares, heads = run.by_scale(([1.0, 0.5], [1, 3]), ([1.0, 0.7, 0.5, 0.35], [1, 3, 8]))
+    shares = run.by_scale([1.0, 0.5], [1.0, 0.7, 0.5, 0.35])
+    heads = run.by_scale([1, 3], [1, 3, 8])
     samples = run.by_scale([1000], [125, 250, 500, 1000, 4000])
     exact = run.sweep(exact_border, {"share": shares}, "exact")
     grid = {"share": shares, "heads": heads, "samples": samples, "seed": run.seeds}
@@ -121,9 +132,9 @@ def measure_border(run: Run) -> xr.Dataset:
 def measure_phases(run: Run) -> xr.Dataset:
     """Borders after a first phase of positions alone: of the pushes there, of the exact path and of
     trainings, one head."""
-    shares, first = run.by_scale(([1.0, 0.5], [0, 10]), ([1.0, 0.7, 0.5], [0, 5, 10, 15, 20]))
+    shares = run.by_scale([1.0, 0.5], [1.0, 0.7, 0.5])
+    first = run.by_scale([0, 10], [0, 5, 10, 15, 20])
     exact = run.sweep(exact_border, {"share": shares, "first": first}, "exact")
     grid = {"share": shares, "heads": [1], "samples": [1000], "seed": run.seeds, "first": first}
-    return exact.merge(
-        run.sweep(trained_border, grid, "trained").squeeze(["heads", "samples"], drop=True)
-    )
+    trained = run.sweep(trained_border, grid, "trained")
+    return exact.merge(trained.squeeze(["heads", "samples"], drop=True))

@@ -7,6 +7,7 @@ __all__ = []
 
 # %% ../../../nbs/together/02_limits.ipynb #15d9f6eb
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -38,39 +39,36 @@ def content_cell(
     some trainings."""
     data = content_data(share)
     zero = torch.zeros(1, 12).double()
+    positions = torch.zeros(1, 32).double()
+    S = torch.full((1, 32, 32), 1 / 32).double()  # uniform
+    rates = {"lr_u": 2.0 * (attention == "trained"), "lr_v": data.N**-4.0}
     g = torch.Generator().manual_seed(1000 * seed + samples)
-    found = []
+    errors = []
+    masses = []
     for _ in range(trials):
         train = data.sample(samples, g)
         test = data.sample(1000, g)
-        lr = {"lr_u": 2.0 * (attention == "trained"), "lr_v": data.N**-4.0, "nu": 1.0}
-        *_, (_, u, v) = fit(train, data, torch.zeros(1, 32).double(), zero, zero, steps=120, **lr)
-        S = torch.full((1, 32, 32), 1 / 32).double()
-        error = (test.y * activation(outputs(test.x, S, u, v), 1.0) <= 0).double().mean()
-        mass = ((test.x @ u[0]).softmax(1) * test.relevant).sum(1).mean()
-        found.append([float(error), float(mass)])
-    return dict(zip(("error", "mass"), np.mean(found, 0), strict=True))
+        *_, (_, u, v) = fit(train, data, positions, zero, zero, steps=120, **rates, nu=1.0)
+        score = activation(outputs(test.x, S, u, v), 1.0)
+        errors.append(float((test.y * score <= 0).double().mean()))
+        mass = ((test.x @ u[0]).softmax(1) * test.relevant).sum(1)
+        masses.append(float(mass.mean()))
+    return {"error": np.mean(errors), "mass": np.mean(masses)}
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c21
 def measure_content(run: Run) -> xr.Dataset:
     "Trained and uniform attention, by share of relevant tokens and number of samples."
-    shares, samples = run.by_scale(
-        ([0.6, 0.4], [16, 64, 256]), ([0.8, 0.6, 0.4, 0.3], [16, 64, 256, 1024])
-    )
     grid = {
-        "share": shares,
-        "samples": samples,
+        "share": run.by_scale([0.6, 0.4], [0.8, 0.6, 0.4, 0.3]),
+        "samples": run.by_scale([16, 64, 256], [16, 64, 256, 1024]),
         "attention": ["uniform", "trained"],
         "seed": run.seeds,
     }
     return run.sweep(partial(content_cell, trials=run.by_scale(2, 3)), grid)
 
 # %% ../../../nbs/together/02_limits.ipynb #e5137869
-WINDOWS = (
-    ((1, 12), [0, 1, 4]),
-    ((4, 4), [0, 1, 4]),
-    ((1, 12), [0, 1, 2]),
-)  # in the first two all overlaps are 1 or 0
+# grid and window; in the first two all overlaps are 1 or 0
+WINDOWS = (((1, 12), [0, 1, 4]), ((4, 4), [0, 1, 4]), ((1, 12), [0, 1, 2]))
 EARLY = 80  # steps after which the path is compared with trainings
 NOISE = 1e-6  # of the start of long paths
 
@@ -85,23 +83,32 @@ def translate_gap(data: WindowData, b: np.ndarray) -> float:
     """By how much the C largest b stand above all others, where they are a translate of the window;
     else 0."""
     order = np.argsort(b)
-    found = any(
-        (np.flatnonzero(row) == np.sort(order[-data.C :])).all() for row in data.inside.numpy()
-    )
-    return float(found * (b[order[-data.C]] - b[order[-data.C - 1]]))
+    largest = np.sort(order[-data.C :])
+    translates = [np.flatnonzero(row) for row in data.inside.numpy()]
+    if not any((translate == largest).all() for translate in translates):
+        return 0.0
+    return float(b[order[-data.C]] - b[order[-data.C - 1]])
+
+
+RATES = {"lr_b": 2.5, "lr_u": 0.0, "lr_v": 5e-4}  # content is off
 
 
 def window_cell(window: int, push: float) -> dict:
     "The exact path at step EARLY, and how far the first push is from its formula."
     data = WindowData(*WINDOWS[window])
-    path = population_path(data, kappa=push, v=0.02, steps=EARLY, lr_b=2.5, lr_u=0.0, lr_v=5e-4)
-    on_differences = first_push(data, push, 0.02)[0][1:] - push_slope(data, push, 0.02) * data.r[1:]
-    largest = first_push(data, 2.0, 0.02)[0].abs().max()
-    gap = float((on_differences - on_differences.mean()).abs().max() / largest)
+    path = population_path(data, kappa=push, v=0.02, steps=EARLY, **RATES)
+    on_b, _ = first_push(data, push, 0.02)
+    apart = on_b[1:] - push_slope(data, push, 0.02) * data.r[1:]  # constant by the formula
+    with_push, _ = first_push(data, 2.0, 0.02)
+    gap = float((apart - apart.mean()).abs().max() / with_push.abs().max())
     early = path.b.values[EARLY]
-    moved = float(np.abs(early[1:]).max())
-    b = np.pad(early, (0, 16 - data.N), constant_values=np.nan)
-    return {"b": ("offset", b), "apart": standing_out(data, early), "moved": moved, "gap": gap}
+    padded = np.pad(early, (0, 16 - data.N), constant_values=np.nan)
+    return {
+        "b": ("offset", padded),
+        "apart": standing_out(data, early),
+        "moved": float(np.abs(early[1:]).max()),
+        "gap": gap,
+    }
 
 
 def late_cell(late: int, push: float, seed: int, *, steps: int) -> dict:
@@ -110,25 +117,19 @@ def late_cell(late: int, push: float, seed: int, *, steps: int) -> dict:
     data = WindowData(*WINDOWS[late])
     start = pushed(data, push).numpy()
     start[1:] += NOISE * np.random.default_rng(seed).normal(size=data.N - 1)
-    path = population_states(data, start, 0.02, steps=steps, lr_b=2.5, lr_u=0.0, lr_v=5e-4)
-    return {
-        "translate": (
-            "time",
-            [translate_gap(data, path.b.values[step]) for step in (steps // 2, steps)],
-        )
-    }
+    path = population_states(data, start, 0.02, steps=steps, **RATES)
+    gaps = [translate_gap(data, path.b.values[step]) for step in (steps // 2, steps)]
+    return {"translate": ("time", gaps)}
 
 
 def window_trained(window: int, seed: int) -> dict[str, float]:
     "The same after training on 4,000 samples, with the softmax's own normalizer."
     data = WindowData(*WINDOWS[window])
     sample = data.sample(4000, torch.Generator().manual_seed(seed))
-    start = (
-        pushed(data, 2.0)[None],
-        torch.zeros(1, 2).double(),
-        torch.tensor([[0.02, 0.0]], dtype=torch.float64),
-    )
-    *_, (b, _, _) = fit(sample, data, *start, steps=EARLY, lr_b=2.5, lr_v=5e-4)
+    start = pushed(data, 2.0)[None]
+    u = torch.zeros(1, 2).double()
+    v = torch.tensor([[0.02, 0.0]], dtype=torch.float64)
+    *_, (b, _, _) = fit(sample, data, start, u, v, steps=EARLY, **RATES)
     return {"sampled": standing_out(data, b[0].numpy())}
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c23
@@ -139,57 +140,61 @@ def measure_window(run: Run) -> xr.Dataset:
     trained = run.sweep(window_trained, {"window": range(3), "seed": run.seeds}, "trained")
     steps = run.by_scale(2500, 10_000)
     grid = {"late": run.by_scale([1], [0, 1, 2]), "push": [0.0, 2.0], "seed": run.seeds}
-    long = run.sweep(partial(late_cell, steps=steps), grid, "late").assign_coords(
-        time=[steps // 2, steps]
-    )
-    return exact.merge(trained).merge(long).assign_attrs(scale=run.scale)
+    late = run.sweep(partial(late_cell, steps=steps), grid, "late")
+    late = late.assign_coords(time=[steps // 2, steps])
+    return exact.merge(trained).merge(late).assign_attrs(scale=run.scale)
 
 # %% ../../../nbs/together/02_limits.ipynb #804dceeb
 TAPS = (0, 1, 3, 4, 12)  # a cross on the 4 x 4 torus
 
 
-def heads_start(T: Float[Tensor, "N m"], heads: int, seed: int, steps: int) -> list[float]:
-    """One training: relative error, least weight of a head on the taps, mean largest weight of a
-    head."""
+class Heads(NamedTuple):
+    "Trained heads."
+
+    error: float  # relative
+    on_taps: float  # least weight of a head on the taps
+    largest: float  # largest weight of a head, mean over heads
+
+
+def best_rest(T: Float[Tensor, "N m"], b: Float[Tensor, "h N"]) -> Float[Tensor, "N m"]:
+    "What heads at these positions leave of the kernel with the best values."
+    p = b.softmax(1)
+    # V = (p p')^-1 p T
+    gram = p @ p.T + 1e-10 * torch.eye(len(b), dtype=torch.float64)
+    return T - p.T @ torch.linalg.solve(gram, p @ T)
+
+
+def train_heads(T: Float[Tensor, "N m"], heads: int, seed: int, steps: int) -> Heads:
+    "One training from a random start."
     g = torch.Generator().manual_seed(seed)
     b = (0.5 * torch.randn(heads, len(T), generator=g, dtype=torch.float64)).requires_grad_()
     optimizer = torch.optim.LBFGS(
         [b], max_iter=steps, history_size=20, line_search_fn="strong_wolfe", tolerance_change=1e-14
     )
 
-    def left() -> Tensor:
-        p = b.softmax(1)
-        # the best values given the positions: V = (p p')^-1 p T
-        return T - p.T @ torch.linalg.solve(
-            p @ p.T + 1e-10 * torch.eye(heads, dtype=torch.float64), p @ T
-        )
-
     def loss() -> Tensor:
         optimizer.zero_grad()
-        value = left().square().sum()
+        value = best_rest(T, b).square().sum()
         value.backward()
         return value
 
     optimizer.step(loss)
     p = b.detach().softmax(1)
-    return [
-        float(left().detach().norm() / T.norm()),
-        float(p[:, TAPS].sum(1).min()),
-        float(p.amax(1).mean()),
-    ]
+    return Heads(
+        error=float(best_rest(T, b).detach().norm() / T.norm()),
+        on_taps=float(p[:, TAPS].sum(1).min()),
+        largest=float(p.amax(1).mean()),
+    )
 
 
 def heads_cell(heads: int, seed: int) -> dict[str, float]:
     "Best of eight starts for the kernel of a seed, and the Eckart-Young floor."
     g = torch.Generator().manual_seed(seed)
-    T = (
-        torch.zeros(16, 9)
-        .double()
-        .index_copy(0, torch.tensor(TAPS), torch.randn(5, 9, generator=g, dtype=torch.float64))
-    )
-    found = min(heads_start(T, heads, 1000 * seed + start, 300) for start in range(8))
+    T = torch.zeros(16, 9).double()
+    T[list(TAPS)] = torch.randn(5, 9, generator=g, dtype=torch.float64)
+    best = min(train_heads(T, heads, 1000 * seed + start, 300) for start in range(8))
     floor = float(torch.linalg.svdvals(T)[heads:].norm() / T.norm())
-    return dict(zip(("error", "on_taps", "largest"), found, strict=True)) | {"floor": floor}
+    return best._asdict() | {"floor": floor}
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c25
 def measure_heads(run: Run) -> xr.Dataset:

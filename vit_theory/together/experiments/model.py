@@ -6,38 +6,99 @@
 __all__ = []
 
 # %% ../../../nbs/together/01_model.ipynb #0332ef95
+from dataclasses import dataclass
+
 import torch
 import xarray as xr
+from torch import Tensor
 
+from vit_theory.association.dynamics import Path, full_descent, largest_gap
 from vit_theory.ledger.sweeps import Run
-from vit_theory.together.model import WindowData, full_path, population_path
+from vit_theory.together.model import (
+    WindowData,
+    activation,
+    all_samples,
+    outputs,
+    population_path,
+)
 
 # %% ../../../nbs/together/01_model.ipynb #36ccb3a5
-EQUALITY: tuple[tuple[dict, dict], ...] = (  # data, options of the descents
-    ({"grid": (1, 6), "window": [0, 1], "share": 0.6, "q": 0.4, "visible": 1.3}, {"kappa": 0.8}),
-    ({"grid": (1, 7), "window": [0, 1, 2], "share": 1.0, "q": 0.3}, {"kappa": 1.0, "nu": 0.1}),
-    ({"grid": (2, 4), "window": [0, 1, 5], "share": 0.5, "q": 0.3, "visible": 0.7}, {"kappa": 0.5}),
+@dataclass(frozen=True)
+class Case:
+    "Data and a push on which the two descents are compared."
+
+    grid: tuple[int, int]
+    window: tuple[int, ...]
+    share: float
+    q: float
+    kappa: float
+    visible: float = 1.0
+    nu: float = 0.0
+
+
+CASES = (
+    Case((1, 6), (0, 1), share=0.6, q=0.4, kappa=0.8, visible=1.3),
+    Case((1, 7), (0, 1, 2), share=1.0, q=0.3, kappa=1.0, nu=0.1),
+    Case((2, 4), (0, 1, 5), share=0.5, q=0.3, kappa=0.5, visible=0.7),
 )
+
+
+def full_path(
+    data: WindowData,
+    kappa: float,
+    v: float,
+    steps: int,
+    lr_b: float,
+    lr_u: float,
+    lr_v: float,
+    nu: float = 0.0,
+) -> Path:
+    "Descent on all of A, u and v over the listed population: the slow truth."
+    x, y, weight = all_samples(data)
+    eye = torch.eye(data.N).double()
+
+    def gradient(theta: Path) -> tuple[Tensor, Path]:
+        free = {name: value.detach().requires_grad_() for name, value in theta.items()}
+        A = free["A"].softmax(1)[None]
+        F = activation(outputs(x, A, free["u"][None], free["v"][None], weight), nu)
+        loss = weight @ (1 - y * F).square() / 2
+        slopes = torch.autograd.grad(loss, list(free.values()))
+        return loss.detach(), dict(zip(free, slopes, strict=True))
+
+    start = {
+        "A": kappa * eye,
+        "u": torch.zeros(2).double(),
+        "v": torch.tensor([v, 0], dtype=torch.float64),
+    }
+    rates = {"A": data.N * lr_b * (1 - eye), "u": lr_u, "v": lr_v}  # the diagonal stays
+    return full_descent(gradient, start, rates, steps)
+
+
+def as_full(path: xr.Dataset, data: WindowData) -> Path:
+    "A reduced path with its numbers spelled out as A, u and v."
+    b, theta, v = (torch.from_numpy(path[name].values) for name in ("b", "theta", "v"))
+    zero = torch.zeros_like(theta)
+    return {
+        "loss": torch.from_numpy(path.loss.values),
+        "A": b[:, data.moved],
+        "u": torch.stack([zero, theta], 1),
+        "v": torch.stack([v, zero], 1),
+    }
 
 
 def path_gap(case: int, steps: int) -> dict:
     """Largest difference of the two descents over loss and all entries of A, u and v, and how far b
     and theta moved."""
-    about, given = EQUALITY[case]
-    data = WindowData(**about)
-    options = {"v": 0.08, "lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3, "steps": steps} | given
-    loss, A, u, v = full_path(data, **options)
-    path = population_path(data, **options)
-    b, theta, value = (torch.from_numpy(path[name].values) for name in ("b", "theta", "v"))
-    zero = torch.zeros(steps + 1).double()
-    gaps = [
-        loss - torch.from_numpy(path.loss.values),
-        (A - b[:, data.moved]).flatten(1),
-        u - torch.stack([zero, theta], 1),
-        v - torch.stack([value, zero], 1),
-    ]
-    gap = torch.cat([each.reshape(steps + 1, -1) for each in gaps], 1).abs().amax(1)
-    spread = path.b[:, 1:].max("offset") - path.b[:, 1:].min("offset")
+    setting = CASES[case]
+    data = WindowData(
+        setting.grid, setting.window, setting.share, setting.q, visible=setting.visible
+    )
+    options = {"kappa": setting.kappa, "nu": setting.nu, "v": 0.08, "steps": steps}
+    rates = {"lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3}
+    path = population_path(data, **options, **rates)
+    gap = largest_gap(full_path(data, **options, **rates), as_full(path, data))
+    others = path.b[:, 1:]
+    spread = others.max("offset") - others.min("offset")
     return {
         "gap": ("step", gap.numpy()),
         "spread": ("step", spread.values),
@@ -47,6 +108,5 @@ def path_gap(case: int, steps: int) -> dict:
 # %% ../../../nbs/together/01_model.ipynb #e1a40c11
 def measure_descent(run: Run) -> xr.Dataset:
     "Both descents in all cases."
-    return run.sweep(
-        path_gap, {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}
-    ).squeeze("steps")
+    grid = {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}
+    return run.sweep(path_gap, grid).squeeze("steps")

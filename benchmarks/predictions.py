@@ -1,0 +1,151 @@
+"""Test errors of paper A predicted before the runs, and the networks that meet them.
+
+    python benchmarks/predictions.py predict     settings by the rule of selection.predictions, with
+                                                 errors and intervals -> results/predictions.csv
+    python benchmarks/predictions.py meet        networks for these settings, in their order
+                                                 -> results/predictions_met.csv; prints coverage
+    python benchmarks/predictions.py coverage    prints coverage and relative errors again
+
+The predictions are committed before `meet` runs; `meet` refuses when they are not. Both go on where
+they were stopped. One thread, nice 10, about 8 processor-minutes and 5.
+"""
+
+import csv
+import json
+import os
+import subprocess
+import time
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import click
+import numpy as np
+from side_by_side import RESULTS, save
+
+from vit_theory.selection.curves import Setting
+from vit_theory.selection.predictions import (
+    COUNT,
+    FOLLOWED,
+    MEETING,
+    NETWORKS,
+    PREDICTING,
+    RULE_SEED,
+    Drawn,
+    draw_settings,
+)
+from vit_theory.selection.predictions import meet as meet_one
+from vit_theory.selection.predictions import predict as predict_one
+
+REGISTERED = RESULTS / "predictions.csv"
+MET = RESULTS / "predictions_met.csv"
+STORE = RESULTS.parent / "build" / "predictions"
+SEEDS = {"rule_seed": RULE_SEED, "prediction_seed": PREDICTING, "network_seed": MEETING}
+SIZES = {"count": COUNT, "draws_followed": FOLLOWED, "networks": NETWORKS}
+
+
+def read(path: Path) -> list[dict]:
+    """The rows of a table, numbers as numbers."""
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    text = ("attention", "background")
+    return [{k: v if k in text else float(v) for k, v in row.items()} for row in rows]
+
+
+def setting_of(row: dict) -> Drawn:
+    """The setting and number of samples of a row."""
+    setting = Setting(**{field.name: row[field.name] for field in fields(Setting)})
+    return Drawn(setting, int(row["samples"]))
+
+
+def kept(name: str, number: int, compute) -> dict:
+    """A finished row from its file, or computed now and written there."""
+    file = STORE / name / f"{number}.json"
+    if not file.exists():
+        start = time.process_time()
+        row = compute()
+        row["processor_seconds"] = time.process_time() - start
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(row))
+        print(number, {key: round(value, 4) for key, value in row.items()}, flush=True)
+    return json.loads(file.read_text())
+
+
+def is_committed(path: Path) -> bool:
+    """Whether the file is as the last commit has it."""
+    git = ["git", "-C", str(path.parent)]
+    known = subprocess.run([*git, "ls-files", "--error-unmatch", path.name], capture_output=True)
+    clean = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", path.name])
+    return known.returncode == 0 and clean.returncode == 0
+
+
+def told(rows: list[dict]) -> str:
+    """Coverage and relative errors in a sentence."""
+    covered = sum(int(row["covered"]) for row in rows)
+    relative = np.median([row["relative"] for row in rows])
+    share = 100 * covered / len(rows)
+    return (
+        f"{covered} of {len(rows)} intervals contain the mean error ({share:.1f} %), "
+        f"median relative error {100 * relative:.1f} %"
+    )
+
+
+def report(rows: list[dict]) -> None:
+    """Print coverage and relative errors, of all rows and by attention, background and error."""
+    print("all:", told(rows))
+    for name in ("attention", "background"):
+        for value in sorted({row[name] for row in rows}):
+            print(f"{name} {value}:", told([row for row in rows if row[name] == value]))
+    for low, high in ((0, 0.02), (0.02, 0.1), (0.1, 0.3), (0.3, 0.51)):
+        some = [row for row in rows if low <= row["error"] < high]
+        if some:
+            print(f"predicted error {low} to {high}:", told(some))
+    for row in rows:
+        if not row["covered"]:
+            print("missed:", {key: row[key] for key in row if key != "covered"})
+
+
+@click.group(help=__doc__)
+def main():
+    os.nice(10)
+
+
+@main.command()
+def predict():
+    """Predict all settings of the rule."""
+    table = []
+    for number, drawn in enumerate(draw_settings(COUNT, RULE_SEED)):
+        row = kept("predicted", number, lambda drawn=drawn: predict_one(drawn))
+        seconds = row.pop("processor_seconds")
+        setting = {"number": number, **asdict(drawn.setting), "samples": drawn.samples}
+        table.append(setting | row | {"processor_seconds": seconds})
+    save("predictions", table, **SEEDS, **SIZES)
+
+
+@main.command()
+@click.option("--minutes", default=25.0, show_default=True, help="Begin no setting after these.")
+def meet(minutes):
+    """Train the networks that meet the predictions."""
+    if not is_committed(REGISTERED):
+        raise click.UsageError(f"{REGISTERED.name} is not committed: predictions come first")
+    end = time.monotonic() + 60 * minutes
+    table = []
+    for row in read(REGISTERED):
+        number = int(row["number"])
+        drawn = setting_of(row)
+        done = (STORE / "met" / f"{number}.json").exists()
+        if not done and time.monotonic() > end:
+            break
+        found = kept("met", number, lambda drawn=drawn, row=row: meet_one(drawn, row))
+        table.append({**row, "number": number, "samples": drawn.samples, **found})
+    save("predictions_met", table, **SEEDS, **SIZES)
+    report(read(MET))
+
+
+@main.command()
+def coverage():
+    """Print coverage and relative errors."""
+    report(read(MET))
+
+
+if __name__ == "__main__":
+    main()
