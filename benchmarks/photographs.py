@@ -4,10 +4,10 @@ twin.
     python benchmarks/photographs.py --images FOLDER/cifar10 [--store DIR] [--mixers
     content,positional]
 
-Ten visits to each of the 50,000 training images of CIFAR-10 (five for the twin), half of the patches
-a step, products in bfloat16, one thread: about a processor minute a visit. Settings are first
-guesses; the test images are looked at once, at the end. Writes results/photographs.csv and .json. A run that is
-stopped goes on from its last epoch.
+Ten visits to each of the 50,000 training images of CIFAR-10 (five for the twin), half of the
+patches a step, products in bfloat16, one thread: about a processor minute a visit. Settings are
+first guesses; the test images are looked at once, at the end. Writes results/photographs.csv and
+.json. A run that is stopped goes on from its last epoch.
 """
 
 import json
