@@ -2174,6 +2174,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                           'vit_theory/selection/claims/phase_diagram.py'),
                                                            'vit_theory.selection.claims.phase_diagram.draw_border': ( 'selection/phase_diagram.html#draw_border',
                                                                                                                       'vit_theory/selection/claims/phase_diagram.py'),
+                                                           'vit_theory.selection.claims.phase_diagram.frozen_exponent': ( 'selection/phase_diagram.html#frozen_exponent',
+                                                                                                                          'vit_theory/selection/claims/phase_diagram.py'),
                                                            'vit_theory.selection.claims.phase_diagram.number_of_runs': ( 'selection/phase_diagram.html#number_of_runs',
                                                                                                                          'vit_theory/selection/claims/phase_diagram.py'),
                                                            'vit_theory.selection.claims.phase_diagram.plot_heat': ( 'selection/phase_diagram.html#plot_heat',
