@@ -1349,10 +1349,13 @@ def marks_without_variance():
     """The exact risk forgets the variance of what a place hears."""
 
     def make(original):
-        return lambda *args: [
-            [pair if n != 2 else (0.0, 0.0) for n, pair in enumerate(kind)]
-            for kind in original(*args)
-        ]
+        def heard_cumulants(*args):
+            cumulants, slopes = original(*args)
+            cumulants[:, 2] = 0
+            slopes[:, 2] = 0
+            return cumulants, slopes
+
+        return heard_cumulants
 
     swap("together", "heard_cumulants", make)
 
@@ -1413,7 +1416,7 @@ def heads_hardly_trained():
     """Heads take one step."""
     swap(
         "together",
-        "heads_start",
+        "train_heads",
         lambda original: lambda T, heads, seed, steps: original(T, heads, seed, 1),
     )
 
@@ -1423,7 +1426,7 @@ def a_head_is_lost():
     """One head fewer than asked for."""
     swap(
         "together",
-        "heads_start",
+        "train_heads",
         lambda original: lambda T, heads, seed, steps: original(T, heads - 1, seed, steps),
     )
 
