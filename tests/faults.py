@@ -1369,7 +1369,7 @@ def no_push_at_home():
 @breaks("together", "A-together-content A-together-border C-together-phases")
 def keys_frozen():
     """Keys have the learning rate 0."""
-    swap("together", "fit", with_arguments(lr_u=0.0))
+    swap("together", "training_states", with_arguments(lr_u=0.0))
 
 
 @breaks(
@@ -1393,7 +1393,7 @@ def positions_at_half_their_slope():
 )
 def first_phase_with_keys():
     """Keys move in the first phase of trainings too."""
-    swap("together", "fit", with_arguments(first=0))
+    swap("together", "training_states", with_arguments(first=0))
 
 
 @breaks("together", "A-together-content")
