@@ -159,7 +159,7 @@ def scale_in_the_token_engine():
 
         return products
 
-    swap("selection", "_products", make)
+    swap("selection", "weight_products", make)
 
 
 @breaks("selection", "A-two-engines A-sample-complexity")
@@ -287,7 +287,7 @@ def queries_for_keys():
 
         return step
 
-    swap("selection", "_step", make)
+    swap("selection", "hinge_step", make)
 
 
 @breaks("selection", "A-initial-sigma")
@@ -358,18 +358,18 @@ def hinge_without_dead_zone():
 
     def make(original):
         def backward(work, A, M, batch):
-            y = work.s.y
+            y = work.samples.y
             margin = original(work, A, M, batch)[0]
-            work.s.y = torch.sign(y) * 1e-3  # so small that no margin reaches 1
+            work.samples.y = torch.sign(y) * 1e-3  # so small that no margin reaches 1
             try:
                 _, dA, dM = original(work, A, M, batch)
             finally:
-                work.s.y = y
+                work.samples.y = y
             return margin, dA * 1e3, dM * 1e3
 
         return backward
 
-    swap("selection", "_backward", make)
+    swap("selection", "backward", make)
 
 
 @breaks(
@@ -444,7 +444,7 @@ def frozen_is_uniform():
     swap("selection", "fit_collapsed", make)
 
 
-@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-initial-border")
+@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-initial-border A-learning-curves")
 def attention_still_in_the_limit():
     """Queries and keys do not move in the early limit."""
 
@@ -458,7 +458,7 @@ def attention_still_in_the_limit():
     swap("selection", "velocity", make)
 
 
-@breaks("selection", "A-limit A-limit-phase A-limit-logarithm")
+@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-learning-curves")
 def balanced_in_the_limit():
     """The early limit has every kind of sample equally often."""
     swap(

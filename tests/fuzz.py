@@ -82,7 +82,6 @@ CALLS = {
     "ledger.sweeps.grid_points": "grid={'a': [1, 2], 'b': ['x', 'y']}",
     "ledger.sweep": "function=square, grid={'a': [1.0, 2.0]}, n_jobs=1, progress=False",
     "figures.subplots": "rows=1, columns=2, width=3.2, height=2.6",
-    "real_images.plot_images": "data=digits, columns=3, rows=2",
     "selection.TokenData": "tokens=8, relevant=3, confusion=1, patterns=5, dim=6, noise=0.1, background='iid', mass=0, "
     "noise_law='sphere', spurious=1, spurious_rate=0.9, noisy=1, noisy_noise=1.0",
     "selection.TokenData().sample": "samples=4, trials=2, generator=g, spurious_rate=W3.abs()[0], first=1",
@@ -790,7 +789,7 @@ ARGUED = {
         r"x",
         r"1e30",
     ): "an overflow of float32 on the way; x in double precision has a gradient",
-    (r"images\.Images|images\.split|real_images\.plot_images", r".*", r".*last - 1"): "",
+    (r"images\.Images|images\.split", r".*", r".*last - 1"): "",
 }
 
 

@@ -7,17 +7,14 @@ import torch
 from einops import rearrange
 
 from vit_theory.convolution import (
-    border,
     construction,
     encodings,
-    exactness,
-    head_counts,
+    experiments,
+    finite_logits,
     heads,
     inverse,
-    variants,
+    trained_heads,
 )
-from vit_theory.convolution import finite_logits as finite
-from vit_theory.convolution import trained_heads as trained
 from vit_theory.convolution.construction import ConvAttention
 from vit_theory.ledger import Run, load_claims
 from vit_theory.ledger.rules import BROKEN, CAVEAT, HOLDS, VERDICTS, Broken
@@ -121,16 +118,16 @@ FAULTS = {
         lambda keep: lambda w, P, s, p, t, g: keep(w, P, s, p, (1, 1), g),
     ),
     "channels first": ("transfer_blocks", [construction], channels_first),
-    "bound too large": ("border_bound", [border], lambda keep: lambda *a: 4 * keep(*a)),
+    "bound too large": ("border_bound", [experiments.border], lambda keep: lambda *a: 4 * keep(*a)),
     "half the gap": (
         "conv_to_attention",
-        [exactness, finite],
+        [experiments.exactness, experiments.finite_logits],
         lambda keep: lambda *a, scale=None: keep(*a, scale and scale / 2),
     ),
-    "largest M not large": ("hard_scale", [exactness], lambda keep: lambda dtype: 40.0),
+    "largest M not large": ("hard_scale", [experiments.exactness], lambda keep: lambda dtype: 40.0),
     "nothing refused": (
         "refused",
-        [variants],
+        [experiments.variants],
         lambda keep: lambda conv, *a: conv.stride != (3, 3) and keep(conv, *a),
     ),
     "kernel transposed": (
@@ -140,24 +137,32 @@ FAULTS = {
     ),
     "other basis": (
         "hide",
-        [inverse],
+        [experiments.inverse],
         lambda keep: lambda layer, g: (layer.W_V.data.mul_(2), layer)[1],
     ),
     "distance zero": (
         "attention_to_conv",
-        [inverse],
+        [experiments.inverse],
         lambda keep: lambda layer: (keep(layer)[0], 0.0),
     ),
     "distance of one block": (
         "attention_to_conv",
-        [inverse],
+        [experiments.inverse],
         lambda keep: lambda layer: (keep(layer)[0], keep(layer)[1] / 2),
     ),
     "nothing averaged": ("mean_kernel", [inverse], one_placement),
-    "offsets for minimum": ("minimum_heads", [heads, head_counts], offsets_for_minimum),
+    "offsets for minimum": ("minimum_heads", [heads, experiments.head_counts], offsets_for_minimum),
     "loose rank": ("certify", [heads], lambda keep: lambda offsets, T, rtol: keep(offsets, T, 0.2)),
-    "other proof": ("tap_by_channel", [head_counts], lambda keep: lambda kernel: keep(kernel - 1)),
-    "other taps": ("three_taps", [head_counts], lambda keep: lambda kernel, patch: keep(kernel, 1)),
+    "other proof": (
+        "tap_by_channel",
+        [experiments.head_counts],
+        lambda keep: lambda kernel: keep(kernel - 1),
+    ),
+    "other taps": (
+        "three_taps",
+        [experiments.head_counts],
+        lambda keep: lambda kernel, patch: keep(kernel, 1),
+    ),
     "entry left out": (
         "live_rows",
         [construction],
@@ -165,44 +170,64 @@ FAULTS = {
     ),
     "head too many": (
         "narrow_heads",
-        [head_counts],
+        [experiments.head_counts],
         lambda keep: lambda layer, width: keep(layer, max(width - 1, 1)),
     ),
-    "bound without keys": ("error_bound", [finite], lambda keep: lambda *a: keep(*a) / 2),
-    "loose bound": ("error_bound", [finite], lambda keep: lambda *a: keep(*a) * 2),
-    "any image": ("worst_image", [finite], lambda keep: lambda *a: torch.rand_like(keep(*a))),
-    "N - 1 for N": ("extra_head", [finite], lambda keep: lambda T, M, keys: keep(T, M, keys - 1)),
+    "bound without keys": (
+        "error_bound",
+        [experiments.finite_logits],
+        lambda keep: lambda *a: keep(*a) / 2,
+    ),
+    "loose bound": (
+        "error_bound",
+        [experiments.finite_logits],
+        lambda keep: lambda *a: keep(*a) * 2,
+    ),
+    "any image": (
+        "worst_image",
+        [experiments.finite_logits],
+        lambda keep: lambda *a: torch.rand_like(keep(*a)),
+    ),
+    "N - 1 for N": (
+        "extra_head",
+        [finite_logits],
+        lambda keep: lambda T, M, keys: keep(T, M, keys - 1),
+    ),
     "nine heads exact": (
         "soft_attention",
-        [finite],
+        [experiments.finite_logits],
         lambda keep: lambda conv, n, P, M, extra=True: keep(conv, n, P, M),
     ),
     "another offset": (
         "off_target",
-        [encodings],
+        [experiments.encodings],
         lambda keep: lambda s, g, D: keep(s, g, (D[1], D[0])),
     ),
     "one bucket": ("bucket", [encodings], lambda keep: lambda distance, **o: distance * 0),
     "fine buckets": ("bucket", [encodings], lambda keep: lambda distance, **o: distance),
     "queries for no offset": ("hard_scale", [encodings], lambda keep: lambda dtype: 1.0),
     "factor of a million": ("hard_scale", [encodings], lambda keep: lambda dtype: 1e6),
-    "large positions": ("absolute_positions", [encodings], lambda keep: lambda *a: keep(*a) * 1e6),
+    "large positions": (
+        "absolute_positions",
+        [experiments.encodings],
+        lambda keep: lambda *a: keep(*a) * 1e6,
+    ),
     "uniform attention": (
-        "looked_at",
-        [trained],
+        "attended",
+        [trained_heads],
         lambda keep: (
             lambda layer, x: 0 * keep(layer, x) + x.mean(1, keepdim=True).repeat(1, 1, layer.heads)
         ),
     ),
     "outputs of others": (
         "best_outputs",
-        [trained],
+        [trained_heads],
         lambda keep: lambda Z, y: keep(Z, y.roll(1, 0)),
     ),
     "no step": ("step", [torch.optim.LBFGS], lambda keep: lambda self, closure: None),
     "nine for eight": (
         "fit_heads",
-        [trained],
+        [experiments.trained_heads],
         lambda keep: lambda conv, P, grid, H, **o: keep(conv, P, grid, 9, **o),
     ),
 }
@@ -285,12 +310,12 @@ def test_a_fault_is_noticed(id, names, said, monkeypatch):
 )
 def test_trained_heads_notice_nothing_learned(name, monkeypatch):
     """Eight and nine heads on a torus of three by three patches: seconds become one."""
-    keep = trained.fit_heads
+    keep = experiments.trained_heads.fit_heads
     white = torch.randn
     small = lambda conv, P, grid, H, **o: keep(conv, P, (3, 3), H, **{**o, "steps": 60})  # noqa: E731
-    monkeypatch.setattr(trained, "fit_heads", small)
+    monkeypatch.setattr(experiments.trained_heads, "fit_heads", small)
     monkeypatch.setattr(
-        trained.torch, "randn", lambda *a, **o: white(*((64, 9, 8) if a == (64, 16, 8) else a), **o)
+        torch, "randn", lambda *a, **o: white(*((64, 9, 8) if a == (64, 16, 8) else a), **o)
     )
     break_it(monkeypatch, [name] if name else [])
     assert outcome("C-trained-heads") in (NOT_SHOWN if name else [HOLDS])

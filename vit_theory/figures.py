@@ -172,7 +172,7 @@ class Moving:
             "<", "\\u003c"
         )  # no words of a frame may end the script
         end = len(self.frames) - 1
-        last = self.frames[-1][0]
+        first = self.frames[0][0]
         page = Template(
             Path(vit_theory.__file__)
             .with_name("moving.html")
@@ -180,5 +180,5 @@ class Moving:
             .rstrip("\n")
         )
         return page.substitute(
-            frames=frames, end=end, last=last, says=html.escape(self.says), width=self.width
+            frames=frames, end=end, first=first, says=html.escape(self.says), width=self.width
         )

@@ -10,23 +10,20 @@ import math
 from collections.abc import Callable
 
 import torch
-import xarray as xr
 from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..attention import MultiHeadAttention, patchify, relative_offsets, unpatchify
+from ..attention import MultiHeadAttention, relative_offsets
 from .blocks import conv_padding, transfer_blocks
 from .construction import hard_scale
-from .exactness import on_grid, photos
-from .kernels import random_conv
-from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/12_encodings.ipynb #285386ce
 def waves(position: Float[Tensor, "*n"], grid: int) -> Float[Tensor, "*n f"]:
     """Cosines and sines of a position in patches with the periods of the torus, lowest first, three
     frequencies."""
-    angle = 2 * math.pi / grid * position[..., None] * torch.arange(1, 4, dtype=position.dtype)
+    frequency = 2 * math.pi / grid
+    angle = frequency * position[..., None] * torch.arange(1, 4, dtype=position.dtype)
     return torch.cat([angle.cos(), angle.sin()], -1)
 
 
@@ -36,52 +33,62 @@ def bucket(distance: Int[Tensor, "*n"], buckets: int = 32, most: int = 128) -> I
     half = buckets // 2
     exact = half // 2
     size = distance.abs()
-    grown = (
-        exact
-        + (torch.log(size.clamp(min=1) / exact) / math.log(most / exact) * (half - exact)).long()
-    )
-    return torch.where(size < exact, size, grown.clamp(max=half - 1)) + half * (distance > 0)
+    share = torch.log(size.clamp(min=1) / exact) / math.log(most / exact)
+    growing = exact + (share * (half - exact)).long()
+    number = torch.where(size < exact, size, growing.clamp(max=half - 1))
+    return number + half * (distance > 0)
 
 # %% ../../nbs/convolution/12_encodings.ipynb #5a8d3f38
-def table_scores(grid, D):
+Grid = tuple[int, int]
+
+
+def positions(grid: Grid) -> Float[Tensor, "n 2"]:
+    "(row, column) of each patch, row by row."
+    rows, columns = (torch.arange(g).double() for g in grid)
+    return torch.cartesian_prod(rows, columns)
+
+
+def table_scores(grid: Grid, D: Grid) -> Tensor:
     "One number for each relative position (Swin)."
     return (relative_offsets(grid) == torch.tensor(D)).all(-1).double()
 
 
-def wave_scores(grid, D):
+def wave_scores(grid: Grid, D: Grid) -> Tensor:
     "Sinusoids of the relative position (Transformer-XL), one sequence an axis."
     step = relative_offsets(grid).double()
-    # sum_j cos(w_j (Delta - D)) over both axes
     wanted = torch.tensor(D).double()
-    along = (
-        einsum(waves(step[..., a], 2 * grid[a]), waves(wanted[a], 2 * grid[a]), "q k f, f -> q k")
-        for a in (0, 1)
-    )
-    return sum(along)
+    scores = torch.zeros(step.shape[:2]).double()
+    for axis in (0, 1):
+        period = 2 * grid[axis]
+        # sum_j cos(w_j (Delta - D))
+        of_step = waves(step[..., axis], period)
+        scores = scores + einsum(of_step, waves(wanted[axis], period), "q k f, f -> q k")
+    return scores
 
 
-def untied_scores(grid, D):
+def untied_scores(grid: Grid, D: Grid) -> Tensor:
     "Sinusoids of the positions themselves, with queries and keys of their own (TUPE)."
-    p = torch.cartesian_prod(*(torch.arange(g).double() for g in grid))
-    asked = [waves(p[:, a] + D[a], 2 * grid[a]) for a in (0, 1)]  # p_q U_Q: turned by D
-    given = [waves(p[:, a], 2 * grid[a]) for a in (0, 1)]
-    return torch.cat(asked, 1) @ torch.cat(given, 1).T
+    p = positions(grid)
+    queries = [waves(p[:, axis] + D[axis], 2 * grid[axis]) for axis in (0, 1)]  # turned by D
+    keys = [waves(p[:, axis], 2 * grid[axis]) for axis in (0, 1)]
+    return torch.cat(queries, 1) @ torch.cat(keys, 1).T
 
 
-def bucket_scores(grid, D, **options):
+def bucket_scores(grid: Grid, D: Grid, **options) -> Tensor:
     "One number for each bucket of distances along the sequence (T5)."
     place = torch.arange(grid[0] * grid[1])
+    distance = place - place[:, None]
     wanted = torch.tensor(D[0] * grid[1] + D[1])
-    return (bucket(place - place[:, None], **options) == bucket(wanted, **options)).double()
+    return (bucket(distance, **options) == bucket(wanted, **options)).double()
 
 
-def fine_scores(grid, D):
+def fine_scores(grid: Grid, D: Grid) -> Tensor:
     "The same with a bucket for every distance that occurs."
     n = grid[0] * grid[1]
     return bucket_scores(grid, D, buckets=4 * n, most=8 * n)
 
 
-ENCODINGS: dict[str, Callable] = {
+ENCODINGS: dict[str, Callable[[Grid, Grid], Tensor]] = {
     "table (Swin)": table_scores,
     "sinusoids of the offset (Transformer-XL)": wave_scores,
     "untied positions (TUPE)": untied_scores,
@@ -90,43 +97,25 @@ ENCODINGS: dict[str, Callable] = {
 }
 
 # %% ../../nbs/convolution/12_encodings.ipynb #e55edd5d
-def off_target(scores: Float[Tensor, "q k"], grid: tuple[int, int], D: tuple[int, int]) -> float:
+def off_target(scores: Float[Tensor, "q k"], grid: Grid, D: Grid) -> float:
     """Weight that misses relative position D in the limit of a large factor, largest over the
     queries that have that target."""
     target = (relative_offsets(grid) == torch.tensor(D)).all(-1)
-    rest = scores.masked_fill(target, -math.inf).amax(1)
-    asked = target.any(1)
-    gap = (scores[target] - rest[asked]).min().item()
+    has_target = target.any(1)
+    best_other = scores.masked_fill(target, -math.inf).amax(1)
+    gap = (scores[target] - best_other[has_target]).min().item()
     factor = 1.0 if gap <= 1e-9 else hard_scale(torch.float64) / gap
-    return (1 - (factor * scores[asked]).softmax(1)[target[asked]]).max().item()
-
-# %% ../../nbs/convolution/12_encodings.ipynb #41a0e03e
-def relative_encodings(run: Run) -> xr.Dataset:
-    """Weight that misses the target in the limit, by encoding and grid, largest over nine relative
-    positions (C, remark)."""
-    near = [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1)]
-
-    def off(scheme, grid):
-        size = (grid, grid)
-        scores = ENCODINGS[scheme]
-        return {"off": max(off_target(scores(size, D), size, D) for D in near)}
-
-    return on_grid(off, scheme=ENCODINGS, grid=run.by_scale((4, 7, 14), (4, 7, 14, 24)))
+    weights = (factor * scores[has_target]).softmax(1)
+    return (1 - weights[target[has_target]]).max().item()
 
 # %% ../../nbs/convolution/12_encodings.ipynb #e0b1ece5
-def absolute_positions(
-    grid: tuple[int, int], width: int, kind: str, seed: int
-) -> Float[Tensor, "n d"]:
+def absolute_positions(grid: Grid, width: int, kind: str, seed: int) -> Float[Tensor, "n d"]:
     'Positions of the width of a token: "sinusoidal" of both axes, or "learned", random vectors.'
     if kind == "learned":
-        return torch.randn(
-            grid[0] * grid[1],
-            width,
-            generator=torch.Generator().manual_seed(seed),
-            dtype=torch.float64,
-        )
-    p = torch.cartesian_prod(*(torch.arange(g).double() for g in grid))
-    P = torch.cat([waves(p[:, a], grid[a]) for a in (0, 1)], 1)
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(grid[0] * grid[1], width, generator=generator, dtype=torch.float64)
+    p = positions(grid)
+    P = torch.cat([waves(p[:, axis], grid[axis]) for axis in (0, 1)], 1)
     return torch.nn.functional.pad(P, (0, width - P.shape[1]))
 
 # %% ../../nbs/convolution/12_encodings.ipynb #eee7642b
@@ -134,62 +123,28 @@ def absolute_layer(
     conv: nn.Conv2d,  # stride 1, circular padding, no bias
     patch: int,  # P
     P: Float[Tensor, "n f"],  # positions
-    grid: tuple[int, int],  # patches, (rows, columns)
+    grid: Grid,  # patches, (rows, columns)
     room: bool,  # tokens [x, p]; else x + p
 ) -> tuple[MultiHeadAttention, Tensor]:
     """The construction with absolute positions only -> (layer, targets [head, query, key]) (C,
     remark)."""
     offsets, T = transfer_blocks(conv.weight, patch, padding=conv_padding(conv)[::2])
-    step, (h, d, _), f = relative_offsets(grid), T.shape, P.shape[1]
-    target = torch.stack(
-        [((step - torch.tensor(D)) % torch.tensor(grid) == 0).all(-1) for D in offsets]
-    )
-    reach = torch.linalg.pinv(P)
+    h, d, _ = T.shape
+    f = P.shape[1]
+    step = relative_offsets(grid)
+    misses = [(step - torch.tensor(D)) % torch.tensor(grid) for D in offsets]
+    target = torch.stack([(miss == 0).all(-1) for miss in misses])
+    inverse = torch.linalg.pinv(P)
     # P R_D P' is the pattern S_D as far as the encoding spans it
-    R = einsum(reach, target.to(P), reach, "f q, h q k, g k -> h f g")
+    R = einsum(inverse, target.to(P), inverse, "f q, h q k, g k -> h f g")
     scores = einsum(P, R, P, "q f, h f g, k g -> h q k")
-    gap = (scores[target] - scores.masked_fill(target, -math.inf).amax(2).flatten()).min().item()
+    best_other = scores.masked_fill(target, -math.inf).amax(2)
+    gap = (scores[target] - best_other.flatten()).min().item()
     Q = R * (hard_scale(T.dtype) / gap * math.sqrt(f))
     K = torch.eye(f, dtype=T.dtype).repeat(h, 1, 1)
     V = torch.eye(d, dtype=T.dtype).repeat(h, 1, 1)
-    if (
-        room
-    ):  # content first, positions behind it: queries and keys read the second, values the first
-        Q, K = (torch.nn.functional.pad(W, (0, 0, d, 0)) for W in (Q, K))
+    if room:  # content first, positions behind it: queries and keys read these, values the content
+        Q = torch.nn.functional.pad(Q, (0, 0, d, 0))
+        K = torch.nn.functional.pad(K, (0, 0, d, 0))
         V = torch.nn.functional.pad(V, (0, 0, 0, f))
     return MultiHeadAttention(Q, K, V, T), target
-
-# %% ../../nbs/convolution/12_encodings.ipynb #3a89dbb6
-def absolute_encodings(run: Run) -> xr.Dataset:
-    """Weight off the target and error of layers with absolute positions, by encoding, room, image
-    and seed (C, remark)."""
-    P_side, G = run.by_scale((4, 4), (8, 5))
-    grid = (G, G)
-
-    def placed(scheme, room, image, seed):
-        photo = photos(run, P_side * G, seed)[:1]
-        C = photo.shape[1]
-        conv = random_conv(C, 1, 3, seed, padding=1, padding_mode="circular", bias=False)
-        P = absolute_positions(grid, P_side**2 * C, scheme, seed)
-        layer, target = absolute_layer(conv, P_side, P, grid, room=room == "beside")
-        white = torch.randn(
-            photo.shape, generator=torch.Generator().manual_seed(seed), dtype=photo.dtype
-        )
-        x = {
-            "noise": patchify(white, P_side),
-            "photograph": patchify(photo, P_side),
-            "undoing": -P[None],
-        }[image]
-        seen = torch.cat([x, P.expand_as(x)], -1) if room == "beside" else x + P
-        with torch.no_grad():
-            truth = patchify(conv(unpatchify(x, P_side, grid, C)), P_side)
-            A = layer.attention_map(seen)[0]
-            error = (layer(seen) - truth).abs().max() / truth.abs().max()
-        return {"off": (1 - A[target]).max(), "error": error, "uniform": (A - 1 / G**2).abs().max()}
-
-    axes = dict(
-        scheme=("sinusoidal", "learned"),
-        room=("added", "beside"),
-        image=("noise", "photograph", "undoing"),
-    )
-    return on_grid(placed, **axes, seed=run.seeds).assign_attrs(patches=G * G, images=run.images)

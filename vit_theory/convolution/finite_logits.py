@@ -9,20 +9,14 @@ __all__ = ['astray', 'error_bound', 'astray_with_sink', 'extra_head', 'soft_atte
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-import xarray as xr
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..arguments import NotNegative, Size, Sizes, checked, real
-from ..attention import patchify
 from .blocks import transfer_blocks
-from .construction import conv_geometry, conv_to_attention, offset_table
-from .exactness import DRAW, kept_once, on_grid
-from .heads import TorusAttention, relative_error, torus_size
-from .kernels import random_conv, real_images
-from ..ledger.sweeps import Run
+from .construction import conv_geometry, offset_table
+from .heads import TorusAttention, torus_size
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #e7a151a1
 if TYPE_CHECKING:
@@ -40,7 +34,8 @@ def astray(
 ) -> float:
     """Weight that softmax gives to the keys that are not wanted: (N-1) / (e^M + N-1), without
     overflow (C, Lemma 2)."""
-    return (keys - 1) * math.exp(-M) / (1 + (keys - 1) * math.exp(-M))
+    others = (keys - 1) * math.exp(-M)
+    return others / (1 + others)
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #259fd50f
 @checked
@@ -52,7 +47,8 @@ def error_bound(
 ) -> float:
     """Largest possible error of an output pixel on a torus, over all images with that spread
     (derived here)."""
-    return astray(M, keys) * spread * blocks.abs().sum((0, 1)).max().item()
+    largest_sum = blocks.abs().sum((0, 1)).max().item()
+    return astray(M, keys) * spread * largest_sum
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #7bf6272f
 @checked
@@ -63,8 +59,11 @@ def astray_with_sink(
     """Worst change per unit of max |x| with the zero sink: (of a query that has its target, of one
     that has none)."""
     a = math.exp(-M)
-    # (1 + 2 (N-1) e^-M) / (e^M + 1 + (N-1) e^-M)  and  N e^-M / (1 + N e^-M)
-    return a * (1 + 2 * (keys - 1) * a) / (1 + a + (keys - 1) * a * a), keys * a / (1 + keys * a)
+    # (1 + 2 (N-1) e^-M) / (e^M + 1 + (N-1) e^-M)
+    with_target = a * (1 + 2 * (keys - 1) * a) / (1 + a + (keys - 1) * a * a)
+    # N e^-M / (1 + N e^-M)
+    without = keys * a / (1 + keys * a)
+    return with_target, without
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #ba2ce816
 def worst_image(
@@ -81,18 +80,18 @@ def worst_image(
     sign = T.gather(0, D[None])[0] > 0
     # everywhere else the bright side of what is dark on the target
     x = sign.to(T).repeat(torus[0] * torus[1], 1)
-    target = [
-        ((query[0] + offsets[k][0]) % torus[0]) * torus[1] + (query[1] + offsets[k][1]) % torus[1]
-        for k in D.tolist()
-    ]
-    x[torch.tensor(target), torch.arange(x.shape[1])] = 1.0 - sign.to(T)
+    # the patch that block D reads for the query
+    patch = (torch.tensor(offsets)[D] + torch.tensor(query)) % torch.tensor(torus)
+    target = patch[:, 0] * torus[1] + patch[:, 1]
+    x[target, torch.arange(x.shape[1])] = 1.0 - sign.to(T)
     return x
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #1684fb77
 def enough(keys: int, dtype: torch.dtype = torch.float32) -> float:
     """Logit gap at which what goes astray is below the rounding unit u: M = ln(N-1) - ln u (derived
     here)."""
-    return math.log(max(keys - 1, 1)) - math.log(torch.finfo(dtype).eps / 2)
+    unit = torch.finfo(dtype).eps / 2
+    return math.log(max(keys - 1, 1)) - math.log(unit)
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #6b053bf4
 @checked
@@ -110,7 +109,7 @@ def extra_head(
 # %% ../../nbs/convolution/11_finite_logits.ipynb #ef3d308d
 @checked
 def soft_attention(
-    conv: nn.Conv2d,
+    conv: nn.Conv2d,  # zero or circular padding
     image_size: Sizes,  # pixels
     patch: Sizes,  # P
     scale: FiniteGap,  # M: finite logit gap
@@ -123,10 +122,14 @@ def soft_attention(
         conv.weight.detach(), patch, g.stride, g.padding[::2], g.dilation, conv.groups
     )
     torus = torus_size(offsets, g)
-    W = extra_head(T, scale, math.prod(torus))
     table = offset_table(offsets, torus, float(scale), circular=True).to(T)
-    table, W = (torch.cat([table, 0 * table[:1]]), W) if extra else (table, T)
-    return TorusAttention(table, W, None if conv.bias is None else conv.bias.detach(), g, torus)
+    W = T
+    if extra:
+        constant = torch.zeros_like(table[:1])
+        table = torch.cat([table, constant])
+        W = extra_head(T, scale, math.prod(torus))
+    bias = None if conv.bias is None else conv.bias.detach()
+    return TorusAttention(table, W, bias, g, torus)
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #fb4e01ab
 def gradient_sizes(layer: nn.Module, x: Float[Tensor, "b n d"], seed: int = 0) -> dict[str, float]:
@@ -134,64 +137,14 @@ def gradient_sizes(layer: nn.Module, x: Float[Tensor, "b n d"], seed: int = 0) -
     distance to random targets."""
     layer = layer.requires_grad_(True)
     y = layer(x)
-    target = torch.randn(y.shape, generator=torch.Generator().manual_seed(seed), dtype=y.dtype)
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.randn(y.shape, generator=generator, dtype=y.dtype)
     attend = getattr(layer, "attend", layer)
     parts = {name: getattr(attend, name) for name in ("table", "W_Q", "W_K", "W_V", "W_O")}
     # L = sum (y - target)^2 / (2 * queries), so that sizes do not depend on how many patches there
     # are
-    loss = (y - target).square().sum() / (2 * y.shape[0] * y.shape[1])
+    queries = y.shape[0] * y.shape[1]
+    loss = (y - target).square().sum() / (2 * queries)
     gradients = torch.autograd.grad(loss, list(parts.values()))
-    return {name: g.abs().max().item() for name, g in zip(parts, gradients, strict=True)}
-
-# %% ../../nbs/convolution/11_finite_logits.ipynb #82691ea3
-LOGIT_GAPS = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-
-# %% ../../nbs/convolution/11_finite_logits.ipynb #8b55a0fb
-def finite(run: Run) -> xr.Dataset:
-    """Error at finite logits over its bound, for the worst image and for real images, by M and seed
-    (C, Lemma 2)."""
-    patch = 4
-    size = run.by_scale(24, 64)
-    torus = size // patch, size // patch
-
-    def bounded(M, seed):
-        conv = random_conv(1, 1, 3, seed, padding=1, padding_mode="circular", bias=False)
-        offsets, T = transfer_blocks(conv.weight, patch, padding=1)
-        natural = patchify(real_images(run.images, 8, size, seed)[:, :1], patch)
-        exact = conv_to_attention(conv, size, patch)
-        soft = conv_to_attention(conv, size, patch, scale=M)
-        worst, error = (
-            (soft(x) - exact(x)).abs().max().item()
-            for x in (worst_image(offsets, T, torus)[None], natural)
-        )
-        bound = error_bound(T, M, math.prod(torus))
-        return {"worst": worst / bound, "natural": error / bound, "error": error}
-
-    return on_grid(bounded, M=LOGIT_GAPS, seed=DRAW).assign_attrs(images=run.images)
-
-
-def decay(data: xr.Dataset) -> np.ndarray:
-    "By how much the log of the error falls per unit of M from M = 8 on, for every seed."
-    tail = data.sel(M=slice(8, None))
-    return -np.polyfit(tail.M, np.log(tail.error), 1)[0]
-
-# %% ../../nbs/convolution/11_finite_logits.ipynb #56c6b155
-def one_head_more(run: Run) -> xr.Dataset:
-    """Relative error with and without the extra head, and largest gradients, by M, padding and seed
-    (the extra-head theorem)."""
-
-    def with_and_without(M, padding, seed):
-        images = real_images(run.images, 4, 16, seed)
-        conv = random_conv(images.shape[1], 2, 3, seed, padding=1, padding_mode=padding)
-        soft = soft_attention(conv, 16, 4, M)
-        errors = {"without": relative_error(soft_attention(conv, 16, 4, M, extra=False), conv, images),
-                  "with_extra": relative_error(soft, conv, images)}  # fmt: skip
-        sizes = gradient_sizes(conv_to_attention(conv, 16, 4, scale=M), patchify(images, 4), seed)
-        sizes["extra"] = gradient_sizes(soft, patchify(images, 4), seed)["table"]
-        return errors | {
-            f"gradient_{name}": sizes[name] for name in ("table", "W_Q", "W_V", "extra")
-        }
-
-    data = on_grid(with_and_without, M=LOGIT_GAPS, padding=("zeros", "circular"), seed=DRAW)
-    zero_padded = {str(name): ("M", "seed") for name in data if str(name).startswith("gradient")}
-    return kept_once(data, **zero_padded).assign_attrs(images=run.images)
+    largest = [gradient.abs().max().item() for gradient in gradients]
+    return dict(zip(parts, largest, strict=True))

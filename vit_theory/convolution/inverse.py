@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Literal, cast
 
 import torch
-import xarray as xr
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -20,20 +19,17 @@ from torch import Tensor, nn
 from ..arguments import checked, need
 from ..attention import relative_bias, relative_offsets, softmax_weights
 from .blocks import tap_tables
-from .construction import ConvAttention, Geometry, conv_to_attention
-from .exactness import on_grid
-from .kernels import random_conv
-from ..ledger.sweeps import Run
+from .construction import ConvAttention, Geometry
 
 # %% ../../nbs/convolution/07_inverse.ipynb #e4ab1e65
 def positional_weights(layer: ConvAttention) -> Float[Tensor, "h q k"]:
     "Where the heads look when the image is faint: the softmax of the position biases alone, A_h."
     table = layer.table
-    asking = slice(None) if layer.queries is None else layer.queries
     assert table is not None
-    return softmax_weights(
-        relative_bias(table.detach(), layer.geometry.grid)[:, asking], layer.sink
-    )
+    bias = relative_bias(table.detach(), layer.geometry.grid)
+    if layer.queries is not None:
+        bias = bias[:, layer.queries]
+    return softmax_weights(bias, layer.sink)
 
 
 def head_products(layer: ConvAttention) -> Float[Tensor, "h d o"]:
@@ -41,18 +37,21 @@ def head_products(layer: ConvAttention) -> Float[Tensor, "h d o"]:
     can alter."""
     V = layer.W_V.detach()
     O = layer.W_O.detach()
-    as_built = V.shape[1] == V.shape[2] and torch.equal(V, torch.eye(V.shape[1]).to(V).expand_as(V))
-    return (
-        O if as_built else einsum(V, O, "h d f, h f o -> h d o")
-    )  # times the identity: most of the work for nothing
+    if V.shape[1] == V.shape[2]:
+        identity = torch.eye(V.shape[1]).to(V).expand_as(V)
+        if torch.equal(V, identity):  # as built: the product is most of the work, for nothing
+            return O
+    return einsum(V, O, "h d f, h f o -> h d o")
 
 # %% ../../nbs/convolution/07_inverse.ipynb #828fa904
 def offset_pairs(geometry: Geometry, offsets: list[tuple[int, int]]) -> Tensor:
     """The matrices S_D [offset, query, key]: which key each query reads at each offset, on a torus
     modulo the grid."""
-    gh, gw = geometry.grid
-    miss = relative_offsets((gh, gw))[geometry.queries] - torch.tensor(offsets).reshape(-1, 1, 1, 2)
-    return ((miss % torch.tensor([gh, gw]) if geometry.circular else miss) == 0).all(-1)
+    step = relative_offsets(geometry.grid)[geometry.queries]
+    miss = step - torch.tensor(offsets).reshape(-1, 1, 1, 2)
+    if geometry.circular:
+        miss = miss % torch.tensor(geometry.grid)
+    return (miss == 0).all(-1)
 
 # %% ../../nbs/convolution/07_inverse.ipynb #984cdcf0
 def diagonals_of_taps(
@@ -60,13 +59,13 @@ def diagonals_of_taps(
 ) -> list[tuple[int, int, int, int, int]]:
     """The diagonals of one axis, of its `tap_table`: (tap, offset index, first input row, first
     output row, length)."""
-    found = []
+    diagonals = []
     for D, u in itertools.product(range(tap.shape[0]), range(kernel)):
-        places = (tap[D] == u).nonzero()
-        if len(places):
-            ri, ro = places[0].tolist()
-            found.append((u, D, ri, ro, len(places)))
-    return found
+        pixels = (tap[D] == u).nonzero()
+        if len(pixels):
+            ri, ro = pixels[0].tolist()
+            diagonals.append((u, D, ri, ro, len(pixels)))
+    return diagonals
 
 # %% ../../nbs/convolution/07_inverse.ipynb #44050f74
 def axes_of(geometry: Geometry):
@@ -80,17 +79,22 @@ def tap_views(
 ) -> Iterator[tuple[int, int, int, Tensor]]:
     """For every tap and block, the places where the tap stands, as a view: (row tap, column tap,
     block, [i, o, rows, columns])."""
-    g, ((ph, pw), (oh, ow)) = geometry, (geometry.patch, geometry.patch_out)
-    rows, columns = (
-        diagonals_of_taps(tap, K) for (_, tap), K in zip(axes_of(g), g.kernel, strict=True)
-    )
+    ph, pw = geometry.patch
+    oh, ow = geometry.patch_out
+    sh, sw = geometry.stride
+    (_, tap_y), (_, tap_x) = axes_of(geometry)
+    rows = diagonals_of_taps(tap_y, geometry.kernel[0])
+    columns = diagonals_of_taps(tap_x, geometry.kernel[1])
     T = rearrange(blocks, "b (ri ci i) (ro co o) -> b ri ci i ro co o", ri=ph, ci=pw, ro=oh, co=ow)
-    for (u, Dy, ri, ro, m), (v, Dx, ci, co, n) in itertools.product(rows, columns):
+    for row, column in itertools.product(rows, columns):
+        u, Dy, ri, ro, m = row
+        v, Dx, ci, co, n = column
         block = int(which[Dy, Dx])
-        corner = T[block, ri :: g.stride[0], ci :: g.stride[1], :, ro : ro + m, co : co + n]
+        corner = T[block, ri::sh, ci::sw, :, ro : ro + m, co : co + n][:m, :n]
         # [ri, ci, i, ro, co, o] -> the diagonal ri = ri0 + s j, ro = ro0 + j, and the same for
         # columns
-        yield u, v, block, corner[:m, :n].diagonal(dim1=0, dim2=3).diagonal(dim1=0, dim2=2)
+        view = corner.diagonal(dim1=0, dim2=3).diagonal(dim1=0, dim2=2)
+        yield u, v, block, view
 
 # %% ../../nbs/convolution/07_inverse.ipynb #23b2e815
 def mean_kernel(
@@ -98,9 +102,8 @@ def mean_kernel(
 ) -> tuple[Tensor, Tensor]:
     """Mean of blocks over all places of each tap, weighted with the pairs of patches they serve ->
     kernel, and places by tap."""
-    i, o = (
-        blocks.shape[n] // math.prod(p) for n, p in ((1, geometry.patch), (2, geometry.patch_out))
-    )
+    i = blocks.shape[1] // math.prod(geometry.patch)
+    o = blocks.shape[2] // math.prod(geometry.patch_out)
     total = blocks.new_zeros(o, i, *geometry.kernel)
     places = blocks.new_zeros(geometry.kernel)
     for u, v, block, view in tap_views(blocks, which, geometry):
@@ -117,19 +120,26 @@ def subtract_kernel(
         view -= kernel[:, :, u, v].T[:, :, None, None]
 
 # %% ../../nbs/convolution/07_inverse.ipynb #1fbbda53
+def taps_of_one_pixel(geometry: Geometry, axis: int) -> Tensor:
+    "Which taps of one axis read the same pixel, [tap, tap]: on a torus, those a whole turn apart."
+    tap = torch.arange(geometry.kernel[axis])
+    step = (tap[:, None] - tap) * geometry.dilation[axis]
+    if geometry.circular:
+        step = step % geometry.image_size[axis]
+    return step == 0
+
+
 def nearest_kernel(
-    seen: Tensor, places: Float[Tensor, "u v"], built: Float[Tensor, "o i u v"], geometry: Geometry
+    read: Tensor, places: Float[Tensor, "u v"], built: Float[Tensor, "o i u v"], geometry: Geometry
 ) -> Tensor:
-    """Among the kernels that the image cannot tell from the one `seen`, the nearest to `built`,
-    that of the heads' own blocks."""
-    same = []
-    for n, K, t in zip(geometry.image_size, geometry.kernel, geometry.dilation, strict=True):
-        step = (torch.arange(K)[:, None] - torch.arange(K)) * t
-        same.append(((step % n if geometry.circular else step) == 0).to(built))
+    """Among the kernels that the image cannot tell from the one that was read, the nearest to
+    `built`, that of the heads' own blocks."""
+    same_y = taps_of_one_pixel(geometry, 0).to(built)
+    same_x = taps_of_one_pixel(geometry, 1).to(built)
     # sum over the taps that read the same pixel, and their number
-    together = einsum(same[0], same[1], built, "u a, v b, o i a b -> o i u v")
-    number = einsum(same[0], same[1], "u a, v b -> u v")
-    return built + torch.where(places > 0, (seen - together) / number, 0)
+    together = einsum(same_y, same_x, built, "u a, v b, o i a b -> o i u v")
+    number = einsum(same_y, same_x, "u a, v b -> u v")
+    return built + torch.where(places > 0, (read - together) / number, 0)
 
 # %% ../../nbs/convolution/07_inverse.ipynb #43294430
 def mean_blocks(
@@ -141,13 +151,17 @@ def mean_blocks(
     A = positional_weights(layer)
     (Dy, _), (Dx, _) = axes_of(g)
     S = offset_pairs(g, list(itertools.product(Dy, Dx))).to(W)
-    which = torch.arange(len(S), device=W.device)
-    first = einsum(S, S, "D q k, E q k -> D E").gt(0).int().argmax(1) if g.circular else which
-    pairs = S.sum((1, 2)) * (first == which)
+    first = torch.arange(len(S), device=W.device)
+    if g.circular:  # offsets that are the same on the torus share the block of the first
+        overlap = einsum(S, S, "D q k, E q k -> D E")
+        first = overlap.gt(0).int().argmax(1)
+    is_first = first == torch.arange(len(S), device=W.device)
+    pairs = S.sum((1, 2)) * is_first
     # mean of A_h over the pairs with offset D
     mean = einsum(A, S, "h q k, D q k -> h D") / pairs.clamp(min=1) * (pairs > 0)
     rest = A - einsum(mean, S, "h D, D q k -> h q k")
-    return einsum(mean, W, "h D, h d o -> D d o"), first.reshape(len(Dy), -1), pairs, rest
+    blocks = einsum(mean, W, "h D, h d o -> D d o")
+    return blocks, first.reshape(len(Dy), -1), pairs, rest
 
 # %% ../../nbs/convolution/07_inverse.ipynb #af109676
 def built_kernel(
@@ -155,11 +169,14 @@ def built_kernel(
 ) -> Float[Tensor, "o i u v"]:
     """The kernel as the heads' own blocks have it, each read at the offset that the head was built
     for."""
-    number = {D: h for h, D in enumerate(layer.offsets)}
+    head = {D: h for h, D in enumerate(layer.offsets)}
     (Dy, _), (Dx, _) = axes_of(layer.geometry)
-    which = torch.tensor([[number.get(D, len(W)) for D in itertools.product([y], Dx)] for y in Dy])
+    none = len(W)  # a block of zeros behind the heads' own
+    heads = [head.get(D, none) for D in itertools.product(Dy, Dx)]
+    which = torch.tensor(heads).reshape(len(Dy), len(Dx))
     blocks = torch.cat([W, W.new_zeros(1, *W.shape[1:])])
-    return mean_kernel(blocks, which, W.new_ones(len(blocks)), layer.geometry)[0]
+    kernel, _ = mean_kernel(blocks, which, W.new_ones(len(blocks)), layer.geometry)
+    return kernel
 
 # %% ../../nbs/convolution/07_inverse.ipynb #16654320
 def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
@@ -170,7 +187,8 @@ def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
     A = positional_weights(layer)
     T, which, pairs, rest = mean_blocks(layer, W)
     kernel, places = mean_kernel(T, which, pairs, g)
-    if (places == 0).any() or len(which.unique()) < which.numel():
+    ambiguous = len(which.unique()) < which.numel()
+    if ambiguous or (places == 0).any():
         kernel = nearest_kernel(kernel, places, built_kernel(layer, W), g)
     subtract_kernel(T, which, kernel, g)
     # |sum_h A_h (x) W_h|^2 = sum_hg <A_h,A_g> <W_h,W_g>
@@ -182,49 +200,61 @@ def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
     if layer.b_O is not None:
         b = rearrange(layer.b_O.detach(), "(p o) -> p o", o=kernel.shape[0])
         bias = b.mean(0)
-        whole = whole + A.shape[1] * b.square().sum()
-        left = left + A.shape[1] * (b - bias).square().sum()
-    return kernel, bias, float((left / whole).clamp(0, 1).sqrt()) if whole > 0 else 0.0
+        queries = A.shape[1]
+        whole = whole + queries * b.square().sum()
+        left = left + queries * (b - bias).square().sum()
+    if whole <= 0:
+        return kernel, bias, 0.0
+    return kernel, bias, float((left / whole).clamp(0, 1).sqrt())
 
 # %% ../../nbs/convolution/07_inverse.ipynb #92e5d78f
 def equal_sides(kernel: Float[Tensor, "o i u v"], geometry: Geometry) -> Float[Tensor, "o i y x"]:
     """The same convolution with equal padding on opposite sides: dilation written out, rows and
     columns of zeros added."""
-    (th, tw), (top, bottom, left, right) = geometry.dilation, geometry.padding
+    th, tw = geometry.dilation
+    top, bottom, left, right = geometry.padding
     rows = th * (kernel.shape[2] - 1) + 1
     columns = tw * (kernel.shape[3] - 1) + 1
     wide = kernel.new_zeros(*kernel.shape[:2], rows, columns)
     wide[:, :, ::th, ::tw] = kernel
-    return nn.functional.pad(
-        wide,
-        (max(right - left, 0), max(left - right, 0), max(bottom - top, 0), max(top - bottom, 0)),
+    zeros = (
+        max(right - left, 0),
+        max(left - right, 0),
+        max(bottom - top, 0),
+        max(top - bottom, 0),
     )
+    return nn.functional.pad(wide, zeros)
+
+
+def is_same_padded(geometry: Geometry) -> bool:
+    'Whether torch calls this padding "same": the odd row at the bottom, the odd column right.'
+    height = geometry.dilation[0] * (geometry.kernel[0] - 1)
+    width = geometry.dilation[1] * (geometry.kernel[1] - 1)
+    same = (height // 2, height - height // 2, width // 2, width - width // 2)
+    return geometry.padding == same and geometry.stride == (1, 1)
 
 
 def make_conv(
     kernel: Float[Tensor, "o i u v"], bias: Tensor | None, geometry: Geometry
 ) -> nn.Conv2d:
     "A convolution layer with these weights; draws no random numbers."
-    g, (top, bottom, left, right), dilation = geometry, geometry.padding, geometry.dilation
-    height, width = (t * (K - 1) for t, K in zip(dilation, g.kernel, strict=True))
-    same = (height // 2, height - height // 2, width // 2, width - width // 2)
-    equal = top == bottom and left == right
+    dilation = geometry.dilation
+    top, bottom, left, right = geometry.padding
     padding: str | tuple[int, int] = (max(top, bottom), max(left, right))
-    if not equal and g.padding == same and g.stride == (1, 1):
-        padding = "same"
-    elif not equal:
-        kernel = equal_sides(kernel, g)
-        dilation = (1, 1)
-    (o, i, rows, columns), mode = (
-        kernel.shape,
-        cast(Literal["zeros", "circular"], "circular" if g.circular else "zeros"),
-    )
+    if (top, left) != (bottom, right):
+        if is_same_padded(geometry):
+            padding = "same"
+        else:
+            kernel = equal_sides(kernel, geometry)
+            dilation = (1, 1)
+    o, i, rows, columns = kernel.shape
+    mode = cast(Literal["zeros", "circular"], "circular" if geometry.circular else "zeros")
     with torch.device("meta"):  # no memory, and no random start that would be thrown away
         conv = nn.Conv2d(
             i,
             o,
             (rows, columns),
-            g.stride,
+            geometry.stride,
             padding,
             dilation,
             bias=bias is not None,
@@ -238,18 +268,16 @@ def make_conv(
 @checked
 def attention_to_conv(
     layer: ConvAttention,  # as `conv_to_attention` made it, whatever became of its weights
-) -> tuple[
-    nn.Conv2d, float
-]:  # dense convolution; relative distance of the layer to it, 0 for a convolution, at most 1
+) -> tuple[nn.Conv2d, float]:  # dense convolution; relative distance of the layer to it, 0 to 1
     "Find the convolution nearest to a layer (derived here)."
     for name, parameter in layer.named_parameters():
-        finite = (
-            not parameter.numel() or torch.stack(torch.aminmax(parameter.detach())).isfinite().all()
-        )
-        need(
-            finite,
-            f"layer.{name} has values that are not finite: a distance to a convolution has no meaning",
-        )
+        if parameter.numel():
+            extremes = torch.stack(torch.aminmax(parameter.detach()))
+            need(
+                extremes.isfinite().all(),
+                f"layer.{name} has values that are not finite: "
+                "a distance to a convolution has no meaning",
+            )
     kernel, bias, distance = project(layer)
     return make_conv(kernel, bias, layer.geometry), distance
 
@@ -261,52 +289,3 @@ def hide(layer: ConvAttention, generator: torch.Generator) -> ConvAttention:
     layer.W_V.data = layer.W_V.data @ G
     layer.W_O.data = torch.linalg.solve(G, layer.W_O.data)
     return layer
-
-# %% ../../nbs/convolution/07_inverse.ipynb #ad092d52
-RECOVERED = 1e-9  # relative error of a kernel read back through random invertible matrices
-
-# %% ../../nbs/convolution/07_inverse.ipynb #b0b1b0b2
-def white_error(layer: ConvAttention, conv: nn.Conv2d, seed: int) -> float:
-    """Relative error of a convolution in place of a layer on white noise, root mean square over 16
-    images."""
-    size = layer.geometry.image_size
-    generator = torch.Generator().manual_seed(1000 + seed)
-    images = torch.randn(16, conv.in_channels, *size, generator=generator, dtype=conv.weight.dtype)
-    with torch.no_grad():
-        wanted = layer.convolve(images)
-        return ((conv(images) - wanted).norm() / wanted.norm()).item()
-
-# %% ../../nbs/convolution/07_inverse.ipynb #858a43ce
-def inverse(run: Run) -> xr.Dataset:
-    """Error of the kernel read back after a change of basis; under noise on W_O also distance and
-    error on white noise, by seed."""
-    P = run.by_scale(4, 8)
-    generators = {seed: torch.Generator().manual_seed(seed) for seed in run.seeds}
-
-    def read_back(kernel, seed):
-        conv = random_conv(3, 3, kernel, seed, padding=kernel // 2)
-        back, apart = attention_to_conv(hide(conv_to_attention(conv, 4 * P, P), generators[seed]))
-        return {
-            "recovered": (back.weight.detach() - conv.weight).norm() / conv.weight.norm(),
-            "apart": apart,
-        }
-
-    def noisy(noise, seed):
-        conv = random_conv(3, 3, 3, seed, padding=1, padding_mode="circular", bias=False)
-        layer = conv_to_attention(conv, 4 * P, P)
-        added = torch.randn(layer.W_O.shape, generator=generators[seed], dtype=torch.float64)
-        layer.W_O.data += noise * layer.W_O.norm() / added.norm() * added
-        back, distance = attention_to_conv(layer)
-        moved = (back.weight.detach() - conv.weight).norm() / conv.weight.norm()
-        averaged = math.sqrt(conv.weight.numel() / layer.W_O.numel())
-        return {
-            "distance": distance,
-            "white": white_error(layer, back, seed),
-            "moved": moved,
-            "averaged": noise * averaged,
-        }
-
-    sizes = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-    return on_grid(read_back, kernel=(3, 5), seed=run.seeds).merge(
-        on_grid(noisy, noise=sizes, seed=run.seeds)
-    )

@@ -40,7 +40,8 @@ def pixels_read(geometry: Geometry, axis: int) -> Int[Tensor, "q r u"]:
 def token_places(geometry: Geometry) -> tuple[Int[Tensor, "qy ry u"], Int[Tensor, "qx rx v"]]:
     """Number of a tap's row and of its column: their sum is the pixel's place in the tokens, the
     sink's or more outside."""
-    (ph, pw), columns = geometry.patch, geometry.grid[1]
+    ph, pw = geometry.patch
+    _, columns = geometry.grid
     sink = math.prod(geometry.image_size)
     y = pixels_read(geometry, 0)
     x = pixels_read(geometry, 1)
@@ -55,6 +56,8 @@ class LeanAttention(nn.Module):
     (C, Thm 1)."""
 
     bias: nn.Parameter | None
+    row: Tensor  # number of each tap's row, see `token_places`
+    column: Tensor
 
     def __init__(
         self,
@@ -75,9 +78,8 @@ class LeanAttention(nn.Module):
         self.patch_out = g.patch_out
         self.grid_out = g.grid_out
         self.weight = nn.Parameter(kernel if shared else kernel.repeat(outputs, 1, 1, 1, 1))
-        self.register_parameter(
-            "bias", None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
-        )
+        bias = None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
+        self.register_parameter("bias", bias)
         row, column = token_places(g)
         self.register_buffer("row", row.to(kernel.device), persistent=False)
         self.register_buffer("column", column.to(kernel.device), persistent=False)
@@ -118,7 +120,8 @@ class LeanAttention(nn.Module):
         entries = nn.functional.pad(x.reshape(len(x), pixels, self.channels), (0, 0, 0, 1))
         depthwise = self.groups == self.channels == self.weight.shape[-4]
         y = self.add_taps(entries) if depthwise else self.multiply_taps(entries)
-        y = y if self.bias is None else y + self.bias
+        if self.bias is not None:
+            y = y + self.bias
         return rearrange(y, "b q p o -> b q (p o)")
 
     def places(
@@ -167,12 +170,13 @@ class LeanAttention(nn.Module):
     def convolve(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
         """The layer on images: cut into patches, attend, put together, and keep what the
         convolution would return."""
-        size = self.channels, *self.geometry.image_size
+        size = (self.channels, *self.geometry.image_size)
         need(
             tuple(images.shape[1:]) == size,
             f"images has shape {tuple(images.shape)}: b images of shape {size} are needed",
         )
         rows, columns = self.geometry.output_size
         tokens = self(patchify(images, self.geometry.patch))
-        outputs = tokens.shape[-1] // math.prod(self.patch_out)
-        return unpatchify(tokens, self.patch_out, self.grid_out, outputs)[:, :, :rows, :columns]
+        channels_out = tokens.shape[-1] // math.prod(self.patch_out)
+        outputs = unpatchify(tokens, self.patch_out, self.grid_out, channels_out)
+        return outputs[:, :, :rows, :columns]

@@ -7,7 +7,6 @@ __all__ = ['fit_heads']
 
 # %% ../../nbs/convolution/10_trained_heads.ipynb #9bb38c35
 import torch
-import xarray as xr
 from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -15,16 +14,13 @@ from torch import Tensor, nn
 from ..arguments import Count, Finite, Seed, Size, Sizes, checked, need, pair
 from ..attention import MultiHeadAttention, patchify
 from .blocks import conv_padding
-from .heads import best_patterns, compressed_blocks, head_floor, log_patterns
-from .kernels import random_conv
-from ..ledger.sweeps import Run
+from .heads import best_patterns, compressed_blocks, log_patterns
 
 # %% ../../nbs/convolution/10_trained_heads.ipynb #8a9e6fd9
-def looked_at(layer: MultiHeadAttention, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q m"]:
+def attended(layer: MultiHeadAttention, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q m"]:
     "What the heads bring home, side by side: sum_k A_h[q,k] x[k]."
-    return rearrange(
-        einsum(layer.attention_map(x), x, "b h q k, b k d -> b q h d"), "b q h d -> b q (h d)"
-    )
+    by_head = einsum(layer.attention_map(x), x, "b h q k, b k d -> b q h d")
+    return rearrange(by_head, "b q h d -> b q (h d)")
 
 
 def best_outputs(Z: Float[Tensor, "b q m"], y: Float[Tensor, "b q o"]) -> Float[Tensor, "m o"]:
@@ -33,7 +29,8 @@ def best_outputs(Z: Float[Tensor, "b q m"], y: Float[Tensor, "b q o"]) -> Float[
     Z = Z.flatten(0, 1)
     y = y.flatten(0, 1)
     # W = (Z'Z/n + ridge)^-1 Z'y/n
-    gram = Z.T @ Z / len(Z) + 1e-10 * torch.eye(Z.shape[1], dtype=Z.dtype)
+    ridge = 1e-10 * torch.eye(Z.shape[1], dtype=Z.dtype)
+    gram = Z.T @ Z / len(Z) + ridge
     return torch.linalg.solve(gram, Z.T @ y / len(Z))
 
 
@@ -44,12 +41,14 @@ def disturbed_layer(
     `content`."""
     offsets, T = compressed_blocks(conv.weight, patch, padding=conv_padding(conv)[::2])
     A = best_patterns(T, heads) if heads <= len(T) else None
-    A = torch.eye(len(T), heads, dtype=T.dtype) if A is None else A
+    if A is None:
+        A = torch.eye(len(T), heads, dtype=T.dtype)
     A[:, A.sum(0) == 0] = 1 / len(T)
     N = grid[0] * grid[1]
     d = patch**2 * conv.in_channels
     # three tenths of the weight are spread over all patches
-    table = (0.7 * log_patterns(offsets, A, grid).exp() + 0.3 / N).log()
+    softened = 0.7 * log_patterns(offsets, A, grid).exp() + 0.3 / N
+    table = softened.log()
     table = table + 0.5 * torch.randn(table.shape, generator=generator, dtype=T.dtype)
     Q, K = content * torch.randn(2, heads, d, d, generator=generator, dtype=T.dtype)
     I = torch.eye(d, dtype=T.dtype).repeat(heads, 1, 1)
@@ -72,70 +71,37 @@ def fit_heads(
     torus = conv.padding_mode == "circular" and conv.bias is None and conv.stride == (1, 1)
     need(
         torus,
-        f"conv={conv} must have stride 1, circular padding and no bias: the floor is that of a torus",
+        f"conv={conv} must have stride 1, circular padding and no bias: "
+        "the floor is that of a torus",
     )
     grid = pair(grid)
     generator = torch.Generator().manual_seed(int(seed))
-    size = (images + 256, conv.in_channels, patch * grid[0], patch * grid[1])
+    tests = 256
+    size = (images + tests, conv.in_channels, patch * grid[0], patch * grid[1])
     noise = torch.randn(size, generator=generator, dtype=torch.float64)
-    x = patchify(noise, patch)
-    y = patchify(conv(noise), patch)
-    (x, new), (y, wanted) = x.split([images, 256]), y.split([images, 256])
+    x, new_x = patchify(noise, patch).split([images, tests])
+    y, new_y = patchify(conv(noise), patch).split([images, tests])
     layer = disturbed_layer(conv, patch, grid, heads, generator, content)
     assert layer.table is not None
-    moved = [layer.W_Q, layer.W_K, layer.table]
+    trained = [layer.W_Q, layer.W_K, layer.table]
     optimizer = torch.optim.LBFGS(
-        moved, max_iter=steps, history_size=30, line_search_fn="strong_wolfe"
+        trained, max_iter=steps, history_size=30, line_search_fn="strong_wolfe"
     )
 
     def loss():
         optimizer.zero_grad()
-        Z = looked_at(layer, x)
-        value = (Z @ best_outputs(Z, y) - y).square().mean()
-        value.backward(inputs=moved)
-        return value
+        Z = attended(layer, x)
+        mse = (Z @ best_outputs(Z, y) - y).square().mean()
+        mse.backward(inputs=trained)
+        return mse
 
     def error():
         with torch.no_grad():
-            layer.W_O.copy_(
-                rearrange(best_outputs(looked_at(layer, x), y), "(h d) o -> h d o", h=heads)
-            )
-            return ((layer(new) - wanted).norm() / wanted.norm()).item()
+            W_O = best_outputs(attended(layer, x), y)
+            layer.W_O.copy_(rearrange(W_O, "(h d) o -> h d o", h=heads))
+            return ((layer(new_x) - new_y).norm() / new_y.norm()).item()
 
     before = error()
     if steps:
         optimizer.step(loss)
     return layer, before, error()
-
-# %% ../../nbs/convolution/10_trained_heads.ipynb #6b8a258d
-CONVOLUTION_FOUND = (
-    1e-2  # relative error on new images below which training has found the convolution
-)
-
-
-def fit_error(heads: int, seed: int, start: int, steps: int) -> dict[str, float]:
-    """One training for the kernel of a seed: floor for positions only, errors before and after,
-    loss without the queries."""
-    conv = random_conv(2, 2, 3, seed, padding=1, padding_mode="circular", bias=False)
-    layer, before, after = fit_heads(conv, 2, (4, 4), heads, seed=100 * seed + start, steps=steps)
-    _, T = compressed_blocks(conv.weight, 2, padding=1)
-    floor = head_floor(torch.linalg.svdvals(T).tolist(), heads) / T.norm().item()
-    with torch.no_grad():
-        x = torch.randn(
-            64, 16, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-        )
-        full = layer(x)
-        layer.W_Q.zero_()
-        content = ((layer(x) - full).norm() / full.norm()).item()
-    return {"floor": floor, "before": before, "after": after, "content": content}
-
-# %% ../../nbs/convolution/10_trained_heads.ipynb #8f9fd156
-def trained_heads(run: Run) -> xr.Dataset:
-    """Relative error of trained layers on new images before and after training, by heads and seed,
-    best of the starts (C, Thm 6)."""
-    numbers, (starts, steps) = run.by_scale((8, 9), (7, 8, 9, 10)), run.by_scale((1, 100), (2, 200))
-    fits = run.sweep(
-        fit_error, {"heads": numbers, "seed": run.seeds, "start": range(starts), "steps": (steps,)}
-    ).squeeze("steps")
-    best = fits.isel(start=fits.after.argmin("start"))
-    return best.drop_vars("start").assign_attrs(starts=starts)

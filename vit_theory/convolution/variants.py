@@ -10,37 +10,25 @@ import copy
 import math
 
 import numpy as np
-import torch
-import xarray as xr
 from torch import nn
 
 from ..arguments import Size, checked
-from .blocks import paper_heads
 from .construction import ConvAttention, conv_to_attention
-from .exactness import (
-    BORDERS,
-    DRAW,
-    compared_outputs,
-    kept_once,
-    on_grid,
-    photos,
-)
-from .kernels import random_conv
-from ..ledger.sweeps import Run
 
 # %% ../../nbs/convolution/06_variants.ipynb #fe1304ca
 def shift_distance(kernel: np.ndarray, patch: int, stride: int) -> float:
     """Least relative error, on white noise, of any layer with relative positions whose tokens hold
     the outputs in order."""
     y = np.arange(0, patch * 12 * stride, stride)  # whole periods
-    asked, token = np.unique(y // patch, return_inverse=True)
-    place = y % patch
-    slot = place // stride  # which of its patch's outputs it is
-    # f[token, slot, pixel from the token's first]: the function wanted there
-    f = np.zeros((len(asked), slot.max() + 1, patch + len(kernel)))
-    for t, j, r in zip(token, slot, place, strict=True):
+    tokens, token = np.unique(y // patch, return_inverse=True)
+    pixel = y % patch
+    output = pixel // stride  # which of its patch's outputs it is
+    # f[token, output, pixel from the token's first]: the function wanted there
+    f = np.zeros((len(tokens), output.max() + 1, patch + len(kernel)))
+    for t, j, r in zip(token, output, pixel, strict=True):
         f[t, j, r : r + len(kernel)] = kernel
-    return float(np.sqrt(((f - f.mean(0)) ** 2).sum() / (f**2).sum()))
+    squared = ((f - f.mean(0)) ** 2).sum() / (f**2).sum()
+    return float(np.sqrt(squared))
 
 # %% ../../nbs/convolution/06_variants.ipynb #a270d5c7
 @checked
@@ -58,74 +46,3 @@ def stride_layer(
     dense = copy.copy(conv)
     dense.stride = (g, g)
     return conv_to_attention(dense, image_size, patch), s // g
-
-# %% ../../nbs/convolution/06_variants.ipynb #19371947
-def refused(conv: nn.Conv2d, image_size: int, patch: int) -> bool:
-    """Does `conv_to_attention` say that there is no layer whose tokens hold the outputs and nothing
-    else?"""
-    try:
-        conv_to_attention(conv, image_size, patch)
-    except ValueError:
-        return True
-    return False
-
-# %% ../../nbs/convolution/06_variants.ipynb #1d6f5cfd
-def stride(run: Run) -> xr.Dataset:
-    """Error by patch and stride, where more had to be computed, and the least error of a layer that
-    computes no more (C, Cor. 4)."""
-
-    def layer_of(patch, stride, kernel, border, seed):
-        images = photos(run, 12, seed)
-        conv = random_conv(
-            images.shape[1],
-            2,
-            kernel,
-            seed,
-            padding=(kernel - 1) // 2,
-            stride=stride,
-            padding_mode=border,
-        )
-        layer, step = stride_layer(conv, 12, patch)
-        with torch.no_grad():
-            error = (layer.convolve(images)[:, :, ::step, ::step] - conv(images)).abs().max()
-        return {"error": error, "step": step, "key": int(layer.sink)}
-
-    def without_surplus(patch, stride):
-        conv = random_conv(photos(run, 12, DRAW[0]).shape[1], 2, 2, DRAW[0], stride=stride)
-        # outputs in each of 12 s patches along one axis; the largest of the least errors, over the
-        # rows of one kernel
-        counts = np.bincount(
-            np.arange(0, 12 * patch * stride, stride) // patch, minlength=12 * stride
-        )
-        apart = max(shift_distance(row, patch, stride) for row in conv.weight.flatten(0, 2).numpy())
-        return {
-            "least": counts.min(),
-            "most": counts.max(),
-            "apart": apart,
-            "refused": int(refused(conv, 12, patch)),
-        }
-
-    pairs = dict(patch=(2, 3, 4, 6), stride=tuple(range(1, 13)))
-    data = on_grid(layer_of, **pairs, kernel=(2, 3, 5), border=BORDERS, seed=DRAW)
-    data = kept_once(data, step=("patch", "stride"), key=("border",))
-    return data.merge(on_grid(without_surplus, **pairs)).assign_attrs(images=run.images)
-
-# %% ../../nbs/convolution/06_variants.ipynb #320f9c86
-def dilation(run: Run) -> xr.Dataset:
-    """Error, heads, and the paper's formula for K and for the extent t(K-1)+1, by dilation, border
-    and seed (C, after Cor. 4)."""
-    K = 3
-    P = 4
-    size = 24
-
-    def dilated(dilation, border, seed):
-        images = photos(run, size, seed)
-        conv = random_conv(
-            images.shape[1], 2, K, seed, padding="same", dilation=dilation, padding_mode=border
-        )
-        formula = {"paper": paper_heads(K, P), "extent": paper_heads(dilation * (K - 1) + 1, P)}
-        return compared_outputs(conv_to_attention(conv, size, P), conv, images) | formula
-
-    data = on_grid(dilated, dilation=(1, 2, 3, 4, 5, 8), border=BORDERS, seed=DRAW)
-    data = kept_once(data, paper=("dilation",), extent=("dilation",), key=("border",))
-    return data.assign_attrs(images=run.images)

@@ -6,11 +6,13 @@
 __all__ = []
 
 # %% ../../../nbs/convolution/05_border.ipynb #f10005aa
+from operator import attrgetter
+
 import numpy as np
 import xarray as xr
 
-from vit_theory.convolution.border import WRONG, border_errors
-from vit_theory.convolution.exactness import EXACT
+from vit_theory.convolution.claims.exactness import EXACT
+from vit_theory.convolution.experiments.border import border_errors
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, at_least, at_most
@@ -20,89 +22,99 @@ def plot_border(data: xr.Dataset):
     """Errors by kernel, as printed and with the zero key; and with added positions, by the
     brightness of the image."""
     figure, axes = subplots(1, 2, width=3.5, height=2.8)
+    kernels, brightness = axes
     x = np.arange(data.sizes["kernel"])
-    ax = axes[0]
-    look = {
-        "border, as printed": ("red", "o"),
-        "inside, as printed": ("blue", "s"),
-        "with zero sink": ("green", "^"),
+    looks = {  # color, marker, shift
+        "border, as printed": ("red", "o", -0.2),
+        "inside, as printed": ("blue", "s", 0),
+        "with zero sink": ("green", "^", 0.2),
     }
-    for (part, (color, marker)), shift in zip(look.items(), (-0.2, 0, 0.2), strict=True):
+    for part, (color, marker, shift) in looks.items():
+        error = data.error.sel(part=part).max("seed") + 1e-18
         label = part.replace("sink", "key, everywhere")
-        ax.semilogy(
-            x + shift,
-            data.error.sel(part=part).max("seed") + 1e-18,
-            marker,
-            color=COLORS[color],
-            label=label,
-        )
-    ax.semilogy(
-        x - 0.2,
-        data.bound.max("seed"),
-        "_",
-        color=COLORS["black"],
-        ms=14,
-        label="least possible, one patch repeated",
+        kernels.semilogy(x + shift, error, marker, color=COLORS[color], label=label)
+    bound = data.bound.max("seed")
+    label = "least possible, one patch repeated"
+    kernels.semilogy(x - 0.2, bound, "_", color=COLORS["black"], ms=14, label=label)
+    kernels.set_xticks(x, data.kernel.values)
+    kernels.set(
+        ylabel="largest error", ylim=(1e-19, 1e15), title="a zero key repairs the border ..."
     )
-    ax.set_xticks(x, data.kernel.values)
-    ax.set(ylabel="largest error", ylim=(1e-19, 1e15), title="a zero key repairs the border ...")
-    ax.legend(loc="upper left")
-    axes[1].loglog(
-        data.brightness, data.added, "o", color=COLORS["red"], label="layer with added positions"
-    )
+    kernels.legend(loc="upper left")
+    label = "layer with added positions"
+    brightness.loglog(data.brightness, data.added, "o", color=COLORS["red"], label=label)
     allowed = data.allowed.where(data.allowed > 0)
-    axes[1].loglog(
-        data.brightness, allowed, "_-", color=COLORS["black"], ms=14, label="least possible"
-    )
-    axes[1].set(
+    look = {"color": COLORS["black"], "ms": 14, "label": "least possible"}
+    brightness.loglog(data.brightness, allowed, "_-", **look)
+    brightness.set(
         xlabel="brightness t of the image",
         ylabel="largest error",
         title="... added positions do not",
     )
-    axes[1].legend(loc="upper left")
+    brightness.legend(loc="upper left")
     return figure
 
 # %% ../../../nbs/convolution/05_border.ipynb #aae325a2
+# largest difference from which on an output counts as wrong: one hundredth of the range of a pixel
+WRONG = 1e-2
+
+
+def inside_as_printed(data: xr.Dataset) -> xr.DataArray:
+    "Largest error of the printed layer away from the border."
+    return data.error.sel(part="inside, as printed").max()
+
+
+def border_as_printed(data: xr.Dataset) -> xr.DataArray:
+    "Largest error of the printed layer at the border, by kernel."
+    return data.error.sel(part="border, as printed")
+
+
+def with_zero_key(data: xr.Dataset) -> xr.DataArray:
+    "Largest error of the layer with a key of value zero."
+    return data.error.sel(part="with zero sink").max()
+
+
+def periodic_above_bound(data: xr.Dataset) -> xr.DataArray:
+    "What the error on a repeated patch exceeds the least possible by."
+    return data.periodic - data.bound
+
+
+def added_above_bound(data: xr.Dataset) -> xr.DataArray:
+    "What the error with added positions exceeds the least possible by."
+    return data.added - data.allowed
+
+
+def allowed_at_brightest(data: xr.Dataset) -> xr.DataArray:
+    "Least possible error with added positions on the brightest image."
+    return data.allowed[-1]
+
+
 BORDER = Claim(
     "C-border",
     "C",
     "Theorem 1 at the border of the image (the paper does not treat it)",
-    "No softmax layer without a key of value zero computes a zero-padded convolution, also with positions added to the tokens; "
-    "the construction with such a key does.",
+    "No softmax layer without a key of value zero computes a zero-padded convolution, "
+    "also with positions added to the tokens; the construction with such a key does.",
     (
-        Rule(
-            "largest error inside, as printed",
-            lambda d: d.error.sel(part="inside, as printed").max(),
-            at_most(EXACT),
-            BROKEN,
-        ),
-        Rule(
-            "largest error with the zero key",
-            lambda d: d.error.sel(part="with zero sink").max(),
-            at_most(EXACT),
-            BROKEN,
-        ),
+        Rule("largest error inside, as printed", inside_as_printed, at_most(EXACT), BROKEN),
+        Rule("largest error with the zero key", with_zero_key, at_most(EXACT), BROKEN),
         Rule(
             "error on a repeated patch above the least possible",
-            lambda d: d.periodic - d.bound,
+            periodic_above_bound,
             at_least(-EXACT),
             BROKEN,
         ),
         Rule(
             "error with added positions above the least possible",
-            lambda d: d.added - d.allowed,
+            added_above_bound,
             at_least(0),
             BROKEN,
         ),
-        Rule(
-            "largest error at the border, as printed",
-            lambda d: d.error.sel(part="border, as printed"),
-            at_least(WRONG),
-        ),
-        Rule("least possible error on a repeated patch", lambda d: d.bound, at_least(WRONG)),
+        Rule("largest error at the border, as printed", border_as_printed, at_least(WRONG)),
+        Rule("least possible error on a repeated patch", attrgetter("bound"), at_least(WRONG)),
         Rule(
             "least possible error with added positions, brightest image",
-            lambda d: d.allowed[-1],
+            allowed_at_brightest,
             at_least(WRONG),
         ),
     ),

@@ -9,8 +9,8 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
-from vit_theory.convolution.encodings import absolute_encodings, relative_encodings
-from vit_theory.convolution.exactness import EXACT
+from vit_theory.convolution.claims.exactness import EXACT
+from vit_theory.convolution.experiments.encodings import absolute_encodings, relative_encodings
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, at_least, at_most, caveat
@@ -20,8 +20,9 @@ def plot_relative_encodings(data: xr.Dataset):
     "Weight that misses the target, by encoding and grid."
     figure, ax = subplots(width=5.4, height=2.2)
     ax.imshow(data.off, cmap="Reds", vmin=0, vmax=1.6, aspect="auto")
-    for (e, g), value in np.ndenumerate(data.off.values):
-        ax.text(g, e, "one-hot" if value <= EXACT else f"{value:.2f}", ha="center", va="center")
+    for (e, g), weight in np.ndenumerate(data.off.values):
+        text = "one-hot" if weight <= EXACT else f"{weight:.2f}"
+        ax.text(g, e, text, ha="center", va="center")
     ax.set_yticks(range(data.sizes["scheme"]), data.scheme.values)
     ax.set_xticks(range(data.sizes["grid"]), [f"{G} x {G}" for G in data.grid.values])
     ax.set(xlabel="patches in the image", title="weight off the target: only T5's buckets miss it")
@@ -30,30 +31,50 @@ def plot_relative_encodings(data: xr.Dataset):
 
 # %% ../../../nbs/convolution/12_encodings.ipynb #b5741ef4
 CITED = [
-    "table (Swin)", "sinusoids of the offset (Transformer-XL)", "untied positions (TUPE)", "buckets (T5)",
-]  # fmt: skip
+    "table (Swin)",
+    "sinusoids of the offset (Transformer-XL)",
+    "untied positions (TUPE)",
+    "buckets (T5)",
+]
 SURE = ["table (Swin)", "buckets as fine as the distances"]
+
+
+def single_out_every_offset(data: xr.Dataset) -> xr.DataArray:
+    "Whether an encoding that the paper cites singles out every offset, on every grid."
+    return data.off.sel(scheme=CITED).max("grid") <= EXACT
+
+
+def off_with_own_numbers(data: xr.Dataset) -> xr.DataArray:
+    "Most weight off the target where each position has a number of its own."
+    return data.off.sel(scheme=SURE).max()
+
+
+def off_by_encoding(data: xr.Dataset) -> xr.DataArray:
+    "Most weight off the target, by encoding."
+    return data.off.max("grid")
+
+
 ENCODING = Claim(
     "C-encodings",
     "C",
     "Section 3.1, Remark on the positional encoding",
-    "“It's easy to check that a wide range of positional encoding have such property (Dai et al., 2019; Raffel et al., 2020; Ke "
-    "et al., 2020; Liu et al., 2021)”.",
+    "“It's easy to check that a wide range of positional encoding have such property "
+    "(Dai et al., 2019; Raffel et al., 2020; Ke et al., 2020; Liu et al., 2021)”.",
     (
         Rule(
             "encodings named that single out every offset",
-            lambda d: d.off.sel(scheme=CITED).max("grid") <= EXACT,
+            single_out_every_offset,
             EVERY,
             CAVEAT,
             "not buckets (T5), as recalled: each distance that occurs needs a bucket of its own",
         ),
         Rule(
             "weight off the target, a number for each position",
-            lambda d: d.off.sel(scheme=SURE).max(),
+            off_with_own_numbers,
             at_most(EXACT),
             BROKEN,
         ),
-        Rule("most weight off the target", lambda d: d.off.max("grid"), each="scheme"),
+        Rule("most weight off the target", off_by_encoding, each="scheme"),
     ),
     "{0.count} of {0.size} encodings named single out every offset on every grid.",
     relative_encodings,
@@ -67,30 +88,32 @@ def plot_absolute_encodings(data: xr.Dataset):
     """Weight that misses the target and error of the layer, positions added to the content or
     beside it, every seed."""
     figure, axes = subplots(1, 2, width=3.4, height=2.8, sharey=True)
-    arms = [(scheme, image) for scheme in data.scheme.values for image in data.image.values]
-    looks = (("added", "added to the content", dict(color=COLORS["red"], ms=8, mfc="none")),
-             ("beside", "beside it", dict(color=COLORS["blue"], ms=4)))  # fmt: skip
-    for room, words, look in looks:
-        for y, (scheme, image) in enumerate(arms):
-            part = data.sel(scheme=scheme, room=room, image=image)
-            for ax, name in zip(axes, ("off", "error"), strict=True):
-                ax.semilogx(
-                    part[name] + 1e-18,
-                    [y] * data.sizes["seed"],
-                    "o",
-                    label=None if y else words,
-                    **look,
-                )
+    arms = data[["off", "error"]].stack(arm=("scheme", "image"))
+    looks = {
+        "added": {"label": "added to the content", "color": COLORS["red"], "ms": 8, "mfc": "none"},
+        "beside": {"label": "beside it", "color": COLORS["blue"], "ms": 4},
+    }
+    y = np.arange(arms.sizes["arm"])
+    for room, look in looks.items():
+        for ax, name in zip(axes, ("off", "error"), strict=True):
+            numbers = arms[name].sel(room=room).transpose("seed", "arm").values + 1e-18
+            for s, of_seed in enumerate(numbers):
+                label = None if s else look["label"]
+                ax.semilogx(of_seed, y, "o", **(look | {"label": label}))
     kinds = {"noise": "white noise", "photograph": "a real image", "undoing": "the image −p"}
-    axes[0].set_yticks(range(len(arms)), [f"{scheme}, {kinds[image]}" for scheme, image in arms])
+    names = [f"{scheme}, {kinds[image]}" for scheme, image in arms.arm.values]
+    limits = (1e-19, 1e3)
+    axes[0].set_yticks(y, names)
     axes[0].set(
-        xlabel="weight that misses the target", xlim=(1e-19, 1e3), ylim=(-0.5, len(arms) + 0.9)
+        title="added, positions mostly lose their target ...",
+        xlabel="weight that misses the target",
+        xlim=limits,
+        ylim=(-0.5, len(y) + 0.9),
     )
-    axes[0].set_title("added, positions mostly lose their target ...")
     axes[1].set(
         title="... and the layer always errs",
         xlabel="relative error of the layer",
-        xlim=(1e-19, 1e3),
+        xlim=limits,
     )
     for ax in axes:
         ax.set_xticks([1e-18, 1e-12, 1e-6, 1])
@@ -98,46 +121,61 @@ def plot_absolute_encodings(data: xr.Dataset):
     return figure
 
 # %% ../../../nbs/convolution/12_encodings.ipynb #653516ae
+def added_off_target(data: xr.Dataset) -> xr.DataArray:
+    "Weight off the target with added positions, on noise and on x = -p."
+    return data.off.sel(room="added", image=["noise", "undoing"])
+
+
+def undoing_off_uniform(data: xr.Dataset) -> xr.DataArray:
+    "Difference of the weights from uniform attention with added positions, on x = -p."
+    return data.uniform.sel(room="added", image="undoing")
+
+
+def beside_off_target(data: xr.Dataset) -> xr.DataArray:
+    "Weight off the target with positions beside the content."
+    return data.off.sel(room="beside")
+
+
+def beside_error(data: xr.Dataset) -> xr.DataArray:
+    "Relative error of the layer with positions beside the content."
+    return data.error.sel(room="beside")
+
+
+def photograph_off_target(data: xr.Dataset) -> xr.DataArray:
+    "Weight off the target with added positions, on a photograph."
+    return data.off.sel(room="added", image="photograph")
+
+
 ABSOLUTE = Claim(
     "C-absolute",
     "C",
     "Section 3.1, Remark on the positional encoding",
-    "“absolute positional encoding, which is typically added to the input representation, cannot be separated from "
-    "context-dependent information and generate the desired attention pattern in Lemma 2.”",
+    "“absolute positional encoding, which is typically added to the input representation, "
+    "cannot be separated from context-dependent information "
+    "and generate the desired attention pattern in Lemma 2.”",
     (
         Rule(
             "added, noise or x = −p: weight off the target",
-            lambda d: d.off.sel(room="added", image=["noise", "undoing"]),
+            added_off_target,
             at_least(0.5),
             why="on some image the added positions survive",
         ),
         Rule(
             "added, x = −p: weight apart from uniform",
-            lambda d: d.uniform.sel(room="added", image="undoing"),
+            undoing_off_uniform,
             at_most(EXACT),
             BROKEN,
         ),
-        Rule(
-            "beside: weight off the target",
-            lambda d: d.off.sel(room="beside"),
-            at_most(EXACT),
-            BROKEN,
-        ),
-        Rule(
-            "beside: relative error of the layer",
-            lambda d: d.error.sel(room="beside"),
-            at_most(EXACT),
-            BROKEN,
-        ),
-        Rule(
-            "added, photograph: weight off the target",
-            lambda d: d.off.sel(room="added", image="photograph"),
-        ),
+        Rule("beside: weight off the target", beside_off_target, at_most(EXACT), BROKEN),
+        Rule("beside: relative error of the layer", beside_error, at_most(EXACT), BROKEN),
+        Rule("added, photograph: weight off the target", photograph_off_target),
         caveat(
-            "for tokens as wide as the patch; in wider ones positions can be kept apart, and the construction applies"
+            "for tokens as wide as the patch; in wider ones positions can be kept apart, "
+            "and the construction applies"
         ),
     ),
-    "Added to the content, positions lose at least {0.min:.2f} of the weight; beside it they are exact.",
+    "Added to the content, positions lose at least {0.min:.2f} of the weight; "
+    "beside it they are exact.",
     absolute_encodings,
     plot_absolute_encodings,
     kind="quoted",

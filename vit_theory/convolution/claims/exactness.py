@@ -6,32 +6,54 @@
 __all__ = []
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #f10004aa
+from collections.abc import Callable
+from operator import attrgetter
+
 import numpy as np
 import xarray as xr
 
-from vit_theory.convolution.exactness import (
-    EXACT,
+from vit_theory.convolution.experiments.exactness import (
     corollary_3,
     corollary_4,
     lemma_2,
     theorem_1,
-    within_nine,
 )
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, NONE, at_most, equal
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #4aa3bf1b
-EQUAL = Rule(
-    "largest difference to conv2d",
-    lambda d: d.error.max(skipna=False),
-    at_most(EXACT),
-    BROKEN,
-    form=".0e",
-)
+# largest difference of two outputs that counts as equal, pixels from 0 to 1, double precision
+EXACT = 1e-12
+
+
+def largest(name: str) -> Callable[[xr.Dataset], xr.DataArray]:
+    "Make the reading: the largest value of a variable; NaN where one is missing."
+
+    def reading(data):
+        return data[name].max(skipna=False)
+
+    return reading
+
+
+def least(name: str) -> Callable[[xr.Dataset], xr.DataArray]:
+    "Make the reading: the least value of a variable; NaN where one is missing."
+
+    def reading(data):
+        return data[name].min(skipna=False)
+
+    return reading
+
+
+def takes_key(data: xr.Dataset) -> xr.DataArray:
+    "Whether the layer has a key of value zero, by kind of padding."
+    return data.key > 0
+
+
+EQUAL = Rule("largest difference to conv2d", largest("error"), at_most(EXACT), BROKEN, form=".0e")
 KEY = Rule(
     "kinds of padding that take a key of value zero",
-    lambda d: d.key > 0,
+    takes_key,
     NONE,
     CAVEAT,
     "under zero padding one key of value zero is added, which the paper does not have",
@@ -49,37 +71,48 @@ def plot_lemma_2(data: xr.Dataset):
     ax.axhline(1 - 1 / N, color=COLORS["red"], ls="--")
     ax.text(33, 2, "no target: average of all patches", color=COLORS["red"], ha="right")
     ax.text(2, 1e-12, "target exists\nline: (N−1)/(e$^M$+N−1)", color=COLORS["blue"])
-    ax.set(xlabel="logit gap M", ylabel="weight off the target", ylim=(1e-14, 20))
-    ax.set_title("the weight off the target falls as predicted")
+    ax.set(
+        title="the weight off the target falls as predicted",
+        xlabel="logit gap M",
+        ylabel="weight off the target",
+        ylim=(1e-14, 20),
+    )
     return figure
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #4a7aa534
+def off_formula(data: xr.Dataset) -> xr.DataArray:
+    "Largest difference of the weight off the target from Lemma 2's."
+    return abs(data.missed - data.formula).max()
+
+
+def missed_at_most_gap(data: xr.Dataset) -> xr.DataArray:
+    "Weight off the target at the largest logit gap."
+    return data.missed[-1]
+
+
 LEMMA_2 = Claim(
     "C-lemma-2",
     "C",
     "Lemma 2",
-    "“For any relative position between two patches, there exists a relative positional encoding scheme such that” each query "
-    "attends to the patch at that position only.",
+    "“For any relative position between two patches, there exists a relative positional encoding "
+    "scheme such that” each query attends to the patch at that position only.",
     (
-        Rule(
-            "weight off the target against (N−1)/(e^M+N−1)",
-            lambda d: abs(d.missed - d.formula).max(),
-            at_most(EXACT),
-            BROKEN,
-        ),
-        Rule("weight off the target at the largest M", lambda d: d.missed[-1], equal(0), BROKEN),
+        Rule("weight off the target against (N−1)/(e^M+N−1)", off_formula, at_most(EXACT), BROKEN),
+        Rule("weight off the target at the largest M", missed_at_most_gap, equal(0), BROKEN),
         Rule(
             "pairs of query and head without a target",
-            lambda d: d.targets_missing,
+            attrgetter("targets_missing"),
             equal(0),
             CAVEAT,
-            "only for queries whose target exists: at the border it does not; a key of value zero repairs it",
+            "only for queries whose target exists: at the border it does not; "
+            "a key of value zero repairs it",
             form=".0f",
         ),
-        Rule("pairs of query and head", lambda d: d.pairs, form=".0f"),
-        Rule("weights without a target, difference to 1/N", lambda d: d.from_average.max()),
+        Rule("pairs of query and head", attrgetter("pairs"), form=".0f"),
+        Rule("weights without a target, difference to 1/N", largest("from_average")),
     ),
-    "Where its target exists a head looks at nothing else; {2:.0f} of {3:.0f} pairs of query and head have none.",
+    "Where its target exists a head looks at nothing else; "
+    "{2:.0f} of {3:.0f} pairs of query and head have none.",
     lemma_2,
     plot_lemma_2,
     kind="quoted",
@@ -89,28 +122,34 @@ LEMMA_2 = Claim(
 # %% ../../../nbs/convolution/04_exactness.ipynb #709d6908
 def show(
     ax,
-    values: np.ndarray,
+    pixels: np.ndarray,
     title: str,
     limits: tuple[float, float] | None = None,
     cmap: str = "gray",
 ):
     """An image [channel, y, x] or [y, x] without axes, shaded between limits; the first channel
     unless there are three."""
-    values = (
-        values if values.ndim == 2 else values.transpose(1, 2, 0) if len(values) == 3 else values[0]
-    )
-    low, high = limits or (values.min(), values.max())
-    ax.imshow(np.clip((values - low) / max(high - low, 1e-300), 0, 1), cmap=cmap, vmin=0, vmax=1)
+    if pixels.ndim == 3:
+        in_color = len(pixels) == 3
+        pixels = pixels.transpose(1, 2, 0) if in_color else pixels[0]
+    low, high = limits or (pixels.min(), pixels.max())
+    shade = (pixels - low) / max(high - low, 1e-300)
+    ax.imshow(np.clip(shade, 0, 1), cmap=cmap, vmin=0, vmax=1)
     ax.set(xticks=[], yticks=[], title=title)
 
 
 def plot_errors(ax, data: xr.Dataset, x: str):
     "Errors of every layer below the threshold, zero at 1e-18; the borders side by side."
     step = 0.12 * float(np.diff(data[x]).min())
-    for border, color, shift in (("zeros", "blue", -step), ("circular", "orange", step)):
-        errors = data.error.sel(border=border).transpose(x, ...).values.reshape(data.sizes[x], -1)
-        lines = ax.semilogy(data[x] + shift, errors + 1e-18, "o", ms=3, color=COLORS[color])
-        lines[0].set_label("zero padding" if border == "zeros" else "circular padding")
+    looks = {
+        "zeros": ("zero padding", "blue", -step),
+        "circular": ("circular padding", "orange", step),
+    }
+    for border, (label, color, shift) in looks.items():
+        error = data.error.sel(border=border).transpose(x, ...)
+        layers = error.values.reshape(data.sizes[x], -1) + 1e-18
+        lines = ax.semilogy(data[x] + shift, layers, "o", ms=3, color=COLORS[color])
+        lines[0].set_label(label)
     draw_threshold(ax, EXACT)
     ax.set(
         xlabel=x,
@@ -127,32 +166,33 @@ def plot_theorem_1(data: xr.Dataset):
     every kernel size."""
     figure, axes = subplots(1, 4, width=1.75, height=2.1, width_ratios=(1, 1, 1, 1.9))
     limits = float(data.convolved.min()), float(data.convolved.max())
-    panels = [
-        ("image", data.image, (0, 1)),
-        ("convolution", data.convolved, limits),
-        ("attention layer", data.attended, limits),
-    ]
-    for ax, (title, values, shades) in zip(axes, panels, strict=False):
-        show(ax, values.values, title, shades)
+    show(axes[0], data.image.values, "image", (0, 1))
+    show(axes[1], data.convolved.values, "convolution", limits)
+    show(axes[2], data.attended.values, "attention layer", limits)
     plot_errors(axes[3], data, "kernel")
     return figure
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #0f127d9a
+def heads_as_stated(data: xr.Dataset) -> xr.DataArray:
+    "Whether a layer has the heads of the paper's formula."
+    return data.heads == data.paper
+
+
 THEOREM_1 = Claim(
     "C-theorem-1",
     "C",
     "Theorem 1",
-    "A multi-head self-attention layer with (2⌈(K−1)/(2P)⌉+1)² heads “and relative positional encoding can express any "
-    "convolutional layer of kernel size” K on patches.",
+    "A multi-head self-attention layer with (2⌈(K−1)/(2P)⌉+1)² heads “and relative positional "
+    "encoding can express any convolutional layer of kernel size” K on patches.",
     (
         EQUAL,
         Rule(
             "largest difference for known and learned kernels",
-            lambda d: d.named_error.max(skipna=False),
+            largest("named_error"),
             at_most(EXACT),
             BROKEN,
         ),
-        Rule("layers with (2⌈(K−1)/(2P)⌉+1)² heads", lambda d: d.heads == d.paper, EVERY, BROKEN),
+        Rule("layers with (2⌈(K−1)/(2P)⌉+1)² heads", heads_as_stated, EVERY, BROKEN),
         KEY,
     ),
     "With the stated number of heads every layer equals conv2d at every pixel, to {0:.0e}.",
@@ -166,38 +206,46 @@ THEOREM_1 = Claim(
 def plot_corollary_3(data: xr.Dataset):
     "Heads and largest error on pixels, by kernel."
     figure, axes = subplots(1, 2, width=3.2)
-    axes[0].plot(
-        data.kernel,
-        data.heads.max(("border", "seed")),
-        "o",
-        color=COLORS["blue"],
-        label="construction",
-    )
+    heads = data.heads.max(("border", "seed"))
+    axes[0].plot(data.kernel, heads, "o", color=COLORS["blue"], label="construction")
     axes[0].plot(data.kernel, data.kernel**2, color="0.6", zorder=0, label="K²")
     axes[0].set(
-        xlabel="kernel K", ylabel="heads", xticks=data.kernel.values, title="on pixels, K² heads"
+        xlabel="kernel K",
+        ylabel="heads",
+        xticks=data.kernel.values,
+        title="on pixels, K² heads",
     )
     axes[0].legend()
     plot_errors(axes[1], data, "kernel")
     return figure
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #bd055ddc
+def square_heads(data: xr.Dataset) -> xr.DataArray:
+    "Whether a layer has K² heads."
+    return data.heads == data.kernel**2
+
+
+def head_dim_is_C(data: xr.Dataset) -> xr.DataArray:
+    "Whether the heads have the dimension of a pixel."
+    return data.head_dim_above_C == 0
+
+
+def out_dim_is_C_out(data: xr.Dataset) -> xr.DataArray:
+    "Whether the output has the channels of the convolution."
+    return data.out_dim_above_C_out == 0
+
+
 COROLLARY_3 = Claim(
     "C-corollary-3",
     "C",
     "Corollary 3",
-    "“In the pixel-input setting”, K² heads of dimension C with output dimension C_out “and relative positional encodings can "
-    "express any convolutional layer of kernel size” K.",
+    "“In the pixel-input setting”, K² heads of dimension C with output dimension C_out “and "
+    "relative positional encodings can express any convolutional layer of kernel size” K.",
     (
         EQUAL,
-        Rule("layers with K² heads", lambda d: d.heads == d.kernel**2, EVERY, BROKEN),
-        Rule("layers with heads of dimension C", lambda d: d.head_dim_above_C == 0, EVERY, BROKEN),
-        Rule(
-            "layers with output dimension C_out",
-            lambda d: d.out_dim_above_C_out == 0,
-            EVERY,
-            BROKEN,
-        ),
+        Rule("layers with K² heads", square_heads, EVERY, BROKEN),
+        Rule("layers with heads of dimension C", head_dim_is_C, EVERY, BROKEN),
+        Rule("layers with output dimension C_out", out_dim_is_C_out, EVERY, BROKEN),
         KEY,
     ),
     "K² heads of the stated sizes equal conv2d at every pixel, to {0:.0e}.",
@@ -212,45 +260,69 @@ def plot_corollary_4(data: xr.Dataset):
     """Heads of the construction against the reach of the kernel in patches, all patch sizes
     together, by odd and even kernels."""
     figure, ax = subplots(width=6, height=2.8)
-    part = data[["heads", "paper"]].max("border").stack(case=("patch", "kernel")).dropna("case")
-    reach = (part.kernel - 1) / (2 * part.patch)
+    cases = data[["heads", "paper"]].max("border").stack(case=("patch", "kernel")).dropna("case")
+    reach = (cases.kernel - 1) / (2 * cases.patch)
     ax.axvspan(0, 1, color="0.93", lw=0)
-    ax.plot(reach, part.paper, "_", color="0.5", ms=12, label="paper's formula")
-    for parity, name, mark, color in ((0, "even K", "s", "orange"), (1, "odd K", "o", "blue")):
-        here = part.kernel % 2 == parity
-        ax.plot(reach[here], part.heads[here], mark, color=COLORS[color], ms=4, label=name)
+    ax.plot(reach, cases.paper, "_", color="0.5", ms=12, label="paper's formula")
+    looks = {0: ("even K", "s", "orange"), 1: ("odd K", "o", "blue")}
+    for parity, (label, mark, color) in looks.items():
+        chosen = cases.kernel % 2 == parity
+        heads = cases.heads[chosen]
+        ax.plot(reach[chosen], heads, mark, color=COLORS[color], ms=4, label=label)
     ax.text(0.5, 9.4, "K = 2 to 2P + 1: nine", ha="center", va="bottom")
     ax.set(
+        title="nine heads up to K = 2P + 1, for even kernels sometimes fewer",
         xlabel="reach of the kernel, (K − 1) / 2P",
         ylabel="heads",
         yticks=[1, 4, 9, 16, 25],
         ylim=(0, 27),
     )
-    ax.set_title("nine heads up to K = 2P + 1, for even kernels sometimes fewer")
     ax.legend(loc="lower right")
     return figure
 
 # %% ../../../nbs/convolution/04_exactness.ipynb #b7a9b1f5
+def within_nine(data: xr.Dataset) -> xr.Dataset:
+    "The part that Corollary 4 speaks of: 2 <= K <= 2P+1; NaN outside."
+    return data.where((data.kernel >= 2) & (data.kernel <= 2 * data.patch + 1))
+
+
+def nine_error(data: xr.Dataset) -> xr.DataArray:
+    "Largest error for 2 <= K <= 2P+1."
+    return within_nine(data).error.max()
+
+
+def nine_heads(data: xr.Dataset) -> xr.DataArray:
+    "Most heads for 2 <= K <= 2P+1."
+    return within_nine(data).heads.max()
+
+
+def nine_pairs(data: xr.Dataset) -> xr.DataArray:
+    "Number of pairs of kernel and patch with 2 <= K <= 2P+1."
+    return within_nine(data).heads.isel(border=0).count()
+
+
+def heads_beyond(data: xr.Dataset) -> xr.DataArray:
+    "Least heads for K > 2P+1."
+    return data.heads.where(data.kernel > 2 * data.patch + 1).min()
+
+
 COROLLARY_4 = Claim(
     "C-corollary-4",
     "C",
     "Corollary 4 (its condition read as 2 ≤ K ≤ 2P+1)",
-    "On patches “a multi-head self-attention layer with 9 heads and relative positional encoding can express any convolutional "
-    "layer of kernel size” K, 2 ≤ K ≤ 2P+1.",
+    "On patches “a multi-head self-attention layer with 9 heads and relative positional encoding "
+    "can express any convolutional layer of kernel size” K, 2 ≤ K ≤ 2P+1.",
     (
         Rule(
             "largest difference to conv2d, 2 ≤ K ≤ 2P+1",
-            lambda d: within_nine(d).error.max(),
+            nine_error,
             at_most(EXACT),
             BROKEN,
             form=".0e",
         ),
-        Rule("most heads, 2 ≤ K ≤ 2P+1", lambda d: within_nine(d).heads.max(), at_most(9), BROKEN),
-        Rule(
-            "pairs of K and P with 2 ≤ K ≤ 2P+1",
-            lambda d: within_nine(d).heads.isel(border=0).count(),
-        ),
-        Rule("least heads above 2P+1", lambda d: d.heads.where(d.kernel > 2 * d.patch + 1).min()),
+        Rule("most heads, 2 ≤ K ≤ 2P+1", nine_heads, at_most(9), BROKEN),
+        Rule("pairs of K and P with 2 ≤ K ≤ 2P+1", nine_pairs),
+        Rule("least heads above 2P+1", heads_beyond),
         KEY,
     ),
     "At most {1:.0f} heads equal conv2d for all {2:.0f} pairs of K and P tried with 2 ≤ K ≤ 2P+1.",

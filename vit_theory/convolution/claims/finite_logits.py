@@ -9,7 +9,8 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
-from vit_theory.convolution.finite_logits import decay, finite, one_head_more
+from vit_theory.convolution.claims.exactness import largest
+from vit_theory.convolution.experiments.finite_logits import finite, one_head_more
 from vit_theory.convolution.heads import OTHER_OUTPUT, SAME_OUTPUT
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger import Claim, Rule
@@ -20,35 +21,47 @@ def plot_finite(data: xr.Dataset):
     """Error over bound by logit gap: worst image and real images; error and the slope of the
     prediction."""
     figure, axes = subplots(1, 2, width=3.3, height=2.6)
-    for name, color, height in (("worst", "red", 1.04), ("natural", "blue", 0.5)):
-        axes[0].plot(data.M, data[name], "o-", ms=3, color=COLORS[color])
-        axes[0].text(
-            16,
-            height,
-            "worst image" if name == "worst" else "real images",
-            color=COLORS[color],
-            ha="right",
-        )
-    axes[0].axhline(1, color="0.5", ls="--", lw=0.8, zorder=0)
-    axes[0].set(
+    bounded, falling = axes
+    looks = {  # label, color, height of the label
+        "worst": ("worst image", "red", 1.04),
+        "natural": ("real images", "blue", 0.5),
+    }
+    for name, (label, color, height) in looks.items():
+        bounded.plot(data.M, data[name], "o-", ms=3, color=COLORS[color])
+        bounded.text(16, height, label, color=COLORS[color], ha="right")
+    bounded.axhline(1, color="0.5", ls="--", lw=0.8, zorder=0)
+    bounded.set(
+        title="the bound (dashed) is attained",
         xlabel="logit gap M",
         ylabel="error / bound",
         ylim=(0, 1.2),
-        title="the bound (dashed) is attained",
     )
-    axes[1].semilogy(data.M, data.error, "o", ms=3, color=COLORS["blue"])
-    tail = data.error.sel(M=16).mean()
-    axes[1].semilogy(data.M, tail * np.exp(16 - data.M), color="0.6", zorder=0)
-    axes[1].text(1.2, float(tail) * 1e3, "line: e$^{-M}$", color="0.4")
-    axes[1].set(
+    falling.semilogy(data.M, data.error, "o", ms=3, color=COLORS["blue"])
+    tail = float(data.error.sel(M=16).mean())
+    falling.semilogy(data.M, tail * np.exp(16 - data.M), color="0.6", zorder=0)
+    falling.text(1.2, tail * 1e3, "line: e$^{-M}$", color="0.4")
+    falling.set(
+        title="on real images the error falls as predicted",
         xlabel="logit gap M",
         ylabel="largest error (pixels 0 to 1)",
-        title="on real images the error falls as predicted",
     )
     return figure
 
 # %% ../../../nbs/convolution/11_finite_logits.ipynb #b595a952
 ATTAINED = 1e-6  # how near to 1 the error on the worst image must come, relative to the bound
+
+
+def off_bound(data: xr.Dataset) -> xr.DataArray:
+    "Largest distance from 1 of error over bound on the worst image."
+    return abs(data.worst - 1).max(skipna=False)
+
+
+def decay(data: xr.Dataset) -> np.ndarray:
+    "By how much the log of the error falls per unit of M from M = 8 on, for every seed."
+    tail = data.sel(M=slice(8, None))
+    return -np.polyfit(tail.M, np.log(tail.error), 1)[0]
+
+
 FINITE = Claim(
     "C-finite-logits",
     "C",
@@ -57,19 +70,19 @@ FINITE = Claim(
     (
         Rule(
             "distance of error / bound on the worst image from 1",
-            lambda d: abs(d.worst - 1).max(skipna=False),
+            off_bound,
             below(ATTAINED),
             why="a bound that is not attained does not say how large M must be",
         ),
         Rule(
             "error / bound on real images",
-            lambda d: d.natural.max(skipna=False),
+            largest("natural"),
             at_most(1 + ATTAINED),
             BROKEN,
         ),
         Rule(
             "error / bound on the worst image",
-            lambda d: d.worst.max(skipna=False),
+            largest("worst"),
             at_most(1 + ATTAINED),
             BROKEN,
             form=".6f",
@@ -87,34 +100,54 @@ FINITE = Claim(
 def plot_one_head_more(data: xr.Dataset):
     "Left: relative error with nine and with ten heads. Right: largest gradients of the parts."
     figure, axes = subplots(1, 2, width=3.4, height=2.8)
-    for name, color, label, height in (
-        ("without", "red", "9 heads", 3.0),
-        ("with_extra", "blue", "10 heads", 1e-13),
-    ):
+    errors, gradients = axes
+    looks = {  # label, color, height of the label
+        "without": ("9 heads", "red", 3.0),
+        "with_extra": ("10 heads", "blue", 1e-13),
+    }
+    for name, (label, color, height) in looks.items():
         lines = np.maximum(data[name].stack(line=("padding", "seed")), 1e-17)
-        axes[0].semilogy(data.M, lines, "o-", ms=3, color=COLORS[color])
-        axes[0].text(16, height, label, color=COLORS[color], ha="right")
-    for value in (SAME_OUTPUT, OTHER_OUTPUT):
-        draw_threshold(axes[0], value, "")
-    axes[0].set(
+        errors.semilogy(data.M, lines, "o-", ms=3, color=COLORS[color])
+        errors.text(16, height, label, color=COLORS[color], ha="right")
+    for threshold in (SAME_OUTPUT, OTHER_OUTPUT):
+        draw_threshold(errors, threshold, "")
+    errors.set(
+        title="ten heads are exact at every gap",
         xlabel="logit gap M",
         ylabel="relative error",
-        title="ten heads are exact at every gap",
         ylim=(1e-17, 100),
     )
-    lines = {"gradient_W_V": ("green", "W_V"), "gradient_extra": ("blue", "table, 10 heads")}
-    lines |= {"gradient_table": ("black", "table"), "gradient_W_Q": ("sky", "W_Q")}
-    for name, (color, label) in lines.items():
-        axes[1].semilogy(
-            data.M, data[name].mean("seed"), "o-", ms=3, color=COLORS[color], label=label
-        )
-    axes[1].set(
-        xlabel="logit gap M", ylabel="largest gradient", title="only the values' gradient stays"
+    parts = {
+        "gradient_W_V": ("green", "W_V"),
+        "gradient_extra": ("blue", "table, 10 heads"),
+        "gradient_table": ("black", "table"),
+        "gradient_W_Q": ("sky", "W_Q"),
+    }
+    for name, (color, label) in parts.items():
+        gradient = data[name].mean("seed")
+        gradients.semilogy(data.M, gradient, "o-", ms=3, color=COLORS[color], label=label)
+    gradients.set(
+        title="only the values' gradient stays", xlabel="logit gap M", ylabel="largest gradient"
     )
-    axes[1].legend(loc="lower left")
+    gradients.legend(loc="lower left")
     return figure
 
 # %% ../../../nbs/convolution/11_finite_logits.ipynb #8f13542f
+def nine_heads_at_most_4(data: xr.Dataset) -> xr.DataArray:
+    "Least relative error with nine heads for M <= 4."
+    return data.without.sel(M=slice(None, 4)).min()
+
+
+def extra_gradient(data: xr.Dataset) -> xr.DataArray:
+    "Gradient of the table with the extra head at M = 2."
+    return data.gradient_extra.sel(M=2)
+
+
+def construction_gradient(data: xr.Dataset) -> xr.DataArray:
+    "Gradient of the construction's table at M = 16."
+    return data.gradient_table.sel(M=16)
+
+
 EXTRA_HEAD = Claim(
     "C-extra-head",
     "C",
@@ -123,23 +156,24 @@ EXTRA_HEAD = Claim(
     (
         Rule(
             "largest relative error with 10 heads",
-            lambda d: d.with_extra.max(skipna=False),
+            largest("with_extra"),
             below(SAME_OUTPUT),
             BROKEN,
         ),
         Rule(
             "least relative error with 9 heads, M ≤ 4",
-            lambda d: d.without.sel(M=slice(None, 4)).min(),
+            nine_heads_at_most_4,
             at_least(OTHER_OUTPUT),
             why="nothing for the extra head to repair",
             form=".2f",
         ),
         Rule(
-            "gradient of the table with the extra head, M = 2", lambda d: d.gradient_extra.sel(M=2)
+            "gradient of the table with the extra head, M = 2",
+            extra_gradient,
         ),
         Rule(
             "the same of the construction at M = 16",
-            lambda d: d.gradient_table.sel(M=16),
+            construction_gradient,
             form=".0e",
         ),
     ),

@@ -9,26 +9,35 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
-from vit_theory.convolution.head_counts import (
-    formula_reached, head_count, head_width, needs_all, of_size, patch_heads, pixel_heads,
-)  # fmt: skip
+from vit_theory.convolution.claims.exactness import largest, least
+from vit_theory.convolution.experiments.head_counts import (
+    head_count,
+    head_width,
+    patch_heads,
+    pixel_heads,
+)
 from vit_theory.convolution.heads import OTHER_OUTPUT, SAME_OUTPUT
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, SOME, at_least, below, equal
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #4eff0575
+def rank_or_one_more(data: xr.Dataset) -> xr.DataArray:
+    "Whether the minimum is the rank or the rank + 1."
+    return (data.minimum - data["rank"]).isin([0, 1])
+
+
+def built_with_minimum(data: xr.Dataset) -> xr.DataArray:
+    "Whether a layer has the minimum of heads."
+    return data.heads == data.minimum
+
+
 COUNTED = (
-    Rule(
-        "minima that are the rank or one more",
-        lambda d: (d.minimum - d["rank"]).isin([0, 1]),
-        EVERY,
-        BROKEN,
-    ),
-    Rule("layers built with the minimum of heads", lambda d: d.heads == d.minimum, EVERY, BROKEN),
+    Rule("minima that are the rank or one more", rank_or_one_more, EVERY, BROKEN),
+    Rule("layers built with the minimum of heads", built_with_minimum, EVERY, BROKEN),
     Rule(
         "largest relative error of these layers",
-        lambda d: d.error.max(skipna=False),
+        largest("error"),
         below(SAME_OUTPUT),
         BROKEN,
         form=".0e",
@@ -36,9 +45,14 @@ COUNTED = (
 )
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #090b54df
+def below_offsets(data: xr.Dataset) -> xr.DataArray:
+    "Whether the minimum is below the number of offsets, whatever it is within one of the rank."
+    return data.offsets > data["rank"] + 1
+
+
 TELLING = Rule(
     "cases whose minimum is not the number of offsets",
-    lambda d: d.offsets > d["rank"] + 1,
+    below_offsets,
     SOME,
     why="no case tells the exact minimum from the number of offsets",
 )
@@ -46,14 +60,13 @@ TELLING = Rule(
 # %% ../../../nbs/convolution/09_head_counts.ipynb #1959924e
 def plot_pixel_heads(data: xr.Dataset):
     "Heads needed on pixels against channels: exact minimum, rank, and the paper's K^2."
-    figure, axes = subplots(
-        1, data.sizes["kernel"], width=2.3, height=2.8, squeeze=False, sharey=True
-    )
+    columns = data.sizes["kernel"]
+    figure, axes = subplots(1, columns, width=2.3, height=2.8, squeeze=False, sharey=True)
     y = np.arange(data.sizes["channels"])
     for ax, K in zip(axes[0], data.kernel.values, strict=True):
-        part = data.sel(kernel=K)
-        ax.barh(y, part.minimum.max("seed"), color=COLORS["sky"])
-        ax.plot(part["rank"].max("seed"), y, "o", color=COLORS["black"], ms=3)
+        of_size = data.sel(kernel=K)
+        ax.barh(y, of_size.minimum.max("seed"), color=COLORS["sky"])
+        ax.plot(of_size["rank"].max("seed"), y, "o", color=COLORS["black"], ms=3)
         ax.axvline(K * K, color=COLORS["red"], ls="--")
         ax.set(
             title=f"{K} x {K} kernel: K² = {K * K}",
@@ -66,28 +79,37 @@ def plot_pixel_heads(data: xr.Dataset):
     return figure
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #42d95605
+def proof_needs_all(data: xr.Dataset) -> xr.DataArray:
+    "Whether K² is the exact minimum of the kernel of the proof."
+    return data.proof == data.kernel**2
+
+
+def needs_all(data: xr.Dataset, pairs: xr.DataArray) -> np.ndarray:
+    """Whether K² is the exact minimum, for every kernel drawn with K² <= pairs (of channels, or
+    channels in)."""
+    covered = (pairs >= data.kernel**2).broadcast_like(data.minimum).transpose(*data.minimum.dims)
+    return (data.minimum == data.kernel**2).values[covered.values]
+
+
+def needs_all_by_inputs(data: xr.Dataset) -> np.ndarray:
+    "The same for K² <= C."
+    return needs_all(data, data.inputs)
+
+
 THEOREM_5 = Claim(
     "C-theorem-5",
     "C",
     "Theorem 5 (its condition read as K² ≤ C)",
-    "On pixels with K² ≤ C “there exists a convolutional kernel weight such that any MHSA layer with” fewer than K² “heads and "
-    "relative positional encoding cannot express” it.",
+    "On pixels with K² ≤ C “there exists a convolutional kernel weight such that any MHSA layer "
+    "with” fewer than K² “heads and relative positional encoding cannot express” it.",
     (
-        Rule(
-            "kernels of the proof whose exact minimum is K²",
-            lambda d: d.proof == d.kernel**2,
-            EVERY,
-            BROKEN,
-        ),
-        Rule(
-            "drawn kernels with K² ≤ C whose exact minimum is K²",
-            lambda d: needs_all(d, d.inputs),
-            EVERY,
-        ),
+        Rule("kernels of the proof whose exact minimum is K²", proof_needs_all, EVERY, BROKEN),
+        Rule("drawn kernels with K² ≤ C whose exact minimum is K²", needs_all_by_inputs, EVERY),
         *COUNTED,
         TELLING,
     ),
-    "The kernel whose tap k reads channel k needs K² heads, and so do {1.count} of {1.size} drawn kernels with K² ≤ C.",
+    "The kernel whose tap k reads channel k needs K² heads, "
+    "and so do {1.count} of {1.size} drawn kernels with K² ≤ C.",
     pixel_heads,
     plot_pixel_heads,
     kind="quoted",
@@ -95,37 +117,48 @@ THEOREM_5 = Claim(
 )
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #64f53603
+def needs_all_by_pairs(data: xr.Dataset) -> np.ndarray:
+    "Whether K² is the exact minimum, for every kernel drawn with K² <= C C_out."
+    return needs_all(data, data.inputs * data.outputs)
+
+
+def one_channel_needs_all(data: xr.Dataset) -> xr.DataArray:
+    "Whether K² is the exact minimum with one channel."
+    return data.minimum.sel(channels="1 to 1") == data.kernel**2
+
+
+def fewer_than_square(data: xr.Dataset) -> xr.DataArray:
+    "Whether a drawn kernel is computed exactly with fewer than K² heads."
+    return data.minimum < data.kernel**2
+
+
+def one_channel_minimum(data: xr.Dataset) -> xr.DataArray:
+    "Most heads for one channel, by kernel."
+    return data.minimum.sel(channels="1 to 1").max("seed")
+
+
 HEADS_PIXELS = Claim(
     "C-heads-pixels",
     "C",
     "Introduction, second contribution",
-    "“while a self-attention layer with pixel input must need” K² “heads to do so”, that is to express convolution with a K x K "
-    "kernel.",
+    "“while a self-attention layer with pixel input must need” K² “heads to do so”, "
+    "that is to express convolution with a K x K kernel.",
     (
-        Rule(
-            "drawn kernels with C·C_out ≥ K² that need K² heads",
-            lambda d: needs_all(d, d.inputs * d.outputs),
-            EVERY,
-        ),
+        Rule("drawn kernels with C·C_out ≥ K² that need K² heads", needs_all_by_pairs, EVERY),
         Rule(
             "the same with one channel",
-            lambda d: d.minimum.sel(channels="1 to 1") == d.kernel**2,
+            one_channel_needs_all,
             EVERY,
             CAVEAT,
-            "with C·C_out ≥ K²: rank or rank + 1 mixed heads are enough, and the rank is at most C·C_out",
+            "with C·C_out ≥ K²: rank or rank + 1 mixed heads are enough, "
+            "and the rank is at most C·C_out",
         ),
-        Rule(
-            "drawn kernels computed exactly with fewer than K² heads",
-            lambda d: d.minimum < d.kernel**2,
-        ),
-        Rule(
-            "most heads for one channel",
-            lambda d: d.minimum.sel(channels="1 to 1").max("seed"),
-            each="kernel",
-        ),
+        Rule("drawn kernels computed exactly with fewer than K² heads", fewer_than_square),
+        Rule("most heads for one channel", one_channel_minimum, each="kernel"),
         *COUNTED,
     ),
-    "{0.count} of {0.size} drawn kernels with C·C_out ≥ K² need K² heads; one channel takes {3.max:.0f} at most.",
+    "{0.count} of {0.size} drawn kernels with C·C_out ≥ K² need K² heads; "
+    "one channel takes {3.max:.0f} at most.",
     pixel_heads,
     plot_pixel_heads,
     kind="quoted",
@@ -137,21 +170,17 @@ def plot_patch_heads(data: xr.Dataset):
     "Exact minimum over kernel and patch size, colored by the proof that covers it."
     figure, ax = subplots(width=6.4, height=2.6)
     short = (data.kernel <= data.patch).transpose("patch", "kernel")
-    for label, color, covered in (
-        ("printed proof, K ≤ P", "sky", short),
-        ("proof on this page", "orange", ~short),
-    ):
+    looks = {
+        "printed proof, K ≤ P": ("sky", short),
+        "proof on this page": ("orange", ~short),
+    }
+    for label, (color, covered) in looks.items():
         p, k = np.nonzero((covered & data.proof.notnull()).values)
-        ax.plot(data.kernel.values[k], p, "s", color=COLORS[color], ms=11, label=label)
-        for x, y in zip(data.kernel.values[k], p, strict=True):
-            ax.text(
-                x,
-                y,
-                f"{data.proof.values[y, (x - 3) // 2]:.0f}",
-                ha="center",
-                va="center",
-                color="black",
-            )
+        kernel = data.kernel.values[k]
+        minimum = data.proof.values[p, k]
+        ax.plot(kernel, p, "s", color=COLORS[color], ms=11, label=label)
+        for x, y, heads in zip(kernel, p, minimum, strict=True):
+            ax.text(x, y, f"{heads:.0f}", ha="center", va="center", color="black")
     ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
     ax.set(
         title="Nine heads are needed for every odd K from 3 to 2P+1",
@@ -163,31 +192,44 @@ def plot_patch_heads(data: xr.Dataset):
     return figure
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #1e94e44a
+def of_size(numbers: xr.DataArray) -> np.ndarray:
+    "The numbers at the sizes with K <= 2P+1."
+    return numbers.values[numbers.notnull().values]
+
+
+def proof_needs_nine(data: xr.Dataset) -> np.ndarray:
+    "Whether nine is the exact minimum of the kernel of the proof, by size."
+    return of_size(data.proof) == 9
+
+
+def drawn_needs_nine(data: xr.Dataset) -> np.ndarray:
+    "Whether nine is the exact minimum of a drawn kernel, by size."
+    return of_size(data.drawn) == 9
+
+
+def determinants(data: xr.Dataset) -> np.ndarray:
+    "Determinant along one axis of the kernel of the proof, by size."
+    return of_size(data.determinant)
+
+
 THEOREM_6 = Claim(
     "C-theorem-6",
     "C",
     "Theorem 6 (its conditions read as P ≥ 2, 3 ≤ K ≤ 2P+1)",
-    "On patches “there exists a convolutional kernel weight, such that any MHSA layer with” fewer than nine “heads and relative "
-    "positional encoding cannot express” it, for odd 3 ≤ K ≤ 2P+1, P ≥ 2, where some patch has eight neighbors and no "
-    "positions are added to the tokens.",
+    "On patches “there exists a convolutional kernel weight, such that any MHSA layer with” fewer "
+    "than nine “heads and relative positional encoding cannot express” it, for odd 3 ≤ K ≤ 2P+1, "
+    "P ≥ 2, where some patch has eight neighbors and no positions are added to the tokens.",
     (
         Rule(
-            "sizes where the kernel of the proof needs nine heads",
-            lambda d: of_size(d.proof) == 9,
-            EVERY,
-            BROKEN,
+            "sizes where the kernel of the proof needs nine heads", proof_needs_nine, EVERY, BROKEN
         ),
-        Rule(
-            "its determinant along one axis",
-            lambda d: of_size(d.determinant),
-            equal(6, "= a₋₁a₀a₁ = 6"),
-            BROKEN,
-        ),
-        Rule("sizes where a drawn kernel needs nine heads", lambda d: of_size(d.drawn) == 9, EVERY),
+        Rule("its determinant along one axis", determinants, equal(6, "= a₋₁a₀a₁ = 6"), BROKEN),
+        Rule("sizes where a drawn kernel needs nine heads", drawn_needs_nine, EVERY),
         *COUNTED,
         TELLING,
     ),
-    "A kernel of three separable taps needs nine heads at all {0.size} sizes with 3 ≤ K ≤ 2P+1, and so does a drawn kernel.",
+    "A kernel of three separable taps needs nine heads at all {0.size} sizes with 3 ≤ K ≤ 2P+1, "
+    "and so does a drawn kernel.",
     patch_heads,
     plot_patch_heads,
     kind="quoted",
@@ -206,51 +248,77 @@ def plot_head_count(data: xr.Dataset):
     axes[0].set(xlabel="heads", title="the formula misses both ways", ylim=(len(y) - 0.5, -3))
     axes[0].legend(loc="upper right", ncols=1)
     for ax, channels in zip(axes[1:], data.channels.values, strict=True):
-        most = data.needed.sel(channels=channels).max("seed")
-        paper = data.formula
-        ax.imshow(most < paper, cmap="Blues", vmin=0, vmax=2, aspect="auto")
-        for (k, p), value in np.ndenumerate(most.values):
-            ax.text(p, k, f"{value}", ha="center", va="center")
+        needed = data.needed.sel(channels=channels).max("seed")
+        ax.imshow(needed < data.formula, cmap="Blues", vmin=0, vmax=2, aspect="auto")
+        for (k, p), heads in np.ndenumerate(needed.values):
+            ax.text(p, k, f"{heads}", ha="center", va="center")
         ax.set_xticks(range(data.sizes["patch"]), data.patch.values)
         ax.set_yticks(range(data.sizes["kernel"]), data.kernel.values)
-        ax.set(
-            title="one channel" if channels == "one" else "K channels",
-            xlabel="patch P",
-            ylabel="kernel K",
-        )
+        title = "one channel" if channels == "one" else "K channels"
+        ax.set(title=title, xlabel="patch P", ylabel="kernel K")
         ax.grid(False)
     return figure
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #47788405
+def formula_reached(data: xr.Dataset, channels: str, odd: int = 1) -> xr.DataArray:
+    """Whether some drawn kernel of so many channels needs all heads of the formula, by odd (or
+    even) K and P."""
+    of_parity = data.sel(kernel=data.kernel % 2 == odd)
+    return of_parity.needed.sel(channels=channels).max("seed") == of_parity.formula
+
+
+def reached_with_K_channels(data: xr.Dataset) -> xr.DataArray:
+    "The same for odd K and K channels."
+    return formula_reached(data, "K")
+
+
+def reached_with_one_channel(data: xr.Dataset) -> xr.DataArray:
+    "The same for odd K and one channel."
+    return formula_reached(data, "one")
+
+
+def even_reached(data: xr.Dataset) -> xr.DataArray:
+    "The same for even K and either number of channels."
+    return formula_reached(data, "K", 0) | formula_reached(data, "one", 0)
+
+
+def fewer_than_formula(data: xr.Dataset) -> xr.DataArray:
+    "Whether a named case needs fewer heads than the formula."
+    return data.minimum < data.paper
+
+
+def more_than_formula(data: xr.Dataset) -> xr.DataArray:
+    "Whether a named case needs more heads than the formula."
+    return data.minimum > data.paper
+
+
 HEAD_COUNT = Claim(
     "C-head-count",
     "C",
     "Introduction, second contribution",
-    "“This result shows that the construction in the above-mentioned constructive proof is optimal in terms of the number of "
-    "heads.”",
+    "“This result shows that the construction in the above-mentioned constructive proof is optimal "
+    "in terms of the number of heads.”",
     (
         Rule(
             "odd K and P where some kernel of K channels needs (2⌈(K−1)/(2P)⌉+1)² heads",
-            lambda d: formula_reached(d, "K"),
+            reached_with_K_channels,
             EVERY,
         ),
         Rule(
             "the same with one channel",
-            lambda d: formula_reached(d, "one"),
+            reached_with_one_channel,
             EVERY,
             CAVEAT,
             "odd K, stride 1, dilation 1 and enough channels: the rank is at most (2P−1)²·C·C_out",
         ),
         TELLING,
         *COUNTED,
-        Rule(
-            "even K and P where some kernel needs as many",
-            lambda d: formula_reached(d, "K", 0) | formula_reached(d, "one", 0),
-        ),
-        Rule("named cases that need fewer heads than the formula", lambda d: d.minimum < d.paper),
-        Rule("named cases that need more (dilation)", lambda d: d.minimum > d.paper),
+        Rule("even K and P where some kernel needs as many", even_reached),
+        Rule("named cases that need fewer heads than the formula", fewer_than_formula),
+        Rule("named cases that need more (dilation)", more_than_formula),
     ),
-    "With K channels some kernel needs all heads for {0.count} of {0.size} odd K and P; with one, for {1.count}.",
+    "With K channels some kernel needs all heads for {0.count} of {0.size} odd K and P; "
+    "with one, for {1.count}.",
     head_count,
     plot_head_count,
     kind="quoted",
@@ -264,14 +332,18 @@ def plot_head_width(data: xr.Dataset):
     axes[0].loglog(data.width, data.heads.max("seed"), "o", color=COLORS["blue"])
     axes[0].loglog(data.width, data.need.max("seed"), "-", color="0.6", zorder=0)
     axes[0].set(
-        xlabel="width of a head", ylabel="heads", title="narrow heads: as many as predicted"
+        title="narrow heads: as many as predicted", xlabel="width of a head", ylabel="heads"
     )
-    for name, color, height in (("error", "blue", 1e-12), ("without", "red", 8.0)):
+    narrowest = float(data.width.min())
+    looks = {  # label, color, height of the label
+        "error": ("all heads", "blue", 1e-12),
+        "without": ("the last head missing", "red", 8.0),
+    }
+    for name, (label, color, height) in looks.items():
         axes[1].loglog(data.width, data[name] + 1e-18, "o", color=COLORS[color], ms=3)
-        words = "all heads" if name == "error" else "the last head missing"
-        axes[1].text(float(data.width.min()), height, words, color=COLORS[color])
-    for value in (SAME_OUTPUT, OTHER_OUTPUT):
-        draw_threshold(axes[1], value, "")
+        axes[1].text(narrowest, height, label, color=COLORS[color])
+    for threshold in (SAME_OUTPUT, OTHER_OUTPUT):
+        draw_threshold(axes[1], threshold, "")
     axes[1].set(
         xlabel="width of a head",
         ylabel="relative error",
@@ -281,31 +353,37 @@ def plot_head_width(data: xr.Dataset):
     return figure
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #a674ba22
+def as_few_as_ranks_allow(data: xr.Dataset) -> xr.DataArray:
+    "Whether a layer has Σ ⌈rank T_D / width⌉ heads."
+    return data.heads == data.need
+
+
+def heads_by_width(data: xr.Dataset) -> xr.DataArray:
+    "Heads of the layers, by width."
+    return data.heads.max("seed")
+
+
 HEAD_WIDTH = Claim(
     "C-head-width",
     "C",
     "Theorem 1's assumption on the head size",
-    "Heads need not be as wide as a patch: with width d_H, Σ_D ⌈ℓ_D/d_H⌉ heads are enough, ℓ_D the entries that block T_D reads; "
+    "Heads need not be as wide as a patch: with width d_H, Σ_D ⌈ℓ_D/d_H⌉ heads are enough, "
+    "ℓ_D the entries that block T_D reads; "
     "for drawn kernels heads that look at one offset each cannot be fewer.",
     (
-        Rule(
-            "largest relative error",
-            lambda d: d.error.max(skipna=False),
-            below(SAME_OUTPUT),
-            BROKEN,
-        ),
+        Rule("largest relative error", largest("error"), below(SAME_OUTPUT), BROKEN),
         Rule(
             "layers with as few heads as the ranks allow, Σ ⌈rank T_D / width⌉",
-            lambda d: d.heads == d.need,
+            as_few_as_ranks_allow,
             EVERY,
         ),
         Rule(
             "least error when the last head is missing",
-            lambda d: d.without.min(skipna=False),
+            least("without"),
             at_least(OTHER_OUTPUT),
             why="the last head does nothing",
         ),
-        Rule("heads", lambda d: d.heads.max("seed"), each="width"),
+        Rule("heads", heads_by_width, each="width"),
     ),
     "From {3.min:.0f} wide heads to {3.max:.0f} narrow ones, all layers are exact, and "
     "{1.count} of {1.size} have the least number of one-hot heads.",

@@ -8,79 +8,99 @@ __all__ = []
 # %% ../../../nbs/convolution/07_inverse.ipynb #f10007aa
 import xarray as xr
 
-from vit_theory.convolution.inverse import RECOVERED, inverse
+from vit_theory.convolution.claims.exactness import largest
+from vit_theory.convolution.experiments.inverse import inverse
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, at_most, within
+
+RECOVERED = 1e-9  # relative error of a kernel read back through random invertible matrices
+
+
+def noisy(data: xr.Dataset) -> xr.Dataset:
+    "The settings with noise on W_O."
+    return data.sel(noise=data.noise > 0)
 
 # %% ../../../nbs/convolution/07_inverse.ipynb #858a43cf
 def plot_inverse(data: xr.Dataset):
     """Left: error of the kernel read back. Right: what noise on the heads does to the kernel and to
     the distance."""
     figure, axes = subplots(1, 2, width=3.2)
-    axes[0].semilogy(data.kernel, data.recovered, "o", color=COLORS["blue"])
-    draw_threshold(axes[0], RECOVERED)
-    axes[0].set(
+    read, disturbed = axes
+    read.semilogy(data.kernel, data.recovered, "o", color=COLORS["blue"])
+    draw_threshold(read, RECOVERED)
+    read.set(
+        title="hidden kernels are read back",
         xlabel="kernel K",
         ylabel="relative error of the kernel",
         xticks=data.kernel.values,
         ylim=(1e-17, 1),
     )
-    axes[0].set_title("hidden kernels are read back")
-    noisy = data.sel(noise=data.noise > 0)
-    axes[1].loglog(noisy.noise, noisy.distance, "o", color=COLORS["orange"], ms=4)
-    axes[1].loglog(noisy.noise, noisy.white, "x", color=COLORS["black"], ms=6)
-    axes[1].loglog(noisy.noise, noisy.moved, "o", color=COLORS["blue"], ms=4)
-    axes[1].loglog(noisy.noise, noisy.averaged.isel(seed=0), "-", color="0.6", zorder=0)
-    axes[1].text(1.3e-3, 2e-1, "distance (x: error\non white noise)", color=COLORS["orange"])
-    axes[1].text(3e-2, 3e-5, "kernel read back\n(line: prediction)", color=COLORS["blue"])
-    axes[1].set(xlabel="noise on W_O, relative size r", ylabel="relative size", ylim=(1e-6, 3))
-    axes[1].set_title("noise is averaged out of the kernel")
+    settings = noisy(data)
+    disturbed.loglog(settings.noise, settings.distance, "o", color=COLORS["orange"], ms=4)
+    disturbed.loglog(settings.noise, settings.white, "x", color=COLORS["black"], ms=6)
+    disturbed.loglog(settings.noise, settings.moved, "o", color=COLORS["blue"], ms=4)
+    predicted = settings.averaged.isel(seed=0)
+    disturbed.loglog(settings.noise, predicted, "-", color="0.6", zorder=0)
+    disturbed.text(1.3e-3, 2e-1, "distance (x: error\non white noise)", color=COLORS["orange"])
+    disturbed.text(3e-2, 3e-5, "kernel read back\n(line: prediction)", color=COLORS["blue"])
+    disturbed.set(
+        title="noise is averaged out of the kernel",
+        xlabel="noise on W_O, relative size r",
+        ylabel="relative size",
+        ylim=(1e-6, 3),
+    )
     return figure
 
 # %% ../../../nbs/convolution/07_inverse.ipynb #77ecb280
-def noisy(data):
-    "The settings with noise on W_O."
-    return data.sel(noise=data.noise > 0)
+def distance_as_built(data: xr.Dataset) -> xr.DataArray:
+    "Largest distance of a layer without noise to a convolution."
+    return data.distance.sel(noise=0).max()
+
+
+def moved_over_averaged(data: xr.Dataset) -> xr.DataArray:
+    "Error of the kernel under noise over what averaging it leaves, r√(n/m)."
+    settings = noisy(data)
+    return settings.moved / settings.averaged
+
+
+def white_over_distance(data: xr.Dataset) -> xr.DataArray:
+    "Error on white noise over the distance, under noise."
+    settings = noisy(data)
+    return settings.white / settings.distance
+
+
+def distance_at_ten(data: xr.Dataset) -> xr.DataArray:
+    "Distance where the noise is ten times as large as W_O."
+    return data.distance.sel(noise=10)
+
+
+def distance_off_formula(data: xr.Dataset) -> xr.DataArray:
+    "Difference of the distance to r/√(1+r²)."
+    r = data.noise
+    return abs(data.distance - r / (1 + r**2) ** 0.5)
 
 
 INVERSE = Claim(
     "C-inverse",
     "C",
     "Theorem 1, the other way round",
-    "The kernel can be read back from the layer, whatever basis its heads use; noise on the heads is averaged out of it, and the "
-    "distance to a convolution is the error on white noise.",
+    "The kernel can be read back from the layer, whatever basis its heads use; "
+    "noise on the heads is averaged out of it, "
+    "and the distance to a convolution is the error on white noise.",
     (
         Rule(
             "relative error of the kernel after a change of basis",
-            lambda d: d.recovered.max(),
+            largest("recovered"),
             at_most(RECOVERED),
             form=".0e",
         ),
-        Rule(
-            "distance of that layer to a convolution", lambda d: d.apart.max(), at_most(RECOVERED)
-        ),
-        Rule(
-            "distance of a layer as built",
-            lambda d: d.distance.sel(noise=0).max(),
-            at_most(RECOVERED),
-            BROKEN,
-        ),
-        Rule(
-            "error of the kernel under noise over r√(n/m)",
-            lambda d: noisy(d).moved / noisy(d).averaged,
-            within(1, 0.4),
-        ),
-        Rule(
-            "error on white noise over the distance",
-            lambda d: noisy(d).white / noisy(d).distance,
-            within(1, 0.1),
-        ),
-        Rule("distance with ten times as much noise", lambda d: d.distance.sel(noise=10)),
-        Rule(
-            "distance, difference to r/√(1+r²)",
-            lambda d: abs(d.distance - d.noise / (1 + d.noise**2) ** 0.5),
-        ),
+        Rule("distance of that layer to a convolution", largest("apart"), at_most(RECOVERED)),
+        Rule("distance of a layer as built", distance_as_built, at_most(RECOVERED), BROKEN),
+        Rule("error of the kernel under noise over r√(n/m)", moved_over_averaged, within(1, 0.4)),
+        Rule("error on white noise over the distance", white_over_distance, within(1, 0.1)),
+        Rule("distance with ten times as much noise", distance_at_ten),
+        Rule("distance, difference to r/√(1+r²)", distance_off_formula),
     ),
     "Kernels come back to {0:.0e}; noise moves them by {3.min:.2f} to {3.max:.2f} of r√(n/m).",
     inverse,

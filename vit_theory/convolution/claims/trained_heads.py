@@ -6,87 +6,103 @@
 __all__ = []
 
 # %% ../../../nbs/convolution/10_trained_heads.ipynb #f10010aa
+from collections.abc import Callable
+
 import xarray as xr
 
-from vit_theory.convolution.trained_heads import CONVOLUTION_FOUND, trained_heads
+from vit_theory.convolution.experiments.trained_heads import trained_heads
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, at_least, at_most, below
+
+# relative error on new images below which training has found the convolution
+CONVOLUTION_FOUND = 1e-2
 
 # %% ../../../nbs/convolution/10_trained_heads.ipynb #732dd075
 def plot_trained_heads(data: xr.Dataset):
     """Relative error before and after training, and the floor for positions only, by number of
     heads; every seed."""
     figure, ax = subplots(width=4.4, height=3)
-    for s, seed in enumerate(data.seed.values):
-        x = data.heads + 0.12 * (s - (data.sizes["seed"] - 1) / 2)
-        part = data.sel(seed=seed)
-        ax.semilogy(
-            x,
-            part.before,
-            "o",
-            mfc="white",
-            color=COLORS["black"],
-            ms=4,
-            label="before training" if s == 0 else None,
-        )
-        ax.semilogy(
-            x, part.after, "o", color=COLORS["blue"], ms=4, label="after" if s == 0 else None
-        )
-        floor = part["floor"].where(part["floor"] > 1e-12)
-        ax.semilogy(
-            x,
-            floor,
-            "_",
-            color=COLORS["orange"],
-            ms=12,
-            label="least with positions only" if s == 0 else None,
-        )
+    looks = {
+        "before": {
+            "marker": "o",
+            "mfc": "white",
+            "color": COLORS["black"],
+            "ms": 4,
+            "label": "before training",
+        },
+        "after": {"marker": "o", "color": COLORS["blue"], "ms": 4, "label": "after"},
+        "floor": {
+            "marker": "_",
+            "color": COLORS["orange"],
+            "ms": 12,
+            "label": "least with positions only",
+        },
+    }
+    shown = data.assign(floor=data["floor"].where(data["floor"] > 1e-12))
+    middle = (data.sizes["seed"] - 1) / 2
+    for s in range(data.sizes["seed"]):
+        x = data.heads + 0.12 * (s - middle)
+        for name, look in looks.items():
+            error = shown[name].isel(seed=s)
+            label = look["label"] if s == 0 else None
+            ax.semilogy(x, error, **(look | {"label": label, "linestyle": "none"}))
     draw_threshold(ax, CONVOLUTION_FOUND)
     ax.set(
+        title="from nine heads on, training finds the convolution",
         xlabel="heads",
         ylabel="relative error on new images",
         xticks=data.heads.values,
+        xlim=(float(data.heads.min()) - 0.5, float(data.heads.max()) + 0.5),
         ylim=(1e-5, 30),
     )
-    ax.set(xlim=(float(data.heads.min()) - 0.5, float(data.heads.max()) + 0.5))
-    ax.set_title("from nine heads on, training finds the convolution")
     ax.legend(loc="upper center", ncols=3)
     return figure
 
 # %% ../../../nbs/convolution/10_trained_heads.ipynb #0fab6dba
+def with_heads(name: str, heads: int) -> Callable[[xr.Dataset], xr.DataArray]:
+    "Make the reading: a variable at a number of heads."
+
+    def reading(data):
+        return data[name].sel(heads=heads)
+
+    return reading
+
+
+def eight_over_nine(data: xr.Dataset) -> xr.DataArray:
+    "Error of eight trained heads over that of nine."
+    return data.after.sel(heads=8) / data.after.sel(heads=9)
+
+
 TRAINED_HEADS = Claim(
     "C-trained-heads",
     "C",
     "Theorem 6, for attention that sees the image",
-    "“Any MHSA layer with” fewer than nine “heads and relative positional encoding cannot express” some kernel: also when "
-    "queries and keys are trained.",
+    "“Any MHSA layer with” fewer than nine “heads and relative positional encoding cannot express” "
+    "some kernel: also when queries and keys are trained.",
     (
         Rule(
             "least relative error with 9 heads and positions only",
-            lambda d: d["floor"].sel(heads=9),
+            with_heads("floor", 9),
             below(1e-9),
             BROKEN,
         ),
         Rule(
             "relative error with 9 heads, before training",
-            lambda d: d.before.sel(heads=9),
+            with_heads("before", 9),
             at_least(CONVOLUTION_FOUND),
         ),
         Rule(
             "relative error with 9 heads, after",
-            lambda d: d.after.sel(heads=9),
+            with_heads("after", 9),
             at_most(CONVOLUTION_FOUND),
-            why="nothing was learned: the positive control with nine heads does not get to the convolution",
+            why="nothing was learned: "
+            "the positive control with nine heads does not get to the convolution",
         ),
-        Rule(
-            "error with 8 heads over that with 9",
-            lambda d: d.after.sel(heads=8) / d.after.sel(heads=9),
-            at_least(10),
-        ),
-        Rule("relative error with 8 heads, after", lambda d: d.after.sel(heads=8)),
-        Rule("least possible with 8 heads and positions only", lambda d: d["floor"].sel(heads=8)),
-        Rule("what the queries change, 8 heads, relative", lambda d: d.content.sel(heads=8)),
+        Rule("error with 8 heads over that with 9", eight_over_nine, at_least(10)),
+        Rule("relative error with 8 heads, after", with_heads("after", 8)),
+        Rule("least possible with 8 heads and positions only", with_heads("floor", 8)),
+        Rule("what the queries change, 8 heads, relative", with_heads("content", 8)),
     ),
     "Nine trained heads leave at most {2.max:.0e} of the convolution, eight at least {4.min:.2f}.",
     trained_heads,

@@ -9,9 +9,8 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
-from vit_theory.convolution.claims.exactness import EQUAL, KEY, plot_errors
-from vit_theory.convolution.exactness import EXACT
-from vit_theory.convolution.variants import dilation, stride
+from vit_theory.convolution.claims.exactness import EQUAL, EXACT, KEY, plot_errors
+from vit_theory.convolution.experiments.variants import dilation, stride
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, at_most
@@ -29,48 +28,66 @@ def plot_stride(data: xr.Dataset):
         ax.text(s, p, text, ha="center", va="center")
     ax.set_xticks(range(data.sizes["stride"]), data.stride.values)
     ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
-    ax.set(
-        xlabel="stride s", ylabel="patch P", title="red: without surplus outputs a layer must err"
-    )
+    title = "red: without surplus outputs a layer must err"
+    ax.set(xlabel="stride s", ylabel="patch P", title=title)
     ax.grid(False)
     return figure
 
 # %% ../../../nbs/convolution/06_variants.ipynb #81ff7b30
+def without_surplus(data: xr.Dataset) -> xr.DataArray:
+    "Whether the layer holds the outputs and nothing else, by patch and stride."
+    return data.step == 1
+
+
+def computed_where_possible(data: xr.Dataset) -> xr.DataArray:
+    "Whether surplus is avoided exactly where a layer without it can be exact."
+    return without_surplus(data) == (data.apart <= EXACT)
+
+
+def refused_where_needed(data: xr.Dataset) -> xr.DataArray:
+    "Whether `conv_to_attention` refuses exactly where surplus is needed."
+    return (data.step > 1) == (data.refused > 0)
+
+
+def outputs_for_each_kept(data: xr.Dataset) -> xr.DataArray:
+    "Most outputs computed for each that is kept."
+    return data.step.max() ** 2
+
+
+def error_without_surplus(data: xr.Dataset) -> np.ndarray:
+    "Least relative error without surplus, where it is needed."
+    return data.apart.values[data.step.values > 1]
+
+
 STRIDE = Claim(
     "C-stride",
     "C",
     "Section 3.1, after Corollary 4: stride",
-    "“For example, people sometimes use convolution with stride greater than 1 [...] This theorem can be easily generalized to "
-    "these cases.”",
+    "“For example, people sometimes use convolution with stride greater than 1 [...] "
+    "This theorem can be easily generalized to these cases.”",
     (
         EQUAL,
         Rule(
             "pairs computed without surplus where that is possible",
-            lambda d: (d.step == 1) == (d.apart <= EXACT),
+            computed_where_possible,
             EVERY,
             BROKEN,
         ),
-        Rule(
-            "pairs refused exactly where surplus is needed",
-            lambda d: (d.step > 1) == (d.refused > 0),
-            EVERY,
-            BROKEN,
-        ),
+        Rule("pairs refused exactly where surplus is needed", refused_where_needed, EVERY, BROKEN),
         Rule(
             "pairs whose tokens hold the outputs and nothing else",
-            lambda d: d.step == 1,
+            without_surplus,
             EVERY,
             CAVEAT,
-            "a layer that holds the outputs and nothing else exists exactly where s divides P or P divides s (derived here)",
+            "a layer that holds the outputs and nothing else exists exactly where s divides P "
+            "or P divides s (derived here)",
         ),
-        Rule("most outputs computed for each kept", lambda d: d.step.max() ** 2),
-        Rule(
-            "least relative error without surplus, where needed",
-            lambda d: d.apart.values[d.step.values > 1],
-        ),
+        Rule("most outputs computed for each kept", outputs_for_each_kept),
+        Rule("least relative error without surplus, where needed", error_without_surplus),
         KEY,
     ),
-    "All strides are exact; {3.count} of {3.size} pairs of stride and patch need no outputs that are dropped.",
+    "All strides are exact; "
+    "{3.count} of {3.size} pairs of stride and patch need no outputs that are dropped.",
     stride,
     plot_stride,
     kind="quoted",
@@ -81,44 +98,50 @@ STRIDE = Claim(
 def plot_dilation(data: xr.Dataset):
     "Heads and errors against dilation."
     figure, axes = subplots(1, 2, width=3.4)
+    heads = data.heads.max(("border", "seed"))
     axes[0].plot(data.dilation, data.extent, "s-", color="0.7", label="formula with t(K−1)+1 for K")
     axes[0].plot(data.dilation, data.paper, "--", color=COLORS["red"], label="formula with K")
-    axes[0].plot(
-        data.dilation,
-        data.heads.max(("border", "seed")),
-        "o",
-        color=COLORS["blue"],
-        label="construction",
-    )
+    axes[0].plot(data.dilation, heads, "o", color=COLORS["blue"], label="construction")
     axes[0].set(
-        xlabel="dilation t", ylabel="heads", title="never more than the extent needs", ylim=(0, 46)
+        xlabel="dilation t",
+        ylabel="heads",
+        title="never more than the extent needs",
+        ylim=(0, 46),
     )
     axes[0].legend(loc="upper left")
     plot_errors(axes[1], data, "dilation")
     return figure
 
 # %% ../../../nbs/convolution/06_variants.ipynb #61dabfc6
+def heads_beyond_extent(data: xr.Dataset) -> xr.DataArray:
+    "Heads beyond the formula's for a kernel of the extent t(K-1)+1."
+    return data.heads - data.extent
+
+
+def more_than_for_K(data: xr.Dataset) -> xr.DataArray:
+    "Whether a dilation takes more heads than the formula has for K."
+    return (data.heads > data.paper).any(("border", "seed"))
+
+
 DILATION = Claim(
     "C-dilation",
     "C",
     "Section 3.1, after Corollary 4: dilation",
-    "“For example, people sometimes use [...] dilated convolution (Yu & Koltun, 2015) in practice. This theorem can be easily "
-    "generalized to these cases.”",
+    "“For example, people sometimes use [...] dilated convolution (Yu & Koltun, 2015) in practice. "
+    "This theorem can be easily generalized to these cases.”",
     (
         EQUAL,
         Rule(
             "heads beyond the formula's for a kernel of t(K−1)+1",
-            lambda d: d.heads - d.extent,
+            heads_beyond_extent,
             at_most(0),
             BROKEN,
         ),
-        Rule(
-            "dilations with more heads than the formula has for K",
-            lambda d: (d.heads > d.paper).any(("border", "seed")),
-        ),
+        Rule("dilations with more heads than the formula has for K", more_than_for_K),
         KEY,
     ),
-    "All dilations equal conv2d at every pixel, to {0:.0e}, with the formula's heads for the extent t(K−1)+1.",
+    "All dilations equal conv2d at every pixel, to {0:.0e}, "
+    "with the formula's heads for the extent t(K−1)+1.",
     dilation,
     plot_dilation,
     kind="quoted",
