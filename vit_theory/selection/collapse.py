@@ -172,9 +172,9 @@ def trained_weights(model: ShallowViT, attention: Attention) -> dict[str, Tensor
 
 def collapsed_gradient(
     model: ShallowViT,  # collapsed
-    kinds: Kinds,
+    kinds: Kinds,  # the distinct samples
     w: Float[Tensor, "g t"],  # share of each kind in the training set
-    attention: Attention = "trained",
+    attention: Attention = "trained",  # otherwise W_Q and W_K have the gradient 0
 ) -> tuple[Float[Tensor, "g"], ShallowViT]:
     "The mean hinge loss and its exact gradient with respect to the images and W_O."
     rows = Rows(kinds, attention)
@@ -232,7 +232,7 @@ class Minibatches:
 @checked
 def fit_collapsed(
     model: ShallowViT,  # collapsed; left alone
-    kinds: Kinds,
+    kinds: Kinds,  # the distinct samples
     w: Float[Tensor, "g t"],  # share of each kind in the training sets
     *,
     steps: Count,  # most steps a trial may take

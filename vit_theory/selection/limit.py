@@ -255,9 +255,9 @@ def stepping_of(alpha: float, setting: Setting) -> Stepping:
 def limit_trainings(
     alpha: float,  # share of label-relevant tokens
     samples: float,  # size of a training set, N; may be infinite
-    trials: int,
-    seed: int,
-    setting: Setting = WITHOUT_ERROR["trained"],
+    trials: int,  # independent runs
+    seed: int,  # base seed
+    setting: Setting = WITHOUT_ERROR["trained"],  # full batches, up to a mean margin
     *,
     neurons: int = 64,  # hidden neurons, an even number
     # movement in a long step; 0: the network's own steps; None: by attention and alpha
@@ -288,9 +288,9 @@ NEVER = Threshold(math.inf, math.inf, math.inf, math.nan, np.full(200, math.inf)
 
 def limit_search(
     alpha: float,  # share of label-relevant tokens
-    setting: Setting,
+    setting: Setting,  # full batches, up to a mean margin
     trials: int,  # at each size of the fit
-    seed: int,
+    seed: int,  # base seed
     points: int = 5,  # sizes of the fit
     **options,  # neurons and move, as `limit_trainings` takes them
 ) -> Threshold:
@@ -305,12 +305,11 @@ def limit_search(
     mechanism = "neutral query" if setting.attention == "trained" else "uniform"
     guess = 0.3 * float(mechanism_samples(alpha, mechanism))
     unit = max(1.0, guess / 1e6)  # the search counts in whole numbers
-    sizes, counts = search(
-        lambda size, how_many: int(successes(size * unit, how_many).sum()),
-        guess / unit,
-        trials=trials,
-        points=points,
-    )
+
+    def count(size: int, how_many: int) -> int:
+        return int(successes(size * unit, how_many).sum())
+
+    sizes, counts = search(count, guess / unit, trials=trials, points=points)
     return threshold(unit * sizes, counts, trials, seed=seed)
 
 # %% ../../nbs/selection/18_limit.ipynb #64bab9e4
@@ -324,10 +323,10 @@ def limit_threshold(
     delta: NotNegative = 0.0,  # initial error of queries and keys
     neurons: Size = 64,  # hidden neurons, an even number
     trials: Size = 100,  # at each of the five sizes of the fit
-    seed: Seed = 0,
+    seed: Seed = 0,  # base seed
 ) -> float:
-    """Predict N50 by integrating the early dynamics; infinite where half of the starts fail with
-    any number of samples."""
+    """Predict N50 by integrating the networks' own early dynamics at the learning rate of the runs,
+    no limit of it; infinite where half of the starts fail with any number of samples."""
     need(
         alpha <= 0.6,
         f"alpha={alpha}: the share of relevant tokens is at most 0.6, as 0.4 are background",
