@@ -8,7 +8,8 @@ __all__ = ['Images', 'Recipe', 'augment', 'generator', 'load_images', 'permute',
            'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention', 'cnn_to_vit', 'init_from_convs',
            'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe', 'LayerMap',
            'attention_maps', 'PyramidSizes', 'PyramidViT', 'head_atlas', 'nearest_conv', 'plot_atlas',
-           'position_association', 'write_atlas', 'to_transformers']
+           'position_association', 'write_atlas', 'choose_heads', 'replace_heads', 'replacement_change',
+           'to_transformers']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
 from .atlas import head_atlas, nearest_conv, plot_atlas, position_association
@@ -33,6 +34,7 @@ from .probes import (
     plot_positions,
     probe,
 )
+from .replace import choose_heads, replace_heads, replacement_change
 from .theirs import to_transformers
 from .trainer import Descent, Machine, load_vit, train
 from .training import evaluate
@@ -56,4 +58,5 @@ _all_ = [
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["PyramidSizes", "PyramidViT"]
 _all_ = ["head_atlas", "nearest_conv", "plot_atlas", "position_association", "write_atlas"]
+_all_ = ["choose_heads", "replace_heads", "replacement_change"]
 _all_ = ["to_transformers"]

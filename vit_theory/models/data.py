@@ -94,7 +94,8 @@ class Recipe:
         known = self.randaugment <= 14 and self.magnitude <= 29
         need(
             known,
-            f"randaugment={self.randaugment}, magnitude={self.magnitude}: use 0 to 14 operations of 1 to 29",
+            f"randaugment={self.randaugment}, magnitude={self.magnitude}: use 0 to 14 "
+            "operations of 1 to 29",
         )
         need(
             self.patches > 0,
