@@ -339,8 +339,8 @@ def limit_threshold(
     trials: Size = 100,  # at each of the five sizes of the fit
     seed: Seed = 0,  # base seed
 ) -> float:
-    """Predict N50 by integrating the early dynamics; infinite where half of the starts fail with
-    any number of samples."""
+    """Predict N50 by integrating the networks' own early dynamics at the learning rate of the runs,
+    no limit of it; infinite where half of the starts fail with any number of samples."""
     need(
         alpha <= 0.6,
         f"alpha={alpha}: the share of relevant tokens is at most 0.6, as 0.4 are background",
