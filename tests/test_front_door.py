@@ -148,7 +148,7 @@ def test_pictures_of_the_cards_are_drawn_from_the_evidence():
     """The pictures show the measurements whose numbers the cards say."""
     pictures = script("tools/pictures.py")
     with style():
-        made = {name: to_svg(draw()) + "\n" for name, draw in pictures.CARDS.items()}
+        made = {name: to_svg(draw(), ground=True) + "\n" for name, draw in pictures.CARDS.items()}
     stale = [
         name
         for name, text in made.items()

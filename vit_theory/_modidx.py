@@ -1222,6 +1222,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'vit_theory.figures.Moving.__repr__': ('figures.html#moving.__repr__', 'vit_theory/figures.py'),
                                     'vit_theory.figures.Moving._repr_html_': ('figures.html#moving._repr_html_', 'vit_theory/figures.py'),
                                     'vit_theory.figures.draw_threshold': ('figures.html#draw_threshold', 'vit_theory/figures.py'),
+                                    'vit_theory.figures.in_ink': ('figures.html#in_ink', 'vit_theory/figures.py'),
                                     'vit_theory.figures.style': ('figures.html#style', 'vit_theory/figures.py'),
                                     'vit_theory.figures.styled_classes': ('figures.html#styled_classes', 'vit_theory/figures.py'),
                                     'vit_theory.figures.subplots': ('figures.html#subplots', 'vit_theory/figures.py'),
