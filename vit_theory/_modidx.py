@@ -1634,6 +1634,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'vit_theory/ledger/report.py'),
                                           'vit_theory.ledger.report.greek': ('ledger/report.html#greek', 'vit_theory/ledger/report.py'),
                                           'vit_theory.ledger.report.origins': ('ledger/report.html#origins', 'vit_theory/ledger/report.py'),
+                                          'vit_theory.ledger.report.packed': ('ledger/report.html#packed', 'vit_theory/ledger/report.py'),
                                           'vit_theory.ledger.report.report': ('ledger/report.html#report', 'vit_theory/ledger/report.py'),
                                           'vit_theory.ledger.report.site_of': ('ledger/report.html#site_of', 'vit_theory/ledger/report.py'),
                                           'vit_theory.ledger.report.standing_run': ( 'ledger/report.html#standing_run',
