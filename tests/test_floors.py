@@ -86,8 +86,8 @@ def test_a_number_of_an_experiment_is_another_experiment(copy, before):
     assert (
         edit(
             [copy / "together" / "experiments" / "border.py"],
-            r"LEAD, STEPS = 0\.25",
-            "LEAD, STEPS = 0.26",
+            r"LEAD = 0\.25",
+            "LEAD = 0.26",
         )
         == 1
     )

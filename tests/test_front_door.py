@@ -12,7 +12,7 @@ from common import CHAPTERS, NOTEBOOKS, ROOT, cells_in, outputs, script
 from matplotlib import pyplot
 
 from vit_theory.figures import style, to_svg
-from vit_theory.images.two_phase import lead
+from vit_theory.images.claims.two_phase import lead
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.evidence import (
     RUNS,
