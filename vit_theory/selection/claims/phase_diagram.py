@@ -28,12 +28,15 @@ RANGE = {  # of alpha, in units of 1/80, for the criterion
 }
 
 
-def border_exponent(data: xr.Dataset, attention: str) -> Slope | None:
-    "The border's exponent of an arm, over the range of the criterion; None if not measured."
-    if attention not in data.attention:
-        return None
+def border_exponent(data: xr.Dataset, attention: str) -> Slope:
+    "The border's exponent of an arm, over the range of the criterion."
     alpha = data.alpha.sel(attention=attention).values
     return border_slope(alpha, border(data, attention), *RANGE[attention])
+
+
+def frozen_exponent(data: xr.Dataset) -> Slope | None:
+    "The same with frozen attention; None where it was not measured."
+    return border_exponent(data, "frozen") if "frozen" in data.attention else None
 
 
 def rough_exponent(data: xr.Dataset) -> Slope | None:
@@ -127,10 +130,7 @@ PHASE_DIAGRAM = Claim(
             partial(border_exponent, attention="uniform"),
             steeper,
         ),
-        Rule(
-            "exponent of the border, frozen attention",
-            partial(border_exponent, attention="frozen"),
-        ),
+        Rule("exponent of the border, frozen attention", frozen_exponent),
         Rule("share of successes at the largest sizes", success_at_most, each="attention"),
         Rule("runs", number_of_runs, form=",.0f"),
         caveat(FAST),

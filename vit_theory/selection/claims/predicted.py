@@ -263,7 +263,8 @@ def plot_phase(data: xr.Dataset):  # as `measure_limit_phase` returns it
         ax.errorbar(x, borders.seen_n50, error, fmt="o", color=color, ms=3, capsize=1.5, lw=1)
     ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", ylabel="training samples N")
     ax.set_title("the borders part at large shares only")
-    ticks = ticks_between(*ax.get_ylim(), digits=(1, 3))
+    low, high = ax.get_ylim()
+    ticks = ticks_between(low, high, digits=(1, 3))
     if len(ticks) < 8:
         ax.set_yticks(ticks, [f"{tick:,.0f}" for tick in ticks])
         ax.minorticks_off()

@@ -219,9 +219,10 @@ def gap_at_convergence(data: xr.Dataset) -> xr.DataArray:
 def change_of(data: xr.Dataset, arm: str) -> Interval:
     "Exponent of an arm minus that of the regime's own on the same alpha."
     kind = arm.split(",")[0]
-    own = slope_of(data.sel(arm=OWN_ARM[kind]))
-    other = slope_of(data.sel(arm=arm))
-    return Interval.around(other.value - own.value, (own.error**2 + other.error**2) ** 0.5)
+    control = slope_of(data.sel(arm=OWN_ARM[kind]))
+    changed = slope_of(data.sel(arm=arm))
+    error = (control.error**2 + changed.error**2) ** 0.5
+    return Interval.around(changed.value - control.value, error)
 
 
 def plot_limits(data: xr.Dataset):

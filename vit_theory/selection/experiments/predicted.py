@@ -64,7 +64,11 @@ def point_cell(ratio: float, alpha: float, seed: int, *, trials: int) -> dict[st
 def measure_prediction(run: Run) -> xr.Dataset:
     "N50 of training runs beside that by the early dynamics."
     cell = partial(point_cell, trials=run.by_scale(32, 100))
-    grid = {"ratio": RATES[run.scale], "alpha": SHARES[run.scale], "seed": run.seeds}
+    grid: dict[str, Any] = {
+        "ratio": RATES[run.scale],
+        "alpha": SHARES[run.scale],
+        "seed": run.seeds,
+    }
     return run.sweep(cell, grid, "limit")
 
 # %% ../../../nbs/selection/20_predicted.ipynb #46a63233
@@ -119,7 +123,7 @@ def measure_limit_phase(run: Run) -> xr.Dataset:
     diagram = measured("A-phase-diagram", run.scale)
     arms: list[str] = run.by_scale(["trained"], list(diagram.attention.values))
     cell = partial(phase_cell, trials=run.by_scale(40, 100), seed=900 + run.seeds[0])
-    grid = {"attention": arms, "alpha": HEAT_ALPHA[run.scale]["trained"]}
+    grid: dict[str, Any] = {"attention": arms, "alpha": HEAT_ALPHA[run.scale]["trained"]}
     data = run.sweep(cell, grid, "limit-phase")
     thresholds = [border(diagram, arm) for arm in arms]
     for name in ("n50", "low", "high"):
@@ -198,5 +202,5 @@ def measure_starts(run: Run) -> xr.Dataset:
     ends = ENDS[run.scale]
     cell = partial(start_cell, ends=ends, trials=run.by_scale(16, 100), seeds=run.seeds)
     places = range(max(map(len, ends.values())))
-    grid = {"attention": list(ends), "sigma": SIGMAS[run.scale], "place": places}
+    grid: dict[str, Any] = {"attention": list(ends), "sigma": SIGMAS[run.scale], "place": places}
     return run.sweep(cell, grid, "starts")

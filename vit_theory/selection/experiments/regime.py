@@ -24,8 +24,10 @@ SPEEDUPS = {  # learning rate of attention over the others'
     "full": [50.0, 25.0, 12.0, 6.0, 3.0, 1.0],
 }
 FEW = 64  # samples of a minibatch of fixed size
-QUARTER = {"quarter": Fraction(1, 4)}
-BATCHES = {"quick": QUARTER, "full": {**QUARTER, f"{FEW} samples": FEW}}
+BATCHES: dict[str, dict[str, int | Fraction]] = {
+    "quick": {"quarter": Fraction(1, 4)},
+    "full": {"quarter": Fraction(1, 4), f"{FEW} samples": FEW},
+}
 LARGEST = 2**15  # minibatches of a fixed size may have no threshold: give up there
 
 

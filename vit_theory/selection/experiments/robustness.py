@@ -8,6 +8,7 @@ __all__ = []
 # %% ../../../nbs/selection/10_robustness.ipynb #15ae3cb4
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from vit_theory.ledger.sweeps import Run, once
 from vit_theory.selection.data import TokenData
 from vit_theory.selection.experiments.sample_complexity import Arm, study
 from vit_theory.selection.model import initial_model
-from vit_theory.selection.runs import ARMS
+from vit_theory.selection.runs import ARMS, MarginReached
 from vit_theory.selection.training import REACHED, evaluate, fit_early
 
 # %% ../../../nbs/selection/10_robustness.ipynb #5ce5fa19
@@ -44,8 +45,12 @@ def noise_cell(samples: int, seed: int, *, trials: int) -> dict[str, tuple]:
         trains.append(train)
         tests.append(test)
     start = initial_model(trains[0].mu, paired=True, seed=seed, **setting.initial)
-    rates = {"stop": setting.stop.margin, "lr": setting.lr, "ratio": setting.ratio}
-    models = [fit_early(start, train, **rates)[0] for train in trains]
+    assert isinstance(setting.stop, MarginReached)
+    stop = setting.stop.margin
+    models = [
+        fit_early(start, train, stop=stop, lr=setting.lr, ratio=setting.ratio)[0]
+        for train in trains
+    ]
     success = np.empty((len(WHERE), len(NOISES), trials))
     for w, (in_training, in_test) in enumerate(WHERE.values()):
         for k in range(len(NOISES)):
@@ -85,9 +90,10 @@ def start_study(run: Run, which: str) -> xr.Dataset:
     "N50 at alpha = 4/80 against the size of one of the initial errors."
     start = STARTS[which]
     setting = replace(ARMS["trained"], ratio=start.ratio, scale=start.scale)
-    arms = {
-        f"{start.error} = {size:g}": Arm(replace(setting, **{start.error: size})) for size in ERRORS
-    }
+    arms = {}
+    for size in ERRORS:
+        error: dict[str, Any] = {start.error: size}
+        arms[f"{start.error} = {size:g}"] = Arm(replace(setting, **error))
     data = study(run, f"initial {which}", arms, [4.0], trials=run.by_scale(*start.trials))
     data = data[["n50", "draws", "mass"]].sel(alpha=4.0, drop=True)
     return data.drop_vars("arm").rename(arm="place").assign(size=("place", list(ERRORS)))

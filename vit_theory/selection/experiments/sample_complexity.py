@@ -109,7 +109,11 @@ def study(
 ) -> xr.Dataset:
     "N50 for every arm, alpha and base seed."
     cell = partial(n50_cell, trials=trials, points=POINTS, arms=arms)
-    grid = {"arm": list(arms), "alpha": list(alphas), "seed": list(seeds or run.seeds)}
+    grid: dict[str, Any] = {
+        "arm": list(arms),
+        "alpha": list(alphas),
+        "seed": list(seeds or run.seeds),
+    }
     return run.sweep(cell, grid, name)
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #74f251f3
