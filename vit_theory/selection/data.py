@@ -21,7 +21,9 @@ from ..trials import trial_generators
 def orthonormalized(normal: Float[Tensor, "*g dim rows"]) -> Float[Tensor, "*g rows dim"]:
     "Orthonormal rows from normally distributed columns."
     q, r = torch.linalg.qr(normal)
-    return (q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]).mT.to(torch.get_default_dtype())
+    sign = r.diagonal(dim1=-2, dim2=-1).sign()
+    columns = q * sign[..., None, :]
+    return columns.mT.to(torch.get_default_dtype())
 
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
 def orthonormal_rows(rows: int, dim: int, generator: torch.Generator) -> Float[Tensor, "rows dim"]:
@@ -63,7 +65,8 @@ class TokenSample:
     @property
     def relevant(self) -> Bool[Tensor, "g b L"]:
         "Tokens of the label's own pattern."
-        return self.pattern == rearrange((self.y < 0).long(), "g b -> g b 1")
+        own = (self.y < 0).long()
+        return self.pattern == rearrange(own, "g b -> g b 1")
 
     @property
     def discriminative(self) -> Bool[Tensor, "g b L"]:
@@ -157,9 +160,12 @@ class TokenData:
         noisy = torch.stack([trial.noisy for trial in drawn])
         # x_l = mu_{j(l)} + tau eps_l
         x = torch.stack([trial.eps for trial in drawn])
-        x *= torch.where(noisy, self.noisy_noise, self.noise)[..., None].to(x)
-        x += mu[torch.arange(trials, device=mu.device)[:, None, None], pattern]
-        y = 1.0 - 2.0 * (torch.arange(samples, device=mu.device) % 2).to(x)
+        tau = torch.where(noisy, self.noisy_noise, self.noise)
+        x *= tau[..., None].to(x)
+        trial = torch.arange(trials, device=mu.device)
+        x += mu[trial[:, None, None], pattern]
+        label = torch.arange(samples, device=mu.device) % 2
+        y = 1.0 - 2.0 * label.to(x)
         return TokenSample(x, y.repeat(trials, 1), pattern, mu, noisy)
 
 # %% ../../nbs/selection/01_data.ipynb #351c5e60

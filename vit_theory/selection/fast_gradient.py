@@ -42,7 +42,8 @@ class Prepared:
         "Some of the trials, tokens as columns with a row of ones below."
         fields = {name: value[trials] for name, value in self.tensors().items()}
         x = fields["x"].mT
-        fields["x"] = torch.cat([x, torch.ones_like(x[:, :, :1])], 2)
+        ones = torch.ones_like(x[:, :, :1])
+        fields["x"] = torch.cat([x, ones], 2)
         if fields["a"].ndim == 4:
             fields["a"] = fields["a"].mT
         return replace(self, **fields)
@@ -80,12 +81,14 @@ def prepare(
         x, valid, index = kept_tokens(x, keep)
         weight = valid.to(x) / valid.sum(-1, keepdim=True)
         if a.ndim == 4:
-            a = of_tokens(a.expand(-1, x.shape[1], -1, -1), index)
+            by_sample = a.expand(-1, x.shape[1], -1, -1)
+            a = of_tokens(by_sample, index)
     if attention == "uniform":  # one mean token for all, with the mean of the signs
         share = x.new_full(x.shape[:3], weight) if isinstance(weight, float) else weight
         x = torch.einsum("gbn,gbnd->gbd", share, x)[:, :, None]
         if a.ndim == 4:
-            a = torch.einsum("gbn,gbnm->gbm", share[:, : a.shape[1]], a)[:, :, None]
+            of_signs = share[:, : a.shape[1]]
+            a = torch.einsum("gbn,gbnm->gbm", of_signs, a)[:, :, None]
         weight = 1.0
         valid = None
     elif valid is not None and bool(valid.all()):
@@ -133,7 +136,8 @@ class Workspace:
         self.attention = attention
         self.pool = pool
         self.X = Columns(self.memory("X side", g, rows, b, n), samples.x)
-        self.T = Columns(self.memory("T side", g, d, b, n), self.memory("T", g, b, d, n))
+        transformed = self.memory("T", g, b, d, n)
+        self.T = Columns(self.memory("T side", g, d, b, n), transformed)
         mixed = self.memory("Y", g, b, rows, n)
         self.Y = self.X
         if attention != "uniform":
@@ -162,7 +166,8 @@ class Workspace:
         self.D = self.T.side
         self.U_side = self.U.side[:, :d]
         self.sum_E = self.U.side[:, d:]
-        self.f_each = self.f.view(len(self.f), d, *self.c.shape[1:])
+        g, b, n = self.c.shape
+        self.f_each = self.f.view(g, d, b, n)
         self.c_side = self.c.flatten(1)[:, None]
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #da7cadad
@@ -171,12 +176,14 @@ def exponentials(work: Workspace, A: Tensor) -> None:
     P = work.P
     samples = work.samples
     if samples.valid is not None:
-        P.masked_fill_(~samples.valid.flatten(0, 1)[:, :, None], -torch.inf)
+        padding = ~samples.valid.flatten(0, 1)
+        P.masked_fill_(padding[:, :, None], -torch.inf)
     # |S_lk| <= |A| max |x|^2
     bound = torch.linalg.vector_norm(A, dim=(1, 2)).mul_(samples.reach)
     if bound.max() > 64:
         largest = P.amax(1, keepdim=True).unflatten(0, samples.y.shape)
-        P -= largest.where(bound.view(-1, 1, 1, 1) > 64, 0).flatten(0, 1)
+        may_overflow = bound.view(-1, 1, 1, 1) > 64
+        P -= largest.where(may_overflow, 0).flatten(0, 1)
     torch.exp2(P, out=P)
 
 
@@ -197,7 +204,9 @@ def vote(work: Workspace, M: Tensor) -> None:
     torch.bmm(M, work.y, out=work.G)
     torch.gt(work.G, 0, out=work.G)
     if a.ndim == 4:
-        work.G.view(*M.shape[:2], *work.c.shape[1:]).mul_(a.transpose(1, 2))
+        g, b, n = work.c.shape
+        by_sample = work.G.view(g, -1, b, n)
+        by_sample.mul_(a.transpose(1, 2))
     signed = M if a.ndim == 4 else M * a.mT
     torch.bmm(signed.mT, work.G, out=work.D)
 
@@ -224,7 +233,8 @@ def forward(work: Workspace, A: Tensor, M: Tensor) -> Tensor:
     # f_l = D_l . Y_l
     torch.mul(work.D, work.y, out=work.f)
     if isinstance(samples.weight, Tensor):
-        return samples.y * (work.f_each.sum(1) * samples.weight).sum(2)
+        outputs = work.f_each.sum(1)
+        return samples.y * (outputs * samples.weight).sum(2)
     return samples.y * work.f_each.sum((1, 3)).mul_(samples.weight)
 
 
@@ -233,8 +243,8 @@ def backward(work: Workspace, A: Tensor, M: Tensor, batch: int) -> tuple[Tensor,
     samples = work.samples
     margin = forward(work, A, M)
     # c_bl = -y_b 1[y_b F_b < 1] / B * (1/|S|)
-    active = ((margin < 1) * samples.y)[..., None]
-    work.c.copy_(active * (samples.weight / -batch))
+    active = (margin < 1) * samples.y
+    work.c.copy_(active[..., None] * (samples.weight / -batch))
     # dM = sum_l c (a_l G_l) Y_l^T
     torch.mul(work.y, work.c_side, out=work.f)
     dM = torch.bmm(work.f, work.G.mT).mT
@@ -255,8 +265,8 @@ def bytes_per_sample(x: Tensor, neurons: int) -> int:
 def workspaces(samples: Prepared, neurons: int, attention: str, pool: Pool) -> list[Workspace]:
     "The samples of all trials in pieces of equal size that fit in cache."
     g, b = samples.y.shape
-    pieces = ceil(g * b * bytes_per_sample(samples.x.mT, neurons) / CACHE)
-    size = ceil(b / pieces)
+    cost = g * b * bytes_per_sample(samples.x.mT, neurons)
+    size = ceil(b / ceil(cost / CACHE))
     if size == b:
         return [Workspace(samples, neurons, attention, pool)]
     starts = range(0, b, size)
@@ -271,8 +281,9 @@ Weights = dict[str, Tensor]  # W_Q, W_K, W_V, W_O
 
 def weight_products(W: Weights) -> tuple[Tensor, Tensor]:
     "All that a step needs of the weights: A = W_Q^T W_K, in powers of two, and M = W_O W_V."
-    A = torch.bmm(W["W_Q"].mT, W["W_K"]).mul_(1 / log(2))
-    return A, torch.bmm(W["W_O"], W["W_V"])
+    A = torch.bmm(W["W_Q"].mT, W["W_K"])
+    M = torch.bmm(W["W_O"], W["W_V"])
+    return A.mul_(1 / log(2)), M
 
 
 def token_margins(works: list[Workspace], W: Weights) -> Tensor:
@@ -285,17 +296,21 @@ def hinge_step(works: list[Workspace], W: Weights) -> tuple[dict[str, Tensor], W
     "Metrics and gradients at the weights `W`, in the form `descend` asks for."
     A, M = weight_products(W)
     batch = sum(work.samples.y.shape[1] for work in works)
-    margins, dAs, dMs = zip(*(backward(work, A, M, batch) for work in works), strict=True)
-    margin = torch.cat(margins, 1) if len(works) > 1 else margins[0]
-    dA = sum(dAs[1:], dAs[0])
-    dM = sum(dMs[1:], dMs[0])
+    margin, dA, dM = backward(works[0], A, M, batch)
+    for work in works[1:]:
+        more_margin, more_A, more_M = backward(work, A, M, batch)
+        margin = torch.cat([margin, more_margin], 1)
+        dA = dA + more_A
+        dM = dM + more_M
+    hinge = (1 - margin).clamp_(min=0)
+    metrics = {"loss": hinge.mean(1), "margin": margin.mean(1)}
     slopes = {
         "W_Q": torch.bmm(W["W_K"], dA.mT),
         "W_K": torch.bmm(W["W_Q"], dA),
         "W_V": torch.bmm(W["W_O"].mT, dM),
         "W_O": torch.bmm(dM, W["W_V"].mT),
     }
-    return {"loss": (1 - margin).clamp_(min=0).mean(1), "margin": margin.mean(1)}, slopes
+    return metrics, slopes
 
 
 def weights_of(model: ShallowViT) -> Weights:

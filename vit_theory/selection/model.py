@@ -6,6 +6,7 @@
 __all__ = ['kept_tokens', 'of_tokens', 'ShallowViT', 'initial_model']
 
 # %% ../../nbs/selection/02_model.ipynb #04cc602e
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -34,13 +35,15 @@ def kept_tokens(
             f"keep is empty in trial {trial}, sample {sample}: "
             "keep at least one token of every sample"
         )
-    index = (~keep).int().argsort(dim=-1, stable=True)[..., : int(count.max())]
+    kept_first = (~keep).int().argsort(dim=-1, stable=True)
+    index = kept_first[..., : int(count.max())]
     return of_tokens(x, index), keep.gather(2, index), index
 
 
 def of_tokens(x: Float[Tensor, "g b L d"], index: Int[Tensor, "g b n"]) -> Float[Tensor, "g b n d"]:
     "The rows of the tokens at these positions."
-    return x.gather(2, index[..., None].expand(-1, -1, -1, x.shape[-1]))
+    rows = index[..., None].expand(-1, -1, -1, x.shape[-1])
+    return x.gather(2, rows)
 
 # %% ../../nbs/selection/02_model.ipynb #6947c9fb
 def attention_weights(
@@ -76,6 +79,14 @@ class ShallowViT:
     # output signs +-1/sqrt(m), fixed: for all positions (p = 1) or for each (p = L)
     a: Float[Tensor, "g p m"]
 
+    def map(self, change: Callable[[Tensor], Tensor]) -> "ShallowViT":
+        "The models with each tensor changed."
+        return ShallowViT(**{name: change(W) for name, W in vars(self).items()})
+
+    def double(self) -> "ShallowViT":
+        "The models in double precision."
+        return self.map(lambda W: W.double())
+
     def __post_init__(self):
         dtypes = {W.dtype for W in vars(self).values()}
         empty = not all(W.numel() for W in vars(self).values())
@@ -102,7 +113,8 @@ class ShallowViT:
         if keep is not None:
             x, valid, index = kept_tokens(x, keep)
             if self.a.shape[1] > 1:
-                a = of_tokens(a.expand(-1, x.shape[1], -1, -1), index)
+                by_sample = a.expand(-1, x.shape[1], -1, -1)
+                a = of_tokens(by_sample, index)
         # softmax(X_S^T W_K^T W_Q x_l)
         P = attention_weights(self.W_Q, self.W_K, x, valid, attention)
         # W_V X_S softmax(...)
@@ -113,7 +125,9 @@ class ShallowViT:
         # a_(l)^T ReLU(...)
         votes = (a * R).sum(-1)
         # 1/|S| sum_{l in S}
-        return votes.mean(-1) if valid is None else (votes * valid).sum(-1) / valid.sum(-1)
+        if valid is None:
+            return votes.mean(-1)
+        return (votes * valid).sum(-1) / valid.sum(-1)
 
     @checked
     def attention_map(
@@ -212,4 +226,6 @@ def initial_model(
         torch.randint(0, 2, (positions, half), generator=g, device=mu.device) for g in generators
     ]
     a = paired_signs(torch.stack(coins), neurons, paired).to(mu)
-    return ShallowViT(W_Q, W_K, W_V, torch.cat([W_O, W_O], 1) if paired else W_O, a)
+    if paired:
+        W_O = torch.cat([W_O, W_O], 1)
+    return ShallowViT(W_Q, W_K, W_V, W_O, a)

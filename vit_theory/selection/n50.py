@@ -27,13 +27,18 @@ def log_odds_terms(samples: np.ndarray) -> np.ndarray:
     return np.stack([np.ones_like(u), u, u**2], 1)
 
 
+def logistic(eta: np.ndarray) -> np.ndarray:
+    "The rate of success from its log odds."
+    return 1 / (1 + np.exp(-np.clip(eta, -30, 30)))
+
+
 def fit_log_odds(samples: np.ndarray, successes: np.ndarray, trials: int) -> np.ndarray:
     "The coefficients beta [..., 3] of the log odds of success, for counts [..., point]."
     X = log_odds_terms(samples)
     beta = np.zeros((*successes.shape[:-1], 3))
     lengths = STEPS.reshape(-1, *[1] * beta.ndim)
     for _ in range(15):
-        p = 1 / (1 + np.exp(-np.clip(beta @ X.T, -30, 30)))
+        p = logistic(beta @ X.T)
         slope = (successes - trials * p) @ X - PRIOR * beta
         weight = trials * p * (1 - p) + 1e-9
         hessian = np.einsum("...i,ia,ib->...ab", weight, X, X) + np.diag(PRIOR)
@@ -41,7 +46,8 @@ def fit_log_odds(samples: np.ndarray, successes: np.ndarray, trials: int) -> np.
         tried = beta + lengths * newton
         eta = tried @ X.T
         likelihood = (successes * eta - trials * np.logaddexp(0, eta)).sum(-1)
-        best = (likelihood - 0.5 * (PRIOR * tried**2).sum(-1)).argmax(0)
+        penalty = 0.5 * (PRIOR * tried**2).sum(-1)
+        best = (likelihood - penalty).argmax(0)
         beta = np.take_along_axis(tried, best[None, ..., None], 0)[0]
     return beta
 
@@ -53,8 +59,11 @@ def fit_logistic(
     the curve does not rise."""
     sizes = np.asarray(samples, dtype=float)
     k = np.asarray(successes, dtype=float)
-    fits = sizes.ndim == 1 and k.shape[-1:] == sizes.shape and len(sizes) > 1
-    need(fits, f"samples {sizes.shape}, successes {k.shape}: at least two sizes, a count for each")
+    match = sizes.ndim == 1 and k.shape[-1:] == sizes.shape
+    need(
+        match and len(sizes) > 1,
+        f"samples {sizes.shape}, successes {k.shape}: at least two sizes, a count for each",
+    )
     need(
         trials >= 1 and k.min() >= 0 and k.max() <= trials,
         f"successes between {k.min():g} and {k.max():g} of trials={trials}: "
@@ -66,8 +75,11 @@ def fit_logistic(
     square = steep**2 - 4 * level * bend
     s = np.sqrt(np.maximum(square, 0))
     crossed = (square > 0) & (s > 0.05) & (steep + s > 0)
-    rises = crossed & (k.sum(-1) > 0) & (k.sum(-1) < trials * len(sizes))
-    log_n50 = np.log(sizes).mean() - 2 * level / np.where(rises, steep + s, 1)
+    successful = k.sum(-1)
+    varied = (successful > 0) & (successful < trials * len(sizes))
+    rises = crossed & varied
+    denominator = np.where(rises, steep + s, 1)
+    log_n50 = np.log(sizes).mean() - 2 * level / denominator
     return np.where(rises, log_n50, np.nan), np.where(rises, s, np.nan)
 
 # %% ../../nbs/selection/05_n50.ipynb #df2fba95
@@ -97,15 +109,23 @@ def threshold(
     "Find N50 with its 95 % interval by a parametric bootstrap."
     log_n50, steepness = fit_logistic(samples, successes, trials)
     if np.isnan(log_n50):
-        return Threshold(np.nan, np.nan, np.nan, np.nan, np.full(draws, np.nan))
+        return Threshold(
+            n50=np.nan,
+            low=np.nan,
+            high=np.nan,
+            steepness=np.nan,
+            draws=np.full(draws, np.nan),
+        )
     beta = fit_log_odds(samples, np.asarray(successes, dtype=float), trials)
     p = 1 / (1 + np.exp(-beta @ log_odds_terms(samples).T))
     drawn = np.random.default_rng(seed).binomial(trials, p, (draws, len(p)))
     refitted = fit_logistic(samples, drawn, trials)[0]
     # a failed draw counts at both ends
     failed = np.isnan(refitted)
-    low = np.quantile(np.where(failed, -np.inf, refitted), 0.025, method="nearest")
-    high = np.quantile(np.where(failed, np.inf, refitted), 0.975, method="nearest")
+    lowest = np.where(failed, -np.inf, refitted)
+    highest = np.where(failed, np.inf, refitted)
+    low = np.quantile(lowest, 0.025, method="nearest")
+    high = np.quantile(highest, 0.975, method="nearest")
     n50, low, high = np.exp([log_n50, low, high]).tolist()
     return Threshold(n50, low, high, float(steepness), refitted)
 
@@ -129,7 +149,8 @@ def growth(one, other) -> Ratio:
     NaN where one is missing."""
     change = (np.log(other.n50) - np.log(one.n50)).mean(skipna=False)
     variance = (one.draws.var("draw") + other.draws.var("draw")).sum(skipna=False)
-    return Ratio.of_log(float(change), 1.96 * float(variance) ** 0.5 / one.n50.size)
+    error = float(variance) ** 0.5 / one.n50.size
+    return Ratio.of_log(float(change), 1.96 * error)
 
 # %% ../../nbs/selection/05_n50.ipynb #0463375a
 # sizes the search stays within
@@ -157,15 +178,18 @@ def search(
         return success(round(size), pilot) >= pilot / 2
 
     low, high = bracket(often, min(max(start, SMALLEST), largest), largest)
-    grid = (low * high) ** 0.5 * 2.0 ** (np.arange(points) - (points - 1) / 2)
+    doublings = np.arange(points) - (points - 1) / 2
+    grid = (low * high) ** 0.5 * 2.0**doublings
     for _ in range(3):
         sizes = np.unique(np.clip(grid.round(), SMALLEST, largest)).astype(int)
         counts = np.array([success(int(size), trials) for size in sizes])
-        too_low = counts[-1] < trials / 2 and sizes[-1] < largest
-        too_high = counts[0] >= trials / 2 and sizes[0] > SMALLEST
+        half = trials / 2
+        too_low = counts[-1] < half and sizes[-1] < largest
+        too_high = counts[0] >= half and sizes[0] > SMALLEST
         if too_low == too_high:
             break
-        grid = grid * 2.0 ** ((points // 2) * (1 if too_low else -1))
+        shift = points // 2 if too_low else -(points // 2)
+        grid = grid * 2.0**shift
     return sizes, counts
 
 
@@ -200,7 +224,9 @@ def bracket(
 # %% ../../nbs/selection/05_n50.ipynb #aabfe51e
 def local_slopes(alpha: np.ndarray, n50: np.ndarray) -> np.ndarray:
     "Slopes of ln N50 [..., point] against ln 1/alpha [point] between neighbors, [..., point - 1]."
-    return np.diff(np.log(n50), axis=-1) / np.diff(-np.log(np.asarray(alpha, dtype=float)))
+    rise = np.diff(np.log(n50), axis=-1)
+    run = np.diff(-np.log(np.asarray(alpha, dtype=float)))
+    return rise / run
 
 
 def over_seeds(n50):

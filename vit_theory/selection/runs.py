@@ -192,11 +192,11 @@ def able_starts(alpha: float, trials: int, seed: int, setting: Setting) -> tuple
         success = trainings(alpha, None, trials, seed, setting, start=start)["success"]
         able = np.append(able, success)
     able_first = (~able).argsort(kind="stable")[:trials]
-
-    def chosen(name: str) -> Tensor:
-        return torch.cat([getattr(start, name) for start in drawn])[able_first]
-
-    return ShallowViT(**{name: chosen(name) for name in vars(drawn[0])}), float(able.mean())
+    weights = {}
+    for name in vars(drawn[0]):
+        every = torch.cat([getattr(start, name) for start in drawn])
+        weights[name] = every[able_first]
+    return ShallowViT(**weights), float(able.mean())
 
 # %% ../../nbs/selection/16_runs.ipynb #1ff97e07
 def tokens_of_40(relevant: int, noise: float = 0.0) -> TokenData:
