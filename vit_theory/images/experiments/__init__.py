@@ -142,10 +142,10 @@ EXTENTS = {
 # %% ../../../nbs/images/02_experiments.ipynb #13964515
 AT_32: dict[str, Any] = dict(side=32, test=400, precision="auto")
 PHOTOGRAPHS = {
-    "two-phase": replace(TWO_PHASE, **AT_32, per_class=300, epochs=6, patches=8),
-    "positions": replace(POSITIONS, **AT_32, per_class=1000),
-    "pixels": replace(PIXELS, **AT_32, per_class=1000),
-    "canvases": replace(CANVASES, **AT_32, per_class=1000, epochs=12),
+    "two-phase": replace(TWO_PHASE, **AT_32, epochs=8, patches=8),
+    "positions": replace(POSITIONS, **AT_32, per_class=2000),
+    "pixels": replace(PIXELS, **AT_32, per_class=2000),
+    "canvases": replace(CANVASES, **AT_32, per_class=1000),
 }
 for experiment, extent in PHOTOGRAPHS.items():
     EXTENTS[experiment, "photographs"] = extent
