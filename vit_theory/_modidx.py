@@ -1383,6 +1383,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'vit_theory/images/record.py'),
                                           'vit_theory.images.record.RecordOptimizer.__init__': ( 'images/record.html#recordoptimizer.__init__',
                                                                                                  'vit_theory/images/record.py'),
+                                          'vit_theory.images.record.RecordOptimizer.groups': ( 'images/record.html#recordoptimizer.groups',
+                                                                                               'vit_theory/images/record.py'),
                                           'vit_theory.images.record.RecordOptimizer.load': ( 'images/record.html#recordoptimizer.load',
                                                                                              'vit_theory/images/record.py'),
                                           'vit_theory.images.record.RecordOptimizer.state': ( 'images/record.html#recordoptimizer.state',

@@ -28,7 +28,7 @@ def differences(
     rival: str,  # the arm that all others are compared with
 ) -> pd.DataFrame:  # data, images, arm, seeds, points, half (NaN for a single seed)
     "Paired differences to a rival by data set, number of images and arm, in points."
-    found = []
+    leads = []
     for (data, images), cells in table.groupby(["data", "images"]):
         by_seed = 100 * cells.pivot(index="seed", columns="arm", values="accuracy")
         arms = [arm for arm in STARTS if arm in by_seed and arm != rival]
@@ -39,8 +39,8 @@ def differences(
             if len(points) > 1:
                 mean, half = paired_difference(cells, arm, rival)
             if len(points):
-                found.append((data, images, arm, len(points), mean, half))
-    return pd.DataFrame(found, columns=["data", "images", "arm", "seeds", "points", "half"])
+                leads.append((data, images, arm, len(points), mean, half))
+    return pd.DataFrame(leads, columns=["data", "images", "arm", "seeds", "points", "half"])
 
 # %% ../../../nbs/images/08_starts.ipynb #57a50009
 def named(numbers: Any) -> str:
