@@ -1207,6 +1207,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.neighbor_score': ( 'explore/vit.html#neighbor_score',
                                                                                    'vit_theory/explore/vit.py'),
+                                        'vit_theory.explore.vit.our_model': ('explore/vit.html#our_model', 'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.pictured': ('explore/vit.html#pictured', 'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.vit_explorer': ( 'explore/vit.html#vit_explorer',
                                                                                  'vit_theory/explore/vit.py'),

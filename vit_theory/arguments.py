@@ -127,7 +127,8 @@ def need_numbers(name: str, x: Tensor) -> None:
     if x.is_floating_point() and not x.sum().isfinite() and not (finite := x.isfinite()).all():
         bad = int((~finite).sum())
         raise ValueError(
-            f"{name} has {bad} values that are not finite (NaN or inf), of {x.numel()}: mend them first"
+            f"{name} has {bad} values that are not finite (NaN or inf), of {x.numel()}: "
+            "mend them first"
         )
 
 

@@ -32,7 +32,8 @@ def both_sides(value: int | Sequence[int], name: str) -> tuple[int, int]:
         isinstance(v, bool) or not isinstance(v, int) or not 1 <= v <= LARGEST for v in both
     ):
         raise ValueError(
-            f"{name}={value!r} is not a size: give an integer from 1 to {LARGEST}, or two as (rows, columns)"
+            f"{name}={value!r} is not a size: give an integer from 1 to {LARGEST}, "
+            "or two as (rows, columns)"
         )
     return both[0], both[1]
 
@@ -43,7 +44,8 @@ def need_tensors(**named) -> None:
         if not isinstance(value, Tensor):
             kind = type(value).__name__
             raise ValueError(
-                f"{name}={repr(value)[:60]} is a {kind}; give a tensor, as torch.tensor(...) makes it"
+                f"{name}={repr(value)[:60]} is a {kind}; give a tensor, "
+                "as torch.tensor(...) makes it"
             )
 
 
@@ -73,7 +75,8 @@ def patchify(
     h, w = images.shape[2:]
     if h % ph or w % pw:
         raise ValueError(
-            f"patch={(ph, pw)} does not divide images of {h} x {w} pixels: crop or pad it to a multiple"
+            f"patch={(ph, pw)} does not divide images of {h} x {w} pixels: "
+            "crop or pad it to a multiple"
         )
     return rearrange(images, "b c (gy r) (gx s) -> b (gy gx) (r s c)", r=ph, s=pw)
 
@@ -91,13 +94,15 @@ def unpatchify(
         raise ValueError(f"tokens has shape {shape}: three axes [batch, token, feature] are needed")
     if tokens.shape[1] != gh * gw:
         raise ValueError(
-            f"grid={(gh, gw)} holds {gh * gw} patches but there are {tokens.shape[1]} tokens: give (rows, columns)"
+            f"grid={(gh, gw)} holds {gh * gw} patches but there are {tokens.shape[1]} tokens: "
+            "give (rows, columns)"
         )
     if not isinstance(channels, int):
         raise ValueError(f"channels={channels} is not a whole number: give the channels of a pixel")
     if tokens.shape[2] != (made := ph * pw * channels):
         raise ValueError(
-            f"patch={(ph, pw)} with channels={channels} makes {made} features but a token has {tokens.shape[2]}"
+            f"patch={(ph, pw)} with channels={channels} makes {made} features but a token has "
+            f"{tokens.shape[2]}"
         )
     return rearrange(tokens, "b (gy gx) (r s c) -> b c (gy r) (gx s)", gy=gh, r=ph, s=pw)
 
@@ -112,7 +117,8 @@ def softmax_weights(
     need_tensors(scores=scores)
     if not scores.is_floating_point() or not scores.ndim:
         raise ValueError(
-            f"scores has shape {tuple(scores.shape)}, {scores.dtype}: softmax needs floating point numbers [q, k]"
+            f"scores has shape {tuple(scores.shape)}, {scores.dtype}: "
+            "softmax needs floating point numbers [q, k]"
         )
     if not sink:
         return scores.softmax(-1)
@@ -134,7 +140,8 @@ def attention(
     for name, x in {"k": k, "v": v}.items():
         if any(1 != n != m != 1 for n, m in zip(x.shape[-3::-1], q.shape[-3::-1], strict=False)):
             raise ValueError(
-                f"{name} has shape {tuple(x.shape)}, q {tuple(q.shape)}: axes before the last two must broadcast"
+                f"{name} has shape {tuple(x.shape)}, q {tuple(q.shape)}: "
+                "axes before the last two must broadcast"
             )
     # S = Q K^T / sqrt(e) + B
     S = einsum(q, k, "... q e, ... k e -> ... q k") / math.sqrt(q.shape[-1])
@@ -211,11 +218,13 @@ class MultiHeadAttention(nn.Module):
             there = len(queries) and queries.min() >= 0 and queries.max() < tokens
             need(
                 there,
-                f"queries of shape {tuple(queries.shape)} are numbers of tokens from 0 on: there are {tokens} of them",
+                f"queries of shape {tuple(queries.shape)} are numbers of tokens from 0 on: "
+                f"there are {tokens} of them",
             )
         if table is not None and grid is None:
             raise ValueError(
-                "grid=None, but a table of relative position biases needs the grid of patches as (rows, columns)"
+                "grid=None, but a table of relative position biases needs the grid of patches "
+                "as (rows, columns)"
             )
         if table is not None and grid is not None:
             relative_bias(table, grid)
@@ -242,7 +251,8 @@ class MultiHeadAttention(nn.Module):
         ):
             tokens = "token" if self.grid is None else f"{math.prod(self.grid)} tokens"
             raise ValueError(
-                f"x has shape {tuple(x.shape)}: this layer needs [batch, {tokens}, {self.W_Q.shape[1]} features]"
+                f"x has shape {tuple(x.shape)}: this layer needs [batch, "
+                f"{tokens}, {self.W_Q.shape[1]} features]"
             )
         asking = slice(None) if self.queries is None else self.queries
         Q = einsum(x[:, asking], self.W_Q, "b q d, h d e -> b h q e")

@@ -96,7 +96,8 @@ def subplots(
         or max(rows, columns) > 1000
     ):
         raise ValueError(
-            f"rows={rows}, columns={columns} must lie between 1 and 1000, width={width}, height={height} above 0"
+            f"rows={rows}, columns={columns} must lie between 1 and 1000, "
+            f"width={width}, height={height} above 0"
         )
     size: dict[str, Any] = {"figsize": (width * columns, height * rows), "layout": "constrained"}
     with style():

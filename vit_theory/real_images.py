@@ -105,7 +105,8 @@ def _library():
         import PIL.Image  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            f"reading images from folders and from the hub needs {error.name!r}: pip install 'vit_theory[images]' "
+            f"reading images from folders and from the hub needs {error.name!r}: "
+            "pip install 'vit_theory[images]' "
             f"(only source='digits' does without)"
         ) from error
     return datasets
@@ -121,7 +122,8 @@ def _open(source: str, split: str) -> Iterator:
     named = local or re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", source)
     need(
         named,
-        f"source={source!r} is no folder on this machine, and no name of a data set on the hub; 'digits' is always there",
+        f"source={source!r} is no folder on this machine, "
+        "and no name of a data set on the hub; 'digits' is always there",
     )
     with tempfile.TemporaryDirectory() as folder:
         options = {"cache_dir": folder} if local else {}
@@ -165,7 +167,8 @@ def _columns(data, label: str | None) -> tuple[str, str]:
     labels = [name for name in wanted if name in data.features]
     need(
         labels,
-        f"no column {' or '.join(map(repr, wanted))}; the columns are {here}; name the labels with label=",
+        f"no column {' or '.join(map(repr, wanted))}; the columns are {here}; "
+        "name the labels with label=",
     )
     return images[0], labels[0]
 
@@ -246,7 +249,8 @@ def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor,
     sizes = sorted({array.shape[:2] for array in arrays})
     need(
         len(sizes) < 2,
-        f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and crop to a square",
+        f"the images have {len(sizes)} sizes, such as {sizes[:3]}; "
+        "give size= to resize and crop to a square",
     )
     if len({array.ndim for array in arrays}) > 1:
         arrays = [
@@ -279,7 +283,8 @@ def load_images(
     known = isinstance(source, str | os.PathLike) and str(source)
     need(
         known,
-        f"source={source!r} must be 'digits', a folder on this machine, or the name of a data set on the hub",
+        f"source={source!r} must be 'digits', a folder on this machine, "
+        "or the name of a data set on the hub",
     )
     source = str(source)
     if source == "digits":

@@ -113,7 +113,8 @@ def _rates(parameters: dict[str, Tensor], lr: Rate | Mapping[str, Rate]) -> dict
     same = set(by_name) == set(parameters)
     need(
         same,
-        f"lr names {sorted(by_name)}, the parameters are {sorted(parameters)}: give one rate for each",
+        f"lr names {sorted(by_name)}, the parameters are {sorted(parameters)}: "
+        "give one rate for each",
     )
     rates = {}
     for name, value in parameters.items():
@@ -121,7 +122,8 @@ def _rates(parameters: dict[str, Tensor], lr: Rate | Mapping[str, Rate]) -> dict
         right = rate.shape in {(), (trials,)} and ((rate >= 0) & rate.isfinite()).all()
         need(
             right,
-            f"lr[{name!r}]={rate} must be 0 or larger and finite: one number or one for each of the {trials} trials",
+            f"lr[{name!r}]={rate} must be 0 or larger and finite: "
+            f"one number or one for each of the {trials} trials",
         )
         rates[name] = -rate.expand(trials).reshape(trials, *[1] * (value.ndim - 1))
     return rates
@@ -301,6 +303,7 @@ def resolve_device(
     except (RuntimeError, AssertionError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
-            f"device={str(device)!r} is not available here ({reason}); name another one or use 'auto'"
+            f"device={str(device)!r} is not available here ({reason}); "
+            "name another one or use 'auto'"
         ) from error
     return asked
