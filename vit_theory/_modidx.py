@@ -2101,6 +2101,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'vit_theory.real_images._library': ('real_images.html#_library', 'vit_theory/real_images.py'),
                                         'vit_theory.real_images._open': ('real_images.html#_open', 'vit_theory/real_images.py'),
                                         'vit_theory.real_images._stack': ('real_images.html#_stack', 'vit_theory/real_images.py'),
+                                        'vit_theory.real_images.chosen_rows': ('real_images.html#chosen_rows', 'vit_theory/real_images.py'),
                                         'vit_theory.real_images.load_images': ('real_images.html#load_images', 'vit_theory/real_images.py'),
                                         'vit_theory.real_images.read_digits': ('real_images.html#read_digits', 'vit_theory/real_images.py'),
                                         'vit_theory.real_images.stratified': ('real_images.html#stratified', 'vit_theory/real_images.py')},
