@@ -26,20 +26,14 @@ import click
 import xarray as xr
 from side_by_side import report, save
 
-from vit_theory.images.canvases import ALL_CHOICES, canvas_study
-from vit_theory.images.claims import (
-    ACCELERATION,
-    ASSOCIATION,
-    FIGURE_2,
-    MASS,
-    POSITIONAL,
-    SPARSIFICATION,
-    TABLE_1,
-)
-from vit_theory.images.photographs import CURVES, curve_study
-from vit_theory.images.positions import positions_study
-from vit_theory.images.two_phase import OF_TABLE_1, two_phase_study
-from vit_theory.ledger.claims import Run
+from vit_theory.images.claims.canvases import MASS, SPARSIFICATION
+from vit_theory.images.claims.positions import ASSOCIATION, POSITIONAL
+from vit_theory.images.claims.two_phase import ACCELERATION, FIGURE_2, TABLE_1
+from vit_theory.images.experiments.canvases import ALL_CHOICES, canvas_study
+from vit_theory.images.experiments.photographs import CURVES, curve_study
+from vit_theory.images.experiments.positions import positions_study
+from vit_theory.images.experiments.two_phase import OF_TABLE_1, two_phase_study
+from vit_theory.ledger.sweeps import Run
 
 STUDIES = {
     "two-phase": (two_phase_study, (TABLE_1, ACCELERATION, FIGURE_2)),
@@ -123,7 +117,7 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
     "--size",
     default="middle",
     show_default=True,
-    type=click.Choice(["quick", "middle", "hundred", "large", "full"]),
+    type=click.Choice(["quick", "middle", "hundred", "photographs", "large", "full"]),
 )
 @click.option(
     "--study",

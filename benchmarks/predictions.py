@@ -7,7 +7,7 @@
     python benchmarks/predictions.py coverage    prints coverage and relative errors again
 
 The predictions are committed before `meet` runs; `meet` refuses when they are not. Both go on where
-they were stopped. One thread, nice 10, about 8 processor-minutes and 5.
+they were stopped. One thread, nice 10, about 5 processor-minutes and 3.
 """
 
 import csv

@@ -22,9 +22,9 @@ from side_by_side import report, save
 from vit_theory.ledger.claims import Run
 from vit_theory.selection.collapse import collapse, fit_collapsed
 from vit_theory.selection.data import TokenData
+from vit_theory.selection.experiments.phase_diagram import heat_map
 from vit_theory.selection.kinds import draw_weights, sample_kinds
 from vit_theory.selection.model import initial_model
-from vit_theory.selection.phase_diagram import heat_map
 from vit_theory.selection.runs import ARMS
 from vit_theory.selection.training import fit
 

@@ -18,9 +18,10 @@ import numpy as np
 from side_by_side import save
 
 from vit_theory.ledger.claims import Run
+from vit_theory.selection.claims.sample_complexity import slope_of
+from vit_theory.selection.experiments.sample_complexity import EXTENTS, POINTS, sample_complexity
 from vit_theory.selection.n50 import fit_slope, local_slopes
 from vit_theory.selection.runs import ARMS
-from vit_theory.selection.sample_complexity import POINTS, TRIALS, sample_complexity, slope_of
 
 WINDOWS = {
     "trained": (8.0, 2.0, 1.0),
@@ -105,7 +106,7 @@ def main(store):
         "selection_scaling",
         table,
         seeds=list(run.seeds),
-        trials_per_point=TRIALS["trained"][1],
+        trials_per_point=EXTENTS["trained"].trials[1],
         points_per_fit=POINTS,
         cpu_seconds_of_the_last_call=round(time.process_time() - start),
         slopes=slopes,

@@ -159,7 +159,7 @@ def scale_in_the_token_engine():
 
         return products
 
-    swap("selection", "_products", make)
+    swap("selection", "weight_products", make)
 
 
 @breaks("selection", "A-two-engines A-sample-complexity")
@@ -287,7 +287,7 @@ def queries_for_keys():
 
         return step
 
-    swap("selection", "_step", make)
+    swap("selection", "hinge_step", make)
 
 
 @breaks("selection", "A-initial-sigma")
@@ -358,18 +358,18 @@ def hinge_without_dead_zone():
 
     def make(original):
         def backward(work, A, M, batch):
-            y = work.s.y
+            y = work.samples.y
             margin = original(work, A, M, batch)[0]
-            work.s.y = torch.sign(y) * 1e-3  # so small that no margin reaches 1
+            work.samples.y = torch.sign(y) * 1e-3  # so small that no margin reaches 1
             try:
                 _, dA, dM = original(work, A, M, batch)
             finally:
-                work.s.y = y
+                work.samples.y = y
             return margin, dA * 1e3, dM * 1e3
 
         return backward
 
-    swap("selection", "_backward", make)
+    swap("selection", "backward", make)
 
 
 @breaks(
@@ -444,7 +444,7 @@ def frozen_is_uniform():
     swap("selection", "fit_collapsed", make)
 
 
-@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-initial-border")
+@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-initial-border A-learning-curves")
 def attention_still_in_the_limit():
     """Queries and keys do not move in the early limit."""
 
@@ -458,7 +458,7 @@ def attention_still_in_the_limit():
     swap("selection", "velocity", make)
 
 
-@breaks("selection", "A-limit A-limit-phase A-limit-logarithm")
+@breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-learning-curves")
 def balanced_in_the_limit():
     """The early limit has every kind of sample equally often."""
     swap(
@@ -1349,10 +1349,13 @@ def marks_without_variance():
     """The exact risk forgets the variance of what a place hears."""
 
     def make(original):
-        return lambda *args: [
-            [pair if n != 2 else (0.0, 0.0) for n, pair in enumerate(kind)]
-            for kind in original(*args)
-        ]
+        def heard_cumulants(*args):
+            cumulants, slopes = original(*args)
+            cumulants[:, 2] = 0
+            slopes[:, 2] = 0
+            return cumulants, slopes
+
+        return heard_cumulants
 
     swap("together", "heard_cumulants", make)
 
@@ -1366,7 +1369,7 @@ def no_push_at_home():
 @breaks("together", "A-together-content A-together-border C-together-phases")
 def keys_frozen():
     """Keys have the learning rate 0."""
-    swap("together", "fit", with_arguments(lr_u=0.0))
+    swap("together", "training_states", with_arguments(lr_u=0.0))
 
 
 @breaks(
@@ -1390,7 +1393,7 @@ def positions_at_half_their_slope():
 )
 def first_phase_with_keys():
     """Keys move in the first phase of trainings too."""
-    swap("together", "fit", with_arguments(first=0))
+    swap("together", "training_states", with_arguments(first=0))
 
 
 @breaks("together", "A-together-content")
@@ -1413,7 +1416,7 @@ def heads_hardly_trained():
     """Heads take one step."""
     swap(
         "together",
-        "heads_start",
+        "train_heads",
         lambda original: lambda T, heads, seed, steps: original(T, heads, seed, 1),
     )
 
@@ -1423,7 +1426,7 @@ def a_head_is_lost():
     """One head fewer than asked for."""
     swap(
         "together",
-        "heads_start",
+        "train_heads",
         lambda original: lambda T, heads, seed, steps: original(T, heads - 1, seed, steps),
     )
 

@@ -64,7 +64,7 @@ FREE = {  # files, what is found there, what stands in its place
     ),
     "thresholds": (
         [f"{chapter}/claims/*.py" for chapter in FLOORS],
-        r"at_(most|least)\(",
+        r"\bat_(most|least)\(",
         r"at_\1(1 + ",
     ),
     "size of the legend": (["figures.py"], r'"legend.fontsize": \d+', '"legend.fontsize": 5'),
@@ -86,8 +86,8 @@ def test_a_number_of_an_experiment_is_another_experiment(copy, before):
     assert (
         edit(
             [copy / "together" / "experiments" / "border.py"],
-            r"LEAD, STEPS = 0\.25",
-            "LEAD, STEPS = 0.26",
+            r"LEAD = 0\.25",
+            "LEAD = 0.26",
         )
         == 1
     )

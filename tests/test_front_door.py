@@ -12,7 +12,7 @@ from common import CHAPTERS, NOTEBOOKS, ROOT, cells_in, outputs, script
 from matplotlib import pyplot
 
 from vit_theory.figures import style, to_svg
-from vit_theory.images.two_phase import lead
+from vit_theory.images.claims.two_phase import lead
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.evidence import (
     RUNS,
@@ -25,8 +25,8 @@ from vit_theory.ledger.evidence import (
     standing,
 )
 from vit_theory.ledger.rules import AGAINST, CAVEAT, HOLDS, INCONCLUSIVE, REFUTED, VERDICTS
+from vit_theory.selection.claims.sample_complexity import with_tail
 from vit_theory.selection.n50 import local_slopes, over_seeds
-from vit_theory.selection.sample_complexity import with_tail
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")

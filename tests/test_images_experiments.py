@@ -11,20 +11,23 @@ import pytest
 import torch
 from test_sweeps import Calls
 
-from vit_theory.images import canvases, experiments, positions, two_phase
-from vit_theory.images.canvases import Dealer, canvas_study, parts_of
+from vit_theory.images import experiments
 from vit_theory.images.experiments import (
     CHOOSING,
     CHOSEN,
     EXTENTS,
     Extent,
+    canvases,
     losses_by_rate,
     lowest,
     pictures,
+    positions,
+    two_phase,
 )
-from vit_theory.images.photographs import curve_study
-from vit_theory.images.positions import positions_study
-from vit_theory.images.two_phase import two_phase_cell, two_phase_study
+from vit_theory.images.experiments.canvases import Dealer, canvas_study, parts_of
+from vit_theory.images.experiments.photographs import curve_study
+from vit_theory.images.experiments.positions import positions_study
+from vit_theory.images.experiments.two_phase import two_phase_cell, two_phase_study
 from vit_theory.ledger import Run, load_claims, measured
 from vit_theory.ledger.rules import VERDICTS
 from vit_theory.models import trainer
@@ -179,7 +182,7 @@ def test_the_studies_run_in_the_precision_that_a_gpu_gets(monkeypatch):
     canvases.pilot_of.cache_clear()
     for module in (two_phase, positions, canvases):
         monkeypatch.setattr(
-            module, "hardware", lambda: {"device": "cpu", "machine": Machine("bf16-mixed")}
+            module, "hardware", lambda size: {"device": "cpu", "machine": Machine("bf16-mixed")}
         )
     for name, (study, arms) in studies.items():
         found = study(QUIET, "tiny", arms)
@@ -307,7 +310,10 @@ def test_photographs_get_a_size_at_which_something_is_learned(monkeypatch):
     for name in ("two-phase", "positions", "canvases"):
         assert experiments.extent_of(name, Run(images="ten")) is EXTENTS[name, "middle"]
         assert experiments.extent_of(name, Run(images="hundred")) is EXTENTS[name, "hundred"]
-        assert experiments.extent_of(name, Run(images="ten", scale="full")) is EXTENTS[name, "full"]
+        full = experiments.extent_of(name, Run(images="ten", scale="full"))
+        assert full is EXTENTS[name, "photographs"] and full.side == 32
+        full = experiments.extent_of(name, Run(images="hundred", scale="full"))
+        assert full is EXTENTS[name, "hundred photographs"]
         assert experiments.extent_of(name, Run(scale="full")) is EXTENTS[name, "digits"]
 
 

@@ -18,12 +18,10 @@ from vit_theory.association.experiments import (
 )
 from vit_theory.association.training_runs import Training, learn
 from vit_theory.convolution.experiments import trained_heads
-from vit_theory.images import canvases, positions, two_phase
-from vit_theory.images.experiments import Extent
+from vit_theory.images.experiments import Extent, canvases, positions, two_phase
 from vit_theory.ledger.identity import digest
 from vit_theory.ledger.sweeps import as_dataset, sweep
-from vit_theory.selection import regime, robustness, sample_complexity
-from vit_theory.selection.experiments import engines
+from vit_theory.selection.experiments import engines, regime, robustness, sample_complexity
 
 SMALL = Extent(
     per_class=6, test=4, side=16, epochs=1, batch=10, patches=4, depth=1, width=None, rates=(4e-3,)

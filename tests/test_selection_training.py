@@ -174,7 +174,7 @@ def test_chunks_do_not_matter(monkeypatch):
     options = {"steps": 12, "batch": 8, "lr": 0.3, "stop": lambda now: now["margin"] > 0.2}
     whole, history = fit(start, learn.x, learn.y, **options)
     for module in (engine, training):  # one trial and four of its eight samples at a time
-        monkeypatch.setattr(module, "_cost", lambda *_: engine.CACHE // 4)
+        monkeypatch.setattr(module, "bytes_per_sample", lambda *_: engine.CACHE // 4)
     pieces, own = fit(start, learn.x, learn.y, **options)
     assert (
         torch.allclose(whole.W_O, pieces.W_O, atol=1e-6)

@@ -11,13 +11,13 @@ from vit_theory.together.claims.border import of_exact, of_one_head
 from vit_theory.together.claims.limits import uniform_floor
 from vit_theory.together.experiments.border import PARTS, lead, trained_border
 from vit_theory.together.experiments.limits import content_data, late_cell, translate_gap
-from vit_theory.together.limits import first_push, fit, hinge_slopes
+from vit_theory.together.limits import first_push, hinge_slopes, training_states
 from vit_theory.together.model import (
     WindowSample,
-    activation,
     all_samples,
     outputs,
     population_slopes,
+    summed_activation,
 )
 
 
@@ -35,7 +35,7 @@ def test_the_risk_is_that_of_all_samples(grid, window, share, q, nu):
         for value in (numbers(data.N), torch.tensor(0.6), torch.tensor(0.11))
     ]
     u = torch.stack([theta * 0, theta])[None]
-    F = activation(
+    F = summed_activation(
         outputs(x, b[data.moved].softmax(1)[None], u, torch.stack([v, v * 0])[None], weight), nu
     )
     listed = weight @ (1 - y * F).square() / 2
@@ -70,7 +70,7 @@ def test_a_training_leaves_its_start_alone_and_shares_nothing():
     data = WindowData((1, 6), [0, 1], 0.5)
     zero = torch.zeros(1, 2).double()
     path = list(
-        fit(
+        training_states(
             data.sample(50),
             data,
             torch.zeros(1, 6).double(),
@@ -93,16 +93,16 @@ def test_slopes_are_those_of_autograd(heads, nu):
     b, u, v = (numbers(heads, size, seed=size).requires_grad_() for size in (8, 5, 5))
     S = b.softmax(1)[:, data.moved]
     slopes = torch.autograd.grad(
-        (1 - y * activation(outputs(x, S, u, 0.1 * v), nu)).relu().mean(), (S, u, v)
+        (1 - y * summed_activation(outputs(x, S, u, 0.1 * v), nu)).relu().mean(), (S, u, v)
     )
     with torch.no_grad():
         ours = hinge_slopes(x, y, S, u, 0.1 * v, nu)
     torch.testing.assert_close((ours[0], ours[1], 0.1 * ours[2]), slopes)
     start = [value.detach() for value in (b, u, 0.1 * v)]
     after, *_ = list(
-        fit(WindowSample(x, y, x[..., 0] > 0), data, *start, steps=1, lr_b=1.0, nu=nu)
+        training_states(WindowSample(x, y, x[..., 0] > 0), data, *start, steps=1, lr_b=1.0, nu=nu)
     )[1]
-    F = activation(outputs(x, b.softmax(1)[:, data.moved], u, 0.1 * v), nu)
+    F = summed_activation(outputs(x, b.softmax(1)[:, data.moved], u, 0.1 * v), nu)
     on_b = torch.autograd.grad((1 - y * F).relu().mean(), b)[0]
     torch.testing.assert_close(after[:, 1:], (b - on_b).detach()[:, 1:])
 
@@ -144,7 +144,9 @@ def test_a_first_phase_leaves_the_keys_alone():
     path = population_path(data, kappa=1.0, v=0.02, steps=6, lr_b=1.0, lr_u=1.0, first=4)
     assert not path.theta[:5].any() and path.theta[5:].all()
     start = torch.eye(1, 8).double(), zero, zero + 0.02
-    trained = list(fit(data.sample(50), data, *start, steps=6, lr_b=1.0, lr_u=1.0, first=4))
+    trained = list(
+        training_states(data.sample(50), data, *start, steps=6, lr_b=1.0, lr_u=1.0, first=4)
+    )
     assert [bool(u.any()) for _, u, _ in trained] == [False] * 5 + [True] * 2
 
 

@@ -309,15 +309,15 @@ def fold_stored(paths):
 
 
 PANEL = re.compile(
-    r'(<div id="turn-(\w+)"></div>\n<script)[^>]*>\n.*?\n *(mount\(document\.getElementById)',
+    r'(<div id="turn-(\w+?)(?:-\w+)?"></div>\n<script)[^>]*>\n.*?\n *'
+    r"(mount\(document\.getElementById)",
     flags=re.S,
 )
 
 
 FILM = re.compile(
-    r'<figure class="moving".*?<img src="(?P<last>[^"]*)" alt="(?P<says>[^"]*)" '
-    r'width="(?P<width>\d+)".*?'
-    r"const frames = (?P<frames>\[.*?\]);\n.*?show\((?P<end>\d+)\);\n.*?</figure>",
+    r'<figure class="moving".*?<img src="[^"]*" alt="(?P<says>[^"]*)" width="(?P<width>\d+)".*?'
+    r"const frames = (?P<frames>\[.*?\]);\n.*?max: (?P<end>\d+), .*?</figure>",
     flags=re.S,
 )
 
@@ -329,6 +329,10 @@ def panels(paths):
     from vit_theory.explore.panel import plain_script
 
     film = Template((ROOT / "vit_theory" / "moving.html").read_text(encoding="utf-8").rstrip("\n"))
+
+    def renewed(found):
+        first = json.loads(found["frames"])[0][0]
+        return film.substitute(found.groupdict(), first=first)
 
     def present(found):
         return f"{found[1]}>\n(() => {{\n{plain_script(found[2])}\n{found[3]}"
@@ -346,7 +350,7 @@ def panels(paths):
                     r"\);\s*(?:\}\)\(\);\s*)?</script>$", ");\n})();\n</script>", text
                 )
             elif FILM.fullmatch(text):
-                data["text/html"] = FILM.sub(lambda found: film.substitute(found.groupdict()), text)
+                data["text/html"] = FILM.sub(renewed, text)
         if nbformat.writes(nb) != before:
             nbformat.write(nb, path)
             click.echo(f"{path.relative_to(ROOT)}")

@@ -161,12 +161,12 @@ class Moving:
 
     def _repr_html_(self) -> str:
         frames = json.dumps(self.frames)
-        last, _ = self.frames[-1]
+        first, _ = self.frames[0]
         page = Path(vit_theory.__file__).with_name("moving.html").read_text(encoding="utf-8")
         return Template(page.rstrip("\n")).substitute(
             frames=frames.replace("<", "\\u003c"),  # no words of a frame may end the script
             end=len(self.frames) - 1,
-            last=last,
+            first=first,
             says=html.escape(self.says),
             width=self.width,
         )

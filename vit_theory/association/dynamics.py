@@ -87,7 +87,8 @@ def preconditioned(
     patches: int, size: int, lr_v, lr_A, train_diag: bool = False
 ) -> dict[str, float | Tensor]:
     "Learning rates of the scalars that make their descent the descent on all of (A, v)."
-    D, C = patches, size
+    D = patches
+    C = size
     return {
         "alpha": lr_v,
         "kappa": lr_A / D * train_diag,

@@ -102,8 +102,8 @@ def distinct_images(
     # g_c = P(c, label +1) - P(c, label -1), of the two mirror images together
     g = np.bincount(image, probability.numpy() * np.sign(code))
     c = c[first] * (np.sign(code[first]) * np.sign(g))[:, None]
-    told = abs(g) > 1e-15
-    return c[told], abs(g[told])
+    informative = abs(g) > 1e-15
+    return c[informative], abs(g[informative])
 
 
 def best_weights(patches: int, size: int, q: float) -> BestRule:
@@ -118,9 +118,9 @@ def best_weights(patches: int, size: int, q: float) -> BestRule:
     right = LinearConstraint(np.hstack([c, -np.diag(M)]), lb=1 - M)
     # by symmetry weights fall inside each set, and their sums fall from set to set
     sets = np.arange(patches).reshape(-1, size)
-    one = np.eye(patches)
+    unit = np.eye(patches)
     totals = np.repeat(np.eye(len(sets)), size, 1)
-    inside = one[sets[:, :-1].flatten()] - one[sets[:, 1:].flatten()]
+    inside = unit[sets[:, :-1].flatten()] - unit[sets[:, 1:].flatten()]
     order = np.concatenate([inside, totals[:-1] - totals[1:]])
     falling = LinearConstraint(np.pad(order, ((0, 0), (0, images))), lb=0)
     solution = milp(
@@ -130,7 +130,7 @@ def best_weights(patches: int, size: int, q: float) -> BestRule:
         constraints=[right, falling],
         options={"mip_rel_gap": 0},
     )
-    worst = (1 + g.sum()) / 2  # the error that is right on no image
+    worst = (1 + g.sum()) / 2  # the error of a rule that is wrong on all of them
     return BestRule(worst + solution.fun, worst + solution.mip_dual_bound, solution.x[:patches])
 
 # %% ../../nbs/association/05_linear.ipynb #582967ca

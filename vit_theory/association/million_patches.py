@@ -6,6 +6,8 @@
 __all__ = ['scaled_rates']
 
 # %% ../../nbs/association/12_million_patches.ipynb #5f70a77c
+from typing import Any
+
 from ..arguments import Positive, Size, checked, need
 
 # %% ../../nbs/association/12_million_patches.ipynb #48bb7a8a
@@ -13,7 +15,7 @@ from ..arguments import Positive, Size, checked, need
 def scaled_rates(
     patches: Size,  # D, at least 4
     rate: Positive = 5.0,  # lr_A at D = 64
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Start and rates with which `reduced_descent(D, 4, 10 / D, **scaled_rates(D), ...)` learns at
     every size (derived here)."""
     need(patches >= 4, f"patches={patches} must be at least 4, one set")

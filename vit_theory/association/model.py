@@ -66,9 +66,8 @@ else:
     )
 
 
-@partial(
-    checked, finite=False
-)  # a descent that diverged has such weights, and -inf is a patch that is not attended
+# a descent that diverged has such weights, and -inf is a patch that is not attended
+@partial(checked, finite=False)
 @dataclass(eq=False)
 class PatchAttention:
     "The simplified vision transformer: attention logits A and a value vector v (B, section 3)."
@@ -89,9 +88,10 @@ class PatchAttention:
 
     def at(self, A: Tensor, v: Tensor) -> "PatchAttention":
         "The same model with other parameters, taken as they are: finite or not."
-        other = copy.copy(self)
-        other.A, other.v = A, v
-        return other
+        model = copy.copy(self)
+        model.A = A
+        model.v = v
+        return model
 
     def outputs(self, x: Float[Tensor, "n D d"]) -> Float[Tensor, "n D"]:
         "What each patch says, O_i = scale sum_j S_ij <v, X_j>."

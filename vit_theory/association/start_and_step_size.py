@@ -50,9 +50,9 @@ def descend_grid(
     """Exact descents for every combination of starts and rates, numbers or arrays that broadcast to
     `dims` -> paths."""
     counts, weight, _ = population(patches, size, q)
-    given = {"gamma": 0.0, "rho": 0.0} | values
-    arrays = [torch.as_tensor(value, dtype=torch.float64) for value in given.values()]
-    grids = dict(zip(given, torch.broadcast_tensors(*arrays), strict=True))
+    start_and_rates = {"gamma": 0.0, "rho": 0.0} | values
+    arrays = [torch.as_tensor(value, dtype=torch.float64) for value in start_and_rates.values()]
+    grids = dict(zip(start_and_rates, torch.broadcast_tensors(*arrays), strict=True))
     shape = grids["alpha"].shape
     flat = {name: grid.flatten() for name, grid in grids.items()}
     paths = descend_scalars(

@@ -113,11 +113,11 @@ def learn(training: Training, seed: int, matrices: bool = False) -> dict[str, xr
             noise=training.noise,
             generator=generator,
         )
-    seen = []
+    logits = []
 
     def observe(model: PatchAttention) -> dict[str, float]:
         if matrices:
-            seen.append(model.A.clone())
+            logits.append(model.A.clone())
         return measure_model(model, data, train, test)
 
     _, history = fit(
@@ -132,5 +132,5 @@ def learn(training: Training, seed: int, matrices: bool = False) -> dict[str, xr
     )
     curves = labeled(history, training.steps, training.every)
     if matrices:
-        curves["A"] = matrices_by_set(seen, partition, len(curves["loss"]))
+        curves["A"] = matrices_by_set(logits, partition, len(curves["loss"]))
     return curves

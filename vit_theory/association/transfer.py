@@ -86,7 +86,7 @@ def from_scratch(
         "A": torch.stack([start.A for start in starts]).repeat_interleave(len(LR_V), 0),
         "v": torch.stack([start.v for start in starts]).repeat_interleave(len(LR_V), 0),
     }
-    rates = {"A": lr_A, "v": torch.tensor(LR_V).repeat(len(x))}
+    rates: dict[str, float | Tensor] = {"A": lr_A, "v": torch.tensor(LR_V).repeat(len(x))}
     theta, history = descend(first, gradients, steps=steps, lr=rates)
     return best_rate(theta, history)
 

@@ -60,6 +60,7 @@ def check_start(
 
 # %% ../../nbs/explore/04_convolution.ipynb #b254af94
 def convolution_explorer(
+    only: str = "",  # the one setting that turns, "scale" or "removed"; otherwise all
     # kernel (a name or rows of numbers), image, patch, scale (None: one-hot), removed, border,
     # query
     **start: Any,
@@ -67,6 +68,8 @@ def convolution_explorer(
     """A widget to draw a kernel and watch attention compute it, in the browser; ValueError for a
     start that is not possible."""
     pictures = json.loads(static_text("pictures.json"))  # name -> 32 x 32 gray bytes, in base64
-    widget = turning("convolution", start, SETTINGS, pictures)
+    widget = turning("convolution", start, SETTINGS, pictures, only=only)
     check_start(tuple(pictures), **start)
+    if only:  # a text shows one picture
+        widget.data = {start.get("image", "flower"): pictures[start.get("image", "flower")]}
     return widget

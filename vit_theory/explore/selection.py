@@ -85,10 +85,14 @@ def borders() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 # %% ../../nbs/explore/02_selection.ipynb #ee53e1e7
 def selection_explorer(
+    only: str = "",  # "rate" for a module inside a text, where nothing else turns; otherwise all
     **start: Any,  # relevant (tokens, of 40), samples, rate (of attention), step
 ):
     """A widget to look at trained attention, step by step, in the browser; ValueError for a start
     that is not possible."""
     data = json.loads(static_text("selection.json"))
     need_one_of(start, {**GRID, "step": STEPS})
-    return turning("selection", start, (*GRID, "step"), data)
+    if only:  # a text shows the runs of one setting
+        runs = f"{start.get('relevant', 3)},{start.get('samples', 64)},"
+        data["runs"] = {key: run for key, run in data["runs"].items() if key.startswith(runs)}
+    return turning("selection", start, (*GRID, "step"), data, only=only)

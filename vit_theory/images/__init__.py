@@ -12,14 +12,18 @@ __all__ = ['Canvas', 'Images', 'Recipe', 'augment', 'generator', 'load_images', 
            'RecordRecipe', 'train_record', 'STARTS', 'Start', 'paired_difference', 'start_cell', 'start_model']
 
 # %% ../../nbs/images/index.ipynb #050e25ea
-from .canvases import canvas_study, plot_choices, plot_mass
+from .claims.canvases import plot_choices, plot_mass
+from .claims.comparison import plot_arms
+from .claims.photographs import plot_curve
+from .claims.positions import plot_positional
+from .claims.two_phase import plot_acceleration, plot_warmup
 from .data import Canvas, scatter
-from .experiments import plot_arms
-from .photographs import curve_study, plot_curve
-from .positions import plot_positional, positions_study
+from .experiments.canvases import canvas_study
+from .experiments.photographs import curve_study
+from .experiments.positions import positions_study
+from .experiments.two_phase import two_phase_study
 from .record import RecordRecipe, train_record
 from .starts import STARTS, Start, paired_difference, start_cell, start_model
-from .two_phase import plot_acceleration, plot_warmup, two_phase_study
 from ..models.data import Images, Recipe, augment, generator, load_images, permute, split
 from ..models.maps import LayerMap, attention_maps
 from ..models.mixers import (

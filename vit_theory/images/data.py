@@ -27,43 +27,41 @@ class Canvas:
     patch: Size  # side of a patch in pixels
     picture: tuple[Size, Size]  # patches of a picture, (rows, columns)
     canvas: tuple[Size, Size]  # patches of the canvas, (rows, columns)
-    filling: Literal["others", "noise"] = (
-        "others"  # what the other places show: patches of other pictures, or noise
-    )
-    noise: NotNegative = (
-        0.0  # standard deviation of noise added to the other places, pixel values in 0..1
-    )
+    # what the other places show: patches of other pictures, or noise
+    filling: Literal["others", "noise"] = "others"
+    # standard deviation of noise added to the other places, pixel values in 0..1
+    noise: NotNegative = 0.0
     seed: Seed = 0  # of the places
 
     def __post_init__(self):
         m = math.prod(self.picture)
         n = math.prod(self.canvas)
-        need(
-            m < n,
-            f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}: the canvas must be larger",
-        )
+        sizes = f"picture={self.picture} has {m} patches, canvas={self.canvas} {n}"
+        need(m < n, f"{sizes}: the canvas must be larger")
 
     @property
     def places(self) -> Int[Tensor, "m"]:
         """Place on the canvas of each patch of a picture: the label-relevant tokens, in the
         picture's order."""
-        return torch.randperm(math.prod(self.canvas), generator=generator(self.seed))[
-            : math.prod(self.picture)
-        ]
+        order = torch.randperm(math.prod(self.canvas), generator=generator(self.seed))
+        return order[: math.prod(self.picture)]
 
 # %% ../../nbs/images/01_data.ipynb #4dd5c706
 def strangers(
     canvas: Canvas, tokens: UInt8[Tensor, "b m d"], g: torch.Generator
 ) -> UInt8[Tensor, "b k d"]:
     "Patches for the places that are not the picture's: of other pictures of the batch, or noise."
-    (b, m, d), k = tokens.shape, math.prod(canvas.canvas) - math.prod(canvas.picture)
+    b, m, d = tokens.shape
+    k = math.prod(canvas.canvas) - math.prod(canvas.picture)
     if canvas.filling == "others":
         # picture i takes from picture i + 1, ..., i + b - 1: never from itself
-        other = (torch.arange(b)[:, None] + torch.randint(1, b, (b, k), generator=g)) % b
-        fill = tokens[other, torch.randint(m, (b, k), generator=g)].float()
+        picture = (torch.arange(b)[:, None] + torch.randint(1, b, (b, k), generator=g)) % b
+        patch = torch.randint(m, (b, k), generator=g)
+        fill = tokens[picture, patch].float()
     else:
         fill = 255 * torch.rand(b, k, d, generator=g)
-    fill = fill + 255 * canvas.noise * torch.randn(b, k, d, generator=g) if canvas.noise else fill
+    if canvas.noise:
+        fill = fill + 255 * canvas.noise * torch.randn(b, k, d, generator=g)
     return fill.round().clamp(0, 255).to(torch.uint8)
 
 # %% ../../nbs/images/01_data.ipynb #f29321fd
@@ -75,16 +73,17 @@ def scatter(
 ) -> UInt8[Tensor, "b c H W"]:
     """Pictures on canvases among fresh distractors; ValueError for pictures of another size, or one
     alone."""
-    h, w = (side * int(canvas.patch) for side in canvas.picture)
-    fits = images.shape[2:] == (h, w) and len(images) > 1
-    need(
-        fits,
-        f"images of shape {tuple(images.shape)}: give two or more pictures of {h} x {w} pixels",
-    )
-    tokens = patchify(images.cpu(), canvas.patch)
-    places = canvas.places
-    full = tokens.new_empty(len(tokens), math.prod(canvas.canvas), tokens.shape[2])
-    rest = torch.ones(full.shape[1], dtype=torch.bool)
-    rest[places] = False
-    full[:, places], full[:, rest] = tokens, strangers(canvas, tokens, g)
-    return unpatchify(full, canvas.patch, canvas.canvas, images.shape[1]).to(images.device)
+    p = int(canvas.patch)
+    rows, columns = canvas.picture
+    height = rows * p
+    width = columns * p
+    fits = images.shape[2:] == (height, width) and len(images) > 1
+    shape = tuple(images.shape)
+    need(fits, f"images of shape {shape}: give two or more pictures of {height} x {width} pixels")
+    tokens = patchify(images.cpu(), p)
+    own = torch.zeros(math.prod(canvas.canvas), dtype=torch.bool)
+    own[canvas.places] = True
+    full = tokens.new_empty(len(tokens), len(own), tokens.shape[2])
+    full[:, canvas.places] = tokens
+    full[:, ~own] = strangers(canvas, tokens, g)
+    return unpatchify(full, p, canvas.canvas, images.shape[1]).to(images.device)

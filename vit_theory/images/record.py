@@ -35,9 +35,8 @@ class RecordRecipe:
     matrix_lr: Positive = 0.02  # Muon's highest learning rate
     other_lr: Positive = 0.003  # AdamW's highest learning rate
     weight_decay: NotNegative = 0.05  # of matrices
-    warmup: Share = (
-        0.1  # share of the steps in which the learning rates rise; then they fall to zero
-    )
+    # share of the steps in which the learning rates rise; then they fall to zero
+    warmup: Share = 0.1
     smoothing: Share = 0.1  # of the labels
     border: Count = 3  # pixels that a window is shifted by at most
     mirror: bool = True  # alternating mirrors
@@ -111,18 +110,13 @@ class RecordOptimizer:
         self.matrices = [p.detach().view(len(p), -1) for p in self.kernels]
         decay = recipe.weight_decay
         about_matrices = {"params": self.matrices, "weight_decay": decay}
+        about_others = {"params": others, "weight_decay": 0.0}
+        adam = {"lr": recipe.other_lr, "betas": (0.9, 0.95), "fused": True}
         if recipe.muon:
-            self.parts = [
-                torch.optim.Muon([about_matrices], lr=recipe.matrix_lr, momentum=0.9),
-                torch.optim.AdamW(
-                    others, lr=recipe.other_lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True
-                ),
-            ]
+            muon = torch.optim.Muon([about_matrices], lr=recipe.matrix_lr, momentum=0.9)
+            self.parts = [muon, torch.optim.AdamW([about_others], **adam)]
         else:
-            groups = [about_matrices, {"params": others, "weight_decay": 0.0}]
-            self.parts = [
-                torch.optim.AdamW(groups, lr=recipe.other_lr, betas=(0.9, 0.95), fused=True)
-            ]
+            self.parts = [torch.optim.AdamW([about_matrices, about_others], **adam)]
         self.highest = [[group["lr"] for group in part.param_groups] for part in self.parts]
 
     def step(self, vit: PyramidViT, number: int) -> None:
@@ -152,7 +146,7 @@ def pyramid_accuracy(
     vit: PyramidViT,  # trained
     data: Images,  # test images
     mean: Float[Tensor, "c 1 1"],  # of the training images' channels, pixels from 0 to 1
-    deviation: Float[Tensor, "c 1 1"],
+    deviation: Float[Tensor, "c 1 1"],  # of the same
     # images at once; attention on 16 x 16 tokens needs 24 MB an image at 9 heads
     batch: Size = 100,
     bfloat16: bool = False,  # products in 16 bits
@@ -162,7 +156,8 @@ def pyramid_accuracy(
     image."""
     was_training = vit.training
     vit.eval()
-    plain = mirrored = 0
+    plain = 0
+    mirrored = 0
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
         for start in range(0, len(data.labels), batch):
             images = standardized(data.images[start : start + batch], mean, deviation)
@@ -207,9 +202,11 @@ def load_progress(
 ) -> Progress:
     "Go on from a checkpoint; ValueError for one of other settings."
     state = torch.load(file, weights_only=True)
+    other = state["settings"]
+    folder = str(file.parent)
     need(
-        state["settings"] == settings,
-        f"folder={str(file.parent)!r} holds a run with other settings ({state['settings']}): give another folder",
+        other == settings,
+        f"folder={folder!r} holds a run with other settings ({other}): give another folder",
     )
     vit.load_state_dict(state["vit"])
     optimizer.load(state["optimizer"])
@@ -217,13 +214,13 @@ def load_progress(
 
 # %% ../../nbs/images/07_record.ipynb #4ae62195
 def record_epoch(
-    vit: PyramidViT,
-    optimizer: RecordOptimizer,
+    vit: PyramidViT,  # trained in place
+    optimizer: RecordOptimizer,  # of its parameters
     images: Float[Tensor, "n c h w"],  # standardized
-    labels: Int[Tensor, " n"],
-    recipe: RecordRecipe,
-    epoch: int,
-    seed: int,
+    labels: Int[Tensor, " n"],  # classes
+    recipe: RecordRecipe,  # batch, mirrors, smoothing
+    epoch: int,  # from 0
+    seed: int,  # of order and views
 ) -> float:
     "Show all images once, in a new order; the mean loss."
     g = generator(seed, epoch)
@@ -250,7 +247,7 @@ def record_epoch(
 # %% ../../nbs/images/07_record.ipynb #a8f0682c
 @checked
 def train_record(
-    train_data: Images,
+    train_data: Images,  # 50,000 of CIFAR-10, or others of that size
     test_data: Images,  # accuracy is measured on them after every epoch
     sizes: PyramidSizes = PyramidSizes(),  # noqa: B008, it is frozen
     recipe: RecordRecipe = RecordRecipe(),  # noqa: B008
@@ -259,9 +256,10 @@ def train_record(
     progress: bool = True,  # show a bar
 ) -> tuple[PyramidViT, xr.Dataset]:  # its mixers are convolutions: `to_attention` converts them
     "Train a pyramid by the recipe; loss, accuracy and processor minutes by epoch."
+    count = len(train_data.labels)
     need(
-        len(train_data.labels) >= recipe.batch,
-        f"batch={recipe.batch} is more than the {len(train_data.labels)} training images: take a smaller batch",
+        count >= recipe.batch,
+        f"batch={recipe.batch} is more than the {count} training images: take a smaller batch",
     )
     started = time.process_time()
     mean, deviation = moments_of(train_data.images)
@@ -269,17 +267,14 @@ def train_record(
     vit = PyramidViT(sizes, seed).train()
     if recipe.whiten:
         whiten_embedding(vit, images[:5000])
-    optimizer = RecordOptimizer(
-        vit, recipe, recipe.epochs * (len(train_data.labels) // recipe.batch)
-    )
+    optimizer = RecordOptimizer(vit, recipe, recipe.epochs * (count // recipe.batch))
     file = folder / f"record_{seed}.pt" if folder else None
-    settings = f"{sizes} {recipe} seed={seed} images={len(train_data.labels)}"
-    reached = (
-        load_progress(file, vit, optimizer, settings) if file and file.exists() else Progress()
-    )
-    for epoch in tqdm(
-        range(reached.epoch, recipe.epochs), disable=not progress, desc=f"seed {seed}"
-    ):
+    settings = f"{sizes} {recipe} seed={seed} images={count}"
+    reached = Progress()
+    if file and file.exists():
+        reached = load_progress(file, vit, optimizer, settings)
+    epochs = range(reached.epoch, recipe.epochs)
+    for epoch in tqdm(epochs, disable=not progress, desc=f"seed {seed}"):
         loss = record_epoch(vit, optimizer, images, train_data.labels, recipe, epoch, seed)
         seconds = reached.seconds + time.process_time() - started
         accuracy, flips = pyramid_accuracy(vit, test_data, mean, deviation, 500, recipe.bfloat16)
@@ -294,12 +289,7 @@ def train_record(
         reached = Progress(epoch + 1, seconds, (*reached.rows, row))
         if file:
             save_progress(file, vit, optimizer, reached, settings)
-    history = xr.Dataset(
-        {
-            name: ("epoch", [row[name] for row in reached.rows])
-            for name in reached.rows[0]
-            if name != "epoch"
-        }
-    )
-    history = history.assign_coords(epoch=[row["epoch"] for row in reached.rows])
+    names = [name for name in reached.rows[0] if name != "epoch"]
+    columns = {name: ("epoch", [row[name] for row in reached.rows]) for name in names}
+    history = xr.Dataset(columns, {"epoch": [row["epoch"] for row in reached.rows]})
     return vit, history.assign_attrs(settings=settings)

@@ -143,11 +143,12 @@ PATCH = 4
 
 def sinusoids(grid: tuple[int, int], width: int) -> Float[Tensor, "n d"]:
     "Sine and cosine of row and column at d / 4 frequencies."
-    place = torch.cartesian_prod(torch.arange(float(grid[0])), torch.arange(float(grid[1])))
+    places = torch.cartesian_prod(torch.arange(float(grid[0])), torch.arange(float(grid[1])))
     quarter = width // 4
     # omega_k = 10000^(-k / (d/4 - 1))
     omega = 10000.0 ** (-torch.arange(quarter) / (quarter - 1))
-    row, column = (place[:, [axis]] * omega for axis in (0, 1))
+    row = places[:, [0]] * omega
+    column = places[:, [1]] * omega
     return torch.cat([column.sin(), column.cos(), row.sin(), row.cos()], 1)
 
 
@@ -160,9 +161,11 @@ def begin(layer: StencilAttention, arm: Start) -> None:
         nn.init.xavier_uniform_(W)
     nn.init.zeros_(layer.qkv.bias)
     nn.init.zeros_(layer.out.bias)
-    chosen = torch.randint(9, (layer.heads,)) if arm.maps == "one tap" else torch.arange(9)
-    if arm.maps in ("one tap", "nine taps"):
-        layer.table.copy_(cone(NINE[chosen], layer.grid, GAP))
+    if arm.maps == "one tap":
+        drawn_taps = NINE[torch.randint(9, (layer.heads,))]
+        layer.table.copy_(cone(drawn_taps, layer.grid, GAP))
+    if arm.maps == "nine taps":
+        layer.table.copy_(cone(NINE, layer.grid, GAP))
     if arm.maps == "nine bells":
         layer.table.copy_(paraboloid(NINE, layer.grid, 1.0))
     if arm.queries == "zero":
@@ -226,14 +229,14 @@ def drawn(data: Images, number: int, first: int, last: int, seed: int) -> Images
     "As many images of each class, drawn from numbers first to last - 1."
     members = torch.arange(first, min(last, len(data.labels)))
     order = members[torch.randperm(len(members), generator=generator(seed, number))]
-    each = number // len(data.classes)
-    rows = [order[data.labels[order] == label][:each] for label in range(len(data.classes))]
-    found = torch.cat(rows)
-    need(
-        len(found) == each * len(data.classes),
-        f"number={number}: some class has fewer than {each} images",
-    )
-    return Images(data.images[found], data.labels[found], data.classes)
+    per_class = number // len(data.classes)
+    by_class = []
+    for label in range(len(data.classes)):
+        by_class.append(order[data.labels[order] == label][:per_class])
+    chosen = torch.cat(by_class)
+    complete = len(chosen) == per_class * len(data.classes)
+    need(complete, f"number={number}: some class has fewer than {per_class} images")
+    return Images(data.images[chosen], data.labels[chosen], data.classes)
 
 # %% ../../nbs/images/08_starts.ipynb #fc5acae2
 def spend(
@@ -251,16 +254,14 @@ def spend(
     for cycle, kind in enumerate(kinds):
         hold(vit, kind == "convolution")
         visits = epochs // arm.cycles
-        place = folder / f"cycle {cycle}" if folder else None
-        descent = Descent(warmup=0.1 * visits)
         train(
             vit,
             data,
             epochs=visits,
             lr=lr,
             seed=seed + cycle,
-            descent=descent,
-            folder=place,
+            descent=Descent(warmup=0.1 * visits),
+            folder=folder / f"cycle {cycle}" if folder else None,
             **options,
         )
 
@@ -304,18 +305,20 @@ def paired_difference(
 ) -> tuple[float, float]:
     """Mean over seeds of the difference of two arms' accuracies, in points, and half of its 95 %
     interval."""
-    right = {"arm", "seed", "accuracy"} <= set(getattr(table, "columns", ()))
+    columns = set(getattr(table, "columns", ()))
+    kind = type(table).__name__
     need(
-        right,
-        f"table is a {type(table).__name__}: a frame with the columns arm, seed and accuracy is needed",
+        {"arm", "seed", "accuracy"} <= columns,
+        f"table is a {kind}: a frame with the columns arm, seed and accuracy is needed",
     )
     by_seed = table.pivot(index="seed", columns="arm", values="accuracy")
     missing = [name for name in (arm, rival) if name not in by_seed]
     need(not missing, f"arm={missing} is not in the table: it has {', '.join(by_seed)}")
     points = 100 * (by_seed[arm] - by_seed[rival]).dropna()
+    count = len(points)
     need(
-        len(points) > 1,
-        f"arm={arm!r} and rival={rival!r} share {len(points)} seed(s): an interval needs two or more",
+        count > 1,
+        f"arm={arm!r} and rival={rival!r} share {count} seed(s): an interval needs two or more",
     )
-    quantile = stats.t.ppf(0.975, len(points) - 1)
-    return float(points.mean()), float(quantile * points.std() / len(points) ** 0.5)
+    quantile = stats.t.ppf(0.975, count - 1)
+    return float(points.mean()), float(quantile * points.std() / count**0.5)

@@ -76,6 +76,8 @@ class Claim:
     history: Sequence[
         Mapping[str, str]
     ] = ()  # of `history.json`, oldest first: since when it has changed, what was before, why
+    # what the note of a measurement ends with, whatever the verdict; empty: nothing
+    remark: Callable[[xarray.Dataset], str] | None = None
 
     def __post_init__(self):
         if not re.fullmatch(r"\w[\w.-]*", self.id):
@@ -115,6 +117,10 @@ class Claim:
             raise ValueError(
                 f"{self.id} is {self.kind}: only a paper's own statement can be refuted"
             )
+        words = self.remark(data) if self.remark else ""
+        if words:
+            note = "; ".join(filter(None, [judgement.note, words]))
+            judgement = dataclasses.replace(judgement, note=note)
         return judgement
 
 # %% ../../nbs/ledger/05_claims.ipynb #ab2ec74f

@@ -27,6 +27,7 @@ RUNS = {
     "full": "full scale, seeds 0 to 2",
     "other seeds": "quick scale, seeds 20 to 22",
     "photographs": "3,200 photographs of CIFAR-10 (claims on images), seeds 0 to 2",
+    "full photographs": "CIFAR-10 at 32 x 32 pixels, full scale (claims on images), seeds 0 to 2",
 }
 COMMITTED = Path(vit_theory.__file__).parent / "ledger" / "runs"
 

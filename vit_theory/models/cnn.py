@@ -67,7 +67,7 @@ class PatchConvolution(nn.Module):
         lengths = zip(size, (top + bottom, left + right), reach, conv.stride, strict=True)
         self.output_size = [(n + p - r - 1) // s + 1 for n, p, r, s in lengths]
         if scale is None:
-            self.attention: nn.Module = LeanAttention(inner, whole, patch, shared)
+            self.attention: Any = LeanAttention(inner, whole, patch, shared)
         else:
             self.attention = conv_to_attention(inner, whole, patch, scale)
 
@@ -76,7 +76,8 @@ class PatchConvolution(nn.Module):
         size = tuple(images.shape[2:])
         need(
             size == self.size,
-            f"images has shape {tuple(images.shape)}: this layer was made for feature maps of {self.size}",
+            f"images has shape {tuple(images.shape)}: this layer was made for feature maps of "
+            f"{self.size}",
         )
         images = nn.functional.pad(images, self.before, self.mode) if any(self.before) else images
         images = nn.functional.pad(images, self.fill) if any(self.fill) else images
@@ -89,23 +90,26 @@ def folded_pairs(cnn: nn.Module) -> list[tuple[str, str]]:
     cannot be traced."""
     try:
         nodes = list(fx.symbolic_trace(cnn).graph.nodes)
-    except Exception:  # control flow, shapes as numbers: tracing has many ways to fail, and folding is no more than a saving
+    # control flow, shapes as numbers: tracing has many ways to fail, and folding only saves work
+    except Exception:
         return []
     modules = dict(cnn.named_modules())
     calls = [node for node in nodes if node.op == "call_module"]
     times = {name: sum(node.target == name for node in calls) for name in modules}
-    found = []
+    found: list[tuple[str, str]] = []
     for node in calls:
         before = node.args[0] if node.args else None
-        if not isinstance(modules[node.target], nn.BatchNorm2d) or not isinstance(before, fx.Node):
+        norm = modules[str(node.target)]
+        if not isinstance(norm, nn.BatchNorm2d) or not isinstance(before, fx.Node):
             continue
-        after_conv = before.op == "call_module" and isinstance(modules[before.target], nn.Conv2d)
+        after_conv = before.op == "call_module"
+        after_conv = after_conv and isinstance(modules[str(before.target)], nn.Conv2d)
         if (
             after_conv
             and len(before.users) == 1
-            and times[before.target] == times[node.target] == 1
+            and times[str(before.target)] == times[str(node.target)] == 1
         ):
-            found.append((before.target, node.target))
+            found.append((str(before.target), str(node.target)))
     return found
 
 
@@ -118,9 +122,11 @@ def put(model: nn.Module, name: str, module: nn.Module) -> None:
 def fold_batch_norms(cnn: nn.Module) -> int:
     "Move batch norms into the convolutions before them, in place; how many."
     pairs = folded_pairs(cnn)
-    for conv, norm in pairs:
-        put(cnn, conv, fuse_conv_bn_eval(cnn.get_submodule(conv), cnn.get_submodule(norm)))
-        put(cnn, norm, nn.Identity())
+    for conv_name, norm_name in pairs:
+        conv: Any = cnn.get_submodule(conv_name)
+        norm: Any = cnn.get_submodule(norm_name)
+        put(cnn, conv_name, fuse_conv_bn_eval(conv, norm))
+        put(cnn, norm_name, nn.Identity())
     return len(pairs)
 
 # %% ../../nbs/models/12_cnn.ipynb #23906c26
@@ -150,7 +156,7 @@ def map_sizes(cnn: nn.Module, image: Float[Tensor, "1 c h w"]) -> dict[str, tupl
     return seen
 
 
-def layer_row(conv: nn.Conv2d, layer: PatchConvolution) -> dict[str, float]:
+def layer_row(conv: Any, layer: PatchConvolution) -> dict[str, float]:
     "What one layer costs beside its convolution."
     attention = layer.attention
     outputs = math.prod(attention.grid_out) * math.prod(attention.patch_out)
@@ -182,9 +188,8 @@ def cnn_to_vit(
     *,
     # one kernel for all output pixels of a patch; False: one for each, which can learn more
     shared: bool = True,
-    scale: Positive
     # None: one-hot heads, exact; a logit gap: full layers whose heads learn where to look
-    | None = None,
+    scale: Positive | None = None,
 ) -> tuple[
     nn.Module, xr.Dataset
 ]:  # the same function by attention; by layer, what it costs and whether it is exact
@@ -202,7 +207,7 @@ def cnn_to_vit(
     sizes = map_sizes(vit, image)
     rows = []
     for name, size in sizes.items():
-        conv = vit.get_submodule(name)
+        conv: Any = vit.get_submodule(name)
         try:
             layer = PatchConvolution(conv, size, pair(patch), shared, scale)
         except ValueError as error:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,11 +19,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..arguments import need, pair
+from ..arguments import checked, need, pair
 from .model import ViT
 from ..real_images import Images
 
 # %% ../../nbs/models/08_maps.ipynb #maps0005
+@partial(checked, finite=False)
 @dataclass(frozen=True)
 class LayerMap:
     "The attention of one layer on one batch, as the model used it."
@@ -35,6 +37,20 @@ class LayerMap:
     key_patches: Int[Tensor, "m"]  # keys that are patches
     key_grid: tuple[int, int]  # their grid, coarser than that of the queries in some models
     windows: int = 1  # windows of an image
+
+    def __post_init__(self) -> None:
+        self.need_patches("patches", "grid", self.A.shape[2])
+        self.need_patches("key_patches", "key_grid", self.A.shape[3])
+        need(self.windows > 0, f"windows={self.windows}: a whole number above 0 is needed")
+
+    def need_patches(self, name: str, grid_name: str, tokens: int) -> None:
+        "ValueError unless these are as many tokens of the layer as their grid has patches."
+        numbers = getattr(self, name)
+        grid = getattr(self, grid_name)
+        n = math.prod(grid)
+        inside = len(numbers) == n and 0 <= int(numbers.min()) and int(numbers.max()) < tokens
+        needed = f"{n} numbers from 0 to {tokens - 1}, one a patch, are needed"
+        need(inside, f"{name} of shape {tuple(numbers.shape)} with {grid_name}={grid}: {needed}")
 
 # %% ../../nbs/models/08_maps.ipynb #maps0007
 @dataclass(frozen=True)
@@ -54,10 +70,10 @@ class Enough(Exception):
 
 
 # functions that return their argument or a part of it, in another type or shape
-SAME = {
-    "dropout", "to", "type_as", "float", "contiguous", "clone", "reshape", "view", "flatten", "unflatten", "expand", "unsqueeze",
-    "squeeze", "__getitem__", "mul", "__mul__", "nan_to_num",
-}  # fmt: skip
+SAME = set(
+    "dropout to type_as float contiguous clone reshape view flatten unflatten expand unsqueeze "
+    "squeeze __getitem__ mul __mul__ nan_to_num".split()
+)
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 
 
@@ -207,7 +223,7 @@ def read_code(V: Float[Tensor, "copies t d"]) -> Int[Tensor, "t"] | None:
     return (large[1:].long() << digits[:, None]).sum(0)
 
 # %% ../../nbs/models/08_maps.ipynb #maps0014
-def run_model(model: nn.Module, batch: Any, forward: Callable | None) -> Any:
+def run_model(model: Any, batch: Any, forward: Callable | None) -> Any:
     "Call the model on a batch as its user does."
     if forward is not None:
         return forward(model, batch)
@@ -241,7 +257,8 @@ def image_of(batch: Any) -> Tensor:
     found = [x for x in found if isinstance(x, Tensor) and x.ndim == 4]
     need(
         found,
-        f"batches holds a {type(batch).__name__} without a tensor [b, c, h, w]: give images as the model takes them",
+        f"batches holds a {type(batch).__name__} without a tensor [b, c, h, w]: give images as "
+        "the model takes them",
     )
     return found[0]
 
@@ -310,8 +327,12 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
     time to the next."""
     image = image_of(batch)
     heard, _ = listen(model, with_image(batch, image[:1]), forward, check=False, first_only=True)
-    need(heard.calls, f"model={type(model).__name__}: no product of softmax weights and values was seen; set attn_implementation"
-                      '="eager" or "sdpa", and give the part of the model that takes images')  # fmt: skip
+    need(
+        heard.calls,
+        f"model={type(model).__name__}: no product of softmax weights and values "
+        "was seen; set attn_implementation"
+        '="eager" or "sdpa", and give the part of the model that takes images',
+    )
     config = getattr(model, "config", None)
     config = getattr(config, "vision_config", config)
     named = getattr(config, "patch_size", None)
@@ -338,8 +359,14 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
     V = V.movedim(-3, -2) if V.ndim == 4 else V.unflatten(0, (len(copies), -1)).movedim(1, 2)
     numbers = read_code(V.flatten(-2).reshape(len(copies), -1, V.shape[-1] * V.shape[-2]).float())
     if numbers is None:
-        said = f"model={type(model).__name__} gives the same image two answers: it masks or shuffles patches at random; "
-        raise ValueError(said + "set mask_ratio=0, or fix the order by forward=lambda model, x: model(x, noise=...)")  # fmt: skip
+        said = (
+            f"model={type(model).__name__} gives the same image two answers: it masks or "
+            "shuffles patches at random; "
+        )
+        raise ValueError(
+            said
+            + "set mask_ratio=0, or fix the order by forward=lambda model, x: model(x, noise=...)"
+        )
     n = math.prod(grid)
     known = numbers[numbers > 0]
     if len(known) != n or not torch.equal(known.sort().values.cpu(), torch.arange(1, n + 1)):
@@ -400,7 +427,8 @@ def layer_map(
         A = A.expand(len(V), *A.shape[1:])
     need(
         A.ndim == 4,
-        f"model: the weights of {call.name!r} have {A.ndim} axes, and which are windows is not known: no true map",
+        f"model: the weights of {call.name!r} have {A.ndim} axes, and which are windows is not "
+        "known: no true map",
     )
     queries, keys = A.shape[-2:]
     n = math.prod(layout.grid)
@@ -412,7 +440,8 @@ def layer_map(
         square = layout.tokens == n and in_squares(layout, side)
         need(
             square,
-            f"model: the windows of {call.name!r} are no square pieces of the grid {layout.why}: no true map",
+            f"model: the windows of {call.name!r} are no square pieces of the grid "
+            f"{layout.why}: no true map",
         )
         inside = torch.arange(queries, device=A.device)
         return LayerMap(call.name, A, V, inside, (side, side), inside, (side, side), count)
@@ -431,7 +460,8 @@ def layer_map(
         tokens = f"which of the {queries} queries and {keys} keys of {call.name!r} are patches"
         why = f" ({layout.why})" if layout.why else ""
         raise ValueError(
-            f"model: {tokens} of the {layout.grid[0]} x {layout.grid[1]} grid is not known{why}: no true map"
+            f"model: {tokens} of the {layout.grid[0]} x {layout.grid[1]} grid is not "
+            f"known{why}: no true map"
         )
     (patches, grid), (key_patches, key_grid) = of_queries, of_keys
     return LayerMap(call.name, A, V, patches.to(A.device), grid, key_patches.to(A.device), key_grid)
@@ -454,7 +484,8 @@ def own_maps(vit: ViT, images: Tensor, check: bool) -> list[LayerMap]:
     for call in calls:
         A = call.A if call.A.ndim == 4 else call.A.expand(len(call.V), *call.A.shape)
         # with a ring of zero patches around the grid the keys are more than the queries
-        keys = patches if A.shape[-1] == A.shape[-2] else vit.get_submodule(call.name).queries
+        mixer: Any = vit.get_submodule(call.name)
+        keys = patches if A.shape[-1] == A.shape[-2] else mixer.queries
         found.append(LayerMap(call.name, A, call.V, patches, vit.grid, keys, vit.grid))
     return found
 
@@ -488,7 +519,8 @@ def all_layers(
     kind = type(model).__name__
     need(
         not silent,
-        f"model={kind}: {sorted(silent)[:1]} attends without a product of softmax weights and values",
+        f"model={kind}: {sorted(silent)[:1]} attends without a product of softmax weights and "
+        "values",
     )
     rows, columns = layout.grid
     halved = [
@@ -496,8 +528,8 @@ def all_layers(
         for stage in range(4, 0, -1)
         if rows % 2**stage == columns % 2**stage == 0
     ]
-    found = [layer_map(call, images, layout, halved) for call in heard.calls]
-    found = [each for each in found if each is not None]
+    maps = [layer_map(call, images, layout, halved) for call in heard.calls]
+    found = [layer for layer in maps if layer is not None]
     need(
         found,
         f"model={type(model).__name__}: its attention pools, and no layer attends among patches",
@@ -545,7 +577,8 @@ def stream(
             finite = len(images) and bool(images.isfinite().all())
             need(
                 finite,
-                f"batches holds images of shape {tuple(images.shape)}: at least one is needed, of finite numbers",
+                f"batches holds images of shape {tuple(images.shape)}: at least one is needed, "
+                "of finite numbers",
             )
             now = tuple(images.shape[-2:])
             need(
@@ -571,13 +604,15 @@ def attention_maps(
     # images [b, c, h, w], `Images`, one dictionary of tensors, or an iterable of such batches
     batches: Any,
     *,
-    forward: Callable
-    | None = None,  # (model, batch) -> anything, where `model(batch)` is not how it is called
+    # (model, batch) -> anything, where `model(batch)` is not how it is called
+    forward: Callable | None = None,
     progress: bool = False,  # show a bar
 ) -> Iterator[list[LayerMap]]:  # a list of layers for each batch
     """Yield the weights that a model used, one batch at a time; ValueError where the true map of a
     layer cannot be had."""
     need(isinstance(model, nn.Module), f"model={type(model).__name__}: a torch.nn.Module is needed")
+    replaced = [name for name, module in model.named_modules() if hasattr(module, "stencil_heads")]
+    need(not replaced, f"model has heads of {replaced[:1]} replaced: read its maps before that")
     need(
         forward is None or callable(forward),
         f"forward={forward!r}: a function of model and batch is needed",

@@ -51,7 +51,8 @@ class ContentAttention(nn.Module):
         super().__init__()
         need(
             int(width) % heads == 0,
-            f"heads={heads} does not divide width={width}: each head gets the same number of features",
+            f"heads={heads} does not divide width={width}: each head gets the same number of "
+            "features",
         )
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
@@ -89,7 +90,8 @@ class PositionalAttention(nn.Module):
         super().__init__()
         need(
             int(width) % heads == 0,
-            f"heads={heads} does not divide width={width}: each head gets the same number of features",
+            f"heads={heads} does not divide width={width}: each head gets the same number of "
+            "features",
         )
         self.heads = heads
         self.norm = nn.LayerNorm(width, eps=eps)
@@ -103,7 +105,8 @@ class PositionalAttention(nn.Module):
         check_tokens(P, self.out.in_features, self.out.weight, "P")
         if P.shape != x.shape[3 - P.ndim :]:
             raise ValueError(
-                f"P has shape {tuple(P.shape)}: one row for each of the tokens {tuple(x.shape)} is needed"
+                f"P has shape {tuple(P.shape)}: one row for each of the tokens {tuple(x.shape)} "
+                "is needed"
             )
         q, k = rearrange(self.qk(self.norm(P)), "... n (t h e) -> t ... h n e", t=2, h=self.heads)
         # A = softmax(LN(P) W_Q (LN(P) W_K)^T / sqrt(e)), values from the tokens

@@ -129,7 +129,8 @@ def completed(arguments: dict[str, Any]) -> dict[str, Any]:
     )
     need(
         h % ph == w % pw == 0,
-        f"patch={ph, pw} does not divide image_size={h, w}: choose a divisor, or crop or pad the images",
+        f"patch={ph, pw} does not divide image_size={h, w}: choose a divisor, or crop or pad "
+        "the images",
     )
     need(
         c["hidden"] * width <= LARGEST,
@@ -143,11 +144,13 @@ def completed(arguments: dict[str, Any]) -> dict[str, Any]:
     if mixer in ON_IMAGE:
         need(
             width % (ph * pw) == 0,
-            f"width={width} with mixer={mixer!r}: use a multiple of {ph * pw}, the pixels of a patch",
+            f"width={width} with mixer={mixer!r}: use a multiple of {ph * pw}, the pixels of a "
+            "patch",
         )
         need(
             c["pool"] == "mean",
-            f'pool="cls" with mixer={mixer!r}: a class token has no place in the image, use pool="mean"',
+            f'pool="cls" with mixer={mixer!r}: a class token has no place in the image, use '
+            'pool="mean"',
         )
     return c | {"grid": (h // ph, w // pw), "keep": read_keep(c["keep"], c["depth"], mixer)}
 
@@ -187,7 +190,10 @@ def check_pixels(x: Float[Tensor, "b c h w"]) -> None:
     finite."""
     if torch.compiler.is_compiling() or x.device.type == "meta" or not x.numel():
         return
-    far = f"images are {(largest := float(x.detach().abs().max())):.3g} standard deviations from the mean"
+    far = (
+        f"images are {(largest := float(x.detach().abs().max())):.3g} standard deviations "
+        "from the mean"
+    )
     need(largest <= FAR, f"{far}: give uint8 from 0 to 255, or floats from 0 to 1")
 
 # %% ../../nbs/models/03_model.ipynb #c0d7421e
@@ -251,9 +257,10 @@ class ViT(nn.Module):
         classes: Size,  # number of classes, at least two
         depth: Size,  # blocks
         heads: Size,  # heads of content and positional attention
+        # of tokens
         mixer: Literal[
             "content", "positional", "convolution", "conv_attention", "uniform"
-        ] = "content",  # of tokens
+        ] = "content",
         width: Size | None = None,  # features of a token; None: as many as a patch has numbers
         hidden: Positive = 4,  # features inside the token-wise network, in multiples of width
         keep: Mapping | None = None,  # layer -> share of the tokens that stay, in (0, 1]
@@ -313,7 +320,8 @@ class ViT(nn.Module):
         if not isinstance(images, Tensor) or images.shape[1:] != wanted:
             shape = tuple(getattr(images, "shape", ()))
             raise ValueError(
-                f"images has shape {shape}: this model needs [batch, {wanted[0]}, {wanted[1]}, {wanted[2]}]"
+                f"images has shape {shape}: this model needs [batch, {wanted[0]}, {wanted[1]}, "
+                f"{wanted[2]}]"
             )
         if images.dtype != torch.uint8 and not images.is_floating_point():
             raise ValueError(
@@ -333,8 +341,8 @@ class ViT(nn.Module):
     def features(
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
-        tokens: Int[Tensor, "b m"]
-        | None = None,  # patches to look at, chosen beforehand; None: all
+        # patches to look at, chosen beforehand; None: all
+        tokens: Int[Tensor, "b m"] | None = None,
         keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
         need_map: bool = False,  # return attention weights as well
     ) -> tuple[
@@ -366,8 +374,8 @@ class ViT(nn.Module):
     def forward(
         self,
         images: Shaped[Tensor, "b c h w"],  # uint8 0..255 or float 0..1
-        tokens: Int[Tensor, "b m"]
-        | None = None,  # patches to look at, chosen beforehand; None: all
+        # patches to look at, chosen beforehand; None: all
+        tokens: Int[Tensor, "b m"] | None = None,
         keep: Mapping[int, float] | None = None,  # in place of the model's own keep rates
     ) -> Float[Tensor, "b classes"]:
         """Logits of each class; ValueError for images of another size, keep rates outside (0, 1],
@@ -407,11 +415,18 @@ def flops(
 
 # %% ../../nbs/models/03_model.ipynb #67c86d81
 HUB_NAMES = {
-    "vit.layers.": "blocks.", "layernorm_before": "norm1", "layernorm_after": "norm2", "vit.layernorm": "norm",
+    "vit.layers.": "blocks.",
+    "layernorm_before": "norm1",
+    "layernorm_after": "norm2",
+    "vit.layernorm": "norm",
     "classifier": "head",
-    "attention.q_proj": "mixer.q", "attention.k_proj": "mixer.k", "attention.v_proj": "mixer.v", "attention.o_proj": "mixer.out",
-    "mlp.fc1": "ffn.0", "mlp.fc2": "ffn.2",
-}  # fmt: skip
+    "attention.q_proj": "mixer.q",
+    "attention.k_proj": "mixer.k",
+    "attention.v_proj": "mixer.v",
+    "attention.o_proj": "mixer.out",
+    "mlp.fc1": "ffn.0",
+    "mlp.fc2": "ffn.2",
+}
 
 # %% ../../nbs/models/03_model.ipynb #07a63415
 def channel_numbers(name: str, given: Any, channels: int) -> Tensor:
@@ -434,7 +449,8 @@ def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[T
         known = all(hasattr(processor, name) for name in ("image_mean", "image_std"))
         need(
             known,
-            f"processor={type(processor).__name__} has no image_mean and image_std: give mean and std",
+            f"processor={type(processor).__name__} has no image_mean and image_std: give mean "
+            "and std",
         )
         scale = getattr(processor, "rescale_factor", 1 / 255)
         need(
@@ -464,16 +480,23 @@ def from_transformers(
     )
     need(
         known,
-        f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is needed",
+        f"model={type(model).__name__}: a ViTForImageClassification with the activation gelu is "
+        "needed",
     )
     c = model.config
     source = {name: p.detach() for name, p in model.state_dict().items()}
     center, spread = read_standard(processor, mean, std, c.num_channels)
     vit = ViT(
-        c.image_size, c.patch_size, c.num_channels, c.num_labels, c.num_hidden_layers, c.num_attention_heads, width=c.hidden_size,
+        c.image_size,
+        c.patch_size,
+        c.num_channels,
+        c.num_labels,
+        c.num_hidden_layers,
+        c.num_attention_heads,
+        width=c.hidden_size,
         hidden=c.intermediate_size / c.hidden_size,
         variant=Variant(pool="cls", bias=c.qkv_bias, eps=c.layer_norm_eps, mean=0.0, std=1.0),
-    )  # fmt: skip
+    )
     # W (x - m) / s + b = (W / s) x + (b - W m / s)
     projection = source["vit.embeddings.patch_embeddings.projection.weight"]
     bias = source["vit.embeddings.patch_embeddings.projection.bias"]
@@ -509,6 +532,7 @@ def hub_attention(model: Any) -> dict[str, Any]:
     }
     need(
         found,
-        f"model={type(model).__name__} has no attention layers with {', '.join(wanted)}: give a ViT or DeiT",
+        f"model={type(model).__name__} has no attention layers with {', '.join(wanted)}: give a "
+        "ViT or DeiT",
     )
     return found

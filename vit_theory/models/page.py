@@ -30,7 +30,8 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
     there = path.exists()
     need(
         there,
-        f"model={str(path)!r} is not on this machine: give a folder saved by transformers, or a checkpoint of ours",
+        f"model={str(path)!r} is not on this machine: give a folder saved by transformers, or a "
+        "checkpoint of ours",
     )
     if path.is_file():
         vit = load_vit(path)
@@ -71,7 +72,10 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
         "mean": 0.5,
         "std": 0.5,
     }
-    note = "Its folder holds no image processor: pixels are standardized by mean 0.5 and standard deviation 0.5."
+    note = (
+        "Its folder holds no image processor: pixels are standardized by mean 0.5 and "
+        "standard deviation 0.5."
+    )
     if (path / "preprocessor_config.json").exists():
         import json
 
@@ -99,14 +103,27 @@ MEANINGS = {
     "distance": "sum_k A |k - q| / sum_k A: how far, in patches",
     "sink": "1 - sum_k A over patches: share on tokens that are no patches",
     "local": "share on the 3 x 3 neighborhood",
-    "positional": "|mean A - m|^2 / mean |A - m|^2: share of the variance over images that position alone explains",
+    "positional": "|mean A - m|^2 / mean |A - m|^2: share of the variance over images that "
+    "position alone explains",
     "content": "1 - positional",
-    "convolutional": "1 - mean |A - T|^2 / mean |A - m|^2: share that one stencil explains, border counted",
+    "convolutional": "1 - mean |A - T|^2 / mean |A - m|^2: share that one stencil explains, "
+    "border counted",
     "cost": "|(A - T) V| / |A V|: change of the head's output when the stencil takes its place",
     "bound": "|A - T| |V| / |A V|: a bound on it",
 }
-STYLE = "body{font:15px sans-serif;margin:2em auto;max-width:60em;padding:0 1em}td,th{padding:.2em .6em;text-align:right}" \
-        "th{border-bottom:1px solid}dt{font-weight:bold}img{max-width:100%}"  # fmt: skip
+STYLE = (
+    "body{font:15px sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
+    "td,th{padding:.2em .6em;text-align:right}"
+    "th{border-bottom:1px solid}dt{font-weight:bold}img{max-width:100%}"
+)
+
+
+def table_cell(cell: xr.Dataset, name: str) -> str:
+    "A number of one head, with its standard error where it has one."
+    shown = f"{float(cell[name]):.3f}"
+    if f"{name}_se" in cell:
+        shown += f" &plusmn; {float(cell[f'{name}_se']):.3f}"
+    return f"<td>{shown}</td>"
 
 
 def as_page(atlas: xr.Dataset, title: str, note: str) -> str:
@@ -124,16 +141,24 @@ def as_page(atlas: xr.Dataset, title: str, note: str) -> str:
             cell = atlas.isel(layer=layer, head=head)
             if not float(cell.entropy) == float(cell.entropy):
                 continue
-            values = [f"<td>{float(cell[name]):.3f} &plusmn; {float(cell[name + '_se']):.3f}</td>" if f"{name}_se" in cell
-                      else f"<td>{float(cell[name]):.3f}</td>" for name in shown]  # fmt: skip
+            values = [table_cell(cell, name) for name in shown]
             lines.append(f"<tr><td>{layer}</td><td>{head}</td>{''.join(values)}</tr>")
     terms = "".join(f"<dt>{name}</dt><dd>{html.escape(MEANINGS[name])}</dd>" for name in shown)
+    name = html.escape(title)
+    summary = (
+        f"What leads each head, on {atlas.attrs['images']} images; +- is one standard error over "
+        f"images. Patches: {atlas.attrs['grid']}. {html.escape(note)}"
+    )
+    legend = (
+        "A are weights of patches, query q and key k; T is the nearest stencil's map; m the row "
+        "means; V the values."
+    )
     return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>"
-        f"<h1>{html.escape(title)}</h1><p>What leads each head, on {atlas.attrs['images']} images; +- is one standard error over "
-        f"images. Patches: {atlas.attrs['grid']}. {html.escape(note)}</p><img alt='layers by heads, colored by what leads' "
-        f"src='data:image/png;base64,{encoded}'><table>{''.join(lines)}</table><h2>Formulas</h2><p>A are weights of patches, "
-        f"query q and key k; T is the nearest stencil's map; m the row means; V the values.</p><dl>{terms}</dl></html>"
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{name}</title>"
+        f"<style>{STYLE}</style><h1>{name}</h1><p>{summary}</p>"
+        "<img alt='layers by heads, colored by what leads' "
+        f"src='data:image/png;base64,{encoded}'><table>{''.join(lines)}</table>"
+        f"<h2>Formulas</h2><p>{legend}</p><dl>{terms}</dl></html>"
     )
 
 # %% ../../nbs/models/10_page.ipynb #pge0008

@@ -68,8 +68,14 @@ def encodings_of(model: nn.Module, layer: LayerMap) -> Tensor | None:
     none for this grid."""
     if isinstance(model, ViT):
         return None if model.P is None else model.P.detach()[-math.prod(model.grid) :]
-    ends = ("position_embeddings", "position_embedding", "position_embedding.weight", "position_embeddings.weight", "pos_embed",
-            "pos_embedding")  # fmt: skip
+    ends = (
+        "position_embeddings",
+        "position_embedding",
+        "position_embedding.weight",
+        "position_embeddings.weight",
+        "pos_embed",
+        "pos_embedding",
+    )
     tables = [p.detach() for name, p in model.named_parameters() if name.endswith(ends)]
     tables = [p[0] if p.ndim == 3 else p for p in tables if p.ndim in (2, 3)]
     for P in tables:
@@ -98,8 +104,8 @@ def probe(
     order: Int[Tensor, "n"] | None = None,  # if the images were shuffled with `permute`: its order
     seed: Seed = 0,  # of the shuffle for comparison
     *,
-    forward: Callable
-    | None = None,  # (model, images) -> anything, where `model(images)` is not how it is called
+    # (model, images) -> anything, where `model(images)` is not how it is called
+    forward: Callable | None = None,
     batch: Size = 64,  # images at a time
 ) -> xr.Dataset:
     """Attention maps, entropy, distance, mass and association of a model, averaged over images;
@@ -174,7 +180,10 @@ def positions(P: Float[Tensor, "n d"], grid: tuple[int, int], order: Tensor | No
     similarity = cosines(P)
     if similarity.isnan().any():
         zero = int((P.norm(dim=1) == 0).sum())
-        said = f"{zero} of {len(P)} position encodings are zero: their cosines and the association score are NaN"
+        said = (
+            f"{zero} of {len(P)} position encodings are zero: their cosines and the "
+            "association score are NaN"
+        )
         warnings.warn(said, stacklevel=4)
     if order is not None:  # patch i of the shuffled image is patch order[i] of the picture
         near = near[order][:, order]

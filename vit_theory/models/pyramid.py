@@ -46,12 +46,14 @@ class PyramidSizes:
         stages = len(self.widths)
         need(
             len(self.depths) == len(self.ratios) == stages >= 1,
-            f"widths={self.widths}, depths={self.depths}, ratios={self.ratios}: give each one number for every stage",
+            f"widths={self.widths}, depths={self.depths}, ratios={self.ratios}: give each one "
+            "number for every stage",
         )
         whole = self.patch * 2 ** (stages - 1)
         need(
             self.image_size % whole == 0,
-            f"image_size={self.image_size} is no multiple of {whole}, patch={self.patch} after {stages - 1} merges: "
+            f"image_size={self.image_size} is no multiple of {whole}, patch={self.patch} after "
+            f"{stages - 1} merges: "
             "crop or pad the images, or take fewer stages",
         )
         need(
@@ -142,7 +144,8 @@ class PyramidViT(nn.Module):
         right = isinstance(images, Tensor) and images.is_floating_point()
         need(
             right,
-            f"images is {getattr(images, 'dtype', type(images).__name__)}: a tensor of standardized floats is needed",
+            f"images is {getattr(images, 'dtype', type(images).__name__)}: a tensor of "
+            "standardized floats is needed",
         )
         need(
             tuple(images.shape[1:]) == size,
@@ -157,7 +160,8 @@ class PyramidViT(nn.Module):
         "Every block with the side of its grid."
         found = []
         for stage, grid in zip(self.stages, self.sizes.grids, strict=True):
-            found += [(layer, grid) for layer in stage if isinstance(layer, PyramidBlock)]
+            layers = stage.children()
+            found += [(layer, grid) for layer in layers if isinstance(layer, PyramidBlock)]
         return found
 
     @checked
@@ -169,11 +173,13 @@ class PyramidViT(nn.Module):
         1)."""
         vit = copy.deepcopy(self)
         for block, grid in vit.blocks():
+            conv = block.mixer
             need(
-                isinstance(block.mixer, nn.Conv2d),
+                isinstance(conv, nn.Conv2d),
                 "the mixers of this model are attention already: convert it once",
             )
-            block.mixer = GridAttention(block.mixer, grid, scale)
+            assert isinstance(conv, nn.Conv2d)
+            block.mixer = GridAttention(conv, grid, scale)
         return vit
 
     @property

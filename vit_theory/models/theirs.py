@@ -41,16 +41,23 @@ def to_transformers(
     found = f"mixer={c['mixer']!r}, projection={c['projection']!r}, pool={c['pool']!r}"
     need(
         same and not vit.keep,
-        f"vit has {found}, keep={vit.keep}: theirs has 'content', 'learned', 'cls' and keeps all tokens",
+        f"vit has {found}, keep={vit.keep}: theirs has 'content', 'learned', 'cls' and keeps "
+        "all tokens",
     )
     from transformers import ViTConfig, ViTForImageClassification
 
-    hidden = vit.blocks[0].ffn[0].out_features
-    config = ViTConfig(
-        image_size=tuple(c["image_size"]), patch_size=tuple(c["patch"]), num_channels=c["channels"], num_labels=c["classes"],
-        hidden_size=c["width"], num_hidden_layers=c["depth"], num_attention_heads=c["heads"], intermediate_size=hidden,
-        qkv_bias=c["bias"], layer_norm_eps=c["eps"],
-    )  # fmt: skip
+    settings: dict[str, Any] = dict(
+        image_size=tuple(c["image_size"]),
+        patch_size=tuple(c["patch"]),
+        num_channels=c["channels"],
+        num_labels=c["classes"],
+        hidden_size=c["width"],
+        num_hidden_layers=c["depth"],
+        num_attention_heads=c["heads"],
+        intermediate_size=vit.blocks[0].ffn[0].out_features,
+        qkv_bias=c["bias"],
+        layer_norm_eps=c["eps"],
+    )
     ours = {name: p.detach() for name, p in vit.state_dict().items()}
     patch = {"r": c["patch"][0], "s": c["patch"][1]}
     projection = rearrange(ours.pop("project.weight"), "d (r s c) -> d c r s", **patch)
@@ -69,6 +76,8 @@ def to_transformers(
         for own, part in parts.items():
             target[their_name(own)] = part
     with seeded(0):  # its first weights are drawn, and replaced
-        model = ViTForImageClassification(config).to(next(iter(target.values())).dtype)
+        model = ViTForImageClassification(ViTConfig(**settings)).to(
+            next(iter(target.values())).dtype
+        )
     model.load_state_dict(target)
     return model.to(vit.head.weight.device).train(vit.training)

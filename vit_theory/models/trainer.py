@@ -27,7 +27,7 @@ from .model import ON_IMAGE, ViT
 from .training import evaluate, make_optimizer, rate
 from ..ledger.files import write_file
 from ..ledger.identity import identity
-from ..real_images import Images
+from ..real_images import Images, as_images
 from ..trials import resolve_device
 
 # %% ../../nbs/models/07_trainer.ipynb #descent1
@@ -113,7 +113,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     whole = hashlib.sha256(content[:-32]).digest() == content[-32:]
     need(
         whole,
-        f"path={str(path)!r} is no complete checkpoint of a ViT (its checksum is another): it is left as it is",
+        f"path={str(path)!r} is no complete checkpoint of a ViT (its checksum is another): it "
+        "is left as it is",
     )
     return torch.load(path, weights_only=True, map_location="cpu")
 
@@ -142,10 +143,14 @@ def restore(job: Job, optimizer: torch.optim.Optimizer) -> list[Row]:
     now = job.known
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     found = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in changed)
-    remedy = "its settings, its data, and a model with the weights it started from (built anew, with its seed)"
+    remedy = (
+        "its settings, its data, and a model with the weights it started from (built anew, "
+        "with its seed)"
+    )
     need(
         not changed,
-        f"{path} belongs to another training: {found}. Use another folder, or ask for what it holds: {remedy}",
+        f"{path} belongs to another training: {found}. Use another folder, or ask for what it "
+        f"holds: {remedy}",
     )
     job.vit.load_state_dict(stored["model"])
     optimizer.load_state_dict(stored["optimizer"])
@@ -285,11 +290,13 @@ def check_job(job: Job, processes: int) -> None:
             classes = c["classes"]
             need(
                 len(found) > 1,
-                f"{name} holds {len(found)} class(es): there is nothing to tell apart, at least two are needed",
+                f"{name} holds {len(found)} class(es): there is nothing to tell apart, at least "
+                "two are needed",
             )
             need(
                 found[-1] < classes,
-                f"{name} has labels up to {found[-1]}, the model {classes} classes: build it with more",
+                f"{name} has labels up to {found[-1]}, the model {classes} classes: build it "
+                "with more",
             )
     need(
         s["warmup"] <= s["epochs"],
@@ -303,19 +310,22 @@ def check_job(job: Job, processes: int) -> None:
     here = processes > 1 and hasattr(sys, "ps1")
     need(
         not here,
-        f"processes={processes} cannot be started from a notebook or a prompt: run these lines as a script",
+        f"processes={processes} cannot be started from a notebook or a prompt: run these lines "
+        "as a script",
     )
     if not callable(job.recipe):
         recipe = find_recipe(job.recipe)
         whole = recipe.patches == 1 or c["mixer"] not in ON_IMAGE
         need(
             whole,
-            f"recipe with patches={recipe.patches}: mixer={c['mixer']!r} needs the whole image, use patches=1",
+            f"recipe with patches={recipe.patches}: mixer={c['mixer']!r} needs the whole image, "
+            "use patches=1",
         )
         size = (c["channels"], *c["image_size"])
         need(
             images.shape[1:] == size,
-            f"data has images of {tuple(images.shape[1:])}, the model needs {size}: build it for them",
+            f"data has images of {tuple(images.shape[1:])}, the model needs {size}: build it "
+            "for them",
         )
 
 # %% ../../nbs/models/07_trainer.ipynb #e4f8fd2b
@@ -330,9 +340,8 @@ def make_fabric(device: torch.device, machine: Machine):
     several = machine.processes > 1
     where = machine.processes if several or device.type == "cpu" else [device.index or 0]
     strategy = DDPStrategy(start_method="spawn") if several else "auto"
-    return Fabric(
-        accelerator=device.type, devices=where, strategy=strategy, precision=machine.precision
-    )
+    precision: Any = machine.precision
+    return Fabric(accelerator=device.type, devices=where, strategy=strategy, precision=precision)
 
 # %% ../../nbs/models/07_trainer.ipynb #e3b78b0e
 CHECKED = 6  # steps that are tried
@@ -372,7 +381,7 @@ def first_steps(job: Job, device: torch.device, precision: str) -> tuple[list[fl
     return losses, min(seconds)
 
 
-def choose_precision(job: Job, device: torch.device) -> str:
+def choose_precision(job: Job, device: torch.device) -> Any:
     """bfloat16 where the device has it and the first steps agree with float32; prints what it
     chose, and why."""
     if job.vit.head.weight.dtype == torch.float64:
@@ -388,7 +397,10 @@ def choose_precision(job: Job, device: torch.device) -> str:
         agree = apart <= AGREE  # not where a loss is not a number
         chosen = "bf16-mixed" if agree else "32-true"
         words = "agree with" if agree else "stray from"
-        why = f"in bfloat16 the losses of the first {CHECKED} steps {words} those in float32, limit {AGREE:.0%}"
+        why = (
+            f"in bfloat16 the losses of the first {CHECKED} steps {words} those in float32, "
+            f"limit {AGREE:.0%}"
+        )
     print(f"precision: {chosen} (auto): {why}")
     return chosen
 
@@ -402,7 +414,8 @@ def planned_epochs(job: Job, device: torch.device, minutes: float) -> int:
     epochs = int(60 * minutes / (seconds * job.steps))
     need(
         epochs > 0,
-        f"minutes={minutes}: an epoch takes {seconds * job.steps / 60:.2g} minutes, give at least as many",
+        f"minutes={minutes}: an epoch takes {seconds * job.steps / 60:.2g} minutes, give at "
+        "least as many",
     )
     print(f"epochs: {epochs}, in {minutes:g} minutes")
     return epochs
@@ -411,13 +424,12 @@ def planned_epochs(job: Job, device: torch.device, minutes: float) -> int:
 @checked
 def train(
     vit: ViT,  # trained in place
-    data: Images,  # training images
+    data: Any,  # training images: `Images`, or what `as_images` takes
     *,
     epochs: Size | None = None,  # visits to each image
     minutes: Positive | None = None,  # in place of `epochs`: as many as fit
-    validation: Images
-    | Callable
-    | None = None,  # or a function of the model that gives numbers for the diary; after each epoch
+    # images, or a function of the model that gives numbers for the diary; after each epoch
+    validation: Any = None,
     recipe: str | Recipe | Callable = "none",  # see `augment`, or a function like it
     batch: Size = 64,  # images of a step, over all processes
     lr: Positive = 1e-3,  # highest learning rate
@@ -425,9 +437,8 @@ def train(
     seed: Seed = 0,  # of order and variations
     device: str = "auto",  # where; "auto" says what it chose
     machine: Machine = Machine(),  # how the device is used
-    folder: str
-    | Path
-    | None = None,  # of checkpoint and diary; a training that it holds is continued
+    # of checkpoint and diary; a training that it holds is continued
+    folder: str | Path | None = None,
     progress: bool = True,  # show a progress bar
 ) -> list[Row]:  # the diary: a row an epoch
     """Train a model by AdamW; ValueError before any work, FloatingPointError where a number is not
@@ -436,6 +447,9 @@ def train(
         (epochs is None) != (minutes is None),
         f"epochs={epochs}, minutes={minutes}: give one of the two",
     )
+    data = as_images(data)
+    if validation is not None and not callable(validation):
+        validation = as_images(validation)
     asked = math.ceil(descent.warmup) if epochs is None else epochs
     settings = dict(
         epochs=asked, batch=batch, lr=lr, **vars(descent), seed=seed, precision=machine.precision
@@ -464,6 +478,7 @@ def train(
     if trouble:
         also = f"; they are also in {job.folder}/stopped.ckpt" if job.folder else ""
         raise FloatingPointError(
-            f"{trouble}. The model holds the weights before that step{also}. Lower lr, or raise warmup"
+            f"{trouble}. The model holds the weights before that step{also}. Lower lr, or raise "
+            "warmup"
         )
     return history

@@ -25,11 +25,10 @@ from .model import ViT, hub_attention
 @checked
 def to_attention(
     vit: Any,  # a `ViT` with mixer="convolution"; left as it is
-    scale: Positive
-    | None = None,  # logit gap M; None: one-hot attention, the same function exactly
-    construction: Literal[
-        "full", "small", "extra"
-    ] = "full",  # "small": heads of width / heads features; "extra": exact at any M
+    # logit gap M; None: one-hot attention, the same function exactly
+    scale: Positive | None = None,
+    # "small": heads of width / heads features; "extra": exact at any M
+    construction: Literal["full", "small", "extra"] = "full",
     seed: Seed = 0,  # of the key matrices
 ) -> ViT:
     """The same function with attention mixers: phase 2 of two-phase training (C, section 4);
@@ -42,7 +41,8 @@ def to_attention(
     soft = construction != "extra" or scale is not None
     need(
         soft,
-        'scale=None with construction="extra": it is exact at any finite scale, so name one, such as 3.0',
+        'scale=None with construction="extra": it is exact at any finite scale, so name one, '
+        "such as 3.0",
     )
     other = copy.deepcopy(vit)
     other.config = vit.config | {
@@ -104,7 +104,7 @@ def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[in
     return fitting[0]
 
 # %% ../../nbs/models/05_transfer.ipynb #spec0001
-def special_tokens(model: nn.Module, image_size: tuple[int, int], patch: tuple[int, int]) -> int:
+def special_tokens(model: Any, image_size: tuple[int, int], patch: tuple[int, int]) -> int:
     """Tokens before the patches, asked from the model; ValueError unless the patches follow in the
     order of the picture."""
     image = torch.randn(1, model.config.num_channels, *image_size, generator=generator(0)).to(
@@ -132,8 +132,8 @@ def special_tokens(model: nn.Module, image_size: tuple[int, int], patch: tuple[i
 @checked
 def conv_init(
     model: Any,  # a ViT, DeiT or DINOv2 of the transformers library, left as it is
-    convs: Sequence
-    | None = None,  # an `nn.Conv2d` for each layer, keeping the image's size; None: random ones
+    # an `nn.Conv2d` for each layer, keeping the image's size; None: random ones
+    convs: Sequence | None = None,
     *,
     kernel: Size = 3,  # taps of the random convolutions, odd
     scale: Positive = 8.0,  # logit gap M
@@ -152,13 +152,15 @@ def conv_init(
     )
     need(
         named,
-        f"{kind}: its configuration lacks image_size, patch_size, hidden_size or num_attention_heads: give a ViT or DeiT",
+        f"{kind}: its configuration lacks image_size, patch_size, hidden_size or "
+        "num_attention_heads: give a ViT or DeiT",
     )
     widths = {layer.q_proj.in_features for layer in layers.values()}
     alike = widths == {c.hidden_size}
     need(
         alike,
-        f"{kind} has attention layers of {sorted(widths)} features: all must have hidden_size={c.hidden_size}",
+        f"{kind} has attention layers of {sorted(widths)} features: all must have "
+        f"hidden_size={c.hidden_size}",
     )
     (h, w), patch = pair(c.image_size), pair(c.patch_size)
     rows = h // patch[0]
@@ -176,7 +178,8 @@ def conv_init(
         fits = len(chosen) == len(layers)
         need(
             fits,
-            f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: give one for each",
+            f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: "
+            "give one for each",
         )
         pixels = [pixel_patch(conv, width, patch) for conv in chosen]
         made = [

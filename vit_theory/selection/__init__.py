@@ -22,6 +22,7 @@ from .training import Watch, attention_mass, evaluate, fit, hinge_gradient
 
 # %% ../../nbs/selection/index.ipynb #01d7742b
 _all_ = [
-    "ShallowViT", "TokenData", "TokenSample", "Watch", "attention_mass", "evaluate", "fit", "hinge_gradient", "initial_model",
-    "keep_by_attention", "keep_honest", "keep_oracle", "keep_random", "learning_curve", "limit_threshold",
+    "ShallowViT", "TokenData", "TokenSample", "Watch", "attention_mass", "evaluate", "fit",
+    "hinge_gradient", "initial_model", "keep_by_attention", "keep_honest", "keep_oracle",
+    "keep_random", "learning_curve", "limit_threshold",
 ]  # fmt: skip

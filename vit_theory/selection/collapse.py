@@ -83,9 +83,12 @@ def collapsed_output(
     "F of every kind of sample, of a collapsed model."
     rows = Rows(kinds, attention)
     # z_i = sum_j P_ij W_V mu_j
-    z = torch.einsum("gjr,gaj->gra", row_attention(model, rows, attention), model.W_V)
+    P = row_attention(model, rows, attention)
+    z = torch.einsum("gjr,gaj->gra", P, model.W_V)
     # F = sum_i phi_i a^T ReLU(W_O z_i)
-    return ((z @ model.W_O.mT).relu() @ model.a.mT).squeeze(-1) @ rows.to_kind
+    hidden = (z @ model.W_O.mT).relu()
+    votes = (hidden @ model.a.mT).squeeze(-1)
+    return votes @ rows.to_kind
 
 # %% ../../nbs/selection/15_collapse.ipynb #c1d71f8b
 class RowState(NamedTuple):
@@ -108,7 +111,8 @@ def row_state(theta: dict[str, Tensor], a: Tensor, P: Tensor) -> RowState:
 def kind_margins(rows: Rows, state: RowState) -> Float[Tensor, "g t"]:
     "Margins y_t F_t of the kinds."
     # F_t = sum_r phi_r d_r . z_r
-    return rows.y * ((state.d * state.z).sum(-1) @ rows.to_kind)
+    of_row = (state.d * state.z).sum(-1)
+    return rows.y * (of_row @ rows.to_kind)
 
 
 def image_slopes(
@@ -123,7 +127,8 @@ def image_slopes(
     if "W_Q" in theta:
         # dP_rj = dz_r . V_j, ds_rj = P_rj (dP_rj - sum_k P_rk dP_rk)
         dP = (dz @ theta["W_V"]).mT
-        ds_rows = ratio * (P * (dP - (P * dP).sum(1, keepdim=True)))
+        mean = (P * dP).sum(1, keepdim=True)
+        ds_rows = ratio * (P * (dP - mean))
         ds = ds_rows @ rows.of_pattern.mT  # [g, key j, query i]: sum over rows of the same query
         slopes["W_Q"] = theta["W_K"] @ ds
         slopes["W_K"] = theta["W_Q"] @ ds.mT
@@ -140,8 +145,9 @@ def slopes(
 ) -> dict[str, Tensor]:
     "Slopes of sum_r c_r F_r in all weights, by the equations above."
     weight = c[..., None]
-    on_output = a * ((weight * state.z).mT @ state.gate).mT
-    return {"W_O": on_output, **image_slopes(theta, rows, state.P, weight * state.d, ratio)}
+    dW_O = a * ((weight * state.z).mT @ state.gate).mT
+    dz = weight * state.d
+    return {"W_O": dW_O, **image_slopes(theta, rows, state.P, dz, ratio)}
 
 # %% ../../nbs/selection/15_collapse.ipynb #c1d71f8c
 def collapsed_step(
@@ -157,8 +163,12 @@ def collapsed_step(
     margin = kind_margins(rows, state)
     share = w if batch is None else batch
     c = (-share * rows.y * (margin < 1)) @ rows.to_kind.mT  # c_r = c_t(r) phi_r
-    loss = (w * (1 - margin).clamp(min=0)).sum(-1)
-    metrics = {"loss": loss, "margin": (w * margin).sum(-1), "worst": margin.amin(-1)}
+    hinge = (1 - margin).clamp(min=0)
+    metrics = {
+        "loss": (w * hinge).sum(-1),
+        "margin": (w * margin).sum(-1),
+        "worst": margin.amin(-1),
+    }
     return metrics, slopes(theta, rows, state, a, c)
 
 # %% ../../nbs/selection/15_collapse.ipynb #f31200dc
@@ -172,9 +182,9 @@ def trained_weights(model: ShallowViT, attention: Attention) -> dict[str, Tensor
 
 def collapsed_gradient(
     model: ShallowViT,  # collapsed
-    kinds: Kinds,
+    kinds: Kinds,  # the distinct samples
     w: Float[Tensor, "g t"],  # share of each kind in the training set
-    attention: Attention = "trained",
+    attention: Attention = "trained",  # otherwise W_Q and W_K have the gradient 0
 ) -> tuple[Float[Tensor, "g"], ShallowViT]:
     "The mean hinge loss and its exact gradient with respect to the images and W_O."
     rows = Rows(kinds, attention)
@@ -232,7 +242,7 @@ class Minibatches:
 @checked
 def fit_collapsed(
     model: ShallowViT,  # collapsed; left alone
-    kinds: Kinds,
+    kinds: Kinds,  # the distinct samples
     w: Float[Tensor, "g t"],  # share of each kind in the training sets
     *,
     steps: Count,  # most steps a trial may take
@@ -273,14 +283,16 @@ def fit_collapsed(
             narrow=None if batches else narrow,
         )
 
-    cost = 4 * rows.phi.shape[1] * model.W_O.shape[1] * w.element_size()
-    theta, history = join([fit_chunk(chunk) for chunk in chunks(trials, cost, budget=2**22)])
+    neurons = model.W_O.shape[1]
+    cost = 4 * rows.phi.shape[1] * neurons * w.element_size()
+    parts = [fit_chunk(chunk) for chunk in chunks(trials, cost, budget=2**22)]
+    theta, history = join(parts)
     return ShallowViT(**vars(model) | theta), history
 
 
 def of_trials(model: ShallowViT, trials: slice | Tensor) -> ShallowViT:
     "The models of some of the trials."
-    return ShallowViT(**{name: W[trials].contiguous() for name, W in vars(model).items()})
+    return model.map(lambda W: W[trials].contiguous())
 
 
 def gradient_of(
@@ -308,7 +320,8 @@ def collapsed_mass(model: ShallowViT, kinds: Kinds) -> Float[Tensor, "g"]:
     count equally."""
     rows = Rows(kinds, "trained")
     # the relevant keys of each row, [M, r]
-    relevant = kinds.relevant.to(kinds.fraction).mT @ rows.to_kind.gt(0).to(kinds.fraction).mT
+    kind_of_row = rows.to_kind.gt(0).to(kinds.fraction)
+    relevant = kinds.relevant.to(kinds.fraction).mT @ kind_of_row.mT
     # sum_k P_kr 1[k relevant]
     mass = (row_attention(model, rows) * relevant).sum(1)
     return (mass @ rows.to_kind).mean(-1)

@@ -46,7 +46,8 @@ class Setting:
         need(self.mass < 1, f"mass={self.mass}: a share of the tokens is below 1")
         need(
             self.alpha <= room,
-            f"alpha={self.alpha}: the share of relevant tokens is at most {room:g} beside this background",
+            f"alpha={self.alpha}: the share of relevant tokens is at most {room:g} "
+            "beside this background",
         )
         need(
             self.ratio <= 1e4,
@@ -143,8 +144,8 @@ def learning_curve(
     networks: Size | None = None,
     seed: Seed = 0,  # of all draws
 ) -> xr.Dataset:
-    """Predict the test error of networks stopped early, by their early dynamics, no network trained:
-    `error`, and its 95 % interval `low` to `high`, over `samples`."""
+    """Predict the test error of networks stopped early, by their early dynamics, no network
+    trained: `error`, and its 95 % interval `low` to `high`, over `samples`."""
     setting = Setting(alpha, attention, ratio, sigma, delta, background, mass)
     sizes = np.asarray(samples)
     numbers = sizes.ndim == 1 and sizes.size > 0 and sizes.dtype.kind in "iuf"

@@ -7,7 +7,7 @@ __all__ = ['DISCRIMINATIVE', 'orthonormal_rows', 'TokenSample', 'TokenData']
 
 # %% ../../nbs/selection/01_data.ipynb #2453024d
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from einops import rearrange
@@ -21,7 +21,9 @@ from ..trials import trial_generators
 def orthonormalized(normal: Float[Tensor, "*g dim rows"]) -> Float[Tensor, "*g rows dim"]:
     "Orthonormal rows from normally distributed columns."
     q, r = torch.linalg.qr(normal)
-    return (q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]).mT.to(torch.get_default_dtype())
+    sign = r.diagonal(dim1=-2, dim2=-1).sign()
+    columns = q * sign[..., None, :]
+    return columns.mT.to(torch.get_default_dtype())
 
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
 def orthonormal_rows(rows: int, dim: int, generator: torch.Generator) -> Float[Tensor, "rows dim"]:
@@ -63,7 +65,8 @@ class TokenSample:
     @property
     def relevant(self) -> Bool[Tensor, "g b L"]:
         "Tokens of the label's own pattern."
-        return self.pattern == rearrange((self.y < 0).long(), "g b -> g b 1")
+        own = (self.y < 0).long()
+        return self.pattern == rearrange(own, "g b -> g b 1")
 
     @property
     def discriminative(self) -> Bool[Tensor, "g b L"]:
@@ -104,16 +107,15 @@ class TokenData:
     noise: NotNegative = 0.1  # noise level tau, per vector: E|x - mu|^2 = tau^2
     background: Literal["iid", "single", "equal", "neutral"] = "iid"  # law of the irrelevant tokens
     mass: Count = 0  # background="neutral": tokens of the one random pattern
-    noise_law: Literal["gaussian", "sphere", "uniform"] = (
-        "gaussian"  # sphere: of length exactly tau; uniform: in a cube
-    )
+    # sphere: of length exactly tau; uniform: in a cube
+    noise_law: Literal["gaussian", "sphere", "uniform"] = "gaussian"
     spurious: Count = 0  # irrelevant tokens whose pattern goes along with the label
     spurious_rate: Share = 0.9  # how often it does, 0 to 1
     noisy: Count = 0  # irrelevant tokens with another noise level
     noisy_noise: NotNegative = 1.0  # their noise level
 
     def __post_init__(self):
-        _need_room(self)
+        need_room(self)
 
     @property
     def irrelevant(self) -> int:
@@ -132,8 +134,8 @@ class TokenData:
         trials: Size = 1,  # independent trials, each with patterns of its own
         *,
         generator: torch.Generator,  # source of randomness; advanced by one draw whatever the sizes
-        spurious_rate: Float[Tensor, "b"]
-        | None = None,  # rate of every single sample, when it is not the same for all
+        # rate of every single sample, when it is not the same for all
+        spurious_rate: Float[Tensor, "b"] | None = None,
         first: Count = 0,  # number of the first trial
     ) -> TokenSample:
         """Draw samples -> `x` [trial, sample, token, dim], `y` [trial, sample], `pattern` [trial,
@@ -151,19 +153,23 @@ class TokenData:
         )
         seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         rate = rate.expand(samples).to(generator.device)
-        each = [
-            _one_trial(self, samples, rate, g)
-            for g in trial_generators(seed, trials, first, generator.device)
-        ]
-        mu, pattern, noisy, x = (torch.stack(parts) for parts in zip(*each, strict=True))
+        generators = trial_generators(seed, trials, first, generator.device)
+        drawn = [draw_trial(self, samples, rate, g) for g in generators]
+        mu = torch.stack([trial.mu for trial in drawn])
+        pattern = torch.stack([trial.pattern for trial in drawn])
+        noisy = torch.stack([trial.noisy for trial in drawn])
         # x_l = mu_{j(l)} + tau eps_l
-        x *= torch.where(noisy, self.noisy_noise, self.noise)[..., None].to(x)
-        x += mu[torch.arange(trials, device=mu.device)[:, None, None], pattern]
-        y = 1.0 - 2.0 * (torch.arange(samples, device=mu.device) % 2).to(x)
+        x = torch.stack([trial.eps for trial in drawn])
+        tau = torch.where(noisy, self.noisy_noise, self.noise)
+        x *= tau[..., None].to(x)
+        trial = torch.arange(trials, device=mu.device)
+        x += mu[trial[:, None, None], pattern]
+        label = torch.arange(samples, device=mu.device) % 2
+        y = 1.0 - 2.0 * label.to(x)
         return TokenSample(x, y.repeat(trials, 1), pattern, mu, noisy)
 
 # %% ../../nbs/selection/01_data.ipynb #351c5e60
-def _need_room(data: "TokenData") -> None:
+def need_room(data: "TokenData") -> None:
     "The label is decided, everything has its place, and there are patterns enough."
     relevant = data.relevant
     confusion = data.confusion
@@ -183,14 +189,13 @@ def _need_room(data: "TokenData") -> None:
         data.noisy <= data.irrelevant,
         f"noisy={data.noisy} must not exceed the irrelevant tokens, {data.irrelevant}",
     )
-    right = (mass > 0) == (background == "neutral")
     need(
-        right,
+        (mass > 0) == (background == "neutral"),
         f"{mass=} with {background=}: give mass >= 1 with background='neutral', and only there",
     )
-    needed = data.free_patterns.start + (
-        0 if data.irrelevant == data.spurious else 2 if background == "neutral" else 1
-    )
+    needed = data.free_patterns.start
+    if data.irrelevant > data.spurious:
+        needed += 2 if background == "neutral" else 1
     need(
         data.patterns >= needed,
         f"patterns={data.patterns} is too few for what was asked for: use at least {needed}",
@@ -201,63 +206,70 @@ def _need_room(data: "TokenData") -> None:
     )
 
 # %% ../../nbs/selection/01_data.ipynb #4592f1e6
-def _background(data: TokenData, samples: int, generator: torch.Generator) -> Int[Tensor, "b n"]:
+def background_patterns(
+    data: TokenData, samples: int, generator: torch.Generator
+) -> Int[Tensor, "b n"]:
     "Pattern numbers of the plain irrelevant tokens of one trial."
     free = data.free_patterns
     n = data.irrelevant - data.spurious
-    draw: dict[str, Any] = {"generator": generator, "device": generator.device}
+    device = generator.device
+    draw: dict[str, Any] = {"generator": generator, "device": device}
     if n == 0:
-        return torch.zeros(samples, 0, dtype=torch.int64, device=generator.device)
+        return torch.zeros(samples, 0, dtype=torch.int64, device=device)
     if data.background == "iid":
         return torch.randint(free.start, free.stop, (samples, n), **draw)
     if data.background == "equal":
-        return (free.start + torch.arange(n, device=generator.device) % len(free)).repeat(
-            samples, 1
-        )
+        once = free.start + torch.arange(n, device=device) % len(free)
+        return once.repeat(samples, 1)
     if data.background == "single":
         return torch.randint(free.start, free.stop, (samples, 1), **draw).repeat(1, n)
-    one = torch.randint(
-        free.start, free.stop - 1, (samples, 1), **draw
-    )  # the last pattern is the filler
-    return torch.cat(
-        [
-            one.repeat(1, data.mass),
-            torch.full((samples, n - data.mass), free.stop - 1, device=generator.device),
-        ],
-        1,
-    )
+    filler = free.stop - 1
+    one = torch.randint(free.start, filler, (samples, 1), **draw)
+    rest = torch.full((samples, n - data.mass), filler, device=device)
+    return torch.cat([one.repeat(1, data.mass), rest], 1)
 
 # %% ../../nbs/selection/01_data.ipynb #a46c0e47
-def _one_trial(
-    data: TokenData, samples: int, rate: Tensor, g: torch.Generator
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """One trial -> mu [M, d], pattern [sample, token], noisy [sample, token], noise [sample, token,
-    dim] of unit level."""
-    at: dict[str, Any] = {"generator": g, "device": g.device}
+class TrialDraw(NamedTuple):
+    "What is drawn for one trial."
+
+    mu: Float[Tensor, "M d"]  # patterns
+    pattern: Int[Tensor, "b L"]  # number of each token's pattern
+    noisy: Bool[Tensor, "b L"]  # tokens of the noisy kind
+    eps: Float[Tensor, "b L d"]  # noise of unit level
+
+
+def unit_noise(
+    shape: tuple[int, int, int], law: str, generator: torch.Generator
+) -> Float[Tensor, "b L d"]:
+    "Noise with E|eps|^2 = 1: d coordinates of variance 1/d each."
+    dim = shape[-1]
+    if law == "uniform":
+        cube = torch.rand(shape, generator=generator, device=generator.device)
+        return (2 * cube - 1) * (3 / dim) ** 0.5
+    eps = torch.randn(shape, generator=generator, device=generator.device) / dim**0.5
+    return eps / eps.norm(dim=-1, keepdim=True) if law == "sphere" else eps
+
+
+def draw_trial(data: TokenData, samples: int, rate: Tensor, g: torch.Generator) -> TrialDraw:
+    "Draw one trial, its tokens in random order."
+    device = g.device
     mu = orthonormal_rows(data.patterns, data.dim, g)
-    own = (
-        torch.arange(samples, device=g.device)[:, None] % 2
-    )  # pattern of the label: 0 for +1, 1 for -1
-    lies = torch.rand(samples, 1, **at, dtype=torch.float64) >= rate[:, None]
+    # pattern of the label: 0 for +1, 1 for -1
+    own = torch.arange(samples, device=device)[:, None] % 2
+    uniform = torch.rand(samples, 1, generator=g, device=device, dtype=torch.float64)
+    lies = uniform >= rate[:, None]
     spurious = 2 + (own ^ lies.long())
     groups = [
         own.repeat(1, data.relevant),
         (1 - own).repeat(1, data.confusion),
         spurious.repeat(1, data.spurious),
+        background_patterns(data, samples, g),
     ]
-    pattern = torch.cat([*groups, _background(data, samples, g)], 1)
-    noisy = (
-        torch.arange(data.tokens, device=g.device).repeat(samples, 1) >= data.tokens - data.noisy
-    )
-    order = torch.rand(samples, data.tokens, **at, dtype=torch.float64).argsort(
-        1
-    )  # a uniform permutation a sample
-    shape = (samples, data.tokens, data.dim)
-    # E|eps|^2 = 1: d coordinates of variance 1/d each
-    if data.noise_law == "uniform":
-        eps = (2 * torch.rand(shape, **at) - 1) * (3 / data.dim) ** 0.5
-    else:
-        eps = torch.randn(shape, **at) / data.dim**0.5
-    if data.noise_law == "sphere":
-        eps = eps / eps.norm(dim=-1, keepdim=True)
-    return mu, pattern.gather(1, order), noisy.gather(1, order), eps
+    pattern = torch.cat(groups, 1)
+    place = torch.arange(data.tokens, device=device).repeat(samples, 1)
+    noisy = place >= data.tokens - data.noisy
+    # a uniform permutation a sample
+    keys = torch.rand(samples, data.tokens, generator=g, device=device, dtype=torch.float64)
+    order = keys.argsort(1)
+    eps = unit_noise((samples, data.tokens, data.dim), data.noise_law, g)
+    return TrialDraw(mu, pattern.gather(1, order), noisy.gather(1, order), eps)

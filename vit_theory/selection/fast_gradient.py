@@ -16,12 +16,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from ..arguments import need, need_labels
-from .model import ShallowViT, kept_tokens, need_fitting
-from ..trials import CACHE, Batches
+from .model import ShallowViT, kept_tokens, need_fitting, of_tokens
+from ..trials import CACHE, Batches, Gradient
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #bf3dffe6
 @dataclass
-class _Prepared:
+class Prepared:
     """Samples as the step takes them: kept tokens, signs, and the weight of every query in the
     output."""
 
@@ -34,42 +34,41 @@ class _Prepared:
     valid: Tensor | None  # [g, b, n], None when nothing is padding
     reach: Tensor  # [g], the largest |x|^2: no logit is larger than |A| reach
 
-    def columns(self, rows: slice = slice(None)) -> "_Prepared":
-        "The trials `rows`, tokens as columns with a row of ones below."
-        some = {
-            name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        x = some["x"].mT
-        a = some["a"]
-        x = torch.cat([x, torch.ones_like(x[:, :, :1])], 2)
-        return replace(self, **some | {"x": x, "a": a.mT if a.ndim == 4 else a})
+    def tensors(self) -> dict[str, Tensor]:
+        "The fields that are tensors."
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+    def columns(self, trials: slice = slice(None)) -> "Prepared":
+        "Some of the trials, tokens as columns with a row of ones below."
+        fields = {name: value[trials] for name, value in self.tensors().items()}
+        x = fields["x"].mT
+        ones = torch.ones_like(x[:, :, :1])
+        fields["x"] = torch.cat([x, ones], 2)
+        if fields["a"].ndim == 4:
+            fields["a"] = fields["a"].mT
+        return replace(self, **fields)
 
     def per_sample(self) -> dict[str, Tensor]:
         """What has an entry for each sample: x, y and, with removal, weights, validity and signs by
         position."""
-        some = {
-            name: value
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor) and name != "reach"
-        }
-        return {
-            name: value
-            for name, value in some.items()
-            if name != "a" or (value.ndim == 4 and value.shape[1] > 1)
-        }
+        fields = self.tensors()
+        fields.pop("reach")
+        if self.a.ndim < 4 or self.a.shape[1] == 1:
+            fields.pop("a")
+        return fields
 
-    def take(self, rows: slice) -> "_Prepared":
-        "A copy of the samples `rows` of each trial."
-        some = {
-            name: value[:, rows].clone(memory_format=torch.contiguous_format)
+    def take(self, samples: slice) -> "Prepared":
+        "A copy of some of the samples of each trial."
+        copies = {
+            name: value[:, samples].clone(memory_format=torch.contiguous_format)
             for name, value in self.per_sample().items()
         }
-        return replace(self, **some)
+        return replace(self, **copies)
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #0d4562b4
-def _prepare(
+def prepare(
     model: ShallowViT, x: Tensor, y: Tensor, keep: Tensor | None, attention: str
-) -> _Prepared:
+) -> Prepared:
     "Check samples, remove tokens, and find what of the signs is needed."
     need_fitting(model, x)
     need_labels(y)
@@ -82,15 +81,16 @@ def _prepare(
         x, valid, index = kept_tokens(x, keep)
         weight = valid.to(x) / valid.sum(-1, keepdim=True)
         if a.ndim == 4:
-            a = a.expand(-1, x.shape[1], -1, -1).gather(
-                2, index[..., None].expand(-1, -1, -1, a.shape[-1])
-            )
+            by_sample = a.expand(-1, x.shape[1], -1, -1)
+            a = of_tokens(by_sample, index)
     if attention == "uniform":  # one mean token for all, with the mean of the signs
         share = x.new_full(x.shape[:3], weight) if isinstance(weight, float) else weight
         x = torch.einsum("gbn,gbnd->gbd", share, x)[:, :, None]
         if a.ndim == 4:
-            a = torch.einsum("gbn,gbnm->gbm", share[:, : a.shape[1]], a)[:, :, None]
-        weight, valid = 1.0, None
+            of_signs = share[:, : a.shape[1]]
+            a = torch.einsum("gbn,gbnm->gbm", of_signs, a)[:, :, None]
+        weight = 1.0
+        valid = None
     elif valid is not None and bool(valid.all()):
         weight = 1 / x.shape[2]
         valid = None
@@ -99,60 +99,65 @@ def _prepare(
         reach.isfinite().all(),
         f"x is too large for {x.dtype} to hold its squares: use another type, or scale it",
     )
-    return _Prepared(x, y, a, weight, valid, reach)
+    return Prepared(x, y, a, weight, valid, reach)
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #24debd99
-class _Columns:
+class Columns:
     """One column a token, in two arrangements: samples side by side [g, p, b*n], and each sample
     apart [g*b, p, n]."""
 
     def __init__(self, side: Tensor, each: Tensor):  # [g, p, b, n] and [g, b, p, n]
         self.side = side.flatten(2)
         self.each = each.flatten(0, 1)
-        self._side = side.transpose(1, 2)
-        self._each = each
+        self.side_by_sample = side.transpose(1, 2)
+        self.each_by_sample = each
 
     def together(self) -> Tensor:
         "Fill the first arrangement from the second."
-        self._side.copy_(self._each)
+        self.side_by_sample.copy_(self.each_by_sample)
         return self.side
 
     def apart(self) -> Tensor:
         "Fill the second arrangement from the first."
-        self._each.copy_(self._side)
+        self.each_by_sample.copy_(self.side_by_sample)
         return self.each
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #393d18a0
-class _Work:
-    "The memory of a step on the samples `s`; works of the same shape share it through `pool`."
+Pool = dict[tuple, Tensor]  # (name, shape) -> memory that is written again and again
 
-    def __init__(self, s: _Prepared, neurons: int, attention: str, pool: dict[tuple, Tensor]):
-        (g, b, rows, n), self.s, self.attention, self.pool = s.x.shape, s, attention, pool
+
+class Workspace:
+    "The memory of a step on some samples; those of the same shape share it through `pool`."
+
+    def __init__(self, samples: Prepared, neurons: int, attention: str, pool: Pool):
+        g, b, rows, n = samples.x.shape
         d = rows - 1
-        self.X = _Columns(self.memory("X side", g, rows, b, n), s.x)
-        self.T = _Columns(self.memory("T side", g, d, b, n), self.memory("T", g, b, d, n))
+        self.samples = samples
+        self.attention = attention
+        self.pool = pool
+        self.X = Columns(self.memory("X side", g, rows, b, n), samples.x)
+        transformed = self.memory("T", g, b, d, n)
+        self.T = Columns(self.memory("T side", g, d, b, n), transformed)
         mixed = self.memory("Y", g, b, rows, n)
-        self.Y = (
-            self.X
-            if attention == "uniform"
-            else _Columns(self.memory("Y side", g, rows, b, n), mixed)
-        )
-        self.U = _Columns(self.memory("U side", g, rows, b, n), mixed)
+        self.Y = self.X
+        if attention != "uniform":
+            self.Y = Columns(self.memory("Y side", g, rows, b, n), mixed)
+        self.U = Columns(self.memory("U side", g, rows, b, n), mixed)
         self.P = self.memory("P", g * b, n, n)
         self.E = self.memory("E", g * b, n, n)
         self.G = self.memory("G", g, neurons, b * n)
         self.f = self.memory("f", g, d, b * n)
         self.c = self.memory("c", g, b, n)
-        self.views(d)
+        self.name_parts(d)
 
     def memory(self, name: str, *shape: int) -> Tensor:
         "A tensor to write into."
         if (name, shape) not in self.pool:
-            self.pool[name, shape] = self.s.x.new_empty(shape)
+            self.pool[name, shape] = self.samples.x.new_empty(shape)
         return self.pool[name, shape]
 
-    def views(self, d: int) -> None:
-        "The parts of the columns that the formulas speak of."
+    def name_parts(self, d: int) -> None:
+        "Name the parts of the columns that the formulas speak of."
         self.tokens = self.X.each
         self.keys = self.X.each[:, :d].mT
         self.queries = self.X.side[:, :d]
@@ -161,46 +166,52 @@ class _Work:
         self.D = self.T.side
         self.U_side = self.U.side[:, :d]
         self.sum_E = self.U.side[:, d:]
-        self.f_each = self.f.view(len(self.f), d, *self.c.shape[1:])
+        g, b, n = self.c.shape
+        self.f_each = self.f.view(g, d, b, n)
         self.c_side = self.c.flatten(1)[:, None]
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #da7cadad
-def _exponentials(work: _Work, A: Tensor) -> None:
+def exponentials(work: Workspace, A: Tensor) -> None:
     "2^P in place, after subtracting a query's largest logit in trials where 2^P might overflow."
     P = work.P
-    s = work.s
-    if s.valid is not None:
-        P.masked_fill_(~s.valid.flatten(0, 1)[:, :, None], -torch.inf)
+    samples = work.samples
+    if samples.valid is not None:
+        padding = ~samples.valid.flatten(0, 1)
+        P.masked_fill_(padding[:, :, None], -torch.inf)
     # |S_lk| <= |A| max |x|^2
-    bound = torch.linalg.vector_norm(A, dim=(1, 2)).mul_(s.reach)
+    bound = torch.linalg.vector_norm(A, dim=(1, 2)).mul_(samples.reach)
     if bound.max() > 64:
-        largest = P.amax(1, keepdim=True).unflatten(0, s.y.shape)
-        P -= largest.where(bound.view(-1, 1, 1, 1) > 64, 0).flatten(0, 1)
+        largest = P.amax(1, keepdim=True).unflatten(0, samples.y.shape)
+        may_overflow = bound.view(-1, 1, 1, 1) > 64
+        P -= largest.where(may_overflow, 0).flatten(0, 1)
     torch.exp2(P, out=P)
 
 
-def _mix(work: _Work, A: Tensor) -> None:
+def mix(work: Workspace, A: Tensor) -> None:
     "The exponentials P [g*b, key, query], and (sum_k P_kl x_k; sum_k P_kl) [g*b, d + 1, n]."
     work.X.together()
     # T = A^T X
     torch.bmm(A.mT, work.queries, out=work.T.side)
     torch.bmm(work.keys, work.T.apart(), out=work.P)
-    _exponentials(work, A)
+    exponentials(work, A)
     torch.bmm(work.tokens, work.P, out=work.Y.each)
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #fa20c23b
-def _vote(work: _Work, M: Tensor) -> None:
+def vote(work: Workspace, M: Tensor) -> None:
     """G = a 1[M Y > 0] and D = M^T G; signs that all positions share are left out of G and folded
     into M."""
-    a = work.s.a
+    a = work.samples.a
     torch.bmm(M, work.y, out=work.G)
     torch.gt(work.G, 0, out=work.G)
     if a.ndim == 4:
-        work.G.view(*M.shape[:2], *work.c.shape[1:]).mul_(a.transpose(1, 2))
-    torch.bmm((M if a.ndim == 4 else M * a.mT).mT, work.G, out=work.D)
+        g, b, n = work.c.shape
+        by_sample = work.G.view(g, -1, b, n)
+        by_sample.mul_(a.transpose(1, 2))
+    signed = M if a.ndim == 4 else M * a.mT
+    torch.bmm(signed.mT, work.G, out=work.D)
 
 
-def _attention_slope(work: _Work) -> Tensor:
+def attention_slope(work: Workspace) -> Tensor:
     """dA = X U^T with U_l = sum_k E_kl x_k - (sum_k E_kl) Y_l and E_kl = P_kl (x_k . D_l), where D
     has been scaled by c / r."""
     torch.bmm(work.keys, work.T.apart(), out=work.E).mul_(work.P)
@@ -210,124 +221,141 @@ def _attention_slope(work: _Work) -> Tensor:
     return torch.bmm(work.queries, U.mT)
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #ccd4274c
-def _forward(work: _Work, A: Tensor, M: Tensor) -> Tensor:
+def forward(work: Workspace, A: Tensor, M: Tensor) -> Tensor:
     "The margins y F of all samples, [g, b]."
-    s = work.s
+    samples = work.samples
     if work.attention != "uniform":
-        _mix(work, A)
+        mix(work, A)
     work.Y.together()
     # Y_l = sum_k P_kl x_k / r_l
     work.y.div_(work.r)
-    _vote(work, M)
+    vote(work, M)
     # f_l = D_l . Y_l
     torch.mul(work.D, work.y, out=work.f)
-    if isinstance(s.weight, Tensor):
-        return s.y * (work.f_each.sum(1) * s.weight).sum(2)
-    return s.y * work.f_each.sum((1, 3)).mul_(s.weight)
+    if isinstance(samples.weight, Tensor):
+        outputs = work.f_each.sum(1)
+        return samples.y * (outputs * samples.weight).sum(2)
+    return samples.y * work.f_each.sum((1, 3)).mul_(samples.weight)
 
 
-def _backward(work: _Work, A: Tensor, M: Tensor, batch: int) -> tuple[Tensor, Tensor, Tensor]:
+def backward(work: Workspace, A: Tensor, M: Tensor, batch: int) -> tuple[Tensor, Tensor, Tensor]:
     "Margins and the slopes dA, dM of the samples, which are part of a minibatch of size `batch`."
-    s = work.s
-    margin = _forward(work, A, M)
+    samples = work.samples
+    margin = forward(work, A, M)
     # c_bl = -y_b 1[y_b F_b < 1] / B * (1/|S|)
-    active = ((margin < 1) * s.y)[..., None]
-    work.c.copy_(active * (s.weight / -batch))
+    active = (margin < 1) * samples.y
+    work.c.copy_(active[..., None] * (samples.weight / -batch))
     # dM = sum_l c (a_l G_l) Y_l^T
     torch.mul(work.y, work.c_side, out=work.f)
     dM = torch.bmm(work.f, work.G.mT).mT
-    dM = dM if s.a.ndim == 4 else dM * s.a.mT
+    if samples.a.ndim < 4:
+        dM = dM * samples.a.mT
     if work.attention != "trained":
         return margin, torch.zeros_like(A), dM
     work.D.mul_(work.c_side / work.r)
-    return margin, _attention_slope(work), dM
+    return margin, attention_slope(work), dM
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #46a09b69
-def _cost(x: Tensor, neurons: int) -> int:
+def bytes_per_sample(x: Tensor, neurons: int) -> int:
     "Bytes that a step works on for each sample of the tokens x [g, b, n, d]."
     n, d = x.shape[2:]
     return x.element_size() * n * (neurons + 2 * n + 8 * d)
 
 
-def _works(s: _Prepared, neurons: int, attention: str, pool: dict[tuple, Tensor]) -> list[_Work]:
+def workspaces(samples: Prepared, neurons: int, attention: str, pool: Pool) -> list[Workspace]:
     "The samples of all trials in pieces of equal size that fit in cache."
-    g, b = s.y.shape
-    size = ceil(b / ceil(g * b * _cost(s.x.mT, neurons) / CACHE))
-    pieces = [s] if size == b else [s.take(slice(i, i + size)) for i in range(0, b, size)]
-    return [_Work(piece, neurons, attention, pool) for piece in pieces]
+    g, b = samples.y.shape
+    cost = g * b * bytes_per_sample(samples.x.mT, neurons)
+    size = ceil(b / ceil(cost / CACHE))
+    if size == b:
+        return [Workspace(samples, neurons, attention, pool)]
+    starts = range(0, b, size)
+    return [
+        Workspace(samples.take(slice(start, start + size)), neurons, attention, pool)
+        for start in starts
+    ]
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #61806b75
-def _products(W: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+Weights = dict[str, Tensor]  # W_Q, W_K, W_V, W_O
+
+
+def weight_products(W: Weights) -> tuple[Tensor, Tensor]:
     "All that a step needs of the weights: A = W_Q^T W_K, in powers of two, and M = W_O W_V."
-    return torch.bmm(W["W_Q"].mT, W["W_K"]).mul_(1 / log(2)), torch.bmm(W["W_O"], W["W_V"])
+    A = torch.bmm(W["W_Q"].mT, W["W_K"])
+    M = torch.bmm(W["W_O"], W["W_V"])
+    return A.mul_(1 / log(2)), M
 
 
-def _margins(works: list[_Work], W: dict[str, Tensor]) -> Tensor:
+def token_margins(works: list[Workspace], W: Weights) -> Tensor:
     "The margins y F of all samples, [g, b]."
-    A, M = _products(W)
-    return torch.cat([_forward(work, A, M) for work in works], 1)
+    A, M = weight_products(W)
+    return torch.cat([forward(work, A, M) for work in works], 1)
 
 
-def _step(works: list[_Work], W: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def hinge_step(works: list[Workspace], W: Weights) -> tuple[dict[str, Tensor], Weights]:
     "Metrics and gradients at the weights `W`, in the form `descend` asks for."
-    A, M = _products(W)
-    batch = sum(work.s.y.shape[1] for work in works)
-    margins, dAs, dMs = zip(*(_backward(work, A, M, batch) for work in works), strict=True)
-    margin = torch.cat(margins, 1) if len(works) > 1 else margins[0]
-    dA = sum(dAs[1:], dAs[0])
-    dM = sum(dMs[1:], dMs[0])
-    slopes = {"W_Q": torch.bmm(W["W_K"], dA.mT), "W_K": torch.bmm(W["W_Q"], dA)}
-    slopes |= {"W_V": torch.bmm(W["W_O"].mT, dM), "W_O": torch.bmm(dM, W["W_V"].mT)}
-    return {"loss": (1 - margin).clamp_(min=0).mean(1), "margin": margin.mean(1)}, slopes
+    A, M = weight_products(W)
+    batch = sum(work.samples.y.shape[1] for work in works)
+    margin, dA, dM = backward(works[0], A, M, batch)
+    for work in works[1:]:
+        more_margin, more_A, more_M = backward(work, A, M, batch)
+        margin = torch.cat([margin, more_margin], 1)
+        dA = dA + more_A
+        dM = dM + more_M
+    hinge = (1 - margin).clamp_(min=0)
+    metrics = {"loss": hinge.mean(1), "margin": margin.mean(1)}
+    slopes = {
+        "W_Q": torch.bmm(W["W_K"], dA.mT),
+        "W_K": torch.bmm(W["W_Q"], dA),
+        "W_V": torch.bmm(W["W_O"].mT, dM),
+        "W_O": torch.bmm(dM, W["W_V"].mT),
+    }
+    return metrics, slopes
 
 
-def _weights(model: ShallowViT) -> dict[str, Tensor]:
+def weights_of(model: ShallowViT) -> Weights:
     "The weights that are trained."
     return {name: getattr(model, name).detach() for name in ("W_Q", "W_K", "W_V", "W_O")}
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #67bf3dbd
-def _dealer(s: _Prepared, works: list[_Work]) -> Callable[[Int[Tensor, "g b"]], None]:
-    "A function that copies the samples `rows` of each trial to where the works look."
-    first = torch.arange(len(s.y), device=s.y.device)[:, None] * s.y.shape[1]
-    sizes = [work.s.y.shape[1] for work in works]
-    source = s.per_sample()
-    copies = [
-        [
-            (source[name].flatten(0, 1), place.flatten(0, 1))
-            for name, place in w.s.per_sample().items()
-        ]
-        for w in works
-    ]
+def sample_dealer(
+    samples: Prepared, works: list[Workspace]
+) -> Callable[[Int[Tensor, "g b"]], None]:
+    "A function that copies numbered samples of each trial to where the works look."
+    trials, count = samples.y.shape
+    first = torch.arange(trials, device=samples.y.device)[:, None] * count
+    sizes = [work.samples.y.shape[1] for work in works]
+    source = {name: value.flatten(0, 1) for name, value in samples.per_sample().items()}
 
-    def deal(rows):
-        for some, pairs in zip(
-            (rows.to(first.device) + first).split(sizes, 1), copies, strict=True
-        ):
-            number = some.flatten()
-            for value, place in pairs:
-                torch.index_select(value, 0, number, out=place)
+    def deal(numbers: Tensor) -> None:
+        pieces = (numbers.to(first.device) + first).split(sizes, 1)
+        for piece, work in zip(pieces, works, strict=True):
+            row = piece.flatten()
+            for name, place in work.samples.per_sample().items():
+                torch.index_select(source[name], 0, row, out=place.flatten(0, 1))
 
     return deal
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #00fcfddf
-def _gradient_of(
-    own: _Prepared, batches: Batches, neurons: int, attention: str, pool: dict
-) -> Callable:
+def minibatch_gradient(
+    samples: Prepared, batches: Batches, neurons: int, attention: str, pool: Pool
+) -> Gradient:
     "What `descend` calls: metrics and slopes on the next minibatch."
-    works = _works(
-        own if batches.full else own.take(slice(batches.batch)), neurons, attention, pool
-    )
-    deal = _dealer(own, works)
+    first = samples if batches.full else samples.take(slice(batches.batch))
+    works = workspaces(first, neurons, attention, pool)
+    deal = sample_dealer(samples, works)
 
     def gradient(theta, _):
         if not batches.full:
             deal(batches.next())
-        return _step(works, theta)
+        return hinge_step(works, theta)
 
     return gradient
 
 
-def _loss_of(own: _Prepared, neurons: int, attention: str, pool: dict) -> Callable:
+def whole_loss(
+    samples: Prepared, neurons: int, attention: str, pool: Pool
+) -> Callable[[Weights], Tensor]:
     "The hinge loss of all samples as a function of the weights."
-    works = _works(own, neurons, attention, pool)
-    return lambda theta: (1 - _margins(works, theta)).clamp(min=0).mean(1)
+    works = workspaces(samples, neurons, attention, pool)
+    return lambda theta: (1 - token_margins(works, theta)).clamp(min=0).mean(1)

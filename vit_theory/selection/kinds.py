@@ -29,9 +29,9 @@ class Kinds:
 
     def __post_init__(self):
         total = self.fraction.sum(1)
-        right = (self.fraction >= 0).all() and (total - 1).abs().max() <= 1e-6
+        off = (total - 1).abs().max()
         need(
-            right,
+            (self.fraction >= 0).all() and off <= 1e-6,
             f"fraction has rows that sum to {total.tolist()}: shares are 0 or larger and sum to 1",
         )
         need_labels(self.y)
@@ -100,11 +100,12 @@ def draw_weights(
     "The share of each kind in random training sets with balanced labels."
     need(samples > 1, f"samples={samples}: at least two samples, one of each label")
     K = len(kinds.y) // 2
+    equally = [1 / K] * K
     counts = np.empty((trials, 2 * K))
     for i in range(trials):
         rng = np.random.default_rng([seed, first + i, 1])
-        counts[i, :K] = rng.multinomial((samples + 1) // 2, [1 / K] * K)
-        counts[i, K:] = rng.multinomial(samples // 2, [1 / K] * K)
+        counts[i, :K] = rng.multinomial((samples + 1) // 2, equally)
+        counts[i, K:] = rng.multinomial(samples // 2, equally)
     return torch.from_numpy(counts / samples).to(kinds.y)
 
 # %% ../../nbs/selection/14_kinds.ipynb #78736f1e
@@ -114,13 +115,17 @@ def merge(sample: TokenSample) -> tuple[Kinds, Float[Tensor, "g t"]]:
     M = sample.mu.shape[1]
     g, b, L = sample.pattern.shape
     trial = torch.arange(g)[:, None, None]
-    noise = (sample.x - sample.mu[trial, sample.pattern]).abs().max()
+    clean = sample.mu[trial, sample.pattern]
+    noise = (sample.x - clean).abs().max()
     need(
         noise <= 1e-6,
         f"x differs from its patterns by {noise:.2g}: only samples with noise=0 can be merged",
     )
     counts = torch.nn.functional.one_hot(sample.pattern, M).sum(2)  # [g, b, M]
-    labeled_counts = torch.cat([sample.y[..., None].long(), counts], -1).flatten(0, 1)
+    label = sample.y[..., None].long()
+    labeled_counts = torch.cat([label, counts], -1).flatten(0, 1)
     distinct, kind = labeled_counts.unique(dim=0, return_inverse=True)
-    w = torch.nn.functional.one_hot(kind.view(g, b), len(distinct)).to(sample.y).mean(1)
-    return Kinds(distinct[:, 1:].to(sample.y) / L, distinct[:, 0].to(sample.y)), w
+    distinct = distinct.to(sample.y)
+    kind_of_sample = torch.nn.functional.one_hot(kind.view(g, b), len(distinct))
+    w = kind_of_sample.to(sample.y).mean(1)
+    return Kinds(distinct[:, 1:] / L, distinct[:, 0]), w

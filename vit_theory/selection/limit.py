@@ -26,7 +26,6 @@ from .collapse import (
     trained_weights,
 )
 from .kinds import Kinds, draw_weights
-from .model import ShallowViT
 from .n50 import Threshold, search, threshold
 from .runs import ARMS, MarginReached, Setting, draw_starts, point_seed
 from .theory import mechanism_samples
@@ -99,8 +98,7 @@ def start_flow(
 ) -> Flow:
     "Runs at their start, in double precision: outputs of the two labels nearly cancel."
     kinds = setting.kinds(alpha).double()
-    drawn = draw_starts(kinds, len(w), seed, setting, neurons=neurons)
-    start = ShallowViT(**{name: value.double() for name, value in vars(drawn).items()})
+    start = draw_starts(kinds, len(w), seed, setting, neurons=neurons).double()
     rows = Rows(kinds, setting.attention)
     return Flow(
         theta=trained_weights(start, setting.attention),
@@ -117,7 +115,9 @@ def mean_gate(u: Tensor, end: Tensor) -> Tensor:
     "Share of a straight path from u to end on which it is positive."
     change = end - u
     # (ReLU(u') - ReLU(u)) / (u' - u)
-    return torch.where(change.abs() > 1e-12, (end.relu() - u.relu()) / change, (u > 0).to(u))
+    mean = (end.relu() - u.relu()) / change
+    gate = (u > 0).to(u)
+    return torch.where(change.abs() > 1e-12, mean, gate)
 
 
 def moved(
@@ -152,7 +152,9 @@ def longest_step(
     neurons = largest_entry(rate["W_O"]) / largest_entry(theta["W_O"])
     speed = torch.maximum(values, neurons)
     if "W_Q" in theta:
-        logits = rate["W_K"].mT @ theta["W_Q"] + theta["W_K"].mT @ rate["W_Q"]
+        by_keys = rate["W_K"].mT @ theta["W_Q"]
+        by_queries = theta["W_K"].mT @ rate["W_Q"]
+        logits = by_keys + by_queries
         speed = torch.maximum(speed, largest_entry(logits))
     return move / speed.clamp(min=1e-300)
 
@@ -185,14 +187,18 @@ def step(flow: Flow, t: Float[Tensor, "g"], stepping: Stepping) -> Step:
     mean = (flow.w * margin).sum(-1)
     rate = velocity(flow, flow.theta, state)
     # long steps are a quarter of the time so far, and shorter near the stop
-    most = t / 4 * (2 * (1 - mean / stepping.stop)).clamp(max=1)
+    way_to_go = 1 - mean / stepping.stop
+    most = t / 4 * (2 * way_to_go).clamp(max=1)
     h = torch.minimum(longest_step(flow.theta, rate, stepping.move), most)
     own = h < 4 * stepping.lr
     h = torch.where(own, stepping.lr, h)
+    length = h[:, None, None]
     if not bool(own.all()):
-        long = mean_velocity(flow, rate, u, h[:, None, None])
-        rate = {name: torch.where(own[:, None, None], rate[name], long[name]) for name in rate}
-    return Step(mean, margin, moved(flow.theta, rate, h[:, None, None]), h)
+        mean_rate = mean_velocity(flow, rate, u, length)
+        takes_own = own[:, None, None]
+        for name, own_rate in rate.items():
+            rate[name] = torch.where(takes_own, own_rate, mean_rate[name])
+    return Step(mean, margin, moved(flow.theta, rate, length), h)
 
 # %% ../../nbs/selection/18_limit.ipynb #f414868f
 def run_to_stop(
@@ -227,7 +233,8 @@ def draw_shares(kinds: Kinds, samples: float, trials: int, seed: int) -> Float[T
     generator = torch.Generator().manual_seed(seed)
     counts = torch.randn(trials, 2, t // 2, generator=generator, dtype=torch.float64)
     # counts of N/2 draws over K backgrounds: variance N/2K (1 - 1/K), covariance -N/2K^2
-    imbalance = (counts - counts.mean(-1, keepdim=True)).flatten(1) / t**0.5
+    centered = counts - counts.mean(-1, keepdim=True)
+    imbalance = centered.flatten(1) / t**0.5
     return 1 / t + imbalance / samples**0.5
 
 # %% ../../nbs/selection/18_limit.ipynb #fb97457e
@@ -255,9 +262,9 @@ def stepping_of(alpha: float, setting: Setting) -> Stepping:
 def limit_trainings(
     alpha: float,  # share of label-relevant tokens
     samples: float,  # size of a training set, N; may be infinite
-    trials: int,
-    seed: int,
-    setting: Setting = WITHOUT_ERROR["trained"],
+    trials: int,  # independent runs
+    seed: int,  # base seed
+    setting: Setting = WITHOUT_ERROR["trained"],  # full batches, up to a mean margin
     *,
     neurons: int = 64,  # hidden neurons, an even number
     # movement in a long step; 0: the network's own steps; None: by attention and alpha
@@ -273,7 +280,8 @@ def limit_trainings(
     w = draw_shares(setting.kinds(alpha).double(), samples, trials, key)
     flow = start_flow(alpha, w, setting, key, neurons, stepping.blind)
     cost = 32 * flow.start_attention.shape[2] * neurons
-    ends = [run_to_stop(flow.only(some), stepping) for some in chunks(trials, cost, budget=2**22)]
+    parts = [flow.only(some) for some in chunks(trials, cost, budget=2**22)]
+    ends = [run_to_stop(part, stepping) for part in parts]
     margin = torch.cat([margins for margins, _ in ends])
     t = torch.cat([times for _, times in ends])
     return {
@@ -283,14 +291,20 @@ def limit_trainings(
     }
 
 # %% ../../nbs/selection/18_limit.ipynb #5e70389c
-NEVER = Threshold(math.inf, math.inf, math.inf, math.nan, np.full(200, math.inf))
+NEVER = Threshold(
+    n50=math.inf,
+    low=math.inf,
+    high=math.inf,
+    steepness=math.nan,
+    draws=np.full(200, math.inf),
+)
 
 
 def limit_search(
     alpha: float,  # share of label-relevant tokens
-    setting: Setting,
+    setting: Setting,  # full batches, up to a mean margin
     trials: int,  # at each size of the fit
-    seed: int,
+    seed: int,  # base seed
     points: int = 5,  # sizes of the fit
     **options,  # neurons and move, as `limit_trainings` takes them
 ) -> Threshold:
@@ -305,12 +319,11 @@ def limit_search(
     mechanism = "neutral query" if setting.attention == "trained" else "uniform"
     guess = 0.3 * float(mechanism_samples(alpha, mechanism))
     unit = max(1.0, guess / 1e6)  # the search counts in whole numbers
-    sizes, counts = search(
-        lambda size, how_many: int(successes(size * unit, how_many).sum()),
-        guess / unit,
-        trials=trials,
-        points=points,
-    )
+
+    def count(size: int, how_many: int) -> int:
+        return int(successes(size * unit, how_many).sum())
+
+    sizes, counts = search(count, guess / unit, trials=trials, points=points)
     return threshold(unit * sizes, counts, trials, seed=seed)
 
 # %% ../../nbs/selection/18_limit.ipynb #64bab9e4
@@ -324,10 +337,10 @@ def limit_threshold(
     delta: NotNegative = 0.0,  # initial error of queries and keys
     neurons: Size = 64,  # hidden neurons, an even number
     trials: Size = 100,  # at each of the five sizes of the fit
-    seed: Seed = 0,
+    seed: Seed = 0,  # base seed
 ) -> float:
-    """Predict N50 by integrating the early dynamics; infinite where half of the starts fail with
-    any number of samples."""
+    """Predict N50 by integrating the networks' own early dynamics at the learning rate of the runs,
+    no limit of it; infinite where half of the starts fail with any number of samples."""
     need(
         alpha <= 0.6,
         f"alpha={alpha}: the share of relevant tokens is at most 0.6, as 0.4 are background",

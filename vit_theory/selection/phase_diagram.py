@@ -6,79 +6,13 @@
 __all__ = []
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #69f3cff6
-from functools import partial
-
 import numpy as np
 import xarray as xr
 
-from ..figures import subplots
-from ..ledger import Run
-from .colors import ARM_COLORS
 from .n50 import Slope, Threshold, fit_slope, threshold
-from .runs import ARMS, token_trainings, trainings
-from .training import REACHED
-
-# %% ../../nbs/selection/12_phase_diagram.ipynb #1b0bc707
-HEAT_ALPHA = {  # in units of 1/80
-    "quick": {"trained": [1.0, 0.71, 0.5, 0.35, 0.25], "uniform": [8.0, 5.66, 4.0, 2.83, 2.0]},
-    "full": {
-        arm: [16 * 2 ** (-k / 4) for k in range(25)] for arm in ("trained", "frozen", "uniform")
-    },
-}
-HEAT_SAMPLES = {
-    "quick": [2 * 4**k for k in range(2, 10)],
-    "full": [2**k for k in range(3, 34)],
-}  # N
-
-# %% ../../nbs/selection/12_phase_diagram.ipynb #1dfb1f91
-def heat_cell(
-    attention: str,
-    place: int,
-    samples: int,
-    *,
-    alphas: dict[str, list[float]],
-    trials: int,
-    seeds: tuple[int, ...],
-) -> dict[str, float]:
-    """Successes at one point of the plane, all base seeds; `place` counts the arm's alpha, in units
-    of 1/80."""
-    alpha = alphas[attention][place] / 80
-    found = [trainings(alpha, samples, trials, seed, ARMS[attention])["success"] for seed in seeds]
-    return {"successes": float(np.sum(found)), "trials": trials * len(seeds)}
-
-
-def heat_map(run: Run) -> xr.Dataset:
-    "Successes over N and alpha for each kind of attention (A, the phase diagram of section 4)."
-    alphas = HEAT_ALPHA[run.scale]
-    samples = HEAT_SAMPLES[run.scale]
-    places = range(len(alphas["trained"]))
-    cell = partial(heat_cell, alphas=alphas, trials=run.by_scale(80, 64), seeds=run.seeds)
-    data = run.sweep(cell, {"attention": list(alphas), "place": places, "samples": samples}, "heat")
-    return data.assign(alpha=(("attention", "place"), list(alphas.values())))
 
 # %% ../../nbs/selection/12_phase_diagram.ipynb #87ffc8f9
-RANGE = {
-    "trained": (0.25, 1.0),
-    "uniform": (2.0, 8.0),
-}  # of alpha, in units of 1/80, for the criterion
-RANGE |= {"frozen": RANGE["uniform"]}
 REACH = 8.0  # sizes within this factor of the crossing are fitted
-
-
-def border(data: xr.Dataset, attention: str) -> list[Threshold]:
-    "The size at which half of the runs of an arm succeed, at each alpha."
-    part = data[["successes", "trials"]].sel(attention=attention).transpose("place", "samples")
-    sizes = part.samples.values.astype(float)
-    trials = int(part.trials.max())
-    found = []
-    for successes in part.successes.values:
-        first = max(
-            int(np.argmax(successes >= trials / 2)), 1
-        )  # the crossing lies between this size and the one before
-        crossing = np.sqrt(sizes[first - 1] * sizes[first])
-        close = inside(sizes, crossing / REACH, crossing * REACH)
-        found.append(threshold(sizes[close], successes[close], trials))
-    return found
 
 
 def inside(values: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -86,124 +20,25 @@ def inside(values: np.ndarray, low: float, high: float) -> np.ndarray:
     return (values >= 0.999 * low) & (values <= 1.001 * high)
 
 
+def border(data: xr.Dataset, attention: str) -> list[Threshold]:
+    "The size at which half of the runs of an arm succeed, at each alpha."
+    counts = data[["successes", "trials"]].sel(attention=attention).transpose("place", "samples")
+    sizes = counts.samples.values.astype(float)
+    trials = int(counts.trials.max())
+    thresholds = []
+    for successes in counts.successes.values:
+        # the crossing lies between this size and the one before
+        above = max(int(np.argmax(successes >= trials / 2)), 1)
+        middle = np.sqrt(sizes[above - 1] * sizes[above])
+        close = inside(sizes, middle / REACH, middle * REACH)
+        thresholds.append(threshold(sizes[close], successes[close], trials))
+    return thresholds
+
+
 def border_slope(alpha: np.ndarray, thresholds: list[Threshold], low: float, high: float) -> Slope:
     """Exponent of the border between failure and success against 1/alpha, over a range of alpha in
     units of 1/80."""
-    found = [t for t, here in zip(thresholds, inside(alpha, low, high), strict=True) if here]
-    return fit_slope(
-        alpha[inside(alpha, low, high)],
-        np.stack([t.draws for t in found]),
-        np.array([t.n50 for t in found]),
-    )
-
-
-def border_exponent(data: xr.Dataset, attention: str) -> Slope:
-    "The same for an arm, over the range of the criterion."
-    return border_slope(
-        data.alpha.sel(attention=attention).values, border(data, attention), *RANGE[attention]
-    )
-
-
-def rough_exponent(data: xr.Dataset) -> Slope | None:
-    "With trained attention, from 8/80 to 2/80; None at quick scale."
-    alpha = data.alpha.sel(attention="trained").values
-    return border_slope(alpha, border(data, "trained"), 2, 8) if alpha.max() > 8 else None
-
-
-def success_at_most(data: xr.Dataset) -> xr.DataArray:
-    "Share of successes at the largest sizes, up to a factor of 8, [attention, place]."
-    large = data[["successes", "trials"]].sel(
-        samples=data.samples[data.samples * REACH >= data.samples.max()]
-    )
-    return large.successes.sum("samples") / large.trials.sum("samples")
-
-# %% ../../nbs/selection/12_phase_diagram.ipynb #39e0c529
-def plot_heat(data: xr.Dataset):
-    """Success over N and 1/alpha^2, the border with its intervals, and a line of the slope that the
-    theory names."""
-    arms = list(data.attention.values)
-    figure, axes = subplots(1, len(arms), width=6.8 / len(arms), height=2.9, sharey=True)
-    y = data.samples.values.astype(float)
-    for ax, arm in zip(axes, arms, strict=True):
-        part = (
-            data[["successes", "trials", "alpha"]].sel(attention=arm).transpose("samples", "place")
-        )
-        x = (80 / part.alpha.values) ** 2
-        power = 1 if arm == "trained" else 2
-        image = ax.pcolormesh(
-            x, y, part.successes / part.trials, vmin=0, vmax=1, shading="nearest", rasterized=True
-        )
-        n50, low, high = np.array([(t.n50, t.low, t.high) for t in border(data, arm)]).T
-        error = np.stack([n50 - low, high - n50]).clip(min=0)
-        ax.errorbar(
-            x, n50, error, fmt="o", color="black", ms=2.5, capsize=1.5, lw=1, label=r"$N_{50}$, 95%"
-        )
-        here = inside(part.alpha.values, *RANGE[arm])
-        through = np.exp(np.nanmean(np.log(n50[here]) - power * np.log(x[here])))
-        ax.plot(
-            x,
-            through * x**power,
-            color="black",
-            lw=1,
-            ls="--",
-            label=rf"$\alpha_*^{{-{2 * power}}}$",
-        )
-        ax.set(
-            xscale="log",
-            yscale="log",
-            xlabel=r"$\alpha_*^{-2}$",
-            title=f"{arm} attention",
-            ylim=(y[0], y[-1]),
-        )
-        ax.grid(False)
-        ax.legend(loc="upper left", facecolor="white", framealpha=0.8, frameon=True)
-    axes[0].set_ylabel("training samples N")
-    figure.colorbar(image, ax=axes, label="share with zero error")
-    return figure
-
-# %% ../../nbs/selection/12_phase_diagram.ipynb #71ae3032
-SLICE_ALPHA = 8.0
-SLICE_NOISE = (0.0, 0.4)
-SLICE_SAMPLES = [2**k for k in range(3, 12)]
-
-
-def slice_cell(
-    attention: str, noise: float, samples: int, seed: int, *, trials: int
-) -> dict[str, float]:
-    "Successes on tokens at one size, one base seed."
-    key = int(np.random.SeedSequence([seed, samples]).generate_state(1)[0])
-    success = token_trainings(
-        int(SLICE_ALPHA / 2),
-        samples,
-        trials,
-        key,
-        ARMS[attention],
-        noise=noise,
-        tests=200,
-        wrong=REACHED,
-    )
-    return {"successes": float(success.sum())}
-
-
-def noisy_slice(run: Run, trials: int = 24) -> xr.Dataset:
-    "Successes on tokens against N at one alpha, with and without noise."
-    grid = {
-        "attention": list(ARMS),
-        "noise": SLICE_NOISE,
-        "samples": SLICE_SAMPLES,
-        "seed": list(run.seeds),
-    }
-    data = (
-        run.sweep(partial(slice_cell, trials=trials), grid, "slice")
-        .sum("seed")
-        .assign(trials=trials * len(run.seeds))
-    )
-    return data.rename(
-        {name: f"slice_{name}" for name in ("successes", "trials", "samples", "attention")}
-    )
-
-
-def phase_diagram(run: Run) -> xr.Dataset:
-    "The diagram, and at full scale the slice on tokens."
-    data = heat_map(run)
-    return data if run.scale == "quick" else xr.merge([data, noisy_slice(run)])
+    window = np.flatnonzero(inside(alpha, low, high))
+    draws = np.stack([thresholds[k].draws for k in window])
+    n50 = np.array([thresholds[k].n50 for k in window])
+    return fit_slope(alpha[window], draws, n50)

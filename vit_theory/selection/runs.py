@@ -106,12 +106,12 @@ ARMS = {
 
 # %% ../../nbs/selection/16_runs.ipynb #006a5e2a
 def draw_starts(
-    kinds: Kinds,
-    trials: int,
-    seed: int,
-    setting: Setting,
+    kinds: Kinds,  # the distinct samples, for their number of patterns
+    trials: int,  # independent runs
+    seed: int,  # base seed
+    setting: Setting,  # its initial errors and scales
     first: int = 0,  # number of the first trial
-    neurons: int = 64,
+    neurons: int = 64,  # hidden neurons, an even number
 ) -> ShallowViT:
     "Collapsed initial models of the trials."
     patterns = kinds.fraction.shape[1]
@@ -135,7 +135,7 @@ def trainings(
     samples: int | None,
     trials: Size,  # independent runs
     seed: Count,  # base seed
-    setting: Setting,
+    setting: Setting,  # one of `ARMS`, or a change of it
     start: ShallowViT | None = None,  # collapsed initial models of the trials; None draws them
 ) -> dict[str, np.ndarray]:
     """Train on collapsed data -> arrays over trials: `success`, `steps`, `stopped`, `mass`
@@ -192,10 +192,10 @@ def able_starts(alpha: float, trials: int, seed: int, setting: Setting) -> tuple
         success = trainings(alpha, None, trials, seed, setting, start=start)["success"]
         able = np.append(able, success)
     able_first = (~able).argsort(kind="stable")[:trials]
-    weights = {
-        name: torch.cat([getattr(start, name) for start in drawn])[able_first]
-        for name in vars(drawn[0])
-    }
+    weights = {}
+    for name in vars(drawn[0]):
+        every = torch.cat([getattr(start, name) for start in drawn])
+        weights[name] = every[able_first]
     return ShallowViT(**weights), float(able.mean())
 
 # %% ../../nbs/selection/16_runs.ipynb #1ff97e07
@@ -215,11 +215,11 @@ def tokens_of_40(relevant: int, noise: float = 0.0) -> TokenData:
 def token_trainings(
     relevant: int,  # relevant tokens of 40
     samples: int,  # size of a training set, N
-    trials: int,
-    seed: int,
-    setting: Setting,
+    trials: int,  # independent runs
+    seed: int,  # base seed
+    setting: Setting,  # one of `ARMS`, or a change of it
     *,
-    noise: float = 0.0,
+    noise: float = 0.0,  # noise level of the tokens, tau
     tests: int = 60,  # fresh samples of a trial
     wrong: float = 0.0,  # largest test error of a success
 ) -> np.ndarray:

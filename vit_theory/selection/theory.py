@@ -24,34 +24,29 @@ def predicted_samples(
     c_1: float = 0.1,  # constant of delta
     c_2: float = 0.1,  # constant of sigma + tau
     attention: bool = True,  # False: without attention
-    through: tuple[float, float]
-    | None = None,  # (alpha, N) that the line shall pass, to fix the height
+    # (alpha, N) that the line shall pass, to fix the height
+    through: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Samples that the theory asks for, up to a factor; infinite where the errors exceed the signal
     (A, Thm 1)."""
     a = np.asarray(alpha, dtype=float)
-    right = (a > 0).all() and min(tau, sigma, delta) >= 0
     need(
-        right,
-        f"alpha={alpha}, tau={tau}, sigma={sigma}, delta={delta}: alpha is positive, errors are 0 or larger",
+        (a > 0).all() and min(tau, sigma, delta) >= 0,
+        f"alpha={alpha}, tau={tau}, sigma={sigma}, delta={delta}: "
+        "alpha is positive, errors are 0 or larger",
     )
-    # (alpha_* - c_1 delta - c_2 (sigma + tau))^-2
-    signal = a - c_1 * delta - c_2 * (sigma + tau)
-    N = np.where(
-        signal > 0, np.where(signal > 0, signal, 1.0) ** (-2.0 if attention else -4.0), np.inf
-    )
+    need(through is None or through[0] > 0, f"through={through}: its alpha is positive")
+    power = -2.0 if attention else -4.0
+    error = c_1 * delta + c_2 * (sigma + tau)
+
+    def samples(share: np.ndarray) -> np.ndarray:
+        # (alpha_* - c_1 delta - c_2 (sigma + tau))^-2
+        signal = share - error
+        return np.where(signal > 0, np.where(signal > 0, signal, 1.0) ** power, np.inf)
+
     if through is None:
-        return N
-    height = predicted_samples(
-        np.array(through[0]),
-        tau=tau,
-        sigma=sigma,
-        delta=delta,
-        c_1=c_1,
-        c_2=c_2,
-        attention=attention,
-    )
-    return N * through[1] / height
+        return samples(a)
+    return samples(a) * through[1] / samples(np.array(through[0]))
 
 # %% ../../nbs/selection/04_theory.ipynb #6780a114
 def imbalances(backgrounds: int, draws: int, seed: int = 0) -> np.ndarray:
@@ -69,7 +64,7 @@ MECHANISMS = ("uniform", "imposed", "neutral query", "signal query")
 
 
 @functools.cache
-def _median_imbalance(backgrounds: int) -> float:
+def median_imbalance(backgrounds: int) -> float:
     "Median over training sets of sqrt(N) max_k |imb_k|."
     return float(np.median(abs(imbalances(backgrounds, 200_000)).max(1)))
 
@@ -90,10 +85,10 @@ def mechanism_samples(
     )
     a = np.asarray(alpha, dtype=float)
     b = mass
-    right = (a > 0).all() and 0 < b <= 1 and 0 < zeta < 1
     need(
-        right,
-        f"alpha={alpha}, mass={mass}, zeta={zeta}: alpha is positive, mass in (0, 1], zeta in (0, 1)",
+        (a > 0).all() and 0 < b <= 1 and 0 < zeta < 1,
+        f"alpha={alpha}, mass={mass}, zeta={zeta}: "
+        "alpha is positive, mass in (0, 1], zeta in (0, 1)",
     )
     # largest |imb| that does no harm
     harmless = {
@@ -102,7 +97,7 @@ def mechanism_samples(
         "neutral query": a / 2 / b,  # (b imb)^2 < alpha^2/4
         "signal query": a**2 / 4 * 2 * backgrounds / b**2,  # b/2K b |imb| < alpha^2/4
     }[mechanism]
-    return (_median_imbalance(backgrounds) / harmless) ** 2
+    return (median_imbalance(backgrounds) / harmless) ** 2
 
 # %% ../../nbs/selection/04_theory.ipynb #8c6f059d
 def mechanism_success(
@@ -123,23 +118,24 @@ def mechanism_success(
     )
     rng = np.random.default_rng([seed, samples])
     p = [1 / backgrounds] * backgrounds
-    imb = (
-        rng.multinomial((samples + 1) // 2, p, trials) - rng.multinomial(samples // 2, p, trials)
-    ) / samples
-    worst = abs(imb).max(1)
-    harm = (
-        mass**2 * worst / (alpha**2 / 2)
-        if mechanism == "uniform"
-        else (mass * worst) ** 2 / (alpha**2 / 4)
-    )
+    positive = rng.multinomial((samples + 1) // 2, p, trials)
+    negative = rng.multinomial(samples // 2, p, trials)
+    worst = abs((positive - negative) / samples).max(1)
+    if mechanism == "uniform":
+        harm = mass**2 * worst / (alpha**2 / 2)
+    else:
+        harm = (mass * worst) ** 2 / (alpha**2 / 4)
     return int((harm < 1).sum())
+
+
+SIMULATED = 2000  # training sets drawn at each size
 
 
 def simulated_n50(alpha: float, mechanism: str, seed: int = 0) -> float:
     "Samples at which chance is harmless in half of the training sets."
-    sizes, counts = search(
-        lambda n, trials: mechanism_success(alpha, n, trials, mechanism, seed=seed),
-        100,
-        trials=2000,
-    )
-    return float(np.exp(fit_logistic(sizes, counts, 2000)[0]))
+
+    def success(samples: int, trials: int) -> int:
+        return mechanism_success(alpha, samples, trials, mechanism, seed=seed)
+
+    sizes, counts = search(success, 100, trials=SIMULATED)
+    return float(np.exp(fit_logistic(sizes, counts, SIMULATED)[0]))

@@ -39,11 +39,11 @@ def keep_top(
 # %% ../../nbs/selection/11_token_removal.ipynb #b9ab7945
 @checked
 def keep_random(
-    data: TokenSample,
+    data: TokenSample,  # whose tokens are chosen
     count: Size | None = None,  # tokens to keep
     rate: Share | None = None,  # or their share
     *,
-    generator: torch.Generator,
+    generator: torch.Generator,  # draws the tokens
 ) -> Bool[Tensor, "g b L"]:
     "A uniformly random set of tokens of every sample."
     return keep_top(torch.zeros_like(data.pattern, dtype=data.x.dtype), count, rate, generator)
@@ -51,11 +51,11 @@ def keep_random(
 # %% ../../nbs/selection/11_token_removal.ipynb #5916884f
 @checked
 def keep_oracle(
-    data: TokenSample,
+    data: TokenSample,  # whose tokens are chosen
     count: Size | None = None,  # tokens to keep
     rate: Share | None = None,  # or their share
     *,
-    generator: torch.Generator,
+    generator: torch.Generator,  # decides between equal tokens
 ) -> Bool[Tensor, "g b L"]:
     "The relevant tokens first, then confusion tokens, then background, then noisy tokens."
     scores = data.relevant.to(data.x) + data.discriminative * 1.0 - data.noisy * 1.0
@@ -63,7 +63,7 @@ def keep_oracle(
 
 # %% ../../nbs/selection/11_token_removal.ipynb #89e5615c
 def received_attention(
-    model: ShallowViT,
+    model: ShallowViT,  # trained
     x: Float[Tensor, "g b L d"],  # tokens
 ) -> Float[Tensor, "g b L"]:
     """Attention that each token receives, mean over the queries; sums to 1 over the tokens of a
@@ -79,11 +79,11 @@ def received_attention(
 @checked
 def keep_by_attention(
     model: ShallowViT,  # a pilot, trained on the training set only
-    data: TokenSample,
+    data: TokenSample,  # whose tokens are chosen
     count: Size | None = None,  # tokens to keep
     rate: Share | None = None,  # or their share
     *,
-    generator: torch.Generator,
+    generator: torch.Generator,  # decides between equal tokens
 ) -> Bool[Tensor, "g b L"]:
     "The tokens to which a pilot model attends most."
     received = received_attention(model, data.x)
@@ -96,7 +96,7 @@ def keep_by_attention(
 # %% ../../nbs/selection/11_token_removal.ipynb #bea2a2aa
 @checked
 def keep_honest(
-    data: TokenSample,
+    data: TokenSample,  # whose tokens are chosen
     # numbers of the patterns to remove; 2 and 3 are the spurious ones
     patterns: tuple[Count, ...] = (2, 3),
 ) -> Bool[Tensor, "g b L"]:

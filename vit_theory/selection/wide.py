@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .collapse import collapsed_output, fit_collapsed, image_slopes
-from .limit import Flow, attended, start_flow
+from .limit import Flow, attended, moved, start_flow
 from .runs import ARMS, Setting, draw_starts
 
 # %% ../../nbs/selection/19_wide.ipynb #09a68e1f
@@ -34,9 +34,11 @@ def wide_output(
     # (pi - theta) / 2 pi
     both_open = 0.5 - cos.acos() / (2 * math.pi)
     # cos theta / (2 pi sin theta), 0 where z' and z are parallel
-    one_opens = torch.where(sin > 1e-9, cos / sin.clamp(min=1e-9), 0.0) / (2 * math.pi)
+    cotangent = torch.where(sin > 1e-9, cos / sin.clamp(min=1e-9), 0.0)
+    one_opens = cotangent / (2 * math.pi)
+    along_seen = (strength * (both_open + one_opens)) @ seen_unit
     along_z = (strength * one_opens * cos).sum(-1, keepdim=True) * unit
-    slope = (strength * (both_open + one_opens)) @ seen_unit - along_z
+    slope = along_seen - along_z
     return (slope * z).sum(-1), slope
 
 # %% ../../nbs/selection/19_wide.ipynb #941a2a54
@@ -62,11 +64,15 @@ def run_wide_to_stop(
         ends[runs[done]] = n * lr
         if bool(done.all()):
             break
-        rate = image_slopes(theta, flow.rows, P, c[..., None] * slope, flow.ratio)
+        dz = c[..., None] * slope
+        rate = image_slopes(theta, flow.rows, P, dz, flow.ratio)
+        theta = moved(theta, rate, lr)
+        seen = torch.cat([seen, z], 1)
+        seen_weight = torch.cat([seen_weight, lr * c], 1)
         left = ~done
-        theta = {name: (value + lr * rate[name])[left] for name, value in theta.items()}
-        seen = torch.cat([seen, z], 1)[left]
-        seen_weight = torch.cat([seen_weight, lr * c], 1)[left]
+        theta = {name: value[left] for name, value in theta.items()}
+        seen = seen[left]
+        seen_weight = seen_weight[left]
         flow = flow.only(left)
         runs = runs[left]
     return margins, ends
@@ -106,13 +112,19 @@ def closed_ceiling(
     "Share of starts that succeed at infinite N with uniform attention, by the closed form above."
     rng = np.random.default_rng(seed)
     E = rng.standard_normal((starts, 6, 10))
-    V = np.eye(6, 10) + sigma * E / np.linalg.norm(E, axis=2, keepdims=True)
-    D = V[:, 0] - V[:, 1]
+    length = np.linalg.norm(E, axis=2, keepdims=True)
+    V = np.eye(6, 10) + sigma * E / length
+    signal = V[:, :2]
+    backgrounds = V[:, 2:5]
+    neutral = V[:, 5]
+    D = signal[:, 0] - signal[:, 1]
     D2 = (D**2).sum(1)
     # z_k = b V_k + (1 - alpha - b) V_n + alpha (V_1 + V_2) / 2
-    shared = (1 - alpha - mass) * V[:, 5] + alpha * V[:, :2].mean(1)
-    z = mass * V[:, 2:5] + shared[:, None]
+    shared = (1 - alpha - mass) * neutral + alpha * signal.mean(1)
+    z = mass * backgrounds + shared[:, None]
     lean = abs(np.einsum("gd,gkd->gk", D, z)).max(1)
     # sinh 2x = 8 stop / (alpha D^2)
-    x = np.arcsinh(8 * ARMS["uniform"].stop.margin / (alpha * D2)) / 2
-    return float((lean < alpha / 2 * D2 * np.cosh(x)).mean())
+    stop = ARMS["uniform"].stop.margin
+    x = np.arcsinh(8 * stop / (alpha * D2)) / 2
+    able = lean < alpha / 2 * D2 * np.cosh(x)
+    return float(able.mean())

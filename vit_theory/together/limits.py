@@ -15,7 +15,7 @@ from torch import Tensor
 from .model import (
     WindowData,
     WindowSample,
-    activation,
+    summed_activation,
     population_slopes,
     pushed,
 )
@@ -33,7 +33,7 @@ def hinge_slopes(
     heard = (e * value) @ S.mT
     O = S.shape[1] * (heard / Z).sum(0)
     # dR/dO of samples inside the margin
-    wrong = (1 - y * activation(O, nu) > 0) * y / len(y)
+    wrong = (1 - y * summed_activation(O, nu) > 0) * y / len(y)
     on_heard = -S.shape[1] * wrong[:, None] * (3 * O**2 + nu) / Z
     on_Z = -on_heard * heard / Z
     on_value = e * (on_heard @ S)
@@ -42,7 +42,7 @@ def hinge_slopes(
     return on_S, on_key.flatten(1) @ flat, on_value.flatten(1) @ flat
 
 
-def fit(
+def training_states(
     sample: WindowSample,
     data: WindowData,
     b: Float[Tensor, "h N"],

@@ -65,8 +65,8 @@ class WindowData:
         column = torch.arange(self.N) % columns
         # moved[i, j]: the number of the offset j - i
         self.moved = (row - row[:, None]) % rows * columns + (column - column[:, None]) % columns
-        window = torch.tensor(self.window)
-        first = torch.zeros(self.N, dtype=torch.bool).index_fill(0, window, True)
+        places = torch.tensor(self.window)
+        first = torch.zeros(self.N, dtype=torch.bool).index_fill(0, places, True)
         self.inside = first[self.moved]  # [translate, place]
         # r[offset]: overlap of w with w + offset
         moved_on = self.inside.T[self.moved[0]].T
@@ -110,7 +110,7 @@ def outputs(
     return S.shape[1] * (heard / Z).sum(0)
 
 
-def activation(O: Tensor, nu: float) -> Tensor:
+def summed_activation(O: Tensor, nu: float) -> Tensor:
     "F = sum_i sigma(O_i)."
     return (O**3 + nu * O).sum(-1)
 
@@ -135,7 +135,8 @@ def all_samples(
     x = positive[..., :2]
     weight = positive[..., 2].prod(1) / (2 * data.N)
     y = torch.tensor([1.0, -1.0]).double().repeat_interleave(len(x))
-    return torch.cat([x, x * torch.tensor([-1, 1])]), y, weight.repeat(2)
+    mirrored = x * torch.tensor([-1, 1])  # of the other label
+    return torch.cat([x, mirrored]), y, weight.repeat(2)
 
 # %% ../../nbs/together/01_model.ipynb #52ab69cd
 ORDERS = 7  # cumulants 0 to 6 decide the risk of a cubic activation
@@ -181,10 +182,12 @@ def moments(
         joint[c, d] = (power[c] * kappa[c + d]) @ power[d].T
     M = np.ones((4, 4, *P.shape))
     for r, p in product(range(4), range(1, 4)):
-        terms = product(range(1, p + 1), range(r + 1))
-        M[p, r] = sum(
-            comb(p - 1, c - 1) * comb(r, d) * joint[c, d] * M[p - c, r - d] for c, d in terms
-        )
+        # the block of O_i that a fixed one of its p factors falls into
+        terms = []
+        for c, d in product(range(1, p + 1), range(r + 1)):
+            ways = comb(p - 1, c - 1) * comb(r, d)
+            terms.append(ways * joint[c, d] * M[p - c, r - d])
+        M[p, r] = sum(terms)
         M[r, p] = M[p, r].T
     return M
 
@@ -219,6 +222,13 @@ class Slopes(NamedTuple):
     v: float
 
 
+def at_places(inside: Bool[np.ndarray, "N"], table: Float[np.ndarray, "2 7"]) -> np.ndarray:
+    "The column of a place in the window, or of one outside, for every place, [order, place]."
+    within = table[0][:, None]
+    outside = table[1][:, None]
+    return np.where(inside, within, outside)
+
+
 def population_slopes(
     data: WindowData,
     b: Float[np.ndarray, "N"],
@@ -237,8 +247,8 @@ def population_slopes(
     # drawn
     inside = data.inside[0].numpy()
     cumulants, dcumulants = heard_cumulants(data, theta)
-    kappa = np.where(inside, cumulants[0][:, None], cumulants[1][:, None])
-    slope = np.where(inside, dcumulants[0][:, None], dcumulants[1][:, None])
+    kappa = at_places(inside, cumulants)
+    slope = at_places(inside, dcumulants)
     # M_pr = E O_i^p O_k^r, and G_cd, the slope of 2R - 1 in kappa_cd, [c, d, i, k]
     M = moments(P, kappa)
     linear = cumulant_map(data.N, nu, square).reshape(16, 16)
@@ -249,7 +259,13 @@ def population_slopes(
     Q = G @ power
     on_theta = np.einsum("cij,cdij,cdj->", power, Q, slope[order]) / 2
     # half of the slope in P is that in its first power
-    on_P = np.einsum("c,cij,cdij,cdj->ij", np.arange(1, 4), power[:3], Q[1:], kappa[order[1:]])
+    on_P = np.einsum(
+        "c,cij,cdij,cdj->ij",
+        np.arange(1, 4),
+        power[:3],
+        Q[1:],
+        kappa[order[1:]],
+    )
     # dR/dp sums over all pairs of one offset; dR/db by the softmax
     on_p = data.N * np.bincount(moved.ravel(), on_P.ravel())
     on_v = p @ on_p

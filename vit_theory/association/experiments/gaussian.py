@@ -43,8 +43,9 @@ def simplified_run(
         }
 
     start = realistic(16, DIM, sigma_A=1.0, generator=generator)
-    rates = {"lr_v": 1e-3, "lr_A": 10.0}
-    _, history = fit(start, train.x, train.y, steps=steps, **rates, observe=observe, every=50)
+    _, history = fit(
+        start, train.x, train.y, steps=steps, lr_v=1e-3, lr_A=10.0, observe=observe, every=50
+    )
     return labeled(history, steps, 50)
 
 # %% ../../../nbs/association/15_gaussian.ipynb #8a29f422

@@ -137,9 +137,10 @@ def permuted_difference(seed: int, steps: int = 60) -> float:
     start = realistic(36, 8, generator=generator)
     A = start.A.double()
     v = start.v.double()
-    one, _ = fit(start.at(A, v), x, y, steps=steps, lr_v=1e-3, lr_A=30.0)
-    two, _ = fit(start.at(A[order][:, order], v), x[:, order], y, steps=steps, lr_v=1e-3, lr_A=30.0)
-    return float((two.A - one.A[order][:, order]).abs().max())
+    permuted_start = start.at(A[order][:, order], v)
+    trained, _ = fit(start.at(A, v), x, y, steps=steps, lr_v=1e-3, lr_A=30.0)
+    permuted, _ = fit(permuted_start, x[:, order], y, steps=steps, lr_v=1e-3, lr_A=30.0)
+    return float((permuted.A - trained.A[order][:, order]).abs().max())
 
 # %% ../../../nbs/association/08_learning.ipynb #84c14a4a
 KINDS = ["blocks", "strided", "random"]

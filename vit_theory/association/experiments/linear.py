@@ -42,9 +42,10 @@ MORE_LISTED = [
 
 def columns(dim: str, rows: list[dict[str, float]], prefix: str = "") -> xr.Dataset:
     "Rows of numbers as variables along a dimension."
-    return xr.Dataset(
-        {prefix + name: (dim, [float(row[name]) for row in rows]) for name in rows[0]}
-    )
+    variables = {}
+    for name in rows[0]:
+        variables[prefix + name] = (dim, [float(row[name]) for row in rows])
+    return xr.Dataset(variables)
 
 
 def measure_weights(run: Run) -> xr.Dataset:

@@ -52,16 +52,16 @@ def measure_theorem_3_2(run: Run) -> xr.Dataset:
     associating, *_ = listed_scores(set_attention(partition.label, SHARPNESS), partition, q)
     large = Partition.random(64, 16, 0)
     rows = []
-    for size in WITNESSED:
-        witness = witness_error(*size)
-        linear = linear_error(*size).counted
-        rows.append((witness.error, witness.tie, *map(float, size), linear))
-    names = ("error", "tie", "D", "C", "q", "linear")
-    columns = zip(names, zip(*rows, strict=True), strict=True)
-    ds = xr.Dataset({name: ("setting", list(values)) for name, values in columns})
+    for D, C, q in WITNESSED:
+        witness = witness_error(D, C, q)
+        linear = linear_error(D, C, q).counted
+        row = {"error": witness.error, "tie": witness.tie, "linear": linear}
+        rows.append(xr.Dataset(row | {"D": float(D), "C": float(C), "q": q}))
+    ds = xr.concat(rows, "setting")
+    listed = sign_error(F, label, weight)
     return ds.assign(
         gap=float((F - associating).abs().max() / F.abs().max()),
-        atoms=abs(sign_error(F, label, weight).error - witness_error(D, C, q).error),
+        atoms=abs(listed.error - witness_error(*LISTED_IMAGES).error),
         members=float(own_in_top(shift_attention(large, 1.0), large).double().mean()),
         gram_empty=empty_tops(large),
     )

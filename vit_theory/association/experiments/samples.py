@@ -65,8 +65,16 @@ def finite_sample(
 
     feature = torch.ones(1)
     start = idealized(setting.patches, feature, alpha=setting.alpha, sigma_A=setting.kappa)
-    rates = {"lr_v": setting.lr_v, "lr_A": setting.lr_A}
-    _, history = fit(start, images.x, images.y, steps=steps, **rates, observe=observe, every=every)
+    _, history = fit(
+        start,
+        images.x,
+        images.y,
+        steps=steps,
+        lr_v=setting.lr_v,
+        lr_A=setting.lr_A,
+        observe=observe,
+        every=every,
+    )
     curves = labeled(history, steps, every)
     del curves["loss"]
     return curves
@@ -102,7 +110,7 @@ def measure_late(run: Run) -> xr.Dataset:
 TINY_IMAGE = PopulationRun(9, 3, 0.4, alpha=0.1, kappa=1.0, lr_v=2e-3, lr_A=5.0)
 
 
-def scatter_cell(samples: int, seed: int, draws: int, steps: int) -> dict[str, xr.DataArray]:
+def scatter_cell(samples: int, seed: int, draws: int, steps: int) -> dict[str, Any]:
     """Scatter inside sets (root mean square over draws of the images) and its mean entry along
     training on D = 9 patches."""
     runs = [
@@ -110,16 +118,21 @@ def scatter_cell(samples: int, seed: int, draws: int, steps: int) -> dict[str, x
         for draw in range(draws)
     ]
     square = sum(run["gamma_std"] ** 2 for run in runs) / draws
-    return {"scatter": square**0.5, "gamma": sum(run["gamma"] for run in runs) / draws}
+    gamma = sum(run["gamma"] for run in runs) / draws
+    return {"scatter": square**0.5, "gamma": gamma}
 
 
 def predicted_scatter(steps: int, curvature: bool = True) -> xr.Dataset:
     "The prediction for the same training."
-    start = {"alpha": TINY_IMAGE.alpha, "kappa": TINY_IMAGE.kappa}
-    rates = {"lr_v": TINY_IMAGE.lr_v, "lr_A": TINY_IMAGE.lr_A}
-    partition = Partition.strided(9, 3)
     return scatter_response(
-        partition, TINY_IMAGE.q, **start, steps=steps, **rates, curvature=curvature
+        Partition.strided(TINY_IMAGE.patches, TINY_IMAGE.patches // TINY_IMAGE.size),
+        TINY_IMAGE.q,
+        alpha=TINY_IMAGE.alpha,
+        kappa=TINY_IMAGE.kappa,
+        steps=steps,
+        lr_v=TINY_IMAGE.lr_v,
+        lr_A=TINY_IMAGE.lr_A,
+        curvature=curvature,
     )
 
 

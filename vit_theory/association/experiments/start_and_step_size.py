@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,8 +46,16 @@ def early_pull(kappa: float, seed: int, samples: int) -> dict:
         return {"pull": float(same.mean() - other.mean())}
 
     start = idealized(16, torch.ones(1), alpha=ALPHA, sigma_A=kappa)
-    rates = {"lr_v": LR_V, "lr_A": LR_A}
-    _, history = fit(start, images.x, images.y, steps=HORIZON, **rates, observe=observe, every=5)
+    _, history = fit(
+        start,
+        images.x,
+        images.y,
+        steps=HORIZON,
+        lr_v=LR_V,
+        lr_A=LR_A,
+        observe=observe,
+        every=5,
+    )
     at = np.arange(0, HORIZON + 1, 5)
     return {"trained": xr.DataArray(history["pull"][0, ::5].numpy(), {"at": at}, "at")}
 
@@ -78,7 +87,12 @@ def largest_gradient(A: torch.Tensor) -> float:
 def diagonal_start(kappas: Sequence[float], steps: int) -> xr.Dataset:
     """Population descents at D=16, C=4, q=.4 from several diagonals, and the largest gradient entry
     of all of A at A = 0."""
-    start = {"alpha": ALPHA, "kappa": torch.tensor(kappas), "lr_v": LR_V, "lr_A": LR_A}
+    start: dict[str, Any] = {
+        "alpha": ALPHA,
+        "kappa": torch.tensor(kappas),
+        "lr_v": LR_V,
+        "lr_A": LR_A,
+    }
     paths = descend_grid(16, 4, 0.4, steps, ["kappa_0"], **start)
     paths = paths.assign_coords(kappa_0=list(kappas), step=np.arange(steps + 1))
     return paths.isel(step=slice(None, None, EVERY_STATE)).assign(

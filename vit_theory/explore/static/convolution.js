@@ -168,7 +168,7 @@ function draggable(input, value, changed) {
 const GAPS = [...Array.from({ length: 39 }, (_, place) => 1 + place / 2), null];
 
 function view(page) {
-  const { state, data, actions, controls, aside, pictures, turn } = page;
+  const { state, data, actions, controls, aside, pictures, turn, turns } = page;
   const pixels = (name) => Float64Array.from(atob(data[name] ?? Object.values(data)[0]), (letter) => letter.charCodeAt(0) / 255);
   let x = pixels(state.image);
   const take = (file) => file && dropped(file).then((values) => {
@@ -219,8 +219,9 @@ function view(page) {
     gap.stand(scale);
     turn({ scale, removed: [...Array(Math.round(gone * headsOf(rowsOf(kernel), patch).length)).keys()] });
   }, "Turn it", 400);
-  actions.append(tour);
-  controls.append(
+  if (page.only === "scale") controls.append(gap);
+  if (!page.only) actions.append(tour);
+  if (!page.only) controls.append(
     name, grid, make("small", {}, "drag a number up or down, or type"),
     slider("patch size, pixels", PATCHES, state.patch, String, (patch) => turn({ patch, removed: [], query: null })),
     gap,
@@ -242,18 +243,33 @@ function view(page) {
     picture.setAttribute("role", "img");
     picture.setAttribute("aria-label", name);
   }
+  const size = page.only ? "third" : "pair";
+  if (!page.only) pictures.append(figure("picture: move the frame", asking, size));
   pictures.append(
-    figure("picture: move the frame", asking, "pair"),
-    figure("convolution", convolution, "pair"),
-    figure("attention", attention, "pair"),
-    figure("difference", apart, "pair"),
+    figure("convolution", convolution, size),
+    figure("attention", attention, size),
+    figure("difference", apart, size),
   );
   pictures.style.maxWidth = "40rem";
   pictures.addEventListener("dragover", (event) => event.preventDefault());
   pictures.addEventListener("drop", (event) => { event.preventDefault(); take(event.dataTransfer.files[0]); });
   const places = make("div");
   places.style.cssText = "display: grid; gap: 4px; max-width: 15em";
-  aside.append(figure("where each head looks from the framed patch, at its offset: click one to remove it", places));
+  const asked = page.only ? "the nine heads, each at its offset: click one to remove it, or to put it back"
+    : "where each head looks from the framed patch, at its offset: click one to remove it";
+  if (turns("removed")) aside.append(figure(asked, places));
+  const errors = make("div");
+  if (page.only === "scale") aside.append(errors);
+  let curve = null; // the error at each gap, of this kernel and picture
+
+  function drawErrors(now, gap) {
+    curve ??= GAPS.filter((M) => M !== null && M <= 12).map((M) => [M, compute({ ...now, scale: M }, x).gap]);
+    const picture = plot({ low: 1, high: 12, label: "logit gap M", ticks: [1, 4, 8, 12] },
+      { low: 1e-4, high: 10, log: true, label: "error", ticks: [0.0001, 0.01, 1] }, { width: 260, height: 220 });
+    picture.line(curve, BLUE);
+    picture.point(Math.min(now.scale ?? 12, 12), Math.max(gap, 1e-4), RED);
+    errors.replaceChildren(figure("error over the gap, relative", picture.root));
+  }
 
   function drawHeads(now, heads) {
     const count = SIDE / now.patch;
@@ -294,7 +310,8 @@ function view(page) {
     paint(difference, missed, SIDE, 0, none ? Infinity : (high - low) / 2, ink(213, 94, 0));
     equal.style.visibility = none ? "visible" : "hidden";
     asking.stand(query(), [SIDE / now.patch, SIDE / now.patch]);
-    drawHeads(now, found.heads);
+    if (turns("removed")) drawHeads(now, found.heads);
+    if (page.only === "scale") drawErrors(now, found.gap);
     return sentence(now, found);
   };
 }

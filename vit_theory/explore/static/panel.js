@@ -33,6 +33,11 @@ const STYLE = `
 .turn button { cursor: pointer; }
 .turn button.play { background: #0072B2; color: #fff; padding: .3em; border-color: #0072B2; }
 .turn :is(input, select, button, canvas, [role=slider]):focus-visible { outline: 2px solid #E69F00; outline-offset: 1px; }
+.turn.inset { max-width: 52rem; border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 6px; padding: .8em 1em; box-sizing: border-box; }
+.turn.inset .turn-panel { grid-template: "controls" auto "pictures" auto "aside" auto / minmax(0, 1fr); }
+.turn.inset:has(.turn-aside > *) .turn-panel { grid-template: "controls controls" auto "aside pictures" 1fr / minmax(10em, 1fr) minmax(0, 2fr); }
+.turn.inset .turn-controls { max-width: 26rem; }
+.turn.inset .said { min-height: 1.5em; }
 .turn-foot { display: flex; flex-wrap: wrap; gap: .4em 1em; align-items: center; justify-content: space-between; margin-top: .8em; }
 .turn code { overflow-wrap: anywhere; white-space: pre-wrap; font-size: .85em; }
 @container (max-width: 36rem) {
@@ -41,6 +46,10 @@ const STYLE = `
   .turn .half { grid-column: 1 / -1; }
   .turn .third { grid-column: span 6; }
   .turn .said { min-height: 5.8em; }
+  .turn.inset .said { min-height: 4.4em; }
+  .turn.inset:has(.turn-aside > *) .turn-panel { grid-template: "controls" auto "aside" auto "pictures" auto / minmax(0, 1fr); }
+  .turn.inset .third:has(canvas) { grid-column: span 4; }
+  .turn.inset .third:has(svg) { grid-column: 1 / -1; }
 }
 `;
 
@@ -251,11 +260,13 @@ function python(value) {
 }
 
 // An explorer is { name, defaults, valid, view }: view(page) makes controls and pictures once, and returns what draws a state.
-export function explorer({ name, defaults, valid = {}, view }) {
+// `said` puts a state into code; `only` is the setting that turns, where a text shows one of them alone.
+export function explorer({ name, defaults, valid = {}, view, said: coded = null }) {
   // Fill an element; `told` hears of every change -> a function that sets another state, and other data.
-  function mount(element, { state = {}, data = {}, told = null, address = false } = {}) {
+  function mount(element, { state = {}, data = {}, told = null, address = false, only = "" } = {}) {
     const wanted = { ...state, ...(address ? asked(defaults) : {}) };
-    const page = { state: checked(wanted, defaults, valid, data), live: told !== null };
+    const page = { state: checked(wanted, defaults, valid, data), live: told !== null, only };
+    page.turns = (setting) => !only || only === setting;
     const said = make("p", { className: "said", role: "status" });
     const code = make("code", { title: "the same state in Python" });
     const parts = ["actions", "controls", "aside", "pictures"];
@@ -264,7 +275,7 @@ export function explorer({ name, defaults, valid = {}, view }) {
     function show() {
       said.textContent = draw(page.state);
       const changed = differ(page.state, defaults).map(([key, value]) => `${key}=${python(value)}`);
-      code.textContent = `${name}_explorer(${[...(page.data.given ?? []), ...changed].join(", ")})`;
+      code.textContent = coded?.(page.state) ?? `${name}_explorer(${[...(page.data.given ?? []), ...changed].join(", ")})`;
     }
     page.turn = (change) => {
       Object.assign(page.state, change);
@@ -284,7 +295,7 @@ export function explorer({ name, defaults, valid = {}, view }) {
     };
     const panel = make("div", { className: "turn-panel" }, ...parts.map((part) => page[part]));
     const foot = make("div", { className: "turn-foot" }, code, ...(address ? [copier()] : []));
-    const whole = make("div", { className: "turn", "data-lm-suppress-shortcuts": "true" }, said, panel, foot);
+    const whole = make("div", { className: only ? "turn inset" : "turn", "data-lm-suppress-shortcuts": "true" }, said, panel, foot);
     whole.addEventListener("keydown", (event) => event.stopPropagation()); // in JupyterLab an arrow key would fold the heading
     element.replaceChildren(make("style", {}, STYLE), whole);
     page.begin({}, data);
@@ -298,7 +309,7 @@ export function explorer({ name, defaults, valid = {}, view }) {
       model.set("state", state);
       model.save_changes();
     };
-    const begin = mount(el, { state: model.get("state"), data: model.get("data"), told });
+    const begin = mount(el, { state: model.get("state"), data: model.get("data"), told, only: model.get("only") });
     model.on("change:state", () => JSON.stringify(model.get("state")) !== own && begin(model.get("state")));
     model.on("change:data", () => begin({}, model.get("data")));
   }

@@ -36,12 +36,16 @@ function view(page) {
   const step = slider("training step", data.steps, page.state.step, String, (to) => turn({ step: to }));
   const other = (name, label, say = String) =>
     slider(label, data.grid[name], page.state[name], say, (value) => turn({ [name]: value }));
-  actions.append(player(data.steps, () => page.state.step, (to) => { step.stand(to); turn({ step: to }); }), step);
-  controls.append(
-    other("relevant", "relevant tokens, of 40"),
-    other("samples", "training samples"),
-    other("rate", "attention's learning rate", (rate) => (rate ? `${rate}` : "0: stays uniform")),
-  );
+  const rate = other("rate", "attention's learning rate", (value) => (value ? `${value}` : "0: stays uniform"));
+  if (page.only) controls.append(rate);
+  else {
+    actions.append(player(data.steps, () => page.state.step, (to) => { step.stand(to); turn({ step: to }); }), step);
+    controls.append(
+      other("relevant", "relevant tokens, of 40"),
+      other("samples", "training samples"),
+      rate,
+    );
+  }
   const last = data.steps.at(-1);
 
   function attended({ relevant }, { attention }) {
@@ -85,9 +89,9 @@ function view(page) {
     const found = compute(now, data);
     pictures.replaceChildren(
       figure("attention that each token receives", attended(now, found), "half"),
-      figure("margins of the test samples", voted(found), "half"),
+      ...(page.only ? [] : [figure("margins of the test samples", voted(found), "half")]),
       figure("along training", trained(found), "half"),
-      figure("on its line, half of the trainings make no error", placed(now), "half"),
+      ...(page.only ? [] : [figure("on its line, half of the trainings make no error", placed(now), "half")]),
     );
     return sentence(now, found);
   };

@@ -6,53 +6,133 @@
 __all__ = []
 
 # %% ../../../nbs/selection/12_phase_diagram.ipynb #eff9ba2f
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from vit_theory.figures import subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import Ask, caveat, exponent, wholly_above
+from vit_theory.selection.colors import ARM_COLORS
 from vit_theory.selection.claims.rules import FAST
+from vit_theory.selection.experiments.phase_diagram import phase_diagram
+from vit_theory.selection.n50 import Slope
+from vit_theory.selection.phase_diagram import REACH, border, border_slope, inside
+
+# %% ../../../nbs/selection/12_phase_diagram.ipynb #043341d5
+RANGE = {  # of alpha, in units of 1/80, for the criterion
+    "trained": (0.25, 1.0),
+    "frozen": (2.0, 8.0),
+    "uniform": (2.0, 8.0),
+}
+
+
+def border_exponent(data: xr.Dataset, attention: str) -> Slope:
+    "The border's exponent of an arm, over the range of the criterion."
+    alpha = data.alpha.sel(attention=attention).values
+    return border_slope(alpha, border(data, attention), *RANGE[attention])
+
+
+def frozen_exponent(data: xr.Dataset) -> Slope | None:
+    "The same with frozen attention; None where it was not measured."
+    return border_exponent(data, "frozen") if "frozen" in data.attention else None
+
+
+def rough_exponent(data: xr.Dataset) -> Slope | None:
+    "With trained attention, from 8/80 to 2/80; None at quick scale."
+    alpha = data.alpha.sel(attention="trained").values
+    return border_slope(alpha, border(data, "trained"), 2, 8) if alpha.max() > 8 else None
+
+
+def success_at_most(data: xr.Dataset) -> xr.DataArray:
+    "Share of successes at the largest sizes, up to a factor of 8, [attention, place]."
+    sizes = data.samples[data.samples * REACH >= data.samples.max()]
+    counts = data[["successes", "trials"]].sel(samples=sizes).sum("samples")
+    return counts.successes / counts.trials
+
+
+def number_of_runs(data: xr.Dataset) -> xr.DataArray:
+    "How many runs the diagram has."
+    return data.trials.sum()
+
+# %% ../../../nbs/selection/12_phase_diagram.ipynb #39e0c529
+def draw_border(ax, data: xr.Dataset, arm: str):
+    "The border of an arm with its intervals, and a line of the slope that the theory names."
+    alpha = data.alpha.sel(attention=arm).values
+    x = (80 / alpha) ** 2
+    thresholds = border(data, arm)
+    n50 = np.array([fitted.n50 for fitted in thresholds])
+    low = np.array([fitted.low for fitted in thresholds])
+    high = np.array([fitted.high for fitted in thresholds])
+    error = np.stack([n50 - low, high - n50]).clip(min=0)
+    look = {"fmt": "o", "color": "black", "ms": 2.5, "capsize": 1.5, "lw": 1}
+    ax.errorbar(x, n50, error, label=r"$N_{50}$, 95%", **look)
+    power = 1 if arm == "trained" else 2
+    window = inside(alpha, *RANGE[arm])
+    through = np.exp(np.nanmean(np.log(n50[window]) - power * np.log(x[window])))
+    label = rf"$\alpha_*^{{-{2 * power}}}$"
+    ax.plot(x, through * x**power, color="black", lw=1, ls="--", label=label)
+
+
+def plot_heat(data: xr.Dataset):
+    """Success over N and 1/alpha^2, the border with its intervals, and a line of the slope that the
+    theory names."""
+    arms = list(data.attention.values)
+    figure, axes = subplots(1, len(arms), width=6.8 / len(arms), height=2.9, sharey=True)
+    sizes = data.samples.values.astype(float)
+    for ax, arm in zip(axes, arms, strict=True):
+        plane = data.sel(attention=arm)
+        rate = (plane.successes / plane.trials).transpose("samples", "place")
+        x = (80 / plane.alpha.values) ** 2
+        image = ax.pcolormesh(x, sizes, rate, vmin=0, vmax=1, shading="nearest", rasterized=True)
+        draw_border(ax, data, arm)
+        ax.set(
+            xscale="log",
+            yscale="log",
+            xlabel=r"$\alpha_*^{-2}$",
+            title=f"{arm} attention",
+            ylim=(sizes[0], sizes[-1]),
+        )
+        ax.grid(False)
+        ax.legend(loc="upper left", facecolor="white", framealpha=0.8, frameon=True)
+    axes[0].set_ylabel("training samples N")
+    figure.colorbar(image, ax=axes, label="share with zero error")
+    return figure
 
 # %% ../../../nbs/selection/12_phase_diagram.ipynb #a3381c8c
-from vit_theory.selection.phase_diagram import (
-    border_exponent,
-    phase_diagram,
-    plot_heat,
-    rough_exponent,
-    success_at_most,
-)
-
-
-def steeper(data) -> Ask:
+def steeper(data: xr.Dataset) -> Ask:
     "95% interval wholly above that with trained attention"
     return wholly_above(border_exponent(data, "trained").high)
 
 
-BENDS = "with trained attention the border is not a line: the exponent rises along it, and from 1/80 to 0.25/80 it passes through 2"
-
-
-def exponent_in(arm: str):
-    "What a rule measures: the border's exponent of an arm; None where it was not measured."
-    return lambda data: border_exponent(data, arm) if arm in data.attention else None
+BENDS = (
+    "with trained attention the border is not a line: the exponent rises along it, and from 1/80 "
+    "to 0.25/80 it passes through 2"
+)
 
 # %% ../../../nbs/selection/12_phase_diagram.ipynb #bc576e22
 PHASE_DIAGRAM = Claim(
     "A-phase-diagram",
     "A",
     "Section 4, success over N and alpha_*^-2 (as recalled)",
-    "The border between failure and success in the plane of N and alpha_*^-2 is a line with attention, and steeper without.",
+    "The border between failure and success in the plane of N and alpha_*^-2 is a line with "
+    "attention, and steeper without.",
     (
         Rule(
             "exponent of the border, trained attention, 1/80 to 0.25/80",
-            exponent_in("trained"),
+            partial(border_exponent, attention="trained"),
             exponent(2, 0.35),
         ),
         Rule("exponent of the border, trained attention, 8/80 to 2/80", rough_exponent),
         Rule(
             "exponent of the border, uniform attention, 8/80 to 2/80",
-            exponent_in("uniform"),
+            partial(border_exponent, attention="uniform"),
             steeper,
         ),
-        Rule("exponent of the border, frozen attention", exponent_in("frozen")),
+        Rule("exponent of the border, frozen attention", frozen_exponent),
         Rule("share of successes at the largest sizes", success_at_most, each="attention"),
-        Rule("runs", lambda d: d.trials.sum(), form=",.0f"),
+        Rule("runs", number_of_runs, form=",.0f"),
         caveat(FAST),
         caveat(BENDS),
     ),

@@ -8,66 +8,179 @@ __all__ = []
 # %% ../../../nbs/selection/07_regime.ipynb #b635a1ca
 from functools import partial
 
+import numpy as np
+import xarray as xr
+
+from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import CAVEAT, Ask, above, caveat, exponent, wholly_between
-from vit_theory.statistics import Interval
-from vit_theory.selection.claims.rules import WIDTH, PASSING, DRAWN
-
-# %% ../../../nbs/selection/07_regime.ipynb #7fbfda21
-from vit_theory.selection.regime import (
+from vit_theory.selection.claims.rules import DRAWN, PASSING, WIDTH
+from vit_theory.selection.claims.sample_complexity import slope_of
+from vit_theory.selection.experiments.regime import (
     FEW,
+    LARGEST,
     LIMITS,
     OWN_ARM,
     SPEEDUPS,
-    change_of,
-    few_ratio,
-    gap_at_convergence,
     measure_limits,
-    plot_batches,
-    plot_limits,
-    plot_rates,
-    quarter_ratio,
     relaxed,
-    slope_at,
 )
+from vit_theory.selection.n50 import Ratio, Slope, growth, over_seeds
+from vit_theory.statistics import Interval
+
+# %% ../../../nbs/selection/07_regime.ipynb #33a017b1
+def slope_at(data: xr.Dataset, arm: str) -> Slope | None:
+    "The exponent of an arm; None where it was measured at one alpha or not at all."
+    if arm not in data.arm:
+        return None
+    measured_alphas = data.steps.sel(arm=arm).notnull().any("seed").sum()
+    return slope_of(data.sel(arm=arm)) if measured_alphas > 1 else None
+
+# %% ../../../nbs/selection/07_regime.ipynb #c149d8e0
+def plot_rates(data: xr.Dataset):
+    "The exponent of N50, and N50 itself, against attention's learning rate."
+    figure, (left, right) = subplots(1, 2, width=3.5, height=3)
+    arms = {rate: f"rate x {rate:g}" for rate in SPEEDUPS["full"]}
+    arms = {rate: arm for rate, arm in arms.items() if arm in data.arm}
+    slopes = {rate: slope_at(data, arm) for rate, arm in arms.items()}
+    known = {rate: slope for rate, slope in slopes.items() if slope is not None}
+    left.errorbar(
+        list(known),
+        [slope.value for slope in known.values()],
+        [slope.error for slope in known.values()],
+        fmt="o-",
+        ms=4,
+        capsize=2,
+        color=COLORS["blue"],
+    )
+    for theory in (2, 4):
+        left.axhline(theory, color="0.5", lw=1, ls="--")
+    left.set(
+        xscale="log",
+        ylabel=r"exponent of $N_{50}$",
+        ylim=(0, 5),
+        title="exponent: near 2 down to × 12",
+    )
+    rates = list(arms)
+    for alpha, color in zip(data.alpha.values, ("sky", "blue", "black"), strict=False):
+        n50 = over_seeds(data.n50.sel(arm=list(arms.values()), alpha=alpha))
+        right.loglog(rates, n50, "o-", color=COLORS[color], ms=4, label=f"α* = {alpha:g}/80")
+    right.set(ylabel=r"$N_{50}$", title="slower attention needs more samples")
+    right.legend()
+    for ax in (left, right):
+        ax.set(xlabel="attention's learning rate over the others'")
+        ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
+        ax.minorticks_off()
+    return figure
 
 # %% ../../../nbs/selection/07_regime.ipynb #2837331b
+RATE_RULES = [
+    Rule(
+        f"exponent of N50 from 1/80 to 0.25/80, attention's rate {rate:g} times the others'",
+        partial(slope_at, arm=f"rate x {rate:g}"),
+        exponent(2, WIDTH) if rate >= 25 else None,
+    )
+    for rate in SPEEDUPS["full"]
+]
 ATTENTION_RATE = Claim(
     "A-attention-rate",
     "A",
     "Theorem 1 (as recalled), with slower attention",
-    "The exponent near 2 with trained attention is still there when attention learns at half of the fiftyfold rate.",
-    (
-        *(
-            Rule(
-                f"exponent of N50 from 1/80 to 0.25/80, attention's rate {rate:g} times the others'",
-                partial(slope_at, arm=f"rate x {rate:g}"),
-                exponent(2, WIDTH) if rate >= 25 else None,
-            )
-            for rate in SPEEDUPS["full"]
-        ),
-        DRAWN,
-        caveat(PASSING),
-    ),
+    "The exponent near 2 with trained attention is still there when attention learns at half of "
+    "the fiftyfold rate.",
+    (*RATE_RULES, DRAWN, caveat(PASSING)),
     "At 25 times the others' rate the exponent is {1}.",
     relaxed,
     plot_rates,
     kind="derived here",
 )
 
+# %% ../../../nbs/selection/07_regime.ipynb #64bcc5b5
+OWN = "rate x 50"  # the arm of the regime itself
+
+
+def batch_ratio(data: xr.Dataset, arm: str, alpha: float | None = None) -> Ratio:
+    """N50 of an arm over that of the full batch, at one alpha or their geometric mean; NaN where it
+    has none."""
+    if alpha is None:
+        measured_alphas = data.steps.sel(arm=OWN).notnull().any("seed").values
+        alphas = data.alpha.values[measured_alphas]
+    else:
+        alphas = [alpha]
+    window = data.sel(alpha=alphas)
+    return growth(window.sel(arm=OWN), window.sel(arm=arm))
+
+
+def quarter_ratio(data: xr.Dataset, alpha: float | None = None) -> Ratio | None:
+    "The same with minibatches of a quarter; None at an alpha that was not measured."
+    if alpha is not None:
+        if "quarter" not in data.arm:
+            return None
+        if not np.isfinite(data.n50.sel(arm="quarter", alpha=alpha)).any():
+            return None
+    return batch_ratio(data, "quarter", alpha)
+
+
+def few_ratio(data: xr.Dataset, alpha: float) -> Ratio | str | None:
+    """The same with minibatches of a fixed size, which may have no threshold; None where they were
+    not measured."""
+    arm = f"{FEW} samples"
+    if arm not in data.arm:
+        return None
+    ratio = batch_ratio(data, arm, alpha)
+    return ratio if np.isfinite(ratio.value) else f"no threshold up to N = {LARGEST}"
+
+# %% ../../../nbs/selection/07_regime.ipynb #c1fa49e4
+def plot_batches(data: xr.Dataset):
+    """N50 against 1/alpha with full batches and minibatches, and the samples that a run with
+    minibatches sees."""
+    figure, ax = subplots(width=4.2, height=3)
+    few = f"{FEW} samples"
+    names = {OWN: "full batch", "quarter": "a quarter", few: few}
+    arms = [arm for arm in names if arm in data.arm.values]
+    x = 80 / data.alpha.values
+    for arm, color, marker in zip(arms, ("blue", "orange", "red"), "os^", strict=False):
+        n50 = data.n50.sel(arm=arm).transpose("alpha", "seed")
+        ax.loglog(x, n50, marker, color=COLORS[color], ms=4)[0].set_label(names[arm])
+    if few in arms:
+        samples_seen = FEW * data.steps.sel(arm=few).mean("seed")
+        ax.loglog(x, samples_seen, ":", color=COLORS["red"], label=f"{few} × steps")
+    base = float(data.n50.sel(arm=OWN).isel(alpha=0).mean())
+    ax.loglog(x, base * (x / x[0]) ** 2, "--", color="0.5", lw=1, label="slope 2")
+    ax.set(xlabel="1/α*", ylabel=r"$N_{50}$")
+    ax.set_title(
+        "small batches fail where they see too few samples"
+        if few in arms
+        else "batches of a quarter cost no samples"
+    )
+    ax.set_xticks(x, [f"{inverse:g}" for inverse in x])
+    ax.minorticks_off()
+    ax.legend()
+    return figure
+
 # %% ../../../nbs/selection/07_regime.ipynb #013cc1b6
+def contains_one(interval: Interval) -> bool:
+    "Whether an interval contains 1."
+    return interval.low <= 1 <= interval.high
+
+
 CONTAINS_ONE = Ask(
-    "95% interval contains 1",
-    lambda x: x.low <= 1 <= x.high,
-    Interval(1.1, 0.9, 1.3),
-    Interval(1.5, 1.2, 1.8),
+    "95% interval contains 1", contains_one, Interval(1.1, 0.9, 1.3), Interval(1.5, 1.2, 1.8)
 )
 COSTS = "a quarter costs some samples: the interval excludes 1"
+FEW_RULES = [
+    Rule(
+        f"N50 with minibatches of {FEW} over that of the full batch, at {alpha:g}/80",
+        partial(few_ratio, alpha=alpha),
+    )
+    for alpha in (1.0, 0.5, 0.25)
+]
 MINIBATCHES = Claim(
     "A-minibatches",
     "A",
     "Section 1 (training by SGD); Theorem 1 (as recalled)",
-    "Minibatches of a quarter of the training set change N50 by less than a factor of 1.5, and leave its exponent at 2.",
+    "Minibatches of a quarter of the training set change N50 by less than a factor of 1.5, and "
+    "leave its exponent at 2.",
     (
         Rule(
             "N50 with minibatches of a quarter over that of the full batch",
@@ -84,16 +197,10 @@ MINIBATCHES = Claim(
         ),
         Rule(
             "exponent of N50, minibatches of a quarter",
-            lambda d: slope_at(d, "quarter"),
+            partial(slope_at, arm="quarter"),
             exponent(2, WIDTH),
         ),
-        *(
-            Rule(
-                f"N50 with minibatches of {FEW} over that of the full batch, at {a:g}/80",
-                partial(few_ratio, alpha=a),
-            )
-            for a in (1.0, 0.5, 0.25)
-        ),
+        *FEW_RULES,
         DRAWN,
     ),
     "With minibatches of a quarter N50 is {0} times that of the full batch.",
@@ -102,31 +209,71 @@ MINIBATCHES = Claim(
     kind="derived here",
 )
 
+# %% ../../../nbs/selection/07_regime.ipynb #ef12c26c
+def gap_at_convergence(data: xr.Dataset) -> xr.DataArray:
+    "Difference of success rates between the largest and the smallest alpha, where it is largest."
+    rates = data.converged_rate.mean("seed")
+    return abs(rates.isel(converged_alpha=0) - rates.isel(converged_alpha=-1)).max()
+
+
+def change_of(data: xr.Dataset, arm: str) -> Interval:
+    "Exponent of an arm minus that of the regime's own on the same alpha."
+    kind = arm.split(",")[0]
+    control = slope_of(data.sel(arm=OWN_ARM[kind]))
+    changed = slope_of(data.sel(arm=arm))
+    error = (control.error**2 + changed.error**2) ** 0.5
+    return Interval.around(changed.value - control.value, error)
+
+
+def plot_limits(data: xr.Dataset):
+    "By how much one choice undone changes the exponent of N50, with 95 % intervals."
+    figure, ax = subplots(width=5.6, height=2.4)
+    arms = [str(arm) for arm in data.arm.values if str(arm) not in OWN_ARM.values()]
+    changes = [change_of(data, arm) for arm in arms]
+    for number, (arm, change) in enumerate(zip(arms, changes, strict=True)):
+        color = COLORS["blue" if arm.startswith("attention") else "red"]
+        ax.errorbar(change.value, number, xerr=change.error, fmt="o", ms=4, capsize=2, color=color)
+    ax.axvline(0, color="0.5", lw=1, ls="--")
+    labels = [arm.replace("attention,", "trained:").replace("uniform,", "uniform:") for arm in arms]
+    ax.set_yticks(range(len(arms)), labels)
+    ax.set(
+        xlabel=r"exponent of $N_{50}$ minus that in the regime",
+        xlim=(-3, 3),
+        ylim=(len(arms) - 0.5, -0.5),
+    )
+    moved = sum(not change.low <= 0 <= change.high for change in changes)
+    ax.set_title(f"{moved} of {len(arms)} choices matter")
+    return figure
+
 # %% ../../../nbs/selection/07_regime.ipynb #c6ea2390
-UNDONE = [arm for arm in LIMITS if arm not in OWN_ARM.values()]
+CHANGE_RULES = [
+    Rule(
+        f"exponent of N50, {arm}, minus that in the regime",
+        partial(change_of, arm=arm),
+        exponent(0, 0.4),
+    )
+    for arm in LIMITS
+    if arm not in OWN_ARM.values()
+]
+LIMIT_RULES = [Rule(f"exponent of N50, {arm}", partial(slope_at, arm=arm)) for arm in LIMITS]
 OUTSIDE_THE_REGIME = Claim(
     "A-regime",
     "A",
     "Theorem 1 (as recalled), beyond the regime of the measurement",
-    "The exponents of N50 do not depend on the regime: undoing one choice leaves them, and they appear at convergence too.",
+    "The exponents of N50 do not depend on the regime: undoing one choice leaves them, and they "
+    "appear at convergence too.",
     (
-        *(
-            Rule(
-                f"exponent of N50, {arm}, minus that in the regime",
-                partial(change_of, arm=arm),
-                exponent(0, 0.4),
-            )
-            for arm in UNDONE
-        ),
+        *CHANGE_RULES,
         Rule(
             "largest difference of success rates at 16/80 and 4/80, trained to convergence",
             gap_at_convergence,
             above(0.35),
         ),
-        *(Rule(f"exponent of N50, {arm}", partial(slope_at, arm=arm)) for arm in LIMITS),
+        *LIMIT_RULES,
         DRAWN,
     ),
-    "In the regime the exponents are {6} and {7}; one choice undone changes them by {0}, {1} and {2}, and by {3} and {4}.",
+    "In the regime the exponents are {6} and {7}; one choice undone changes them by {0}, {1} and "
+    "{2}, and by {3} and {4}.",
     measure_limits,
     plot_limits,
     kind="derived here",

@@ -6,8 +6,12 @@
 __all__ = []
 
 # %% ../../../nbs/selection/00_claims.ipynb #792cce60
+from collections.abc import Callable
+
+import xarray as xr
+
 from vit_theory.ledger.rules import CAVEAT, EVERY, INCONCLUSIVE, SOME, Rule, at_most
-from vit_theory.selection.sample_complexity import LOGS
+from vit_theory.statistics import Interval
 
 # %% ../../../nbs/selection/00_claims.ipynb #c6fca3b8
 WIDTH = 0.25  # largest half width of a 95 % interval that decides on an exponent of N50
@@ -19,35 +23,39 @@ FAST = f"{REGIME}, attention's rate 50 times the others'"
 PASSING = "between 1/80 and 0.25/80 the exponent at attention's fiftyfold rate passes through 2"
 
 # %% ../../../nbs/selection/00_claims.ipynb #36051a9f
+LOGS = (0, 1, 2)  # powers of ln 1/alpha that are tried beside a power of alpha
 WIDE = f"the interval is wider than ± {WIDTH:g}"
 SLOWLY = "up to a slowly varying factor: without a logarithm the interval excludes the exponent"
 
 
-def exponent_up_to_logarithms(exponent_of, center: float, which: str) -> tuple[Rule, ...]:
-    """Rules: with which power k of ln 1/alpha divided out the exponent is the center; `exponent_of`
-    takes the data and k."""
+def exponent_up_to_logarithms(
+    exponent_of: Callable[[xr.Dataset, int], Interval],  # the exponent once ln^k is divided out
+    center: float,  # what the theory says
+    which: str = "",  # of which arm, in words
+) -> tuple[Rule, ...]:
+    "Ask with which power k of ln 1/alpha divided out the interval contains the exponent."
 
-    def holding(data) -> list[bool]:
-        slopes = [exponent_of(data, power) for power in LOGS]
-        return [slope.low <= center <= slope.high for slope in slopes]
+    def half_width(data: xr.Dataset) -> float:
+        return exponent_of(data, 0).error
+
+    def contains_center(data: xr.Dataset) -> list[bool]:
+        intervals = [exponent_of(data, power) for power in LOGS]
+        return [interval.low <= center <= interval.high for interval in intervals]
+
+    def contains_center_without(data: xr.Dataset) -> bool:
+        return contains_center(data)[0]
 
     powers = ", ".join(map(str, LOGS))
     return (
-        Rule(
-            f"half width of that interval{which}",
-            lambda data: exponent_of(data, 0).error,
-            at_most(WIDTH),
-            INCONCLUSIVE,
-            WIDE,
-        ),
+        Rule(f"half width of that interval{which}", half_width, at_most(WIDTH), INCONCLUSIVE, WIDE),
         Rule(
             f"of k = {powers}: exponent {center:g} once ln^k(1/alpha) is divided out{which}",
-            holding,
+            contains_center,
             SOME,
         ),
         Rule(
             f"the same without a logarithm{which}",
-            lambda data: holding(data)[0],
+            contains_center_without,
             EVERY,
             CAVEAT,
             SLOWLY,
@@ -55,13 +63,16 @@ def exponent_up_to_logarithms(exponent_of, center: float, which: str) -> tuple[R
     )
 
 # %% ../../../nbs/selection/00_claims.ipynb #36051a9e
-def failed_draws(data) -> float:
+def failed_draws(data: xr.Dataset) -> float:
     "Largest share of the bootstrap draws of a point that have no N50, where the point has one."
     share = data.draws.isnull().mean("draw").where(data.n50.notnull())
     return float(share.max())
 
 
-DRAWS_FAIL = "more than one in a hundred bootstrap draws of a point have no N50; its interval counts them at both ends"
+DRAWS_FAIL = (
+    "more than one in a hundred bootstrap draws of a point have no N50; its interval counts them "
+    "at both ends"
+)
 DRAWN = Rule(
     "bootstrap draws without an N50, largest share of a point",
     failed_draws,

@@ -5,51 +5,200 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../../nbs/selection/06_sample_complexity.ipynb #10467ebf
+# %% ../../../nbs/selection/06_sample_complexity.ipynb #150c6c1d
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+import numpy as np
+import xarray as xr
+
+from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import CAVEAT, at_least, at_most, caveat
+from vit_theory.selection.colors import ARM_COLORS
 from vit_theory.selection.claims.rules import (
-    REGIME,
+    DRAWN,
     FAST,
     PASSING,
+    REGIME,
     exponent_up_to_logarithms,
-    DRAWN,
 )
-
-# %% ../../../nbs/selection/06_sample_complexity.ipynb #02265814
-from vit_theory.selection.sample_complexity import (
-    FACTOR,
-    able_share,
-    arm_of,
-    by_seed,
-    curvature,
-    drift,
-    exponent_of,
-    largest_product,
+from vit_theory.selection.experiments.sample_complexity import (
     measure_mechanism,
     measure_with,
     measure_without,
-    over_closed_form,
-    plot_mechanism,
-    plot_slopes,
-    plot_without,
-    saving,
-    slope_of,
-    smallest,
-    tail_exponent,
 )
+from vit_theory.selection.n50 import Slope, fit_slope, local_slopes, over_seeds
+from vit_theory.selection.theory import predicted_samples
+from vit_theory.statistics import Interval
+
+# %% ../../../nbs/selection/06_sample_complexity.ipynb #14731d7e
+def with_tail(data: xr.Dataset) -> xr.Dataset:
+    "N50 of body and tail side by side; a seed of the tail is a seed of its own."
+    body = data[["n50", "draws"]]
+    if "tail_n50" not in data:
+        return body
+    plain_names = {f"tail_{name}": name for name in ("n50", "draws", "alpha", "seed")}
+    tail = data[["tail_n50", "tail_draws"]].rename(plain_names)
+    return xr.concat([body, tail], "alpha", join="outer")
+
+# %% ../../../nbs/selection/06_sample_complexity.ipynb #4021e22f
+def slope_of(data: xr.Dataset, below: float = np.inf, seed: int | None = None) -> Slope:
+    "Exponent of the alpha up to `below`, in units of 1/80, base seeds pooled or one alone."
+    window = data.sel(alpha=data.alpha[data.alpha <= below])
+    if seed is not None:
+        window = window.sel(seed=[seed])
+    points = window.stack(where=("alpha", "seed")).transpose("where", "draw", ...)
+    return fit_slope(points["alpha"].values, points["draws"].values, points["n50"].values)
+
+
+def exponent_of(data: xr.Dataset, seed: int | None = None) -> Slope:
+    "Exponent over the smallest factor of 4 in alpha, the tail included."
+    whole = with_tail(data)
+    return slope_of(whole, 4 * float(whole.alpha.min()), seed)
+
+
+def tail_end(data: xr.Dataset) -> float:
+    """The largest alpha of the tail, in units of 1/80: the smallest factor of 4; with trained
+    attention of 16, below 1/80."""
+    smallest_alpha = smallest(data)
+    if data.attrs["arm"] == "trained":
+        return min(1.0, 16 * smallest_alpha)
+    return 4 * smallest_alpha
+
+
+def tail_exponent(data: xr.Dataset, power: int = 0) -> Slope:
+    "Exponent of N50 / ln^power(1/alpha) over the tail."
+    whole = with_tail(data)
+    tail = whole.sel(alpha=whole.alpha[whole.alpha <= tail_end(data)])
+    logarithm = np.log(80 / tail.alpha)
+    n50 = tail.n50 / logarithm**power
+    draws = tail.draws - power * np.log(logarithm)
+    return slope_of(tail.assign(n50=n50, draws=draws))
+
+
+def largest_product(data: xr.Dataset) -> float:
+    "The largest N50 alpha^2."
+    n50 = with_tail(data).n50
+    return float((n50 * (n50.alpha / 80) ** 2).max())
+
+
+def curvature(data: xr.Dataset) -> Interval:
+    """Quadratic term of ln N50 in ln 1/alpha, all seeds and alpha up to 8/80, with its 95 %
+    interval by Student's t."""
+    n50 = with_tail(data).n50.transpose("alpha", "seed")
+    n50 = n50.sel(alpha=n50.alpha[n50.alpha <= 8])
+    y = np.log(n50.values)
+    x = np.broadcast_to(-np.log(n50.alpha.values)[:, None], n50.shape)
+    known = np.isfinite(y)
+    coefficients, covariance = np.polyfit(x[known], y[known], 2, cov=True)
+    return Interval.student(coefficients[0], covariance[0, 0] ** 0.5, int(known.sum()) - 3)
+
+# %% ../../../nbs/selection/06_sample_complexity.ipynb #eeed296d
+def finish_shares(ax):
+    "Ticks of 1/alpha that are plain numbers."
+    low, high = ax.get_xlim()
+    ticks = [tick for tick in 5 * 4 ** np.arange(6) if low <= tick <= high]
+    ax.set_xticks(ticks, ticks)
+    ax.minorticks_off()
+
+
+def slopes_with_errors(whole: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    "Slopes of N50 from one alpha to the next, and half of their 95 % intervals."
+    alpha = whole.alpha.values
+    slopes = local_slopes(alpha, over_seeds(whole.n50).values)
+    cells = whole.n50.notnull().sum("seed")
+    variance = (whole.draws.var("draw").sum("seed") / cells**2).values
+    return slopes, 1.96 * np.sqrt(variance[1:] + variance[:-1]) / -np.diff(np.log(alpha))
+
+
+def plot_slopes(*studies: xr.Dataset, title: str = ""):
+    """Slopes of N50 from one alpha to the next, with 95 % intervals and the theory's exponents, of
+    studies of one arm each."""
+    figure, ax = subplots(width=5.2, height=3)
+    for data in studies:
+        arm = data.attrs["arm"]
+        whole = with_tail(data).sortby("alpha", ascending=False)
+        x = 80 / whole.alpha.values
+        slopes, error = slopes_with_errors(whole)
+        ax.errorbar(
+            np.sqrt(x[1:] * x[:-1]),
+            slopes,
+            error,
+            fmt="o-",
+            color=ARM_COLORS[arm],
+            ms=4,
+            capsize=2,
+            label=f"{arm} attention",
+        )
+        theory, end, side = (2, 0.0, "left") if arm == "trained" else (4, 1.0, "right")
+        ax.axhline(theory, color="0.4", lw=1, ls="--")
+        at_line: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "bottom"}
+        ax.annotate(f"recalled: {theory}", (end, theory), ha=side, **at_line)
+    ax.set(
+        xscale="log",
+        ylim=(0, 5.5),
+        xlabel="1/α*",
+        ylabel="slope of $N_{50}$ between neighbors",
+        title=title,
+    )
+    finish_shares(ax)
+    ax.legend(loc="lower right" if len(studies) != 2 else "lower left")
+    return figure
+
+
+def plot_n50(*studies: xr.Dataset):
+    """N50 against 1/alpha, of studies of one arm each, with lines of the theory's slopes through
+    the smallest alpha."""
+    figure, ax = subplots(width=4.6, height=3)
+    slope_names = {"trained": "slope 2", "uniform": "slope 4"}
+    for data in studies:
+        arm = data.attrs["arm"]
+        n50 = with_tail(data).n50.sortby("alpha", ascending=False)
+        x = 80 / n50.alpha.values
+        points = ax.loglog(x, n50.transpose("alpha", "seed"), "o", color=ARM_COLORS[arm], ms=3)
+        points[0].set_label(f"{arm} attention")
+        few = x >= x[-1] / 4
+        anchor = (1 / x[few][0], over_seeds(n50).values[few][0])
+        line = predicted_samples(1 / x[few], attention=arm == "trained", through=anchor)
+        ax.loglog(x[few], line, color=ARM_COLORS[arm], lw=1, ls="--", label=slope_names.get(arm))
+    ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title="trained attention saves samples")
+    finish_shares(ax)
+    ax.legend()
+    return figure
+
+# %% ../../../nbs/selection/06_sample_complexity.ipynb #95af1902
+def saving(data: xr.Dataset) -> xr.DataArray:
+    "N50 of uniform attention over that of trained attention, at alpha = 4/80."
+    return over_seeds(data.uniform_n50) / over_seeds(data.n50.sel(alpha=4.0))
+
+
+def smallest(data: xr.Dataset) -> float:
+    "The smallest alpha, in units of 1/80."
+    return float(with_tail(data).alpha.min())
+
+
+def by_seed(data: xr.Dataset) -> np.ndarray:
+    "The exponent of each base seed alone, over the smallest factor of 4."
+    exponents = np.array([exponent_of(data, int(seed)).value for seed in with_tail(data).seed])
+    return exponents[np.isfinite(exponents)]
+
+
+def able_share(data: xr.Dataset) -> xr.DataArray:
+    "Share of starts that succeed with infinitely many samples, at the smallest alpha."
+    return data.tail_able if "tail_able" in data else data.able.sel(alpha=data.alpha.min())
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #d5b140f1
 SAMPLE_COMPLEXITY = Claim(
     "A-sample-complexity",
     "A",
     "Theorem 1, sample complexity (as recalled); abstract",
-    "With self-attention that is trained, the samples needed for zero generalization error grow like alpha_* to the power -2.",
+    "With self-attention that is trained, the samples needed for zero generalization error grow "
+    "like alpha_* to the power -2.",
     (
         Rule("exponent of N50 over the tail in alpha", tail_exponent),
-        *exponent_up_to_logarithms(tail_exponent, 2, ""),
+        *exponent_up_to_logarithms(tail_exponent, 2),
         Rule("the exponent with ln(1/alpha) divided out", partial(tail_exponent, power=1)),
         Rule("the exponent with ln^2(1/alpha) divided out", partial(tail_exponent, power=2)),
         Rule("exponent over the smallest factor of 4 in alpha", exponent_of),
@@ -67,13 +216,39 @@ SAMPLE_COMPLEXITY = Claim(
     kind="recalled",
 )
 
+# %% ../../../nbs/selection/06_sample_complexity.ipynb #f96cb8a6
+def arm_of(data: xr.Dataset, arm: str) -> xr.Dataset:
+    "The study of uniform or of frozen attention again, under the plain names."
+    if arm == "uniform":
+        return data.drop_dims("frozen_alpha")
+    names = [str(name) for name in data.variables if str(name).startswith("frozen_")]
+    frozen = data[names].rename({name: name.removeprefix("frozen_") for name in names})
+    return frozen.assign_coords(seed=data.seed).assign_attrs(arm="frozen")
+
+
+def of_arm(data: xr.Dataset, *more: Any, reading: Callable, arm: str) -> Any:
+    "What is read off the study of one arm."
+    return reading(arm_of(data, arm), *more)
+
+
+def plot_without(data: xr.Dataset):
+    "Slopes of N50 with uniform and with frozen attention."
+    title = "with uniform attention the slope falls below 4"
+    return plot_slopes(arm_of(data, "uniform"), arm_of(data, "frozen"), title=title)
+
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #af105cc2
-FAILING = "of the starts that succeed with infinitely many samples, half succeed at N50; the others fail whatever N is"
+FAILING = (
+    "of the starts that succeed with infinitely many samples, half succeed at N50; the others fail "
+    "whatever N is"
+)
 
 
-def of_arm(slope, arm: str):
-    "What a rule measures: a slope in one arm."
-    return lambda data, *more: slope(arm_of(data, arm), *more)
+def rules_of_both(name: str, reading: Callable, *criterion: Any) -> list[Rule]:
+    "The same rule for uniform and for frozen attention."
+    return [
+        Rule(f"{name}, {arm}", partial(of_arm, reading=reading, arm=arm), *criterion)
+        for arm in ("uniform", "frozen")
+    ]
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #698bea3e
 NO_ATTENTION = Claim(
@@ -82,28 +257,20 @@ NO_ATTENTION = Claim(
     "Comparison without attention (as recalled)",
     "Without learned attention the number of samples grows like alpha_* to the power -4.",
     (
-        *(
-            Rule(
-                f"exponent of N50 over the smallest factor of 4 in alpha, {arm}",
-                of_arm(exponent_of, arm),
-            )
-            for arm in ("uniform", "frozen")
+        *rules_of_both("exponent of N50 over the smallest factor of 4 in alpha", exponent_of),
+        *exponent_up_to_logarithms(
+            partial(of_arm, reading=tail_exponent, arm="uniform"), 4, ", uniform"
         ),
-        *exponent_up_to_logarithms(of_arm(tail_exponent, "uniform"), 4, ", uniform"),
-        *exponent_up_to_logarithms(of_arm(tail_exponent, "frozen"), 4, ", frozen"),
-        *(
-            Rule(f"exponent over all alpha, {arm}", of_arm(slope_of, arm))
-            for arm in ("uniform", "frozen")
+        *exponent_up_to_logarithms(
+            partial(of_arm, reading=tail_exponent, arm="frozen"), 4, ", frozen"
         ),
-        *(
-            Rule(
-                f"share of starts that can succeed, at the smallest alpha, {arm}",
-                of_arm(able_share, arm),
-                at_least(0.95),
-                CAVEAT,
-                why=FAILING,
-            )
-            for arm in ("uniform", "frozen")
+        *rules_of_both("exponent over all alpha", slope_of),
+        *rules_of_both(
+            "share of starts that can succeed, at the smallest alpha",
+            able_share,
+            at_least(0.95),
+            CAVEAT,
+            FAILING,
         ),
         DRAWN,
         caveat(REGIME),
@@ -114,13 +281,55 @@ NO_ATTENTION = Claim(
     kind="recalled",
 )
 
+# %% ../../../nbs/selection/06_sample_complexity.ipynb #e029ffe3
+FACTOR = 2  # between networks and the closed form
+
+
+def over_closed_form(data: xr.Dataset) -> xr.DataArray:
+    "N50 of trained networks over that of the closed form, [mechanism, place]."
+    return np.exp(np.log(data.network).mean("seed", skipna=False)) / data.predicted
+
+
+def largest_factor(data: xr.Dataset) -> float:
+    "The largest of these factors, or of their inverses."
+    factors = over_closed_form(data)
+    return max(float(factors.max()), 1 / float(factors.min()))
+
+
+def drift(data: xr.Dataset) -> xr.DataArray:
+    "Largest over smallest of an arm's factors."
+    return over_closed_form(data).max("place") / over_closed_form(data).min("place")
+
+
+def plot_mechanism(data: xr.Dataset):
+    "Samples that trained networks need over those of the closed form."
+    figure, ax = subplots(width=4.2, height=3)
+    ax.axhspan(1 / FACTOR, FACTOR, color="0.93", label="criterion")
+    for mechanism, color in zip(data.mechanism.values, ("red", "blue"), strict=True):
+        curves = data.sel(mechanism=mechanism)
+        x = 80 / curves.alpha.values
+        simulated = curves.simulated.mean("seed") / curves.predicted
+        label = f"{mechanism}: simulated imbalance"
+        ax.loglog(x, simulated, color=COLORS[color], lw=1, ls=":", label=label)
+        networks = (curves.network / curves.predicted).transpose("place", "seed")
+        points = ax.loglog(x, networks, "o", color=COLORS[color], ms=4)
+        points[0].set_label(f"{mechanism}: trained networks")
+    ax.axhline(1, color="0.5", lw=1)
+    ax.set(xlabel="1/α*", ylabel=r"$N_{50}$ over the closed form", ylim=(0.1, 4))
+    ax.set_title("the closed form is off by factors of 2 and 4")
+    ax.set_xticks([10, 20, 40, 80, 160, 320], [10, 20, 40, 80, 160, 320])
+    ax.set_yticks([0.25, 0.5, 1, 2], [0.25, 0.5, 1, 2])
+    ax.minorticks_off()
+    ax.legend()
+    return figure
+
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #c36a33a2
 MECHANISM = Claim(
     "A-mechanism",
     "A",
     "Derived here",
-    "Chance imbalance of the backgrounds in a finite training set decides how many samples training needs, with and without "
-    "attention.",
+    "Chance imbalance of the backgrounds in a finite training set decides how many samples "
+    "training needs, with and without attention.",
     (
         Rule(
             "N50 of networks over the closed form, at each of three alpha",
@@ -129,7 +338,7 @@ MECHANISM = Claim(
         ),
         Rule(
             "largest of these factors, or of their inverses",
-            lambda d: max(float(over_closed_form(d).max()), 1 / float(over_closed_form(d).min())),
+            largest_factor,
             at_most(FACTOR),
             why="the conditions give the exponent, but not the number",
         ),

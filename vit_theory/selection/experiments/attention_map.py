@@ -107,8 +107,10 @@ def follow_training(training: Training, seed: int, trials: int, every: int) -> C
     )
     looks = range(0, STEPS + 1, every)
     growth = logits(model, test.mu) - logits(start, test.mu)
-    discriminative, other = growth[..., :DISCRIMINATIVE], growth[..., DISCRIMINATIVE:]
-    turned = [discriminative.mean((1, 2)), other.mean((1, 2))]
+    turned = [
+        growth[..., :DISCRIMINATIVE].mean((1, 2)),
+        growth[..., DISCRIMINATIVE:].mean((1, 2)),
+    ]
     half = (len(maps) - 1) // 2
     return Course(
         seen={name: history[name][:, looks].numpy() for name in SEEN},
@@ -131,10 +133,10 @@ def attention_during_training(run: Run) -> xr.Dataset:
     def by_arm_and_seed(values: list[np.ndarray]) -> np.ndarray:
         return np.reshape(values, (len(TRAININGS), len(run.seeds), *values[0].shape))
 
-    variables: dict[str, Any] = {
-        name: (("arm", "seed", "trial", "step"), by_arm_and_seed([c.seen[name] for c in courses]))
-        for name in SEEN
-    }
+    variables: dict[str, Any] = {}
+    for name in SEEN:
+        values = by_arm_and_seed([course.seen[name] for course in courses])
+        variables[name] = (("arm", "seed", "trial", "step"), values)
     turned = by_arm_and_seed([course.turned for course in courses])
     maps = by_arm_and_seed([course.maps for course in courses])[:, 0]
     ceilings = [mass_ceiling(TOKENS, 6, training.confusion) for training in TRAININGS.values()]

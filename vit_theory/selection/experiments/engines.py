@@ -16,7 +16,7 @@ from torch import Tensor
 from ...ledger.sweeps import Run
 from ..collapse import collapse, fit_collapsed
 from ..kinds import merge
-from ..model import ShallowViT, initial_model
+from ..model import initial_model
 from ..runs import (
     ARMS,
     TOKEN_STEPS,
@@ -38,13 +38,17 @@ ENGINE_POINTS = {  # (relevant tokens of 40, samples)
 def orthonormal_in_double(mu: Tensor) -> Tensor:
     "Patterns that are orthonormal in double precision, next to given ones."
     q, r = torch.linalg.qr(mu.double().mT)
-    return (q * r.diagonal(dim1=1, dim2=2).sign()[:, None]).mT
+    sign = r.diagonal(dim1=1, dim2=2).sign()
+    return (q * sign[:, None]).mT
 
 
 def metric_gap(one: History, other: History, name: str) -> Tensor:
     "Largest difference of a metric over the steps that both runs took."
-    steps = min(one[name].shape[1], other[name].shape[1])
-    return abs(one[name][:, :steps] - other[name][:, :steps]).nan_to_num().max()
+    metric = one[name]
+    other_metric = other[name]
+    steps = min(metric.shape[1], other_metric.shape[1])
+    gap = abs(metric[:, :steps] - other_metric[:, :steps])
+    return gap.nan_to_num().max()
 
 
 def engine_difference(
@@ -57,14 +61,14 @@ def engine_difference(
     mu = orthonormal_in_double(drawn.mu)
     x = mu[torch.arange(trials)[:, None, None], drawn.pattern]
     y = drawn.y.double()
-    start = initial_model(drawn.mu, paired=True, seed=seed, **setting.initial)
-    start = ShallowViT(**{name: value.double() for name, value in vars(start).items()})
+    start = initial_model(drawn.mu, paired=True, seed=seed, **setting.initial).double()
     options = {"steps": TOKEN_STEPS, "stop": setting.stop, **setting.rates}
     on_tokens, token_history = fit(start, x, y, batch=samples, **options)
     kinds, w = merge(replace(drawn, x=x, y=y, mu=mu))
     merged, history = fit_collapsed(collapse(start, mu), kinds, w, **options)
     images = collapse(on_tokens, mu)
-    gaps = [abs(getattr(images, name) - W).max() for name, W in vars(merged).items()]
+    names = ("W_Q", "W_K", "W_V", "W_O")
+    gaps = [abs(getattr(images, name) - getattr(merged, name)).max() for name in names]
     return {
         "weights": float(max(gaps)),
         "steps": float(abs(token_history.steps - history.steps).max()),
@@ -104,8 +108,11 @@ def engines(run: Run) -> xr.Dataset:
 
 def chi2_of_rates(total: xr.Dataset) -> xr.DataArray:
     "Squared difference of the success rates over its variance."
-    k, n = total.tokens, total.trials
-    K, M = total.collapsed, total.collapsed_trials
+    k = total.tokens
+    n = total.trials
+    K = total.collapsed
+    M = total.collapsed_trials
     p = (k + K) / (n + M)
     # two binomials with the same p: E (k/n - K/M)^2 = p (1 - p) (1/n + 1/M)
-    return (k / n - K / M) ** 2 / (p * (1 - p) * (1 / n + 1 / M)).clip(1e-9)
+    variance = p * (1 - p) * (1 / n + 1 / M)
+    return (k / n - K / M) ** 2 / variance.clip(1e-9)

@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../../nbs/together/03_border.ipynb #b8615274
 from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,12 +17,13 @@ import xarray as xr
 from vit_theory.ledger.sweeps import Run
 from vit_theory.statistics import crossing
 from vit_theory.together.border import contrast, visible_border
-from vit_theory.together.limits import first_push, fit
+from vit_theory.together.limits import first_push, training_states
 from vit_theory.together.model import WindowData, population_path, population_slopes, pushed
 
 # %% ../../../nbs/together/03_border.ipynb #d50c84bf
 FACTORS = (0.7, 0.85, 1.0, 1.2, 1.45, 1.75)  # visibility over lambda*
-LEAD, STEPS = 0.25, 45
+LEAD = 0.25  # gain of content or position at which the one that leads is told
+STEPS = 45  # of a path, at most, after its first phase
 PARTS = {  # of the value, by number of heads
     1: [1.0],
     3: [0.5, 0.3, 0.2],
@@ -101,18 +102,20 @@ def trained_border(
 ) -> dict[str, float]:
     "The border of models trained on samples, with the softmax's own normalizer, over lambda*."
     border, v, lr = start_at(share)
-    part = torch.tensor(PARTS[heads]).double()
+    shares = torch.tensor(PARTS[heads]).double()
     # the head with the largest value sets the pace; a key has its mark alone
-    rate = lr / float(part[0])
-    rates = {"lr_b": rate, "lr_u": rate * torch.tensor([0.0, 1.0])}
-    values = v * part[:, None] * torch.tensor([1.0, 0.0])
+    rate = lr / float(shares[0])
+    rates: dict[str, Any] = {"lr_b": rate, "lr_u": rate * torch.tensor([0.0, 1.0])}
+    values = v * shares[:, None] * torch.tensor([1.0, 0.0])
     keys = torch.zeros(heads, 2).double()
     leads = []
     for factor in FACTORS:
         data = on_square(share, factor * border)
         sample = data.sample(samples, torch.Generator().manual_seed(seed))
         b = pushed(data, 1.0).repeat(heads, 1)
-        states = fit(sample, data, b, keys, values, steps=first + STEPS, **rates, first=first)
+        states = training_states(
+            sample, data, b, keys, values, steps=first + STEPS, **rates, first=first
+        )
         # of the first head
         path = ((data.visible * float(u[0, 1]), float(contrast(data, b[0]))) for b, u, _ in states)
         leads.append(lead(path, first))

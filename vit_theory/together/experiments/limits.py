@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../../nbs/together/02_limits.ipynb #15d9f6eb
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vit_theory.ledger.sweeps import Run
-from vit_theory.together.limits import first_push, fit, push_slope
+from vit_theory.together.limits import first_push, training_states, push_slope
 from vit_theory.together.model import (
     WindowData,
-    activation,
+    summed_activation,
     outputs,
     population_path,
     population_states,
@@ -41,19 +41,30 @@ def content_cell(
     zero = torch.zeros(1, 12).double()
     positions = torch.zeros(1, 32).double()
     S = torch.full((1, 32, 32), 1 / 32).double()  # uniform
-    rates = {"lr_u": 2.0 * (attention == "trained"), "lr_v": data.N**-4.0}
+    lr_u = 2.0 if attention == "trained" else 0.0
     g = torch.Generator().manual_seed(1000 * seed + samples)
     errors = []
     masses = []
     for _ in range(trials):
         train = data.sample(samples, g)
         test = data.sample(1000, g)
-        *_, (_, u, v) = fit(train, data, positions, zero, zero, steps=120, **rates, nu=1.0)
-        score = activation(outputs(test.x, S, u, v), 1.0)
+        states = training_states(
+            train,
+            data,
+            positions,
+            zero,
+            zero,
+            steps=120,
+            lr_u=lr_u,
+            lr_v=data.N**-4.0,
+            nu=1.0,
+        )
+        *_, (_, u, v) = states
+        score = summed_activation(outputs(test.x, S, u, v), 1.0)
         errors.append(float((test.y * score <= 0).double().mean()))
         mass = ((test.x @ u[0]).softmax(1) * test.relevant).sum(1)
         masses.append(float(mass.mean()))
-    return {"error": np.mean(errors), "mass": np.mean(masses)}
+    return {"error": float(np.mean(errors)), "mass": float(np.mean(masses))}
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c21
 def measure_content(run: Run) -> xr.Dataset:
@@ -67,8 +78,19 @@ def measure_content(run: Run) -> xr.Dataset:
     return run.sweep(partial(content_cell, trials=run.by_scale(2, 3)), grid)
 
 # %% ../../../nbs/together/02_limits.ipynb #e5137869
-# grid and window; in the first two all overlaps are 1 or 0
-WINDOWS = (((1, 12), [0, 1, 4]), ((4, 4), [0, 1, 4]), ((1, 12), [0, 1, 2]))
+class Window(NamedTuple):
+    "A torus, and places on it."
+
+    grid: tuple[int, int]
+    places: list[int]
+
+
+# in the first two all overlaps are 1 or 0
+WINDOWS = (
+    Window((1, 12), [0, 1, 4]),
+    Window((4, 4), [0, 1, 4]),
+    Window((1, 12), [0, 1, 2]),
+)
 EARLY = 80  # steps after which the path is compared with trainings
 NOISE = 1e-6  # of the start of long paths
 
@@ -90,19 +112,20 @@ def translate_gap(data: WindowData, b: np.ndarray) -> float:
     return float(b[order[-data.C]] - b[order[-data.C - 1]])
 
 
-RATES = {"lr_b": 2.5, "lr_u": 0.0, "lr_v": 5e-4}  # content is off
+RATES: dict[str, Any] = {"lr_b": 2.5, "lr_u": 0.0, "lr_v": 5e-4}  # content is off
 
 
 def window_cell(window: int, push: float) -> dict:
     "The exact path at step EARLY, and how far the first push is from its formula."
     data = WindowData(*WINDOWS[window])
     path = population_path(data, kappa=push, v=0.02, steps=EARLY, **RATES)
-    on_b, _ = first_push(data, push, 0.02)
-    apart = on_b[1:] - push_slope(data, push, 0.02) * data.r[1:]  # constant by the formula
-    with_push, _ = first_push(data, 2.0, 0.02)
-    gap = float((apart - apart.mean()).abs().max() / with_push.abs().max())
     early = path.b.values[EARLY]
     padded = np.pad(early, (0, 16 - data.N), constant_values=np.nan)
+    # by the formula the push is a constant plus its slope times the overlap
+    on_b, _ = first_push(data, push, 0.02)
+    rest = on_b[1:] - push_slope(data, push, 0.02) * data.r[1:]
+    largest, _ = first_push(data, 2.0, 0.02)
+    gap = float((rest - rest.mean()).abs().max() / largest.abs().max())
     return {
         "b": ("offset", padded),
         "apart": standing_out(data, early),
@@ -129,18 +152,23 @@ def window_trained(window: int, seed: int) -> dict[str, float]:
     start = pushed(data, 2.0)[None]
     u = torch.zeros(1, 2).double()
     v = torch.tensor([[0.02, 0.0]], dtype=torch.float64)
-    *_, (b, _, _) = fit(sample, data, start, u, v, steps=EARLY, **RATES)
+    *_, (b, _, _) = training_states(sample, data, start, u, v, steps=EARLY, **RATES)
     return {"sampled": standing_out(data, b[0].numpy())}
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c23
 def measure_window(run: Run) -> xr.Dataset:
     """Exact paths with and without the push, trainings on samples, and long exact paths from starts
     with a little noise."""
-    exact = run.sweep(window_cell, {"window": range(3), "push": [0.0, 2.0]}, "exact")
-    trained = run.sweep(window_trained, {"window": range(3), "seed": run.seeds}, "trained")
+    windows = range(len(WINDOWS))
+    pushes = [0.0, 2.0]
+    exact = run.sweep(window_cell, {"window": windows, "push": pushes}, "exact")
+    trained = run.sweep(window_trained, {"window": windows, "seed": run.seeds}, "trained")
     steps = run.by_scale(2500, 10_000)
-    grid = {"late": run.by_scale([1], [0, 1, 2]), "push": [0.0, 2.0], "seed": run.seeds}
-    late = run.sweep(partial(late_cell, steps=steps), grid, "late")
+    late = run.sweep(
+        partial(late_cell, steps=steps),
+        {"late": run.by_scale([1], [0, 1, 2]), "push": pushes, "seed": run.seeds},
+        "late",
+    )
     late = late.assign_coords(time=[steps // 2, steps])
     return exact.merge(trained).merge(late).assign_attrs(scale=run.scale)
 

@@ -7,6 +7,7 @@ __all__ = []
 
 # %% ../../../nbs/together/01_model.ipynb #0332ef95
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import xarray as xr
@@ -16,7 +17,7 @@ from vit_theory.association.dynamics import Path, full_descent, largest_gap
 from vit_theory.ledger.sweeps import Run
 from vit_theory.together.model import (
     WindowData,
-    activation,
+    summed_activation,
     all_samples,
     outputs,
     population_path,
@@ -60,7 +61,7 @@ def full_path(
     def gradient(theta: Path) -> tuple[Tensor, Path]:
         free = {name: value.detach().requires_grad_() for name, value in theta.items()}
         A = free["A"].softmax(1)[None]
-        F = activation(outputs(x, A, free["u"][None], free["v"][None], weight), nu)
+        F = summed_activation(outputs(x, A, free["u"][None], free["v"][None], weight), nu)
         loss = weight @ (1 - y * F).square() / 2
         slopes = torch.autograd.grad(loss, list(free.values()))
         return loss.detach(), dict(zip(free, slopes, strict=True))
@@ -70,7 +71,11 @@ def full_path(
         "u": torch.zeros(2).double(),
         "v": torch.tensor([v, 0], dtype=torch.float64),
     }
-    rates = {"A": data.N * lr_b * (1 - eye), "u": lr_u, "v": lr_v}  # the diagonal stays
+    rates: dict[str, float | Tensor] = {
+        "A": data.N * lr_b * (1 - eye),
+        "u": lr_u,
+        "v": lr_v,
+    }  # the diagonal stays
     return full_descent(gradient, start, rates, steps)
 
 
@@ -86,15 +91,15 @@ def as_full(path: xr.Dataset, data: WindowData) -> Path:
     }
 
 
-def path_gap(case: int, steps: int) -> dict:
+def case_gap(case: int, steps: int) -> dict:
     """Largest difference of the two descents over loss and all entries of A, u and v, and how far b
     and theta moved."""
     setting = CASES[case]
     data = WindowData(
         setting.grid, setting.window, setting.share, setting.q, visible=setting.visible
     )
-    options = {"kappa": setting.kappa, "nu": setting.nu, "v": 0.08, "steps": steps}
-    rates = {"lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3}
+    options: dict[str, Any] = {"kappa": setting.kappa, "nu": setting.nu, "v": 0.08, "steps": steps}
+    rates: dict[str, Any] = {"lr_b": 5.0, "lr_u": 0.1, "lr_v": 1e-3}
     path = population_path(data, **options, **rates)
     gap = largest_gap(full_path(data, **options, **rates), as_full(path, data))
     others = path.b[:, 1:]
@@ -109,4 +114,4 @@ def path_gap(case: int, steps: int) -> dict:
 def measure_descent(run: Run) -> xr.Dataset:
     "Both descents in all cases."
     grid = {"case": range(run.by_scale(2, 3)), "steps": [run.by_scale(20, 60)]}
-    return run.sweep(path_gap, grid).squeeze("steps")
+    return run.sweep(case_gap, grid).squeeze("steps")

@@ -1,0 +1,94 @@
+"""Train the two small vision transformers for photographs: content attention, and its positional
+twin.
+
+    python benchmarks/photographs.py --images FOLDER/cifar10 [--store DIR] [--mixers
+    content,positional]
+
+Ten visits to each of the 50,000 training images of CIFAR-10 (five for the twin), half of the
+patches a step, products in bfloat16, one thread: about a processor minute a visit. Settings are
+first guesses; the test images are looked at once, at the end. Writes results/photographs.csv and
+.json. A run that is stopped goes on from its last epoch.
+"""
+
+import json
+import time
+from pathlib import Path
+
+import click
+import pandas as pd
+import side_by_side as bench  # before torch: it sets the threads
+
+from vit_theory.ledger.files import provenance, write_file
+from vit_theory.models import Machine, Recipe, Variant, ViT, evaluate, flops, load_images, train
+
+SIZES = {"depth": 6, "heads": 4, "width": 128, "hidden": 2}
+RECIPE = Recipe(flip=0.5, crop=1 / 8, smoothing=0.1, patches=0.5)
+SETTINGS = {"batch": 128, "lr": 2e-3}
+EPOCHS = {"content": 10, "positional": 5}
+MIXERS = ("content", "positional")
+
+
+def fresh(mixer: str, seed: int = 0) -> ViT:
+    """One of the two models, not yet trained."""
+    return ViT(32, 4, 3, 10, mixer=mixer, **SIZES, variant=Variant(pool="cls"), seed=seed)
+
+
+def run(mixer: str, train_data, test_data, store: Path) -> dict:
+    """Train one model in its folder; the row of the table."""
+    vit = fresh(mixer)
+    started = time.process_time()
+    history = train(
+        vit,
+        train_data,
+        epochs=EPOCHS[mixer],
+        **SETTINGS,
+        recipe=RECIPE,
+        device="cpu",
+        machine=Machine(precision="bf16-mixed"),
+        folder=store / mixer,
+        progress=False,
+    )
+    minutes = (time.process_time() - started) / 60
+    return {
+        "mixer": mixer,
+        "epochs": len(history),
+        "seed": 0,
+        "parameters": sum(p.numel() for p in vit.parameters()),
+        "operations": flops(vit),
+        "processor_minutes": round(minutes, 2),
+        "train_loss": round(history[-1]["loss"], 4),
+        "accuracy": evaluate(vit, test_data)["accuracy"],
+    }
+
+
+@click.command(help=__doc__)
+@click.option("--images", required=True, help="A folder with the parquet files of CIFAR-10.")
+@click.option("--store", default="build/photographs", show_default=True, type=Path)
+@click.option("--mixers", default=",".join(MIXERS), show_default=True)
+def main(images, store, mixers):
+    train_data = load_images(images)
+    test_data = load_images(images, split="test")
+    rows = []
+    for mixer in mixers.split(","):
+        rows.append(run(mixer, train_data, test_data, store))
+        print(rows[-1], flush=True)
+        file = bench.RESULTS / "photographs.csv"
+        known = pd.read_csv(file) if file.exists() else pd.DataFrame()
+        table = pd.concat([known, pd.DataFrame(rows)]).drop_duplicates("mixer", keep="last")
+        write_file(file, table.to_csv(index=False))
+    about = {
+        "command": "python benchmarks/photographs.py --images FOLDER/cifar10",
+        "images": Path(images).name,
+        "sizes": SIZES,
+        "recipe": vars(RECIPE),
+        "settings": SETTINGS,
+        "epochs": EPOCHS,
+        "processor_time": "one thread; other work ran on the machine; a run that went on after a "
+        "stop counts its last part only",
+        "provenance": provenance(),
+    }
+    write_file(bench.RESULTS / "photographs.json", json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
