@@ -312,8 +312,8 @@ def numbered(labels: Any, classes: Sequence | None) -> tuple[Tensor, tuple[str, 
     values = np.asarray(labels)
     need(values.ndim == 1 and len(values), f"labels has shape {values.shape}: [n] is needed")
     if values.dtype.kind not in "iu":
-        names, values = np.unique(values.astype(str), return_inverse=True)
-        return torch.from_numpy(values.astype(np.int64)), tuple(names.tolist())
+        words, values = np.unique(values.astype(str), return_inverse=True)
+        return torch.from_numpy(values.astype(np.int64)), tuple(words.tolist())
     need(values.min() >= 0, f"labels has {values.min()}: numbers of classes, from 0, are needed")
     names = classes or [str(k) for k in range(values.max() + 1)]
     return torch.from_numpy(values.astype(np.int64)), tuple(map(str, names))

@@ -21,8 +21,8 @@ def turning(
     start: Mapping[str, Any],  # settings to begin with; what is not said is as the module has it
     settings: Sequence[str],  # names of all settings
     data: Mapping[str, Any],  # what the module shows, JSON
-    answer: Callable[[dict, dict], dict | None]
-    | None = None,  # (settings, data) -> other data, or None
+    # (settings, data) -> other data, or None
+    answer: Callable[[dict, dict], dict | None] | None = None,
     only: str = "",  # the one setting that turns, for a module inside a text; otherwise all
 ):
     """A widget whose module turns in the browser, also without a kernel; ValueError for a setting
