@@ -10,6 +10,7 @@ import base64
 import functools
 import html
 import json
+import re
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -120,15 +121,38 @@ def draw_threshold(
     }
     ax.annotate(text, (float(end == "right"), value), color=COLORS[color], **where)
 
+# %% ../nbs/03_figures.ipynb #ba1e42b2
+# Ink on paper: what is black or gray in a figure follows the page's color, also in the dark.
+INK = """<style>
+svg { color: #1c1e21; fill: currentColor; }
+@media (prefers-color-scheme: dark) { svg { color: #d5dae0; } }
+</style>"""
+
+
+def in_ink(gray: re.Match) -> str:
+    "A gray of a style, such as `stroke: #cccccc`, as a share of the page's ink."
+    share = round(100 * (1 - int(gray[2], 16) / 255))
+    if share == 100:
+        return f"{gray[1]}: currentColor"
+    return f"{gray[1]}: color-mix(in srgb, currentColor {share}%, transparent)"
+
 # %% ../nbs/03_figures.ipynb #8d713f40
-def to_svg(figure) -> str:
+def to_svg(
+    figure,
+    ground: bool = False,  # white behind it, and black as it is: for where no page is known
+) -> str:
     """The figure as SVG text that can stand inside an HTML page; the same figure gives the same
     text."""
     buffer = BytesIO()
+    plain = {"Date": None, "Creator": None}
     with style():
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(buffer, format="svg", metadata=plain, transparent=not ground)
     text = buffer.getvalue().decode()
-    return text[text.index("<svg") :]
+    text = text[text.index("<svg") :]
+    if ground:
+        return text
+    text = re.sub(r"\b(fill|stroke): #([0-9a-f]{2})\2\2(?![0-9a-f])", in_ink, text)
+    return text.replace(">", f">\n{INK}", 1)
 
 # %% ../nbs/03_figures.ipynb #d090da52
 class Moving:
