@@ -64,7 +64,7 @@ FREE = {  # files, what is found there, what stands in its place
     ),
     "thresholds": (
         [f"{chapter}/claims/*.py" for chapter in FLOORS],
-        r"at_(most|least)\(",
+        r"\bat_(most|least)\(",
         r"at_\1(1 + ",
     ),
     "size of the legend": (["figures.py"], r'"legend.fontsize": \d+', '"legend.fontsize": 5'),

@@ -97,8 +97,9 @@ class StencilHeads(nn.Module):
         self.special = nn.Parameter(special.to(query))
 
     def forward(self, hidden_states, P=None, need_map=False, **options):
-        """Tokens [b, s + n, d] -> mixed tokens, and all weights [b, h, q, k] where asked for; called
-        by our blocks, and by those of `transformers` with a mask in the place of P."""
+        """Tokens [b, s + n, d] -> mixed tokens, and all weights [b, h, q, k] where asked for.
+
+        Our blocks call it, and those of `transformers`, with a mask in the place of P."""
         x = hidden_states
         n = math.prod(self.grid)
         tokens = self.special.shape[1] + n

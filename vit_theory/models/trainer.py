@@ -27,7 +27,7 @@ from .model import ON_IMAGE, ViT
 from .training import evaluate, make_optimizer, rate
 from ..ledger.files import write_file
 from ..ledger.identity import identity
-from ..real_images import Images
+from ..real_images import Images, as_images
 from ..trials import resolve_device
 
 # %% ../../nbs/models/07_trainer.ipynb #descent1
@@ -424,12 +424,12 @@ def planned_epochs(job: Job, device: torch.device, minutes: float) -> int:
 @checked
 def train(
     vit: ViT,  # trained in place
-    data: Images,  # training images
+    data: Any,  # training images: `Images`, or what `as_images` takes
     *,
     epochs: Size | None = None,  # visits to each image
     minutes: Positive | None = None,  # in place of `epochs`: as many as fit
-    # or a function of the model that gives numbers for the diary; after each epoch
-    validation: Images | Callable | None = None,
+    # images, or a function of the model that gives numbers for the diary; after each epoch
+    validation: Any = None,
     recipe: str | Recipe | Callable = "none",  # see `augment`, or a function like it
     batch: Size = 64,  # images of a step, over all processes
     lr: Positive = 1e-3,  # highest learning rate
@@ -447,6 +447,9 @@ def train(
         (epochs is None) != (minutes is None),
         f"epochs={epochs}, minutes={minutes}: give one of the two",
     )
+    data = as_images(data)
+    if validation is not None and not callable(validation):
+        validation = as_images(validation)
     asked = math.ceil(descent.warmup) if epochs is None else epochs
     settings = dict(
         epochs=asked, batch=batch, lr=lr, **vars(descent), seed=seed, precision=machine.precision

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..arguments import Size, checked
-from ..real_images import Images
+from ..real_images import as_images
 
 # %% ../../nbs/models/04_training.ipynb #dafef852
 def rate(step: int, steps: int, warm: int, lr: float) -> float:
@@ -46,13 +46,14 @@ def make_optimizer(vit: nn.Module, lr: float, weight_decay: float) -> torch.opti
 @torch.no_grad()
 def evaluate(
     vit: nn.Module,  # the model
-    data: Images,  # images and labels
+    data: Any,  # images and labels: `Images`, or what `as_images` takes
     batch: Size = 256,  # images at a time
     tokens: Int[Tensor, "n m"] | None = None,  # patches to look at, for each image; None: all
     **options: Any,  # passed to the model, for instance keep={1: 0.5}
 ) -> dict[str, float]:
     """Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation
     mode."""
+    data = as_images(data)
     device = next(vit.parameters()).device
     training = vit.training
     loss = 0.0
