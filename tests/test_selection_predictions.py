@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from common import ROOT
 
-from vit_theory.selection.curves import Setting
+from vit_theory.selection.curves import CurveSetting
 from vit_theory.selection.predictions import (
     Drawn,
     draw_settings,
@@ -30,7 +30,7 @@ MET = rows_of("predictions_met.csv")
 
 
 def setting_of(row):
-    setting = Setting(**{field.name: row[field.name] for field in fields(Setting)})
+    setting = CurveSetting(**{field.name: row[field.name] for field in fields(CurveSetting)})
     return Drawn(setting, int(row["samples"]))
 
 
