@@ -21,8 +21,8 @@ def turning(
     start: Mapping[str, Any],  # settings to begin with; what is not said is as the module has it
     settings: Sequence[str],  # names of all settings
     data: Mapping[str, Any],  # what the module shows, JSON
-    answer: Callable[[dict, dict], dict | None]
-    | None = None,  # (settings, data) -> other data, or None
+    # (settings, data) -> other data, or None
+    answer: Callable[[dict, dict], dict | None] | None = None,
     only: str = "",  # the one setting that turns, for a module inside a text; otherwise all
 ):
     """A widget whose module turns in the browser, also without a kernel; ValueError for a setting
@@ -51,12 +51,13 @@ def turning(
 
         @traitlets.observe("state")
         def answered(self, change):
-            self.data = (answer(self.state, self.data) if answer else None) or self.data
+            other = answer(self.state, self.data) if answer else None
+            self.data = other or self.data
 
         def _repr_mimebundle_(self, **options):
             live, more = super()._repr_mimebundle_(**options)
             page = page_of(name, self.state, self.data, self.only)
-            return live | {"text/html": page}, more  # the page needs nothing else
+            return live | {"text/html": page}, metadata  # the page needs nothing else
 
     return Turning(data=dict(data), state=dict(start), only=only)
 
@@ -67,13 +68,15 @@ def need_one_of(start: Mapping[str, Any], possible: Mapping[str, Sequence]) -> N
         values = possible.get(name, [value])
         if value not in values:
             raise ValueError(
-                f"{name}={value!r} is not among what this explorer shows: use one of {', '.join(map(str, values))}"
+                f"{name}={value!r} is not among what this explorer shows: "
+                f"use one of {', '.join(map(str, values))}"
             )
 
 
 def packed(values: Any) -> str:
     "Numbers from 0 to 1 as bytes, in base64."
-    return b64encode(np.round(255 * np.asarray(values)).astype(np.uint8).tobytes()).decode()
+    shades = np.round(255 * np.asarray(values)).astype(np.uint8)
+    return b64encode(shades.tobytes()).decode()
 
 
 def static_text(name: str) -> str:
