@@ -22,7 +22,7 @@ import click
 import numpy as np
 from side_by_side import RESULTS, save
 
-from vit_theory.selection.curves import Setting
+from vit_theory.selection.curves import CurveSetting
 from vit_theory.selection.predictions import (
     COUNT,
     FOLLOWED,
@@ -53,7 +53,7 @@ def read(path: Path) -> list[dict]:
 
 def setting_of(row: dict) -> Drawn:
     """The setting and number of samples of a row."""
-    setting = Setting(**{field.name: row[field.name] for field in fields(Setting)})
+    setting = CurveSetting(**{field.name: row[field.name] for field in fields(CurveSetting)})
     return Drawn(setting, int(row["samples"]))
 
 

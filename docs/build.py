@@ -120,7 +120,9 @@ def held(source):
     return "plot" if re.search(r"\b(plot|draw)_|plt\.", source) else "settings"
 
 
-PRESENTING = re.compile(r"Card|Moving|Markdown|(?:plot|draw|show|measured|committed)(?:_\w+)?")
+PRESENTING = re.compile(
+    r"Card|Verdicts|Moving|Markdown|(?:plot|draw|show|measured|committed)(?:_\w+)?"
+)
 
 
 def presenting(source):
@@ -143,7 +145,7 @@ def presenting(source):
     return (
         bool(body)
         and all(map(calls, body))
-        and re.search(r"\bCard\(|measured\(|\bMoving\(", source) is not None
+        and re.search(r"\b(?:Card|Verdicts)\(|measured\(|\bMoving\(", source) is not None
     )
 
 

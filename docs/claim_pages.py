@@ -144,7 +144,7 @@ def page(id, place):
     )
     yield f"{{.box .box-{kind}}}\n{said}"
     yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
-    yield f"```{{image}} {id}.svg\n:alt: {row['measured']}\n```\n"
+    yield f"```{{image}} {id}.svg\n:alt: {row['measured']}\n:class: dark-light\n```\n"
     scale = RUNS[run] if drawn(row) else RUNS[run].partition(",")[0]
     yield f"{{.caption}}\n**Figure 1.** {formula(row['measured'])} ({scale})\n"
     yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"

@@ -81,18 +81,24 @@ def test_what_is_drawn_asked_or_refused_leaves_every_measurement_as_it_is(copy, 
     assert not [id for id in after if after[id] != before[id]]
 
 
-def test_a_number_of_an_experiment_is_another_experiment(copy, before):
+NUMBERS = {  # experiment: what is found there, what stands in its place, the claims that it is of
+    "together/experiments/border.py": (
+        r"LEAD = 0\.25",
+        "LEAD = 0.26",
+        {"A-together-border", "C-together-phases"},
+    ),
+    "selection/experiments/regime.py": (
+        r"FEW = 64",
+        "FEW = 65",
+        {"A-attention-rate", "A-minibatches", "A-regime"},
+    ),
+}
+
+
+@pytest.mark.parametrize("experiment", NUMBERS)
+def test_a_number_of_an_experiment_is_another_experiment(copy, before, experiment):
     """Of the claims that reach it, and of no other."""
-    assert (
-        edit(
-            [copy / "together" / "experiments" / "border.py"],
-            r"LEAD = 0\.25",
-            "LEAD = 0.26",
-        )
-        == 1
-    )
+    number, other, claims = NUMBERS[experiment]
+    assert edit([copy / experiment], number, other) == 1
     after = identities(copy)
-    assert {id for id in after if after[id] != before[id]} == {
-        "A-together-border",
-        "C-together-phases",
-    }
+    assert {id for id in after if after[id] != before[id]} == claims

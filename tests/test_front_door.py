@@ -17,6 +17,7 @@ from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.evidence import (
     RUNS,
     Card,
+    Verdicts,
     answers,
     committed,
     measured,
@@ -148,7 +149,7 @@ def test_pictures_of_the_cards_are_drawn_from_the_evidence():
     """The pictures show the measurements whose numbers the cards say."""
     pictures = script("tools/pictures.py")
     with style():
-        made = {name: to_svg(draw()) + "\n" for name, draw in pictures.CARDS.items()}
+        made = {name: to_svg(draw(), ground=True) + "\n" for name, draw in pictures.CARDS.items()}
     stale = [
         name
         for name, text in made.items()
@@ -205,6 +206,11 @@ def test_cards_say_what_the_evidence_says():
             ):
                 if Card(found[1])._repr_markdown_() not in outputs(cell, "text/markdown"):
                     stale.append(f"nbs/{name}: {found[1]}")
+            line = re.search(r"(?m)^Verdicts\(([^()]+)\)\s*\Z", cell.source)
+            if cell.cell_type == "code" and line:
+                ids = re.findall(r'"([^"]+)"', line[1])
+                if Verdicts(*ids)._repr_markdown_() not in outputs(cell, "text/markdown"):
+                    stale.append(f"nbs/{name}: {', '.join(ids)}")
     assert not stale, "run these notebooks again (python tools/notebooks.py run ...): " + ", ".join(
         stale
     )

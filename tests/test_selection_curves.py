@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from vit_theory.ledger.cli import main
 from vit_theory.selection import initial_model, learning_curve
-from vit_theory.selection.curves import Setting, mean_error, predicted_errors, trained_errors
+from vit_theory.selection.curves import CurveSetting, mean_error, predicted_errors, trained_errors
 from vit_theory.selection.runs import tokens_of_40
 
 RELEVANT, SAMPLES, SIGMA = 4, 40, 0.1  # of 40 tokens
@@ -59,7 +59,7 @@ def test_the_curve_is_the_error_of_networks_trained_by_a_plain_loop():
 @pytest.mark.parametrize("attention", ["trained", "frozen", "uniform"])
 @pytest.mark.parametrize("background", ["neutral", "single"])
 def test_networks_and_early_dynamics_have_the_same_mean_error(attention, background):
-    setting = Setting(0.1, attention, 20.0, 0.1, 0.1, background)
+    setting = CurveSetting(0.1, attention, 20.0, 0.1, 0.1, background)
     one, two = (how(setting, 60, 400, 1) for how in (predicted_errors, trained_errors))
     assert abs(one.mean() - two.mean()) < 4 * (one.var() / 400 + two.var() / 400) ** 0.5
 

@@ -53,6 +53,7 @@ KERNEL = {
     "TQDM_DISABLE": "1",
     "PYTHONHASHSEED": "0",
     "PYTHONWARNINGS": WARNINGS,
+    "ANSWERS": "1",  # the answers to the exercises run too
 }
 # What JupyterLab writes into a notebook that it opens: stored here, so that opening and saving one
 # changes nothing.

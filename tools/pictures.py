@@ -127,7 +127,7 @@ def main():
         print(path)
     with style():
         for name, draw in CARDS.items():
-            write_file(FOLDER / f"{name}.svg", to_svg(draw()) + "\n")
+            write_file(FOLDER / f"{name}.svg", to_svg(draw(), ground=True) + "\n")
             print(FOLDER / f"{name}.svg")
 
 

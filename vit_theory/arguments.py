@@ -33,19 +33,21 @@ def kind(
 
 def whole(least: int, most: int = LARGEST) -> type:
     "Make the kind of whole numbers between two limits."
-    words = f"a whole number from {least} to {most}"
-    return kind(
-        words,
-        lambda n: isinstance(n, Integral) and not isinstance(n, bool) and least <= int(n) <= most,
-    )
+
+    def is_one(n) -> bool:
+        return isinstance(n, Integral) and not isinstance(n, bool) and least <= int(n) <= most
+
+    return kind(f"a whole number from {least} to {most}", is_one)
 
 
 def real(words: str, test: Callable[[Any], Any] = lambda x: True) -> type:
     "Make a kind of finite numbers."
-    return kind(
-        words,
-        lambda x: isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x) and test(x),
-    )
+
+    def is_one(x) -> bool:
+        number = isinstance(x, Real) and not isinstance(x, bool)
+        return number and math.isfinite(x) and bool(test(x))
+
+    return kind(words, is_one)
 
 # %% ../nbs/05_arguments.ipynb #797752b3
 if TYPE_CHECKING:
@@ -75,15 +77,12 @@ def pair(
 
 
 if not TYPE_CHECKING:
-    of_two = kind(
-        "two sizes",
-        lambda x: (
-            isinstance(x, list | tuple) and len(x) == 2 and all(isinstance(y, Size) for y in x)
-        ),
-    )
-    Sizes = kind(
-        "a whole number above 0, or two as (rows, columns)", lambda x: isinstance(x, (Size, of_two))
-    )
+
+    def is_sizes(x) -> bool:
+        both = x if isinstance(x, list | tuple) else (x, x)
+        return len(both) == 2 and all(isinstance(side, Size) for side in both)
+
+    Sizes = kind("a whole number above 0, or two as (rows, columns)", is_sizes)
 
 # %% ../nbs/05_arguments.ipynb #eed5e481
 F = TypeVar("F", bound=Callable)
@@ -124,33 +123,33 @@ def need_numbers(name: str, x: Tensor) -> None:
     if not x.numel():
         raise ValueError(f"{name} has shape {tuple(x.shape)}: it holds nothing")
     # a sum is finite where all numbers are, unless it overflows, and takes a tenth of the time
-    if x.is_floating_point() and not x.sum().isfinite() and not (finite := x.isfinite()).all():
-        bad = int((~finite).sum())
+    if not x.is_floating_point() or x.sum().isfinite():
+        return
+    bad = int((~x.isfinite()).sum())
+    if bad:
         raise ValueError(
-            f"{name} has {bad} values that are not finite (NaN or inf), of {x.numel()}: mend them first"
+            f"{name} has {bad} values that are not finite (NaN or inf), of {x.numel()}: "
+            "mend them first"
         )
 
 
 def in_one_line(message: str) -> str:
     "What jaxtyping says of a call, in one line."
-    found = re.search(
-        r"parameter '(\w+)'.*?Actual value: (.*?)\nExpected type: (.*?)\.?\n---", message, re.S
-    )
-    if not found:
+    report = r"parameter '(\w+)'.*?Actual value: (.*?)\nExpected type: (.*?)\.?\n---"
+    match = re.search(report, message, re.S)
+    if not match:
         return " ".join(message.split())[:200]
-    name, value, wanted = found.groups()
+    name, value, wanted = match.groups()
     wanted = re.sub(r"<class '(.*?)'>", r"\1", wanted)
-    wanted = re.sub(
-        r"\b(typing|jaxtyping|collections\.abc|vit_theory\.\w+(?:\.\w+)*|torch)\.(?=\w)", "", wanted
-    )
-    sizes = dict(re.findall(r"^(\w+)=(\d+)$", message, re.M))
-    known = ", ".join(
-        f"{letter}={n}" for letter, n in sizes.items() if re.search(rf"\b{letter}\b", wanted)
-    )
-    return (
-        f"{name}={' '.join(value.split())[:60]} is not {' '.join(wanted.split())}"
-        + f", where {known}" * bool(known)
-    )
+    modules = r"\b(typing|jaxtyping|collections\.abc|vit_theory\.\w+(?:\.\w+)*|torch)\.(?=\w)"
+    wanted = re.sub(modules, "", wanted)
+    value = " ".join(value.split())[:60]
+    sizes = []
+    for letter, size in re.findall(r"^(\w+)=(\d+)$", message, re.M):
+        if re.search(rf"\b{letter}\b", wanted):
+            sizes.append(f"{letter}={size}")
+    where = f", where {', '.join(dict.fromkeys(sizes))}" if sizes else ""
+    return f"{name}={value} is not {' '.join(wanted.split())}{where}"
 
 # %% ../nbs/05_arguments.ipynb #a798824b
 def need(true: Any, words: str) -> None:

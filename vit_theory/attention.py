@@ -21,18 +21,13 @@ from .arguments import LARGEST, checked, need
 # %% ../nbs/01_attention.ipynb #cfa59c66
 def both_sides(value: int | Sequence[int], name: str) -> tuple[int, int]:
     "Read a size given as one number or as (rows, columns); ValueError for anything else."
-    both = (
-        (value, value)
-        if isinstance(value, int)
-        else tuple(value)
-        if isinstance(value, Sequence)
-        else ()
-    )
-    if len(both) != 2 or any(
-        isinstance(v, bool) or not isinstance(v, int) or not 1 <= v <= LARGEST for v in both
-    ):
+    sides = (value, value) if isinstance(value, int) else value
+    both = tuple(sides) if isinstance(sides, Sequence) else ()
+    whole = [isinstance(v, int) and not isinstance(v, bool) for v in both]
+    if len(both) != 2 or not all(whole) or not 1 <= min(both) <= max(both) <= LARGEST:
         raise ValueError(
-            f"{name}={value!r} is not a size: give an integer from 1 to {LARGEST}, or two as (rows, columns)"
+            f"{name}={value!r} is not a size: give an integer from 1 to {LARGEST}, "
+            "or two as (rows, columns)"
         )
     return both[0], both[1]
 
@@ -43,7 +38,8 @@ def need_tensors(**named) -> None:
         if not isinstance(value, Tensor):
             kind = type(value).__name__
             raise ValueError(
-                f"{name}={repr(value)[:60]} is a {kind}; give a tensor, as torch.tensor(...) makes it"
+                f"{name}={repr(value)[:60]} is a {kind}; give a tensor, "
+                "as torch.tensor(...) makes it"
             )
 
 
@@ -73,7 +69,8 @@ def patchify(
     h, w = images.shape[2:]
     if h % ph or w % pw:
         raise ValueError(
-            f"patch={(ph, pw)} does not divide images of {h} x {w} pixels: crop or pad it to a multiple"
+            f"patch={(ph, pw)} does not divide images of {h} x {w} pixels: "
+            "crop or pad it to a multiple"
         )
     return rearrange(images, "b c (gy r) (gx s) -> b (gy gx) (r s c)", r=ph, s=pw)
 
@@ -85,19 +82,23 @@ def unpatchify(
     channels: int,  # channels of a pixel
 ) -> Shaped[Tensor, "b c h w"]:  # the images
     "Put tokens back into images, the inverse of `patchify`; ValueError where the sizes do not fit."
-    (ph, pw), (gh, gw) = both_sides(patch, "patch"), both_sides(grid, "grid")
+    ph, pw = both_sides(patch, "patch")
+    gh, gw = both_sides(grid, "grid")
     shape = tuple(getattr(tokens, "shape", ()))
     if len(shape) != 3:
         raise ValueError(f"tokens has shape {shape}: three axes [batch, token, feature] are needed")
     if tokens.shape[1] != gh * gw:
         raise ValueError(
-            f"grid={(gh, gw)} holds {gh * gw} patches but there are {tokens.shape[1]} tokens: give (rows, columns)"
+            f"grid={(gh, gw)} holds {gh * gw} patches but there are {tokens.shape[1]} tokens: "
+            "give (rows, columns)"
         )
     if not isinstance(channels, int):
         raise ValueError(f"channels={channels} is not a whole number: give the channels of a pixel")
-    if tokens.shape[2] != (made := ph * pw * channels):
+    features = ph * pw * channels
+    if tokens.shape[2] != features:
         raise ValueError(
-            f"patch={(ph, pw)} with channels={channels} makes {made} features but a token has {tokens.shape[2]}"
+            f"patch={(ph, pw)} with channels={channels} makes {features} features but a token has "
+            f"{tokens.shape[2]}"
         )
     return rearrange(tokens, "b (gy gx) (r s c) -> b c (gy r) (gx s)", gy=gh, r=ph, s=pw)
 
@@ -105,20 +106,20 @@ def unpatchify(
 def softmax_weights(
     scores: Float[Tensor, "*b q k"],  # scores; -inf removes a key
     sink: bool = False,  # add the zero sink: one more key of score 0 and value 0
-) -> Float[
-    Tensor, "*b q k"
-]:  # weights of the real keys; a row sums to 1, with the sink to at most 1
+) -> Float[Tensor, "*b q k"]:  # of the real keys; a row sums to 1, with the sink to at most 1
     "Softmax over the keys, optionally beside a zero sink whose weight is left out of the result."
     need_tensors(scores=scores)
     if not scores.is_floating_point() or not scores.ndim:
         raise ValueError(
-            f"scores has shape {tuple(scores.shape)}, {scores.dtype}: softmax needs floating point numbers [q, k]"
+            f"scores has shape {tuple(scores.shape)}, {scores.dtype}: "
+            "softmax needs floating point numbers [q, k]"
         )
     if not sink:
         return scores.softmax(-1)
     # A = e^S / (1 + sum e^S): the sink is a column of zeros that is dropped again, so that large
     # scores do not overflow
-    return torch.cat([scores, torch.zeros_like(scores[..., :1])], -1).softmax(-1)[..., :-1]
+    with_sink = torch.cat([scores, torch.zeros_like(scores[..., :1])], -1)
+    return with_sink.softmax(-1)[..., :-1]
 
 # %% ../nbs/01_attention.ipynb #7d1f48b7
 @checked
@@ -132,19 +133,22 @@ def attention(
     "Softmax attention with an optional bias and zero sink (C, eq. 3 and 4)."
     need_one_dtype(q=q, bias=bias, v=v, k=k)
     for name, x in {"k": k, "v": v}.items():
-        if any(1 != n != m != 1 for n, m in zip(x.shape[-3::-1], q.shape[-3::-1], strict=False)):
+        leading = zip(x.shape[-3::-1], q.shape[-3::-1], strict=False)
+        if any(1 != n != m != 1 for n, m in leading):
             raise ValueError(
-                f"{name} has shape {tuple(x.shape)}, q {tuple(q.shape)}: axes before the last two must broadcast"
+                f"{name} has shape {tuple(x.shape)}, q {tuple(q.shape)}: "
+                "axes before the last two must broadcast"
             )
     # S = Q K^T / sqrt(e) + B
     S = einsum(q, k, "... q e, ... k e -> ... q k") / math.sqrt(q.shape[-1])
-    if bias is not None and any(
-        n not in (1, m) for n, m in zip(bias.shape[::-1], S.shape[::-1], strict=False)
-    ):
-        raise ValueError(
-            f"bias has shape {tuple(bias.shape)}: it must broadcast to the scores, {tuple(S.shape)}"
-        )
-    S = S if bias is None else S + bias
+    if bias is not None:
+        pairs = zip(bias.shape[::-1], S.shape[::-1], strict=False)
+        if any(n not in (1, m) for n, m in pairs):
+            raise ValueError(
+                f"bias has shape {tuple(bias.shape)}: "
+                f"it must broadcast to the scores, {tuple(S.shape)}"
+            )
+        S = S + bias
     return einsum(softmax_weights(S, sink), v, "... q k, ... k f -> ... q f")
 
 # %% ../nbs/01_attention.ipynb #f0086a32
@@ -193,11 +197,10 @@ class MultiHeadAttention(nn.Module):
         W_V: Float[Tensor, "h d f"],  # value matrices
         W_O: Float[Tensor, "h f o"],  # output matrices: the row blocks of the paper's W_O
         b_O: Float[Tensor, " o"] | None = None,  # output bias
-        table: Float[Tensor, "h rows columns"]
-        | None = None,  # relative position bias, [h, 2Gh-1, 2Gw-1]
-        grid: int
-        | Sequence[int]
-        | None = None,  # patches in the image, (rows, columns); needed with a table
+        # relative position bias, [h, 2Gh-1, 2Gw-1]
+        table: Float[Tensor, "h rows columns"] | None = None,
+        # patches in the image, (rows, columns); needed with a table
+        grid: int | Sequence[int] | None = None,
         sink: bool = False,  # one more key of score 0 whose value is 0
         queries: Int[Tensor, " q"] | None = None,  # tokens that ask; None: all
     ):
@@ -208,18 +211,23 @@ class MultiHeadAttention(nn.Module):
         self.heads = W_Q.shape[0]
         tokens = math.inf if self.grid is None else math.prod(self.grid)
         if queries is not None:
-            there = len(queries) and queries.min() >= 0 and queries.max() < tokens
+            are_tokens = len(queries) and queries.min() >= 0 and queries.max() < tokens
             need(
-                there,
-                f"queries of shape {tuple(queries.shape)} are numbers of tokens from 0 on: there are {tokens} of them",
+                are_tokens,
+                f"queries of shape {tuple(queries.shape)} are numbers of tokens from 0 on: "
+                f"there are {tokens} of them",
             )
         if table is not None and grid is None:
             raise ValueError(
-                "grid=None, but a table of relative position biases needs the grid of patches as (rows, columns)"
+                "grid=None, but a table of relative position biases needs the grid of patches "
+                "as (rows, columns)"
             )
         if table is not None and grid is not None:
             relative_bias(table, grid)
-        self.W_Q, self.W_K, self.W_V, self.W_O = (nn.Parameter(W) for W in (W_Q, W_K, W_V, W_O))
+        self.W_Q = nn.Parameter(W_Q)
+        self.W_K = nn.Parameter(W_K)
+        self.W_V = nn.Parameter(W_V)
+        self.W_O = nn.Parameter(W_O)
         self.register_parameter("b_O", None if b_O is None else nn.Parameter(b_O))
         self.register_parameter("table", None if table is None else nn.Parameter(table))
         self.register_buffer("queries", queries)
@@ -227,40 +235,39 @@ class MultiHeadAttention(nn.Module):
     def attention_map(
         self,
         x: Float[Tensor, "b n d"],  # tokens
-    ) -> Float[
-        Tensor, "b h q n"
-    ]:  # weights of [query, key]; rows sum to 1, with the sink to at most 1
+    ) -> Float[Tensor, "b h q n"]:  # [query, key]; rows sum to 1, with the sink to at most 1
         "Attention weights of every head (C, eq. 4)."
         need_tensors(x=x)
         if not x.is_floating_point():
             raise ValueError(f"x has dtype {x.dtype}: tokens are floating point numbers")
         need_one_dtype(x=x, W_Q=self.W_Q)
-        if (
-            x.ndim != 3
-            or x.shape[2] != self.W_Q.shape[1]
-            or (self.grid and x.shape[1] != math.prod(self.grid))
-        ):
+        features = self.W_Q.shape[1]
+        of_grid = self.grid is None or x.ndim < 2 or x.shape[1] == math.prod(self.grid)
+        if x.ndim != 3 or x.shape[2] != features or not of_grid:
             tokens = "token" if self.grid is None else f"{math.prod(self.grid)} tokens"
             raise ValueError(
-                f"x has shape {tuple(x.shape)}: this layer needs [batch, {tokens}, {self.W_Q.shape[1]} features]"
+                f"x has shape {tuple(x.shape)}: this layer needs [batch, "
+                f"{tokens}, {features} features]"
             )
-        asking = slice(None) if self.queries is None else self.queries
-        Q = einsum(x[:, asking], self.W_Q, "b q d, h d e -> b h q e")
+        queries = slice(None) if self.queries is None else self.queries
+        Q = einsum(x[:, queries], self.W_Q, "b q d, h d e -> b h q e")
         K = einsum(x, self.W_K, "b k d, h d e -> b h k e")
         # S = Q K^T / sqrt(e) + B
         S = einsum(Q, K, "b h q e, b h k e -> b h q k") / math.sqrt(Q.shape[-1])
         if self.table is not None and self.grid is not None:
-            S = S + relative_bias(self.table, self.grid)[:, asking]
+            S = S + relative_bias(self.table, self.grid)[:, queries]
         return softmax_weights(S, self.sink)
 
     def forward(
-        self, x: Float[Tensor, "b n d"]
+        self,
+        x: Float[Tensor, "b n d"],  # tokens
     ) -> Float[Tensor, "b q o"]:  # one output for each token that asks
         "Answer every query (C, eq. 2)."
         A = self.attention_map(x)
         V = einsum(x, self.W_V, "b k d, h d f -> b h k f")
         # MHSA(X) = sum_h A_h V_h W_O^h + b_O
-        y = einsum(einsum(A, V, "b h q k, b h k f -> b h q f"), self.W_O, "b h q f, h f o -> b q o")
+        heads = einsum(A, V, "b h q k, b h k f -> b h q f")
+        y = einsum(heads, self.W_O, "b h q f, h f o -> b q o")
         return y if self.b_O is None else y + self.b_O
 
 # %% ../nbs/01_attention.ipynb #40287bf8

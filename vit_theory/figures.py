@@ -10,6 +10,7 @@ import base64
 import functools
 import html
 import json
+import re
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -68,11 +69,8 @@ def styled_classes() -> tuple[type, type]:
     def styled(kind, names):
         return {name: style()(getattr(kind, name)) for name in names.split()}
 
-    axes = type(
-        "Axes",
-        (Axes,),
-        styled(Axes, "set_title legend text annotate imshow tick_params set_xticks set_yticks"),
-    )
+    drawing = "set_title legend text annotate imshow tick_params set_xticks set_yticks"
+    axes = type("Axes", (Axes,), styled(Axes, drawing))
     made = functools.partialmethod(style()(Figure.add_subplot), axes_class=axes)
     methods = styled(Figure, "draw legend text colorbar suptitle supxlabel supylabel")
     return type("Figure", (Figure,), methods | {"add_subplot": made}), axes
@@ -89,14 +87,12 @@ def subplots(
     (figure, axes)."""
     import matplotlib.pyplot as plt
 
-    sides = [isinstance(side, int | float) and 0 < side < 1e9 for side in (width, height)]
-    if (
-        not all([isinstance(rows, int), isinstance(columns, int), *sides])
-        or min(rows, columns) < 1
-        or max(rows, columns) > 1000
-    ):
+    counts = isinstance(rows, int) and isinstance(columns, int)
+    sizes = all(isinstance(side, int | float) and 0 < side < 1e9 for side in (width, height))
+    if not counts or not sizes or not 1 <= min(rows, columns) <= max(rows, columns) <= 1000:
         raise ValueError(
-            f"rows={rows}, columns={columns} must lie between 1 and 1000, width={width}, height={height} above 0"
+            f"rows={rows}, columns={columns} must lie between 1 and 1000, "
+            f"width={width}, height={height} above 0"
         )
     size: dict[str, Any] = {"figsize": (width * columns, height * rows), "layout": "constrained"}
     with style():
@@ -125,15 +121,38 @@ def draw_threshold(
     }
     ax.annotate(text, (float(end == "right"), value), color=COLORS[color], **where)
 
+# %% ../nbs/03_figures.ipynb #ba1e42b2
+# Ink on paper: what is black or gray in a figure follows the page's color, also in the dark.
+INK = """<style>
+svg { color: #1c1e21; fill: currentColor; }
+@media (prefers-color-scheme: dark) { svg { color: #d5dae0; } }
+</style>"""
+
+
+def in_ink(gray: re.Match) -> str:
+    "A gray of a style, such as `stroke: #cccccc`, as a share of the page's ink."
+    share = round(100 * (1 - int(gray[2], 16) / 255))
+    if share == 100:
+        return f"{gray[1]}: currentColor"
+    return f"{gray[1]}: color-mix(in srgb, currentColor {share}%, transparent)"
+
 # %% ../nbs/03_figures.ipynb #8d713f40
-def to_svg(figure) -> str:
+def to_svg(
+    figure,
+    ground: bool = False,  # white behind it, and black as it is: for where no page is known
+) -> str:
     """The figure as SVG text that can stand inside an HTML page; the same figure gives the same
     text."""
     buffer = BytesIO()
+    plain = {"Date": None, "Creator": None}
     with style():
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(buffer, format="svg", metadata=plain, transparent=not ground)
     text = buffer.getvalue().decode()
-    return text[text.index("<svg") :]
+    text = text[text.index("<svg") :]
+    if ground:
+        return text
+    text = re.sub(r"\b(fill|stroke): #([0-9a-f]{2})\2\2(?![0-9a-f])", in_ink, text)
+    return text.replace(">", f">\n{INK}", 1)
 
 # %% ../nbs/03_figures.ipynb #d090da52
 class Moving:
@@ -141,9 +160,8 @@ class Moving:
 
     def __init__(
         self,
-        frames: Iterable[
-            tuple[Any, str]
-        ],  # (figure, what it shows in a few words), in order, figures of one size
+        # (figure, what it shows in a few words), in order, figures of one size
+        frames: Iterable[tuple[Any, str]],
         says: str,  # the picture in words, for those who do not see it
         dpi: int = 150,  # points to an inch
     ):
@@ -152,13 +170,11 @@ class Moving:
         width = 0.0
         for figure, words in frames:
             buffer = BytesIO()
+            options = {"format": "webp", "pil_kwargs": {"quality": 80, "method": 6}}
             with style():
-                figure.savefig(
-                    buffer, format="webp", dpi=dpi, pil_kwargs={"quality": 80, "method": 6}
-                )
-            self.frames.append(
-                ("data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode(), words)
-            )
+                figure.savefig(buffer, dpi=dpi, **options)
+            image = base64.b64encode(buffer.getvalue()).decode()
+            self.frames.append((f"data:image/webp;base64,{image}", words))
             width = 100 * figure.get_figwidth()
         if not self.frames:
             raise ValueError("frames=[] has none to show; give at least one (figure, words)")
@@ -168,17 +184,13 @@ class Moving:
         return f"{self.says} ({len(self.frames)} frames)"
 
     def _repr_html_(self) -> str:
-        frames = json.dumps(self.frames).replace(
-            "<", "\\u003c"
-        )  # no words of a frame may end the script
-        end = len(self.frames) - 1
-        first = self.frames[0][0]
-        page = Template(
-            Path(vit_theory.__file__)
-            .with_name("moving.html")
-            .read_text(encoding="utf-8")
-            .rstrip("\n")
-        )
-        return page.substitute(
-            frames=frames, end=end, first=first, says=html.escape(self.says), width=self.width
+        frames = json.dumps(self.frames)
+        first, _ = self.frames[0]
+        page = Path(vit_theory.__file__).with_name("moving.html").read_text(encoding="utf-8")
+        return Template(page.rstrip("\n")).substitute(
+            frames=frames.replace("<", "\\u003c"),  # no words of a frame may end the script
+            end=len(self.frames) - 1,
+            first=first,
+            says=html.escape(self.says),
+            width=self.width,
         )

@@ -27,25 +27,23 @@ from .arguments import Seed, Size, checked, need
 class Images:
     "Labeled images of one split."
 
-    images: (
-        UInt8[Tensor, "n c h w"] | Float[Tensor, "n c h w"]
-    )  # 0 to 255, or floats as a model takes them; channel first
+    # 0 to 255, or floats as a model takes them; channel first
+    images: UInt8[Tensor, "n c h w"] | Float[Tensor, "n c h w"]
     labels: Int[Tensor, "n"]  # int64, index into `classes`
     classes: tuple[str, ...]  # names
 
     def __post_init__(self):
         if self.images.is_floating_point():
             low, high = self.images.aminmax()
-            fine = -50 < low and high < 50
-            found = f"images has floats from {low:.3g} to {high:.3g}"
-            need(fine, f"{found}: give uint8 from 0 to 255, floats from 0 to 1, or standardized")
-        right = (
+            need(
+                -50 < low and high < 50,
+                f"images has floats from {low:.3g} to {high:.3g}: "
+                "give uint8 from 0 to 255, floats from 0 to 1, or standardized",
+            )
+        need(
             isinstance(self.classes, tuple)
             and 0 <= self.labels.min()
-            and self.labels.max() < len(self.classes)
-        )
-        need(
-            right,
+            and self.labels.max() < len(self.classes),
             f"labels must be indices into classes={repr(self.classes)[:60]}, a tuple of names",
         )
 
@@ -65,16 +63,24 @@ def stratified(
 ) -> np.ndarray:
     """Rows of a random subset with `per_class` images of every class, ascending; nested in
     `per_class` for one seed."""
-    there = np.bincount(labels, minlength=len(classes))
-    rare = classes[there.argmin()]
+    counts = np.bincount(labels, minlength=len(classes))
+    rare = classes[counts.argmin()]
     need(
-        there.min() >= per_class,
-        f"per_class={per_class} is more than there is: class {rare!r} has {there.min()} images",
+        counts.min() >= per_class,
+        f"per_class={per_class} is more than there is: class {rare!r} has {counts.min()} images",
     )
     order = np.random.default_rng(seed).permutation(len(labels))
-    return np.sort(
-        np.concatenate([order[labels[order] == k][:per_class] for k in range(len(classes))])
-    )
+    rows = [order[labels[order] == k][:per_class] for k in range(len(classes))]
+    return np.sort(np.concatenate(rows))
+
+
+def chosen_rows(
+    labels: np.ndarray, classes: tuple[str, ...], per_class: int | None, seed: int
+) -> np.ndarray:
+    "The rows of `stratified`; all of them for `per_class` None."
+    if per_class is None:
+        return np.arange(len(labels))
+    return stratified(labels, classes, per_class, seed)
 
 # %% ../nbs/04_real_images.ipynb #61c6c5b2
 DIGITS_TEST = 500  # digits set apart for testing
@@ -91,12 +97,13 @@ def read_digits(split: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
         f"split={split!r} is none of the splits of 'digits': 'train', 'test'",
     )
     digits = load_digits()
-    rows = train_test_split(
-        np.arange(len(digits.target)), test_size=DIGITS_TEST, stratify=digits.target, random_state=0
-    )
-    rows = np.sort(rows[("train", "test").index(split)])
+    every = np.arange(len(digits.target))
+    options = {"test_size": DIGITS_TEST, "stratify": digits.target, "random_state": 0}
+    train, test = train_test_split(every, **options)
+    rows = np.sort(train if split == "train" else test)
     images = np.round(digits.images[rows] * (255 / 16)).astype(np.uint8)
-    return images[:, None], digits.target[rows].astype(np.int64), tuple(str(k) for k in range(10))
+    labels = digits.target[rows].astype(np.int64)
+    return images[:, None], labels, tuple(str(k) for k in range(10))
 
 # %% ../nbs/04_real_images.ipynb #378bae98
 def _library():
@@ -148,9 +155,9 @@ def _open(source: str, split: str) -> Iterator:
             datasets.disable_progress_bars()
         try:
             splits = datasets.get_dataset_split_names(source, **options)
-            data = (
-                datasets.load_dataset(source, split=split, **options) if split in splits else None
-            )
+            data = None
+            if split in splits:
+                data = datasets.load_dataset(source, split=split, **options)
         except (datasets.exceptions.DatasetsError, OSError, ValueError) as error:
             raise ValueError(
                 f"source={source!r} cannot be read as a data set of images: {error}"
@@ -172,19 +179,16 @@ def _columns(data, label: str | None) -> tuple[str, str]:
     """Names of the image column and of the label column (None: of `LABELS`); ValueError with what
     is there otherwise."""
     datasets = _library()
-    here = ", ".join(
-        f"{name} ({type(feature).__name__})" for name, feature in data.features.items()
-    )
-    images = [
-        name for name, feature in data.features.items() if isinstance(feature, datasets.Image)
-    ]
-    images += [name for name in ("img", "image") if name in data.features and name not in images]
-    need(images, f"no column holds images; the columns are {here}")
+    features = data.features
+    columns = ", ".join(f"{name} ({type(kind).__name__})" for name, kind in features.items())
+    images = [name for name, kind in features.items() if isinstance(kind, datasets.Image)]
+    images += [name for name in ("img", "image") if name in features and name not in images]
+    need(images, f"no column holds images; the columns are {columns}")
     wanted = (label,) if label else LABELS
-    labels = [name for name in wanted if name in data.features]
+    labels = [name for name in wanted if name in features]
     need(
         labels,
-        f"no column {' or '.join(map(repr, wanted))}; the columns are {here}; name the labels "
+        f"no column {' or '.join(map(repr, wanted))}; the columns are {columns}; name the labels "
         "with label=",
     )
     return images[0], labels[0]
@@ -195,19 +199,17 @@ def _labels(data, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     feature = data.features[name]
     values = np.asarray(data.select_columns([name]).with_format("numpy")[:][name])
     known = values.dtype.kind in "iu"
-    unlabelled = (
-        int((values < 0).sum())
-        if known
-        else sum(value is None or value != value for value in values.tolist())
-    )
+    if known:
+        unlabelled = int((values < 0).sum())
+    else:  # null, or NaN
+        unlabelled = sum(value is None or value != value for value in values.tolist())
     missing = f"{unlabelled} of {len(values)} images have no label"
     need(not unlabelled, f"{missing} (null or negative) in column {name!r}; choose another split")
     if not known:
-        names, index = np.unique(values.astype(str), return_inverse=True)
-        return index.astype(np.int64), tuple(names.tolist())
-    return values.astype(np.int64), tuple(
-        getattr(feature, "names", None) or [str(k) for k in range(values.max() + 1)]
-    )
+        words, index = np.unique(values.astype(str), return_inverse=True)
+        return index.astype(np.int64), tuple(words.tolist())
+    names = getattr(feature, "names", None) or [str(k) for k in range(values.max() + 1)]
+    return values.astype(np.int64), tuple(names)
 
 # %% ../nbs/04_real_images.ipynb #c75f22e0
 MOST_PIXELS = 50_000_000  # of one image: a small file can unfold into more than a machine's memory
@@ -218,9 +220,8 @@ def _decode(cell: dict, size: int | None) -> np.ndarray:
     it is corrupt."""
     from PIL import Image, ImageOps
 
-    with Image.open(
-        BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"]
-    ) as stored:
+    file = cell["path"] if cell["bytes"] is None else BytesIO(cell["bytes"])
+    with Image.open(file) as stored:
         pixels = stored.width * stored.height
         need(
             pixels <= MOST_PIXELS,
@@ -230,12 +231,11 @@ def _decode(cell: dict, size: int | None) -> np.ndarray:
             not stored.mode.startswith(("I", "F")),
             f"mode {stored.mode} has more than 8 bits a channel",
         )
-        image: Image.Image = (
-            stored
-            if stored.mode == "L"
-            else stored.convert("L" if stored.mode in ("1", "LA") else "RGB")
-        )
-        return np.array(image if size is None else ImageOps.fit(image, (size, size)))
+        mode = "L" if stored.mode in ("L", "1", "LA") else "RGB"
+        image: Image.Image = stored if stored.mode == "L" else stored.convert(mode)
+        if size is not None:
+            image = ImageOps.fit(image, (size, size))
+        return np.array(image)
 
 # %% ../nbs/04_real_images.ipynb #73eb7a77
 def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor, "n c h w"]:
@@ -243,7 +243,8 @@ def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor,
     ones, or the several sizes."""
     from PIL.Image import DecompressionBombError
 
-    arrays, bad = [], []
+    arrays = []
+    bad = []
     for row, cell in zip(rows.tolist(), cells, strict=True):
         try:
             arrays.append(_decode(cell, size))
@@ -255,9 +256,8 @@ def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor,
             AttributeError,
             DecompressionBombError,
         ) as error:
-            bad.append(
-                f"{row}{', ' + cell['path'] if cell['path'] else ''} ({type(error).__name__})"
-            )
+            path = f", {cell['path']}" if cell["path"] else ""
+            bad.append(f"{row}{path} ({type(error).__name__})")
     names = ", ".join(bad[:20]) + (", ..." if len(bad) > 20 else "")
     need(
         not bad,
@@ -269,21 +269,21 @@ def _stack(cells: Iterator, rows: np.ndarray, size: int | None) -> UInt8[Tensor,
         f"the images have {len(sizes)} sizes, such as {sizes[:3]}; give size= to resize and "
         "crop to a square",
     )
-    if len({array.ndim for array in arrays}) > 1:
-        arrays = [
-            array if array.ndim == 3 else np.repeat(array[..., None], 3, -1) for array in arrays
-        ]
+    if len({array.ndim for array in arrays}) > 1:  # gray ones among colored ones
+        for i, array in enumerate(arrays):
+            if array.ndim == 2:
+                arrays[i] = np.repeat(array[..., None], 3, -1)
     images = torch.from_numpy(np.stack(arrays))
-    return images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2).contiguous()
+    if images.ndim == 3:
+        return images[:, None]
+    return images.permute(0, 3, 1, 2).contiguous()
 
 # %% ../nbs/04_real_images.ipynb #eb2820c3
 def read_rows(data, per_class: int | None, seed: int, size: int | None, label: str | None):
     "The images of a `datasets.Dataset`, all or equally many of each class."
     image, label = _columns(data, label)
     labels, classes = _labels(data, label)
-    rows = np.arange(len(labels))
-    if per_class is not None:
-        rows = stratified(labels, classes, per_class, seed)
+    rows = chosen_rows(labels, classes, per_class, seed)
     undecoded = data.cast_column(image, _library().Image(decode=False))
     cells = undecoded.select_columns([image]).select(rows)
     images = _stack((cell for batch in cells.iter(1000) for cell in batch[image]), rows, size)
@@ -312,8 +312,8 @@ def numbered(labels: Any, classes: Sequence | None) -> tuple[Tensor, tuple[str, 
     values = np.asarray(labels)
     need(values.ndim == 1 and len(values), f"labels has shape {values.shape}: [n] is needed")
     if values.dtype.kind not in "iu":
-        names, values = np.unique(values.astype(str), return_inverse=True)
-        return torch.from_numpy(values.astype(np.int64)), tuple(names.tolist())
+        words, values = np.unique(values.astype(str), return_inverse=True)
+        return torch.from_numpy(values.astype(np.int64)), tuple(words.tolist())
     need(values.min() >= 0, f"labels has {values.min()}: numbers of classes, from 0, are needed")
     names = classes or [str(k) for k in range(values.max() + 1)]
     return torch.from_numpy(values.astype(np.int64)), tuple(map(str, names))
@@ -360,7 +360,7 @@ def load_images(
     # "digits", a folder of parquet files or of images, one parquet file, a name on the hub, or
     # what `as_images` takes
     source: Any = "digits",
-    split: str = "train",
+    split: str = "train",  # or "test", or another that the source has
     # a stratified subset with so many images of every class; None: all
     per_class: Size | None = None,
     seed: Seed = 0,  # which subset
@@ -394,9 +394,7 @@ def load_images(
             "source='digits' has one size and one kind of labels; leave size and label at None",
         )
         pixels, labels, classes = read_digits(split)
-        rows = np.arange(len(labels))
-        if per_class is not None:
-            rows = stratified(labels, classes, per_class, seed)
+        rows = chosen_rows(labels, classes, per_class, seed)
         return Images(torch.from_numpy(pixels[rows]), torch.from_numpy(labels[rows]), classes)
     with _open(source, split) as data:
         return read_rows(data, per_class, seed, size, label)

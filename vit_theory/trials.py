@@ -25,11 +25,12 @@ def trial_generators(
     device: str | torch.device = "cpu",  # where the generators draw
 ) -> list[torch.Generator]:
     "One random generator a trial; that of trial `i` is a function of `(seed, i)` alone."
-    states = [
-        np.random.SeedSequence([seed, first + i]).generate_state(1, np.uint64)[0]
-        for i in range(trials)
-    ]
-    return [torch.Generator(device).manual_seed(int(state >> np.uint64(1))) for state in states]
+    generators = []
+    for trial in range(first, first + trials):
+        state = np.random.SeedSequence([seed, trial]).generate_state(1, np.uint64)[0]
+        # torch takes seeds of 63 bits
+        generators.append(torch.Generator(device).manual_seed(int(state >> np.uint64(1))))
+    return generators
 
 # %% ../nbs/02_trials.ipynb #56a9d530
 @checked
@@ -55,19 +56,18 @@ class Batches:
         self.generators = generators
         self.full = batch == samples
         device = generators[0].device
-        self.left = torch.arange(samples, device=device).repeat(len(generators), 1)[
-            :, : samples if self.full else 0
-        ]
+        every = torch.arange(samples, device=device).repeat(len(generators), 1)
+        self.left = every if self.full else every[:, :0]
 
     def next(self) -> Int[Tensor, "g b"]:
         "The sample numbers of the next minibatch, one row a trial."
         if self.full:
             return self.left
         while self.left.shape[1] < self.batch:
-            epoch = [
-                torch.randperm(self.samples, generator=g, device=g.device) for g in self.generators
-            ]
-            self.left = torch.cat([self.left, torch.stack(epoch)], 1)
+            orders = []
+            for g in self.generators:
+                orders.append(torch.randperm(self.samples, generator=g, device=g.device))
+            self.left = torch.cat([self.left, torch.stack(orders)], 1)
         batch = self.left[:, : self.batch]
         self.left = self.left[:, self.batch :]
         return batch
@@ -113,7 +113,8 @@ def _rates(parameters: dict[str, Tensor], lr: Rate | Mapping[str, Rate]) -> dict
     same = set(by_name) == set(parameters)
     need(
         same,
-        f"lr names {sorted(by_name)}, the parameters are {sorted(parameters)}: give one rate for each",
+        f"lr names {sorted(by_name)}, the parameters are {sorted(parameters)}: "
+        "give one rate for each",
     )
     rates = {}
     for name, value in parameters.items():
@@ -121,7 +122,8 @@ def _rates(parameters: dict[str, Tensor], lr: Rate | Mapping[str, Rate]) -> dict
         right = rate.shape in {(), (trials,)} and ((rate >= 0) & rate.isfinite()).all()
         need(
             right,
-            f"lr[{name!r}]={rate} must be 0 or larger and finite: one number or one for each of the {trials} trials",
+            f"lr[{name!r}]={rate} must be 0 or larger and finite: "
+            f"one number or one for each of the {trials} trials",
         )
         rates[name] = -rate.expand(trials).reshape(trials, *[1] * (value.ndim - 1))
     return rates
@@ -136,11 +138,9 @@ def _move(
     """theta <- theta - lr gradient, in place, for the trials that are still on their way (None: all
     of them)."""
     for name, value in theta.items():
-        slope = (
-            gradients[name]
-            if moving is None
-            else gradients[name].where(moving.view_as(rates[name]), 0)
-        )
+        slope = gradients[name]
+        if moving is not None:
+            slope = slope.where(moving.view_as(rates[name]), 0)
         value.addcmul_(slope, rates[name])
 
 
@@ -150,33 +150,31 @@ def _close(history: History, states: list[dict[str, Tensor]], theta: dict[str, T
     for value in theta.values():
         history.finite &= value.flatten(1).isfinite().all(1)
     history.stopped &= history.finite
-    seen = torch.arange(len(states), device=history.steps.device) <= history.steps[:, None]
+    reached = torch.arange(len(states), device=history.steps.device) <= history.steps[:, None]
     for name, value in states[0].items():
         absent = torch.full_like(value, torch.nan)
-        history.metrics[name] = torch.stack([state.get(name, absent) for state in states], 1).where(
-            seen, torch.nan
-        )
+        series = torch.stack([state.get(name, absent) for state in states], 1)
+        history.metrics[name] = series.where(reached, torch.nan)
     return history
 
 
-_Part = tuple[
-    Tensor, dict[str, Tensor], History
-]  # numbers of the trials in a batch, and what became of them
+# numbers of the trials in a batch, and what became of them
+_Part = tuple[Tensor, dict[str, Tensor], History]
 
 
 def _follow(first: _Part, *later: _Part) -> tuple[dict[str, Tensor], History]:
     "Batches that follow one another, each with some trials of the one before, as one descent."
     _, theta, whole = first
-    for here, end, history in later:
+    for trials, end, history in later:
         for name, value in end.items():
-            theta[name][here] = value
-        whole.steps[here] += history.steps
-        whole.stopped[here], whole.finite[here] = history.stopped, history.finite
-        for name, value in history.metrics.items():
-            wide = value.new_full((len(whole.steps), value.shape[1]), torch.nan)
-            whole.metrics[name] = torch.cat(
-                [whole.metrics[name], wide.index_copy(0, here, value)], 1
-            )
+            theta[name][trials] = value
+        whole.steps[trials] += history.steps
+        whole.stopped[trials] = history.stopped
+        whole.finite[trials] = history.finite
+        for name, series in history.metrics.items():
+            wide = series.new_full((len(whole.steps), series.shape[1]), torch.nan)
+            of_all = wide.index_copy(0, trials, series)
+            whole.metrics[name] = torch.cat([whole.metrics[name], of_all], 1)
     return theta, whole
 
 # %% ../nbs/02_trials.ipynb #3d542880
@@ -186,17 +184,15 @@ def descend(
     gradient: Gradient,  # (parameters, step) -> (metrics, gradients)
     *,
     steps: Count,  # most steps a trial may take
-    lr: Rate
-    | Mapping[
-        str, Rate
-    ],  # learning rate: for all, per trial [trial], or a dictionary of these by parameter
-    stop: Callable[[dict[str, Tensor]], Tensor]
-    | None = None,  # metrics of this state -> [trial], True: has arrived
-    observe: Callable[[dict[str, Tensor]], dict[str, Tensor]]
-    | None = None,  # parameters -> further metrics
+    # learning rate: for all, per trial [trial], or a dictionary of these by parameter
+    lr: Rate | Mapping[str, Rate],
+    # metrics of this state -> [trial], True: has arrived
+    stop: Callable[[dict[str, Tensor]], Tensor] | None = None,
+    # parameters -> further metrics
+    observe: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None,
     every: Size = 1,  # observe at every so many steps, and at the last state
-    narrow: Callable[[Tensor], Gradient]
-    | None = None,  # numbers of some trials -> their gradient; not with `observe`
+    # numbers of some trials -> their gradient; not with `observe`
+    narrow: Callable[[Tensor], Gradient] | None = None,
 ) -> tuple[dict[str, Tensor], History]:
     """Gradient descent on all trials at once, each with its own rate and its own end ->
     (parameters, history)."""
@@ -207,11 +203,10 @@ def descend(
     )
     theta = {name: value.clone() for name, value in parameters.items()}
     rates = _rates(theta, lr)
-    alive = torch.ones(
-        len(next(iter(theta.values()))), dtype=torch.bool, device=next(iter(theta.values())).device
-    )
-    here = alive.nonzero()[:, 0]
-    parts = list[_Part]()
+    first = next(iter(theta.values()))
+    alive = torch.ones(len(first), dtype=torch.bool, device=first.device)
+    trials = alive.nonzero()[:, 0]
+    batches = list[_Part]()
     states = list[dict[str, Tensor]]()
     history = History.new(alive)
     for step in range(steps + 1):
@@ -223,11 +218,8 @@ def descend(
         history.finite &= finite | ~alive
         alive = alive & finite
         if stop:
-            absent = {
-                name: torch.full_like(value, torch.nan)
-                for name, value in states[0].items()
-                if name not in metrics
-            }
+            missing = [name for name in states[0] if name not in metrics]
+            absent = {name: torch.full_like(states[0][name], torch.nan) for name in missing}
             arrived = stop(metrics | absent) & alive
             history.stopped = history.stopped | arrived
             alive = alive & ~arrived
@@ -237,15 +229,15 @@ def descend(
         _move(theta, gradients, rates, None if moving == len(alive) else alive)
         history.steps += alive
         if narrow and 2 * moving <= len(alive):
-            parts.append((here, theta, _close(history, states, theta)))
-            here, gradient = here[alive], narrow(here[alive])
-            theta, rates = (
-                {name: value[alive] for name, value in each.items()} for each in (theta, rates)
-            )
+            batches.append((trials, theta, _close(history, states, theta)))
+            trials = trials[alive]
+            gradient = narrow(trials)
+            theta = {name: value[alive] for name, value in theta.items()}
+            rates = {name: rate[alive] for name, rate in rates.items()}
             alive = alive[alive]
             states = []
             history = History.new(alive)
-    return _follow(*parts, (here, theta, _close(history, states, theta)))
+    return _follow(*batches, (trials, theta, _close(history, states, theta)))
 
 # %% ../nbs/02_trials.ipynb #e7b85e6a
 CACHE = 2**23  # bytes of working set that stay close to one core: its share of the last-level cache
@@ -275,20 +267,24 @@ def join(runs: list[tuple[dict[str, Tensor], History]]) -> tuple[dict[str, Tenso
     states = max(history[name].shape[1] for history in histories for name in history.metrics)
     metrics = {}
     for name in histories[0].metrics:
-        padded = [
-            torch.nn.functional.pad(h[name], (0, states - h[name].shape[1]), value=torch.nan)
-            for h in histories
-        ]
+        padded = []
+        for history in histories:
+            series = history[name]
+            missing = (0, states - series.shape[1])
+            padded.append(torch.nn.functional.pad(series, missing, value=torch.nan))
         metrics[name] = torch.cat(padded)
-    ends = (
-        torch.cat([getattr(h, name) for h in histories]) for name in ("steps", "stopped", "finite")
+    joined = History(
+        metrics,
+        steps=torch.cat([history.steps for history in histories]),
+        stopped=torch.cat([history.stopped for history in histories]),
+        finite=torch.cat([history.finite for history in histories]),
     )
-    return parameters, History(metrics, *ends)
+    return parameters, joined
 
 # %% ../nbs/02_trials.ipynb #7187ab02
 def resolve_device(
-    device: str
-    | torch.device = "auto",  # "auto", or the name of a device such as "cpu" or "cuda:0"
+    # "auto", or the name of a device such as "cpu" or "cuda:0"
+    device: str | torch.device = "auto",
 ) -> torch.device:
     "The device to compute on; `auto` prints its choice, a name that is not there is a ValueError."
     if str(device) == "auto":
@@ -301,6 +297,7 @@ def resolve_device(
     except (RuntimeError, AssertionError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
-            f"device={str(device)!r} is not available here ({reason}); name another one or use 'auto'"
+            f"device={str(device)!r} is not available here ({reason}); "
+            "name another one or use 'auto'"
         ) from error
     return asked

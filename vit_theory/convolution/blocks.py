@@ -23,8 +23,9 @@ def output_patch(patch: Sizes, stride: Sizes = 1) -> tuple[int, int]:
     fits = all(P % s == 0 or s % P == 0 for P, s in zip(patch, stride, strict=True))
     need(
         fits,
-        f"stride={stride} neither divides patch={patch} nor is divided by it, so tokens would hold unequal numbers "
-        "of outputs: choose a stride that divides the patch or is a multiple of it",
+        f"stride={stride} neither divides patch={patch} nor is divided by it, "
+        "so tokens would hold unequal numbers of outputs: "
+        "choose a stride that divides the patch or is a multiple of it",
     )
     return max(patch[0] // stride[0], 1), max(patch[1] // stride[1], 1)
 
@@ -40,14 +41,12 @@ def tap_table(
     last = ((rows - 1) * stride - padding + (kernel - 1) * dilation) // patch
     D = torch.arange(first, last + 1)
     # u = (D*P + ri + p - ro*s) / t
-    y = (
-        (D * patch)[:, None, None]
-        + torch.arange(patch)[:, None]
-        + padding
-        - torch.arange(rows) * stride
-    )
+    ri = torch.arange(patch)[:, None]
+    ro = torch.arange(rows)
+    y = (D * patch)[:, None, None] + ri + padding - ro * stride
     tap = y // dilation
-    hit = (y % dilation == 0) & (tap >= 0) & (tap < kernel)
+    inside = (tap >= 0) & (tap < kernel)
+    hit = inside & (y % dilation == 0)
     return D.tolist(), torch.where(hit, tap, kernel)
 
 # %% ../../nbs/convolution/02_blocks.ipynb #66befed3
@@ -61,8 +60,10 @@ def tap_tables(
     """`tap_table` of the rows and of the columns; `padding` is that on top and at the left, what
     follows the image never enters."""
     output_patch(patch, stride)
-    rows, columns = zip(*map(pair, (patch, kernel, stride, padding, dilation)), strict=True)
-    return tap_table(*rows), tap_table(*columns)
+    sizes = [pair(size) for size in (patch, kernel, stride, padding, dilation)]
+    rows = tap_table(*(size[0] for size in sizes))
+    columns = tap_table(*(size[1] for size in sizes))
+    return rows, columns
 
 # %% ../../nbs/convolution/02_blocks.ipynb #da084ba4
 def conv_padding(conv: nn.Conv2d) -> tuple[int, int, int, int]:
@@ -87,7 +88,9 @@ def dense_kernel(weight: Float[Tensor, "o i u v"], groups: int = 1) -> Float[Ten
     i = weight.shape[1]
     dense = weight.new_zeros(groups * o, groups * i, *weight.shape[2:])
     for g in range(groups):
-        dense[g * o : (g + 1) * o, g * i : (g + 1) * i] = weight[g * o : (g + 1) * o]
+        outputs = slice(g * o, (g + 1) * o)
+        inputs = slice(g * i, (g + 1) * i)
+        dense[outputs, inputs] = weight[outputs]
     return dense
 
 # %% ../../nbs/convolution/02_blocks.ipynb #21258596
@@ -96,25 +99,25 @@ def transfer_blocks(
     weight: Float[Tensor, "o i u v"],  # kernel as torch stores it
     patch: Sizes,  # P: input patch, pixels
     stride: Sizes = 1,  # s: divides the patch or is a multiple of it
-    padding: Count
-    | tuple[
-        Count, Count
-    ] = 0,  # p: (top, left); what is padded at the bottom and right never enters
+    # p: (top, left); what is padded at the bottom and right never enters
+    padding: Count | tuple[Count, Count] = 0,
     dilation: Sizes = 1,  # t
-    groups: Size = 1,
+    groups: Size = 1,  # of the convolution
 ) -> tuple[list[tuple[int, int]], Float[Tensor, "D d_in d_out"]]:
     """Offsets (key minus query, row-major order) and transfer blocks, those that are not zero only
     (C, eq. 13 and 15)."""
-    (D_y, tap_y), (D_x, tap_x) = tap_tables(
-        pair(tuple(weight.shape[2:])), patch, stride, padding, dilation
-    )
+    kernel = pair(tuple(weight.shape[2:]))
+    (D_y, tap_y), (D_x, tap_x) = tap_tables(kernel, patch, stride, padding, dilation)
     # one more tap, of weight zero, for pixels that do not meet
     W = nn.functional.pad(dense_kernel(weight, groups), (0, 1, 0, 1))
     # T_D[(ri,ci,i),(ro,co,o)] = W[o, i, tap_y[D_y,ri,ro], tap_x[D_x,ci,co]]
-    T = W[:, :, tap_y[:, None, :, None, :, None], tap_x[None, :, None, :, None, :]]
+    row = tap_y[:, None, :, None, :, None]
+    column = tap_x[None, :, None, :, None, :]
+    T = W[:, :, row, column]
     T = rearrange(T, "o i Dy Dx ri ci ro co -> (Dy Dx) (ri ci i) (ro co o)")
     live = (T != 0).any(-1).any(-1)
-    return list(compress(product(D_y, D_x), live.tolist())), T[live]
+    offsets = list(compress(product(D_y, D_x), live.tolist()))
+    return offsets, T[live]
 
 # %% ../../nbs/convolution/02_blocks.ipynb #469ee2ad
 def live_rows(blocks: Float[Tensor, "D d_in d_out"]) -> Bool[Tensor, "D d_in"]:
@@ -132,20 +135,16 @@ def block_norms(
 ) -> tuple[list[tuple[int, int]], Float[Tensor, "D"]]:
     """Offsets and Frobenius norms of the blocks that are not zero, in closed form: no block is
     built."""
-    (D_y, tap_y), (D_x, tap_x) = tap_tables(
-        pair(tuple(weight.shape[2:])), patch, stride, padding, dilation
-    )
+    K_y, K_x = weight.shape[2:]
+    (D_y, tap_y), (D_x, tap_x) = tap_tables((K_y, K_x), patch, stride, padding, dilation)
     # m(D,u) = number of (ri, ro) that meet in tap u
-    m_y, m_x = (
-        (tap[..., None] == torch.arange(K)).sum((1, 2))
-        for tap, K in zip((tap_y, tap_x), weight.shape[2:], strict=True)
-    )
+    m_y = (tap_y[..., None] == torch.arange(K_y)).sum((1, 2)).to(weight)
+    m_x = (tap_x[..., None] == torch.arange(K_x)).sum((1, 2)).to(weight)
     # ||T_D||^2 = sum_uv ||W_uv||^2 m_y(D_y,u) m_x(D_x,v)
-    squares = torch.einsum(
-        "ocuv, Yu, Xv -> YX", weight.square(), m_y.to(weight), m_x.to(weight)
-    ).flatten()
+    squares = torch.einsum("ocuv, Yu, Xv -> YX", weight.square(), m_y, m_x).flatten()
     live = squares > 0
-    return list(compress(product(D_y, D_x), live.tolist())), squares[live].sqrt()
+    offsets = list(compress(product(D_y, D_x), live.tolist()))
+    return offsets, squares[live].sqrt()
 
 # %% ../../nbs/convolution/02_blocks.ipynb #f4178482
 @checked
@@ -155,7 +154,7 @@ def paper_heads(
 ) -> int:
     """The paper's number of heads, (2 ceil((K-1)/(2P)) + 1)^2, axis by axis for rectangles; stride
     plays no part (C, Thm 1)."""
-    rows, columns = (
-        2 * ceil((K - 1) / (2 * P)) + 1 for K, P in zip(pair(kernel), pair(patch), strict=True)
-    )
-    return rows * columns
+    heads = 1
+    for K, P in zip(pair(kernel), pair(patch), strict=True):
+        heads *= 2 * ceil((K - 1) / (2 * P)) + 1
+    return heads

@@ -47,7 +47,9 @@ def offset_table(
     (C, Lemma 2)."""
     step = torch.cartesian_prod(*(torch.arange(1 - g, g) for g in grid))
     miss = step - torch.tensor(list(offsets), dtype=torch.long).reshape(-1, 1, 2)
-    hit = ((miss % torch.tensor(grid) if circular else miss) == 0).all(-1)
+    if circular:
+        miss = miss % torch.tensor(grid)
+    hit = (miss == 0).all(-1)
     table = torch.where(hit, scale, 0.0 if circular else -scale)
     return table.reshape(len(offsets), 2 * grid[0] - 1, 2 * grid[1] - 1)
 
@@ -79,17 +81,17 @@ class Geometry:
     @property
     def grid_out(self) -> tuple[int, int]:
         "Output tokens: one for each patch, or for every (s/P)-th where P divides s."
-        (gh, gw), (ph, pw), (sh, sw) = self.grid, self.patch, self.stride
-        return -(-gh // max(sh // ph, 1)), -(-gw // max(sw // pw, 1))
+        sizes = zip(self.grid, self.stride, self.patch, strict=True)
+        rows, columns = (-(-n // max(s // P, 1)) for n, s, P in sizes)
+        return rows, columns
 
     @property
     def output_size(self) -> tuple[int, int]:
         """Pixels of the convolution's output; less than 1 where the kernel is larger than the
         padded image."""
-        padded = (
-            self.image_size[0] + sum(self.padding[:2]),
-            self.image_size[1] + sum(self.padding[2:]),
-        )
+        height, width = self.image_size
+        top, bottom, left, right = self.padding
+        padded = (height + top + bottom, width + left + right)
         sizes = zip(padded, self.kernel, self.stride, self.dilation, strict=True)
         rows, columns = ((n - t * (K - 1) - 1) // s + 1 for n, K, s, t in sizes)
         return rows, columns
@@ -102,24 +104,34 @@ class Geometry:
         return (rows[:, None] * self.grid[1] + columns).flatten()
 
     def __post_init__(self):
-        size, patch, padding, (rows, columns) = (
-            self.image_size,
-            self.patch,
-            self.padding,
-            self.output_size,
-        )
-        need(size[0] % patch[0] == size[1] % patch[1] == 0,
-             f"patch={patch} does not divide image_size={size}: crop or pad the image to a multiple of the patch")  # fmt: skip
-        need(rows > 0 and columns > 0, f"kernel={self.kernel} with dilation={self.dilation} is larger than image_size={size} "
-                                       f"with padding={padding}: pad more, or take a larger image")  # fmt: skip
-        room = self.grid_out[0] * self.patch_out[0], self.grid_out[1] * self.patch_out[1]
-        need(rows <= room[0] and columns <= room[1],
-             f"padding={padding} makes an output of {rows} x {columns} pixels, more than the {room[0]} x {room[1]} that the "
-             "tokens hold: pad the image by whole patches, the convolution less")  # fmt: skip
-        around = self.circular and (max(padding[:2]) > size[0] or max(padding[2:]) > size[1])
+        height, width = self.image_size
+        patch = self.patch
+        rows, columns = self.output_size
         need(
-            not around,
-            f"padding={padding} goes around image_size={size} more than once: use at most the image's size",
+            height % patch[0] == 0 and width % patch[1] == 0,
+            f"patch={patch} does not divide image_size={self.image_size}: "
+            "crop or pad the image to a multiple of the patch",
+        )
+        need(
+            rows > 0 and columns > 0,
+            f"kernel={self.kernel} with dilation={self.dilation} is larger than "
+            f"image_size={self.image_size} with padding={self.padding}: "
+            "pad more, or take a larger image",
+        )
+        most_rows = self.grid_out[0] * self.patch_out[0]
+        most_columns = self.grid_out[1] * self.patch_out[1]
+        need(
+            rows <= most_rows and columns <= most_columns,
+            f"padding={self.padding} makes an output of {rows} x {columns} pixels, "
+            f"more than the {most_rows} x {most_columns} that the tokens hold: "
+            "pad the image by whole patches, the convolution less",
+        )
+        top, bottom, left, right = self.padding
+        around = max(top, bottom) > height or max(left, right) > width
+        need(
+            not (self.circular and around),
+            f"padding={self.padding} goes around image_size={self.image_size} more than once: "
+            "use at most the image's size",
         )
 
 # %% ../../nbs/convolution/03_construction.ipynb #6c9815bc
@@ -133,9 +145,8 @@ def logit_gap(scale: float | None, dtype: torch.dtype) -> float:
     return gap
 
 # %% ../../nbs/convolution/03_construction.ipynb #a1c0ffee
-FROZEN = (
-    28.0  # logit gap M from which e^-M, and with it the gradient of every score, is below 1e-12
-)
+# logit gap M from which e^-M, and with it the gradient of every score, is below 1e-12
+FROZEN = 28.0
 
 
 def trainable_scale(patches: int) -> float:
@@ -153,12 +164,15 @@ class ConvAttention(MultiHeadAttention):
         weight: Float[Tensor, "o i u v"],  # kernel, `i` channels per group
         bias: Float[Tensor, " o"] | None,  # bias
         geometry: Geometry,  # the sizes
-        groups: Size = 1,
+        groups: Size = 1,  # of the convolution
         scale: Positive | None = None,  # logit gap M; None: one-hot attention
     ):
         need_one_dtype(bias=bias, weight=weight)
-        need(tuple(weight.shape[2:]) == geometry.kernel,
-             f"weight has shape {tuple(weight.shape)}: the kernel of geometry is {geometry.kernel}")  # fmt: skip
+        shape = tuple(weight.shape)
+        need(
+            shape[2:] == geometry.kernel,
+            f"weight has shape {shape}: the kernel of geometry is {geometry.kernel}",
+        )
         g = geometry
         M = logit_gap(scale, weight.dtype)
         offsets, T = transfer_blocks(weight, g.patch, g.stride, g.padding[::2], g.dilation, groups)
@@ -167,8 +181,8 @@ class ConvAttention(MultiHeadAttention):
         # b_O = the bias once per output pixel, channel fastest
         b_O = None if bias is None else bias.repeat(math.prod(g.patch_out))
         table = offset_table(offsets, g.grid, M, g.circular).to(T)
-        asking = None if g.grid_out == g.grid else g.queries.to(T.device)
-        super().__init__(0 * I, I, I.clone(), T, b_O, table, g.grid, not g.circular, asking)
+        queries = None if g.grid_out == g.grid else g.queries.to(T.device)
+        super().__init__(0 * I, I, I.clone(), T, b_O, table, g.grid, not g.circular, queries)
         self.offsets = offsets
         self.geometry = g
         self.patch_out = g.patch_out
@@ -181,34 +195,34 @@ class ConvAttention(MultiHeadAttention):
         load_state_dict and training."""
         table = self.table
         assert table is not None
-        return table.detach().abs().max().item() if table.numel() else hard_scale(table.dtype)
+        if not table.numel():
+            return hard_scale(table.dtype)
+        return table.detach().abs().max().item()
 
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b q o"]:
         """Answer every query; a backward pass through one-hot heads that are to be trained warns,
         once."""
         y = super().forward(x)
-        look = self.W_Q, self.W_K, self.table
-        if (
-            self.training
-            and y.requires_grad
-            and not self.warned
-            and any(p is not None and p.requires_grad for p in look)
-        ):
+        scores = (self.W_Q, self.W_K, self.table)
+        trained = any(part is not None and part.requires_grad for part in scores)
+        if self.training and y.requires_grad and trained and not self.warned:
             y.register_hook(self.warn_if_frozen)
         return y
 
     def warn_if_frozen(self, gradient: Tensor) -> None:
         "Say, as soon as a gradient comes back, that it will be zero where the heads look."
-        if (
-            self.warned or gradient.is_meta or self.scale < FROZEN or not self.heads
-        ):  # meta: no numbers to look at
+        # a gradient on the meta device has no numbers to look at
+        if self.warned or gradient.is_meta or self.scale < FROZEN or not self.heads:
             return
         self.warned = True
-        scale = trainable_scale(math.prod(self.geometry.grid))
+        patches = math.prod(self.geometry.grid)
         warnings.warn(
-            f"a ConvAttention with one-hot heads (scale={self.scale:g}) is being trained: the gradients of W_Q, W_K and table "
-            f"are zero, so where its heads look never changes. Build it with a smaller logit gap, scale={scale:g} for its "
-            f"{math.prod(self.geometry.grid)} patches, or freeze the three with requires_grad_(False) and train W_V and W_O",
+            f"a ConvAttention with one-hot heads (scale={self.scale:g}) is being trained: "
+            "the gradients of W_Q, W_K and table are zero, "
+            "so where its heads look never changes. "
+            f"Build it with a smaller logit gap, scale={trainable_scale(patches):g} for its "
+            f"{patches} patches, or freeze the three with requires_grad_(False) "
+            "and train W_V and W_O",
             stacklevel=2,
         )
 
@@ -217,15 +231,17 @@ class ConvAttention(MultiHeadAttention):
         """The layer on images: cut into patches, attend, put together, and keep what the
         convolution would return."""
         need_one_dtype(images=images, W_Q=self.W_Q)
-        g, (rows, columns) = self.geometry, self.geometry.output_size
-        size = self.W_Q.shape[1] // math.prod(g.patch), *g.image_size
+        g = self.geometry
+        rows, columns = g.output_size
+        size = (self.W_Q.shape[1] // math.prod(g.patch), *g.image_size)
         need(
             tuple(images.shape[1:]) == size,
             f"images has shape {tuple(images.shape)}: b images of shape {size} are needed",
         )
         tokens = self(patchify(images, g.patch))
         channels = tokens.shape[-1] // math.prod(self.patch_out)
-        return unpatchify(tokens, self.patch_out, self.grid_out, channels)[:, :, :rows, :columns]
+        outputs = unpatchify(tokens, self.patch_out, self.grid_out, channels)
+        return outputs[:, :, :rows, :columns]
 
 # %% ../../nbs/convolution/03_construction.ipynb #3a182c75
 def need_sums(padding_mode: str) -> None:
@@ -234,24 +250,22 @@ def need_sums(padding_mode: str) -> None:
     possible = padding_mode in ("zeros", "circular")
     need(
         possible,
-        f"padding_mode={padding_mode!r} is no sum over whole patches ('zeros' and 'circular' are): {remedy}",
+        f"padding_mode={padding_mode!r} is no sum over whole patches "
+        f"('zeros' and 'circular' are): {remedy}",
     )
 
 
 def conv_geometry(conv: nn.Conv2d, image_size: Sizes, patch: Sizes) -> Geometry:
     "The sizes of a convolution layer on patches; ValueError where attention cannot do it."
     need_sums(conv.padding_mode)
-    kernel = pair(conv.kernel_size)
-    stride = pair(conv.stride)
-    dilation = pair(conv.dilation)
     return Geometry(
-        pair(image_size),
-        pair(patch),
-        kernel,
-        stride,
-        conv_padding(conv),
-        dilation,
-        conv.padding_mode == "circular",
+        image_size=pair(image_size),
+        patch=pair(patch),
+        kernel=pair(conv.kernel_size),
+        stride=pair(conv.stride),
+        padding=conv_padding(conv),
+        dilation=pair(conv.dilation),
+        circular=conv.padding_mode == "circular",
     )
 
 # %% ../../nbs/convolution/03_construction.ipynb #16676730
@@ -266,25 +280,23 @@ def conv_to_attention(
 ) -> ConvAttention:  # tokens of the image -> tokens of the output
     """Build the attention layer on patch tokens that computes a convolution, border included (C,
     Thm 1)."""
+    geometry = conv_geometry(conv, image_size, patch)
     bias = None if conv.bias is None else conv.bias.detach()
-    return ConvAttention(
-        conv.weight.detach(), bias, conv_geometry(conv, image_size, patch), conv.groups, scale
-    )
+    return ConvAttention(conv.weight.detach(), bias, geometry, conv.groups, scale)
 
 
 @checked
 def conv2d_to_attention(
     weight: Float[Tensor, "o i u v"],  # kernel, as `torch.nn.functional.conv2d` takes it
-    bias: Float[Tensor, " o"] | None = None,
+    bias: Float[Tensor, " o"] | None = None,  # one for each output channel
     *,
     image_size: Sizes,  # pixels, (rows, columns)
     patch: Sizes,  # side of a patch in pixels, or (rows, columns)
     stride: Sizes = 1,  # divides the patch or is a multiple of it
-    padding: Count
-    | tuple[Count, Count]
-    | tuple[Count, Count, Count, Count] = 0,  # or (rows, columns), or all four sides
-    dilation: Sizes = 1,
-    groups: Size = 1,
+    # pixels: one number, (rows, columns), or all four sides
+    padding: Count | tuple[Count, Count] | tuple[Count, Count, Count, Count] = 0,
+    dilation: Sizes = 1,  # t
+    groups: Size = 1,  # the kernel has c / groups input channels
     padding_mode: str = "zeros",  # or "circular"
     scale: Positive | None = None,  # logit gap M; None: one-hot attention
 ) -> ConvAttention:
@@ -292,22 +304,20 @@ def conv2d_to_attention(
     right) (C, Thm 1)."""
     need_sums(padding_mode)
     sides = padding
-    kernel = pair(tuple(weight.shape[2:]))
     if isinstance(sides, int) or len(sides) == 2:
         rows, columns = pair(sides)
-        sides = rows, rows, columns, columns
+        sides = (rows, rows, columns, columns)
     geometry = Geometry(
-        pair(image_size),
-        pair(patch),
-        kernel,
-        pair(stride),
-        sides,
-        pair(dilation),
-        padding_mode == "circular",
+        image_size=pair(image_size),
+        patch=pair(patch),
+        kernel=pair(tuple(weight.shape[2:])),
+        stride=pair(stride),
+        padding=sides,
+        dilation=pair(dilation),
+        circular=padding_mode == "circular",
     )
-    return ConvAttention(
-        weight.detach(), None if bias is None else bias.detach(), geometry, groups, scale
-    )
+    bias = None if bias is None else bias.detach()
+    return ConvAttention(weight.detach(), bias, geometry, groups, scale)
 
 # %% ../../nbs/convolution/03_construction.ipynb #880999a2
 @checked
@@ -331,26 +341,24 @@ def narrow_heads(
     assert layer.table is not None
     T = layer.W_O.detach()
     table = layer.table.detach()
-    parts = [
-        (h, rows)
-        for h, live in enumerate(live_rows(T))
-        for rows in live.nonzero()[:, 0].split(int(width))
-    ]
-    W_V = T.new_zeros(len(parts), T.shape[1], width)
-    W_O = T.new_zeros(len(parts), width, T.shape[2])
-    for n, (h, rows) in enumerate(parts):
+    carried = []  # (head of the layer, entries of the patch) of each narrow head
+    for h, live in enumerate(live_rows(T)):
+        for entries in live.nonzero()[:, 0].split(int(width)):
+            carried.append((h, entries))
+    W_V = T.new_zeros(len(carried), T.shape[1], width)
+    W_O = T.new_zeros(len(carried), width, T.shape[2])
+    for n, (h, entries) in enumerate(carried):
         # V = the entries that matter, W_O = what they contribute
-        W_V[n, rows, torch.arange(len(rows))], W_O[n, : len(rows)] = 1, T[h, rows]
-    b_O = None if layer.b_O is None else layer.b_O.detach()
-    tables = table[[h for h, _ in parts]]
+        W_V[n, entries, torch.arange(len(entries))] = 1
+        W_O[n, : len(entries)] = T[h, entries]
     return MultiHeadAttention(
-        torch.zeros_like(W_V),
-        W_V.clone(),
-        W_V,
-        W_O,
-        b_O,
-        tables,
-        layer.grid,
-        layer.sink,
-        layer.queries,
+        W_Q=torch.zeros_like(W_V),
+        W_K=W_V.clone(),
+        W_V=W_V,
+        W_O=W_O,
+        b_O=None if layer.b_O is None else layer.b_O.detach(),
+        table=table[[h for h, _ in carried]],
+        grid=layer.grid,
+        sink=layer.sink,
+        queries=layer.queries,
     )

@@ -35,9 +35,8 @@ def diagonals(
     e = torch.arange(tap.shape[1])[:, None] - stride * torch.arange(tap.shape[2])
     _, index, length = torch.unique(e, return_inverse=True, return_counts=True)
     short = tap.new_empty(tap.shape[0], len(length))
-    short[:, index.flatten()] = tap.flatten(
-        1
-    )  # equal on a diagonal, so it does not matter which is written last
+    # equal on a diagonal, so it does not matter which is written last
+    short[:, index.flatten()] = tap.flatten(1)
     live = (short < kernel).any(0)
     return short[:, live], length[live]
 
@@ -49,19 +48,23 @@ def compressed_blocks(
     stride: Sizes = 1,  # s
     padding: Count | tuple[Count, Count] = 0,  # p: (top, left)
     dilation: Sizes = 1,  # t
-    groups: Size = 1,
+    groups: Size = 1,  # of the convolution
 ) -> tuple[list[tuple[int, int]], Float[Tensor, "D e"]]:
     """Offsets and a small matrix, a row for each block that is not zero, with the inner products of
     the transfer blocks."""
-    (K_y, K_x), (s_y, s_x) = weight.shape[2:], pair(stride)
+    K_y, K_x = weight.shape[2:]
+    s_y, s_x = pair(stride)
     (D_y, tap_y), (D_x, tap_x) = tap_tables((K_y, K_x), patch, stride, padding, dilation)
-    (y, m_y), (x, m_x) = diagonals(tap_y, K_y, s_y), diagonals(tap_x, K_x, s_x)
+    y, m_y = diagonals(tap_y, K_y, s_y)
+    x, m_x = diagonals(tap_x, K_x, s_x)
     W = F.pad(dense_kernel(weight.detach(), groups), (0, 1, 0, 1)).double().cpu()
     # T[D, (ey,ex,i,o)] = W[o, i, tap_y[D_y,ey], tap_x[D_x,ex]] sqrt(m_y m_x)
-    T = W[:, :, y[:, None, :, None], x[None, :, None, :]] * (m_y[:, None] * m_x).double().sqrt()
+    length = (m_y[:, None] * m_x).double().sqrt()
+    T = W[:, :, y[:, None, :, None], x[None, :, None, :]] * length
     T = rearrange(T, "o i Dy Dx ey ex -> (Dy Dx) (ey ex i o)")
     live = (T != 0).any(1)
-    return list(compress(product(D_y, D_x), live.tolist())), T[live]
+    offsets = list(compress(product(D_y, D_x), live.tolist()))
+    return offsets, T[live]
 
 # %% ../../nbs/convolution/08_heads.ipynb #600be2b7
 def half_space(
@@ -75,13 +78,9 @@ def half_space(
     D, r = u.shape
     # maximise t over (z, t) subject to t - <u_D, z> <= 0, |z_j| <= 1
     constraints = torch.cat([-u, torch.ones(D, 1, dtype=u.dtype)], 1).numpy()
-    program = linprog(
-        [0.0] * r + [-1.0],
-        constraints,
-        [0.0] * D,
-        bounds=[(-1, 1)] * r + [(0, None)],
-        method="highs",
-    )
+    objective = [0.0] * r + [-1.0]
+    bounds = [(-1, 1)] * r + [(0, None)]
+    program = linprog(objective, constraints, [0.0] * D, bounds=bounds, method="highs")
     if program.status != 0:
         raise RuntimeError(
             f"the linear program of {D} rows in {r} dimensions failed: {program.message}"
@@ -98,12 +97,19 @@ def nonnegative_patterns(
     (the minimum theorem)."""
     if z is not None and B.shape[0] == B.shape[1]:
         return torch.eye(len(B), dtype=B.dtype)  # independent rows: a head for each offset
-    v = torch.ones(len(B), dtype=B.dtype) if z is None else B @ z
-    b = B if z is None else B * torch.where(z < 0, -1.0, 1.0)
+    if z is None:
+        v = torch.ones(len(B), dtype=B.dtype)
+        b = B
+    else:
+        v = B @ z
+        b = B * torch.where(z < 0, -1.0, 1.0)
     # the largest eps with v + eps b_j >= 0; a column without negative entries may take any
     limit = torch.where(b < 0, v[:, None] / -b, torch.inf).amin(0)
-    A = v[:, None] + torch.where(limit.isinf(), v.max() / b.abs().amax(0), limit) * b
-    A = A if z is not None else torch.cat([v[:, None], A], 1)
+    of_any_size = v.max() / b.abs().amax(0)
+    eps = torch.where(limit.isinf(), of_any_size, limit)
+    A = v[:, None] + eps * b
+    if z is None:
+        A = torch.cat([v[:, None], A], 1)
     return (A / A.sum(0)).clamp(min=0)
 
 # %% ../../nbs/convolution/08_heads.ipynb #d64baea9
@@ -114,12 +120,10 @@ class Certificate:
 
     offsets: list[tuple[int, int]]  # of the rows
     matrix: Float[Tensor, "D e"]  # T, compressed: same inner products of rows
-    patterns: Float[
-        Tensor, "D h"
-    ]  # A: nonnegative, columns sum to 1, as many as the minimum, spanning the columns of T
-    multipliers: (
-        Float[Tensor, " D"] | None
-    )  # lambda >= 0 with sum lambda_D T_D = 0, when rank + 1 heads are needed
+    # A: nonnegative, columns sum to 1, as many as the minimum, spanning the columns of T
+    patterns: Float[Tensor, "D h"]
+    # lambda >= 0 with sum lambda_D T_D = 0, when rank + 1 heads are needed
+    multipliers: Float[Tensor, " D"] | None
     margin: float  # min <z, u_D>: above 0 when `rank` heads are enough
 
 
@@ -139,7 +143,8 @@ class MinimumHeads:
         fits = self.rank <= self.minimum <= self.offsets == len(self.singular_values)
         need(
             fits,
-            f"rank={self.rank} <= minimum={self.minimum} <= offsets={self.offsets} and as many singular_values are needed",
+            f"rank={self.rank} <= minimum={self.minimum} <= offsets={self.offsets} "
+            "and as many singular_values are needed",
         )
 
 # %% ../../nbs/convolution/08_heads.ipynb #94c11d04
@@ -152,52 +157,70 @@ def certify(
         return 0, T.new_zeros(0), Certificate(offsets, T, T.new_zeros(0, 0), None, 0.0)
     U, S, _ = torch.linalg.svd(T, full_matrices=False)
     rank = int((S > rtol * S[0]).sum())
-    live = T.norm(dim=1) > rtol * S[0]
-    largest = T.norm(dim=1).max() / S[0]
+    norms = T.norm(dim=1)
+    live = norms > rtol * S[0]
+    largest = norms.max() / S[0]
     need(
         live.any(),
-        f"rtol={rtol:g} takes every block for zero, the largest is {largest:.2g} of S[0]: give less than that",
+        f"rtol={rtol:g} takes every block for zero, the largest is {largest:.2g} of S[0]: "
+        "give less than that",
     )
-    z, multipliers, margin = half_space(U[live, :rank])
+    rows = U[live, :rank]
+    z, multipliers, margin = half_space(rows)
     open_cone = margin > rtol
-    A = nonnegative_patterns(U[live, :rank], z if open_cone else None)
+    A = nonnegative_patterns(rows, z if open_cone else None)
     patterns = A.new_zeros(len(T), A.shape[1])
-    balance = A.new_zeros(len(T))
     patterns[live] = A
-    # the program weighed rows of length one: u_D = U_D / |U_D|
-    balance[live] = multipliers / U[live, :rank].norm(dim=1)
-    certificate = Certificate(
-        offsets, T, patterns, None if open_cone else balance / balance.sum(), margin
-    )
-    return rank, F.pad(S, (0, len(T) - len(S))), certificate
+    balance = None
+    if not open_cone:
+        balance = A.new_zeros(len(T))
+        # the program weighed rows of length one: u_D = U_D / |U_D|
+        balance[live] = multipliers / rows.norm(dim=1)
+        balance = balance / balance.sum()
+    singular_values = F.pad(S, (0, len(T) - len(S)))
+    return rank, singular_values, Certificate(offsets, T, patterns, balance, margin)
 
 # %% ../../nbs/convolution/08_heads.ipynb #31734214
 @checked
 def minimum_heads(
-    conv: nn.Conv2d,
+    conv: nn.Conv2d,  # zero or circular padding
     patch: Sizes,  # P: input patch, pixels
-    rtol: Share
-    # relative rank tolerance; None: rounding unit of the weights times the larger side of the
-    # matrix
-    | None = None,
+    # relative tolerance of ranks; None: rounding unit of the weights times the matrix' larger side
+    rtol: Share | None = None,
 ) -> MinimumHeads:
     """Find the least number of heads with which attention on patches equals the convolution, and
     its certificate (derived here)."""
     need_sums(conv.padding_mode)
-    settings = patch, pair(conv.stride), conv_padding(conv)[::2], pair(conv.dilation), conv.groups
-    offsets, T = compressed_blocks(conv.weight, *settings)
-    rtol = max(1, *T.shape) * torch.finfo(conv.weight.dtype).eps if rtol is None else rtol
+    offsets, T = compressed_blocks(
+        conv.weight,
+        patch,
+        pair(conv.stride),
+        conv_padding(conv)[::2],
+        pair(conv.dilation),
+        conv.groups,
+    )
+    if rtol is None:
+        rtol = max(1, *T.shape) * torch.finfo(conv.weight.dtype).eps
     rank, S, certificate = certify(offsets, T, rtol)
-    minimum = certificate.patterns.shape[1]
-    paper = paper_heads(pair(conv.kernel_size), patch)
-    return MinimumHeads(minimum, rank, len(offsets), paper, tuple(S.tolist()), certificate)
+    return MinimumHeads(
+        minimum=certificate.patterns.shape[1],
+        rank=rank,
+        offsets=len(offsets),
+        paper=paper_heads(pair(conv.kernel_size), patch),
+        singular_values=tuple(S.tolist()),
+        certificate=certificate,
+    )
 
 # %% ../../nbs/convolution/08_heads.ipynb #c6e53c82
 def torus_size(offsets: list[tuple[int, int]], geometry: Geometry) -> tuple[int, int]:
     """Patches of the torus: those of the image, and under zero padding a ring as wide as the
     largest offset."""
-    (gh, gw), reach = geometry.grid, [max([0, *(abs(D[axis]) for D in offsets)]) for axis in (0, 1)]
-    return (gh, gw) if geometry.circular else (gh + reach[0], gw + reach[1])
+    if geometry.circular:
+        return geometry.grid
+    rows, columns = geometry.grid
+    reach_y = max((abs(y) for y, _ in offsets), default=0)
+    reach_x = max((abs(x) for _, x in offsets), default=0)
+    return rows + reach_y, columns + reach_x
 
 # %% ../../nbs/convolution/08_heads.ipynb #b3320e7f
 @checked
@@ -218,7 +241,8 @@ class TorusAttention(nn.Module):
         pixels = math.prod(geometry.patch_out)
         need(
             bias is None or len(bias) * pixels == W.shape[2],
-            f"bias has shape {bias is not None and tuple(bias.shape)}: a token of W has {W.shape[2]} outputs on {pixels} pixels",
+            f"bias has shape {bias is not None and tuple(bias.shape)}: "
+            f"a token of W has {W.shape[2]} outputs on {pixels} pixels",
         )
         I = torch.eye(W.shape[1], dtype=W.dtype, device=W.device).expand(len(W), -1, -1)
         b_O = None if bias is None else bias.repeat(pixels)
@@ -234,16 +258,17 @@ class TorusAttention(nn.Module):
         self, x: Float[Tensor, "b n d"]
     ) -> Float[Tensor, "b q o"]:  # tokens of the convolution
         "Surround with zeros, attend, keep the patches that ask."
-        (gh, gw), (rows, columns) = self.geometry.grid, self.torus
+        gh, gw = self.geometry.grid
+        rows, columns = self.torus
         need(
             x.shape[1] == gh * gw,
             f"x has shape {tuple(x.shape)}: [b, {gh * gw} tokens, d] is needed",
         )
-        x = F.pad(rearrange(x, "b (y x) d -> b y x d", y=gh), (0, 0, 0, columns - gw, 0, rows - gh))
-        y = rearrange(
-            self.attend(rearrange(x, "b y x d -> b (y x) d")), "b (y x) o -> b y x o", y=rows
-        )
-        return rearrange(y[:, :gh, :gw], "b y x o -> b (y x) o")[:, self.geometry.queries]
+        ring = (0, 0, 0, columns - gw, 0, rows - gh)
+        inputs = F.pad(rearrange(x, "b (y x) d -> b y x d", y=gh), ring)
+        outputs = self.attend(inputs.flatten(1, 2))
+        inside = rearrange(outputs, "b (y x) o -> b y x o", y=rows)[:, :gh, :gw]
+        return inside.flatten(1, 2)[:, self.geometry.queries]
 
 # %% ../../nbs/convolution/08_heads.ipynb #4c607109
 def log_patterns(
@@ -251,32 +276,34 @@ def log_patterns(
 ) -> Float[Tensor, "h y x"]:
     """Bias table [h, 2Gh-1, 2Gw-1] whose softmax on the torus is A; so low where a head does not
     look that e to it is zero."""
-    (gh, gw), weights = torus, A.new_zeros(A.shape[1], *torus)
+    gh, gw = torus
+    weights = A.new_zeros(A.shape[1], gh, gw)
     for (y, x), a in zip(offsets, A, strict=True):
         weights[:, y % gh, x % gw] += a
     table = weights.log().clamp(min=-hard_scale(A.dtype))
-    return table[:, torch.arange(1 - gh, gh) % gh][:, :, torch.arange(1 - gw, gw) % gw]
+    rows = torch.arange(1 - gh, gh) % gh
+    columns = torch.arange(1 - gw, gw) % gw
+    return table[:, rows][:, :, columns]
 
 # %% ../../nbs/convolution/08_heads.ipynb #39aba9cc
 @checked
 def minimal_attention(
-    conv: nn.Conv2d,
+    conv: nn.Conv2d,  # zero or circular padding
     image_size: Sizes,  # pixels
     patch: Sizes,  # P
 ) -> TorusAttention:
     """Build the convolution as an attention layer with the least number of heads (the minimum
     theorem)."""
-    found = minimum_heads(conv, patch)
-    geometry = conv_geometry(conv, image_size, patch)
-    g = geometry
+    A = minimum_heads(conv, patch).certificate.patterns
+    g = conv_geometry(conv, image_size, patch)
     weight = conv.weight.detach()
     bias = None if conv.bias is None else conv.bias.detach()
     offsets, T = transfer_blocks(weight, patch, g.stride, g.padding[::2], g.dilation, conv.groups)
     # W = A^+ T
-    A = found.certificate.patterns
-    torus = torus_size(offsets, geometry)
-    W = torch.linalg.lstsq(A, T.flatten(1).double().cpu()).solution.reshape(-1, *T.shape[1:]).to(T)
-    return TorusAttention(log_patterns(offsets, A, torus), W, bias, geometry, torus)
+    W = torch.linalg.lstsq(A, T.flatten(1).double().cpu()).solution
+    W = W.reshape(-1, *T.shape[1:]).to(T)
+    torus = torus_size(offsets, g)
+    return TorusAttention(log_patterns(offsets, A, torus), W, bias, g, torus)
 
 # %% ../../nbs/convolution/08_heads.ipynb #41137c3a
 # relative error below which two layers are called equal (double precision; rounding is about 1e-15)
@@ -289,10 +316,10 @@ def relative_error(
 ) -> float:
     """Largest difference between layer and convolution, over the largest output of the convolution;
     outputs of whole tokens only."""
-    truth = patchify(convolved(conv, images), layer.geometry.patch_out)
-    return (
-        (layer(patchify(images, layer.geometry.patch)) - truth).abs().max() / truth.abs().max()
-    ).item()
+    geometry = layer.geometry
+    exact = patchify(convolved(conv, images), geometry.patch_out)
+    outputs = layer(patchify(images, geometry.patch))
+    return ((outputs - exact).abs().max() / exact.abs().max()).item()
 
 # %% ../../nbs/convolution/08_heads.ipynb #6ff2bb59
 def head_floor(singular_values: list[float] | tuple[float, ...], heads: int) -> float:
@@ -310,7 +337,8 @@ def best_patterns(
         1 <= heads <= min(T.shape),
         f"heads={heads} must be from 1 to {min(T.shape)}, the smaller side of the matrix of blocks",
     )
-    U = torch.linalg.svd(T, full_matrices=False)[0][:, :heads]
+    U, _, _ = torch.linalg.svd(T, full_matrices=False)
+    U = U[:, :heads]
     live = U.norm(dim=1) > rtol
     z, _, margin = half_space(U[live])
     if margin <= rtol:
@@ -325,7 +353,8 @@ def pattern_error(A: Float[Tensor, "D h"], T: Float[Tensor, "D e"]) -> Float[Ten
     zero."""
     # W = (A'A + ridge)^-1 A'T: whatever the ridge does to W, this is the error of a layer that
     # exists
-    W = torch.linalg.solve(A.T @ A + 1e-13 * torch.eye(A.shape[1], dtype=A.dtype), A.T @ T)
+    ridge = 1e-13 * torch.eye(A.shape[1], dtype=A.dtype)
+    W = torch.linalg.solve(A.T @ A + ridge, A.T @ T)
     return (A @ W - T).norm()
 
 # %% ../../nbs/convolution/08_heads.ipynb #20a91d30
@@ -338,26 +367,26 @@ def fit_patterns(
     # has a block of zero
     U, S, _ = torch.linalg.svd(T.double(), full_matrices=False)
     left = F.pad(U * S, (0, 0, 0, 1))
-    best = (torch.empty(0, dtype=torch.float64), math.inf)
+    best = torch.empty(0, dtype=torch.float64)
+    least = math.inf
     for restart in range(restarts):
         generator = torch.Generator().manual_seed(1000 * seed + restart)
-        logits = (
-            torch.randn(len(left), heads, generator=generator, dtype=torch.float64)
-            .mul_(3)
-            .requires_grad_()
-        )
+        start = torch.randn(len(left), heads, generator=generator, dtype=torch.float64)
+        logits = (3 * start).requires_grad_()
         optimizer = torch.optim.LBFGS(
             [logits], max_iter=steps, history_size=30, line_search_fn="strong_wolfe"
         )
 
         def loss(logits=logits, optimizer=optimizer):
             optimizer.zero_grad()
-            value = pattern_error(logits.softmax(0), left).square()
-            value.backward()
-            return value
+            squared = pattern_error(logits.softmax(0), left).square()
+            squared.backward()
+            return squared
 
         optimizer.step(loss)
-        error = pattern_error(logits.detach().softmax(0), left).item()
-        if error < best[1]:
-            best = logits.detach().softmax(0), error
-    return best
+        patterns = logits.detach().softmax(0)
+        error = pattern_error(patterns, left).item()
+        if error < least:
+            best = patterns
+            least = error
+    return best, least

@@ -45,59 +45,62 @@ def convolved(conv: nn.Conv2d, images: Float[Tensor, "b c h w"]) -> Float[Tensor
 def known_conv(
     name: str,  # one of `KNOWN_KERNELS`
     channels: Size = 1,  # C
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype = torch.float64,  # of the weights
     **options,  # of nn.Conv2d; padding is 1 unless said otherwise
-) -> nn.Conv2d:
+) -> nn.Conv2d:  # with weights that need no gradient
     "Make a convolution that applies a kernel people know to every channel."
     need(
         name in KNOWN_KERNELS,
         f"name={name!r} is none of the kernels {', '.join(map(repr, KNOWN_KERNELS))}",
     )
-    conv = empty_conv(channels, channels, 3, bias=False, dtype=dtype, **{"padding": 1, **options})
+    options = {"padding": 1} | options
+    conv = empty_conv(channels, channels, 3, bias=False, dtype=dtype, **options)
+    kernel = torch.tensor(KNOWN_KERNELS[name], dtype=dtype)
+    same_channel = torch.eye(channels, dtype=dtype)[:, :, None, None]
     with torch.no_grad():
-        conv.weight.copy_(
-            torch.eye(channels, dtype=dtype)[:, :, None, None]
-            * torch.tensor(KNOWN_KERNELS[name], dtype=dtype)
-        )
+        conv.weight.copy_(same_channel * kernel)
     return conv.requires_grad_(False)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #13d7abb1
 @checked
 def random_conv(
     channels: Size,  # C
-    channels_out: Size,
+    channels_out: Size,  # C_out
     kernel: Sizes,  # K
-    seed: Seed = 0,
-    dtype: torch.dtype = torch.float64,
+    seed: Seed = 0,  # of weights and biases
+    dtype: torch.dtype = torch.float64,  # of the weights
     **options,  # of nn.Conv2d
-) -> nn.Conv2d:
+) -> nn.Conv2d:  # with weights that need no gradient
     "Draw a convolution with independent standard normal weights and biases."
     conv = empty_conv(channels, channels_out, kernel, dtype=dtype, **options)
     generator = torch.Generator().manual_seed(int(seed))
     with torch.no_grad():
         for parameter in conv.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=dtype))
+            drawn = torch.randn(parameter.shape, generator=generator, dtype=dtype)
+            parameter.copy_(drawn)
     return conv.requires_grad_(False)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #32d2b680
 @checked
 def real_images(
-    source: str = "digits", count: Size = 8, size: Size | None = None, seed: Seed = 0
+    source: str = "digits",  # as `load_images` takes it
+    count: Size = 8,  # images
+    size: Size | None = None,  # pixels a side; None: as they are
+    seed: Seed = 0,  # of the choice
 ) -> Float[Tensor, "b c h w"]:
     """Read a few real images with values from 0 to 1, evenly from the classes, and resize them to
     `size` pixels a side."""
     data = load_images(source, split="test", per_class=1, seed=seed)
-    each = -(-count // len(data.classes))
-    if each > 1:
-        data = load_images(source, split="test", per_class=each, seed=seed)
+    per_class = -(-count // len(data.classes))
+    if per_class > 1:
+        data = load_images(source, split="test", per_class=per_class, seed=seed)
     # one image of each class in turn
-    chosen = data.labels.argsort(stable=True).reshape(-1, each).T.flatten()[:count]
+    by_class = data.labels.argsort(stable=True).reshape(-1, per_class)
+    chosen = by_class.T.flatten()[:count]
     images = data.images[chosen].double() / 255
-    return (
-        images
-        if size is None
-        else F.interpolate(images, (size, size), mode="bilinear", antialias=True)
-    )
+    if size is None:
+        return images
+    return F.interpolate(images, (size, size), mode="bilinear", antialias=True)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #6e6215c9
 class SmallNet(nn.Module):
@@ -117,15 +120,13 @@ def small_net(data: Images, kernel: int, channels_out: int, generator: torch.Gen
     c, h, w = data.images.shape[1:]
     features = channels_out * (h // 2) * (w // 2)
     conv = empty_conv(c, channels_out, kernel, padding="same")
+    inputs = conv.weight[0].numel()
     with torch.no_grad():
-        conv.weight.copy_(
-            torch.randn(conv.weight.shape, generator=generator)
-            * (2 / conv.weight[0].numel()) ** 0.5
-        )
+        weight = torch.randn(conv.weight.shape, generator=generator)
+        conv.weight.copy_(weight * (2 / inputs) ** 0.5)
         conv.state_dict()["bias"].zero_()
-    return SmallNet(
-        conv, torch.randn(features, len(data.classes), generator=generator) / features**0.5
-    )
+    head = torch.randn(features, len(data.classes), generator=generator)
+    return SmallNet(conv, head / features**0.5)
 
 # %% ../../nbs/convolution/01_kernels.ipynb #99a4d906
 def train_conv(data: Images, seed: int = 0, epochs: int = 8) -> tuple[SmallNet, list[float]]:

@@ -38,7 +38,8 @@ class GatherAttention(nn.Module):
         one_hot = ((A == 0) | (A == 1)).all()
         need(
             one_hot,
-            f"layer.scale={layer.scale} makes soft attention, nothing to gather: build it with scale=None",
+            f"layer.scale={layer.scale} makes soft attention, nothing to gather: "
+            "build it with scale=None",
         )
         need(
             not layer.W_Q.any(), "layer.W_Q is not zero: where the heads look depends on the image"
@@ -49,9 +50,8 @@ class GatherAttention(nn.Module):
         head, row = live_rows(T).nonzero().unbind(1)
         key = torch.where(A.sum(-1) > 0, A.argmax(-1), n)[head]  # [live row, query]; n: the sink
         # entry r of token k stands at k d + r; one zero behind all tokens is the sink's value
-        self.register_buffer(
-            "index", torch.where(key < n, key * d + row[:, None], n * d).T.contiguous()
-        )
+        index = torch.where(key < n, key * d + row[:, None], n * d)
+        self.register_buffer("index", index.T.contiguous())
         self.register_buffer("weight", T[head, row])
         self.register_buffer("bias", None if layer.b_O is None else layer.b_O.detach())
 
@@ -70,7 +70,7 @@ class GatherAttention(nn.Module):
 # %% ../../nbs/convolution/13_paths.ipynb #a732ee9c
 @checked
 def fold(
-    layer: ConvAttention,
+    layer: ConvAttention,  # as `conv_to_attention` made it, whatever became of its weights
     # largest relative distance to a convolution that is taken for rounding
     tolerance: Share = 1e-5,
 ) -> nn.Conv2d:
@@ -79,7 +79,8 @@ def fold(
     conv, distance = attention_to_conv(layer)
     need(
         distance <= tolerance,
-        f"layer is at relative distance {distance:.2g} from the nearest convolution: use the plain path",
+        f"layer is at relative distance {distance:.2g} from the nearest convolution: "
+        "use the plain path",
     )
     return conv
 
@@ -87,10 +88,13 @@ def fold(
 def multiplications(layer: ConvAttention) -> dict[str, int]:
     """Multiplications for one image by path: plain attention, gather of all rows, gather of the
     live rows, convolution."""
-    (h, d, f), o, g = layer.W_V.shape, layer.W_O.shape[2], layer.geometry
+    g = layer.geometry
+    h, d, f = layer.W_V.shape
+    e = layer.W_Q.shape[2]
+    o = layer.W_O.shape[2]
     n = math.prod(g.grid)
     q = math.prod(g.grid_out)
-    scores = (q + n) * d * layer.W_Q.shape[2] + q * n * layer.W_Q.shape[2]
+    scores = (q + n) * d * e + q * n * e
     values = n * d * f + q * n * f + q * f * o
     live = int(live_rows(head_products(layer)).sum())
     c = d // math.prod(g.patch)

@@ -13,13 +13,11 @@ from typing import Any
 from .panel import need_one_of, static_text, turning
 
 # %% ../../nbs/explore/03_association.ipynb #322e3e2c
-PATCHES, SIZE, DIM, SAMPLES, TESTS = (
-    16,
-    4,
-    8,
-    2000,
-    2000,
-)  # patches of an image, of a set; d; images
+PATCHES = 16  # of an image
+SIZE = 4  # patches of a set
+DIM = 8  # d
+SAMPLES = 2000
+TESTS = 2000
 STEPS = range(0, 201, 8)
 GRID: dict[str, list] = {"q": [0.1, 0.2, 0.3, 0.4, 0.6, 0.8], "sigma_A": [0.0, 0.5, 1.0, 2.0]}
 RATES: dict[str, Any] = {"lr_v": 1e-3, "lr_A": 1.5 * PATCHES}
@@ -50,12 +48,17 @@ def association_frames(
     train = data.sample(SAMPLES, generator)
     test = data.sample(TESTS, generator)
     model = idealized(PATCHES, data.feature, ALPHA, sigma_A)
-    own = partition.label[:, None] == partition.label[None, :]
-    others = own & ~torch.eye(PATCHES, dtype=torch.bool)
+    same_set = partition.label[:, None] == partition.label[None, :]
+    off_diagonal = ~torch.eye(PATCHES, dtype=torch.bool)
     while True:
-        yield {"logits": sort_by_set(model.A, partition).numpy(), "gamma": float(model.A[others].mean()),
-               "rho": float(model.A[~own].mean()), "drop": float(association(model.A, partition).drop),
-               "error": error_rate(model(test.x), test.y)}  # fmt: skip
+        A = model.A
+        yield {
+            "logits": sort_by_set(A, partition).numpy(),
+            "gamma": float(A[same_set & off_diagonal].mean()),
+            "rho": float(A[~same_set].mean()),
+            "drop": float(association(A, partition).drop),
+            "error": error_rate(model(test.x), test.y),
+        }
         model, _ = fit(model, train.x, train.y, steps=STEPS.step, **RATES)
 
 # %% ../../nbs/explore/03_association.ipynb #f91339cc
@@ -63,8 +66,18 @@ def predicted(q: float, sigma_A: float) -> dict[str, Any]:
     "The means of the logits along the population's descent, and the error of the best linear rule."
     from vit_theory.association import linear_error, reduced_descent
 
-    path = reduced_descent(PATCHES, SIZE, q, alpha=ALPHA, kappa=sigma_A, steps=STEPS[-1], method="monte_carlo", draws=20_000,
-                           seed=0, **RATES)  # fmt: skip
+    path = reduced_descent(
+        PATCHES,
+        SIZE,
+        q,
+        alpha=ALPHA,
+        kappa=sigma_A,
+        steps=STEPS[-1],
+        method="monte_carlo",
+        draws=20_000,
+        seed=0,
+        **RATES,
+    )
     means = {name: path[name].values[:: STEPS.step] for name in ("gamma", "rho")}
     return {"path": means, "linear": linear_error(PATCHES, SIZE, q).half}
 
@@ -81,11 +94,12 @@ def association_explorer(
     if isinstance(partition, str):
         possible = partition in data["partitions"]
     else:
-        possible = {len(row) for row in partition} == {SIZE} and sorted(sum(partition, [])) == list(
-            range(PATCHES)
-        )
+        sizes = {len(patches) for patches in partition}
+        covered = sorted(sum(partition, []))
+        possible = sizes == {SIZE} and covered == list(range(PATCHES))
     if not possible:
         raise ValueError(
-            f"partition={partition!r}: give 'blocks', 'strided', 'random', or four rows of four of the patches 0-15"
+            f"partition={partition!r}: give 'blocks', 'strided', 'random', "
+            "or four rows of four of the patches 0-15"
         )
     return turning("association", start, ("partition", *GRID, "step"), data)

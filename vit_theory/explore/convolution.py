@@ -28,30 +28,34 @@ def check_start(
     query=None,
 ) -> None:
     "ValueError for a state that the explorer cannot show."
-    one_of = {"image": (image, images), "patch": (patch, (2, 4, 8, 16))}
-    one_of["border"] = border, ("zeros", "circular")
+    one_of = {
+        "image": (image, images),
+        "patch": (patch, (2, 4, 8, 16)),
+        "border": (border, ("zeros", "circular")),
+    }
     if isinstance(kernel, str):
-        one_of["kernel"] = kernel, NAMES
-    elif (
-        not kernel
-        or len({len(row) for row in kernel}) != 1
-        or not all(size % 2 for size in (len(kernel), len(kernel[0])))
-    ):
-        raise ValueError(
-            f"kernel has rows of {[len(row) for row in kernel]} numbers: give rows of one odd length, oddly many"
-        )
+        one_of["kernel"] = (kernel, NAMES)
+    else:
+        lengths = [len(row) for row in kernel]
+        one_odd_length = len(set(lengths)) == 1 and lengths[0] % 2 == 1
+        if not one_odd_length or len(kernel) % 2 == 0:
+            raise ValueError(
+                f"kernel has rows of {lengths} numbers: give rows of one odd length, oddly many"
+            )
     for name, (value, possible) in one_of.items():
         if value not in possible:
             raise ValueError(f"{name}={value!r} is none of {', '.join(map(repr, possible))}")
     if scale is not None and not 0 < scale < math.inf:
         raise ValueError(
-            f"scale={scale!r} is no logit gap: give a positive number, or None for one-hot attention"
+            f"scale={scale!r} is no logit gap: give a positive number, "
+            "or None for one-hot attention"
         )
     if any(head < 0 for head in removed):
         raise ValueError(f"removed={removed!r}: heads are numbered from 0, row by row")
-    if query is not None and query not in range((32 // patch) ** 2):
+    patches = (32 // patch) ** 2
+    if query is not None and query not in range(patches):
         raise ValueError(
-            f"query={query!r} is no patch: they are numbered row by row, from 0 to {(32 // patch) ** 2 - 1}"
+            f"query={query!r} is no patch: they are numbered row by row, from 0 to {patches - 1}"
         )
 
 # %% ../../nbs/explore/04_convolution.ipynb #b254af94

@@ -8,6 +8,7 @@ __all__ = ['selection_explorer']
 # %% ../../nbs/explore/02_selection.ipynb #c5e7a7e8
 import json
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -40,13 +41,12 @@ def selection_frames(
     from vit_theory.selection import TokenData, fit, initial_model
 
     data = TokenData(tokens=TOKENS, relevant=relevant, confusion=0, patterns=10, dim=16, noise=0.2)
-    train, test = data.sample(samples + TESTS, generator=torch.Generator().manual_seed(seed)).split(
-        samples
-    )
+    generator = torch.Generator().manual_seed(seed)
+    train, test = data.sample(samples + TESTS, generator=generator).split(samples)
     model = initial_model(train.mu, neurons=64, scale=0.3, xi=0.2, paired=True, seed=seed)
-    for number, _ in enumerate(iter(int, 1)):
+    options: dict[str, Any] = {"batch": min(samples, 64), "lr": 0.5, "attention_lr": rate}
+    for number in count():
         yield shown_of(model, test)
-        options: dict[str, Any] = {"batch": min(samples, 64), "lr": 0.5, "attention_lr": rate}
         model, _ = fit(model, train.x, train.y, steps=EVERY, seed=1000 * seed + number, **options)
 
 
@@ -55,18 +55,17 @@ def shown_of(model, test) -> dict[str, Any]:
     from vit_theory.selection import attention_mass
 
     margin = (test.y * model(test.x))[0].numpy()
-    one = test.samples(slice(0, 1))
-    received = model.attention_map(one.x)[0, 0].mean(0)[
-        one.relevant[0, 0].logical_not().long().argsort(stable=True)
-    ]
-    histogram = np.histogram(margin.clip(BINS[0], BINS[-1] - 1e-9), BINS)[0] / TESTS
     error = (margin < 0).mean() + (margin == 0).mean() / 2
-    mass = float(attention_mass(model, test))
+    first = test.samples(slice(0, 1))
+    relevant_first = first.relevant[0, 0].logical_not().long().argsort(stable=True)
+    received = model.attention_map(first.x)[0, 0].mean(0)
+    inside = margin.clip(BINS[0], BINS[-1] - 1e-9)
+    histogram, _ = np.histogram(inside, BINS)
     return {
         "error": float(error),
-        "mass": mass,
-        "attention": received.numpy(),
-        "margins": histogram,
+        "mass": float(attention_mass(model, test)),
+        "attention": received[relevant_first].numpy(),
+        "margins": histogram / TESTS,
     }
 
 # %% ../../nbs/explore/02_selection.ipynb #268b2dcd
@@ -76,11 +75,13 @@ def borders() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     from vit_theory.ledger.evidence import measured
 
     rows = {"trained attention": "A-sample-complexity", "uniform attention": "A-no-attention"}
-    found = {arm: measured(id) for arm, id in rows.items()}
-    return {
-        arm: (data.alpha.values / 80, np.exp(np.log(data.n50).mean("seed")).values)
-        for arm, data in found.items()
-    }
+    border = {}
+    for arm, id in rows.items():
+        data = measured(id)
+        share = data.alpha.values / 80
+        n50 = np.exp(np.log(data.n50).mean("seed")).values
+        border[arm] = (share, n50)
+    return border
 
 # %% ../../nbs/explore/02_selection.ipynb #ee53e1e7
 def selection_explorer(

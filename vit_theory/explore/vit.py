@@ -25,9 +25,29 @@ if TYPE_CHECKING:
 __all__ = ['vit_explorer']
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
-OURS: dict[str, Any] = dict(
-    image_size=8, patch=2, channels=1, classes=10, depth=2, heads=4, width=32
-)  # our model for digits
+OURS: dict[str, Any] = {  # our model for digits
+    "image_size": 8,
+    "patch": 2,
+    "channels": 1,
+    "classes": 10,
+    "depth": 2,
+    "heads": 4,
+    "width": 32,
+}
+
+
+def our_model() -> ViT:
+    "The model for digits that comes with the package."
+    import torch
+
+    from vit_theory.images import ViT
+
+    vit = ViT(**OURS)
+    with (files("vit_theory.explore") / "static" / "vit.npz").open("rb") as file:
+        arrays = np.load(file)
+        weights = {name: torch.from_numpy(array).float() for name, array in arrays.items()}
+    vit.load_state_dict(weights)
+    return vit.eval()
 
 
 def load_model(
@@ -41,19 +61,17 @@ def load_model(
     from vit_theory.images import ViT, from_transformers
 
     if source is None or source == "":
-        vit = ViT(**OURS)
-        with (files("vit_theory.explore") / "static" / "vit.npz").open("rb") as file:
-            vit.load_state_dict(
-                {name: torch.from_numpy(array).float() for name, array in np.load(file).items()}
-            )
-        return vit.eval()
+        return our_model()
+    if isinstance(source, ViT):
+        return source.eval()
     if isinstance(source, torch.nn.Module):
-        return (source if isinstance(source, ViT) else from_transformers(source)).eval()
+        return from_transformers(source).eval()
     folder = (Path(source) / "config.json").is_file()
     named = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
     if not folder and (Path(source).exists() or not named):
         raise ValueError(
-            f"model={str(source)!r} is no name on the hub, and no folder with a config.json: see save_pretrained"
+            f"model={str(source)!r} is no name on the hub, "
+            "and no folder with a config.json: see save_pretrained"
         )
     try:
         from transformers import AutoModelForImageClassification
@@ -78,11 +96,13 @@ def fitting_images(
     channels = model.config["channels"]
     size = model.config["image_size"]
     x = data.images.float() / 255
-    x = interpolate(x, size, mode="bilinear", antialias=True) if tuple(x.shape[2:]) != size else x
-    x = x if x.shape[1] == channels else x.mean(1, keepdim=True).expand(-1, channels, -1, -1)
-    return (
-        x.contiguous() if model.config["mean"] else 2 * x - 1
-    )  # a model that takes nothing away wants standardized images
+    if tuple(x.shape[2:]) != size:
+        x = interpolate(x, size, mode="bilinear", antialias=True)
+    if x.shape[1] != channels:
+        x = x.mean(1, keepdim=True).expand(-1, channels, -1, -1)
+    if model.config["mean"]:
+        return x.contiguous()
+    return 2 * x - 1  # a model that takes nothing away wants standardized images
 
 
 def model_and_images(
@@ -105,16 +125,16 @@ MEASURES = ("entropy", "distance", "mass", "neighbors")
 def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     """Share of each patch's most attended patches that touch it, as many as touch it, averaged over
     patches: [..., n, n] -> [...]."""
-    y, x = np.divmod(np.arange(math.prod(grid)), grid[1])
-    near = np.maximum(abs(y[:, None] - y), abs(x[:, None] - x)) == 1
-    ranked = np.argsort(
-        -np.where(np.eye(len(y), dtype=bool), -np.inf, attention), axis=-1, kind="stable"
-    )
-    best = np.arange(len(y)) < near.sum(1, keepdims=True)
-    return (
-        (np.take_along_axis(np.broadcast_to(near, ranked.shape), ranked, -1) & best).sum(-1)
-        / near.sum(1)
-    ).mean(-1)
+    n = math.prod(grid)
+    y, x = np.divmod(np.arange(n), grid[1])
+    touches = np.maximum(abs(y[:, None] - y), abs(x[:, None] - x)) == 1
+    neighbors = touches.sum(1)
+    without_self = np.where(np.eye(n, dtype=bool), -np.inf, attention)
+    ranked = np.argsort(-without_self, axis=-1, kind="stable")
+    touches_by_rank = np.take_along_axis(np.broadcast_to(touches, ranked.shape), ranked, -1)
+    best = np.arange(n) < neighbors[:, None]
+    share = (touches_by_rank & best).sum(-1) / neighbors
+    return share.mean(-1)
 
 
 def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -122,14 +142,11 @@ def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
     rows, columns = grid
     h = image.shape[1] // rows
     w = image.shape[2] // columns
-    cells = (
-        image[:, : rows * h, : columns * w]
-        .mean(0)
-        .reshape(rows, h, columns, w)
-        .transpose(1, 2)
-        .reshape(rows * columns, -1)
-    )
-    return cells.std(1).argsort(descending=True, stable=True)[: max(rows * columns // 4, 1)]
+    gray = image[:, : rows * h, : columns * w].mean(0)
+    cells = gray.reshape(rows, h, columns, w).transpose(1, 2).reshape(rows * columns, -1)
+    by_spread = cells.std(1).argsort(descending=True, stable=True)
+    quarter = max(rows * columns // 4, 1)
+    return by_spread[:quarter]
 
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
 def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
@@ -137,16 +154,17 @@ def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
     measurements [layer, head]."""
     from vit_theory.images import probe
 
-    seen = probe(model, image[None])
-    grid = (seen.attrs["rows"], seen.attrs["columns"])
-    attention = seen.attention.values
-    mass = attention[..., busy_patches(image, grid).numpy()].sum(-1).mean(-1)
-    values = seen.entropy.values, seen.distance.values, mass, neighbor_score(attention, grid)
-    return {
-        "attention": attention,
-        "grid": grid,
-        "numbers": dict(zip(MEASURES, values, strict=True)),
+    probed = probe(model, image[None])
+    grid = (probed.attrs["rows"], probed.attrs["columns"])
+    attention = probed.attention.values
+    busy = busy_patches(image, grid).numpy()
+    numbers = {
+        "entropy": probed.entropy.values,
+        "distance": probed.distance.values,
+        "mass": attention[..., busy].sum(-1).mean(-1),
+        "neighbors": neighbor_score(attention, grid),
     }
+    return {"attention": attention, "grid": grid, "numbers": numbers}
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
@@ -159,17 +177,17 @@ def answers(model: ViT, images: Tensor) -> tuple[Tensor, list[int], Tensor]:
 
     n = math.prod(model.grid)
     counts = [max(1, round(share * n)) for share in SHARES]
+    received = []
+    logits = []
     with torch.no_grad():
-        maps = [model.attention_maps(part) for part in images.split(16)]
-        received = torch.cat(
-            [torch.stack([A.mean((1, 2))[:, -n:] for A in layers]).mean(0) for layers in maps]
-        )
-        order = received.argsort(dim=1, descending=True, stable=True)
-        said = [
-            model(images) if m == n else model(images, tokens=order[:, :m].sort(1).values)
-            for m in counts
-        ]
-    return order, counts, torch.stack(said).argmax(-1)
+        for batch in images.split(16):
+            by_layer = [A.mean((1, 2))[:, -n:] for A in model.attention_maps(batch)]
+            received.append(torch.stack(by_layer).mean(0))
+        order = torch.cat(received).argsort(dim=1, descending=True, stable=True)
+        for m in counts:
+            tokens = None if m == n else order[:, :m].sort(1).values
+            logits.append(model(images, tokens=tokens))
+    return order, counts, torch.stack(logits).argmax(-1)
 
 # %% ../../nbs/explore/05_vit.ipynb #0870fcff
 MOST = 2**23  # bytes of attention
@@ -182,47 +200,58 @@ def what_is_seen(
     most: int = MOST,  # bytes of attention
 ) -> dict[str, Any]:
     "All that the module shows, JSON."
-    source, (model, images, labels, names) = model, model_and_images(model, data)
-    order, counts, said = answers(model, images)
-    truth, words = (
-        (said[-1], lambda number: str(int(number)))
-        if labels is None
-        else (labels, names.__getitem__)
-    )
-    seen = look_into(model, images[0])
-    layers, heads = seen["attention"].shape[:2]
-    shown = max(1, min(len(images), most // seen["attention"].size))
+    named = isinstance(model, str)
+    vit, images, labels, names = model_and_images(model, data)
+    order, counts, predicted = answers(vit, images)
+    truth = predicted[-1] if labels is None else labels
+    agreement = (predicted == truth).double().mean(1)
+
+    def name_of(number: Tensor) -> str:
+        return str(int(number)) if labels is None else names[number]
+
+    first_image = look_into(vit, images[0])
+    layers, heads = first_image["attention"].shape[:2]
+    shown = max(1, min(len(images), most // first_image["attention"].size))
     first = max(0, min(first, len(images) - shown))
+    pictures = []
+    for i in range(first, first + shown):
+        words = {
+            "number": i,
+            "order": order[i].tolist(),
+            "truth": name_of(truth[i]),
+            "answers": [name_of(number) for number in predicted[:, i]],
+        }
+        pictures.append(words | pictured(vit, images[i]))
     return {
-        "model": source if isinstance(source, str) and source else None,
-        "given": [] if source is None or isinstance(source, str) else ["model"],
-        "size": list(images.shape[2:]), "grid": list(seen["grid"]), "layers": layers, "heads": heads,
-        "shares": list(SHARES), "counts": counts, "right": labels is not None, "total": len(images),
-        "curve": [round(float(share), 4) for share in (said == truth).double().mean(1)],
-        "images": [
-            {"number": i, "order": order[i].tolist(), "truth": words(truth[i]), "answers": [words(each) for each in said[:, i]],
-             **pictured(model, images[i])}
-            for i in range(first, first + shown)
-        ],
-    }  # fmt: skip
+        "model": model if named and model else None,
+        "given": [] if model is None or named else ["model"],
+        "size": list(images.shape[2:]),
+        "grid": list(first_image["grid"]),
+        "layers": layers,
+        "heads": heads,
+        "shares": list(SHARES),
+        "counts": counts,
+        "right": labels is not None,
+        "total": len(images),
+        "curve": [round(float(share), 4) for share in agreement],
+        "images": pictures,
+    }
 
 
 def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
     """An image, from 0, its darkest, to 1, and its attention as bytes, and the measurements,
     rounded."""
-    seen = look_into(model, image)
+    measured = look_into(model, image)
     pixels = image.permute(1, 2, 0).numpy()
     pixels = (pixels - pixels.min()) / max(float(np.ptp(pixels)), 1e-9)
     gray = bool((pixels == pixels[:, :, :1]).all())
-    numbers = {
-        name: np.nan_to_num(values).round(3).tolist() for name, values in seen["numbers"].items()
-    }
-    attention = packed(np.sqrt(np.nan_to_num(seen["attention"])))
-    return {
+    picture = {
         "pixels": packed(pixels[:, :, :1] if gray else pixels),
-        "attention": attention,
-        **numbers,
+        "attention": packed(np.sqrt(np.nan_to_num(measured["attention"]))),
     }
+    for name, numbers in measured["numbers"].items():
+        picture[name] = np.nan_to_num(numbers).round(3).tolist()
+    return picture
 
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(
@@ -234,30 +263,29 @@ def vit_explorer(
     """A widget to look into a vision transformer, head by head; ValueError for a folder or a start
     that is not possible."""
 
-    def seen_of(model):
+    def shown_of(model):
         if model in (None, "") and data is None:
             return json.loads(static_text("vit.json"))
-        return what_is_seen(
-            str(model) if isinstance(model, Path) else model, data, start.get("image", 0)
-        )
+        model = str(model) if isinstance(model, Path) else model
+        return what_is_seen(model, data, start.get("image", 0))
 
     def answer(settings, shown):
-        asked = settings.get("model", shown["model"])
-        if asked == shown["model"]:
+        wanted = settings.get("model", shown["model"])
+        if wanted == shown["model"]:
             return None
         try:
-            return seen_of(asked)
+            return shown_of(wanted)
         except (ValueError, ImportError) as error:
             return shown | {"wrong": str(error), "tries": shown.get("tries", 0) + 1}
 
-    seen = seen_of(model)
-    numbers = {
-        "layer": range(seen["layers"]),
-        "head": range(seen["heads"]),
-        "query": range(math.prod(seen["grid"])),
+    shown = shown_of(model)
+    possible = {
+        "image": [image["number"] for image in shown["images"]],
+        "layer": range(shown["layers"]),
+        "head": range(shown["heads"]),
+        "query": range(math.prod(shown["grid"])),
+        "measure": MEASURES,
+        "keep": SHARES,
     }
-    images = [each["number"] for each in seen["images"]]
-    need_one_of(start, {**numbers, "image": images, "measure": MEASURES, "keep": SHARES})
-    return turning(
-        "vit", start, ("image", "layer", "head", "query", "measure", "keep"), seen, answer
-    )
+    need_one_of(start, possible)
+    return turning("vit", start, tuple(possible), shown, answer)

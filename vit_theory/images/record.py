@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import torch
 import xarray as xr
 from jaxtyping import Float, Int
@@ -114,10 +115,17 @@ class RecordOptimizer:
         adam = {"lr": recipe.other_lr, "betas": (0.9, 0.95), "fused": True}
         if recipe.muon:
             muon = torch.optim.Muon([about_matrices], lr=recipe.matrix_lr, momentum=0.9)
-            self.parts = [muon, torch.optim.AdamW([about_others], **adam)]
+            self.optimizers = [muon, torch.optim.AdamW([about_others], **adam)]
         else:
-            self.parts = [torch.optim.AdamW([about_matrices, about_others], **adam)]
-        self.highest = [[group["lr"] for group in part.param_groups] for part in self.parts]
+            self.optimizers = [torch.optim.AdamW([about_matrices, about_others], **adam)]
+        self.highest = [group["lr"] for group in self.groups()]
+
+    def groups(self) -> list[dict]:
+        "The groups of parameters, in order; an optimizer that loads a state makes them anew."
+        groups = []
+        for optimizer in self.optimizers:
+            groups += optimizer.param_groups
+        return groups
 
     def step(self, vit: PyramidViT, number: int) -> None:
         "Descend once, and forget the gradients."
@@ -125,20 +133,20 @@ class RecordOptimizer:
         for kernel, matrix in zip(self.kernels, self.matrices, strict=True):
             assert kernel.grad is not None
             matrix.grad = kernel.grad.reshape(matrix.shape)
-        for part, highest in zip(self.parts, self.highest, strict=True):
-            for group, lr in zip(part.param_groups, highest, strict=True):
-                group["lr"] = lr * factor
-            part.step()
+        for group, lr in zip(self.groups(), self.highest, strict=True):
+            group["lr"] = lr * factor
+        for optimizer in self.optimizers:
+            optimizer.step()
         vit.zero_grad(set_to_none=True)
 
     def state(self) -> list[dict]:
         "What a checkpoint keeps."
-        return [part.state_dict() for part in self.parts]
+        return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load(self, states: list[dict]) -> None:
         "Go on from a checkpoint."
-        for part, state in zip(self.parts, states, strict=True):
-            part.load_state_dict(state)
+        for optimizer, state in zip(self.optimizers, states, strict=True):
+            optimizer.load_state_dict(state)
 
 # %% ../../nbs/images/07_record.ipynb #9a501ce2
 @checked
@@ -165,8 +173,8 @@ def pyramid_accuracy(
             logits = vit(images)
             plain += int((logits.argmax(1) == labels).sum())
             if mirrors:
-                both = logits + vit(images.flip(-1))
-                mirrored += int((both.argmax(1) == labels).sum())
+                of_two_views = logits + vit(images.flip(-1))
+                mirrored += int((of_two_views.argmax(1) == labels).sum())
     vit.train(was_training)
     count = len(data.labels)
     return plain / count, mirrored / count if mirrors else math.nan
@@ -289,7 +297,5 @@ def train_record(
         reached = Progress(epoch + 1, seconds, (*reached.rows, row))
         if file:
             save_progress(file, vit, optimizer, reached, settings)
-    names = [name for name in reached.rows[0] if name != "epoch"]
-    columns = {name: ("epoch", [row[name] for row in reached.rows]) for name in names}
-    history = xr.Dataset(columns, {"epoch": [row["epoch"] for row in reached.rows]})
+    history = pd.DataFrame(reached.rows).set_index("epoch").to_xarray()
     return vit, history.assign_attrs(settings=settings)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:  # names in annotations only
     import xarray
 
 # %% auto #0
-__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'last_fresh', 'answers', 'outdated', 'Card', 'standing']
+__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'last_fresh', 'answers', 'outdated', 'Card', 'Verdicts',
+           'standing']
 
 # %% ../../nbs/ledger/06_evidence.ipynb #814c7c6a
 RUNS = {
@@ -169,6 +170,21 @@ class Card:
             f"{row['evidence']}\n>\n> {answer}"
         )
         return words + f"\n>\n> *{outdated(row)}*" * bool(outdated(row))
+
+
+class Verdicts:
+    """One line at the end of a section: what the largest committed runs say of its claims."""
+
+    def __init__(self, *ids: str):
+        self.cards = [Card(id) for id in ids]
+
+    def __repr__(self) -> str:
+        said = [f"{card.id} {card.row['verdict']}" for card in self.cards]
+        return f"Verdicts: {'; '.join(said)}."
+
+    def _repr_markdown_(self) -> str:
+        said = [f"`{card.id}` {card.row['verdict']}" for card in self.cards]
+        return f"*Verdict, criterion, history:* {'; '.join(said)}."
 
 
 def standing() -> list[dict]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import gzip
 import json
 import os
 import re
@@ -25,7 +26,7 @@ if TYPE_CHECKING:  # names in annotations only
     from markupsafe import Markup
 
 # %% auto #0
-__all__ = ['TEMPLATES', 'PAPERS', 'template', 'report']
+__all__ = ['TEMPLATES', 'PAPERS', 'template', 'packed', 'report']
 
 # %% ../../nbs/ledger/08_report.ipynb #722b1026
 TEMPLATES = Path(vit_theory.__file__).parent / "ledger" / "report"
@@ -234,6 +235,13 @@ def template(name: str) -> jinja2.Template:
     return environment.get_template(name)
 
 
+def packed(picture: str) -> str:
+    "A figure for the page, which unpacks it when its claim is opened."
+    if not picture:
+        return ""
+    return base64.b64encode(gzip.compress(picture.encode(), mtime=0)).decode()
+
+
 def report(
     rows: Sequence[dict],  # finished rows in ledger order
     pictures: dict[str, str],  # SVG text by claim id
@@ -243,7 +251,7 @@ def report(
     shown = []
     for row in rows:
         run, old = beside(row)
-        picture = base64.b64encode(pictures.get(row["id"], "").encode()).decode()
+        picture = packed(pictures.get(row["id"], ""))
         details = {
             "run": run,
             "beside": old,
@@ -251,6 +259,9 @@ def report(
             "runs": rows_by_claim().get(row["id"], {}),
         }
         details |= {"against": against_standing(row), "standing": standing_run(row["id"])[0]}
+        details["committed"] = "none"
+        if old:
+            details["committed"] = "same" if old["verdict"] == row["verdict"] else "differs"
         details |= {"took": took(row, rows), "command": commands([row])[0], "picture": picture}
         shown.append(row | details)
     whole = {

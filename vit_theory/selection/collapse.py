@@ -7,6 +7,7 @@ __all__ = ['collapse', 'collapsed_output', 'trained_weights', 'collapsed_gradien
            'collapsed_mass']
 
 # %% ../../nbs/selection/15_collapse.ipynb #42880e7c
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..arguments import Count, checked, need
+from .fast_gradient import Weights
 from .kinds import Kinds
 from .model import ShallowViT
 from .training import Attention, Stop
@@ -22,7 +24,10 @@ from ..trials import Gradient, History, chunks, descend, join
 
 # %% ../../nbs/selection/15_collapse.ipynb #d82eb009
 @checked
-def collapse(model: ShallowViT, mu: Float[Tensor, "g M d"]) -> ShallowViT:
+def collapse(
+    model: ShallowViT,  # on tokens; its signs are shared by all positions
+    mu: Float[Tensor, "g M d"],  # the trials' patterns
+) -> ShallowViT:
     """The model in coordinates of each trial's orthonormal patterns mu: column j of W_Q, W_K, W_V
     is the image of pattern j."""
     need(
@@ -35,7 +40,12 @@ def collapse(model: ShallowViT, mu: Float[Tensor, "g M d"]) -> ShallowViT:
         # W mu_j
         return torch.einsum("gmd,gjd->gmj", W, mu)
 
-    return ShallowViT(images(model.W_Q), images(model.W_K), images(model.W_V), model.W_O, model.a)
+    return replace(
+        model,
+        W_Q=images(model.W_Q),
+        W_K=images(model.W_K),
+        W_V=images(model.W_V),
+    )
 
 # %% ../../nbs/selection/15_collapse.ipynb #80bc90ba
 class Rows:
@@ -59,7 +69,9 @@ class Rows:
 
 # %% ../../nbs/selection/15_collapse.ipynb #992b479b
 def attend(
-    W_Q: Float[Tensor, "g m_b M"], W_K: Float[Tensor, "g m_b M"], rows: Rows
+    W_Q: Float[Tensor, "g m_b M"],  # images of the patterns as queries
+    W_K: Float[Tensor, "g m_b M"],  # as keys
+    rows: Rows,
 ) -> Float[Tensor, "g M r"]:
     "Attention of every row's query on each pattern (key by row), from images."
     # s_ij = (W_Q mu_i) . (W_K mu_j)
@@ -100,7 +112,11 @@ class RowState(NamedTuple):
     d: Float[Tensor, "g r m_a"]  # slope of the output in z
 
 
-def row_state(theta: dict[str, Tensor], a: Tensor, P: Tensor) -> RowState:
+def row_state(
+    theta: Weights,  # images and W_O
+    a: Float[Tensor, "g m k"],  # output signs; k is 1 or m_a
+    P: Float[Tensor, "g M r"],  # attention, key by row
+) -> RowState:
     "The rows at the weights theta, with signs a [g, m, 1 or m_a] and attention P."
     z = P.mT @ theta["W_V"].mT  # z_r = sum_j P_rj V_j
     gate = z @ theta["W_O"].mT
@@ -108,7 +124,10 @@ def row_state(theta: dict[str, Tensor], a: Tensor, P: Tensor) -> RowState:
     return RowState(P, z, gate, gate @ (a * theta["W_O"]))  # d_r = sum_m g_rm a_m O_m
 
 
-def kind_margins(rows: Rows, state: RowState) -> Float[Tensor, "g t"]:
+def kind_margins(
+    rows: Rows,
+    state: RowState,  # on these rows
+) -> Float[Tensor, "g t"]:
     "Margins y_t F_t of the kinds."
     # F_t = sum_r phi_r d_r . z_r
     of_row = (state.d * state.z).sum(-1)
@@ -116,12 +135,12 @@ def kind_margins(rows: Rows, state: RowState) -> Float[Tensor, "g t"]:
 
 
 def image_slopes(
-    theta: dict[str, Tensor],  # with or without W_Q and W_K
+    theta: Weights,  # with or without W_Q and W_K
     rows: Rows,
     P: Float[Tensor, "g M r"],
     dz: Float[Tensor, "g r m_a"],
     ratio: float = 1.0,  # factor of the slopes of queries and keys
-) -> dict[str, Tensor]:
+) -> Weights:
     "Slopes of the values, queries and keys from those dz of what the rows attend to."
     slopes = {"W_V": dz.mT @ P.mT}
     if "W_Q" in theta:
@@ -136,13 +155,13 @@ def image_slopes(
 
 
 def slopes(
-    theta: dict[str, Tensor],  # with or without W_Q and W_K
+    theta: Weights,  # with or without W_Q and W_K
     rows: Rows,
     state: RowState,  # its gates may be averages
     a: Tensor,
     c: Float[Tensor, "g r"],  # weight of every row in the slope
     ratio: float = 1.0,  # factor of the slopes of queries and keys
-) -> dict[str, Tensor]:
+) -> Weights:
     "Slopes of sum_r c_r F_r in all weights, by the equations above."
     weight = c[..., None]
     dW_O = a * ((weight * state.z).mT @ state.gate).mT
@@ -151,13 +170,13 @@ def slopes(
 
 # %% ../../nbs/selection/15_collapse.ipynb #c1d71f8c
 def collapsed_step(
-    theta: dict[str, Tensor],
+    theta: Weights,
     rows: Rows,
     w: Float[Tensor, "g t"],  # shares of the training set, for the metrics
     a: Tensor,
     P: Float[Tensor, "g M r"],
     batch: Float[Tensor, "g t"] | None = None,  # shares of the minibatch, for the gradients
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+) -> tuple[dict[str, Tensor], Weights]:
     "Metrics and gradients of the mean hinge loss."
     state = row_state(theta, a, P)
     margin = kind_margins(rows, state)
@@ -172,7 +191,10 @@ def collapsed_step(
     return metrics, slopes(theta, rows, state, a, c)
 
 # %% ../../nbs/selection/15_collapse.ipynb #f31200dc
-def trained_weights(model: ShallowViT, attention: Attention) -> dict[str, Tensor]:
+def trained_weights(
+    model: ShallowViT,  # collapsed
+    attention: Attention,  # where it is trained W_Q and W_K move too
+) -> Weights:
     "The weights of a collapsed model that move."
     images = {"W_V": model.W_V, "W_O": model.W_O}
     if attention == "trained":
@@ -315,7 +337,10 @@ def gradient_of(
     return gradient
 
 # %% ../../nbs/selection/15_collapse.ipynb #564bdec6
-def collapsed_mass(model: ShallowViT, kinds: Kinds) -> Float[Tensor, "g"]:
+def collapsed_mass(
+    model: ShallowViT,  # collapsed
+    kinds: Kinds,  # the distinct samples
+) -> Float[Tensor, "g"]:
     """Attention mass of a collapsed model on label-relevant keys, mean over all queries; kinds
     count equally."""
     rows = Rows(kinds, "trained")

@@ -30,7 +30,7 @@ Background = Literal["neutral", "single"]
 
 @checked
 @dataclass(frozen=True)
-class Setting:
+class CurveSetting:
     "What a learning curve depends on, the number of samples aside."
 
     alpha: Positive  # share of label-relevant tokens
@@ -73,7 +73,7 @@ class Setting:
 
 # %% ../../nbs/selection/21_curves.ipynb #aaa91deb
 def predicted_errors(
-    setting: Setting,
+    setting: CurveSetting,
     samples: float,  # size of a training set, N
     trials: int,  # independent training sets and starts
     seed: int,
@@ -86,12 +86,13 @@ def predicted_errors(
     flow = start_flow(setting.alpha, w, setting.run, key, blind=stepping.blind)
     cost = 32 * flow.start_attention.shape[2] * flow.a.shape[1]
     parts = chunks(trials, cost=cost, budget=2**22)
-    margin = torch.cat([run_to_stop(flow.only(some), stepping)[0] for some in parts])
+    margins = [run_to_stop(flow.only(some), stepping)[0] for some in parts]
+    margin = torch.cat(margins)
     return (~(margin > 0)).double().mean(1).numpy()
 
 
 def trained_errors(
-    setting: Setting,
+    setting: CurveSetting,
     samples: int,
     trials: int,  # networks, each with a training set of its own
     seed: int,
@@ -124,8 +125,11 @@ def mean_error(
     n = 1 / (1 / len(errors) + 1 / networks)
     z2 = 1.96**2
     middle = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = (z2 * (p * (1 - p) / n + z2 / (4 * n**2))) ** 0.5 / (1 + z2 / n)
-    return Interval(mean, size * max(0.0, middle - half), size * min(1.0, middle + half))
+    variance = p * (1 - p) / n + z2 / (4 * n**2)
+    half = (z2 * variance) ** 0.5 / (1 + z2 / n)
+    low = max(0.0, middle - half)
+    high = min(1.0, middle + half)
+    return Interval(mean, size * low, size * high)
 
 # %% ../../nbs/selection/21_curves.ipynb #fc51632c
 @checked
@@ -146,13 +150,14 @@ def learning_curve(
 ) -> xr.Dataset:
     """Predict the test error of networks stopped early, by their early dynamics, no network
     trained: `error`, and its 95 % interval `low` to `high`, over `samples`."""
-    setting = Setting(alpha, attention, ratio, sigma, delta, background, mass)
+    setting = CurveSetting(alpha, attention, ratio, sigma, delta, background, mass)
     sizes = np.asarray(samples)
     numbers = sizes.ndim == 1 and sizes.size > 0 and sizes.dtype.kind in "iuf"
     need(numbers, f"samples={samples}: give a list of sizes, such as [16, 64, 256]")
-    whole = np.isfinite(sizes).all() and (sizes >= 2).all() and (sizes == sizes.round()).all()
+    finite = np.isfinite(sizes).all()
+    whole = (sizes == sizes.round()).all()
     need(
-        whole,
+        finite and whole and (sizes >= 2).all(),
         f"samples={sizes.tolist()}: sizes are whole numbers, at least 2, one sample of each label",
     )
     need(sizes.max() <= 1e15, f"samples={sizes.tolist()}: sizes are at most 1e15")

@@ -26,11 +26,20 @@ def orthonormalized(normal: Float[Tensor, "*g dim rows"]) -> Float[Tensor, "*g r
     return columns.mT.to(torch.get_default_dtype())
 
 # %% ../../nbs/selection/01_data.ipynb #8bce1ca1
-def orthonormal_rows(rows: int, dim: int, generator: torch.Generator) -> Float[Tensor, "rows dim"]:
-    "Uniformly random orthonormal vectors, as rows; at most `dim` of them."
-    return orthonormalized(
-        torch.randn(dim, rows, generator=generator, device=generator.device, dtype=torch.float64)
+def orthonormal_rows(
+    rows: int,  # how many vectors, at most `dim`
+    dim: int,  # of their dimension
+    generator: torch.Generator,  # source of randomness
+) -> Float[Tensor, "rows dim"]:
+    "Uniformly random orthonormal vectors, as rows."
+    normal = torch.randn(
+        dim,
+        rows,
+        generator=generator,
+        device=generator.device,
+        dtype=torch.float64,
     )
+    return orthonormalized(normal)
 
 # %% ../../nbs/selection/01_data.ipynb #08970ec9
 # patterns that decide the label: pattern 0 stands for +1, pattern 1 for -1, one pattern a label
@@ -250,7 +259,12 @@ def unit_noise(
     return eps / eps.norm(dim=-1, keepdim=True) if law == "sphere" else eps
 
 
-def draw_trial(data: TokenData, samples: int, rate: Tensor, g: torch.Generator) -> TrialDraw:
+def draw_trial(
+    data: TokenData,  # the law
+    samples: int,
+    rate: Tensor,  # of the spurious patterns, one a sample
+    g: torch.Generator,  # source of randomness
+) -> TrialDraw:
     "Draw one trial, its tokens in random order."
     device = g.device
     mu = orthonormal_rows(data.patterns, data.dim, g)

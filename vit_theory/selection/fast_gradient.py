@@ -12,7 +12,7 @@ from math import ceil, log
 
 import torch
 from einops import rearrange
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..arguments import need, need_labels
@@ -221,8 +221,12 @@ def attention_slope(work: Workspace) -> Tensor:
     return torch.bmm(work.queries, U.mT)
 
 # %% ../../nbs/selection/13_fast_gradient.ipynb #ccd4274c
-def forward(work: Workspace, A: Tensor, M: Tensor) -> Tensor:
-    "The margins y F of all samples, [g, b]."
+def forward(
+    work: Workspace,
+    A: Float[Tensor, "g d d"],  # W_Q^T W_K
+    M: Float[Tensor, "g m d"],  # W_O W_V
+) -> Float[Tensor, "g b"]:
+    "The margins y F of all samples."
     samples = work.samples
     if work.attention != "uniform":
         mix(work, A)
@@ -238,8 +242,13 @@ def forward(work: Workspace, A: Tensor, M: Tensor) -> Tensor:
     return samples.y * work.f_each.sum((1, 3)).mul_(samples.weight)
 
 
-def backward(work: Workspace, A: Tensor, M: Tensor, batch: int) -> tuple[Tensor, Tensor, Tensor]:
-    "Margins and the slopes dA, dM of the samples, which are part of a minibatch of size `batch`."
+def backward(
+    work: Workspace,
+    A: Float[Tensor, "g d d"],  # W_Q^T W_K
+    M: Float[Tensor, "g m d"],  # W_O W_V
+    batch: int,  # size of the minibatch, which may have other workspaces too
+) -> tuple[Tensor, Tensor, Tensor]:
+    "Margins, and the slopes dA, dM of the mean loss."
     samples = work.samples
     margin = forward(work, A, M)
     # c_bl = -y_b 1[y_b F_b < 1] / B * (1/|S|)
@@ -262,7 +271,12 @@ def bytes_per_sample(x: Tensor, neurons: int) -> int:
     return x.element_size() * n * (neurons + 2 * n + 8 * d)
 
 
-def workspaces(samples: Prepared, neurons: int, attention: str, pool: Pool) -> list[Workspace]:
+def workspaces(
+    samples: Prepared,  # as `columns` returns them
+    neurons: int,
+    attention: str,  # "trained", "frozen" or "uniform"
+    pool: Pool,  # memory that they share
+) -> list[Workspace]:
     "The samples of all trials in pieces of equal size that fit in cache."
     g, b = samples.y.shape
     cost = g * b * bytes_per_sample(samples.x.mT, neurons)
@@ -286,13 +300,19 @@ def weight_products(W: Weights) -> tuple[Tensor, Tensor]:
     return A.mul_(1 / log(2)), M
 
 
-def token_margins(works: list[Workspace], W: Weights) -> Tensor:
-    "The margins y F of all samples, [g, b]."
+def token_margins(
+    works: list[Workspace],  # with all samples
+    W: Weights,
+) -> Float[Tensor, "g b"]:
+    "The margins y F of all samples."
     A, M = weight_products(W)
     return torch.cat([forward(work, A, M) for work in works], 1)
 
 
-def hinge_step(works: list[Workspace], W: Weights) -> tuple[dict[str, Tensor], Weights]:
+def hinge_step(
+    works: list[Workspace],  # whose samples are the minibatch
+    W: Weights,
+) -> tuple[dict[str, Tensor], Weights]:
     "Metrics and gradients at the weights `W`, in the form `descend` asks for."
     A, M = weight_products(W)
     batch = sum(work.samples.y.shape[1] for work in works)

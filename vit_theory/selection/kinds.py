@@ -109,7 +109,9 @@ def draw_weights(
     return torch.from_numpy(counts / samples).to(kinds.y)
 
 # %% ../../nbs/selection/14_kinds.ipynb #78736f1e
-def merge(sample: TokenSample) -> tuple[Kinds, Float[Tensor, "g t"]]:
+def merge(
+    sample: TokenSample,  # without noise
+) -> tuple[Kinds, Float[Tensor, "g t"]]:
     """Merge identical samples without noise -> (the distinct ones, their share in each trial's
     training set)."""
     M = sample.mu.shape[1]

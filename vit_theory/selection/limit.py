@@ -25,6 +25,7 @@ from .collapse import (
     slopes,
     trained_weights,
 )
+from .fast_gradient import Weights
 from .kinds import Kinds, draw_weights
 from .n50 import Threshold, search, threshold
 from .runs import ARMS, MarginReached, Setting, draw_starts, point_seed
@@ -38,7 +39,7 @@ class Flow:
     "Runs on their way: weights in coordinates of the patterns, and what drives them."
 
     # W_V [g, a, M], W_O [g, m, a]; where attention is trained also W_Q, W_K [g, b, M]
-    theta: dict[str, Tensor]
+    theta: Weights
     w: Float[Tensor, "g t"]  # share of each kind in the training sets
     a: Float[Tensor, "g m 1"]  # output signs
     start_attention: Float[Tensor, "g M r"]  # key by row
@@ -62,8 +63,11 @@ class Flow:
         return (self.w * self.rows.y) @ self.rows.to_kind.mT
 
 # %% ../../nbs/selection/18_limit.ipynb #104adf8c
-def attended(flow: Flow, theta: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    "Attention P [g, M, r] and what each row attends to, z [g, r, a]."
+def attended(
+    flow: Flow,
+    theta: Weights,  # at some time
+) -> tuple[Float[Tensor, "g M r"], Float[Tensor, "g r a"]]:
+    "Attention P, key by row, and what each row attends to, z."
     P = flow.start_attention
     if "W_Q" in theta:
         P = attend(theta["W_Q"], theta["W_K"], flow.rows)
@@ -71,19 +75,33 @@ def attended(flow: Flow, theta: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     return P, P.mT @ theta["W_V"].mT
 
 
-def preactivation(flow: Flow, theta: dict[str, Tensor], z: Tensor) -> Tensor:
-    "What decides the gates, u_rm = o_m . z_r, [g, r, m]."
+def preactivation(
+    flow: Flow,
+    theta: Weights,  # at some time
+    z: Float[Tensor, "g r a"],  # what the rows attend to
+) -> Float[Tensor, "g r m"]:
+    "What decides the gates, u_rm = o_m . z_r."
     if flow.blind:  # in place of z_r its mean over the two labels
         z = z.unflatten(1, (2, -1)).mean(1).repeat(1, 2, 1)
     return z @ theta["W_O"].mT
 
 
-def velocity(flow: Flow, theta: dict[str, Tensor], state: RowState) -> dict[str, Tensor]:
+def velocity(
+    flow: Flow,
+    theta: Weights,  # at some time
+    state: RowState,  # the rows then
+) -> Weights:
     "Time derivatives of all weights, by the equations above."
     return slopes(theta, flow.rows, state, flow.a, flow.weight(), flow.ratio)
 
 
-def with_gate(flow: Flow, theta: dict[str, Tensor], P: Tensor, z: Tensor, gate: Tensor) -> RowState:
+def with_gate(
+    flow: Flow,
+    theta: Weights,  # at some time
+    P: Float[Tensor, "g M r"],  # attention, key by row
+    z: Float[Tensor, "g r a"],  # what the rows attend to
+    gate: Float[Tensor, "g r m"],  # 0, 1 or an average
+) -> RowState:
     "The rows with these gates."
     return RowState(P, z, gate, gate @ (flow.a * theta["W_O"]))
 
@@ -121,15 +139,21 @@ def mean_gate(u: Tensor, end: Tensor) -> Tensor:
 
 
 def moved(
-    theta: dict[str, Tensor], rate: dict[str, Tensor], h: Tensor | float
-) -> dict[str, Tensor]:
-    "The weights after a step of length h."
+    theta: Weights,
+    rate: Weights,  # their velocity
+    h: Tensor | float,  # length of the step
+) -> Weights:
+    "The weights after a step."
     return {name: value + h * rate[name] for name, value in theta.items()}
 
 
-def mean_velocity(flow: Flow, rate: dict[str, Tensor], u: Tensor, h: Tensor) -> dict[str, Tensor]:
-    """Velocity in the middle of a step of length h, gates averaged over it; two rounds, from the
-    velocity at its beginning."""
+def mean_velocity(
+    flow: Flow,  # at the beginning of the step
+    rate: Weights,  # the velocity there
+    u: Float[Tensor, "g r m"],  # the preactivation there
+    h: Float[Tensor, "g 1 1"],  # length of the step
+) -> Weights:
+    "Velocity in the middle of a step, gates averaged over it; two rounds."
     for _ in range(2):
         end = moved(flow.theta, rate, h)
         middle = moved(flow.theta, rate, h / 2)
@@ -145,7 +169,9 @@ def largest_entry(x: Float[Tensor, "g i j"]) -> Float[Tensor, "g"]:
 
 
 def longest_step(
-    theta: dict[str, Tensor], rate: dict[str, Tensor], move: float
+    theta: Weights,
+    rate: Weights,  # their velocity
+    move: float,  # how far the largest may go
 ) -> Float[Tensor, "g"]:
     "Time in which values, neurons and logits move by `move`."
     values = largest_entry(rate["W_V"]) / largest_entry(theta["W_V"]).clamp(min=1)
@@ -174,12 +200,16 @@ class Step(NamedTuple):
 
     mean: Float[Tensor, "g"]  # mean margin
     margin: Float[Tensor, "g t"]  # margin of each kind
-    theta: dict[str, Tensor]  # weights after the step
+    theta: Weights  # weights after the step
     h: Float[Tensor, "g"]  # its length
 
 
-def step(flow: Flow, t: Float[Tensor, "g"], stepping: Stepping) -> Step:
-    "One step of every run, at time t."
+def step(
+    flow: Flow,
+    t: Float[Tensor, "g"],  # time so far
+    stepping: Stepping,  # how long steps are
+) -> Step:
+    "Take one step of every run."
     P, z = attended(flow, flow.theta)
     u = preactivation(flow, flow.theta, z)
     state = with_gate(flow, flow.theta, P, z, (u > 0).to(u))
@@ -202,7 +232,9 @@ def step(flow: Flow, t: Float[Tensor, "g"], stepping: Stepping) -> Step:
 
 # %% ../../nbs/selection/18_limit.ipynb #f414868f
 def run_to_stop(
-    flow: Flow, stepping: Stepping, rounds: int = 100_000
+    flow: Flow,  # runs at their start
+    stepping: Stepping,  # how long steps are, and where runs end
+    rounds: int = 100_000,  # most steps
 ) -> tuple[Float[Tensor, "g t"], Float[Tensor, "g"]]:
     "Take all runs to the stop -> (margins there, time); NaN where `rounds` steps do not suffice."
     t = torch.zeros(len(flow.w), dtype=torch.float64)
@@ -225,7 +257,12 @@ def run_to_stop(
 GAUSSIAN = 1e12  # samples from which on counts are taken for Gaussian
 
 
-def draw_shares(kinds: Kinds, samples: float, trials: int, seed: int) -> Float[Tensor, "g t"]:
+def draw_shares(
+    kinds: Kinds,  # K kinds of label +1, then K kinds of label -1
+    samples: float,  # size of a training set, N; may be infinite
+    trials: int,  # independent training sets
+    seed: int,  # base seed
+) -> Float[Tensor, "g t"]:
     "The share of each kind in training sets of any size."
     if samples < GAUSSIAN:
         return draw_weights(kinds, round(samples), trials, seed)

@@ -40,7 +40,10 @@ def kept_tokens(
     return of_tokens(x, index), keep.gather(2, index), index
 
 
-def of_tokens(x: Float[Tensor, "g b L d"], index: Int[Tensor, "g b n"]) -> Float[Tensor, "g b n d"]:
+def of_tokens(
+    x: Float[Tensor, "g b L d"],  # a row for each token
+    index: Int[Tensor, "g b n"],  # positions
+) -> Float[Tensor, "g b n d"]:
     "The rows of the tokens at these positions."
     rows = index[..., None].expand(-1, -1, -1, x.shape[-1])
     return x.gather(2, rows)
@@ -169,14 +172,19 @@ def need_fitting(model: "ShallowViT", x: Tensor) -> None:
     )
 
 # %% ../../nbs/selection/02_model.ipynb #9f6afc3c
-def unit_errors(e: Float[Tensor, "g M r"], mu: Float[Tensor, "g M d"]) -> Float[Tensor, "g r d"]:
+def unit_errors(
+    e: Float[Tensor, "g M r"],  # a direction for each pattern
+    mu: Float[Tensor, "g M d"],  # the trials' patterns
+) -> Float[Tensor, "g r d"]:
     """E = sum_j e_j mu_j^T with unit vectors in the directions e: every pattern is sent to a vector
     of length 1."""
     return (e / e.norm(dim=-1, keepdim=True)).mT @ mu
 
 # %% ../../nbs/selection/02_model.ipynb #db9d07fe
 def paired_signs(
-    half: Int[Tensor, "g p half"], neurons: int, paired: bool
+    half: Int[Tensor, "g p half"],  # zeros and ones
+    neurons: int,  # m
+    paired: bool,  # add the opposite of each
 ) -> Float[Tensor, "g p m"]:
     "Signs +-1/sqrt(m) from zeros and ones; opposite within a pair."
     a = (2.0 * half - 1) / neurons**0.5

@@ -32,8 +32,12 @@ def logistic(eta: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-np.clip(eta, -30, 30)))
 
 
-def fit_log_odds(samples: np.ndarray, successes: np.ndarray, trials: int) -> np.ndarray:
-    "The coefficients beta [..., 3] of the log odds of success, for counts [..., point]."
+def fit_log_odds(
+    samples: np.ndarray,  # sizes N, [point]
+    successes: np.ndarray,  # counts, [..., point]
+    trials: int,  # out of how many
+) -> np.ndarray:
+    "The coefficients beta [..., 3] of the log odds of success."
     X = log_odds_terms(samples)
     beta = np.zeros((*successes.shape[:-1], 3))
     lengths = STEPS.reshape(-1, *[1] * beta.ndim)
@@ -222,8 +226,11 @@ def bracket(
     return low, high
 
 # %% ../../nbs/selection/05_n50.ipynb #aabfe51e
-def local_slopes(alpha: np.ndarray, n50: np.ndarray) -> np.ndarray:
-    "Slopes of ln N50 [..., point] against ln 1/alpha [point] between neighbors, [..., point - 1]."
+def local_slopes(
+    alpha: np.ndarray,  # [point]
+    n50: np.ndarray,  # [..., point]
+) -> np.ndarray:
+    "Slopes of ln N50 against ln 1/alpha between neighbors, [..., point - 1]."
     rise = np.diff(np.log(n50), axis=-1)
     run = np.diff(-np.log(np.asarray(alpha, dtype=float)))
     return rise / run
@@ -242,9 +249,13 @@ class Slope(Interval):
     chi2: float = 1.0  # chi2/dof of the line; well above 1: not a straight line
 
 # %% ../../nbs/selection/05_n50.ipynb #ecaef45a
-def fit_slope(alpha: np.ndarray, draws: np.ndarray, n50: np.ndarray) -> Slope:
-    """Slope of ln N50 [point] against ln 1/alpha, weighted by the scatter of the draws [point,
-    draw]; NaN without two points."""
+def fit_slope(
+    alpha: np.ndarray,  # [point]
+    draws: np.ndarray,  # of ln N50, [point, draw]
+    n50: np.ndarray,  # [point]; NaN where there is none
+) -> Slope:
+    """Slope of ln N50 against ln 1/alpha, weighted by the scatter of the draws; NaN without two
+    points."""
     known = np.isfinite(n50)
     if len(set(np.asarray(alpha)[known])) < 2:
         return Slope(np.nan, np.nan, np.nan)

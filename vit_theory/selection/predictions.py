@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from ..arguments import Seed, Size, checked
-from .curves import Setting, mean_error, predicted_errors, trained_errors
+from .curves import CurveSetting, mean_error, predicted_errors, trained_errors
 from .theory import mechanism_samples
 
 # %% ../../nbs/selection/22_predictions.ipynb #8f9f3b9b
@@ -28,7 +28,7 @@ MEETING = 2  # seed of the networks
 class Drawn:
     "A setting and a number of samples, as the rule draws them."
 
-    setting: Setting
+    setting: CurveSetting
     samples: int
 
 
@@ -42,7 +42,7 @@ def three_digits(x: float) -> float:
     return float(f"{x:.3g}")
 
 
-def guessed_threshold(setting: Setting) -> float:
+def guessed_threshold(setting: CurveSetting) -> float:
     "A rough number of samples for half success, in closed form."
     single = setting.background == "single"
     mass = 1 - setting.alpha if single else setting.mass
@@ -68,7 +68,7 @@ def draw_setting(rng: np.random.Generator) -> Drawn:
     u = rng.uniform(-3, 3)
     numbers = [three_digits(x) for x in (ratio if trained else 1.0, sigma, delta)]
     size = three_digits(mass) if background == "neutral" else 0.4
-    setting = Setting(three_digits(alpha), attention, *numbers, background, size)
+    setting = CurveSetting(three_digits(alpha), attention, *numbers, background, size)
     return Drawn(setting, round(min(max(guessed_threshold(setting) * 2**u, 4), 1e9)))
 
 # %% ../../nbs/selection/22_predictions.ipynb #d38864f1

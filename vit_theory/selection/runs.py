@@ -122,7 +122,12 @@ def draw_starts(
     return collapse(model, mu)
 
 
-def point_seed(seed: int, samples: int, trials: int, alpha: float) -> int:
+def point_seed(
+    seed: int,  # base seed
+    samples: int,  # size of a training set, 0 for infinitely many
+    trials: int,  # independent runs
+    alpha: float,  # fraction of label-relevant tokens
+) -> int:
     "A seed of its own for each point of an experiment."
     point = np.random.SeedSequence([seed, samples, trials, round(alpha * 1e9)])
     return int(point.generate_state(1)[0])
@@ -180,7 +185,12 @@ def deal_minibatches(
 MOST_DRAWS = 10  # of as many starts as are wanted
 
 
-def able_starts(alpha: float, trials: int, seed: int, setting: Setting) -> tuple[ShallowViT, float]:
+def able_starts(
+    alpha: float,  # fraction of label-relevant tokens
+    trials: int,  # starts that are wanted
+    seed: int,  # base seed
+    setting: Setting,  # one of `ARMS`, or a change of it
+) -> tuple[ShallowViT, float]:
     """Starts that succeed with infinitely many samples -> (starts, filled up with others if there
     are too few; share of those)."""
     kinds = sample_kinds(alpha)

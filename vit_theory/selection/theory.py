@@ -49,7 +49,11 @@ def predicted_samples(
     return samples(a) * through[1] / samples(np.array(through[0]))
 
 # %% ../../nbs/selection/04_theory.ipynb #6780a114
-def imbalances(backgrounds: int, draws: int, seed: int = 0) -> np.ndarray:
+def imbalances(
+    backgrounds: int,  # background patterns, K
+    draws: int,  # training sets
+    seed: int = 0,  # of the draws
+) -> np.ndarray:
     """sqrt(N) imb_k of so many large training sets with balanced labels: Gaussian, of sum zero,
     [draw, k]."""
     need(
@@ -101,17 +105,16 @@ def mechanism_samples(
 
 # %% ../../nbs/selection/04_theory.ipynb #8c6f059d
 def mechanism_success(
-    alpha: float,
-    samples: int,
-    trials: int,
-    mechanism: str,
+    alpha: float,  # fraction of label-relevant tokens
+    samples: int,  # size of a training set, N
+    trials: int,  # training sets
+    mechanism: str,  # "uniform" or "neutral query"
     *,
-    mass: float = 0.4,
-    backgrounds: int = 3,
-    seed: int = 0,
+    mass: float = 0.4,  # fraction of the one random background, b
+    backgrounds: int = 3,  # background patterns, K
+    seed: int = 0,  # of the draws
 ) -> int:
-    """Training sets of a size, drawn at random, in which chance is harmless: how many of `trials`;
-    b and K as above."""
+    "How many random training sets of a size chance leaves harmless."
     need(
         mechanism in ("uniform", "neutral query"),
         f"mechanism={mechanism!r} is neither 'uniform' nor 'neutral query'",
@@ -131,7 +134,11 @@ def mechanism_success(
 SIMULATED = 2000  # training sets drawn at each size
 
 
-def simulated_n50(alpha: float, mechanism: str, seed: int = 0) -> float:
+def simulated_n50(
+    alpha: float,  # fraction of label-relevant tokens
+    mechanism: str,  # "uniform" or "neutral query"
+    seed: int = 0,  # of the draws
+) -> float:
     "Samples at which chance is harmless in half of the training sets."
 
     def success(samples: int, trials: int) -> int:

@@ -169,9 +169,15 @@ TOKENS = 20  # tokens of a sample in the experiments
 REACHED = 0.02  # test error of a success
 
 
-def draw_setting(data: TokenData, train: int, test: int, trials: int, seed: int, **initial: Any):
-    """Training samples, test samples of the same patterns, and initial models, made with the
-    options `initial`."""
+def draw_setting(
+    data: TokenData,  # the law
+    train: int,  # training samples a trial
+    test: int,  # test samples a trial
+    trials: int,
+    seed: int,  # base seed of samples and models
+    **initial: Any,  # options of `initial_model`
+):
+    "Training samples, test samples of the same patterns, and initial models."
     samples = data.sample(train + test, trials, generator=torch.Generator().manual_seed(seed))
     return *samples.split(train), initial_model(samples.mu, seed=seed, **initial)
 

@@ -43,7 +43,10 @@ def wide_output(
 
 # %% ../../nbs/selection/19_wide.ipynb #941a2a54
 def run_wide_to_stop(
-    flow: Flow, lr: float, stop: float, rounds: int = 5000
+    flow: Flow,  # runs at their start; their neurons are left out
+    lr: float,  # learning rate: the length of a step
+    stop: float,  # mean margin at which a run ends
+    rounds: int = 5000,  # most steps
 ) -> tuple[Float[Tensor, "g t"], Float[Tensor, "g"]]:
     """Take infinitely wide networks by their own steps to the stop -> (margins of the kinds there,
     time)."""
@@ -103,10 +106,10 @@ def margins_at_stop(
 
 # %% ../../nbs/selection/19_wide.ipynb #73e5c6a1
 def closed_ceiling(
-    alpha: float,
-    sigma: float,
-    starts: int = 4000,
-    seed: int = 0,
+    alpha: float,  # share of label-relevant tokens
+    sigma: float,  # initial error of the values
+    starts: int = 4000,  # that are drawn
+    seed: int = 0,  # of the draws
     mass: float = 0.4,  # of the one random background, b
 ) -> float:
     "Share of starts that succeed at infinite N with uniform attention, by the closed form above."

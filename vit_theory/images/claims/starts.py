@@ -28,7 +28,7 @@ def differences(
     rival: str,  # the arm that all others are compared with
 ) -> pd.DataFrame:  # data, images, arm, seeds, points, half (NaN for a single seed)
     "Paired differences to a rival by data set, number of images and arm, in points."
-    found = []
+    leads = []
     for (data, images), cells in table.groupby(["data", "images"]):
         by_seed = 100 * cells.pivot(index="seed", columns="arm", values="accuracy")
         arms = [arm for arm in STARTS if arm in by_seed and arm != rival]
@@ -39,8 +39,8 @@ def differences(
             if len(points) > 1:
                 mean, half = paired_difference(cells, arm, rival)
             if len(points):
-                found.append((data, images, arm, len(points), mean, half))
-    return pd.DataFrame(found, columns=["data", "images", "arm", "seeds", "points", "half"])
+                leads.append((data, images, arm, len(points), mean, half))
+    return pd.DataFrame(leads, columns=["data", "images", "arm", "seeds", "points", "half"])
 
 # %% ../../../nbs/images/08_starts.ipynb #57a50009
 def named(numbers: Any) -> str:
@@ -73,10 +73,9 @@ def finished_cells(table: pd.DataFrame, choices: list[dict]) -> str:
 
 
 def in_words(points: float, half: float) -> str:
-    "A difference with its interval, and whether it is one."
-    if half < abs(points):
-        return f"adds {points:+.1f} ± {half:.1f} points"
-    return f"is open ({points:+.1f} ± {half:.1f} points)"
+    "A difference with its interval, and whether that leaves zero out."
+    open_or_not = "" if half < abs(points) else " (open)"
+    return f"{points:+.1f} ± {half:.1f}{open_or_not}"
 
 
 def answer(table: pd.DataFrame) -> str:
@@ -86,15 +85,12 @@ def answer(table: pd.DataFrame) -> str:
         parts = []
         for words, (arm, rival) in QUESTION.items():
             against = differences(cells, rival)
-            row = against[(against.arm == arm) & (against.seeds > 1)]
-            if len(row):
-                parts.append(
-                    f"{words} {in_words(float(row.points.iloc[0]), float(row.half.iloc[0]))}"
-                )
+            rows = against[(against.arm == arm) & (against.seeds > 1)]
+            parts += [f"{words} {in_words(row.points, row.half)}" for row in rows.itertuples()]
         if parts:
             means = 100 * cells.groupby("arm").accuracy.mean()
             best = f"{means.idxmax()} has the best mean, {means.max():.1f} %"
-            lines.append(f"- {data}, {images:,} images: {'; '.join(parts)}. Of all arms {best}.")
+            lines.append(f"- {data}, {images:,} images, in points: {'; '.join(parts)}; {best}.")
     if not lines:
         return (
             f"Not decided yet: {len(table)} cell(s) are finished, and no difference has two seeds."
@@ -111,7 +107,7 @@ def table_of_starts(table: pd.DataFrame) -> pd.DataFrame:
         accuracy = columns.setdefault(f"{size}: accuracy, %", {})
         lead = columns.setdefault(f"{size}: lead, points", {})
         for arm, rows in cells.groupby("arm"):
-            accuracy[arm] = f"{100 * rows.accuracy.mean():.1f} ({len(rows)} seeds)"
+            accuracy[arm] = f"{100 * rows.accuracy.mean():.1f} (seeds {named(rows.seed)})"
             if (data, images, arm) in leads.index:
                 row = leads.loc[(data, images, arm)]
                 spread = f" ± {row.half:.1f}" if row.half == row.half else ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from jaxtyping import Int, UInt8
@@ -75,8 +76,8 @@ class Dealer:
         device = self.pilot.head.weight.device
         layers = slice(1) if self.choice == FIRST_LAYER else slice(None)
         chosen = []
-        for part in canvases.split(256):
-            chosen.append(choose_tokens(self.pilot, part.to(device), self.number, layers=layers))
+        for batch in canvases.split(256):
+            chosen.append(choose_tokens(self.pilot, batch.to(device), self.number, layers=layers))
         return torch.cat(chosen).to(canvases.device)
 
     def __call__(self, images, labels, classes, g):
@@ -158,13 +159,14 @@ def pilot_of(
     vit = canvas_model(watched, size, seed)
     dealer = Dealer(layout, variations(images), "all", math.prod(layout.canvas))
     look = partial(mass_by_layer, canvases=watched, places=layout.places)
-    mass = [look(vit)]
+    mass = pd.DataFrame([look(vit)])
     folder = place(store, "all", seed, rate, share, noise)
     options = options_of(size, rate, share, seed) | {"progress": progress}
     history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options)
-    for time in range(1, size.epochs + 1):
-        mass.append(history[round(len(history) * time / size.epochs) - 1])
-    return vit, history, np.array([[row[name] for name in mass[0]] for row in mass])
+    diary = pd.DataFrame(history)[mass.columns]
+    times = np.arange(1, size.epochs + 1) * len(history) / size.epochs
+    chosen = diary.iloc[times.round().astype(int) - 1]
+    return vit, history, pd.concat([mass, chosen]).to_numpy()
 
 # %% ../../../nbs/images/05_canvases.ipynb #6f0cef21
 def right_choices(tokens: Int[Tensor, "b m"], dealer: Dealer) -> dict[str, float]:

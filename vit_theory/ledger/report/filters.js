@@ -13,6 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
       const verdict = words(row.querySelector(".verdict")).replace(/^\W /, ""); // without its sign
       const kind = words(cells[heads.findIndex((head) => /kind|evidence/.test(head))]).split(", ");
       const values = { paper: [id[0]], verdict: [verdict], kind };
+      if (row.dataset.committed) values.committed = row.dataset.committed.split(", ");
       return { row, table, values, text: words(row).toLowerCase(), article: document.getElementById(id) };
     }),
   );
@@ -26,7 +27,7 @@ document.addEventListener("DOMContentLoaded", () => {
     form.append(label);
     return field;
   };
-  for (const name of ["paper", "verdict", "kind"]) {
+  for (const name of Object.keys(rows[0].values)) {
     const select = labelled(name, document.createElement("select"));
     select.add(new Option("all", ""));
     [...new Set(rows.flatMap((each) => each.values[name]))].sort().forEach((value) => select.add(new Option(value, value)));

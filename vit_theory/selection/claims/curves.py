@@ -70,6 +70,12 @@ def interval_of(counts: xr.DataArray) -> Interval:
     return mean_error(np.repeat(np.arange(7) / 6, number))
 
 
+def intervals_of(counts: xr.DataArray) -> np.ndarray:
+    "Mean error, low and high ends by octave, [3, octave]."
+    intervals = [interval_of(counts.sel(octave=k)) for k in counts.octave]
+    return np.array([(mean.value, mean.low, mean.high) for mean in intervals]).T
+
+
 def plot_curves(data: xr.Dataset):
     "Test error against N over N50: lines, predicted; points, trained, with 95 % intervals."
     figure, axes = subplots(1, 2, width=3.4, height=3, sharey=True)
@@ -78,8 +84,8 @@ def plot_curves(data: xr.Dataset):
         color, marker = LOOKS[str(name)]
         ax = axes[int(name in ("frozen", "uniform"))]
         x = (here.samples.isel(seed=0) / here.n50).values
-        seen = [[interval_of(here[way].sel(octave=k)) for k in data.octave] for way in ("predicted", "trained")]  # fmt: skip
-        predicted, trained = (np.array([[i.value, i.low, i.high] for i in each]).T for each in seen)
+        predicted = intervals_of(here.predicted)
+        trained = intervals_of(here.trained)
         ax.fill_between(x, predicted[1], predicted[2], color=COLORS[color], alpha=0.2, lw=0)
         ax.plot(x, predicted[0], color=COLORS[color], lw=1)
         bars = abs(trained[1:] - trained[0])

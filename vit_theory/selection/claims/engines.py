@@ -11,7 +11,7 @@ import numpy as np
 from vit_theory.figures import subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, at_most
-from vit_theory.selection.colors import ARM_COLORS
+from vit_theory.selection.claims.colors import ARM_COLORS
 from vit_theory.selection.experiments.engines import engines
 
 # %% ../../../nbs/selection/17_engines.ipynb #3c8ec36e

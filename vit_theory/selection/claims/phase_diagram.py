@@ -14,7 +14,7 @@ import xarray as xr
 from vit_theory.figures import subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import Ask, caveat, exponent, wholly_above
-from vit_theory.selection.colors import ARM_COLORS
+from vit_theory.selection.claims.colors import ARM_COLORS
 from vit_theory.selection.claims.rules import FAST
 from vit_theory.selection.experiments.phase_diagram import phase_diagram
 from vit_theory.selection.n50 import Slope

@@ -25,7 +25,7 @@ from vit_theory.ledger.rules import (
     wholly_above,
     wholly_between,
 )
-from vit_theory.selection.colors import ARM_COLORS
+from vit_theory.selection.claims.colors import ARM_COLORS
 from vit_theory.selection.experiments.predicted import (
     measure_limit_phase,
     measure_prediction,

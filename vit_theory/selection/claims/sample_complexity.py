@@ -16,7 +16,7 @@ import xarray as xr
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import CAVEAT, at_least, at_most, caveat
-from vit_theory.selection.colors import ARM_COLORS
+from vit_theory.selection.claims.colors import ARM_COLORS
 from vit_theory.selection.claims.rules import (
     DRAWN,
     FAST,

@@ -13,19 +13,19 @@ import numpy as np
 import xarray as xr
 
 from vit_theory.ledger.sweeps import Run
-from vit_theory.selection.curves import Setting, predicted_errors, trained_errors
+from vit_theory.selection.curves import CurveSetting, predicted_errors, trained_errors
 from vit_theory.selection.n50 import search, threshold
 from vit_theory.selection.predictions import guessed_threshold
 
 # %% ../../../nbs/selection/21_curves.ipynb #298c6af1
 ERRORS = {"sigma": 0.1, "delta": 0.1}
 CURVES = {
-    "trained": Setting(4 / 80, **ERRORS),
-    "one pattern behind": Setting(4 / 80, background="single", **ERRORS),
-    "frozen": Setting(8 / 80, "frozen", **ERRORS),
-    "uniform": Setting(4 / 80, "uniform", **ERRORS),
-    "few relevant tokens": Setting(0.5 / 80, **ERRORS),
-    "slower attention": Setting(2 / 80, ratio=8.0, sigma=0.2, delta=0.2),
+    "trained": CurveSetting(4 / 80, **ERRORS),
+    "one pattern behind": CurveSetting(4 / 80, background="single", **ERRORS),
+    "frozen": CurveSetting(8 / 80, "frozen", **ERRORS),
+    "uniform": CurveSetting(4 / 80, "uniform", **ERRORS),
+    "few relevant tokens": CurveSetting(0.5 / 80, **ERRORS),
+    "slower attention": CurveSetting(2 / 80, ratio=8.0, sigma=0.2, delta=0.2),
 }
 OCTAVES = {"quick": [-4, -2, 0, 2], "full": list(range(-4, 5))}  # log2 of N over N50
 

@@ -42,7 +42,11 @@ def orthonormal_in_double(mu: Tensor) -> Tensor:
     return (q * sign[:, None]).mT
 
 
-def metric_gap(one: History, other: History, name: str) -> Tensor:
+def metric_gap(
+    one: History,
+    other: History,  # from the same start
+    name: str,  # of the metric
+) -> Tensor:
     "Largest difference of a metric over the steps that both runs took."
     metric = one[name]
     other_metric = other[name]
@@ -67,8 +71,12 @@ def engine_difference(
     kinds, w = merge(replace(drawn, x=x, y=y, mu=mu))
     merged, history = fit_collapsed(collapse(start, mu), kinds, w, **options)
     images = collapse(on_tokens, mu)
-    names = ("W_Q", "W_K", "W_V", "W_O")
-    gaps = [abs(getattr(images, name) - getattr(merged, name)).max() for name in names]
+    gaps = [
+        abs(images.W_Q - merged.W_Q).max(),
+        abs(images.W_K - merged.W_K).max(),
+        abs(images.W_V - merged.W_V).max(),
+        abs(images.W_O - merged.W_O).max(),
+    ]
     return {
         "weights": float(max(gaps)),
         "steps": float(abs(token_history.steps - history.steps).max()),
@@ -77,9 +85,14 @@ def engine_difference(
     }
 
 # %% ../../../nbs/selection/17_engines.ipynb #8708890e
-def engine_cell(attention: str, point: int, seed: int, *, trials: int) -> dict[str, float]:
-    """Success counts of both engines at one of `ENGINE_POINTS`, and how far they are apart on the
-    same data."""
+def engine_cell(
+    attention: str,  # one of `ENGINE_POINTS`
+    point: int,  # number of one of its points
+    seed: int,  # base seed
+    *,
+    trials: int,  # on tokens; there are eight times as many on merged samples
+) -> dict[str, float]:
+    "Success counts of both engines, and how far they are apart on the same data."
     relevant, samples = ENGINE_POINTS[attention][point]
     setting = ARMS[attention]
     collapsed_trials = 8 * trials
