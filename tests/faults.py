@@ -1198,7 +1198,7 @@ def canvases_learning_rate_zero():
     swap("models", "train", with_arguments(lr=1e-12))  # 0 is refused
 
 
-@breaks("images", "C-table-1 C-figure-2 C-acceleration")
+@breaks("images", "C-table-1 C-figure-2 C-figure-2-convolution C-acceleration")
 def two_phases_learning_rate_zero():
     """Neither phase moves."""
     swap("models", "train", with_arguments(lr=1e-12))  # 0 is refused
@@ -1207,7 +1207,7 @@ def two_phases_learning_rate_zero():
 @breaks(
     "images",
     "B-images-positional B-images-association B-images-pixels A-images-mass "
-    "A-images-sparsification C-table-1 C-figure-2 "
+    "A-images-sparsification C-table-1 C-figure-2 C-figure-2-convolution "
     "C-acceleration",
 )
 def image_labels_shuffled():
@@ -1286,7 +1286,7 @@ def tokens_chosen_at_random():
     swap_method("images", "Dealer", "tokens", make)
 
 
-@breaks("images", "C-table-1 C-figure-2 C-acceleration")
+@breaks("images", "C-table-1 C-figure-2-convolution C-acceleration")
 def kernel_lost_at_the_transfer():
     """Phase 2 starts from kernels other than those that phase 1 has learned."""
 
@@ -1309,7 +1309,7 @@ def kernel_lost_at_the_transfer():
     swap("models", "to_attention", make)
 
 
-@breaks("images", "C-figure-2 C-table-1 C-acceleration")
+@breaks("images", "C-figure-2-convolution C-table-1 C-acceleration")
 def no_phase_one():
     """The convolutional phase takes no step."""
 
@@ -1326,7 +1326,7 @@ def no_phase_one():
     swap("models", "train", make)
 
 
-@breaks("images", "C-figure-2")
+@breaks("images", "C-figure-2-convolution")
 def warm_up_for_all():
     """The arms without warm-up have one."""
     swap(

@@ -8,11 +8,10 @@ __all__ = ['learning_curve']
 # %% ../../nbs/selection/21_curves.ipynb #26692699
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
-import xarray as xr
 from jaxtyping import Float
 
 from ..arguments import NotNegative, Positive, Seed, Size, checked, need
@@ -23,6 +22,9 @@ from .limit import draw_shares, run_to_stop, start_flow, stepping_of
 from .training import Attention
 from ..statistics import Interval
 from ..trials import chunks
+
+if TYPE_CHECKING:  # it takes a second to load, and only a call needs it
+    import xarray
 
 # %% ../../nbs/selection/21_curves.ipynb #68fcd933
 Background = Literal["neutral", "single"]
@@ -147,9 +149,11 @@ def learning_curve(
     # whose mean error the interval is to contain; None: the expectation
     networks: Size | None = None,
     seed: Seed = 0,  # of all draws
-) -> xr.Dataset:
+) -> "xarray.Dataset":
     """Predict the test error of networks stopped early, by their early dynamics, no network
     trained: `error`, and its 95 % interval `low` to `high`, over `samples`."""
+    import xarray
+
     setting = CurveSetting(alpha, attention, ratio, sigma, delta, background, mass)
     sizes = np.asarray(samples)
     numbers = sizes.ndim == 1 and sizes.size > 0 and sizes.dtype.kind in "iuf"
@@ -172,10 +176,10 @@ def learning_curve(
         for name, field in columns.items()
     }
     about = asdict(setting) | {"trials": trials, "networks": networks or "expectation"}
-    return xr.Dataset(data, {"samples": sizes}, about | {"seed": seed})
+    return xarray.Dataset(data, {"samples": sizes}, about | {"seed": seed})
 
 # %% ../../nbs/selection/21_curves.ipynb #4bdc55c1
-def as_text(curve: xr.Dataset) -> str:
+def as_text(curve: "xarray.Dataset") -> str:
     "A learning curve for the terminal."
     about = curve.attrs
     of = (

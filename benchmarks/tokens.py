@@ -1,0 +1,98 @@
+"""Tokens thrown away in a ViT of transformers: accuracy against operations and images a second.
+
+    python benchmarks/tokens.py --model CHECKPOINT --images FOLDER/cifar10 [--count 1000]
+
+CHECKPOINT is one of ours with content attention and a class token, as benchmarks/photographs.py
+writes it; it becomes a model of transformers first. Images are the first test images; seconds are
+processor time of one thread, all ways in turn. ToMe merges at most half of the tokens in a layer.
+Writes results/tokens.csv and .json.
+"""
+
+import json
+from pathlib import Path
+
+import click
+import pandas as pd
+import side_by_side as bench  # before torch: it sets the threads
+import torch
+
+from vit_theory.ledger.files import provenance, write_file
+from vit_theory.models import (
+    drop_tokens,
+    evaluate,
+    load_images,
+    load_vit,
+    operations,
+    to_transformers,
+)
+from vit_theory.models.data import Images
+from vit_theory.models.trainer import load_checkpoint
+
+KEEPS = {
+    "0.7 three times": {1: 0.7, 2: 0.7, 3: 0.7},
+    "half from layer 2": {2: 0.5},
+    "half twice": {1: 0.5, 3: 0.5},
+}
+WAYS = ("attention", "first", "random", "merge")
+BATCH = 100
+
+
+class Logits(torch.nn.Module):
+    """A model of transformers that returns logits alone."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x).logits
+
+
+@click.command(help=__doc__)
+@click.option("--model", required=True, type=Path)
+@click.option("--images", required=True, type=Path)
+@click.option("--count", default=1000, show_default=True, help="Test images.")
+def main(model, images, count):
+    vit = load_vit(model).eval()
+    theirs = to_transformers(vit).eval()
+    data = load_images(images, split="test")
+    c = vit.config
+    x = (data.images[:count] / 255 - c["mean"]) / c["std"]
+    data = Images(x, data.labels[:count], data.classes)
+    models = {("nothing thrown away", ""): theirs}
+    models |= {
+        (name, by): drop_tokens(theirs, keep, by) for name, keep in KEEPS.items() for by in WAYS
+    }
+    calls = {key: (lambda each=each: each(x[:BATCH])) for key, each in models.items()}
+    with torch.no_grad():
+        timed = {row["peer"]: row for row in bench.compare(calls, rounds=3)}
+    rows = []
+    for (name, by), each in models.items():
+        rows.append(
+            {
+                "keep": name,
+                "by": by,
+                "accuracy": evaluate(Logits(each), data)["accuracy"],
+                "operations": operations(each, x[:1]),
+                "images_per_second": round(BATCH / timed[name, by]["median_s"], 1),
+                "times_faster": round(1 / timed[name, by]["ratio"], 3),
+            }
+        )
+        print(rows[-1], flush=True)
+    write_file(bench.RESULTS / "tokens.csv", pd.DataFrame(rows).to_csv(index=False))
+    stored = load_checkpoint(model)
+    about = {
+        "command": "python benchmarks/tokens.py --model CHECKPOINT --images FOLDER/cifar10",
+        "visits": f"{len(stored['history'])} of {stored['training']['epochs']} to each image",
+        "model": {
+            name: c[name] for name in ("mixer", "depth", "heads", "width", "hidden", "patch")
+        },
+        "test_images": count,
+        "keep": {name: {str(k): v for k, v in keep.items()} for name, keep in KEEPS.items()},
+        "provenance": provenance(),
+    }
+    write_file(bench.RESULTS / "tokens.json", json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
