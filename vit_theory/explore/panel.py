@@ -55,7 +55,7 @@ def turning(
             self.data = other or self.data
 
         def _repr_mimebundle_(self, **options):
-            live, more = super()._repr_mimebundle_(**options)
+            live, metadata = super()._repr_mimebundle_(**options)
             page = page_of(name, self.state, self.data, self.only)
             return live | {"text/html": page}, metadata  # the page needs nothing else
 
