@@ -12,7 +12,7 @@ from browser import chromium, needs_chromium
 from common import cells_in, outputs, run
 
 from vit_theory import explore
-from vit_theory.association import Partition, sort_by_set
+from vit_theory.association import Partition, reduced_descent, sort_by_set
 from vit_theory.convolution import conv_to_attention
 from vit_theory.convolution.kernels import KNOWN_KERNELS
 from vit_theory.explore.association import association_frames
@@ -82,6 +82,17 @@ def test_convolution_has_the_numbers_of_python(tmp_path, image):
             torch.testing.assert_close(
                 torch.tensor(shown, dtype=torch.float64), expected.flatten(), rtol=0, atol=1e-12
             )
+
+
+def test_push_is_the_population_descent(tmp_path):
+    """The panel of essay B follows `reduced_descent`, to rounding; without a diagonal nothing moves."""
+    options = {"alpha": 0.05, "steps": 200, "lr_v": 1e-3, "lr_A": 24.0}
+    ends = computed(tmp_path, "push", "[-0.5, 0, 1].map((kappa) => descend(kappa).at(-1))")
+    for kappa, end in zip((-0.5, 0.0, 1.0), ends, strict=True):
+        there = reduced_descent(16, 4, 0.4, kappa=kappa, **options).isel(step=-1)
+        for name in ("alpha", "gamma", "rho"):
+            assert end[name] == pytest.approx(float(there[name]), abs=1e-9), (kappa, name)
+    assert abs(ends[1]["b"]) < 1e-9 < ends[2]["b"] and ends[0]["b"] < -1e-9
 
 
 def test_kernels_have_the_same_names_and_numbers(tmp_path):
