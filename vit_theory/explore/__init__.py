@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from vit_theory.explore.vit import vit_explorer
 
 _all_ = [
-    "association_explorer", "balance_panel", "convolution_explorer", "push_panel", "selection_explorer",
+    "association_explorer",
+    "balance_panel",
+    "convolution_explorer",
+    "push_panel",
+    "selection_explorer",
     "vit_explorer",
-]  # fmt: skip
+]
 
 
 def __getattr__(name):
