@@ -182,13 +182,14 @@ def same_numbers(here, there):
     return True
 
 
-def agrees(data, row, before):
-    """Whether a quick measurement has the committed numbers, or those of the code of the row's
-    stamp on this machine."""
+def agrees(data, row, before, present):
+    """Whether a quick measurement has the committed numbers, or those that the code of earlier
+    stamps gives on this machine."""
     if same_numbers(data, measured(row["id"], "quick")):
         return True
     made = {peer["id"]: peer for peer in finished_rows(before)} if before else {}
-    if made.get(row["id"], {}).get("experiment") != row["experiment"]:
+    stamps = {made.get(row["id"], {}).get("experiment"), present}
+    if row["id"] not in made or row["experiment"] not in stamps:
         return False
     return same_numbers(data, read_data(before / "data" / f"{row['id']}.nc"))
 
@@ -210,7 +211,7 @@ def stamped(row, now):
 @click.option(
     "--before",
     type=click.Path(path_type=Path, exists=True),
-    help="The quick run by the code of the stamps.",
+    help="A quick run, on this machine, by the code of the stamps.",
 )
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
 def stamp(ids, ran, before, jobs):
@@ -232,11 +233,16 @@ def stamp(ids, ran, before, jobs):
             and made[id].get("experiment") == now[id]
             and all(made[id][name] == value for name, value in plain)
         )
-        good_here = fits and agrees(read_data(ran / "data" / f"{id}.nc"), quick[id], before)
+        good_here = fits and agrees(
+            read_data(ran / "data" / f"{id}.nc"), quick[id], before, now[id]
+        )
         (good if good_here else bad).append(id)
     # the quick numbers speak for rows of the same experiment, not for those whose stamp is another
     # or missing
-    spoken_for = {id: quick[id].get("experiment") for id in good}.items()
+    earlier = {row["id"]: row for row in finished_rows(before)} if before else {}
+    spoken_for = {
+        (id, rows[id].get("experiment")) for rows in (quick, earlier) for id in good if id in rows
+    }
     for run in filter(lambda run: (run_folder(run) / "claims.json").exists(), RUNS):
         rows = ((row, (row["id"], row.get("experiment")) in spoken_for) for row in committed(run))
         store(run, [stamped(row, now) if fit else row for row, fit in rows])
