@@ -113,7 +113,7 @@ def table_of_starts(table: pd.DataFrame) -> pd.DataFrame:
                 spread = f" ± {row.half:.1f}" if row.half == row.half else ""
                 lead[arm] = f"{row.points:+.1f}{spread}"
     arms = [arm for arm in STARTS if arm in set(table.arm)]
-    return pd.DataFrame(columns).reindex(arms).fillna("")
+    return pd.DataFrame(columns).reindex(arms).astype(object).fillna("")
 
 # %% ../../../nbs/images/08_starts.ipynb #57a5000a
 @checked
