@@ -310,14 +310,19 @@ def convert(path, docname, package):
                     if (frame := FIRST_FRAME.search(text)) and photographic(frame[3]):
                         text = FIRST_FRAME.sub(r'\1class="photograph" \2', text)
                     output["data"]["text/html"] = text
-            if exported and modules:
+            writes = [
+                module
+                for module in package.modules.values()
+                if any(f"nbs/{docname}.ipynb #" in line for line in module.lines)
+            ]
+            if exported and writes:
                 names = re.findall(
                     r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M
                 )
                 names = list(map("".join, names))
                 targets = [
                     f"({module.label(name)})="
-                    for module in modules
+                    for module in writes
                     for name in names
                     if name in module.public
                 ]
