@@ -226,6 +226,8 @@ def elsewhere(docname):
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
     modules = package.by_notebook[docname]
+    mark = f"nbs/{docname}.ipynb #".encode()
+    writes = [m for m in package.modules.values() if any(mark in line for line in m.lines)]
     cells = []
     title = docname
     lead = ""
@@ -310,11 +312,6 @@ def convert(path, docname, package):
                     if (frame := FIRST_FRAME.search(text)) and photographic(frame[3]):
                         text = FIRST_FRAME.sub(r'\1class="photograph" \2', text)
                     output["data"]["text/html"] = text
-            writes = [
-                module
-                for module in package.modules.values()
-                if any(f"nbs/{docname}.ipynb #" in line for line in module.lines)
-            ]
             if exported and writes:
                 names = re.findall(
                     r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M
