@@ -225,7 +225,7 @@ def elsewhere(docname):
 
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
-    modules = package.by_notebook[docname]
+    package.by_notebook[docname]
     mark = f"nbs/{docname}.ipynb #".encode()
     writes = [m for m in package.modules.values() if any(mark in line for line in m.lines)]
     cells = []
