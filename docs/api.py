@@ -50,7 +50,8 @@ class Module:
         self.chapter = parts[1] if len(parts) > 2 else ""
         self.doc = ast.get_docstring(tree) or ""
         origin = re.search(r"File to edit: \S*?nbs/(\S+)\.ipynb", text)
-        self.notebook = origin and origin[1]
+        self.notebook = origin and origin[1]  # of its page
+        self.notebooks = set(re.findall(r"^# %% \S*nbs/(\S+)\.ipynb", text, re.M))
         self.defined = {}
         self.imported = {}
         public = []
@@ -184,11 +185,12 @@ class Package:
     def __init__(self, root: Path, name: str):
         paths = sorted(path for path in (root / name).rglob("*.py") if path.name != "_modidx.py")
         self.modules = {module.name: module for module in (Module(path, root) for path in paths)}
-        self.by_notebook = defaultdict(
-            list
-        )  # a question's page exports to its science, its experiment and its claims
+        # a question's page exports to its science, its experiment and its claims, and several pages
+        # may export to one module
+        self.by_notebook = defaultdict(list)
         for module in self.modules.values():
-            self.by_notebook[module.notebook].append(module)
+            for notebook in module.notebooks:
+                self.by_notebook[notebook].append(module)
         self.front = {
             full for module in self.modules.values() for full in module.forwarded.values()
         }

@@ -225,9 +225,7 @@ def elsewhere(docname):
 
 def convert(path, docname, package):
     """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
-    package.by_notebook[docname]
-    mark = f"nbs/{docname}.ipynb #".encode()
-    writes = [m for m in package.modules.values() if any(mark in line for line in m.lines)]
+    modules = package.by_notebook[docname]
     cells = []
     title = docname
     lead = ""
@@ -312,14 +310,14 @@ def convert(path, docname, package):
                     if (frame := FIRST_FRAME.search(text)) and photographic(frame[3]):
                         text = FIRST_FRAME.sub(r'\1class="photograph" \2', text)
                     output["data"]["text/html"] = text
-            if exported and writes:
+            if exported and modules:
                 names = re.findall(
                     r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M
                 )
                 names = list(map("".join, names))
                 targets = [
                     f"({module.label(name)})="
-                    for module in writes
+                    for module in modules
                     for name in names
                     if name in module.public
                 ]
