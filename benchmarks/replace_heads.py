@@ -9,16 +9,13 @@ convolutional share, least standard deviation of attention (DWConv_VFM, 2605.221
 Seconds are processor time of one thread, all in turn. Writes results/replace_heads.csv and .json.
 """
 
-import json
 from itertools import product
 from pathlib import Path
 
 import click
-import pandas as pd
 import side_by_side as bench  # before torch: it sets the threads
 import torch
 
-from vit_theory.ledger.files import provenance, write_file
 from vit_theory.models import (
     choose_heads,
     evaluate,
@@ -31,7 +28,6 @@ from vit_theory.models import (
 )
 from vit_theory.models.data import Images
 from vit_theory.models.replace import RULES
-from vit_theory.models.trainer import load_checkpoint
 
 KERNELS = (5, 15)  # 15 x 15 are all offsets of a grid of 8 x 8
 SHARES = (0.25, 0.5)
@@ -65,26 +61,17 @@ def main(model, images, count):
             1000 * timed[by, number, kernel]["median_s"] / BATCH, 4
         )
         row["times_faster"] = round(1 / timed[by, number, kernel]["ratio"], 3)
+        row |= {"largest_change": "", "its_bound": ""}
         if number:
             moved = replacement_change(vit, each, test.images[:64])
-            row |= {"largest_change": round(float(moved.change.max()), 4)}
-            row |= {"its_bound": round(float(moved.bound[int(moved.change.values.argmax())]), 4)}
+            layer = int(moved.change.values.argmax())
+            row["largest_change"] = round(float(moved.change[layer]), 4)
+            row["its_bound"] = round(float(moved.bound[layer]), 4)
         rows.append(row)
         print(row, flush=True)
-    write_file(bench.RESULTS / "replace_heads.csv", pd.DataFrame(rows).to_csv(index=False))
-    c = vit.config
-    stored = load_checkpoint(model)
-    about = {
-        "command": "python benchmarks/replace_heads.py --model CHECKPOINT --images FOLDER/cifar10",
-        "visits": f"{len(stored['history'])} of {stored['training']['epochs']} to each image",
-        "model": {
-            name: c[name] for name in ("mixer", "depth", "heads", "width", "hidden", "patch")
-        },
-        "kernels": KERNELS,
-        "test_images": count,
-        "provenance": provenance(),
-    }
-    write_file(bench.RESULTS / "replace_heads.json", json.dumps(about, indent=1) + "\n")
+    command = "python benchmarks/replace_heads.py --model CHECKPOINT --images FOLDER/cifar10"
+    about = bench.of_checkpoint(model, vit)
+    bench.save("replace_heads", rows, command=command, **about, kernels=KERNELS, test_images=count)
 
 
 if __name__ == "__main__":

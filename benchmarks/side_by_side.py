@@ -116,3 +116,15 @@ def save(name: str, table: list[dict], **circumstances) -> None:
     about = {"command": command, **circumstances, "provenance": provenance()}
     (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     print(f"\nwritten: {RESULTS.name}/{name}.csv and {RESULTS.name}/{name}.json")
+
+
+def of_checkpoint(path: Path, vit) -> dict:
+    """What a table says of a model of ours that it measured: how far it was trained, its sizes."""
+    from vit_theory.models.trainer import load_checkpoint
+
+    stored = load_checkpoint(path)
+    sizes = ("mixer", "depth", "heads", "width", "hidden", "patch")
+    return {
+        "visits": f"{len(stored['history'])} of {stored['training']['epochs']} to each image",
+        "model": {name: vit.config[name] for name in sizes},
+    }

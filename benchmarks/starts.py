@@ -108,7 +108,7 @@ def write(store: Path, command: str) -> None:
             for row in finished(store, "rates")
         ]
         seeds = sorted({row["seed"] for row in rows})
-        about = {"goes_on_with": command, "epochs": EPOCHS, "validation_loss_by_rate": chosen}
+        about = {"command": command, "epochs": EPOCHS, "validation_loss_by_rate": chosen}
         save(
             "starts",
             table,

@@ -8,15 +8,12 @@ processor time of one thread, all ways in turn. ToMe merges at most half of the 
 Writes results/tokens.csv and .json.
 """
 
-import json
 from pathlib import Path
 
 import click
-import pandas as pd
 import side_by_side as bench  # before torch: it sets the threads
 import torch
 
-from vit_theory.ledger.files import provenance, write_file
 from vit_theory.models import (
     drop_tokens,
     evaluate,
@@ -26,7 +23,6 @@ from vit_theory.models import (
     to_transformers,
 )
 from vit_theory.models.data import Images
-from vit_theory.models.trainer import load_checkpoint
 
 KEEPS = {
     "0.7 three times": {1: 0.7, 2: 0.7, 3: 0.7},
@@ -56,8 +52,9 @@ def main(model, images, count):
     vit = load_vit(model).eval()
     theirs = to_transformers(vit).eval()
     data = load_images(images, split="test")
-    c = vit.config
-    x = (data.images[:count] / 255 - c["mean"]) / c["std"]
+    mean = vit.config["mean"]
+    std = vit.config["std"]
+    x = (data.images[:count] / 255 - mean) / std
     data = Images(x, data.labels[:count], data.classes)
     models = {("nothing thrown away", ""): theirs}
     models |= {
@@ -79,19 +76,9 @@ def main(model, images, count):
             }
         )
         print(rows[-1], flush=True)
-    write_file(bench.RESULTS / "tokens.csv", pd.DataFrame(rows).to_csv(index=False))
-    stored = load_checkpoint(model)
-    about = {
-        "command": "python benchmarks/tokens.py --model CHECKPOINT --images FOLDER/cifar10",
-        "visits": f"{len(stored['history'])} of {stored['training']['epochs']} to each image",
-        "model": {
-            name: c[name] for name in ("mixer", "depth", "heads", "width", "hidden", "patch")
-        },
-        "test_images": count,
-        "keep": {name: {str(k): v for k, v in keep.items()} for name, keep in KEEPS.items()},
-        "provenance": provenance(),
-    }
-    write_file(bench.RESULTS / "tokens.json", json.dumps(about, indent=1) + "\n")
+    command = "python benchmarks/tokens.py --model CHECKPOINT --images FOLDER/cifar10"
+    about = bench.of_checkpoint(model, vit)
+    bench.save("tokens", rows, command=command, **about, test_images=count, keep=KEEPS)
 
 
 if __name__ == "__main__":

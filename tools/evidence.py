@@ -182,16 +182,15 @@ def same_numbers(here, there):
     return True
 
 
-def agrees(data, row, before, present):
-    """Whether a quick measurement has the committed numbers, or those that the code of earlier
-    stamps gives on this machine."""
-    if same_numbers(data, measured(row["id"], "quick")):
-        return True
-    made = {peer["id"]: peer for peer in finished_rows(before)} if before else {}
-    stamps = {made.get(row["id"], {}).get("experiment"), present}
-    if row["id"] not in made or row["experiment"] not in stamps:
-        return False
-    return same_numbers(data, read_data(before / "data" / f"{row['id']}.nc"))
+def experiments_of(data, id, quick, earlier, before):
+    """The experiments that gave these numbers: of the committed row, and of the run by the code of
+    earlier stamps."""
+    experiments = set()
+    if same_numbers(data, measured(id, "quick")):
+        experiments.add(quick[id].get("experiment"))
+    if id in earlier and same_numbers(data, read_data(before / "data" / f"{id}.nc")):
+        experiments.add(earlier[id].get("experiment"))
+    return experiments
 
 
 def stamped(row, now):
@@ -226,27 +225,33 @@ def stamp(ids, ran, before, jobs):
             reproduce(select_claims(load_claims(), wanted), Run(n_jobs=jobs), ran, resume=True)
     made = {row["id"]: row for row in finished_rows(ran)} if wanted else {}
     plain = {"scale": "quick", "images": "digits", "seeds": [0, 1, 2]}.items()
-    good, bad = [], []
+    earlier = {row["id"]: row for row in finished_rows(before)} if before else {}
+    # the quick numbers speak for rows of the same experiment, not for those whose stamp is another
+    # or missing
+    spoken_for = {}
+    bad = []
     for id in wanted:
         fits = (
             id in made
             and made[id].get("experiment") == now[id]
             and all(made[id][name] == value for name, value in plain)
         )
-        good_here = fits and agrees(
-            read_data(ran / "data" / f"{id}.nc"), quick[id], before, now[id]
-        )
-        (good if good_here else bad).append(id)
-    # the quick numbers speak for rows of the same experiment, not for those whose stamp is another
-    # or missing
-    earlier = {row["id"]: row for row in finished_rows(before)} if before else {}
-    spoken_for = {
-        (id, rows[id].get("experiment")) for rows in (quick, earlier) for id in good if id in rows
-    }
+        experiments = set()
+        if fits:
+            data = read_data(ran / "data" / f"{id}.nc")
+            experiments = experiments_of(data, id, quick, earlier, before)
+        of_row = quick[id].get("experiment")
+        if of_row in experiments or (experiments and of_row == now[id]):
+            spoken_for[id] = experiments
+        else:
+            bad.append(id)
     for run in filter(lambda run: (run_folder(run) / "claims.json").exists(), RUNS):
-        rows = ((row, (row["id"], row.get("experiment")) in spoken_for) for row in committed(run))
-        store(run, [stamped(row, now) if fit else row for row, fit in rows])
-    click.echo(f"{len(good)} rows stamped")
+        rows = []
+        for row in committed(run):
+            same = row.get("experiment") in spoken_for.get(row["id"], ())
+            rows.append(stamped(row, now) if same else row)
+        store(run, rows)
+    click.echo(f"{len(spoken_for)} rows stamped")
     if bad:
         raise click.ClickException(
             f"other numbers, or no quick run by this code: {', '.join(bad)}; "
