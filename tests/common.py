@@ -20,6 +20,17 @@ NOTEBOOKS = [
 ]
 
 
+# A vision transformer of `transformers` that is fast to make, as its configurations take it.
+TINY_VIT = dict(
+    image_size=16,
+    patch_size=4,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=48,
+)
+
+
 def outputs(cell, *kinds):
     """What a cell of a notebook shows, of these kinds."""
     return [

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from click.testing import CliRunner
+from common import TINY_VIT
 
 from vit_theory.ledger.cli import main
 from vit_theory.models import head_atlas, nearest_conv, position_association, write_atlas
@@ -10,19 +11,11 @@ from vit_theory.models import head_atlas, nearest_conv, position_association, wr
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
 )
-SHAPE = dict(
-    image_size=16,
-    patch_size=4,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=48,
-)
 
 
 def model():
     torch.manual_seed(0)
-    made = hub.ViTModel(hub.ViTConfig(**SHAPE)).eval()
+    made = hub.ViTModel(hub.ViTConfig(**TINY_VIT)).eval()
     for layer in made.parameters():
         torch.nn.init.normal_(layer, 0, 0.3)
     return made

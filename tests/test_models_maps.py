@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
-from common import script
+from common import TINY_VIT, script
 from torch import nn
 
 from vit_theory.models import ViT, attention_maps, probe, to_attention
@@ -16,14 +16,7 @@ hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
 )
 zoo = script("benchmarks/zoo.py")
-SHAPE = dict(
-    image_size=32,
-    patch_size=4,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=48,
-)
+SHAPE = TINY_VIT | {"image_size": 32}
 
 
 def made(kind, seed=0, **settings):

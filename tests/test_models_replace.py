@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from common import TINY_VIT
 
 from vit_theory.models import (
     LayerMap,
@@ -18,14 +19,6 @@ from vit_theory.models import (
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
 )
-SHAPE = dict(
-    image_size=16,
-    patch_size=4,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=48,
-)
 KINDS = {
     "ViT": ("ViTModel", "ViTConfig", {}),
     "DeiT": ("DeiTModel", "DeiTConfig", {}),
@@ -40,7 +33,7 @@ KINDS = {
 
 def made(kind):
     name, config, more = KINDS[kind]
-    settings = {**SHAPE, **more}
+    settings = {**TINY_VIT, **more}
     if "mlp_ratio" in more:
         settings.pop("intermediate_size")
     torch.manual_seed(0)
@@ -142,7 +135,7 @@ def test_refusals():
 
 
 def test_a_layer_that_rotates_is_not_replaced():
-    settings = {**SHAPE, "num_register_tokens": 1}
+    settings = {**TINY_VIT, "num_register_tokens": 1}
     dino = hub.DINOv3ViTModel(hub.DINOv3ViTConfig(**settings)).eval()
     with pytest.raises(ValueError, match="rotation|attention layers"):
         replace_heads(dino, {(0, 0): torch.zeros(7, 7)})

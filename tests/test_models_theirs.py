@@ -3,20 +3,14 @@ refusal in words."""
 
 import pytest
 import torch
+from common import TINY_VIT
 
 from vit_theory.models import Images, conv_init, evaluate, from_transformers
 
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
 )
-SHAPE = dict(
-    image_size=16,
-    patch_size=4,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=48,
-)
+SHAPE = TINY_VIT | {"num_attention_heads": 2}
 
 
 def theirs():
