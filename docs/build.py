@@ -66,7 +66,9 @@ STILL = re.compile(
     r"!\[[^\]]*\]\(pictures/heads\.svg\)"
 )  # the picture that README has where the site has the explorer itself
 ESSAYS = ("selection", "association", "convolution", "images", "together")
-ABOUT_PANELS = "explore/"  # pages that are about what the code draws, not about the code
+# pages that are about what the code does, not about the code: it is one switch away, as on the
+# pages of engines, which a reader skips at first
+WITHOUT_CODE = ("explore/", "ledger/")
 SHELL = {
     "nbformat": 4,
     "nbformat_minor": 5,
@@ -279,7 +281,7 @@ def convert(path, docname, package):
                 cells.append(nbformat.v4.new_markdown_cell(f"({label})="))
             skipped = (
                 folded(cell.source, exported)
-                or (exported and docname.startswith(ABOUT_PANELS))
+                or (exported and (docname.startswith(WITHOUT_CODE) or title.startswith("Engine")))
                 or presenting(cell.source)
             )
             if answer or (not cell.metadata["tags"] and skipped):
