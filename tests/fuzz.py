@@ -233,7 +233,7 @@ CALLS = {
         "batches=[digits.images], forward=None"
     ),
     "models.drop_tokens": "model=vit, keep={0: 0.5}, by='attention', seed=0",
-    "models.operations": "model=vit, image=x4[:1]",
+    "models.operations": "model=vit, images=x4[:1]",
     "models.position_association": "encodings=P16, grid=(4, 4)",
     "models.write_atlas": (
         "model='nothing.safetensors', images='digits', out='nothing', count=2, "
@@ -298,10 +298,6 @@ NOT_RUN = {
     "images.plot_curve",
     "models.write_atlas",
     "images.start_cell",
-    # Debt: they do not yet refuse wrong arguments by name.
-    "models.as_images",
-    "models.operations",
-    "models.replacement_change",
 }
 PLOTS = {name for name in CALLS if name.startswith(("models.plot", "images.plot"))}
 SLOW = (

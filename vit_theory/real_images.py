@@ -319,21 +319,22 @@ def numbered(labels: Any, classes: Sequence | None) -> tuple[Tensor, tuple[str, 
     return torch.from_numpy(values.astype(np.int64)), tuple(map(str, names))
 
 # %% ../nbs/04_real_images.ipynb #b73b4173
+@checked
 def as_images(
     data: Any,  # `Images`, (images, labels), a data set of PyTorch, or a `datasets.Dataset`
     *,
-    size: int | None = None,  # of a `datasets.Dataset`: see `load_images`
+    size: Size | None = None,  # of a `datasets.Dataset`: see `load_images`
     label: str | None = None,  # of a `datasets.Dataset`: see `load_images`
 ) -> Images:
     "Labeled images of what is in memory; ValueError for what cannot be read as that."
-    if isinstance(data, Images):
-        return data
     if hasattr(data, "features") and hasattr(data, "select_columns"):
         return read_rows(data, None, 0, size, label)
     kind = type(data).__name__
     need(
         size is None and label is None, f"size and label: a {kind} has neither, leave them at None"
     )
+    if isinstance(data, Images):
+        return data
     if isinstance(data, tuple | list) and len(data) == 2:
         images = channel_first(data[0])
         labels, classes = numbered(data[1], None)

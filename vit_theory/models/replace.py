@@ -323,6 +323,7 @@ def check_layer(name: str, layer: nn.Module, last: int) -> None:
     need(plain, f"model: {name!r} {words}: it is not replaced")
 
 # %% ../../nbs/models/14_replace.ipynb #d6840c73
+@checked
 @torch.no_grad()
 def replacement_change(
     model: nn.Module,  # before
@@ -357,6 +358,7 @@ def replacement_change(
     finally:
         for hook in hooks:
             hook.remove()
+    need(all(rows.values()), "batches holds no images: at least one batch is needed")
     means = torch.stack([torch.cat(rows[name], 1).mean(1) for name in names]).cpu()
     values = {key: ("layer", means[:, i].numpy()) for i, key in enumerate(("change", "bound"))}
     return xr.Dataset(values, {"layer": names})

@@ -188,10 +188,11 @@ def drop_tokens(
     return model
 
 
+@checked
 @torch.no_grad()
 def operations(
     model: nn.Module,  # any model of images
-    image: Float[Tensor, "1 c h w"],  # as it takes them
+    images: Float[Tensor, "1 c h w"],  # one image, as it takes them
     **options: Any,  # passed to the model, such as interpolate_pos_encoding=True
 ) -> int:
     "Floating point operations of the products and convolutions for one image, counted as they run."
@@ -200,5 +201,5 @@ def operations(
 
     # the counter sees matrix products, and fused attention hides its own: ask for the plain kind
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        model(image, **options)
+        model(images, **options)
     return counter.get_total_flops()
