@@ -8,7 +8,6 @@ from __future__ import annotations
 import configparser
 import contextlib
 import dataclasses
-import difflib
 import functools
 import importlib
 import importlib.metadata
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import vit_theory
+from ..arguments import near
 from .rules import REFUTED, VERDICTS, Judgement, Rule, criterion, impossible, judge
 from .sweeps import Run, once
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # names in annotations only: importing claims stays light
     import xarray
 
 # %% auto #0
-__all__ = ['KINDS', 'EVIDENCE_KINDS', 'Claim', 'collect', 'load_claims', 'near', 'select_claims']
+__all__ = ['KINDS', 'EVIDENCE_KINDS', 'Claim', 'collect', 'load_claims', 'select_claims']
 
 # %% ../../nbs/ledger/05_claims.ipynb #5bc1b79d
 KINDS = {
@@ -303,13 +303,6 @@ def load_claims(
     )
 
 # %% ../../nbs/ledger/05_claims.ipynb #c105915a
-def near(id: str, known: Iterable[str]) -> str:
-    "The ids most like it, or all of them if none is, as text for an error message."
-    return ", ".join(
-        difflib.get_close_matches(str(id), known := list(known), n=3, cutoff=0.4) or known
-    )
-
-
 def select_claims(
     claims: Sequence,  # to choose from
     ids: Sequence[str] = (),  # ids wanted; empty means all

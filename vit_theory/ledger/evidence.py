@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import vit_theory
-from .claims import near
+from ..arguments import near
 
 if TYPE_CHECKING:  # names in annotations only
     import xarray

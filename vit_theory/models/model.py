@@ -67,13 +67,17 @@ class Block(nn.Module):
         stay = None
         if rate < 1:
             score = received(A, cls)
-            number = max(1, math.ceil(rate * score.shape[1] - 1e-9))
-            best = score.topk(number, dim=1).indices.sort(dim=1).values
+            best = score.topk(tokens_kept(score.shape[1], rate), dim=1).indices.sort(dim=1).values
             stay = F.pad(best + 1, (1, 0)) if cls else best
             x = take(x, stay)
         return x + self.ffn(self.norm2(x)), stay, A
 
 # %% ../../nbs/models/03_model.ipynb #a80171f6
+def tokens_kept(tokens: int, rate: float) -> int:
+    "How many of the tokens a keep rate leaves: rounded up, at least one."
+    return max(1, math.ceil(rate * tokens - 1e-9))  # 0.3 * 10 is above 3 by a rounding error
+
+
 def take(x: Shaped[Tensor, "b n d"], places: Int[Tensor, "b m"]) -> Shaped[Tensor, "b m d"]:
     "The named tokens of each image."
     return x.gather(1, places[..., None].expand(-1, -1, x.shape[2]))

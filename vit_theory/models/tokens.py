@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from ..arguments import Seed, checked, need
 from .data import generator
-from .model import ViT, hub_attention, read_keep, take
+from .model import ViT, hub_attention, read_keep, take, tokens_kept
 from .replace import check_layer, number_of_special
 
 # %% ../../nbs/models/15_tokens.ipynb #840187d4
@@ -36,7 +36,7 @@ class Passage:
     def choose(self, A: Tensor | None, tokens: int, layer: int, rate: float) -> Int[Tensor, "b t"]:
         "Places of the tokens that stay."
         m = tokens - self.special
-        number = max(1, math.ceil(rate * m - 1e-9))
+        number = tokens_kept(m, rate)
         score = self.score
         if self.by == "random":
             score = torch.rand(1, m, generator=generator(self.seed, layer))
@@ -134,7 +134,7 @@ class ShorterLayer(nn.Module):
         if passage.by != "merge":
             return take(x, passage.choose(A, tokens, self.number, self.rate).expand(len(x), -1))
         m = tokens - passage.special
-        number = m - max(1, math.ceil(self.rate * m - 1e-9))
+        number = m - tokens_kept(m, self.rate)
         assert passage.size is not None
         x, passage.size = merge(x, passage.size, keys, passage.special, min(number, m // 2))
         return x
