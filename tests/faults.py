@@ -236,7 +236,7 @@ def learning_rate_zero():
     "selection",
     "A-no-attention A-mechanism A-phase-diagram A-initial-sigma A-initial-delta A-regime "
     "A-attention-rate A-minibatches "
-    "A-limit-width",
+    "A-limit-width A-learning-curves",
 )
 def learning_rate_zero_collapsed():
     """The collapsed trainer does not move (for twenty steps: nothing would ever stop it)."""

@@ -1675,6 +1675,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'vit_theory.ledger.rules.lines_of': ('ledger/rules.html#lines_of', 'vit_theory/ledger/rules.py'),
                                          'vit_theory.ledger.rules.missing_runs': ( 'ledger/rules.html#missing_runs',
                                                                                    'vit_theory/ledger/rules.py'),
+                                         'vit_theory.ledger.rules.unsure': ('ledger/rules.html#unsure', 'vit_theory/ledger/rules.py'),
                                          'vit_theory.ledger.rules.verdict_of': ( 'ledger/rules.html#verdict_of',
                                                                                  'vit_theory/ledger/rules.py'),
                                          'vit_theory.ledger.rules.wholly_above': ( 'ledger/rules.html#wholly_above',

@@ -257,6 +257,15 @@ def why_not(rule: Rule, ask: Ask | None, value: Any, verdict: str, data: Any) ->
     shown = str(value) if isinstance(value, Interval) else in_words(value, rule.form)[0]
     return f"{rule.name}: {shown}, required: {ask and ask.words}"
 
+
+def unsure(part: str) -> Callable[[Any], str]:
+    "A claim's remark: what is unsure of the recalled statement that it hangs on."
+
+    def remark(data: Any) -> str:
+        return f"unsure in the recalled statement: {part}"
+
+    return remark
+
 # %% ../../nbs/ledger/04_rules.ipynb #8143b695
 def in_words(value: Any, form: str) -> tuple[str, str]:
     "A value and its spread, as the table shows them."

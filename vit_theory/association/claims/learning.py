@@ -40,6 +40,7 @@ from vit_theory.ledger.rules import (
     at_least,
     at_most,
     caveat,
+    unsure,
 )
 
 CLOSED = 0.95  # share of the way from the best linear rule to f* that training must close
@@ -102,6 +103,8 @@ START_CONDITION = (
 RATE_CONDITION = "the learning rate of A is {} times that of v"
 
 # %% ../../../nbs/association/08_learning.ipynb #6473cf04
+ERROR_UNSURE = "whether the error is o(1) or below every power of d"
+
 THEOREM_4_1 = Claim(
     "B-theorem-4.1",
     "B",
@@ -122,6 +125,7 @@ THEOREM_4_1 = Claim(
     "they close at least {0.min:.0%} of the way from the linear rule to f*.",
     measure_theorem_4_1,
     plot_population,
+    remark=unsure(ERROR_UNSURE),
 )
 
 # %% ../../../nbs/association/08_learning.ipynb #a13e7dba
@@ -166,6 +170,7 @@ THEOREM_4_1_SAMPLE = Claim(
     idealized_sample,
     plot_runs,
     kind="derived here",
+    remark=unsure(ERROR_UNSURE),
 )
 
 # %% ../../../nbs/association/08_learning.ipynb #b9a50eb2
@@ -235,6 +240,7 @@ THEOREM_4_2 = Claim(
     "The test error is {3:.4f}, at a drop score of {6:.3f}; the best linear rule errs in {2:.3f}.",
     learning,
     plot_learning,
+    remark=unsure(f"whether A starts on the diagonal; {ERROR_UNSURE}"),
 )
 
 # %% ../../../nbs/association/08_learning.ipynb #84c14a4b

@@ -25,6 +25,7 @@ from vit_theory.ledger.rules import (
     below,
     between,
     caveat,
+    unsure,
 )
 from vit_theory.selection.experiments.attention_map import (
     SPEEDS,
@@ -231,6 +232,7 @@ ATTENTION_CONFUSION = Claim(
     attention_during_training,
     plot_attention_maps,
     kind="recalled",
+    remark=unsure("the set of queries whose mass it sums"),
 )
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #ee33a6c9
@@ -405,4 +407,5 @@ ATTENTION_ETA = Claim(
     attention_against_rate,
     plot_attention_against_rate,
     kind="recalled",
+    remark=unsure("the set of queries whose mass it sums"),
 )

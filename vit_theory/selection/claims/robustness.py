@@ -13,7 +13,7 @@ import xarray as xr
 
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import CAVEAT, SOME, caveat, wholly_above
+from vit_theory.ledger.rules import CAVEAT, SOME, caveat, unsure, wholly_above
 from vit_theory.selection.claims.rules import DRAWN, FAST, LAZY, REGIME
 from vit_theory.selection.experiments.robustness import STARTS, initial_error, noise_level
 from vit_theory.selection.n50 import Ratio, fit_logistic, growth, over_seeds
@@ -230,4 +230,5 @@ INITIAL_DELTA = Claim(
     "N50 grows by a factor of {0} from δ = 0 to 1.",
     initial_error,
     partial(plot_initial_error, arms=DELTAS[::-1]),
+    remark=unsure("the shift by delta"),
 )
