@@ -1,13 +1,14 @@
 """How many images patch association takes in early training: predicted, and counted in trainings.
 
-    python benchmarks/association_samples.py predict  twenty settings by the rule below
+    python benchmarks/association_samples.py predict  settings by the rule below
                                                       -> results/association_samples_predicted.csv
     python benchmarks/association_samples.py count    N50 of trainings from the idealized start,
                                                       ten steps -> results/association_samples.csv
 
-The rule: numpy's default generator with seed 35 draws (D, C) from a list, q log-uniform from 0.05
-to 0.4, d from 1, 4 and 16. The noise of a patch has length 1. One thread, about 5
-processor-minutes; `count` goes on where it was stopped.
+The rule: numpy's default generator with seed 36 draws (D, C) from a list, q log-uniform from 0.05
+to 0.4, d from 1, 4 and 16. Seed 35 gave twenty more, on which the prediction was chosen: with
+independent errors it missed them by a factor of 0.62 in the mean. The noise of a patch has length 1. One thread,
+about 6 processor-minutes; `count` goes on where it was stopped.
 """
 
 import csv
@@ -28,20 +29,23 @@ STORE = RESULTS.parent / "build" / "association_samples"
 PREDICTED = RESULTS / "association_samples_predicted.csv"
 SHAPES = ((16, 4), (24, 3), (24, 6), (36, 4), (36, 6), (36, 9), (48, 4), (48, 8), (64, 8))
 COUNT = 20
-SEED = 35
+SEEDS = (35, 36)
 STEPS = 10
 TRIALS = 60
 
 
 def settings() -> list[dict]:
     """The settings of the rule."""
-    rng = np.random.default_rng(SEED)
     drawn = []
-    for number in range(COUNT):
+    for number in range(COUNT * len(SEEDS)):
+        seed = SEEDS[number // COUNT]
+        if number % COUNT == 0:
+            rng = np.random.default_rng(seed)
         patches, size = SHAPES[rng.integers(len(SHAPES))]
         q = float(f"{np.exp(rng.uniform(np.log(0.05), np.log(0.4))):.3g}")
         dim = int(rng.choice([1, 4, 16]))
-        drawn.append({"number": number, "patches": patches, "size": size, "q": q, "dim": dim})
+        shape = {"patches": patches, "size": size, "q": q, "dim": dim}
+        drawn.append({"seed": seed, "number": number % COUNT} | shape)
     return drawn
 
 
@@ -62,10 +66,14 @@ def counted(setting: dict, predicted: float) -> dict:
     """N50 of trainings with its 95 % interval."""
 
     def success(samples: int, trials: int) -> int:
-        base = int(np.random.SeedSequence([SEED, setting["number"], samples]).generate_state(1)[0])
+        base = int(
+            np.random.SeedSequence([setting["seed"], setting["number"], samples]).generate_state(1)[
+                0
+            ]
+        )
         return sum(associates(setting, samples, base + trial) for trial in range(trials))
 
-    found = threshold(*search(success, predicted, trials=TRIALS), TRIALS, seed=SEED)
+    found = threshold(*search(success, predicted, trials=TRIALS), TRIALS, seed=setting["seed"])
     return {"trained": found.n50, "low": found.low, "high": found.high}
 
 
@@ -81,7 +89,7 @@ def predict():
     for setting in settings():
         partition = Partition.random(setting["patches"], setting["patches"] // setting["size"], 0)
         table.append({**setting, "predicted": early_images(partition, setting["q"], STEPS)})
-    save("association_samples_predicted", table, seed=SEED, steps=STEPS)
+    save("association_samples_predicted", table, steps=STEPS)
 
 
 @main.command()
@@ -91,7 +99,7 @@ def count():
         predicted = [float(row["predicted"]) for row in csv.DictReader(file)]
     table = []
     for setting, expected in zip(settings(), predicted, strict=True):
-        file = STORE / f"{setting['number']}.json"
+        file = STORE / f"{setting['seed']}_{setting['number']}.json"
         if not file.exists():
             start = time.process_time()
             row = counted(setting, expected)
@@ -100,7 +108,7 @@ def count():
             file.write_text(json.dumps(row))
             print(setting, round(expected), row, flush=True)
         table.append({**setting, "predicted": expected, **json.loads(file.read_text())})
-    save("association_samples", table, seed=SEED, steps=STEPS, trials=TRIALS)
+    save("association_samples", table, steps=STEPS, trials=TRIALS)
 
 
 if __name__ == "__main__":
