@@ -7,8 +7,8 @@
 
 The rule: numpy's default generator with seed 36 draws (D, C) from a list, q log-uniform from 0.05
 to 0.4, d from 1, 4 and 16. Seed 35 gave twenty more, on which the prediction was chosen: with
-independent errors it missed them by a factor of 0.62 in the mean. The noise of a patch has length 1. One thread,
-about 6 processor-minutes; `count` goes on where it was stopped.
+independent errors it missed them by a factor of 0.62 in the mean. The noise of a patch has length
+1. One thread, about 6 processor-minutes; `count` goes on where it was stopped.
 """
 
 import csv
