@@ -12,6 +12,7 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -112,7 +113,7 @@ class RecordOptimizer:
         decay = recipe.weight_decay
         about_matrices = {"params": self.matrices, "weight_decay": decay}
         about_others = {"params": others, "weight_decay": 0.0}
-        adam = {"lr": recipe.other_lr, "betas": (0.9, 0.95), "fused": True}
+        adam: dict[str, Any] = {"lr": recipe.other_lr, "betas": (0.9, 0.95), "fused": True}
         if recipe.muon:
             muon = torch.optim.Muon([about_matrices], lr=recipe.matrix_lr, momentum=0.9)
             self.optimizers = [muon, torch.optim.AdamW([about_others], **adam)]

@@ -283,10 +283,10 @@ WITHOUT_ERROR = {arm: replace(setting, sigma=0.0, delta=0.0) for arm, setting in
 
 def stepping_of(alpha: float, setting: Setting) -> Stepping:
     "How the equations of a setting are solved at a share of relevant tokens."
-    need(
-        isinstance(setting.stop, MarginReached) and setting.batch is None,
-        f"setting={setting}: the early dynamics are those of full batches, up to a mean margin",
-    )
+    if not isinstance(setting.stop, MarginReached) or setting.batch is not None:
+        raise ValueError(
+            f"setting={setting}: the early dynamics are those of full batches, up to a mean margin"
+        )
     stop = setting.stop.margin
     if setting.attention == "trained":
         slowness = min(max(setting.ratio, 1), FAST) / FAST

@@ -11,7 +11,13 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from ..arguments import Seed, Size, checked
-from .curves import CurveSetting, mean_error, predicted_errors, trained_errors
+from .curves import (
+    Background,
+    CurveSetting,
+    mean_error,
+    predicted_errors,
+    trained_errors,
+)
 from .theory import mechanism_samples
 
 # %% ../../nbs/selection/22_predictions.ipynb #8f9f3b9b
@@ -58,17 +64,24 @@ def guessed_threshold(setting: CurveSetting) -> float:
 
 def draw_setting(rng: np.random.Generator) -> Drawn:
     "The next setting by the rule."
-    attention = str(rng.choice(["trained", "frozen", "uniform"], p=[0.7, 0.15, 0.15]))
+    kinds: tuple[Attention, ...] = ("trained", "frozen", "uniform")
+    attention = kinds[rng.choice(3, p=[0.7, 0.15, 0.15])]
     trained = attention == "trained"
     alpha = log_uniform(rng, 1 / 800 if trained else 1 / 80, 1 / 5)
     ratio = log_uniform(rng, 2, 200)
     sigma, delta = rng.uniform(0, 0.3, 2)
-    background = "neutral" if rng.random() < 2 / 3 else "single"
+    background: Background = "neutral" if rng.random() < 2 / 3 else "single"
     mass = rng.uniform(0.2, 0.6)
     u = rng.uniform(-3, 3)
-    numbers = [three_digits(x) for x in (ratio if trained else 1.0, sigma, delta)]
-    size = three_digits(mass) if background == "neutral" else 0.4
-    setting = CurveSetting(three_digits(alpha), attention, *numbers, background, size)
+    setting = CurveSetting(
+        alpha=three_digits(alpha),
+        attention=attention,
+        ratio=three_digits(ratio) if trained else 1.0,
+        sigma=three_digits(sigma),
+        delta=three_digits(delta),
+        background=background,
+        mass=three_digits(mass) if background == "neutral" else 0.4,
+    )
     return Drawn(setting, round(min(max(guessed_threshold(setting) * 2**u, 4), 1e9)))
 
 # %% ../../nbs/selection/22_predictions.ipynb #d38864f1

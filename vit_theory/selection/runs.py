@@ -72,7 +72,7 @@ class Setting:
     delta: NotNegative = 0.1  # initial error of queries and keys
 
     @property
-    def initial(self) -> dict[str, float]:
+    def initial(self) -> dict[str, Any]:
         "What `initial_model` takes."
         return {"scale": self.scale, "xi": self.xi, "sigma": self.sigma, "delta": self.delta}
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .collapse import collapsed_output, fit_collapsed, image_slopes
 from .limit import Flow, attended, moved, start_flow
-from .runs import ARMS, Setting, draw_starts
+from .runs import ARMS, MarginReached, Setting, draw_starts
 
 # %% ../../nbs/selection/19_wide.ipynb #09a68e1f
 def wide_output(
@@ -91,6 +91,7 @@ def margins_at_stop(
     "Margins of the kinds at the stop, of networks of some width or in the wide limit."
     if neurons == 0:
         flow = start_flow(alpha, w, setting, seed, neurons=2)
+        assert isinstance(setting.stop, MarginReached)
         return run_wide_to_stop(flow, setting.lr, setting.stop.margin)[0]
     kinds = setting.kinds(alpha)
     start = draw_starts(kinds, len(w), seed, setting, neurons=neurons)
@@ -127,7 +128,8 @@ def closed_ceiling(
     z = mass * backgrounds + shared[:, None]
     lean = abs(np.einsum("gd,gkd->gk", D, z)).max(1)
     # sinh 2x = 8 stop / (alpha D^2)
-    stop = ARMS["uniform"].stop.margin
-    x = np.arcsinh(8 * stop / (alpha * D2)) / 2
+    stop = ARMS["uniform"].stop
+    assert isinstance(stop, MarginReached)
+    x = np.arcsinh(8 * stop.margin / (alpha * D2)) / 2
     able = lean < alpha / 2 * D2 * np.cosh(x)
     return float(able.mean())

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from ...arguments import need
 from ...ledger.sweeps import Run
 from ...models.data import RECIPES, Images, Recipe, load_images, split
-from ...models.trainer import Machine
+from ...models.trainer import Machine, Precision
 
 # %% ../../../nbs/images/02_experiments.ipynb #13964512
 VALIDATION = 0.2  # share of the training images that is set apart
@@ -41,7 +41,7 @@ class Extent:
     depth: int  # blocks
     width: int | None  # features of a token; None: as many as a patch has numbers
     rates: tuple[float, ...]  # learning rates to try first; a single one is taken as it is
-    precision: str = "32-true"  # of a `Machine`, on a processor
+    precision: Precision = "32-true"  # on a processor
 
     def __str__(self) -> str:
         number = "all" if self.per_class is None else round((1 - VALIDATION) * self.per_class)
@@ -149,6 +149,7 @@ PHOTOGRAPHS = {
 }
 for experiment, extent in PHOTOGRAPHS.items():
     EXTENTS[experiment, "photographs"] = extent
+    assert extent.per_class is not None
     EXTENTS[experiment, "hundred photographs"] = replace(
         extent, per_class=extent.per_class // 10, test=40, rates=(1e-3, 2e-3, 4e-3)
     )

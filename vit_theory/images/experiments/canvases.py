@@ -125,8 +125,9 @@ def parts_of(
     p = size.patches
     data, validation, test = pictures(images, size, seed)
     layout = Canvas(size.side // p, (p, p), (2 * p, 2 * p), noise=noise, seed=seed)
-    on_canvases = [scattered(part, layout, seed) for part in (validation, test)]
-    return layout, fewer(data, share), *on_canvases
+    validation_canvases = scattered(validation, layout, seed)
+    test_canvases = scattered(test, layout, seed)
+    return layout, fewer(data, share), validation_canvases, test_canvases
 
 
 def options_of(size: Extent, rate: float, share: float, seed: int) -> dict[str, Any]:

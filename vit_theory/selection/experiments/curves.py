@@ -18,7 +18,7 @@ from vit_theory.selection.n50 import search, threshold
 from vit_theory.selection.predictions import guessed_threshold
 
 # %% ../../../nbs/selection/21_curves.ipynb #298c6af1
-ERRORS = {"sigma": 0.1, "delta": 0.1}
+ERRORS: dict[str, Any] = {"sigma": 0.1, "delta": 0.1}
 CURVES = {
     "trained": CurveSetting(4 / 80, **ERRORS),
     "one pattern behind": CurveSetting(4 / 80, background="single", **ERRORS),
@@ -66,5 +66,5 @@ def measure_curves(run: Run) -> xr.Dataset:
     found = run.sweep(partial(threshold_cell, trials=100), {"setting": names}, "thresholds")
     n50 = {name: float(found.n50.sel(setting=name)) for name in names}
     cell = partial(curve_cell, n50=n50, trials=run.by_scale(300, 400))
-    grid = {"setting": names, "octave": OCTAVES[run.scale], "seed": run.seeds}
+    grid: dict[str, Any] = {"setting": names, "octave": OCTAVES[run.scale], "seed": run.seeds}
     return found.merge(run.sweep(cell, grid, "curves"))
