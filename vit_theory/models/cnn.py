@@ -8,7 +8,9 @@ __all__ = ['cnn_to_vit', 'init_from_convs']
 # %% ../../nbs/models/12_cnn.ipynb #a17141f8
 import copy
 import math
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -53,23 +55,37 @@ class PatchConvolution(nn.Module):
         super().__init__()
         self.size = size
         left, right, top, bottom = sides_to_pad(conv)
-        reach = [t * (K - 1) for t, K in zip(conv.dilation, conv.kernel_size, strict=True)]
+        padding = (top + bottom, left + right)
+        reach_down = conv.dilation[0] * (conv.kernel_size[0] - 1)
+        reach_right = conv.dilation[1] * (conv.kernel_size[1] - 1)
+        reach = (reach_down, reach_right)
         # other paddings are no sums over patches, and more padding than the kernel reaches makes
         # more output than tokens hold
-        outside = conv.padding_mode != "zeros" or top + bottom > reach[0] or left + right > reach[1]
-        self.mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
-        self.before = [left, right, top, bottom] if outside else [0, 0, 0, 0]
-        inner = without_padding(conv) if outside else conv
-        rows = size[0] + self.before[2] + self.before[3]
-        columns = size[1] + self.before[0] + self.before[1]
-        whole = (math.ceil(rows / patch[0]) * patch[0], math.ceil(columns / patch[1]) * patch[1])
-        self.fill = [0, whole[1] - columns, 0, whole[0] - rows]
-        lengths = zip(size, (top + bottom, left + right), reach, conv.stride, strict=True)
-        self.output_size = [(n + p - r - 1) // s + 1 for n, p, r, s in lengths]
-        if scale is None:
-            self.attention: Any = LeanAttention(inner, whole, patch, shared)
+        zeros = conv.padding_mode == "zeros"
+        outside = not zeros or padding[0] > reach_down or padding[1] > reach_right
+        self.mode = "constant" if zeros else conv.padding_mode
+        rows, columns = size
+        self.before = [0, 0, 0, 0]
+        if outside:
+            self.before = [left, right, top, bottom]
+            rows = rows + padding[0]
+            columns = columns + padding[1]
+            conv_inside = without_padding(conv)
         else:
-            self.attention = conv_to_attention(inner, whole, patch, scale)
+            conv_inside = conv
+        # the next whole number of patches
+        whole_rows = math.ceil(rows / patch[0]) * patch[0]
+        whole_columns = math.ceil(columns / patch[1]) * patch[1]
+        whole = (whole_rows, whole_columns)
+        self.fill = [0, whole_columns - columns, 0, whole_rows - rows]
+        self.output_size = []
+        for axis in (0, 1):
+            steps = size[axis] + padding[axis] - reach[axis] - 1
+            self.output_size.append(steps // conv.stride[axis] + 1)
+        if scale is None:
+            self.attention: Any = LeanAttention(conv_inside, whole, patch, shared)
+        else:
+            self.attention = conv_to_attention(conv_inside, whole, patch, scale)
 
     def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
         "Pad to whole patches, attend, keep what the convolution would return."
@@ -79,8 +95,10 @@ class PatchConvolution(nn.Module):
             f"images has shape {tuple(images.shape)}: this layer was made for feature maps of "
             f"{self.size}",
         )
-        images = nn.functional.pad(images, self.before, self.mode) if any(self.before) else images
-        images = nn.functional.pad(images, self.fill) if any(self.fill) else images
+        if any(self.before):
+            images = nn.functional.pad(images, self.before, self.mode)
+        if any(self.fill):
+            images = nn.functional.pad(images, self.fill)
         rows, columns = self.output_size
         return self.attention.convolve(images)[:, :, :rows, :columns]
 
@@ -95,22 +113,21 @@ def folded_pairs(cnn: nn.Module) -> list[tuple[str, str]]:
         return []
     modules = dict(cnn.named_modules())
     calls = [node for node in nodes if node.op == "call_module"]
-    times = {name: sum(node.target == name for node in calls) for name in modules}
-    found: list[tuple[str, str]] = []
+    times = Counter(str(node.target) for node in calls)
+    pairs: list[tuple[str, str]] = []
     for node in calls:
+        norm_name = str(node.target)
         before = node.args[0] if node.args else None
-        norm = modules[str(node.target)]
-        if not isinstance(norm, nn.BatchNorm2d) or not isinstance(before, fx.Node):
+        is_norm = isinstance(modules[norm_name], nn.BatchNorm2d)
+        if not is_norm or not isinstance(before, fx.Node) or before.op != "call_module":
             continue
-        after_conv = before.op == "call_module"
-        after_conv = after_conv and isinstance(modules[str(before.target)], nn.Conv2d)
-        if (
-            after_conv
-            and len(before.users) == 1
-            and times[str(before.target)] == times[str(node.target)] == 1
-        ):
-            found.append((str(before.target), str(node.target)))
-    return found
+        conv_name = str(before.target)
+        after_conv = isinstance(modules[conv_name], nn.Conv2d)
+        alone = len(before.users) == 1
+        once = times[conv_name] == times[norm_name] == 1
+        if after_conv and alone and once:
+            pairs.append((conv_name, norm_name))
+    return pairs
 
 
 def put(model: nn.Module, name: str, module: nn.Module) -> None:
@@ -133,46 +150,56 @@ def fold_batch_norms(cnn: nn.Module) -> int:
 def map_sizes(cnn: nn.Module, image: Float[Tensor, "1 c h w"]) -> dict[str, tuple[int, int]]:
     """Size of the feature map that each convolution reads; ValueError for one that reads several
     sizes."""
-    seen: dict[str, tuple[int, int]] = {}
-    convs = {name: module for name, module in cnn.named_modules() if isinstance(module, nn.Conv2d)}
-    same_as = {id(module): name for name, module in convs.items()}
+    sizes: dict[str, tuple[int, int]] = {}
+    name_of: dict[nn.Module, str] = {}
 
-    def look(module, inputs):
-        name = same_as[id(module)]
+    def note(module, inputs):
+        name = name_of[module]
         size = tuple(inputs[0].shape[2:])
-        first = seen.setdefault(name, size)
+        first = sizes.setdefault(name, size)
         need(
             first == size,
             f"cnn.{name} reads feature maps of {first} and of {size}: give it one size",
         )
 
-    hooks = [module.register_forward_pre_hook(look) for module in convs.values()]
-    try:
-        with torch.no_grad():
-            cnn(image)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return seen
+    with ExitStack() as hooks, torch.no_grad():
+        for name, module in cnn.named_modules():
+            if isinstance(module, nn.Conv2d):
+                name_of[module] = name
+                hooks.enter_context(module.register_forward_pre_hook(note))
+        cnn(image)
+    return sizes
+
+
+def by_layer(rows: list[dict[str, float]], layers: list) -> xr.Dataset:
+    "The rows of a table as a data set."
+    columns = {}
+    for name in rows[0]:
+        column = [row[name] for row in rows]
+        columns[name] = ("layer", np.array(column))
+    return xr.Dataset(columns, {"layer": layers})
 
 
 def layer_row(conv: Any, layer: PatchConvolution) -> dict[str, float]:
     "What one layer costs beside its convolution."
     attention = layer.attention
-    outputs = math.prod(attention.grid_out) * math.prod(attention.patch_out)
     kernel = conv.weight.numel()
-    stored = sum(p.numel() for p in attention.parameters())
-    multiplied = outputs * kernel
-    if not isinstance(attention, LeanAttention):  # queries, keys, values, scores, averages, output
+    q = math.prod(attention.grid_out)
+    if isinstance(attention, LeanAttention):
+        pixels = q * math.prod(attention.patch_out)
+        multiplications = pixels * kernel
+    else:
         h, d, o = attention.W_O.shape
         n = math.prod(attention.geometry.grid)
-        q = math.prod(attention.grid_out)
-        multiplied = h * ((q + 2 * n) * d * d + 2 * q * n * d + q * d * o)
+        queries_keys_values = (q + 2 * n) * d * d
+        scores_averages = 2 * q * n * d
+        output = q * d * o
+        multiplications = h * (queries_keys_values + scores_averages + output)
     return {
         "heads": attention.heads,
-        "parameters": stored,
+        "parameters": sum(p.numel() for p in attention.parameters()),
         "parameters_before": sum(p.numel() for p in conv.parameters()),
-        "multiplications": multiplied,
+        "multiplications": multiplications,
         "multiplications_before": math.prod(layer.output_size) * kernel,
         "padded": any(layer.fill),
     }
@@ -190,36 +217,34 @@ def cnn_to_vit(
     shared: bool = True,
     # None: one-hot heads, exact; a logit gap: full layers whose heads learn where to look
     scale: Positive | None = None,
-) -> tuple[
-    nn.Module, xr.Dataset
-]:  # the same function by attention; by layer, what it costs and whether it is exact
+) -> tuple[nn.Module, xr.Dataset]:  # the same by attention; by layer, cost and whether exact
     """Put attention on patches in the place of every convolution of a network, with batch norms
     folded (C, Thm 1)."""
     convs = [module for module in cnn.modules() if isinstance(module, nn.Conv2d)]
     need(convs, f"cnn={type(cnn).__name__} has no torch.nn.Conv2d: nothing to convert")
     vit = copy.deepcopy(cnn).eval()
     folded = fold_batch_norms(vit)
-    like = convs[0].weight
-    image = torch.rand(
-        1, convs[0].in_channels, *pair(image_size), generator=torch.Generator().manual_seed(0)
-    )
-    image = image.to(like)
+    first = convs[0]
+    rows, columns = pair(image_size)
+    g = torch.Generator().manual_seed(0)
+    image = torch.rand(1, first.in_channels, rows, columns, generator=g)
+    image = image.to(first.weight)
     sizes = map_sizes(vit, image)
-    rows = []
+    costs = []
     for name, size in sizes.items():
         conv: Any = vit.get_submodule(name)
         try:
             layer = PatchConvolution(conv, size, pair(patch), shared, scale)
         except ValueError as error:
             raise ValueError(f"cnn.{name}: {error}") from None
-        put(vit, name, layer.to(like.device))
-        rows.append(layer_row(conv, layer))
+        put(vit, name, layer.to(image.device))
+        costs.append(layer_row(conv, layer))
     with torch.no_grad():
-        wanted = copy.deepcopy(cnn).eval()(image)
-        difference = ((vit(image) - wanted).abs().max() / wanted.abs().max()).item()
-    columns = {key: ("layer", np.array([row[key] for row in rows])) for key in rows[0]}
-    columns["exact"] = ("layer", np.full(len(rows), scale is None))
-    report = xr.Dataset(columns, {"layer": list(sizes)})
+        expected = copy.deepcopy(cnn).eval()(image)
+        far = (vit(image) - expected).abs().max()
+        difference = (far / expected.abs().max()).item()
+    report = by_layer(costs, list(sizes))
+    report["exact"] = ("layer", np.full(len(costs), scale is None))
     return vit, report.assign_attrs(batch_norms_folded=folded, relative_difference=difference)
 
 # %% ../../nbs/models/12_cnn.ipynb #e154c9a7
@@ -233,20 +258,17 @@ def init_from_convs(
 ) -> xr.Dataset:  # by layer: heads, kernel, whether it works on pixels or on tokens, parameters
     """Start the attention layers of a transformer as given convolutions, in place; ValueError where
     they do not fit."""
-    made = conv_init(model, convs, scale=scale, seed=seed)
+    started = conv_init(model, convs, scale=scale, seed=seed)
+    names = list(hub_attention(model))
     rows = []
-    for name, conv in zip(list(hub_attention(model)), convs, strict=True):
-        layer = made.get_submodule(name)
+    for name, conv in zip(names, convs, strict=True):
+        layer = started.get_submodule(name)
         put(model, name, layer)
-        on_pixels = conv.in_channels < model.config.hidden_size
-        parameters = sum(p.numel() for p in layer.parameters())
-        rows.append(
-            {
-                "heads": layer.layer.heads,
-                "kernel": conv.kernel_size[0],
-                "on_pixels": on_pixels,
-                "parameters": parameters,
-            }
-        )
-    columns = {key: ("layer", np.array([row[key] for row in rows])) for key in rows[0]}
-    return xr.Dataset(columns, {"layer": range(len(rows))})
+        row = {
+            "heads": layer.layer.heads,
+            "kernel": conv.kernel_size[0],
+            "on_pixels": conv.in_channels < model.config.hidden_size,
+            "parameters": sum(p.numel() for p in layer.parameters()),
+        }
+        rows.append(row)
+    return by_layer(rows, list(range(len(rows))))

@@ -63,13 +63,16 @@ def split(
     for label in data.labels.unique().tolist():
         members = (data.labels == label).nonzero()[:, 0]
         number = round(float(share) * len(members))
-        of = f"{len(members)} images of class {data.classes[label]!r}"
-        need(0 < number < len(members), f"share={share} of the {of} leaves one part empty")
-        aside[members[torch.randperm(len(members), generator=g)[:number]]] = True
-    train, validation = (
-        replace(data, images=data.images[part], labels=data.labels[part])
-        for part in (~aside, aside)
-    )
+        need(
+            0 < number < len(members),
+            f"share={share} of the {len(members)} images of class {data.classes[label]!r} leaves "
+            "one part empty",
+        )
+        order = torch.randperm(len(members), generator=g)
+        chosen = members[order[:number]]
+        aside[chosen] = True
+    train = replace(data, images=data.images[~aside], labels=data.labels[~aside])
+    validation = replace(data, images=data.images[aside], labels=data.labels[aside])
     return train, validation
 
 # %% ../../nbs/models/01_data.ipynb #853ff32a
@@ -86,9 +89,8 @@ class Recipe:
     mixup: NotNegative = 0.0  # parameter a of the Beta(a, a) law of the mixing weight
     cutmix: NotNegative = 0.0  # the same for the area of a pasted rectangle
     smoothing: Share = 0.0  # share of the label that is spread over all classes
-    patches: Share = (
-        1.0  # share of an image's patches that a step looks at, drawn anew for each image
-    )
+    # share of an image's patches that a step looks at, drawn anew for each image
+    patches: Share = 1.0
 
     def __post_init__(self):
         known = self.randaugment <= 14 and self.magnitude <= 29
@@ -131,20 +133,19 @@ def crop_flip(
     b, _, h, w = x.shape
     row = torch.arange(h, device=x.device)
     column = torch.arange(w, device=x.device)
+    turned = torch.where(mirror[:, None], w - 1 - column, column)
+    image = torch.arange(b, device=x.device)[:, None, None]
     rows = rearrange(row + down[:, None], "b h -> b h 1")
-    columns = rearrange(
-        torch.where(mirror[:, None], w - 1 - column, column) + right[:, None], "b w -> b 1 w"
-    )
-    padded = F.pad(x, (border,) * 4)
-    return rearrange(
-        padded[torch.arange(b, device=x.device)[:, None, None], :, rows, columns],
-        "b h w c -> b c h w",
-    )
+    columns = rearrange(turned + right[:, None], "b w -> b 1 w")
+    padded = F.pad(x, (border, border, border, border))
+    window = padded[image, :, rows, columns]
+    return rearrange(window, "b h w c -> b c h w")
 
 # %% ../../nbs/models/01_data.ipynb #6681efd2
 def beta(a: float, g: torch.Generator) -> float:
     "A number from the law Beta(a, a)."
-    return float(np.random.default_rng(int(torch.randint(2**62, (), generator=g))).beta(a, a))
+    seed = int(torch.randint(2**62, (), generator=g))
+    return float(np.random.default_rng(seed).beta(a, a))
 
 
 def mixup(x: Float[Tensor, "b c h w"], a: float, g: torch.Generator) -> tuple[Tensor, float]:
@@ -157,13 +158,19 @@ def cutmix(x: Float[Tensor, "b c h w"], a: float, g: torch.Generator) -> tuple[T
     """Each image with one rectangle of its partner, and the share of its own label: what is left of
     its area."""
     h, w = x.shape[2:]
-    side = math.sqrt(1 - beta(a, g))
-    cy, cx = (float(torch.rand((), generator=g)) for _ in range(2))
-    top, bottom = (min(max(round(h * (cy + s * side / 2)), 0), h) for s in (-1, 1))
-    left, right = (min(max(round(w * (cx + s * side / 2)), 0), w) for s in (-1, 1))
+    half = math.sqrt(1 - beta(a, g)) / 2  # half a side, as a share of the image's
+    center_y = float(torch.rand((), generator=g))
+    center_x = float(torch.rand((), generator=g))
+    # what reaches over the border is cut off
+    top = max(round(h * (center_y - half)), 0)
+    bottom = min(round(h * (center_y + half)), h)
+    left = max(round(w * (center_x - half)), 0)
+    right = min(round(w * (center_x + half)), w)
+    partner = x.flip(0)
     mixed = x.clone()
-    mixed[:, :, top:bottom, left:right] = x.flip(0)[:, :, top:bottom, left:right]
-    return mixed, 1 - (bottom - top) * (right - left) / (h * w)
+    mixed[:, :, top:bottom, left:right] = partner[:, :, top:bottom, left:right]
+    area = (bottom - top) * (right - left)
+    return mixed, 1 - area / (h * w)
 
 # %% ../../nbs/models/01_data.ipynb #01daae8d
 ALIKE = 32  # images that share their draw of operations
@@ -181,12 +188,13 @@ def rand_augment(
     x: Float[Tensor, "b c h w"], operations: int, magnitude: int, seed: int
 ) -> Float[Tensor, "b c h w"]:
     "Some operations of kornia's RandAugment in a row, drawn afresh for every group of images."
-    # its operations want three channels
     gray = x.shape[1] == 1
+    if gray:  # its operations want three channels
+        x = x.expand(-1, 3, -1, -1)
     vary = operations_list(operations, magnitude)
     with seeded(seed), torch.no_grad():
-        parts = [vary(part) for part in (x.expand(-1, 3, -1, -1) if gray else x).split(ALIKE)]
-    varied = torch.cat(parts).clamp(0, 1)
+        groups = [vary(group) for group in x.split(ALIKE)]
+    varied = torch.cat(groups).clamp(0, 1)
     return varied.mean(1, keepdim=True) if gray else varied
 
 # %% ../../nbs/models/01_data.ipynb #b1cdcf6b
@@ -197,16 +205,20 @@ def vary(
     b = len(x)
     border = round(recipe.crop * min(x.shape[2:]))
     if border or recipe.flip:
-        down, right = torch.randint(2 * border + 1, (2, b), generator=g).to(x.device)
-        mirror = (torch.rand(b, generator=g) < recipe.flip).to(x.device)
-        x = crop_flip(x, down, right, mirror, border)
-    first, second = torch.randint(2**62, (2,), generator=g).tolist()
-    x = rand_augment(x, recipe.randaugment, recipe.magnitude, first) if recipe.randaugment else x
+        shift = torch.randint(2 * border + 1, (2, b), generator=g).to(x.device)
+        down, right = shift
+        mirror = torch.rand(b, generator=g) < recipe.flip
+        x = crop_flip(x, down, right, mirror.to(x.device), border)
+    seeds = torch.randint(2**62, (2,), generator=g)
+    operations_seed, erasing_seed = seeds.tolist()
+    if recipe.randaugment:
+        x = rand_augment(x, recipe.randaugment, recipe.magnitude, operations_seed)
     if recipe.erasing:
         from kornia.augmentation import RandomErasing
 
-        with seeded(second), torch.no_grad():
-            x = RandomErasing(p=recipe.erasing)(x)
+        erase = RandomErasing(p=recipe.erasing)
+        with seeded(erasing_seed), torch.no_grad():
+            x = erase(x)
     return x
 
 # %% ../../nbs/models/01_data.ipynb #2bb61b36
@@ -217,9 +229,7 @@ def augment(
     classes: Size,  # number of classes
     recipe: str | Recipe,  # a name of `RECIPES`, or a recipe
     g: torch.Generator,  # source of chance, see `generator`
-) -> tuple[
-    Float[Tensor, "b c h w"], Float[Tensor, "b classes"]
-]:  # images 0..1, probabilities of the classes
+) -> tuple[Float[Tensor, "b c h w"], Float[Tensor, "b classes"]]:  # images, class probabilities
     """A batch varied by a recipe, with soft labels; ValueError for a recipe that is not there, and
     labels that do not fit."""
     recipe = find_recipe(recipe)
@@ -239,21 +249,29 @@ def augment(
             whole or (images.min() >= 0 and images.max() <= 1),
             "images with values below 0 or above 1: floats must lie between",
         )
-    x = vary(images / 255 if whole else images, recipe, g)
+    x = images / 255 if whole else images
+    x = vary(x, recipe, g)
     y = F.one_hot(labels, classes).to(x.dtype)
-    kinds = [(f, a) for f, a in ((mixup, recipe.mixup), (cutmix, recipe.cutmix)) if a]
-    if kinds:
-        function, a = kinds[int(torch.randint(len(kinds), (), generator=g))]
-        x, share = function(x, a, g)
+    mixings = []
+    if recipe.mixup:
+        mixings.append((mixup, recipe.mixup))
+    if recipe.cutmix:
+        mixings.append((cutmix, recipe.cutmix))
+    if mixings:
+        drawn = int(torch.randint(len(mixings), (), generator=g))
+        mix, a = mixings[drawn]
+        x, share = mix(x, a, g)
         y = share * y + (1 - share) * y.flip(0)
-    return x, (1 - recipe.smoothing) * y + float(recipe.smoothing) / classes
+    smoothing = float(recipe.smoothing)
+    return x, (1 - smoothing) * y + smoothing / classes
 
 # %% ../../nbs/models/01_data.ipynb #9830ad0e
 def draw_patches(images: int, patches: int, share: float, g: torch.Generator) -> Int[Tensor, "b m"]:
     "Different patches of each image, at least one, in their order."
     number = max(1, round(share * patches))
-    order = torch.rand(images, patches, generator=g).argsort(1)
-    return order[:, :number].sort(1).values
+    keys = torch.rand(images, patches, generator=g)
+    drawn = keys.argsort(1)[:, :number]
+    return drawn.sort(1).values
 
 # %% ../../nbs/models/01_data.ipynb #163495dd
 @checked
@@ -265,8 +283,9 @@ def permute(
     "The same shuffle of the patches of every image; ValueError where `order` is none."
     ph, pw = pair(patch)
     tokens = patchify(images, (ph, pw))
-    once = torch.equal(order.sort().values.cpu(), torch.arange(tokens.shape[1]))
-    need(once, f"order of length {len(order)} must name each of the {tokens.shape[1]} patches once")
-    return unpatchify(
-        tokens[:, order], (ph, pw), (images.shape[2] // ph, images.shape[3] // pw), images.shape[1]
-    )
+    n = tokens.shape[1]
+    once = torch.equal(order.sort().values.cpu(), torch.arange(n))
+    need(once, f"order of length {len(order)} must name each of the {n} patches once")
+    _, channels, rows, columns = images.shape
+    grid = (rows // ph, columns // pw)
+    return unpatchify(tokens[:, order], (ph, pw), grid, channels)

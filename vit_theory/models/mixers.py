@@ -24,12 +24,9 @@ from .data import seeded
 # %% ../../nbs/models/02_mixers.ipynb #e63008c6
 def check_tokens(x: Any, width: int, weight: Tensor, name: str = "x") -> None:
     "ValueError unless these are tokens of a mixer's width, and of the type of its weights."
-    if (
-        not isinstance(x, Tensor)
-        or x.ndim not in (3, 2 + (name == "x"))
-        or x.shape[-1] != width
-        or not x.is_floating_point()
-    ):
+    axes = (3,) if name == "x" else (2, 3)
+    right = isinstance(x, Tensor) and x.ndim in axes and x.is_floating_point()
+    if not right or x.shape[-1] != width:
         shape = tuple(getattr(x, "shape", ()))
         raise ValueError(
             f"{name} has shape {shape}: floating point tokens [b, n, {width}] are needed"
@@ -67,12 +64,13 @@ class ContentAttention(nn.Module):
         A = None
         if need_map or slow:
             # A = softmax(Q K^T / sqrt(e))
-            A = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
+            S = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+            A = S.softmax(-1)
             y = A @ v
         else:
             y = F.scaled_dot_product_attention(q, k, v)
-        y = self.out(rearrange(y, "b h n e -> b n (h e)"))
-        return y, A if need_map else None
+        joined = rearrange(y, "b h n e -> b n (h e)")
+        return self.out(joined), A if need_map else None
 
 # %% ../../nbs/models/02_mixers.ipynb #815145eb
 @checked
@@ -108,12 +106,18 @@ class PositionalAttention(nn.Module):
                 f"P has shape {tuple(P.shape)}: one row for each of the tokens {tuple(x.shape)} "
                 "is needed"
             )
-        q, k = rearrange(self.qk(self.norm(P)), "... n (t h e) -> t ... h n e", t=2, h=self.heads)
+        qk = self.qk(self.norm(P))
+        q, k = rearrange(qk, "... n (t h e) -> t ... h n e", t=2, h=self.heads)
         # A = softmax(LN(P) W_Q (LN(P) W_K)^T / sqrt(e)), values from the tokens
-        A = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
+        S = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        A = S.softmax(-1)
         v = rearrange(self.v(x), "b n (h e) -> b h n e", h=self.heads)
-        y = self.out(rearrange(A @ v, "b h n e -> b n (h e)"))
-        return y, A.expand(len(x), *A.shape[-3:]) if need_map else None
+        joined = rearrange(A @ v, "b h n e -> b n (h e)")
+        y = self.out(joined)
+        if not need_map:
+            return y, None
+        h, n, _ = A.shape[-3:]
+        return y, A.expand(len(x), h, n, n)
 
 # %% ../../nbs/models/02_mixers.ipynb #37b4597f
 @checked
@@ -140,10 +144,11 @@ class Convolution(nn.Module):
             raise ValueError(
                 'mixer="convolution" has no attention weights: convert it with to_attention first'
             )
-        check_tokens(x, math.prod(self.patch) * self.conv.in_channels, self.conv.weight)
-        return patchify(
-            self.conv(unpatchify(x, self.patch, self.grid, self.conv.in_channels)), self.patch
-        ), None
+        channels = self.conv.in_channels
+        check_tokens(x, math.prod(self.patch) * channels, self.conv.weight)
+        image = unpatchify(x, self.patch, self.grid, channels)
+        y = patchify(self.conv(image), self.patch)
+        return y, None
 
 # %% ../../nbs/models/02_mixers.ipynb #5126a980
 @checked
@@ -167,8 +172,12 @@ class UniformAttention(nn.Module):
         check_tokens(x, self.out.in_features, self.out.weight)
         b, n, _ = x.shape
         # A = 1/n in every place
-        y = self.out(self.v(x).mean(1, keepdim=True)).expand(b, n, -1)
-        return y, x.new_full((1, 1, 1, 1), 1 / n).expand(b, self.heads, n, n) if need_map else None
+        mean = self.v(x).mean(1, keepdim=True)
+        y = self.out(mean).expand(b, n, -1)
+        if not need_map:
+            return y, None
+        A = x.new_full((1, 1, 1, 1), 1 / n)
+        return y, A.expand(b, self.heads, n, n)
 
 # %% ../../nbs/models/02_mixers.ipynb #3af1db7d
 def xavier(like: Float[Tensor, "h d e"]) -> Float[Tensor, "h d e"]:
@@ -201,10 +210,13 @@ class RingAttention(MultiHeadAttention):
     def pad(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b m d"]:
         "Put the zero patches into the grid."
         assert self.grid is not None
-        rows = self.grid[0] - self.ring[0]
-        columns = self.grid[1] - self.ring[1]
-        grid = x.reshape(len(x), rows, columns, x.shape[2])
-        return F.pad(grid, (0, 0, 0, self.ring[1], 0, self.ring[0])).flatten(1, 2)
+        b, _, d = x.shape
+        below, beside = self.ring
+        rows = self.grid[0] - below
+        columns = self.grid[1] - beside
+        grid = x.reshape(b, rows, columns, d)
+        padded = F.pad(grid, (0, 0, 0, beside, 0, below))
+        return padded.flatten(1, 2)
 
     def forward(self, x):
         "Tokens [b, n, d] -> tokens [b, n, d]."
@@ -213,18 +225,24 @@ class RingAttention(MultiHeadAttention):
     def attention_map(self, x):
         "Weights [b, h, n, m]; the keys are those of the grid with its ring."
         assert self.grid is not None
-        return super().attention_map(x if x.shape[1] == math.prod(self.grid) else self.pad(x))
+        if x.shape[1] != math.prod(self.grid):
+            x = self.pad(x)
+        return super().attention_map(x)
 
 # %% ../../nbs/models/02_mixers.ipynb #dacfbb6d
 def ring_heads(conv: nn.Conv2d, image_size: Pair, patch: Pair, scale: float) -> RingAttention:
     """One head per offset and one more: exactly the convolution at every finite scale, zero padding
     included."""
     soft = soft_attention(conv, image_size, patch, float(scale))
-    a, torus, (rows, columns) = soft.attend, soft.torus, soft.geometry.grid
-    asking = (
-        (torch.arange(rows)[:, None] * torus[1] + torch.arange(columns)).flatten().to(a.W_O.device)
-    )
-    layer = RingAttention(a.W_Q, xavier(a.W_K), a.W_V, a.W_O, a.b_O, a.table, torus, queries=asking)
+    a = soft.attend
+    torus = soft.torus
+    rows, columns = soft.geometry.grid
+    row = torch.arange(rows)[:, None]
+    column = torch.arange(columns)
+    on_torus = row * torus[1] + column
+    queries = on_torus.flatten().to(a.W_O.device)
+    W_K = xavier(a.W_K)
+    layer = RingAttention(a.W_Q, W_K, a.W_V, a.W_O, a.b_O, a.table, torus, queries=queries)
     layer.ring = torus[0] - rows, torus[1] - columns
     return layer
 
@@ -238,17 +256,21 @@ class TableAttention(nn.Module):
 
     def forward(self, x, P=None, need_map=False):
         "Tokens [b, n, d] -> mixed tokens, weights [b, h, n, n] where asked for."
-        return self.layer(x), self.layer.attention_map(x) if need_map else None
+        A = self.layer.attention_map(x) if need_map else None
+        return self.layer(x), A
 
 
 def attention_of(mixer: Convolution, config: dict) -> TableAttention:
     """The mixer's convolution as attention, by the model's construction and scale; keys from
     PyTorch's own generator."""
-    (rows, columns), (ph, pw), scale = mixer.grid, mixer.patch, config["scale"]
-    about = mixer.conv, (rows * ph, columns * pw), (ph, pw), scale
+    rows, columns = mixer.grid
+    ph, pw = mixer.patch
+    image_size = (rows * ph, columns * pw)
+    conv = mixer.conv
+    scale = config["scale"]
     if config["construction"] == "extra":
-        return TableAttention(ring_heads(*about))
-    width = (
-        max(1, config["width"] // config["heads"]) if config["construction"] == "small" else None
-    )
-    return TableAttention(table_heads(*about, width))
+        return TableAttention(ring_heads(conv, image_size, (ph, pw), scale))
+    width = None
+    if config["construction"] == "small":
+        width = max(1, config["width"] // config["heads"])
+    return TableAttention(table_heads(conv, image_size, (ph, pw), scale, width))

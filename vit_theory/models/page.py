@@ -8,6 +8,7 @@ __all__ = ['write_atlas']
 # %% ../../nbs/models/10_page.ipynb #pge0002
 import base64
 import html
+import math
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -27,24 +28,20 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
     """A model of this machine, how its images are prepared, and a note on that; ValueError where
     there is none."""
     path = Path(path)
-    there = path.exists()
     need(
-        there,
+        path.exists(),
         f"model={str(path)!r} is not on this machine: give a folder saved by transformers, or a "
         "checkpoint of ours",
     )
     if path.is_file():
         vit = load_vit(path)
-        return (
-            vit,
-            {
-                "size": vit.config["image_size"],
-                "channels": vit.config["channels"],
-                "mean": 0.0,
-                "std": 1.0,
-            },
-            "",
-        )
+        preparation = {
+            "size": vit.config["image_size"],
+            "channels": vit.config["channels"],
+            "mean": 0.0,
+            "std": 1.0,
+        }
+        return vit, preparation, ""
     need(
         (path / "config.json").exists(),
         f"model={str(path)!r} has no config.json: save it by model.save_pretrained(folder)",
@@ -65,9 +62,8 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
         hasattr(config, "image_size"),
         f"model={type(model).__name__} does not say the image_size it was built for",
     )
-    size = config.image_size
-    about = {
-        "size": pair(size),
+    preparation = {
+        "size": pair(config.image_size),
         "channels": getattr(config, "num_channels", 3),
         "mean": 0.5,
         "std": 0.5,
@@ -79,23 +75,27 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
     if (path / "preprocessor_config.json").exists():
         import json
 
-        kept = json.loads((path / "preprocessor_config.json").read_text(encoding="utf-8"))
-        if "image_mean" in kept and "image_std" in kept:
-            about |= {"mean": kept["image_mean"], "std": kept["image_std"]}
+        text = (path / "preprocessor_config.json").read_text(encoding="utf-8")
+        processor = json.loads(text)
+        if "image_mean" in processor and "image_std" in processor:
+            preparation["mean"] = processor["image_mean"]
+            preparation["std"] = processor["image_std"]
             note = ""
-    return model, about, note
+    return model, preparation, note
 
 
-def prepared(pixels: Tensor, about: dict[str, Any]) -> Tensor:
+def prepared(pixels: Tensor, preparation: dict[str, Any]) -> Tensor:
     "Pixels 0..255 as the model takes them."
     x = pixels.float() / 255
-    x = x.expand(-1, about["channels"], -1, -1) if x.shape[1] == 1 else x
-    mean, std = (
-        torch.as_tensor(about[name], dtype=x.dtype).reshape(-1, 1, 1) for name in ("mean", "std")
-    )
-    if tuple(x.shape[-2:]) != tuple(about["size"]):
-        x = nn.functional.interpolate(x, about["size"], mode="bilinear", antialias=True)
-    return (x - mean) / std
+    if x.shape[1] == 1:
+        x = x.expand(-1, preparation["channels"], -1, -1)
+    size = tuple(preparation["size"])
+    if tuple(x.shape[-2:]) != size:
+        x = nn.functional.interpolate(x, size, mode="bilinear", antialias=True)
+    # one number, or one a channel
+    mean = torch.as_tensor(preparation["mean"], dtype=x.dtype)
+    std = torch.as_tensor(preparation["std"], dtype=x.dtype)
+    return (x - mean.reshape(-1, 1, 1)) / std.reshape(-1, 1, 1)
 
 # %% ../../nbs/models/10_page.ipynb #pge0007
 MEANINGS = {
@@ -132,18 +132,20 @@ def as_page(atlas: xr.Dataset, title: str, note: str) -> str:
     figure = plot_atlas(atlas)
     figure.savefig(picture, format="png", dpi=160)
     encoded = base64.b64encode(picture.getvalue()).decode()
-    shown = [name for name in MEANINGS if name in atlas]
-    lines = [
-        "<tr><th>layer</th><th>head</th>" + "".join(f"<th>{name}</th>" for name in shown) + "</tr>"
-    ]
+    quantities = [name for name in MEANINGS if name in atlas]
+    titles = "".join(f"<th>{name}</th>" for name in quantities)
+    lines = [f"<tr><th>layer</th><th>head</th>{titles}</tr>"]
     for layer in range(atlas.sizes["layer"]):
         for head in range(atlas.sizes["head"]):
             cell = atlas.isel(layer=layer, head=head)
-            if not float(cell.entropy) == float(cell.entropy):
+            if math.isnan(float(cell.entropy)):  # the layer has fewer heads
                 continue
-            values = [table_cell(cell, name) for name in shown]
-            lines.append(f"<tr><td>{layer}</td><td>{head}</td>{''.join(values)}</tr>")
-    terms = "".join(f"<dt>{name}</dt><dd>{html.escape(MEANINGS[name])}</dd>" for name in shown)
+            values = "".join(table_cell(cell, name) for name in quantities)
+            lines.append(f"<tr><td>{layer}</td><td>{head}</td>{values}</tr>")
+    table = "".join(lines)
+    terms = ""
+    for name in quantities:
+        terms += f"<dt>{name}</dt><dd>{html.escape(MEANINGS[name])}</dd>"
     name = html.escape(title)
     summary = (
         f"What leads each head, on {atlas.attrs['images']} images; +- is one standard error over "
@@ -157,7 +159,7 @@ def as_page(atlas: xr.Dataset, title: str, note: str) -> str:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{name}</title>"
         f"<style>{STYLE}</style><h1>{name}</h1><p>{summary}</p>"
         "<img alt='layers by heads, colored by what leads' "
-        f"src='data:image/png;base64,{encoded}'><table>{''.join(lines)}</table>"
+        f"src='data:image/png;base64,{encoded}'><table>{table}</table>"
         f"<h2>Formulas</h2><p>{legend}</p><dl>{terms}</dl></html>"
     )
 
@@ -174,16 +176,22 @@ def write_atlas(
 ) -> xr.Dataset:
     """Write a model's atlas as one page and a netCDF file; ValueError for a model or images that
     cannot be read."""
-    found, about, note = open_model(model)
-    side = about["size"]
-    data = load_images(images, size=None if str(images) == "digits" else side[0])
-    need(len(data) > 1, f"images={str(images)!r} holds {len(data)} image: at least two are needed")
-    rows = torch.linspace(0, len(data) - 1, min(int(count), len(data))).round().long()
-    pixels = prepared(data.images[rows], about)
-    atlas = head_atlas(found, list(pixels.split(int(batch))), progress=progress)
-    atlas.attrs |= {"model": Path(model).name, "kind": type(found).__name__}
-    title = f"Head atlas of {Path(model).name} ({type(found).__name__})"
-    content = atlas.to_netcdf()
-    write_file(Path(out) / "atlas.nc", bytes(content))
-    write_file(Path(out) / "index.html", as_page(atlas, title, note))
+    vit, preparation, note = open_model(model)
+    rows, _ = preparation["size"]
+    size = None if str(images) == "digits" else rows
+    data = load_images(images, size=size)
+    total = len(data)
+    need(total > 1, f"images={str(images)!r} holds {total} image: at least two are needed")
+    evenly = torch.linspace(0, total - 1, min(int(count), total))
+    chosen = evenly.round().long()
+    pixels = prepared(data.images[chosen], preparation)
+    batches = list(pixels.split(int(batch)))
+    atlas = head_atlas(vit, batches, progress=progress)
+    name = Path(model).name
+    kind = type(vit).__name__
+    atlas = atlas.assign_attrs(model=name, kind=kind)
+    page = as_page(atlas, f"Head atlas of {name} ({kind})", note)
+    folder = Path(out)
+    write_file(folder / "atlas.nc", bytes(atlas.to_netcdf()))
+    write_file(folder / "index.html", page)
     return atlas

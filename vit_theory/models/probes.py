@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import xarray as xr
 from jaxtyping import Bool, Float, Int, Shaped
@@ -30,7 +31,8 @@ def entropy(A: Float[Tensor, "*b q k"]) -> Float[Tensor, "*b q"]:
     "Entropy of each query's weights, in nats; what went into a sink counts as one more key."
     sink = (1 - A.sum(-1, keepdim=True)).clamp(min=0)
     p = torch.cat([A, sink], -1)
-    return -torch.xlogy(p, p).sum(-1)
+    p_ln_p = torch.xlogy(p, p)
+    return -p_ln_p.sum(-1)
 
 
 def gaze(A: Float[Tensor, "*b q k"], grid: tuple[int, int]) -> Float[Tensor, "*b q"]:
@@ -57,17 +59,24 @@ def association_score(similarity: Float[Tensor, "n n"], near: Bool[Tensor, "n n"
     many as it has neighbors."""
     if similarity.isnan().any():  # some encoding is zero, and has no direction
         return math.nan
-    ranked = similarity.clone().fill_diagonal_(-math.inf).argsort(dim=1, descending=True)
-    number = near.sum(1)
-    best = torch.arange(len(near), device=near.device) < number[:, None]
-    return float(((near.gather(1, ranked) & best).sum(1) / number.clamp(min=1)).mean())
+    of_others = similarity.clone().fill_diagonal_(-math.inf)
+    ranked = of_others.argsort(dim=1, descending=True)
+    neighbors_of_each = near.sum(1)
+    rank = torch.arange(len(near), device=near.device)
+    most_similar = rank < neighbors_of_each[:, None]
+    hits = near.gather(1, ranked) & most_similar
+    share = hits.sum(1) / neighbors_of_each.clamp(min=1)
+    return float(share.mean())
 
 # %% ../../nbs/models/06_probes.ipynb #cb53a347
 def encodings_of(model: nn.Module, layer: LayerMap) -> Tensor | None:
     """The learned position encodings of a model's patches, in row-major order; None where there are
     none for this grid."""
     if isinstance(model, ViT):
-        return None if model.P is None else model.P.detach()[-math.prod(model.grid) :]
+        if model.P is None:
+            return None
+        n = math.prod(model.grid)
+        return model.P.detach()[-n:]
     ends = (
         "position_embeddings",
         "position_embedding",
@@ -76,10 +85,14 @@ def encodings_of(model: nn.Module, layer: LayerMap) -> Tensor | None:
         "pos_embed",
         "pos_embedding",
     )
-    tables = [p.detach() for name, p in model.named_parameters() if name.endswith(ends)]
-    tables = [p[0] if p.ndim == 3 else p for p in tables if p.ndim in (2, 3)]
-    for P in tables:
-        if len(P) == layer.A.shape[-2]:
+    tokens = layer.A.shape[-2]
+    for name, parameter in model.named_parameters():
+        if not name.endswith(ends) or parameter.ndim not in (2, 3):
+            continue
+        P = parameter.detach()
+        if P.ndim == 3:
+            P = P[0]
+        if len(P) == tokens:
             return P[layer.patches]
         if len(P) == len(layer.patches):
             return P
@@ -90,9 +103,11 @@ def one_grid(layers: list[LayerMap]) -> tuple[int, int]:
     "The grid that all layers share; ValueError where they have several, or windows."
     grids = {(layer.grid, layer.key_grid, layer.windows) for layer in layers}
     grid = layers[0].grid
-    alike = grids == {(grid, grid, 1)}
-    found = f"model: its layers have the (grid of queries, of keys, windows) {sorted(grids)}"
-    need(alike, f"{found}; for several of them use attention_maps")
+    need(
+        grids == {(grid, grid, 1)},
+        f"model: its layers have the (grid of queries, of keys, windows) {sorted(grids)}; for "
+        "several of them use attention_maps",
+    )
     return grid
 
 # %% ../../nbs/models/06_probes.ipynb #8a3f1545
@@ -114,32 +129,44 @@ def probe(
     for layers in attention_maps(model, images.split(batch), forward=forward):
         grid = one_grid(layers)
         n = math.prod(grid)
-        there = relevant is None or (relevant.min() >= 0 and relevant.max() < n)
-        need(there, f"relevant={relevant} must be numbers of patches, 0 to {n - 1}")
-        once = order is None or sorted(order.tolist()) == list(range(n))
-        need(once, f"order={order} must name each of the {n} patches once")
+        if relevant is not None:
+            need(
+                relevant.min() >= 0 and relevant.max() < n,
+                f"relevant={relevant} must be numbers of patches, 0 to {n - 1}",
+            )
+        if order is not None:
+            need(
+                sorted(order.tolist()) == list(range(n)),
+                f"order={order} must name each of the {n} patches once",
+            )
         sums = [measure(layer, relevant) for layer in layers]
-        total = [add(old, new) for old, new in zip(total, sums, strict=True)] if total else sums
+        if total:
+            total = [add(old, new) for old, new in zip(total, sums, strict=True)]
+        else:
+            total = sums
         P = encodings_of(model, layers[0])
-    seen = assemble(total, grid, len(images))
-    return seen if P is None else seen.merge(positions(P.float().cpu(), grid, order, seed))
+    measured = assemble(total, grid, len(images))
+    if P is None:
+        return measured
+    return measured.merge(positions(P.float().cpu(), grid, order, seed))
 
 # %% ../../nbs/models/06_probes.ipynb #f83c5dd3
 def measure(layer: LayerMap, relevant: Tensor | None) -> dict[str, Tensor]:
     "The measurements of a layer, summed over the images of a batch."
-    whole = layer.A.double()
-    A = whole[:, :, layer.patches][..., layer.key_patches]
-    far = gaze(A, layer.grid)
-    found = {
+    all_tokens = layer.A.double()
+    A = all_tokens[:, :, layer.patches][..., layer.key_patches]
+    distance = gaze(A, layer.grid)
+    sums = {
         "attention": A.sum(0),
         "received": A.mean(2).sum(0),
-        "entropy": entropy(whole).mean(2).sum(0),
-        "far": far.nansum((0, 2)),
-        "looks": far.isfinite().sum((0, 2)),
+        "entropy": entropy(all_tokens).mean(2).sum(0),
+        "distance": distance.nansum((0, 2)),
+        "with distance": distance.isfinite().sum((0, 2)),  # queries that read some patch
     }
     if relevant is not None:
-        found["mass"] = A[..., relevant].sum(-1).mean(2).sum(0)
-    return found
+        mass = A[..., relevant].sum(-1)
+        sums["mass"] = mass.mean(2).sum(0)
+    return sums
 
 
 def add(old: dict[str, Tensor], new: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -152,14 +179,13 @@ def assemble(total: list[dict[str, Tensor]], grid: tuple[int, int], images: int)
     heads = max(len(sums["entropy"]) for sums in total)
 
     def stack(name):
-        parts = [
-            sums["far"] / sums["looks"] if name == "distance" else sums[name] / images
-            for sums in total
-        ]
-        filled = [
-            torch.cat([p, p.new_full((heads - len(p), *p.shape[1:]), math.nan)]) for p in parts
-        ]
-        return torch.stack(filled).cpu().numpy()
+        means = []
+        for sums in total:
+            number = sums["with distance"] if name == "distance" else images
+            mean = sums[name] / number
+            lacking = mean.new_full((heads - len(mean), *mean.shape[1:]), math.nan)
+            means.append(torch.cat([mean, lacking]))
+        return torch.stack(means).cpu().numpy()
 
     axes = {
         "attention": ("layer", "head", "query", "key"),
@@ -180,19 +206,21 @@ def positions(P: Float[Tensor, "n d"], grid: tuple[int, int], order: Tensor | No
     similarity = cosines(P)
     if similarity.isnan().any():
         zero = int((P.norm(dim=1) == 0).sum())
-        said = (
+        warnings.warn(
             f"{zero} of {len(P)} position encodings are zero: their cosines and the "
-            "association score are NaN"
+            "association score are NaN",
+            stacklevel=4,
         )
-        warnings.warn(said, stacklevel=4)
     if order is not None:  # patch i of the shuffled image is patch order[i] of the picture
         near = near[order][:, order]
-    other = torch.randperm(len(P), generator=generator(seed))
+    shuffle = torch.randperm(len(P), generator=generator(seed))
+    shuffled = near[shuffle][:, shuffle]
+    chance = near.sum(1) / (len(P) - 1)
     return xr.Dataset({
         "cosine": (("query", "key"), similarity.numpy()),
         "association": association_score(similarity, near),
-        "association_shuffled": association_score(similarity, near[other][:, other]),
-        "chance": float((near.sum(1) / (len(P) - 1)).mean()),
+        "association_shuffled": association_score(similarity, shuffled),
+        "chance": float(chance.mean()),
     })  # fmt: skip
 
 # %% ../../nbs/models/06_probes.ipynb #4e57ac25
@@ -205,17 +233,25 @@ def plot_maps(
     "Where one patch looks: its attention weights in each layer and head."
     rows = seen.attrs["rows"]
     columns = seen.attrs["columns"]
-    there = query is None or query < rows * columns
-    need(there, f"query={query} must be one of the patches, 0 to {rows * columns - 1}")
-    query = (rows // 2) * columns + columns // 2 if query is None else query
+    if query is None:
+        query = (rows // 2) * columns + columns // 2
+    need(
+        query < rows * columns,
+        f"query={query} must be one of the patches, 0 to {rows * columns - 1}",
+    )
+    row = query // columns
+    column = query % columns
     heads = min(heads, seen.sizes["head"])
     figure, axes = subplots(seen.sizes["layer"], heads, width=1, height=1.05, squeeze=False)
-    for layer, row in enumerate(axes):
-        row[0].set_ylabel(f"layer {layer}")
-        for head, ax in enumerate(row):
-            ax.imshow(seen.attention[layer, head, query].values.reshape(rows, columns), vmin=0)
-            ax.plot(query % columns, query // columns, "o", color=COLORS["red"], markersize=3)
-            ax.set(xticks=[], yticks=[], title=f"head {head}" if layer == 0 else "")
+    for layer, of_layer in enumerate(axes):
+        of_layer[0].set_ylabel(f"layer {layer}")
+        for head, ax in enumerate(of_layer):
+            weights = seen.attention[layer, head, query].values
+            ax.imshow(weights.reshape(rows, columns), vmin=0)
+            ax.plot(column, row, "o", color=COLORS["red"], markersize=3)
+            ax.set(xticks=[], yticks=[])
+    for head, ax in enumerate(axes[0]):
+        ax.set_title(f"head {head}")
     return figure
 
 # %% ../../nbs/models/06_probes.ipynb #7345aff9
@@ -258,10 +294,12 @@ def plot_positions(
     rows = seen.attrs["rows"]
     columns = seen.attrs["columns"]
     figure, axes = subplots(1, 4, width=1.8, height=2.1)
-    for ax, query in zip(
-        axes, (0, (rows // 2) * columns + columns // 2, rows * columns - 1), strict=False
-    ):
-        ax.imshow(seen.cosine[query].values.reshape(rows, columns), vmin=-1, vmax=1, cmap="RdBu_r")
+    first = 0
+    middle = (rows // 2) * columns + columns // 2
+    last = rows * columns - 1
+    for ax, query in zip(axes, (first, middle, last), strict=False):
+        cosines_of_query = seen.cosine[query].values.reshape(rows, columns)
+        ax.imshow(cosines_of_query, vmin=-1, vmax=1, cmap="RdBu_r")
         ax.plot(query % columns, query // columns, "o", color="black", markersize=3)
         ax.set(xticks=[], yticks=[], title=f"cosine with patch {query}")
     bars = {
@@ -269,11 +307,9 @@ def plot_positions(
         "shuffled": seen.association_shuffled,
         "chance": seen.chance,
     }
-    axes[3].bar(
-        list(bars),
-        [float(value) for value in bars.values()],
-        color=[COLORS[c] for c in ("blue", "orange", "black")],
-    )
+    heights = [float(score) for score in bars.values()]
+    colors = [COLORS["blue"], COLORS["orange"], COLORS["black"]]
+    axes[3].bar(list(bars), heights, color=colors)
     axes[3].set(ylim=(0, 1), title="association score")
     axes[3].tick_params(axis="x", labelsize="small")
     return figure
@@ -296,10 +332,13 @@ def choose_tokens(
     if by == "random":
         score = torch.rand(len(images), n, generator=generator(seed)).to(images.device)
     else:
-        score = torch.stack(
-            [A.mean((1, 2))[:, -n:] for A in model.attention_maps(images)[layers]]
-        ).mean(0)
-    return score.topk(number, dim=1).indices.sort(dim=1).values
+        received = []
+        for A in model.attention_maps(images)[layers]:
+            by_key = A.mean((1, 2))
+            received.append(by_key[:, -n:])
+        score = torch.stack(received).mean(0)
+    best = score.topk(number, dim=1).indices
+    return best.sort(dim=1).values
 
 # %% ../../nbs/models/06_probes.ipynb #b04fc3df
 @checked
@@ -311,30 +350,24 @@ def keep_curve(
 ) -> xr.Dataset:
     """Accuracy and loss of a trained model against the share of patches it sees, chosen by
     attention or at random."""
-    shares = (
-        rates
-        and not isinstance(rates, str)
-        and all(isinstance(rate, Share) and rate > 0 for rate in rates)
+    shares = not isinstance(rates, str) and all(isinstance(rate, Share) for rate in rates)
+    need(
+        rates and shares and min(rates) > 0,
+        f"rates={rates!r}: each share must lie in (0, 1]",
     )
-    need(shares, f"rates={rates!r}: each share must lie in (0, 1]")
     ways: Any = ["attention", "random"]
     n = math.prod(model.grid)
     images = data.images.to(next(model.parameters()).device)
-    found = [
-        [
-            evaluate(
-                model,
-                data,
-                tokens=choose_tokens(model, images, max(1, round(float(rate) * n)), by, seed),
-            )
-            for rate in rates
-        ]
-        for by in ways
-    ]
-    values = {
-        name: (("by", "rate"), [[each[name] for each in row] for row in found])
-        for name in ("accuracy", "loss")
-    }
+    accuracy = np.zeros((len(ways), len(rates)))
+    loss = np.zeros((len(ways), len(rates)))
+    for way, by in enumerate(ways):
+        for column, rate in enumerate(rates):
+            number = max(1, round(float(rate) * n))
+            tokens = choose_tokens(model, images, number, by, seed)
+            measured = evaluate(model, data, tokens=tokens)
+            accuracy[way, column] = measured["accuracy"]
+            loss[way, column] = measured["loss"]
+    values = {"accuracy": (("by", "rate"), accuracy), "loss": (("by", "rate"), loss)}
     return xr.Dataset(values, {"by": ways, "rate": [float(rate) for rate in rates]})
 
 # %% ../../nbs/models/06_probes.ipynb #ab1de3c5

@@ -31,18 +31,17 @@ class PyramidSizes:
     classes: Size = 10
     widths: tuple[Size, ...] = (64, 128, 256)  # features of a token, by stage
     depths: tuple[Size, ...] = (1, 2, 2)  # blocks, by stage
-    ratios: tuple[Size, ...] = (
-        1,
-        2,
-        2,
-    )  # hidden features of the perceptron over those of a token, by stage
+    # hidden features of the perceptron over those of a token, by stage
+    ratios: tuple[Size, ...] = (1, 2, 2)
     kernel: Size = 3  # side of the mixers' kernel, odd
 
     def __post_init__(self):
         for name in ("widths", "depths", "ratios"):
             sizes = getattr(self, name)
-            right = all(isinstance(size, Size) for size in sizes)
-            need(right, f"{name}={sizes}: whole numbers above 0, one for each stage, are needed")
+            need(
+                all(isinstance(size, Size) for size in sizes),
+                f"{name}={sizes}: whole numbers above 0, one for each stage, are needed",
+            )
         stages = len(self.widths)
         need(
             len(self.depths) == len(self.ratios) == stages >= 1,
@@ -83,7 +82,8 @@ class PyramidBlock(nn.Module):
         # x + mix(norm(x))
         x = x + self.mixer(self.norm_mixer(x))
         # x + W_2 relu(W_1 norm(x) + b_1)
-        return x + self.down(F.relu(self.up(self.norm_mlp(x))))
+        hidden = F.relu(self.up(self.norm_mlp(x)))
+        return x + self.down(hidden)
 
 # %% ../../nbs/models/13_pyramid.ipynb #20ee76a1
 class GridAttention(nn.Module):
@@ -105,8 +105,10 @@ class GridAttention(nn.Module):
 
     def forward(self, x: Float[Tensor, "b d rows columns"]) -> Float[Tensor, "b d rows columns"]:
         "Tokens on their grid -> tokens on their grid."
-        answers = self.attention(rearrange(x, "b d r c -> b (r c) d"))
-        return rearrange(answers, "b (r c) d -> b d r c", r=x.shape[2])
+        rows = x.shape[2]
+        tokens = rearrange(x, "b d r c -> b (r c) d")
+        mixed = self.attention(tokens)
+        return rearrange(mixed, "b (r c) d -> b d r c", r=rows)
 
 # %% ../../nbs/models/13_pyramid.ipynb #f7b82c95
 class PyramidViT(nn.Module):
@@ -158,11 +160,12 @@ class PyramidViT(nn.Module):
 
     def blocks(self) -> list[tuple[PyramidBlock, int]]:
         "Every block with the side of its grid."
-        found = []
+        blocks = []
         for stage, grid in zip(self.stages, self.sizes.grids, strict=True):
-            layers = stage.children()
-            found += [(layer, grid) for layer in layers if isinstance(layer, PyramidBlock)]
-        return found
+            for layer in stage.children():
+                if isinstance(layer, PyramidBlock):
+                    blocks.append((layer, grid))
+        return blocks
 
     @checked
     def to_attention(

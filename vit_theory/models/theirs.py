@@ -20,13 +20,11 @@ def their_name(name: str) -> str:
     "Name of one of our parameters in their model."
     if name.startswith("norm."):
         return f"vit.layernorm.{name.removeprefix('norm.')}"
+    if name.startswith("head."):
+        return name.replace("head", "classifier")
     for theirs, ours in HUB_NAMES.items():
-        if theirs != "vit.layernorm":
-            name = (
-                name.replace(ours, theirs)
-                if not (ours == "head" and not name.startswith("head."))
-                else name
-            )
+        if ours not in ("norm", "head"):  # of the whole model
+            name = name.replace(ours, theirs)
     return name
 
 # %% ../../nbs/models/11_theirs.ipynb #thr0004
@@ -37,12 +35,11 @@ def to_transformers(
     where they have no such model."""
     need(isinstance(vit, ViT), f"vit={type(vit).__name__}: one of our ViT is needed")
     c = vit.config
-    same = (c["mixer"], c["projection"], c["pool"]) == ("content", "learned", "cls")
-    found = f"mixer={c['mixer']!r}, projection={c['projection']!r}, pool={c['pool']!r}"
+    variant = (c["mixer"], c["projection"], c["pool"])
     need(
-        same and not vit.keep,
-        f"vit has {found}, keep={vit.keep}: theirs has 'content', 'learned', 'cls' and keeps "
-        "all tokens",
+        variant == ("content", "learned", "cls") and not vit.keep,
+        f"vit has mixer={c['mixer']!r}, projection={c['projection']!r}, pool={c['pool']!r}, "
+        f"keep={vit.keep}: theirs has 'content', 'learned', 'cls' and keeps all tokens",
     )
     from transformers import ViTConfig, ViTForImageClassification
 
@@ -59,8 +56,9 @@ def to_transformers(
         layer_norm_eps=c["eps"],
     )
     ours = {name: p.detach() for name, p in vit.state_dict().items()}
-    patch = {"r": c["patch"][0], "s": c["patch"][1]}
-    projection = rearrange(ours.pop("project.weight"), "d (r s c) -> d c r s", **patch)
+    W = ours.pop("project.weight")
+    rows, columns = c["patch"]
+    projection = rearrange(W, "d (r s c) -> d c r s", r=rows, s=columns)
     target = {
         "vit.embeddings.cls_token": ours.pop("cls"),
         "vit.embeddings.position_embeddings": ours.pop("P")[None],
@@ -68,16 +66,13 @@ def to_transformers(
         "vit.embeddings.patch_embeddings.projection.bias": ours.pop("project.bias"),
     }
     for name, p in ours.items():
-        parts = {name: p}
         if ".qkv." in name:
-            parts = {
-                name.replace("qkv", x): part for x, part in zip("qkv", p.chunk(3), strict=True)
-            }
-        for own, part in parts.items():
-            target[their_name(own)] = part
+            for x, matrix in zip("qkv", p.chunk(3), strict=True):
+                target[their_name(name.replace("qkv", x))] = matrix
+        else:
+            target[their_name(name)] = p
     with seeded(0):  # its first weights are drawn, and replaced
-        model = ViTForImageClassification(ViTConfig(**settings)).to(
-            next(iter(target.values())).dtype
-        )
+        model: Any = ViTForImageClassification(ViTConfig(**settings))
+    model.to(projection.dtype)
     model.load_state_dict(target)
     return model.to(vit.head.weight.device).train(vit.training)

@@ -84,22 +84,37 @@ class Job:
         size = self.settings["batch"]
         classes = self.vit.config["classes"]
         rows = order[step * size : (step + 1) * size]
-        batch = self.data.images[rows], self.data.labels[rows], classes
+        images = self.data.images[rows]
+        labels = self.data.labels[rows]
         g = generator(self.settings["seed"], epoch, step)
         if callable(self.recipe):
-            return self.recipe(*batch, g)
+            return self.recipe(images, labels, classes, g)
         recipe = find_recipe(self.recipe)
-        x, y = augment(*batch, recipe, g)
+        x, y = augment(images, labels, classes, recipe, g)
         if recipe.patches == 1:
             return x, y
-        return x, y, draw_patches(size, math.prod(self.vit.grid), recipe.patches, g).to(x.device)
+        n = math.prod(self.vit.grid)
+        patches = draw_patches(size, n, recipe.patches, g)
+        return x, y, patches.to(x.device)
+
+    def order(self, epoch: int) -> Tensor:
+        "The images in the order of an epoch."
+        g = generator(self.settings["seed"], epoch)
+        order = torch.randperm(len(self.data.labels), generator=g)
+        return order.to(self.data.images.device)
 
 # %% ../../nbs/models/07_trainer.ipynb #4b3e1673
 def description(job: Job) -> dict[str, Any]:
     "All that determines a training; what is too large to be written down by its identity."
-    large = {name: getattr(job, name) for name in ("data", "validation", "recipe")}
-    large |= {"start": dict(job.vit.state_dict()), "code": (run, type(job.vit))}
-    return job.vit.config | job.settings | {name: identity(each) for name, each in large.items()}
+    return {
+        **job.vit.config,
+        **job.settings,
+        "data": identity(job.data),
+        "validation": identity(job.validation),
+        "recipe": identity(job.recipe),
+        "start": identity(dict(job.vit.state_dict())),
+        "code": identity((run, type(job.vit))),
+    }
 
 # %% ../../nbs/models/07_trainer.ipynb #7a497ebb
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -110,9 +125,9 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         raise ValueError(
             f"path={str(path)!r} cannot be read ({error.strerror}): give the path of a checkpoint"
         ) from error
-    whole = hashlib.sha256(content[:-32]).digest() == content[-32:]
+    checksum = hashlib.sha256(content[:-32]).digest()
     need(
-        whole,
+        checksum == content[-32:],
         f"path={str(path)!r} is no complete checkpoint of a ViT (its checksum is another): it "
         "is left as it is",
     )
@@ -124,8 +139,10 @@ def load_vit(path: str | Path) -> ViT:
     """The model of a checkpoint, with its weights; ValueError for a file that is truncated or no
     checkpoint."""
     stored = load_checkpoint(path)
+    weights = stored["model"]
     vit = ViT.of(stored["config"])
-    vit.to(stored["model"]["head.weight"].dtype).load_state_dict(stored["model"])
+    vit.to(weights["head.weight"].dtype)
+    vit.load_state_dict(weights)
     return vit
 
 # %% ../../nbs/models/07_trainer.ipynb #89c96706
@@ -141,16 +158,15 @@ def restore(job: Job, optimizer: torch.optim.Optimizer) -> list[Row]:
     stored = load_checkpoint(path)
     before = stored["training"]
     now = job.known
-    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    found = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in changed)
-    remedy = (
-        "its settings, its data, and a model with the weights it started from (built anew, "
-        "with its seed)"
-    )
+    changes = []
+    for name in {**before, **now}:
+        if before.get(name) != now.get(name):
+            changes.append(f"{name} was {before.get(name)!r}, now {now.get(name)!r}")
     need(
-        not changed,
-        f"{path} belongs to another training: {found}. Use another folder, or ask for what it "
-        f"holds: {remedy}",
+        not changes,
+        f"{path} belongs to another training: {'; '.join(changes)}. Use another folder, or ask "
+        "for what it holds: its settings, its data, and a model with the weights it started from "
+        "(built anew, with its seed)",
     )
     job.vit.load_state_dict(stored["model"])
     optimizer.load_state_dict(stored["optimizer"])
@@ -164,19 +180,24 @@ def keep_record(job: Job, history: list[Row], trouble: str) -> None:
     assert job.folder is not None
     path = job.folder / ("stopped.ckpt" if trouble else "checkpoint.ckpt")
     scratch = path.with_name(f".{path.name}")
-    about = {
+    state = {
+        "model": job.vit,
+        "optimizer": job.optimizer,
         "config": job.vit.config,
         "training": job.known,
         "history": history,
         "trouble": trouble,
     }
-    job.fabric.save(scratch, {"model": job.vit, "optimizer": job.optimizer, **about})
-    if job.fabric.is_global_zero:
-        with scratch.open("ab") as file:
-            file.write(hashlib.sha256(scratch.read_bytes()).digest())
-        scratch.replace(path)
-        if history:
-            write_file(job.folder / "history.csv", pd.DataFrame(history).to_csv(index=False))
+    job.fabric.save(scratch, state)
+    if not job.fabric.is_global_zero:
+        return
+    checksum = hashlib.sha256(scratch.read_bytes()).digest()
+    with scratch.open("ab") as file:
+        file.write(checksum)
+    scratch.replace(path)
+    if history:
+        diary = pd.DataFrame(history).to_csv(index=False)
+        write_file(job.folder / "history.csv", diary)
 
 # %% ../../nbs/models/07_trainer.ipynb #4672b01b
 def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bool]:
@@ -184,8 +205,9 @@ def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bo
     not finite)."""
     fabric = job.fabric
     share = slice(fabric.global_rank, None, fabric.world_size)
-    x, y, *tokens = (part[share] for part in batch)
-    loss = F.cross_entropy(job.model(x, *tokens), y)
+    x, y, *tokens = (tensor[share] for tensor in batch)
+    logits = job.model(x, *tokens)
+    loss = F.cross_entropy(logits, y)
     value = float(fabric.all_reduce(loss.detach(), reduce_op="mean"))
     if not math.isfinite(value):
         return value, False
@@ -193,7 +215,8 @@ def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bo
     norm = fabric.clip_gradients(
         job.model, job.optimizer, max_norm=job.settings["clip"], error_if_nonfinite=False
     )
-    if taken := math.isfinite(float(norm)):
+    taken = math.isfinite(float(norm))
+    if taken:
         for group in job.optimizer.param_groups:
             group["lr"] = lr
         job.optimizer.step()
@@ -204,23 +227,22 @@ def take_step(job: Job, batch: tuple[Tensor, ...], lr: float) -> tuple[float, bo
 def run_epoch(job: Job, epoch: int) -> tuple[float, str]:
     "One epoch -> (mean loss, trouble: empty when all went well)."
     s = job.settings
-    order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], epoch)).to(
-        job.data.images.device
-    )
-    losses = []
+    order = job.order(epoch)
+    all_steps = s["epochs"] * job.steps
     warm = round(s["warmup"] * job.steps)
+    losses = []
     for step in range(job.steps):
-        lr = rate(epoch * job.steps + step, s["epochs"] * job.steps, warm, s["lr"])
-        loss, taken = take_step(job, job.batch(epoch, step, order), lr)
+        lr = rate(epoch * job.steps + step, all_steps, warm, s["lr"])
+        batch = job.batch(epoch, step, order)
+        loss, taken = take_step(job, batch, lr)
         losses.append(loss)
         job.bar.update(s["batch"])
         job.bar.set_postfix(epoch=epoch, loss=f"{loss:.3f}", refresh=False)
         if not taken:
-            what = "gradient is not finite" if math.isfinite(loss) else f"loss is {loss}"
-            return (
-                loss,
-                f"the {what} at epoch {epoch}, step {step} (both from 0), learning rate {lr:.3g}",
-            )
+            finite = math.isfinite(loss)
+            what = "gradient is not finite" if finite else f"loss is {loss}"
+            where = f"epoch {epoch}, step {step} (both from 0), learning rate {lr:.3g}"
+            return loss, f"the {what} at {where}"
     return sum(losses) / len(losses), ""
 
 
@@ -228,16 +250,17 @@ def one_epoch(job: Job, epoch: int) -> tuple[Row, str]:
     "One epoch and a look at the validation images -> (row of the diary, trouble)."
     start = time.perf_counter()
     loss, trouble = run_epoch(job, epoch)
-    speed = job.steps * job.settings["batch"] / (time.perf_counter() - start)
-    row = {"epoch": epoch + 1, "loss": loss}
+    seconds = time.perf_counter() - start
+    images = job.steps * job.settings["batch"]
+    row: Row = {"epoch": epoch + 1, "loss": loss}
     if callable(job.validation):
-        row |= {name: float(value) for name, value in job.validation(job.vit).items()}
+        for name, value in job.validation(job.vit).items():
+            row[name] = float(value)
     elif job.validation is not None:
-        row |= {
-            f"validation_{name}": value
-            for name, value in evaluate(job.model, job.validation).items()
-        }
-    return row | {"images_per_second": round(speed, 1)}, trouble
+        for name, value in evaluate(job.model, job.validation).items():
+            row[f"validation_{name}"] = value
+    row["images_per_second"] = round(images / seconds, 1)
+    return row, trouble
 
 # %% ../../nbs/models/07_trainer.ipynb #2642016f
 def run(fabric: Any, job: Job) -> tuple[dict[str, Any], list[Row], str]:
@@ -246,17 +269,16 @@ def run(fabric: Any, job: Job) -> tuple[dict[str, Any], list[Row], str]:
 
     if fabric.world_size > 1:  # tensors reach another process as shared memory: each needs its own
         job.vit = copy.deepcopy(job.vit)
-    job.data = replace(
-        job.data, images=fabric.to_device(job.data.images), labels=fabric.to_device(job.data.labels)
-    )
+    images = fabric.to_device(job.data.images)
+    labels = fabric.to_device(job.data.labels)
+    job.data = replace(job.data, images=images, labels=labels)
     s = job.settings
     trouble = ""
     job.fabric = fabric
     optimizer = make_optimizer(job.vit, s["lr"], s["weight_decay"])
     history = restore(job, optimizer)
-    job.model, job.optimizer = fabric.setup(
-        torch.compile(job.vit) if job.compiled else job.vit, optimizer
-    )
+    model = torch.compile(job.vit) if job.compiled else job.vit
+    job.model, job.optimizer = fabric.setup(model, optimizer)
     quiet = None if job.progress and fabric.is_global_zero else True
     epoch = job.steps * s["batch"]
     with tqdm(
@@ -268,15 +290,15 @@ def run(fabric: Any, job: Job) -> tuple[dict[str, Any], list[Row], str]:
     ) as job.bar:
         while len(history) < s["epochs"] and not trouble:
             row, trouble = one_epoch(job, len(history))
-            history = history if trouble else [*history, row]
+            if not trouble:
+                history = [*history, row]
             if job.folder:
                 keep_record(job, history, trouble)
     # arrays outlive the process that made them, tensors in shared memory do not
-    return (
-        {name: p.detach().cpu().numpy() for name, p in job.vit.state_dict().items()},
-        history,
-        trouble,
-    )
+    weights = {}
+    for name, p in job.vit.state_dict().items():
+        weights[name] = p.detach().cpu().numpy()
+    return weights, history, trouble
 
 # %% ../../nbs/models/07_trainer.ipynb #fc10639a
 def check_job(job: Job, processes: int) -> None:
@@ -284,20 +306,20 @@ def check_job(job: Job, processes: int) -> None:
     c = job.vit.config
     s = job.settings
     images = job.data.images
-    for name in ("data", "validation"):
-        if isinstance(data := getattr(job, name), Images):
-            found = data.labels.unique().tolist()
-            classes = c["classes"]
-            need(
-                len(found) > 1,
-                f"{name} holds {len(found)} class(es): there is nothing to tell apart, at least "
-                "two are needed",
-            )
-            need(
-                found[-1] < classes,
-                f"{name} has labels up to {found[-1]}, the model {classes} classes: build it "
-                "with more",
-            )
+    for name, data in (("data", job.data), ("validation", job.validation)):
+        if not isinstance(data, Images):
+            continue
+        labels = data.labels.unique().tolist()
+        need(
+            len(labels) > 1,
+            f"{name} holds {len(labels)} class(es): there is nothing to tell apart, at least "
+            "two are needed",
+        )
+        need(
+            labels[-1] < c["classes"],
+            f"{name} has labels up to {labels[-1]}, the model {c['classes']} classes: build it "
+            "with more",
+        )
     need(
         s["warmup"] <= s["epochs"],
         f"warmup={s['warmup']} epochs are more than the epochs={s['epochs']} there are",
@@ -307,17 +329,16 @@ def check_job(job: Job, processes: int) -> None:
         f"batch={s['batch']} must lie between 1 and the {len(images)} images there are",
     )
     need(s["batch"] % processes == 0, f"processes={processes} must divide batch={s['batch']}")
-    here = processes > 1 and hasattr(sys, "ps1")
+    interactive = hasattr(sys, "ps1")
     need(
-        not here,
+        processes == 1 or not interactive,
         f"processes={processes} cannot be started from a notebook or a prompt: run these lines "
         "as a script",
     )
     if not callable(job.recipe):
         recipe = find_recipe(job.recipe)
-        whole = recipe.patches == 1 or c["mixer"] not in ON_IMAGE
         need(
-            whole,
+            recipe.patches == 1 or c["mixer"] not in ON_IMAGE,
             f"recipe with patches={recipe.patches}: mixer={c['mixer']!r} needs the whole image, "
             "use patches=1",
         )
@@ -337,11 +358,14 @@ def make_fabric(device: torch.device, machine: Machine):
     from lightning_fabric.strategies import DDPStrategy
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    several = machine.processes > 1
-    where = machine.processes if several or device.type == "cpu" else [device.index or 0]
-    strategy = DDPStrategy(start_method="spawn") if several else "auto"
+    strategy: Any = "auto"
+    devices: Any = machine.processes
+    if machine.processes > 1:
+        strategy = DDPStrategy(start_method="spawn")
+    elif device.type != "cpu":
+        devices = [device.index or 0]
     precision: Any = machine.precision
-    return Fabric(accelerator=device.type, devices=where, strategy=strategy, precision=precision)
+    return Fabric(accelerator=device.type, devices=devices, strategy=strategy, precision=precision)
 
 # %% ../../nbs/models/07_trainer.ipynb #e3b78b0e
 CHECKED = 6  # steps that are tried
@@ -352,8 +376,9 @@ def has_bfloat16(device: torch.device) -> bool:
     "Whether the device multiplies matrices in bfloat16 faster than in float32."
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    names = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-    return any(getattr(torch.cpu, name, bool)() for name in names)
+    has_amx = getattr(torch.cpu, "_is_amx_tile_supported", bool)
+    has_avx512 = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
+    return has_amx() or has_avx512()
 
 
 def first_steps(job: Job, device: torch.device, precision: str) -> tuple[list[float], float]:
@@ -361,14 +386,13 @@ def first_steps(job: Job, device: torch.device, precision: str) -> tuple[list[fl
     s = job.settings
     vit = copy.deepcopy(job.vit).to(device).train()
     optimizer = make_optimizer(vit, s["lr"], s["weight_decay"])
-    order = torch.randperm(len(job.data.labels), generator=generator(s["seed"], 0)).to(
-        job.data.images.device
-    )
+    order = job.order(0)
     losses = []
     seconds = []
     for step in range(CHECKED):
         begun = time.perf_counter()
-        x, y, *tokens = (part.to(device) for part in job.batch(0, step % job.steps, order))
+        batch = job.batch(0, step % job.steps, order)
+        x, y, *tokens = (tensor.to(device) for tensor in batch)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed"):
             logits = vit(x, *tokens)
         loss = F.cross_entropy(logits.to(y.dtype), y)
@@ -393,8 +417,10 @@ def choose_precision(job: Job, device: torch.device) -> Any:
     else:
         exact, _ = first_steps(job, device, "32-true")
         coarse, _ = first_steps(job, device, "bf16-mixed")
-        apart = max(abs(b - a) / max(abs(a), 1e-6) for a, b in zip(exact, coarse, strict=True))
-        agree = apart <= AGREE  # not where a loss is not a number
+        apart = []
+        for loss, coarse_loss in zip(exact, coarse, strict=True):
+            apart.append(abs(coarse_loss - loss) / max(abs(loss), 1e-6))
+        agree = max(apart) <= AGREE  # not where a loss is not a number
         chosen = "bf16-mixed" if agree else "32-true"
         words = "agree with" if agree else "stray from"
         why = (
@@ -410,12 +436,12 @@ def planned_epochs(job: Job, device: torch.device, minutes: float) -> int:
     path = job.folder / "checkpoint.ckpt" if job.folder else None
     if path is not None and path.exists():
         return int(load_checkpoint(path)["training"]["epochs"])
-    _, seconds = first_steps(job, device, job.settings["precision"])
-    epochs = int(60 * minutes / (seconds * job.steps))
+    _, seconds_a_step = first_steps(job, device, job.settings["precision"])
+    seconds = seconds_a_step * job.steps
+    epochs = int(60 * minutes / seconds)
     need(
         epochs > 0,
-        f"minutes={minutes}: an epoch takes {seconds * job.steps / 60:.2g} minutes, give at "
-        "least as many",
+        f"minutes={minutes}: an epoch takes {seconds / 60:.2g} minutes, give at least as many",
     )
     print(f"epochs: {epochs}, in {minutes:g} minutes")
     return epochs
@@ -450,20 +476,16 @@ def train(
     data = as_images(data)
     if validation is not None and not callable(validation):
         validation = as_images(validation)
-    asked = math.ceil(descent.warmup) if epochs is None else epochs
-    settings = dict(
-        epochs=asked, batch=batch, lr=lr, **vars(descent), seed=seed, precision=machine.precision
-    )
-    job = Job(
-        vit,
-        data,
-        validation,
-        recipe,
-        settings,
-        Path(folder) if folder else None,
-        progress,
-        machine.compiled,
-    )
+    settings = {
+        "epochs": math.ceil(descent.warmup) if epochs is None else epochs,
+        "batch": batch,
+        "lr": lr,
+        **vars(descent),
+        "seed": seed,
+        "precision": machine.precision,
+    }
+    checkpoints = Path(folder) if folder else None
+    job = Job(vit, data, validation, recipe, settings, checkpoints, progress, machine.compiled)
     check_job(job, machine.processes)
     where = resolve_device(device)
     if machine.precision == "auto":
@@ -473,7 +495,8 @@ def train(
         settings["epochs"] = planned_epochs(job, where, minutes)
         check_job(job, machine.processes)
     job.known = description(job) if folder else {}
-    weights, history, trouble = make_fabric(where, machine).launch(partial(run, job=job))
+    fabric = make_fabric(where, machine)
+    weights, history, trouble = fabric.launch(partial(run, job=job))
     vit.load_state_dict({name: torch.from_numpy(p) for name, p in weights.items()})
     if trouble:
         also = f"; they are also in {job.folder}/stopped.ckpt" if job.folder else ""

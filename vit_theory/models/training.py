@@ -31,14 +31,26 @@ UNDECAYED = ("P", "cls", "table")
 def decays(name: str, p: Tensor) -> bool:
     """Whether weight decay applies: to matrices, not to biases, norms, positions and tables of
     position biases."""
-    return p.ndim >= 2 and name.split(".")[-1] not in UNDECAYED
+    last = name.split(".")[-1]
+    return p.ndim >= 2 and last not in UNDECAYED
 
 
 def make_optimizer(vit: nn.Module, lr: float, weight_decay: float) -> torch.optim.AdamW:
     "AdamW in two groups of parameters, with and without decay."
-    named = [(name, p) for name, p in vit.named_parameters() if p.requires_grad]
-    parts = {part: [p for name, p in named if decays(name, p) is part] for part in (True, False)}
-    groups = [{"params": p, "weight_decay": weight_decay * part} for part, p in parts.items() if p]
+    decayed = []
+    undecayed = []
+    for name, p in vit.named_parameters():
+        if not p.requires_grad:
+            continue
+        if decays(name, p):
+            decayed.append(p)
+        else:
+            undecayed.append(p)
+    groups: list[dict[str, Any]] = []
+    if decayed:
+        groups.append({"params": decayed, "weight_decay": weight_decay})
+    if undecayed:
+        groups.append({"params": undecayed, "weight_decay": 0.0})
     return torch.optim.AdamW(groups, lr=lr, fused=True)
 
 # %% ../../nbs/models/04_training.ipynb #b8e86c21
@@ -56,15 +68,18 @@ def evaluate(
     data = as_images(data)
     device = next(vit.parameters()).device
     training = vit.training
+    total = len(data.labels)
     loss = 0.0
     right = 0
     vit.eval()
-    for i in range(0, len(data.labels), batch):
-        part = slice(i, i + batch)
-        labels = data.labels[part].to(device)
-        chosen = {} if tokens is None else {"tokens": tokens[part].to(device)}
-        logits = vit(data.images[part].to(device), **chosen, **options)
+    for i in range(0, total, batch):
+        rows = slice(i, i + batch)
+        images = data.images[rows].to(device)
+        labels = data.labels[rows].to(device)
+        if tokens is not None:
+            options["tokens"] = tokens[rows].to(device)
+        logits = vit(images, **options)
         loss += float(F.cross_entropy(logits, labels, reduction="sum"))
         right += int((logits.argmax(1) == labels).sum())
     vit.train(training)
-    return {"loss": loss / len(data.labels), "accuracy": right / len(data.labels)}
+    return {"loss": loss / total, "accuracy": right / total}

@@ -38,22 +38,21 @@ def to_attention(
         mixer == "convolution",
         f'vit has mixer={mixer!r}: only a ViT with mixer="convolution" can be converted',
     )
-    soft = construction != "extra" or scale is not None
     need(
-        soft,
+        construction != "extra" or scale is not None,
         'scale=None with construction="extra": it is exact at any finite scale, so name one, '
         "such as 3.0",
     )
-    other = copy.deepcopy(vit)
-    other.config = vit.config | {
+    converted = copy.deepcopy(vit)
+    converted.config = vit.config | {
         "mixer": "conv_attention",
         "scale": scale,
         "construction": construction,
     }
     with seeded(seed):
-        for block in other.blocks:
-            block.mixer = attention_of(block.mixer, other.config)
-    return other
+        for block in converted.blocks:
+            block.mixer = attention_of(block.mixer, converted.config)
+    return converted
 
 # %% ../../nbs/models/05_transfer.ipynb #6373c0af
 class HubAttention(nn.Module):
@@ -63,9 +62,12 @@ class HubAttention(nn.Module):
     def __init__(self, layer: MultiHeadAttention, special: int, scale: float):
         "A layer with table and sink on the patch tokens, beside some special tokens before them."
         super().__init__()
-        self.layer, self.special = layer, special
-        self.special_keys = nn.Parameter(layer.W_Q.new_full((layer.heads, 1, special), -scale))
-        self.special_queries = nn.Parameter(layer.W_Q.new_zeros(layer.heads, special, 1))
+        self.layer = layer
+        self.special = special
+        on_special = layer.W_Q.new_full((layer.heads, 1, special), -scale)
+        of_special = layer.W_Q.new_zeros(layer.heads, special, 1)
+        self.special_keys = nn.Parameter(on_special)
+        self.special_queries = nn.Parameter(of_special)
 
     def forward(self, hidden_states, attention_mask=None, **unused):
         """Tokens [b, s + n, d] -> mixed tokens and their weights [b, h, s + n, s + n], as
@@ -75,13 +77,20 @@ class HubAttention(nn.Module):
         s = self.special
         B = relative_bias(a.table, a.grid)
         n = B.shape[1]
-        B = torch.cat([self.special_keys.expand(-1, n, -1), B], -1)
-        B = torch.cat([self.special_queries.expand(-1, -1, s + n), B], 1)
-        Q, K, V = (einsum(x, W, "b n d, h d e -> b h n e") for W in (a.W_Q, a.W_K, a.W_V))
+        special_keys = self.special_keys.expand(-1, n, -1)
+        special_queries = self.special_queries.expand(-1, -1, s + n)
+        B = torch.cat([special_keys, B], -1)
+        B = torch.cat([special_queries, B], 1)
+        Q = einsum(x, a.W_Q, "b n d, h d e -> b h n e")
+        K = einsum(x, a.W_K, "b n d, h d e -> b h n e")
+        V = einsum(x, a.W_V, "b n d, h d e -> b h n e")
         # S = Q K^T / sqrt(e) + B
-        A = softmax_weights(Q @ K.transpose(-1, -2) / math.sqrt(Q.shape[-1]) + B, a.sink)
+        S = Q @ K.transpose(-1, -2) / math.sqrt(Q.shape[-1]) + B
+        A = softmax_weights(S, a.sink)
         y = einsum(A @ V, a.W_O, "b h q f, h f o -> b q o")
-        return y if a.b_O is None else y + a.b_O, A
+        if a.b_O is not None:
+            y = y + a.b_O
+        return y, A
 
 # %% ../../nbs/models/05_transfer.ipynb #1a1b9324
 def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[int, int]:
@@ -91,40 +100,39 @@ def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[in
         isinstance(conv, nn.Conv2d),
         f"convs has a {type(conv).__name__}: give a torch.nn.Conv2d for each layer",
     )
-    fitting = [
-        p
-        for p in (patch, (1, 1))
-        if conv.in_channels == conv.out_channels and conv.in_channels * math.prod(p) == width
-    ]
-    wanted = f"{width // math.prod(patch)} (on pixels) or " if width % math.prod(patch) == 0 else ""
-    channels = f"{conv.in_channels} to {conv.out_channels} channels"
-    need(
-        fitting, f"convs: {channels}; a token of {width} features needs {wanted}{width} (on tokens)"
+    area = math.prod(patch)
+    if conv.in_channels == conv.out_channels:
+        if conv.in_channels * area == width:
+            return patch
+        if conv.in_channels == width:
+            return 1, 1
+    on_pixels = f"{width // area} (on pixels) or " if width % area == 0 else ""
+    raise ValueError(
+        f"convs: {conv.in_channels} to {conv.out_channels} channels; a token of {width} features "
+        f"needs {on_pixels}{width} (on tokens)"
     )
-    return fitting[0]
 
 # %% ../../nbs/models/05_transfer.ipynb #spec0001
 def special_tokens(model: Any, image_size: tuple[int, int], patch: tuple[int, int]) -> int:
     """Tokens before the patches, asked from the model; ValueError unless the patches follow in the
     order of the picture."""
-    image = torch.randn(1, model.config.num_channels, *image_size, generator=generator(0)).to(
-        next(model.parameters())
-    )
+    channels = model.config.num_channels
+    image = torch.randn(1, channels, *image_size, generator=generator(0))
+    image = image.to(next(model.parameters()))
     modes = {module: module.training for module in model.modules()}
     layout = first_layout(model.eval(), image, None)
     for module, training in modes.items():
         module.training = training
     grid = image_size[0] // patch[0], image_size[1] // patch[1]
-    number = math.prod(grid)
-    special = layout.tokens - number
-    ordered = layout.patches is not None and torch.equal(
-        layout.patches.cpu(), torch.arange(special, layout.tokens)
-    )
-    kind = f"model={type(model).__name__}"
-    last = layout.grid == grid and ordered
+    special = layout.tokens - math.prod(grid)
+    last = False
+    if layout.patches is not None and layout.grid == grid:
+        last_tokens = torch.arange(special, layout.tokens)
+        last = torch.equal(layout.patches.cpu(), last_tokens)
     need(
         last,
-        f"{kind}: its first layer does not have all patches as its last tokens: give a ViT or DeiT",
+        f"model={type(model).__name__}: its first layer does not have all patches as its last "
+        "tokens: give a ViT or DeiT",
     )
     return special
 
@@ -146,28 +154,31 @@ def conv_init(
     layers = hub_attention(model)
     c = model.config
     kind = f"model={type(model).__name__}"
-    named = all(
-        hasattr(c, name)
-        for name in ("image_size", "patch_size", "hidden_size", "num_attention_heads")
-    )
+    names = ("image_size", "patch_size", "hidden_size", "num_attention_heads")
     need(
-        named,
+        all(hasattr(c, name) for name in names),
         f"{kind}: its configuration lacks image_size, patch_size, hidden_size or "
         "num_attention_heads: give a ViT or DeiT",
     )
     widths = {layer.q_proj.in_features for layer in layers.values()}
-    alike = widths == {c.hidden_size}
     need(
-        alike,
+        widths == {c.hidden_size},
         f"{kind} has attention layers of {sorted(widths)} features: all must have "
         f"hidden_size={c.hidden_size}",
     )
-    (h, w), patch = pair(c.image_size), pair(c.patch_size)
+    h, w = pair(c.image_size)
+    patch = pair(c.patch_size)
     rows = h // patch[0]
     columns = w // patch[1]
     width = c.hidden_size
     area = math.prod(patch)
-    channels, groups = (width // area, 1) if width % area == 0 else (width, width)
+    if width % area == 0:  # random convolutions work on pixels
+        channels = width // area
+        groups = 1
+    else:  # on tokens, each feature by itself
+        channels = width
+        groups = width
+    head_width = width // c.num_attention_heads
     with seeded(seed):
         if convs is None:
             convs = [
@@ -175,21 +186,18 @@ def conv_init(
                 for _ in layers
             ]
         chosen = list(convs)
-        fits = len(chosen) == len(layers)
         need(
-            fits,
+            len(chosen) == len(layers),
             f"convs has {len(chosen)} convolutions, the model {len(layers)} attention layers: "
             "give one for each",
         )
-        pixels = [pixel_patch(conv, width, patch) for conv in chosen]
-        made = [
-            table_heads(
-                conv, (rows * p[0], columns * p[1]), p, scale, width // c.num_attention_heads
-            )
-            for conv, p in zip(chosen, pixels, strict=True)
-        ]
+        patches = [pixel_patch(conv, width, patch) for conv in chosen]
+        attention = []
+        for conv, (ph, pw) in zip(chosen, patches, strict=True):
+            image_size = (rows * ph, columns * pw)
+            attention.append(table_heads(conv, image_size, (ph, pw), scale, head_width))
     special = special_tokens(model, (h, w), patch)
-    for name, layer in zip(layers, made, strict=True):
+    for name, layer in zip(layers, attention, strict=True):
         parent, _, last = name.rpartition(".")
         replaced = HubAttention(layer, special, scale).to(next(model.parameters()))
         setattr(model.get_submodule(parent), last, replaced)
