@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 import xarray as xr
 from jaxtyping import Bool, Float
@@ -29,48 +30,66 @@ def offset_numbers(grid: tuple[int, int]) -> Tensor:
     stencil."""
     rows, columns = grid
     offsets = relative_offsets(grid).long()
-    return (offsets[..., 0] + rows - 1) * (2 * columns - 1) + offsets[..., 1] + columns - 1
+    down = offsets[..., 0] + rows - 1
+    right = offsets[..., 1] + columns - 1
+    return down * (2 * columns - 1) + right
 
 
 def stencil_of(A: Float[Tensor, "*h n n"], grid: tuple[int, int]) -> Float[Tensor, "*h y x"]:
     "The mean weight at each offset."
     rows, columns = grid
+    height = 2 * rows - 1
+    width = 2 * columns - 1
     number = offset_numbers(grid).flatten().to(A.device)
-    size = (2 * rows - 1) * (2 * columns - 1)
-    count = torch.bincount(number, minlength=size)
-    total = A.new_zeros(*A.shape[:-2], size).index_add(-1, number, A.flatten(-2))
-    return (total / count).unflatten(-1, (2 * rows - 1, 2 * columns - 1))
+    pairs = torch.bincount(number, minlength=height * width)
+    zeros = A.new_zeros(*A.shape[:-2], height * width)
+    total = zeros.index_add(-1, number, A.flatten(-2))
+    mean = total / pairs
+    return mean.unflatten(-1, (height, width))
 
 
 def spread_out(stencil: Float[Tensor, "*h y x"], grid: tuple[int, int]) -> Float[Tensor, "*h n n"]:
     "The map that reads with a stencil everywhere."
-    return stencil.flatten(-2)[..., offset_numbers(grid).to(stencil.device)]
+    number = offset_numbers(grid).to(stencil.device)
+    return stencil.flatten(-2)[..., number]
 
 # %% ../../nbs/models/09_atlas.ipynb #939c03fd
 def module_map(module: nn.Module, tokens: Any, n: int) -> Float[Tensor, "b h n n"]:
     "The weights of one attention layer among its last n tokens; ValueError for no single map."
     kind = type(module).__name__
-    right = isinstance(tokens, Tensor) and tokens.ndim == 3 and tokens.shape[1] >= n
-    found = tuple(tokens.shape) if isinstance(tokens, Tensor) else type(tokens).__name__
     wanted = f"what the layer takes, tokens [b, t, d] whose last {n} are patches"
-    need(right, f"images is {found}: for {kind} give {wanted}")
-    calls = listen(module, tokens, None, check=True)[0].calls
-    need(len(calls) == 1, f"module_or_map={kind} attends {len(calls)} times: give one layer of it")
+    need(
+        isinstance(tokens, Tensor),
+        f"images is {type(tokens).__name__}: for {kind} give {wanted}",
+    )
+    need(
+        tokens.ndim == 3 and tokens.shape[1] >= n,
+        f"images is {tuple(tokens.shape)}: for {kind} give {wanted}",
+    )
+    listener, _ = listen(module, tokens, None, check=True)
+    calls = listener.calls
+    need(
+        len(calls) == 1,
+        f"module_or_map={kind} attends {len(calls)} times: give one layer of it",
+    )
     A = calls[0].A
-    t = tokens.shape[1]
-    need(A.shape[-2:] == (t, t), f"module_or_map={kind} has weights {tuple(A.shape)} of {t} tokens")
-    A = A if A.ndim == 4 else A.expand(len(tokens), *A.shape)
+    b, t, _ = tokens.shape
+    need(
+        A.shape[-2:] == (t, t),
+        f"module_or_map={kind} has weights {tuple(A.shape)} of {t} tokens",
+    )
+    if A.ndim == 3:  # the same weights for all images
+        A = A.expand(b, *A.shape)
     return A[..., -n:, -n:]
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0006
 def need_grid(grid: tuple[int, int]) -> None:
     "ValueError unless the grid is two sizes."
-    right = (
-        isinstance(grid, tuple | list)
-        and len(grid) == 2
-        and all(isinstance(side, Size) for side in grid)
+    two = isinstance(grid, tuple | list) and len(grid) == 2
+    need(
+        two and all(isinstance(side, Size) for side in grid),
+        f"grid={grid!r}: two whole numbers above 0, (rows, columns), are needed",
     )
-    need(right, f"grid={grid!r}: two whole numbers above 0, (rows, columns), are needed")
 
 
 def nearest_conv(
@@ -85,24 +104,37 @@ def nearest_conv(
         return attention_to_conv(module_or_map)
     need_grid(grid)
     n = math.prod(grid)
-    A = module_or_map
-    of_images = isinstance(A, nn.Module | LayerMap)
-    if isinstance(A, LayerMap):
-        grids = f"queries on a {A.grid} grid and keys on {A.key_grid}"
-        need(A.grid == A.key_grid, f"module_or_map has {grids}: no stencil joins them")
-        A = A.A[:, :, A.patches][..., A.key_patches]
-    elif isinstance(A, nn.Module):
-        A = module_map(A, images, n)
-    right = isinstance(A, Tensor) and A.is_floating_point() and A.shape[-2:] == (n, n)
-    shape = tuple(A.shape) if isinstance(A, Tensor) else type(A).__name__
-    wanted = f"weights [*, {n}, {n}] of a {grid} grid, a LayerMap or a layer that attends"
-    need(right, f"module_or_map is {shape}: {wanted} is needed")
-    finite = A.isfinite().all()
-    need(finite, "module_or_map has values that are not finite (NaN or inf): mend them first")
-    A = A if of_images else A[None]
+    if isinstance(module_or_map, LayerMap):
+        layer = module_or_map
+        need(
+            layer.grid == layer.key_grid,
+            f"module_or_map has queries on a {layer.grid} grid and keys on {layer.key_grid}: "
+            "no stencil joins them",
+        )
+        A = layer.A[:, :, layer.patches][..., layer.key_patches]
+    elif isinstance(module_or_map, nn.Module):
+        A = module_map(module_or_map, images, n)
+    else:
+        A = module_or_map
+    right = isinstance(A, Tensor) and A.is_floating_point()
+    if not right or A.shape[-2:] != (n, n):
+        given = tuple(A.shape) if isinstance(A, Tensor) else type(A).__name__
+        raise ValueError(
+            f"module_or_map is {given}: weights [*, {n}, {n}] of a {grid} grid, a LayerMap or a "
+            "layer that attends is needed"
+        )
+    need(
+        A.isfinite().all(),
+        "module_or_map has values that are not finite (NaN or inf): mend them first",
+    )
+    if A is module_or_map:  # given as weights: one map, no images
+        A = A[None]
     stencil = stencil_of(A.mean(0), grid)
-    far = (A - spread_out(stencil, grid)).square().sum((0, -2, -1))
-    return stencil, (far / A.square().sum((0, -2, -1))).sqrt()
+    difference = A - spread_out(stencil, grid)
+    # sums over images, queries and keys
+    far = difference.square().sum((0, -2, -1))
+    size = A.square().sum((0, -2, -1))
+    return stencil, (far / size).sqrt()
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0009
 GROUPS = 5
@@ -110,8 +142,11 @@ GROUPS = 5
 
 def moments(A: Float[Tensor, "b h q k"], group: Tensor) -> tuple[Tensor, Tensor]:
     "Sum of the maps and of their squared norms, by group of images."
-    total = A.new_zeros(GROUPS, *A.shape[1:]).index_add(0, group, A)
-    square = A.new_zeros(GROUPS, A.shape[1]).index_add(0, group, A.square().sum((2, 3)))
+    heads, queries, keys = A.shape[1:]
+    no_maps = A.new_zeros(GROUPS, heads, queries, keys)
+    total = no_maps.index_add(0, group, A)
+    norms = A.square().sum((2, 3))
+    square = A.new_zeros(GROUPS, heads).index_add(0, group, norms)
     return total, square
 
 
@@ -122,55 +157,64 @@ def shares(
     # [h, q, k], [h]
     mean = total / number
     energy = square / number
-    row = mean.mean(-1, keepdim=True)
-    flat = (row.square() * mean.shape[-1]).sum((1, 2))
+    keys = mean.shape[-1]
+    row_mean = mean.mean(-1, keepdim=True)
+    flat = (row_mean.square() * keys).sum((1, 2))
     E = energy - flat
     around = mean.square().sum((1, 2)) - flat
     # what one image's content leaves in the mean of N images is taken off
     explained = (number * around - E) / (number - 1)
-    E = torch.where(
-        E > 1e-6 * energy, E, math.nan
-    )  # a head that reads all alike has no variance to explain
-    found = {"positional": explained / E}
+    # a head that reads all alike has no variance to explain
+    varies = E > 1e-6 * energy
+    E = torch.where(varies, E, math.nan)
+    share = {"positional": explained / E}
     if grid is not None:
-        stencil = stencil_of(mean, grid)
-        found["convolutional"] = 1 - (energy - spread_out(stencil, grid).square().sum((1, 2))) / E
-    return found
+        T = spread_out(stencil_of(mean, grid), grid)
+        far = energy - T.square().sum((1, 2))
+        share["convolutional"] = 1 - far / E
+    return share
 
 
 def with_errors(
     total: Tensor, square: Tensor, number: Tensor, grid: tuple[int, int] | None
 ) -> dict[str, Tensor]:
     "The shares, and their standard errors by the jackknife."
-    whole = shares(total.sum(0), square.sum(0), number.sum(), grid)
-    used = [g for g in range(GROUPS) if number[g] > 0]
-    left = [
-        shares(total.sum(0) - total[g], square.sum(0) - square[g], number.sum() - number[g], grid)
-        for g in used
-    ]
-    found = dict(whole)
-    for name, value in whole.items():
-        parts = torch.stack([part[name] for part in left])
-        found[f"{name}_se"] = (
-            (len(used) - 1) / len(used) * (parts - parts.mean(0)).square().sum(0)
-        ).sqrt()
-        if len(used) < 2:
-            found[f"{name}_se"] = torch.full_like(value, math.nan)
-    return found
+    all_total = total.sum(0)
+    all_square = square.sum(0)
+    all_number = number.sum()
+    estimates = shares(all_total, all_square, all_number, grid)
+    without_group = []  # the shares, each group of images left out in turn
+    for g in range(GROUPS):
+        if number[g] > 0:
+            left_total = all_total - total[g]
+            left_square = all_square - square[g]
+            left_number = all_number - number[g]
+            without_group.append(shares(left_total, left_square, left_number, grid))
+    groups = len(without_group)
+    results = dict(estimates)
+    for name, estimate in estimates.items():
+        if groups < 2:
+            results[f"{name}_se"] = torch.full_like(estimate, math.nan)
+            continue
+        left = torch.stack([share[name] for share in without_group])
+        spread = (left - left.mean(0)).square().sum(0)
+        results[f"{name}_se"] = ((groups - 1) / groups * spread).sqrt()
+    return results
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0011
 def replacing(layer: LayerMap, stencil: Tensor, special: Tensor) -> dict[str, Tensor]:
     "Measured change of a layer's output and its bound, for each image and head."
     A = layer.A.double()[:, :, layer.patches]
     V = layer.V.double()
-    fixed = special.expand(*A.shape[1:3], -1).clone()
-    fixed[..., layer.key_patches] = spread_out(stencil, layer.grid)
-    D = A - fixed
+    heads, queries = A.shape[1:3]
+    T = special.expand(heads, queries, -1).clone()
+    T[..., layer.key_patches] = spread_out(stencil, layer.grid)
+    D = A - T
     size = (A @ V).norm(dim=(2, 3))
-    return {
-        "cost": (D @ V).norm(dim=(2, 3)) / size,
-        "bound": D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(V, 2) / size,
-    }
+    change = (D @ V).norm(dim=(2, 3))
+    # |D V| <= |D| |V|, the first of Frobenius, the second the largest singular value
+    bound = D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(V, 2)
+    return {"cost": change / size, "bound": bound / size}
 
 
 class Means:
@@ -192,20 +236,27 @@ class Means:
         mean = self.total / self.number
         if self.number == 1:
             return mean, torch.full_like(mean, math.nan)
-        variance = (self.square / self.number - mean.square()).clamp(min=0)
+        mean_square = self.square / self.number
+        variance = (mean_square - mean.square()).clamp(min=0)
         return mean, (variance / (self.number - 1)).sqrt()
 
 
 def per_image(layer: LayerMap, A: Tensor) -> dict[str, Tensor]:
     "Entropy, distance, sink and local share of each image (or window) and head."
-    whole = layer.A.double()[:, :, layer.patches]
-    found = {"entropy": entropy(whole).mean(2), "sink": 1 - A.sum(-1).mean(2)}
+    on_all_keys = layer.A.double()[:, :, layer.patches]
+    on_patches = A.sum(-1)
+    values = {
+        "entropy": entropy(on_all_keys).mean(2),
+        "sink": 1 - on_patches.mean(2),
+    }
     if layer.grid == layer.key_grid:
-        near = neighbors(layer.grid).to(A.device) | torch.eye(
-            A.shape[-1], dtype=torch.bool, device=A.device
-        )
-        found |= {"distance": gaze(A, layer.grid).nanmean(2), "local": (A * near).sum(-1).mean(2)}
-    return found
+        n = A.shape[-1]
+        itself = torch.eye(n, dtype=torch.bool, device=A.device)
+        near = neighbors(layer.grid).to(A.device) | itself
+        on_near = (A * near).sum(-1)
+        values["distance"] = gaze(A, layer.grid).nanmean(2)
+        values["local"] = on_near.mean(2)
+    return values
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0012
 Moments = tuple[Tensor, Tensor]
@@ -213,7 +264,11 @@ Moments = tuple[Tensor, Tensor]
 
 def joined(old: Moments | None, new: Moments) -> Moments:
     "The moments of two sets of images."
-    return new if old is None else (old[0] + new[0], old[1] + new[1])
+    if old is None:
+        return new
+    total = old[0] + new[0]
+    square = old[1] + new[1]
+    return total, square
 
 
 class LayerSums:
@@ -227,28 +282,31 @@ class LayerSums:
         self.weights: tuple[Tensor, Tensor] | None = None
         self.logits: tuple[Tensor, Tensor] | None = None
         self.number = torch.zeros(GROUPS, dtype=torch.float64)
-        self.seen = 0
+        self.images = 0
         heads, queries, keys = layer.A.shape[1:]
-        self.special = torch.zeros(heads, keys, dtype=torch.float64, device=layer.A.device)
+        device = layer.A.device
+        self.special = torch.zeros(heads, keys, dtype=torch.float64, device=device)
         self.total = self.special.new_zeros(heads, queries, keys)
         self.squares = torch.zeros_like(self.total)
-        self.others = torch.ones(keys, dtype=torch.bool)
-        self.others[layer.key_patches.cpu()] = False
+        self.no_patch = torch.ones(keys, dtype=torch.bool)
+        self.no_patch[layer.key_patches.cpu()] = False
 
     def add(self, layer: LayerMap) -> None:
         "Take in one batch."
-        A = layer.A.double()[:, :, layer.patches][..., layer.key_patches]
-        group = (torch.arange(len(A), device=A.device) + self.seen) % GROUPS
-        self.seen += len(A)
+        all_weights = layer.A.double()
+        of_patches = all_weights[:, :, layer.patches]
+        A = of_patches[..., layer.key_patches]
+        image = torch.arange(len(A), device=A.device) + self.images
+        group = image % GROUPS
+        self.images += len(A)
         self.number += torch.bincount(group.cpu(), minlength=GROUPS)
-        logits = A.log()
-        logits = logits - logits.mean(-1, keepdim=True)
         self.weights = joined(self.weights, moments(A, group))
+        log_A = A.log()
+        logits = log_A - log_A.mean(-1, keepdim=True)
         self.logits = joined(self.logits, moments(logits, group))
-        whole = layer.A.double()
-        self.special += whole[:, :, layer.patches].mean(2).sum(0)
-        self.total += whole.sum(0)
-        self.squares += whole.square().sum(0)
+        self.special += of_patches.mean(2).sum(0)
+        self.total += all_weights.sum(0)
+        self.squares += all_weights.square().sum(0)
         self.take(per_image(layer, A))
 
     def take(self, values: Mapping[str, Tensor]) -> None:
@@ -258,28 +316,34 @@ class LayerSums:
     def stencil(self) -> Tensor:
         "The nearest stencil of the mean map."
         assert self.weights is not None
-        return stencil_of(self.weights[0].sum(0) / self.seen, self.grid)
+        total = self.weights[0].sum(0)
+        return stencil_of(total / self.images, self.grid)
 
     def deviation(self) -> Tensor:
         "Standard deviation of each weight over images, summed over queries and keys."
-        variance = (self.squares - self.total.square() / self.seen) / max(self.seen - 1, 1)
+        around_mean = self.squares - self.total.square() / self.images
+        variance = around_mean / max(self.images - 1, 1)
         return variance.clamp(min=0).sqrt().sum((1, 2))
 
     def result(self) -> dict[str, Tensor]:
         "Every quantity of the layer, by head."
         assert self.weights is not None and self.logits is not None
         grid = self.grid if self.square_map else None
-        number = self.number.to(self.weights[0].device)
-        found = with_errors(self.weights[0], self.weights[1], number, grid)
-        logits = with_errors(self.logits[0], self.logits[1], number, None)
-        found |= {
-            name.replace("positional", "positional_logits"): value for name, value in logits.items()
-        }
-        found |= {"content": 1 - found["positional"], "content_se": found["positional_se"]}
-        found["deviation"] = self.deviation()
+        total, square = self.weights
+        number = self.number.to(total.device)
+        results = with_errors(total, square, number, grid)
+        logit_total, logit_square = self.logits
+        of_logits = with_errors(logit_total, logit_square, number, None)
+        results["positional_logits"] = of_logits["positional"]
+        results["positional_logits_se"] = of_logits["positional_se"]
+        results["content"] = 1 - results["positional"]
+        results["content_se"] = results["positional_se"]
+        results["deviation"] = self.deviation()
         for name, means in self.means.items():
-            found[name], found[f"{name}_se"] = means.result()
-        return found
+            mean, error = means.result()
+            results[name] = mean
+            results[f"{name}_se"] = error
+        return results
 
 # %% ../../nbs/models/09_atlas.ipynb #asds0001
 def as_dataset(layers: list[LayerSums]) -> xr.Dataset:
@@ -287,34 +351,41 @@ def as_dataset(layers: list[LayerSums]) -> xr.Dataset:
     have."""
     results = [sums.result() for sums in layers]
     heads = max(len(result["entropy"]) for result in results)
+    names = sorted(set().union(*results))
     values = {}
-    for name in sorted(set().union(*results)):
-        table = torch.full((len(layers), heads), math.nan, dtype=torch.float64)
-        for row, result in zip(table, results, strict=True):
-            if name in result:
-                row[: len(result[name])] = result[name].cpu()
-        values[name] = ("layer", "head"), table.numpy()
+    for name in names:
+        of_layers = [result.get(name, torch.empty(0)) for result in results]
+        values[name] = ("layer", "head"), by_head(of_layers, heads)
     atlas = xr.Dataset(values, {"name": ("layer", [sums.name for sums in layers])})
-    grids = {sums.grid for sums in layers if sums.square_map}
-    if len(grids) == 1 and all(sums.square_map for sums in layers):
-        rows, columns = grids.pop()
-        stencil = torch.full(
-            (len(layers), heads, 2 * rows - 1, 2 * columns - 1), math.nan, dtype=torch.float64
-        )
-        for of_layer, sums in zip(stencil, layers, strict=True):
-            of_layer[: len(sums.special)] = sums.stencil().cpu()
-        atlas["stencil"] = ("layer", "head", "down", "right"), stencil.numpy()
-        atlas = atlas.assign_coords(down=range(1 - rows, rows), right=range(1 - columns, columns))
-        others = {int(sums.others.sum()) for sums in layers}
-        if len(others) == 1 and others != {0}:
-            special = torch.full((len(layers), heads, others.pop()), math.nan, dtype=torch.float64)
-            for of_layer, sums in zip(special, layers, strict=True):
-                weights = sums.special[:, sums.others.to(sums.special.device)] / sums.seen
-                of_layer[: len(weights)] = weights.cpu()
-            atlas["special"] = ("layer", "head", "token"), special.numpy()
-    return atlas.assign_attrs(
-        images=layers[0].seen, grid=f"{layers[0].grid[0]} x {layers[0].grid[1]}"
-    )
+    rows, columns = layers[0].grid
+    atlas = atlas.assign_attrs(images=layers[0].images, grid=f"{rows} x {columns}")
+    square = all(sums.square_map for sums in layers)
+    grids = {sums.grid for sums in layers}
+    if not square or len(grids) > 1:
+        return atlas
+    stencils = [sums.stencil() for sums in layers]
+    atlas["stencil"] = ("layer", "head", "down", "right"), by_head(stencils, heads)
+    down = range(1 - rows, rows)
+    right = range(1 - columns, columns)
+    atlas = atlas.assign_coords(down=down, right=right)
+    numbers = {int(sums.no_patch.sum()) for sums in layers}
+    if len(numbers) > 1 or numbers == {0}:
+        return atlas
+    special = []
+    for sums in layers:
+        no_patch = sums.no_patch.to(sums.special.device)
+        special.append(sums.special[:, no_patch] / sums.images)
+    atlas["special"] = ("layer", "head", "token"), by_head(special, heads)
+    return atlas
+
+
+def by_head(of_layers: list[Tensor], heads: int) -> np.ndarray:
+    "One array of what layers have for each head, NaN for heads that a layer lacks."
+    shape = max((values.shape[1:] for values in of_layers), key=len)
+    table = torch.full((len(of_layers), heads, *shape), math.nan, dtype=torch.float64)
+    for row, values in zip(table, of_layers, strict=True):
+        row[: len(values)] = values.cpu()
+    return table.numpy()
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0013
 def head_atlas(
@@ -333,7 +404,8 @@ def head_atlas(
     again = isinstance(batches, list | tuple) and len(batches)
     layers: list[LayerSums] = []
     for maps in attention_maps(model, batches, forward=forward, progress=progress):
-        layers = layers or [LayerSums(layer) for layer in maps]
+        if not layers:
+            layers = [LayerSums(layer) for layer in maps]
         for sums, layer in zip(layers, maps, strict=True):
             need(
                 grid in (None, layer.grid),
@@ -341,11 +413,14 @@ def head_atlas(
             )
             sums.add(layer)
     need(layers, "batches holds no batch: at least two images are needed")
-    need(layers[0].seen > 1, "batches holds one image: what changes between images needs two")
-    for maps in attention_maps(model, batches, forward=forward, progress=progress) if again else ():
+    need(layers[0].images > 1, "batches holds one image: what changes between images needs two")
+    if not again:
+        return as_dataset(layers)
+    for maps in attention_maps(model, batches, forward=forward, progress=progress):
         for sums, layer in zip(layers, maps, strict=True):
             if sums.square_map and layer.V.numel():
-                sums.take(replacing(layer, sums.stencil(), (sums.special / sums.seen)[:, None]))
+                special = sums.special / sums.images
+                sums.take(replacing(layer, sums.stencil(), special[:, None]))
     return as_dataset(layers)
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0022
@@ -359,26 +434,25 @@ def position_association(
     """How well position encodings know which patches are neighbors (B, Figure 1, as a number); NaN
     where encodings are zero."""
     need_grid(grid)
-    pieces = encodings if isinstance(encodings, tuple | list) else [encodings]
-    right = pieces and all(
-        isinstance(piece, Tensor) and piece.is_floating_point() for piece in pieces
-    )
-    need(
-        right,
-        f"encodings is {type(encodings).__name__}: a tensor of floats, or (cos, sin), is needed",
-    )
-    need(
-        all(piece.isfinite().all() for piece in pieces),
-        "encodings has values that are not finite (NaN or inf)",
-    )
+    tables = encodings if isinstance(encodings, tuple | list) else [encodings]
+    kind = type(encodings).__name__
+    need(tables, f"encodings is {kind}: a tensor of floats, or (cos, sin), is needed")
+    for table in tables:
+        need(
+            isinstance(table, Tensor) and table.is_floating_point(),
+            f"encodings is {kind}: a tensor of floats, or (cos, sin), is needed",
+        )
+        need(
+            table.isfinite().all(),
+            "encodings has values that are not finite (NaN or inf)",
+        )
     n = math.prod(grid)
     near = neighbors(grid)
     if isinstance(encodings, tuple | list):
         need(len(encodings) == 2, f"encodings has {len(encodings)} tensors: (cos, sin) is needed")
         cos, sin = encodings
-        right = cos.shape == sin.shape and len(cos) == n
         need(
-            right,
+            cos.shape == sin.shape and len(cos) == n,
             f"encodings of shapes {tuple(cos.shape)}, {tuple(sin.shape)}: [{n}, e] is needed twice",
         )
         similarity = [(cos @ cos.T + sin @ sin.T) / cos.shape[1]]
@@ -392,7 +466,11 @@ def position_association(
     else:
         similarity = list(relative_bias(encodings.float(), grid))
     scores = [association_score(S.float(), near) for S in similarity]
-    return {"score": sum(scores) / len(scores), "chance": float((near.sum(1) / (n - 1)).mean())}
+    chance = near.sum(1) / (n - 1)
+    return {
+        "score": sum(scores) / len(scores),
+        "chance": float(chance.mean()),
+    }
 
 # %% ../../nbs/models/09_atlas.ipynb #lead0001
 def leading(values: Mapping[str, float]) -> str:
@@ -419,29 +497,36 @@ def plot_atlas(
     )
     from matplotlib.patches import Rectangle
 
-    names = ["sink", "convolutional", "positional", "content"]
-    colors = ["black", "green", "blue", "orange"]
+    colors = {
+        "sink": "black",
+        "convolutional": "green",
+        "positional": "blue",
+        "content": "orange",
+    }
     layers = atlas.sizes["layer"]
     heads = atlas.sizes["head"]
-    figure, ax = subplots(width=max(3.5, 0.5 * heads + 1), height=max(1.5, 0.4 * layers + 0.8))
+    width = max(3.5, 0.5 * heads + 1)
+    height = max(1.5, 0.4 * layers + 0.8)
+    figure, ax = subplots(width=width, height=height)
     for layer in range(layers):
         for head in range(heads):
             cell = atlas.isel(layer=layer, head=head)
             if not math.isfinite(float(cell.entropy)):
                 continue
-            values = {name: float(cell[name]) if name in cell else math.nan for name in names}
+            values = dict.fromkeys(colors, math.nan)
+            for name in colors:
+                if name in cell:
+                    values[name] = float(cell[name])
             lead = leading(values)
-            color = COLORS[colors[names.index(lead)]] if lead else "0.8"
-            ax.add_patch(Rectangle((head - 0.46, layer - 0.46), 0.92, 0.92, color=color, alpha=0.6))
-            shown = f"{values[lead]:.2f}" if lead else "flat"
-            ax.text(
-                head,
-                layer,
-                f"{(lead or '')[:4]}\n{shown}".strip(),
-                ha="center",
-                va="center",
-                fontsize=6,
-            )
+            if lead:
+                color = COLORS[colors[lead]]
+                words = f"{lead[:4]}\n{values[lead]:.2f}"
+            else:
+                color = "0.8"
+                words = "flat"
+            corner = (head - 0.46, layer - 0.46)
+            ax.add_patch(Rectangle(corner, 0.92, 0.92, color=color, alpha=0.6))
+            ax.text(head, layer, words, ha="center", va="center", fontsize=6)
     ax.set(
         xlim=(-0.5, heads - 0.5),
         ylim=(layers - 0.5, -0.5),

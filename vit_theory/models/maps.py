@@ -60,9 +60,8 @@ class Call:
     name: str  # of the innermost module
     A: Tensor
     V: Tensor
-    sizes: tuple[
-        tuple[int, int], ...
-    ]  # of the images that convolutions returned before, the latest last
+    # of the images that convolutions returned before, the latest last
+    sizes: tuple[tuple[int, int], ...]
 
 
 class Enough(Exception):
@@ -81,15 +80,24 @@ def sdpa_weights(
     q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
     "The weights inside `scaled_dot_product_attention`, from its arguments, and its values."
-    if enable_gqa:
-        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    if enable_gqa:  # several queries share a key and a value
+        heads = q.shape[-3]
+        k = k.repeat_interleave(heads // k.shape[-3], -3)
+        v = v.repeat_interleave(heads // v.shape[-3], -3)
+    if scale is None:
+        scale = 1 / math.sqrt(q.shape[-1])
     # A = softmax(Q K^T * scale + mask)
-    S = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    S = q @ k.transpose(-1, -2) * scale
     if is_causal:
-        after = torch.ones(S.shape[-2:], dtype=torch.bool, device=S.device).triu(1)
-        S = S.masked_fill(after, -math.inf)
-    if attn_mask is not None:
-        S = S.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype == torch.bool else S + attn_mask
+        everywhere = torch.ones(S.shape[-2:], dtype=torch.bool, device=S.device)
+        later = everywhere.triu(1)
+        S = S.masked_fill(later, -math.inf)
+    if attn_mask is None:
+        return S.softmax(-1), v
+    if attn_mask.dtype == torch.bool:
+        S = S.masked_fill(~attn_mask, -math.inf)
+    else:
+        S = S + attn_mask
     return S.softmax(-1), v
 
 # %% ../../nbs/models/08_maps.ipynb #maps0009
@@ -98,13 +106,13 @@ class Listener(TorchFunctionMode):
 
     def __init__(self, check: bool, first_only: bool = False):
         super().__init__()
-        self.check, self.first_only = check, first_only
+        self.check = check
+        self.first_only = first_only
         self.calls: list[Call] = []
         self.weights: dict[int, Tensor] = {}  # results of a softmax that no product has used yet
         self.sizes: list[tuple[int, int]] = []  # of images behind convolutions
-        self.patch: tuple[int, int] | None = (
-            None  # of the first convolution that cuts its input into patches
-        )
+        # of the first convolution that cuts its input into patches
+        self.patch: tuple[int, int] | None = None
         self.path: list[str] = [""]  # modules that are running
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -128,67 +136,93 @@ class Listener(TorchFunctionMode):
 
     def see_convolution(self, out, image, weight, bias=None, stride=1, *unused, **kwargs):
         "Keep the size of the result, and the first patch."
-        stride = (
-            pair(kwargs.get("stride", stride))
-            if not isinstance(stride, tuple | list)
-            else tuple(stride)
-        )
-        stride = stride if len(stride) == 2 else 2 * stride
-        self.sizes.append((int(out.shape[-2]), int(out.shape[-1])))
-        if (
-            self.patch is None
-            and len(self.sizes) == 1
-            and tuple(weight.shape[-2:]) == stride
-            and max(stride) > 1
-        ):
-            self.patch = stride
+        if isinstance(stride, tuple | list):
+            steps = tuple(stride)
+        else:
+            steps = pair(kwargs.get("stride", stride))
+        if len(steps) == 1:
+            steps = 2 * steps
+        rows = int(out.shape[-2])
+        columns = int(out.shape[-1])
+        self.sizes.append((rows, columns))
+        first = self.patch is None and len(self.sizes) == 1
+        kernel = tuple(weight.shape[-2:])
+        if first and kernel == steps and max(steps) > 1:
+            self.patch = steps
 
     def see_product(self, name, out, args):
         "Note a product whose left factor came out of a softmax."
-        factors = args[1:] if name == "einsum" else args
-        factors = factors[0] if factors and isinstance(factors[0], tuple | list) else factors
+        factors = args
+        if name == "einsum":  # its first argument is the equation
+            factors = args[1:]
+        if factors and isinstance(factors[0], tuple | list):
+            factors = factors[0]
         if len(factors) < 2:
             return
-        A, V = factors[:2]
-        if not (isinstance(A, Tensor) and isinstance(V, Tensor) and id(A) in self.weights):
+        A = factors[0]
+        V = factors[1]
+        tensors = isinstance(A, Tensor) and isinstance(V, Tensor)
+        if not tensors or id(A) not in self.weights:
             return
-        if A.shape[-1] == V.shape[-2] and out.shape[-2:] == (A.shape[-2], V.shape[-1]):
+        queries, keys = A.shape[-2:]
+        values, features = V.shape[-2:]
+        if keys == values and out.shape[-2:] == (queries, features):
             self.note(A, V, out)
 
     def torch_attention(self, function, args, kwargs):
         "Call PyTorch's own multi-head attention once more, for its weights."
-        given = inspect.signature(function).bind(*args, **kwargs)
-        given.apply_defaults()
-        asked = given.arguments
+        call = inspect.signature(function).bind(*args, **kwargs)
+        call.apply_defaults()
+        arguments = call.arguments
         out = function(*args, **kwargs)
         # the weights of each head, whatever the model asks for
-        A = function(**asked | {"need_weights": True, "average_attn_weights": False})[1]
+        by_head = {"need_weights": True, "average_attn_weights": False}
+        _, A = function(**arguments | by_head)
+        if arguments["bias_k"] is not None or arguments["add_zero_attn"]:
+            return out
         # [k, b, d], or [k, d] of one image
-        value = asked["value"]
-        heads = asked["num_heads"]
-        value, A = (value, A) if value.ndim == 3 else (value[:, None], A[None])
-        W = asked["v_proj_weight"]
-        bias = asked["in_proj_bias"]
-        W = asked["in_proj_weight"].chunk(3)[2] if W is None else W
-        V = nn.functional.linear(value, W, None if bias is None else bias.chunk(3)[2])
-        if asked["bias_k"] is None and not asked["add_zero_attn"]:
-            V = V.unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)
-            joined = (A @ V).permute(2, 0, 1, 3).flatten(-2)
-            again = nn.functional.linear(joined, asked["out_proj_weight"], asked["out_proj_bias"])
-            self.note(A, V, A @ V, again, out[0] if out[0].ndim == 3 else out[0][:, None])
+        value = arguments["value"]
+        output = out[0]
+        if value.ndim == 2:
+            value = value[:, None]
+            output = output[:, None]
+            A = A[None]
+        W_V = arguments["v_proj_weight"]
+        if W_V is None:
+            W_V = arguments["in_proj_weight"].chunk(3)[2]
+        b_V = arguments["in_proj_bias"]
+        if b_V is not None:
+            b_V = b_V.chunk(3)[2]
+        V = nn.functional.linear(value, W_V, b_V)
+        V = V.unflatten(-1, (arguments["num_heads"], -1)).permute(1, 2, 0, 3)
+        mixed = A @ V
+        joined = mixed.permute(2, 0, 1, 3).flatten(-2)
+        W_O = arguments["out_proj_weight"]
+        again = nn.functional.linear(joined, W_O, arguments["out_proj_bias"])
+        self.need_equal(again, output)
+        self.keep(A, V)
         return out
 
-    def note(self, A, V, out, *more):
+    def note(self, A, V, out):
         "Keep weights and values; ValueError where they do not give what the model went on with."
-        for made, wanted in [(A @ V, out), more] if more else [(A @ V, out)] if self.check else []:
-            made = made.reshape(wanted.shape)
-            if not torch.allclose(
-                made, wanted, rtol=1e-2, atol=float(1e-4 * wanted.abs().max() + 1e-8)
-            ):
-                far = float((made - wanted).abs().max())
-                product = f"the weights of {self.path[-1]!r} times its values"
-                raise ValueError(f"model: {product} miss its output by {far:.2g}: no true map")
-        self.calls.append(Call(self.path[-1], A.detach(), V.detach(), tuple(self.sizes)))
+        if self.check:
+            self.need_equal(A @ V, out)
+        self.keep(A, V)
+
+    def need_equal(self, product, output):
+        "ValueError unless weights times values are what the model went on with."
+        product = product.reshape(output.shape)
+        tolerance = float(1e-4 * output.abs().max() + 1e-8)
+        if torch.allclose(product, output, rtol=1e-2, atol=tolerance):
+            return
+        far = float((product - output).abs().max())
+        words = f"the weights of {self.path[-1]!r} times its values"
+        raise ValueError(f"model: {words} miss its output by {far:.2g}: no true map")
+
+    def keep(self, A, V):
+        "Keep weights and values of the module that runs."
+        call = Call(self.path[-1], A.detach(), V.detach(), tuple(self.sizes))
+        self.calls.append(call)
         self.weights.clear()
         if self.first_only:
             raise Enough
@@ -202,13 +236,14 @@ def coded(
     n = math.prod(grid)
     digits = torch.arange(n.bit_length())
     number = torch.arange(1, n + 1).reshape(grid)
-    has = (number[None] >> digits[:, None, None]) & 1  # [digit, row, column]
-    spread = has.repeat_interleave(patch[0], 1).repeat_interleave(patch[1], 2).to(image)
-    noise = torch.randn(image.shape, generator=torch.Generator().manual_seed(0)).to(image)
+    has_digit = (number[None] >> digits[:, None, None]) & 1  # [digit, row, column]
+    in_rows = has_digit.repeat_interleave(patch[0], 1)
+    mask = in_rows.repeat_interleave(patch[1], 2).to(image)  # [digit, pixel row, pixel column]
+    rows, columns = mask.shape[1:]
+    fixed = torch.Generator().manual_seed(0)
+    noise = torch.randn(image.shape, generator=fixed).to(image)
     copies = image.repeat(len(digits) + 2, 1, 1, 1)
-    copies[2:, :, : spread.shape[1], : spread.shape[2]] += (
-        spread[:, None] * noise[None, :, : spread.shape[1], : spread.shape[2]]
-    )
+    copies[2:, :, :rows, :columns] += mask[:, None] * noise[None, :, :rows, :columns]
     return copies
 
 
@@ -229,38 +264,38 @@ def run_model(model: Any, batch: Any, forward: Callable | None) -> Any:
         return forward(model, batch)
     if isinstance(model, ViT):
         return model(batch, keep={})  # no token leaves
-    masks_nothing = getattr(getattr(model, "config", None), "mask_ratio", None) == 0
+    config = getattr(model, "config", None)
+    masks_nothing = getattr(config, "mask_ratio", None) == 0
     if masks_nothing and "noise" in inspect.signature(model.forward).parameters:
         # a masked autoencoder that masks nothing still shuffles; noise in order keeps the order
         image = image_of(batch)
-        patch = pair(model.config.patch_size)
-        number = math.prod(side // p for side, p in zip(image.shape[-2:], patch, strict=True))
-        noise = torch.arange(number, dtype=torch.float32, device=image.device).expand(
-            len(image), -1
-        )
-        return model(image, noise=noise)
-    return model(**batch) if isinstance(batch, Mapping) else model(batch)
+        h, w = image.shape[-2:]
+        ph, pw = pair(model.config.patch_size)
+        patches = (h // ph) * (w // pw)
+        order = torch.arange(patches, dtype=torch.float32, device=image.device)
+        return model(image, noise=order.expand(len(image), -1))
+    if isinstance(batch, Mapping):
+        return model(**batch)
+    return model(batch)
 
 
 def image_of(batch: Any) -> Tensor:
     "The images of a batch: the first tensor with four axes."
     if isinstance(batch, Tensor):
-        found = [batch]
+        values = [batch]
+    elif isinstance(batch, Mapping):
+        values = list(batch.values())
+    elif isinstance(batch, tuple | list):
+        values = list(batch)
     else:
-        found = list(
-            batch.values()
-            if isinstance(batch, Mapping)
-            else batch
-            if isinstance(batch, tuple | list)
-            else ()
-        )
-    found = [x for x in found if isinstance(x, Tensor) and x.ndim == 4]
-    need(
-        found,
+        values = []
+    for value in values:
+        if isinstance(value, Tensor) and value.ndim == 4:
+            return value
+    raise ValueError(
         f"batches holds a {type(batch).__name__} without a tensor [b, c, h, w]: give images as "
-        "the model takes them",
+        "the model takes them"
     )
-    return found[0]
 
 
 def with_image(batch: Any, image: Tensor) -> Any:
@@ -268,17 +303,20 @@ def with_image(batch: Any, image: Tensor) -> Any:
     image."""
     old = image_of(batch)
 
-    def other(x):
+    def exchanged(x):
         if x is old:
             return image
         per_image = isinstance(x, Tensor) and x.ndim and len(x) == len(old)
-        return x[:1].expand(len(image), *x.shape[1:]) if per_image else x
+        if not per_image:
+            return x
+        first = x[:1]
+        return first.expand(len(image), *x.shape[1:])
 
     if isinstance(batch, Tensor):
         return image
     if isinstance(batch, Mapping):
-        return {name: other(x) for name, x in batch.items()}
-    return type(batch)(other(x) for x in batch)
+        return {name: exchanged(x) for name, x in batch.items()}
+    return type(batch)(exchanged(x) for x in batch)
 
 
 def listen(
@@ -296,12 +334,13 @@ def listen(
 
         return note
 
+    def leave(module, args, out):
+        listener.path.pop()
+
     with ExitStack() as hooks, torch.no_grad():
         for name, module in model.named_modules():
             hooks.enter_context(module.register_forward_pre_hook(enter(name)))
-            hooks.enter_context(
-                module.register_forward_hook(lambda *unused: listener.path.pop() and None)
-            )
+            hooks.enter_context(module.register_forward_hook(leave))
         try:
             with listener:
                 run_model(model, batch, forward)
@@ -316,9 +355,8 @@ class Layout:
 
     grid: tuple[int, int]
     tokens: int  # of the first layer, of all windows
-    patches: (
-        Tensor | None
-    )  # None: no code could be read, and the order is taken to be that of the grid
+    # None: no code could be read, and the order is taken to be that of the grid
+    patches: Tensor | None
     why: str = ""  # no code could be read
 
 
@@ -335,44 +373,48 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
     )
     config = getattr(model, "config", None)
     config = getattr(config, "vision_config", config)
-    named = getattr(config, "patch_size", None)
-    patch = heard.patch or (pair(named) if isinstance(named, int | tuple | list) else None)
-    call = heard.calls[0]
-    tokens = call.A.shape[0] * call.A.shape[-2]
-    if call.A.ndim == 3:
-        tokens = call.A.shape[-2]
+    configured = getattr(config, "patch_size", None)
+    patch = heard.patch
+    if patch is None and isinstance(configured, int | tuple | list):
+        patch = pair(configured)
+    A = heard.calls[0].A
+    tokens = A.shape[-2]
+    if A.ndim == 4:  # one image: the first axis counts its windows
+        tokens = A.shape[0] * A.shape[-2]
     if patch is None:
-        return Layout(
-            heard.sizes[-1] if heard.sizes else (0, 0),
-            tokens,
-            None,
-            "no convolution cuts the image into patches",
-        )
+        grid = heard.sizes[-1] if heard.sizes else (0, 0)
+        return Layout(grid, tokens, None, "no convolution cuts the image into patches")
     grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]
     copies = coded(image[0], grid, patch)
-    V = (
-        listen(model, with_image(batch, copies), forward, check=False, first_only=True)[0]
-        .calls[0]
-        .V
-    )
+    coded_batch = with_image(batch, copies)
+    heard, _ = listen(model, coded_batch, forward, check=False, first_only=True)
+    V = heard.calls[0].V
     # [copies * windows, h, t, e] -> [copies, windows * t, h * e]
-    V = V.movedim(-3, -2) if V.ndim == 4 else V.unflatten(0, (len(copies), -1)).movedim(1, 2)
-    numbers = read_code(V.flatten(-2).reshape(len(copies), -1, V.shape[-1] * V.shape[-2]).float())
+    if V.ndim == 4:
+        V = V.movedim(-3, -2)
+    else:
+        V = V.unflatten(0, (len(copies), -1)).movedim(1, 2)
+    features = V.shape[-1] * V.shape[-2]
+    V = V.flatten(-2).reshape(len(copies), -1, features)
+    numbers = read_code(V.float())
     if numbers is None:
-        said = (
-            f"model={type(model).__name__} gives the same image two answers: it masks or "
-            "shuffles patches at random; "
-        )
         raise ValueError(
-            said
-            + "set mask_ratio=0, or fix the order by forward=lambda model, x: model(x, noise=...)"
+            f"model={type(model).__name__} gives the same image two answers: it masks or "
+            "shuffles patches at random; set mask_ratio=0, or fix the order by "
+            "forward=lambda model, x: model(x, noise=...)"
         )
     n = math.prod(grid)
-    known = numbers[numbers > 0]
-    if len(known) != n or not torch.equal(known.sort().values.cpu(), torch.arange(1, n + 1)):
+    is_patch = numbers > 0
+    patch_numbers = numbers[is_patch]
+    each_once = len(patch_numbers) == n
+    if each_once:
+        every_number = torch.arange(1, n + 1)
+        each_once = torch.equal(patch_numbers.sort().values.cpu(), every_number)
+    if not each_once:
         return Layout(grid, tokens, None, "a token does not stand for one patch alone")
-    order = known.argsort()
-    return Layout(grid, tokens, (numbers > 0).nonzero()[:, 0][order])
+    order = patch_numbers.argsort()
+    token = is_patch.nonzero()[:, 0]
+    return Layout(grid, tokens, token[order])
 
 # %% ../../nbs/models/08_maps.ipynb #maps0017
 def fitting(
@@ -380,10 +422,13 @@ def fitting(
 ) -> tuple[Tensor, tuple[int, int]] | None:
     """Patches and grid of a number of tokens: the latest image of as many pixels, or of one fewer,
     behind a class token."""
+    if tokens < 2:
+        return None
     for special in (0, 1):
         for size in reversed(sizes):
-            if math.prod(size) == tokens - special and tokens > 1:
-                return torch.arange(special, tokens), size
+            if math.prod(size) == tokens - special:
+                patches = torch.arange(special, tokens)
+                return patches, size
     return None
 
 
@@ -392,9 +437,13 @@ def windows_of(call: Call, images: int, layout: Layout) -> tuple[int, int] | Non
     count = call.A.shape[0] // images
     tokens = call.A.shape[-2]
     side = math.isqrt(tokens)
+    if count < 2 or side * side != tokens:
+        return None
     n = math.prod(layout.grid)
-    whole = side * side == tokens and any(count * tokens * 4**stage == n for stage in range(8))
-    return (count, side) if count > 1 and whole else None
+    for stage in range(8):  # each merges 2 x 2 patches
+        if count * tokens * 4**stage == n:
+            return count, side
+    return None
 
 
 def in_squares(layout: Layout, side: int) -> bool:
@@ -403,13 +452,10 @@ def in_squares(layout: Layout, side: int) -> bool:
         return False
     token_of = layout.patches.reshape(layout.grid).cpu()
     rows, columns = layout.grid
-    squares = (
-        token_of.reshape(rows // side, side, columns // side, side)
-        .movedim(1, 2)
-        .flatten(2)
-        .flatten(0, 1)
-    )
-    return torch.equal(squares, torch.arange(rows * columns).reshape(-1, side * side))
+    pieces = token_of.reshape(rows // side, side, columns // side, side)
+    squares = pieces.movedim(1, 2).flatten(2).flatten(0, 1)
+    in_order = torch.arange(rows * columns)
+    return torch.equal(squares, in_order.reshape(-1, side * side))
 
 # %% ../../nbs/models/08_maps.ipynb #maps0018
 def layer_map(
@@ -423,7 +469,8 @@ def layer_map(
     if A.ndim == 3:  # images and heads in one axis
         A = A.unflatten(0, (images, -1))
         V = V.unflatten(0, (images, -1))
-    if A.ndim == 4 and len(A) == 1 < len(V):
+    one_map = A.ndim == 4 and len(A) == 1
+    if one_map and len(V) > 1:
         A = A.expand(len(V), *A.shape[1:])
     need(
         A.ndim == 4,
@@ -432,11 +479,13 @@ def layer_map(
     )
     queries, keys = A.shape[-2:]
     n = math.prod(layout.grid)
-    if layout.patches is not None and queries == keys == layout.tokens and len(A) == images:
-        patches = layout.patches
+    patches = layout.patches
+    all_tokens = queries == keys == layout.tokens and len(A) == images
+    if patches is not None and all_tokens:
         return LayerMap(call.name, A, V, patches, layout.grid, patches, layout.grid)
-    if found := windows_of(call, images, layout):
-        count, side = found
+    windows = windows_of(call, images, layout)
+    if windows is not None:
+        count, side = windows
         square = layout.tokens == n and in_squares(layout, side)
         need(
             square,
@@ -444,18 +493,20 @@ def layer_map(
             f"{layout.why}: no true map",
         )
         inside = torch.arange(queries, device=A.device)
-        return LayerMap(call.name, A, V, inside, (side, side), inside, (side, side), count)
-    if queries < keys and queries < min(
-        n, 4
-    ):  # one query or a few: a pooling head, no layer among patches
+        window = (side, side)
+        return LayerMap(call.name, A, V, inside, window, inside, window, count)
+    # one query or a few: a pooling head, no layer among patches
+    if queries < keys and queries < min(n, 4):
         return None
-    of_keys = fitting(keys, (*call.sizes, *sizes))
-    of_queries = fitting(queries, (*call.sizes, *sizes))
+    known_sizes = (*call.sizes, *sizes)
+    of_keys = fitting(keys, known_sizes)
+    of_queries = fitting(queries, known_sizes)
     if of_keys and not of_queries:  # every other query: a layer that halves the grid
-        half = math.ceil(of_keys[1][0] / 2), math.ceil(of_keys[1][1] / 2)
+        rows, columns = of_keys[1]
+        half = math.ceil(rows / 2), math.ceil(columns / 2)
         of_queries = fitting(queries, (half,))
         sizes.append(half)
-    later = layout.patches is None or queries != layout.tokens
+    later = patches is None or queries != layout.tokens
     if not (of_keys and of_queries and later and len(A) == images):
         tokens = f"which of the {queries} queries and {keys} keys of {call.name!r} are patches"
         why = f" ({layout.why})" if layout.why else ""
@@ -463,8 +514,11 @@ def layer_map(
             f"model: {tokens} of the {layout.grid[0]} x {layout.grid[1]} grid is not "
             f"known{why}: no true map"
         )
-    (patches, grid), (key_patches, key_grid) = of_queries, of_keys
-    return LayerMap(call.name, A, V, patches.to(A.device), grid, key_patches.to(A.device), key_grid)
+    query_patches, grid = of_queries
+    key_patches, key_grid = of_keys
+    query_patches = query_patches.to(A.device)
+    key_patches = key_patches.to(A.device)
+    return LayerMap(call.name, A, V, query_patches, grid, key_patches, key_grid)
 
 # %% ../../nbs/models/08_maps.ipynb #maps0020
 def own_maps(vit: ViT, images: Tensor, check: bool) -> list[LayerMap]:
@@ -480,29 +534,38 @@ def own_maps(vit: ViT, images: Tensor, check: bool) -> list[LayerMap]:
         calls = listen(vit, images, None, check)[0].calls
     n = math.prod(vit.grid)
     patches = torch.arange(n, device=vit.head.weight.device) + (vit.cls is not None)
-    found = []
+    layers = []
     for call in calls:
-        A = call.A if call.A.ndim == 4 else call.A.expand(len(call.V), *call.A.shape)
-        # with a ring of zero patches around the grid the keys are more than the queries
-        mixer: Any = vit.get_submodule(call.name)
-        keys = patches if A.shape[-1] == A.shape[-2] else mixer.queries
-        found.append(LayerMap(call.name, A, call.V, patches, vit.grid, keys, vit.grid))
-    return found
+        A = call.A
+        if A.ndim == 3:  # the same weights for all images
+            A = A.expand(len(call.V), *A.shape)
+        keys = patches
+        if A.shape[-1] != A.shape[-2]:
+            # with a ring of zero patches around the grid the keys are more than the queries
+            mixer: Any = vit.get_submodule(call.name)
+            keys = mixer.queries
+        layer = LayerMap(call.name, A, call.V, patches, vit.grid, keys, vit.grid)
+        layers.append(layer)
+    return layers
 
 
 def uniform_calls(vit: ViT, images: Tensor) -> list[Call]:
     "Weights and values of layers that average: no product to listen to."
     values: list[Tensor] = []
+
+    def note(module, args, out):
+        values.append(out)
+
     with ExitStack() as hooks, torch.no_grad():
         for block in vit.blocks:
-            hooks.enter_context(
-                block.mixer.v.register_forward_hook(lambda module, args, out: values.append(out))
-            )
-        maps = vit.features(images, keep={}, need_map=True)[2]
-    names = [f"blocks.{layer}.mixer" for layer in range(len(maps))]
+            hooks.enter_context(block.mixer.v.register_forward_hook(note))
+        maps = vit.attention_maps(images)
     heads = vit.config["heads"]
-    split = [value.unflatten(-1, (heads, -1)).movedim(2, 1) for value in values]
-    return [Call(name, A, V, ()) for name, A, V in zip(names, maps, split, strict=True)]
+    calls = []
+    for layer, (A, value) in enumerate(zip(maps, values, strict=True)):
+        V = value.unflatten(-1, (heads, -1)).movedim(2, 1)
+        calls.append(Call(f"blocks.{layer}.mixer", A, V, ()))
+    return calls
 
 # %% ../../nbs/models/08_maps.ipynb #maps0021
 def all_layers(
@@ -510,31 +573,35 @@ def all_layers(
 ) -> list[LayerMap]:
     """The layers of a model; ValueError where one of its attention modules ran and nothing was
     heard of it."""
-    outer = [name for name in ran if not any(name.startswith(f"{other}.") for other in ran)]
-    silent = [
-        name
-        for name in outer
-        if not any(f"{call.name}.".startswith(f"{name}.") for call in heard.calls)
-    ]
     kind = type(model).__name__
+    outer = []
+    for name in ran:
+        around = [module for module in ran if name.startswith(f"{module}.")]
+        if not around:
+            outer.append(name)
+    silent = []
+    for name in outer:
+        calls = [call for call in heard.calls if f"{call.name}.".startswith(f"{name}.")]
+        if not calls:
+            silent.append(name)
     need(
         not silent,
         f"model={kind}: {sorted(silent)[:1]} attends without a product of softmax weights and "
         "values",
     )
     rows, columns = layout.grid
-    halved = [
-        (rows >> stage, columns >> stage)
-        for stage in range(4, 0, -1)
-        if rows % 2**stage == columns % 2**stage == 0
-    ]
-    maps = [layer_map(call, images, layout, halved) for call in heard.calls]
-    found = [layer for layer in maps if layer is not None]
-    need(
-        found,
-        f"model={type(model).__name__}: its attention pools, and no layer attends among patches",
-    )
-    return found
+    halved = []
+    for stage in range(4, 0, -1):
+        factor = 2**stage
+        if rows % factor == columns % factor == 0:
+            halved.append((rows // factor, columns // factor))
+    layers = []
+    for call in heard.calls:
+        layer = layer_map(call, images, layout, halved)
+        if layer is not None:
+            layers.append(layer)
+    need(layers, f"model={kind}: its attention pools, and no layer attends among patches")
+    return layers
 
 
 def as_batches(batches: Any) -> Iterable:
@@ -580,15 +647,15 @@ def stream(
                 f"batches holds images of shape {tuple(images.shape)}: at least one is needed, "
                 "of finite numbers",
             )
-            now = tuple(images.shape[-2:])
+            batch_size = tuple(images.shape[-2:])
             need(
-                size in (None, now),
-                f"batches holds images of {size} and of {now} pixels: give one size a call",
+                size in (None, batch_size),
+                f"batches holds images of {size} and of {batch_size} pixels: give one size a call",
             )
-            if size is None and not isinstance(model, ViT):
-                layout = first_layout(model, batch, forward)
             first = size is None
-            size = now
+            size = batch_size
+            if first and not isinstance(model, ViT):
+                layout = first_layout(model, batch, forward)
             if isinstance(model, ViT):
                 yield own_maps(model, images, check=first)
             else:

@@ -9,6 +9,7 @@ __all__ = ['RULES', 'choose_heads', 'replace_heads', 'replacement_change']
 import copy
 import math
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..arguments import Seed, Size, checked, need
+from ..arguments import Seed, Size, checked, need, pair
 from .atlas import spread_out
 from .data import generator
 from .maps import as_batches, attention_maps, image_of
@@ -40,8 +41,9 @@ class Matrices:
 
 def bias_of(linear: nn.Linear) -> Tensor:
     "Its bias, or zeros."
-    zeros = linear.weight.new_zeros(linear.out_features)
-    return zeros if linear.bias is None else linear.bias.detach()
+    if linear.bias is None:
+        return linear.weight.new_zeros(linear.out_features)
+    return linear.bias.detach()
 
 
 def matrices_of(layer: Any, name: str) -> Matrices:
@@ -50,13 +52,15 @@ def matrices_of(layer: Any, name: str) -> Matrices:
         weights = layer.qkv.weight.detach().chunk(3)
         biases = bias_of(layer.qkv).chunk(3)
         return Matrices(weights, biases, layer.out, layer.heads)
-    parts = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
-    plain = all(hasattr(layer, part) for part in parts)
+    attributes = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
     kind = type(layer).__name__
-    need(plain, f"model: {name!r} is a {kind} without {', '.join(parts)}: give a ViT, DeiT, DINOv2")
-    maps = layer.q_proj, layer.k_proj, layer.v_proj
-    weights = tuple(each.weight.detach() for each in maps)
-    biases = tuple(bias_of(each) for each in maps)
+    need(
+        all(hasattr(layer, attribute) for attribute in attributes),
+        f"model: {name!r} is a {kind} without {', '.join(attributes)}: give a ViT, DeiT, DINOv2",
+    )
+    projections = layer.q_proj, layer.k_proj, layer.v_proj
+    weights = tuple(linear.weight.detach() for linear in projections)
+    biases = tuple(bias_of(linear) for linear in projections)
     return Matrices(weights, biases, layer.o_proj, layer.num_attention_heads)
 
 # %% ../../nbs/models/14_replace.ipynb #13273000
@@ -68,33 +72,35 @@ class StencilHeads(nn.Module):
         matrices: Matrices,
         heads: list[int],  # those with a stencil
         stencil: Float[Tensor, "r y x"],  # odd sides
-        special: Float[
-            Tensor, "r s"
-        ],  # weight of each special token; they stand before the patches
+        # weight of each special token; they stand before the patches
+        special: Float[Tensor, "r s"],
         grid: tuple[int, int],
     ):
         super().__init__()
-        m = matrices
-        query, key, value = m.weights
-        query_bias, _, value_bias = m.biases
-        self.heads = m.heads
-        self.fixed = self.stencil_heads = heads
-        self.kept = [head for head in range(m.heads) if head not in heads]
-        self.features = len(query) // m.heads
+        W_Q, W_K, W_V = matrices.weights
+        b_Q, _, b_V = matrices.biases
+        self.heads = matrices.heads
+        self.fixed = heads
+        self.stencil_heads = heads  # by which `attention_maps` knows such a layer
+        self.attending = [head for head in range(self.heads) if head not in heads]
+        self.features = len(W_Q) // self.heads
         self.grid = grid
-        rows = torch.arange(len(query)).reshape(m.heads, -1)
-        kept = rows[self.kept].flatten()
+        # rows of the matrices, by head
+        rows = torch.arange(len(W_Q)).reshape(self.heads, -1)
+        attending = rows[self.attending].flatten()
         fixed = rows[heads].flatten()
-        self.qkv = linear(
-            torch.cat([weight[kept] for weight in m.weights]),
-            torch.cat([bias[kept] for bias in m.biases]),
-        )
-        self.value = linear(value[fixed], value_bias[fixed])
-        self.query = linear(query[fixed], query_bias[fixed])  # of special tokens only
-        self.key = nn.Parameter(key[fixed].unflatten(0, (len(heads), -1)).clone())
-        self.out = linear(m.out.weight.detach()[:, torch.cat([kept, fixed])], bias_of(m.out))
-        self.stencil = nn.Parameter(stencil.to(query))
-        self.special = nn.Parameter(special.to(query))
+        weights = [weight[attending] for weight in matrices.weights]
+        biases = [bias[attending] for bias in matrices.biases]
+        self.qkv = linear(torch.cat(weights), torch.cat(biases))
+        self.value = linear(W_V[fixed], b_V[fixed])
+        self.query = linear(W_Q[fixed], b_Q[fixed])  # of special tokens only
+        key = W_K[fixed].unflatten(0, (len(heads), -1))
+        self.key = nn.Parameter(key.clone())
+        W_O = matrices.out.weight.detach()
+        order = torch.cat([attending, fixed])
+        self.out = linear(W_O[:, order], bias_of(matrices.out))
+        self.stencil = nn.Parameter(stencil.to(W_Q))
+        self.special = nn.Parameter(special.to(W_Q))
 
     def forward(self, hidden_states, P=None, need_map=False, **options):
         """Tokens [b, s + n, d] -> mixed tokens, and all weights [b, h, q, k] where asked for.
@@ -105,16 +111,19 @@ class StencilHeads(nn.Module):
         tokens = self.special.shape[1] + n
         if x.shape[1] != tokens:
             raise ValueError(f"x has {x.shape[1]} tokens: heads with a stencil need all {tokens}")
-        parts = [self.read_stencil(x)]
-        if self.kept:
+        y = self.read_stencil(x)
+        if self.attending:
             q, k, v = self.queries_keys_values(x)
-            parts.insert(0, F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
-        return self.out(torch.cat(parts, 2)), self.attention_map(x) if need_map else None
+            attended = F.scaled_dot_product_attention(q, k, v)
+            y = torch.cat([attended.transpose(1, 2).flatten(2), y], 2)
+        A = self.attention_map(x) if need_map else None
+        return self.out(y), A
 
     def queries_keys_values(self, x: Float[Tensor, "b t d"]) -> tuple[Tensor, ...]:
-        "Of the kept heads, each [b, h, t, e]."
-        qkv = self.qkv(x).unflatten(-1, (3, len(self.kept), self.features))
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        "Of the heads that attend, each [b, h, t, e]."
+        qkv = self.qkv(x)
+        by_head = qkv.unflatten(-1, (3, len(self.attending), self.features))
+        q, k, v = by_head.permute(2, 0, 3, 1, 4)
         return q, k, v
 
     def read_stencil(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t re"]:
@@ -123,34 +132,41 @@ class StencilHeads(nn.Module):
         s = self.special.shape[1]
         V = self.value(x)
         # y[c, q] = sum_k a(k - q) V[c, k]: a convolution of each feature with its head's stencil
-        picture = V[:, s:].unflatten(1, (rows, columns)).permute(0, 3, 1, 2)
+        V_grid = V[:, s:].unflatten(1, (rows, columns))
+        picture = V_grid.permute(0, 3, 1, 2)
         taps = self.stencil.repeat_interleave(self.features, 0)[:, None]
-        border = taps.shape[2] // 2, taps.shape[3] // 2
+        height, width = taps.shape[2:]
+        border = height // 2, width // 2
         y = F.conv2d(picture, taps, padding=border, groups=len(taps))
         y = y.permute(0, 2, 3, 1).flatten(1, 2)
         if not s:
             return y
         weights = self.special.repeat_interleave(self.features, 0).T  # [s, re]
-        y = y + (weights * V[:, :s]).sum(1, keepdim=True)
+        of_special = weights * V[:, :s]
+        y = y + of_special.sum(1, keepdim=True)
         A = self.special_rows(x)
-        asked = A @ V.unflatten(-1, (-1, self.features)).transpose(1, 2)
-        return torch.cat([asked.transpose(1, 2).flatten(2), y], 1)
+        V_heads = V.unflatten(-1, (-1, self.features)).transpose(1, 2)
+        y_special = (A @ V_heads).transpose(1, 2).flatten(2)
+        return torch.cat([y_special, y], 1)
 
     def special_rows(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b r s t"]:
         "Weights of the special tokens' queries."
-        q = self.query(x[:, : self.special.shape[1]]).unflatten(-1, (-1, self.features))
+        s = self.special.shape[1]
+        e = self.features
+        q = self.query(x[:, :s]).unflatten(-1, (-1, e))
         # S = (W_K^T q) . x / sqrt(e)
-        S = torch.einsum("bsre, red, btd -> brst", q, self.key, x) / math.sqrt(self.features)
+        S = torch.einsum("bsre, red, btd -> brst", q, self.key, x) / math.sqrt(e)
         return S.softmax(-1)
 
     def attention_map(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b h t t"]:
         "Weights of all heads, in their own order."
         s = self.special.shape[1]
-        t = x.shape[1]
-        A = x.new_zeros(len(x), self.heads, t, t)
-        if self.kept:
+        b, t, _ = x.shape
+        A = x.new_zeros(b, self.heads, t, t)
+        if self.attending:
             q, k, _ = self.queries_keys_values(x)
-            A[:, self.kept] = (q @ k.transpose(-1, -2) / math.sqrt(self.features)).softmax(-1)
+            S = q @ k.transpose(-1, -2) / math.sqrt(self.features)
+            A[:, self.attending] = S.softmax(-1)
         A[:, self.fixed, :s] = self.special_rows(x)
         A[:, self.fixed, s:] = fixed_map(self.stencil, self.special, self.grid)
         return A
@@ -158,7 +174,8 @@ class StencilHeads(nn.Module):
 
 def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
     "A linear layer with copies of these numbers; none where it has no rows."
-    layer = nn.utils.skip_init(nn.Linear, weight.shape[1], max(len(weight), 1), dtype=weight.dtype)
+    outputs, inputs = weight.shape
+    layer = nn.utils.skip_init(nn.Linear, inputs, max(outputs, 1), dtype=weight.dtype)
     layer.weight = nn.Parameter(weight.clone())
     layer.bias = nn.Parameter(bias.clone())
     return layer
@@ -169,10 +186,14 @@ def fixed_map(
 ) -> Float[Tensor, "r n t"]:
     "The map of patches that a stencil and weights of special tokens make up."
     rows, columns = grid
-    down = rows - 1 - stencil.shape[1] // 2
-    right = columns - 1 - stencil.shape[2] // 2
-    T = spread_out(F.pad(stencil, (right, right, down, down)), grid)
-    return torch.cat([special[:, None].expand(-1, T.shape[1], -1), T], 2)
+    height, width = stencil.shape[1:]
+    down = rows - 1 - height // 2
+    right = columns - 1 - width // 2
+    all_offsets = F.pad(stencil, (right, right, down, down))
+    T = spread_out(all_offsets, grid)
+    n = rows * columns
+    on_special = special[:, None].expand(-1, n, -1)
+    return torch.cat([on_special, T], 2)
 
 # %% ../../nbs/models/14_replace.ipynb #d6e69323
 RULES = ("cost", "convolutional", "deviation", "random")
@@ -188,17 +209,20 @@ def choose_heads(
 ) -> xr.Dataset:
     "The atlas with NaN for all heads but the chosen ones, as `replace_heads` reads it."
     need("stencil" in atlas, "atlas has no stencil: its layers have several grids")
-    there = atlas.entropy.notnull()
-    total = int(there.sum())
+    is_head = atlas.entropy.notnull()
+    total = int(is_head.sum())
     need(number <= total, f"number={number}: the model has {total} heads")
     if by == "random":
-        score = there * 1.0
-        score.values = torch.rand(there.shape, generator=generator(seed)).numpy()
+        score = is_head * 1.0
+        score.values = torch.rand(is_head.shape, generator=generator(seed)).numpy()
+    elif by == "convolutional":
+        score = -atlas.convolutional
     else:
-        score = -atlas.convolutional if by == "convolutional" else atlas[by]
+        score = atlas[by]
     # a head that reads all alike has no variance to explain, and is the stencil of its mean
-    order = score.where(there, math.inf).fillna(-math.inf).values.ravel().argsort(kind="stable")
-    chosen = xr.zeros_like(there)
+    score = score.where(is_head, math.inf).fillna(-math.inf)
+    order = score.values.ravel().argsort(kind="stable")
+    chosen = xr.zeros_like(is_head)
     chosen.values.ravel()[order[:number]] = True
     return atlas.where(chosen)
 
@@ -214,21 +238,31 @@ def replace_heads(
     need(kernel is None or kernel % 2, f"kernel={kernel} must be odd, to have a middle")
     model = copy.deepcopy(model)
     layers = list(attention_layers(model).items())
-    chosen = read_atlas(where) if isinstance(where, xr.Dataset) else read_stencils(where)
+    if isinstance(where, xr.Dataset):
+        chosen = read_atlas(where)
+    else:
+        chosen = read_stencils(where)
     for number, (heads, _, _) in chosen.items():
         need(number < len(layers), f"where has layer {number}: the model has {len(layers)} layers")
-        check_layer(*layers[number], max(heads))
+        name, layer = layers[number]
+        check_layer(name, layer, max(heads))
     special = number_of_special(model)
     for number, (heads, stencil, weights) in chosen.items():
-        name, old = layers[number]
-        weights = stencil.new_zeros(len(heads), special) if weights is None else weights
-        known = weights.shape[1] == special
-        need(known, f"where has {weights.shape[1]} special tokens, the model {special}")
-        grid = (stencil.shape[1] + 1) // 2, (stencil.shape[2] + 1) // 2
-        new = StencilHeads(matrices_of(old, name), heads, cropped(stencil, kernel), weights, grid)
+        name, layer = layers[number]
+        if weights is None:
+            weights = stencil.new_zeros(len(heads), special)
+        need(
+            weights.shape[1] == special,
+            f"where has {weights.shape[1]} special tokens, the model {special}",
+        )
+        height, width = stencil.shape[1:]
+        grid = (height + 1) // 2, (width + 1) // 2
+        matrices = matrices_of(layer, name)
+        replaced = StencilHeads(matrices, heads, cropped(stencil, kernel), weights, grid)
+        device = next(layer.parameters()).device
+        replaced.to(device).train(layer.training)
         parent, _, last = name.rpartition(".")
-        new.to(next(old.parameters()).device).train(old.training)
-        setattr(model.get_submodule(parent), last, new)
+        setattr(model.get_submodule(parent), last, replaced)
     return model
 
 # %% ../../nbs/models/14_replace.ipynb #429b48a0
@@ -240,21 +274,27 @@ def attention_layers(model: nn.Module) -> dict[str, nn.Module]:
     if not isinstance(model, ViT):
         return hub_attention(model)
     mixer = model.config["mixer"]
-    need(mixer == "content", f'model has mixer={mixer!r}: heads of mixer="content" can be replaced')
     need(
-        not model.keep, f"model has keep={model.keep}: a stencil needs all patches, take keep=None"
+        mixer == "content",
+        f'model has mixer={mixer!r}: heads of mixer="content" can be replaced',
     )
-    return {f"blocks.{number}.mixer": block.mixer for number, block in enumerate(model.blocks)}
+    need(
+        not model.keep,
+        f"model has keep={model.keep}: a stencil needs all patches, take keep=None",
+    )
+    layers = {}
+    for number, block in enumerate(model.blocks):
+        layers[f"blocks.{number}.mixer"] = block.mixer
+    return layers
 
 
 def number_of_special(model: Any) -> int:
     "Tokens before the patches."
     if isinstance(model, ViT):
         return int(model.cls is not None)
-    size = model.config.image_size
-    patch = model.config.patch_size
-    sizes = [(side, side) if isinstance(side, int) else tuple(side) for side in (size, patch)]
-    return special_tokens(model, *sizes)
+    image_size = pair(model.config.image_size)
+    patch = pair(model.config.patch_size)
+    return special_tokens(model, image_size, patch)
 
 
 def read_atlas(atlas: xr.Dataset) -> Chosen:
@@ -263,11 +303,15 @@ def read_atlas(atlas: xr.Dataset) -> Chosen:
     chosen: Chosen = {}
     for layer in range(atlas.sizes["layer"]):
         row = atlas.isel(layer=layer)
-        heads = row.stencil.notnull().all(("down", "right")).values.nonzero()[0].tolist()
-        if heads:
-            stencil = torch.tensor(row.stencil.values[heads])
-            special = torch.tensor(row.special.values[heads]) if "special" in row else None
-            chosen[layer] = heads, stencil, special
+        has_stencil = row.stencil.notnull().all(("down", "right"))
+        heads = has_stencil.values.nonzero()[0].tolist()
+        if not heads:
+            continue
+        stencil = torch.tensor(row.stencil.values[heads])
+        special = None
+        if "special" in row:
+            special = torch.tensor(row.special.values[heads])
+        chosen[layer] = heads, stencil, special
     need(chosen, "where has no head that is not NaN: there is nothing to replace")
     return chosen
 
@@ -278,18 +322,23 @@ def read_stencils(where: Any) -> Chosen:
         isinstance(where, Mapping) and where,
         f"where={type(where).__name__}: an atlas, or {{(layer, head): stencil}}, is needed",
     )
-    for place, stencil in where.items():
-        known = isinstance(place, tuple) and len(place) == 2 and min(place) >= 0
-        need(known, f"where has the key {place!r}: (layer, head) is needed")
-        right = isinstance(stencil, Tensor) and stencil.ndim == 2
-        right = right and all(side % 2 for side in stencil.shape) and stencil.isfinite().all()
-        needed = "a finite tensor [2 rows - 1, 2 columns - 1] is needed"
-        need(right, f"where[{place}] is {tuple(getattr(stencil, 'shape', ()))}: {needed}")
+    heads_of: dict[int, list[int]] = {}
+    for key, stencil in where.items():
+        two = isinstance(key, tuple) and len(key) == 2
+        need(two and min(key) >= 0, f"where has the key {key!r}: (layer, head) is needed")
+        shape = tuple(getattr(stencil, "shape", ()))
+        odd = len(shape) == 2 and all(side % 2 for side in shape)
+        need(
+            isinstance(stencil, Tensor) and odd and stencil.isfinite().all(),
+            f"where[{key}] is {shape}: a finite tensor [2 rows - 1, 2 columns - 1] is needed",
+        )
+        layer, head = key
+        heads_of.setdefault(layer, []).append(head)
     chosen: Chosen = {}
-    for layer in sorted({layer for layer, _ in where}):
-        heads = sorted(head for other, head in where if other == layer)
-        stencils = torch.stack([where[layer, head] for head in heads])
-        chosen[layer] = heads, stencils, None
+    for layer in sorted(heads_of):
+        heads = sorted(heads_of[layer])
+        stencils = [where[layer, head] for head in heads]
+        chosen[layer] = heads, torch.stack(stencils), None
     return chosen
 
 
@@ -308,19 +357,29 @@ def check_layer(name: str, layer: nn.Module, last: int) -> None:
     "ValueError unless the layer has so many heads, and is softmax attention and nothing else."
     m = matrices_of(layer, name)
     need(last < m.heads, f"where has head {last}: {name!r} has {m.heads} heads")
-    x = torch.randn(2, 5, m.weights[0].shape[1], generator=generator(0)).to(m.weights[0])
-    parts = zip(m.weights, m.biases, strict=True)
-    q, k, v = (F.linear(x, *part).unflatten(-1, (m.heads, -1)).transpose(1, 2) for part in parts)
-    wanted = m.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+    W_Q = m.weights[0]
+    width = W_Q.shape[1]
+    x = torch.randn(2, 5, width, generator=generator(0)).to(W_Q)
+    projected = []
+    for weight, bias in zip(m.weights, m.biases, strict=True):
+        by_head = F.linear(x, weight, bias).unflatten(-1, (m.heads, -1))
+        projected.append(by_head.transpose(1, 2))
+    q, k, v = projected
+    attended = F.scaled_dot_product_attention(q, k, v)
+    expected = m.out(attended.transpose(1, 2).flatten(2))
+    tolerance = 1e-4 * float(expected.abs().max())
     training = layer.training
     try:
-        got = layer.eval()(x)[0]
-        plain = torch.allclose(got, wanted, rtol=1e-3, atol=1e-4 * float(wanted.abs().max()))
+        output = layer.eval()(x)[0]
+        plain = torch.allclose(output, expected, rtol=1e-3, atol=tolerance)
     except (TypeError, ValueError, RuntimeError):
         plain = False
     layer.train(training)
-    words = "does more than attend by q, k, v, such as a bias or a rotation"
-    need(plain, f"model: {name!r} {words}: it is not replaced")
+    need(
+        plain,
+        f"model: {name!r} does more than attend by q, k, v, such as a bias or a rotation: it is "
+        "not replaced",
+    )
 
 # %% ../../nbs/models/14_replace.ipynb #d6840c73
 @checked
@@ -339,39 +398,48 @@ def replacement_change(
 
     def note(name):
         def keep(layer, args, options, out):
-            tokens[name] = args[0] if args else options["hidden_states"], out[0]
+            x = args[0] if args else options["hidden_states"]
+            tokens[name] = x, out[0]
 
         return keep
 
-    hooks = [
-        model.get_submodule(name).register_forward_hook(note(name), with_kwargs=True)
-        for name in names
-    ]
-    rows: dict[str, list[Tensor]] = {name: [] for name in names}
-    try:
+    by_layer: dict[str, list[Tensor]] = {name: [] for name in names}
+    with ExitStack() as hooks:
+        for name in names:
+            layer = model.get_submodule(name)
+            hooks.enter_context(layer.register_forward_hook(note(name), with_kwargs=True))
         for maps in attention_maps(model, as_batches(batches), forward=forward):
-            for layer in maps:
-                if layer.name in rows:
-                    new = replaced.get_submodule(layer.name)
-                    old = model.get_submodule(layer.name)
-                    rows[layer.name].append(changes(layer, old, new, *tokens[layer.name]))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    need(all(rows.values()), "batches holds no images: at least one batch is needed")
-    means = torch.stack([torch.cat(rows[name], 1).mean(1) for name in names]).cpu()
-    values = {key: ("layer", means[:, i].numpy()) for i, key in enumerate(("change", "bound"))}
+            for layer_map in maps:
+                name = layer_map.name
+                if name in by_layer:
+                    old = model.get_submodule(name)
+                    new = replaced.get_submodule(name)
+                    x, out = tokens[name]
+                    by_layer[name].append(changes(layer_map, old, new, x, out))
+    need(all(by_layer.values()), "batches holds no images: at least one batch is needed")
+    means = []
+    for of_batches in by_layer.values():
+        of_images = torch.cat(of_batches, 1)
+        means.append(of_images.mean(1))
+    change, bound = torch.stack(means).cpu().numpy().T
+    values = {"change": ("layer", change), "bound": ("layer", bound)}
     return xr.Dataset(values, {"layer": names})
 
 # %% ../../nbs/models/14_replace.ipynb #93d3cc37
 def changes(layer, old: nn.Module, new: Any, x: Tensor, out: Tensor) -> Float[Tensor, "2 b"]:
     "Change and bound of a layer for each image."
     s = new.special.shape[1]
-    size = (out[:, s:] - bias_of(new.out)).norm(dim=(1, 2))
-    change = (new(x)[0] - out)[:, s:].norm(dim=(1, 2))
+    without_bias = out[:, s:] - bias_of(new.out)
+    size = without_bias.norm(dim=(1, 2))
+    new_out, _ = new(x)
+    difference = (new_out - out)[:, s:]
+    change = difference.norm(dim=(1, 2))
     A = layer.A[:, new.fixed][:, :, layer.patches]
     D = A - fixed_map(new.stencil, new.special, new.grid)
-    W = matrices_of(old, layer.name).out.weight.T.unflatten(0, (new.heads, -1))[new.fixed]
-    VW = layer.V[:, new.fixed] @ W
-    bound = (D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(VW, 2)).sum(1)
+    W_O = matrices_of(old, layer.name).out.weight.T
+    W_O = W_O.unflatten(0, (new.heads, -1))[new.fixed]
+    VW = layer.V[:, new.fixed] @ W_O
+    # |sum_h D_h V_h W_h| <= sum_h |D_h| |V_h W_h|
+    of_heads = D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(VW, 2)
+    bound = of_heads.sum(1)
     return torch.stack([change, bound]) / size

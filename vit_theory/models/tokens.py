@@ -35,25 +35,30 @@ class Passage:
 
     def choose(self, A: Tensor | None, tokens: int, layer: int, rate: float) -> Int[Tensor, "b t"]:
         "Places of the tokens that stay."
-        m = tokens - self.special
-        number = tokens_kept(m, rate)
+        patches = tokens - self.special
         score = self.score
         if self.by == "random":
-            score = torch.rand(1, m, generator=generator(self.seed, layer))
+            g = generator(self.seed, layer)
+            score = torch.rand(1, patches, generator=g)
         elif self.by == "attention":
-            score = read_most(A, self.special)
+            score = times_read(A, self.special)
         assert score is not None
-        best = score.topk(number, dim=1).indices.sort(dim=1).values
+        best = score.topk(tokens_kept(patches, rate), dim=1).indices
+        best = best.sort(dim=1).values
         if self.score is not None:
             self.score = self.score.gather(1, best)
-        special = torch.arange(self.special, device=best.device).expand(len(best), -1)
+        special = torch.arange(self.special, device=best.device)
+        special = special.expand(len(best), -1)
         return torch.cat([special, best + self.special], 1)
 
 
-def read_most(A: Float[Tensor, "b h t t"] | None, special: int) -> Float[Tensor, "b m"]:
+def times_read(A: Float[Tensor, "b h t t"] | None, special: int) -> Float[Tensor, "b m"]:
     "How much each patch is read: by the class token where there is one, else by all."
     assert A is not None
-    return A[:, :, 0, special:].mean(1) if special else A.mean((1, 2))
+    if special:
+        by_class_token = A[:, :, 0, special:]
+        return by_class_token.mean(1)
+    return A.mean((1, 2))
 
 # %% ../../nbs/models/15_tokens.ipynb #03be7b6e
 def merge(
@@ -65,17 +70,23 @@ def merge(
 ) -> tuple[Tensor, Tensor]:
     "Fewer tokens and their sizes (ToMe, bipartite soft matching)."
     unit = F.normalize(keys[:, special:], dim=-1)
-    likeness = unit[:, ::2] @ unit[:, 1::2].transpose(1, 2)
-    best, partner = likeness.max(-1)
-    order = best.argsort(dim=1, descending=True)
-    gone = order[:, :number]
-    left = order[:, number:].sort(1).values
+    cosine = unit[:, ::2] @ unit[:, 1::2].transpose(1, 2)
+    largest, partner = cosine.max(-1)
+    order = largest.argsort(dim=1, descending=True)
+    merged = order[:, :number]
+    unmerged = order[:, number:].sort(1).values
+    # sums of the tokens that each stands for, and their number behind
     total = torch.cat([x * size, size], -1)
-    first, second = total[:, special::2], total[:, special + 1 :: 2]
-    into = partner.gather(1, gone)[..., None].expand(-1, -1, total.shape[-1])
-    second = second.scatter_add(1, into, take(first, gone))
-    total = torch.cat([total[:, :special], take(first, left), second], 1)
-    return total[..., :-1] / total[..., -1:], total[..., -1:]
+    before = total[:, :special]
+    first = total[:, special::2]
+    second = total[:, special + 1 :: 2]
+    into = partner.gather(1, merged)[..., None]
+    into = into.expand(-1, -1, total.shape[-1])
+    second = second.scatter_add(1, into, take(first, merged))
+    total = torch.cat([before, take(first, unmerged), second], 1)
+    sums = total[..., :-1]
+    sizes = total[..., -1:]
+    return sums / sizes, sizes
 
 # %% ../../nbs/models/15_tokens.ipynb #44b8175d
 class ShorterLayer(nn.Module):
@@ -90,71 +101,91 @@ class ShorterLayer(nn.Module):
 
     def forward(self, x: Float[Tensor, "b t d"], *unused, **options):
         "Tokens [b, t, d] -> tokens [b, s, d]."
-        part = self.layer
+        layer = self.layer
         passage = self.passage
-        if self.number == 0:
-            passage.size = x.new_ones(*x.shape[:2], 1) if passage.by == "merge" else None
+        if self.number == 0:  # a new batch
             passage.score = None
-        norm1 = part.layernorm_before if hasattr(part, "layernorm_before") else part.norm1
-        norm2 = part.layernorm_after if hasattr(part, "layernorm_after") else part.norm2
-        scale1 = getattr(part, "layer_scale1", nn.Identity())
-        scale2 = getattr(part, "layer_scale2", nn.Identity())
+            passage.size = None
+            if passage.by == "merge":
+                b, t, _ = x.shape
+                passage.size = x.new_ones(b, t, 1)
+        if hasattr(layer, "layernorm_before"):
+            norm1 = layer.layernorm_before
+            norm2 = layer.layernorm_after
+        else:
+            norm1 = layer.norm1
+            norm2 = layer.norm2
+        scale1 = getattr(layer, "layer_scale1", nn.Identity())
+        scale2 = getattr(layer, "layer_scale2", nn.Identity())
         y, A, k = self.attend(norm1(x))
         x = x + scale1(y)
         if passage.by == "first" and self.number == 0:
-            passage.score = read_most(A, passage.special)
+            passage.score = times_read(A, passage.special)
         if self.rate < 1:
             x = self.shorten(x, A, k)
-        return x + scale2(part.mlp(norm2(x)))
+        return x + scale2(layer.mlp(norm2(x)))
 
     def attend(self, x: Float[Tensor, "b t d"]) -> tuple[Tensor, Tensor | None, Tensor]:
         "Mixed tokens, the weights where they decide, and the keys."
-        a = self.layer.attention
-        maps = (a.q_proj, a.k_proj, a.v_proj)
-        heads = a.num_attention_heads
-        q, k, v = (f(x).unflatten(-1, (heads, -1)).transpose(1, 2) for f in maps)
-        by = self.passage.by
-        decides = by == "attention" and self.rate < 1 or by == "first" and self.number == 0
+        attention = self.layer.attention
+        by_head = (attention.num_attention_heads, -1)
+        q = attention.q_proj(x).unflatten(-1, by_head).transpose(1, 2)
+        k = attention.k_proj(x).unflatten(-1, by_head).transpose(1, 2)
+        v = attention.v_proj(x).unflatten(-1, by_head).transpose(1, 2)
+        passage = self.passage
+        if passage.by == "first":
+            decides = self.number == 0
+        else:
+            decides = passage.by == "attention" and self.rate < 1
         A = None
         if decides:
             # A = softmax(Q K^T / sqrt(e))
-            A = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
+            S = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+            A = S.softmax(-1)
             y = A @ v
         else:
-            size = self.passage.size
-            # a token that stands for several is read as often: + log of its size
-            bias = None if size is None else size.log().transpose(1, 2)[:, None]
+            bias = None
+            if passage.size is not None:
+                # a token that stands for several is read as often: + log of its size
+                bias = passage.size.log().transpose(1, 2)[:, None]
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        return a.o_proj(y.transpose(1, 2).flatten(2)), A, k.mean(1)
+        joined = y.transpose(1, 2).flatten(2)
+        return attention.o_proj(joined), A, k.mean(1)
 
     def shorten(self, x: Tensor, A: Tensor | None, keys: Tensor) -> Tensor:
         "The tokens that go on."
         passage = self.passage
         tokens = x.shape[1]
         if passage.by != "merge":
-            return take(x, passage.choose(A, tokens, self.number, self.rate).expand(len(x), -1))
-        m = tokens - passage.special
-        number = m - tokens_kept(m, self.rate)
+            places = passage.choose(A, tokens, self.number, self.rate)
+            return take(x, places.expand(len(x), -1))
+        patches = tokens - passage.special
+        surplus = patches - tokens_kept(patches, self.rate)
+        pairs = min(surplus, patches // 2)
         assert passage.size is not None
-        x, passage.size = merge(x, passage.size, keys, passage.special, min(number, m // 2))
+        x, passage.size = merge(x, passage.size, keys, passage.special, pairs)
         return x
 
 # %% ../../nbs/models/15_tokens.ipynb #c4ec4b10
 @torch.no_grad()
 def check_block(name: str, block: Any, attention: str) -> None:
     "ValueError unless a layer is attention and a perceptron, each behind a norm."
-    pairs = ("layernorm_before", "layernorm_after"), ("norm1", "norm2")
-    parts = any(all(hasattr(block, part) for part in pair) for pair in pairs)
-    plain = attention == "attention" and parts and hasattr(block, "mlp")
+    of_vit = hasattr(block, "layernorm_before") and hasattr(block, "layernorm_after")
+    of_dino = hasattr(block, "norm1") and hasattr(block, "norm2")
+    normed = of_vit or of_dino
+    plain = attention == "attention" and normed and hasattr(block, "mlp")
     if plain:
         width = block.attention.q_proj.in_features
         x = torch.randn(2, 5, width, generator=generator(0)).to(next(block.parameters()))
         training = block.training
-        wanted = block.eval()(x)
-        wanted = wanted[0] if isinstance(wanted, tuple) else wanted
-        got = ShorterLayer(block, 1, 1.0, Passage("random", 0, 0))(x)
+        expected = block.eval()(x)
+        if isinstance(expected, tuple):
+            expected = expected[0]
+        passage = Passage("random", 0, 0)
+        output = ShorterLayer(block, 1, 1.0, passage)(x)
         block.train(training)
-        plain = torch.allclose(got, wanted, rtol=1e-3, atol=1e-4 * float(wanted.abs().max()))
+        tolerance = 1e-4 * float(expected.abs().max())
+        plain = torch.allclose(output, expected, rtol=1e-3, atol=tolerance)
     kind = type(block).__name__
     need(plain, f"model: {name!r}, a {kind}, is no pre-norm layer: give a ViT, DeiT or DINOv2")
 
@@ -167,13 +198,16 @@ def drop_tokens(
     seed: Seed = 0,  # of random ones
 ) -> Any:
     "A copy of a model that goes on with fewer tokens; ValueError where that cannot be."
-    own = isinstance(model, ViT)
-    need(not own, "model is one of our ViT: it takes keep itself, or convert it by to_transformers")
+    need(
+        not isinstance(model, ViT),
+        "model is one of our ViT: it takes keep itself, or convert it by to_transformers",
+    )
     layers = hub_attention(model)
     rates = read_keep(keep, len(layers), "content")
-    halves = by != "merge" or all(rate >= 0.5 for rate in rates.values())
+    halves = all(rate >= 0.5 for rate in rates.values())
     need(
-        halves, f"keep={dict(keep)}: a layer merges at most half of the tokens, use rates from 0.5"
+        halves or by != "merge",
+        f"keep={dict(keep)}: a layer merges at most half of the tokens, use rates from 0.5",
     )
     model = copy.deepcopy(model)
     passage = Passage(by, int(seed), number_of_special(model))
@@ -182,9 +216,9 @@ def drop_tokens(
         parent, _, last = name.rpartition(".")
         block: Any = model.get_submodule(parent)
         check_block(parent, block, last)
-        above, _, place = parent.rpartition(".")
+        above, _, block_name = parent.rpartition(".")
         shorter = ShorterLayer(block, number, rates.get(number, 1.0), passage)
-        setattr(model.get_submodule(above), place, shorter)
+        setattr(model.get_submodule(above), block_name, shorter)
     return model
 
 
