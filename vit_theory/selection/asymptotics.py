@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/selection/23_asymptotics.ipynb #4bcbc4cd
+# %% ../../nbs/selection/23_asymptotics.ipynb #7d6c1b46
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from .n50 import Threshold, search, threshold
 from .runs import point_seed
 from .theory import mechanism_samples
 
-# %% ../../nbs/selection/23_asymptotics.ipynb #ab0ffeb3
+# %% ../../nbs/selection/23_asymptotics.ipynb #f8f5ae16
 ALPHAS = tuple(10.0**-k for k in range(1, 13))
 TRIALS = 200  # at each size
 NEUTRAL = 5  # the pattern of the neutral background
@@ -111,7 +111,7 @@ def state_at_stop(
         "background": float(np.median(spread)),
     }
 
-# %% ../../nbs/selection/23_asymptotics.ipynb #206bd1f0
+# %% ../../nbs/selection/23_asymptotics.ipynb #40cda1fd
 @dataclass(frozen=True)
 class Scalars:
     "A state of the scalar system, of several runs."
@@ -182,7 +182,7 @@ class ScalarRows:
             K=state.Q @ ds.swapaxes(1, 2),
         )
 
-# %% ../../nbs/selection/23_asymptotics.ipynb #5fe2e6b1
+# %% ../../nbs/selection/23_asymptotics.ipynb #5b1a4f44
 def largest(x: np.ndarray) -> np.ndarray:
     "The largest absolute value of each run."
     return abs(x).reshape(len(x), -1).max(1)
@@ -269,7 +269,7 @@ def scalar_threshold(
     sizes, counts = search(count, guess / unit, trials=trials)
     return threshold(unit * sizes, counts, trials, seed=seed)
 
-# %% ../../nbs/selection/23_asymptotics.ipynb #70feb07e
+# %% ../../nbs/selection/23_asymptotics.ipynb #c739ab9d
 def compared(check: str, first: np.ndarray, second: np.ndarray) -> dict[str, Any]:
     "Successes of two ways to take the same runs, and how many runs end alike."
     success = [(margins > 0).all(1) for margins in (first, second)]
