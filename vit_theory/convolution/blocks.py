@@ -138,10 +138,13 @@ def block_norms(
     K_y, K_x = weight.shape[2:]
     (D_y, tap_y), (D_x, tap_x) = tap_tables((K_y, K_x), patch, stride, padding, dilation)
     # m(D,u) = number of (ri, ro) that meet in tap u
-    m_y = (tap_y[..., None] == torch.arange(K_y)).sum((1, 2)).to(weight)
-    m_x = (tap_x[..., None] == torch.arange(K_x)).sum((1, 2)).to(weight)
+    in_row = tap_y[..., None] == torch.arange(K_y)
+    in_column = tap_x[..., None] == torch.arange(K_x)
+    m_y = in_row.sum((1, 2)).to(weight)
+    m_x = in_column.sum((1, 2)).to(weight)
     # ||T_D||^2 = sum_uv ||W_uv||^2 m_y(D_y,u) m_x(D_x,v)
-    squares = torch.einsum("ocuv, Yu, Xv -> YX", weight.square(), m_y, m_x).flatten()
+    squares = torch.einsum("ocuv, Yu, Xv -> YX", weight.square(), m_y, m_x)
+    squares = squares.flatten()
     live = squares > 0
     offsets = list(compress(product(D_y, D_x), live.tolist()))
     return offsets, squares[live].sqrt()

@@ -128,19 +128,25 @@ def absolute_layer(
 ) -> tuple[MultiHeadAttention, Tensor]:
     """The construction with absolute positions only -> (layer, targets [head, query, key]) (C,
     remark)."""
-    offsets, T = transfer_blocks(conv.weight, patch, padding=conv_padding(conv)[::2])
+    top_left = conv_padding(conv)[::2]
+    offsets, T = transfer_blocks(conv.weight, patch, padding=top_left)
     h, d, _ = T.shape
     f = P.shape[1]
     step = relative_offsets(grid)
-    misses = [(step - torch.tensor(D)) % torch.tensor(grid) for D in offsets]
-    target = torch.stack([(miss == 0).all(-1) for miss in misses])
+    targets = []
+    for D in offsets:
+        miss = (step - torch.tensor(D)) % torch.tensor(grid)
+        targets.append((miss == 0).all(-1))
+    target = torch.stack(targets)
     inverse = torch.linalg.pinv(P)
     # P R_D P' is the pattern S_D as far as the encoding spans it
     R = einsum(inverse, target.to(P), inverse, "f q, h q k, g k -> h f g")
     scores = einsum(P, R, P, "q f, h f g, k g -> h q k")
     best_other = scores.masked_fill(target, -math.inf).amax(2)
-    gap = (scores[target] - best_other.flatten()).min().item()
-    Q = R * (hard_scale(T.dtype) / gap * math.sqrt(f))
+    gaps = scores[target] - best_other.flatten()
+    gap = gaps.min().item()
+    factor = hard_scale(T.dtype) / gap * math.sqrt(f)
+    Q = R * factor
     K = torch.eye(f, dtype=T.dtype).repeat(h, 1, 1)
     V = torch.eye(d, dtype=T.dtype).repeat(h, 1, 1)
     if room:  # content first, positions behind it: queries and keys read these, values the content

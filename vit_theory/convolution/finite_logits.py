@@ -77,13 +77,17 @@ def worst_image(
     o = blocks.abs().sum((0, 1)).argmax()
     T = blocks[:, :, o]
     D = T.abs().argmax(0)  # the block in which pixel i matters most
-    sign = T.gather(0, D[None])[0] > 0
+    positive = T.gather(0, D[None])[0] > 0
+    bright = positive.to(T)
+    rows, columns = torus
     # everywhere else the bright side of what is dark on the target
-    x = sign.to(T).repeat(torus[0] * torus[1], 1)
+    x = bright.repeat(rows * columns, 1)
     # the patch that block D reads for the query
-    patch = (torch.tensor(offsets)[D] + torch.tensor(query)) % torch.tensor(torus)
-    target = patch[:, 0] * torus[1] + patch[:, 1]
-    x[target, torch.arange(x.shape[1])] = 1.0 - sign.to(T)
+    offset = torch.tensor(offsets)[D]
+    patch = (offset + torch.tensor(query)) % torch.tensor(torus)
+    target = patch[:, 0] * columns + patch[:, 1]
+    pixel = torch.arange(x.shape[1])
+    x[target, pixel] = 1.0 - bright
     return x
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #1684fb77

@@ -57,10 +57,14 @@ def compressed_blocks(
     (D_y, tap_y), (D_x, tap_x) = tap_tables((K_y, K_x), patch, stride, padding, dilation)
     y, m_y = diagonals(tap_y, K_y, s_y)
     x, m_x = diagonals(tap_x, K_x, s_x)
-    W = F.pad(dense_kernel(weight.detach(), groups), (0, 1, 0, 1)).double().cpu()
+    dense = dense_kernel(weight.detach(), groups)
+    W = F.pad(dense, (0, 1, 0, 1)).double().cpu()
     # T[D, (ey,ex,i,o)] = W[o, i, tap_y[D_y,ey], tap_x[D_x,ex]] sqrt(m_y m_x)
-    length = (m_y[:, None] * m_x).double().sqrt()
-    T = W[:, :, y[:, None, :, None], x[None, :, None, :]] * length
+    times = m_y[:, None] * m_x
+    length = times.double().sqrt()
+    rows = y[:, None, :, None]
+    columns = x[None, :, None, :]
+    T = W[:, :, rows, columns] * length
     T = rearrange(T, "o i Dy Dx ey ex -> (Dy Dx) (ey ex i o)")
     live = (T != 0).any(1)
     offsets = list(compress(product(D_y, D_x), live.tolist()))

@@ -90,10 +90,12 @@ def tap_views(
         u, Dy, ri, ro, m = row
         v, Dx, ci, co, n = column
         block = int(which[Dy, Dx])
-        corner = T[block, ri::sh, ci::sw, :, ro : ro + m, co : co + n][:m, :n]
+        of_block = T[block, ri::sh, ci::sw, :, ro : ro + m, co : co + n]
+        corner = of_block[:m, :n]
         # [ri, ci, i, ro, co, o] -> the diagonal ri = ri0 + s j, ro = ro0 + j, and the same for
         # columns
-        view = corner.diagonal(dim1=0, dim2=3).diagonal(dim1=0, dim2=2)
+        on_rows = corner.diagonal(dim1=0, dim2=3)
+        view = on_rows.diagonal(dim1=0, dim2=2)
         yield u, v, block, view
 
 # %% ../../nbs/convolution/07_inverse.ipynb #23b2e815
@@ -193,9 +195,12 @@ def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
     subtract_kernel(T, which, kernel, g)
     # |sum_h A_h (x) W_h|^2 = sum_hg <A_h,A_g> <W_h,W_g>
     gram = einsum(W, W, "h d o, g d o -> h g")
-    whole = (gram * einsum(A, A, "h q k, g q k -> h g")).sum()
-    left = (gram * einsum(rest, rest, "h q k, g q k -> h g")).sum()
-    left = left + (pairs * torch.linalg.vector_norm(T, dim=(1, 2)).square()).sum()
+    gram_A = einsum(A, A, "h q k, g q k -> h g")
+    gram_rest = einsum(rest, rest, "h q k, g q k -> h g")
+    whole = (gram * gram_A).sum()
+    left = (gram * gram_rest).sum()
+    block_squares = torch.linalg.vector_norm(T, dim=(1, 2)).square()
+    left = left + (pairs * block_squares).sum()
     bias = None
     if layer.b_O is not None:
         b = rearrange(layer.b_O.detach(), "(p o) -> p o", o=kernel.shape[0])
@@ -205,7 +210,8 @@ def project(layer: ConvAttention) -> tuple[Tensor, Tensor | None, float]:
         left = left + queries * (b - bias).square().sum()
     if whole <= 0:
         return kernel, bias, 0.0
-    return kernel, bias, float((left / whole).clamp(0, 1).sqrt())
+    share = (left / whole).clamp(0, 1)
+    return kernel, bias, float(share.sqrt())
 
 # %% ../../nbs/convolution/07_inverse.ipynb #92e5d78f
 def equal_sides(kernel: Float[Tensor, "o i u v"], geometry: Geometry) -> Float[Tensor, "o i y x"]:

@@ -39,18 +39,24 @@ def disturbed_layer(
 ) -> MultiHeadAttention:
     """The best positional pattern, softened and disturbed, with random queries and keys of size
     `content`."""
-    offsets, T = compressed_blocks(conv.weight, patch, padding=conv_padding(conv)[::2])
-    A = best_patterns(T, heads) if heads <= len(T) else None
+    top_left = conv_padding(conv)[::2]
+    offsets, T = compressed_blocks(conv.weight, patch, padding=top_left)
+    blocks = len(T)
+    A = best_patterns(T, heads) if heads <= blocks else None
     if A is None:
-        A = torch.eye(len(T), heads, dtype=T.dtype)
-    A[:, A.sum(0) == 0] = 1 / len(T)
+        A = torch.eye(blocks, heads, dtype=T.dtype)
+    empty = A.sum(0) == 0
+    A[:, empty] = 1 / blocks
     N = grid[0] * grid[1]
     d = patch**2 * conv.in_channels
     # three tenths of the weight are spread over all patches
-    softened = 0.7 * log_patterns(offsets, A, grid).exp() + 0.3 / N
+    pattern = log_patterns(offsets, A, grid).exp()
+    softened = 0.7 * pattern + 0.3 / N
     table = softened.log()
-    table = table + 0.5 * torch.randn(table.shape, generator=generator, dtype=T.dtype)
-    Q, K = content * torch.randn(2, heads, d, d, generator=generator, dtype=T.dtype)
+    disturbance = torch.randn(table.shape, generator=generator, dtype=T.dtype)
+    table = table + 0.5 * disturbance
+    random = torch.randn(2, heads, d, d, generator=generator, dtype=T.dtype)
+    Q, K = content * random
     I = torch.eye(d, dtype=T.dtype).repeat(heads, 1, 1)
     return MultiHeadAttention(Q, K, I, I.clone(), None, table, grid)
 

@@ -25,21 +25,28 @@ def hinge_slopes(
     x: Tensor, y: Tensor, S: Tensor, u: Tensor, v: Tensor, nu: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     "Slopes of mean max(0, 1 - yF) in S, u and v: that of autograd, written out."
+    samples, N, _ = x.shape
+    heads = len(S)
     flat = x.flatten(0, 1)
-    shape = (len(S), *x.shape[:2])
+    shape = (heads, samples, N)
     e = (u @ flat.T).exp().view(shape)
     value = (v @ flat.T).view(shape)
+    weighted = e * value
     Z = e @ S.mT
-    heard = (e * value) @ S.mT
-    O = S.shape[1] * (heard / Z).sum(0)
+    heard = weighted @ S.mT
+    O = N * (heard / Z).sum(0)
     # dR/dO of samples inside the margin
-    wrong = (1 - y * summed_activation(O, nu) > 0) * y / len(y)
-    on_heard = -S.shape[1] * wrong[:, None] * (3 * O**2 + nu) / Z
+    margin = y * summed_activation(O, nu)
+    wrong = (1 - margin > 0) * y / samples
+    slope = 3 * O**2 + nu
+    on_heard = -N * wrong[:, None] * slope / Z
     on_Z = -on_heard * heard / Z
     on_value = e * (on_heard @ S)
     on_key = on_value * value + e * (on_Z @ S)
-    on_S = on_heard.mT @ (e * value) + on_Z.mT @ e
-    return on_S, on_key.flatten(1) @ flat, on_value.flatten(1) @ flat
+    on_S = on_heard.mT @ weighted + on_Z.mT @ e
+    on_u = on_key.flatten(1) @ flat
+    on_v = on_value.flatten(1) @ flat
+    return on_S, on_u, on_v
 
 
 def training_states(

@@ -79,15 +79,21 @@ class WindowData:
         generator: torch.Generator | None = None,  # of all draws
     ) -> WindowSample:
         "Draw samples."
-        y = 2.0 * torch.randint(2, (n,), generator=generator).double() - 1
-        inside = self.inside[torch.randint(self.N, (n,), generator=generator)]
+        sign = torch.randint(2, (n,), generator=generator).double()
+        y = 2.0 * sign - 1
+        translate = torch.randint(self.N, (n,), generator=generator)
+        inside = self.inside[translate]
         chance, u = torch.rand(2, n, self.N, generator=generator, dtype=torch.float64)
         relevant = inside & (chance < self.share)
         # u in [0, q/2): +1,  u in [q/2, q): -1,  otherwise 0
-        delta = (u < self.q / 2).double() - ((u >= self.q / 2) & (u < self.q)).double()
+        positive = u < self.q / 2
+        negative = (u < self.q) & ~positive
+        delta = positive.double() - negative.double()
         c = torch.where(relevant, y[:, None], delta)
+        mark = self.visible * relevant
         g = torch.randn(n, self.N, self.dim - 2, generator=generator, dtype=torch.float64)
-        x = torch.cat([torch.stack([c, self.visible * relevant], -1), self.noise * g], -1)
+        signal = torch.stack([c, mark], -1)
+        x = torch.cat([signal, self.noise * g], -1)
         return WindowSample(x, y, relevant)
 
 # %% ../../nbs/together/01_model.ipynb #44799a98
@@ -122,11 +128,16 @@ def all_samples(
     alpha = data.share
     q = data.q
     # what a token outside of the window may be, and one inside: (c, mark, probability)
-    outside = [(1.0, 0.0, q / 2), (-1.0, 0.0, q / 2), (0.0, 0.0, 1 - q)]
-    inside = [(1.0, data.visible, alpha)]
-    inside += [(c, mark, (1 - alpha) * chance) for c, mark, chance in outside]
-    outside = [token for token in outside if token[2] > 0]  # what cannot happen is left out
-    inside = [token for token in inside if token[2] > 0]
+    laws = [(1.0, 0.0, q / 2), (-1.0, 0.0, q / 2), (0.0, 0.0, 1 - q)]
+    outside = []
+    inside = []
+    if alpha > 0:  # what cannot happen is left out
+        inside.append((1.0, data.visible, alpha))
+    for c, mark, chance in laws:
+        if chance > 0:
+            outside.append((c, mark, chance))
+        if (1 - alpha) * chance > 0:
+            inside.append((c, mark, (1 - alpha) * chance))
     states = []
     for translate in data.inside.tolist():
         tokens = [inside if within else outside for within in translate]
@@ -155,16 +166,24 @@ def heard_cumulants(
     slopes = []
     for alpha in (data.share, 0.0):  # P(relevant)
         # m_n = alpha (E/Z)^n + (1 - alpha) q / Z^n for even n, and its slope
-        marked = [alpha * (E / Z) ** n for n in range(ORDERS)]
-        m = [marked[n] + (n % 2 == 0) * (1 - alpha) * q / Z**n for n in range(ORDERS)]
-        dm = [n * data.visible * (marked[n] - relevant * E / Z * m[n]) for n in range(ORDERS)]
+        m = []
+        dm = []
+        for n in range(ORDERS):
+            marked = alpha * (E / Z) ** n
+            unmarked = (n % 2 == 0) * (1 - alpha) * q / Z**n
+            moment = marked + unmarked
+            m.append(moment)
+            dm.append(n * data.visible * (marked - relevant * E / Z * moment))
         kappa = [0.0]
         dkappa = [0.0]
         for n in range(1, ORDERS):
             # kappa_n = m_n - sum_j binom(n-1, j-1) kappa_j m_{n-j}; m' = kappa' m for the
             # generating functions
-            lower = sum(comb(n - 1, j - 1) * kappa[j] * m[n - j] for j in range(1, n))
-            dlower = sum(comb(n, j) * dkappa[j] * m[n - j] for j in range(1, n))
+            lower = 0
+            dlower = 0
+            for j in range(1, n):
+                lower += comb(n - 1, j - 1) * kappa[j] * m[n - j]
+                dlower += comb(n, j) * dkappa[j] * m[n - j]
             kappa.append(m[n] - lower)
             dkappa.append(dm[n] - dlower)
         cumulants.append(kappa)
@@ -183,11 +202,11 @@ def moments(
     M = np.ones((4, 4, *P.shape))
     for r, p in product(range(4), range(1, 4)):
         # the block of O_i that a fixed one of its p factors falls into
-        terms = []
+        total = np.zeros(P.shape)
         for c, d in product(range(1, p + 1), range(r + 1)):
             ways = comb(p - 1, c - 1) * comb(r, d)
-            terms.append(ways * joint[c, d] * M[p - c, r - d])
-        M[p, r] = sum(terms)
+            total += ways * joint[c, d] * M[p - c, r - d]
+        M[p, r] = total
         M[r, p] = M[p, r].T
     return M
 

@@ -242,12 +242,16 @@ def plot_head_count(data: xr.Dataset):
     one channel and K channels."""
     figure, axes = subplots(1, 3, width=2.35, height=3.6, width_ratios=(1.5, 1, 1))
     y = np.arange(data.sizes["case"])
-    axes[0].plot(data.paper, y, "o", mfc="none", color=COLORS["red"], label="paper's formula")
-    axes[0].plot(data.minimum, y, "o", color=COLORS["blue"], ms=4, label="exact minimum")
-    axes[0].set_yticks(y, data.case.values)
-    axes[0].set(xlabel="heads", title="the formula misses both ways", ylim=(len(y) - 0.5, -3))
-    axes[0].legend(loc="upper right", ncols=1)
-    for ax, channels in zip(axes[1:], data.channels.values, strict=True):
+    cases, *kernels = axes
+    red = COLORS["red"]
+    blue = COLORS["blue"]
+    cases.plot(data.paper, y, "o", mfc="none", color=red, label="paper's formula")
+    cases.plot(data.minimum, y, "o", color=blue, ms=4, label="exact minimum")
+    cases.set_yticks(y, data.case.values)
+    cases.set_ylim(len(y) - 0.5, -3)
+    cases.set(xlabel="heads", title="the formula misses both ways")
+    cases.legend(loc="upper right", ncols=1)
+    for ax, channels in zip(kernels, data.channels.values, strict=True):
         needed = data.needed.sel(channels=channels).max("seed")
         ax.imshow(needed < data.formula, cmap="Blues", vmin=0, vmax=2, aspect="auto")
         for (k, p), heads in np.ndenumerate(needed.values):

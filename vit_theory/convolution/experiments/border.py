@@ -42,17 +42,22 @@ def with_positions(run: Run, brightness: float) -> dict[str, float]:
     P = 4
     grid = size // P
     g = torch.Generator().manual_seed(DRAW[0])
-    conv = random_conv(1, 1, 3, DRAW[0], padding=1, bias=False)
+    seed = DRAW[0]
+    conv = random_conv(1, 1, 3, seed, padding=1, bias=False)
     layer = without_sink(conv_to_attention(conv, size, P))
     p = torch.randn(grid**2, P * P, generator=g, dtype=torch.float64)
-    patch = photos(run, size, DRAW[0])[:1, :1, 12:16, 12:16]
+    photo = photos(run, size, seed)
+    patch = photo[:1, :1, 12:16, 12:16]
     image = brightness * patch.repeat(1, 1, grid, grid)
     with torch.no_grad():
         layer.W_Q.normal_(generator=g)
         x = patchify(image, P)
-        error = (layer(x + p) - patchify(conv(image), P)).abs().max()
+        outputs = patchify(conv(image), P)
+        error = (layer(x + p) - outputs).abs().max()
         # b = max_o sum_h max_k |p_k W_V W_O|_o
-        b = (p @ layer.W_V @ layer.W_O).abs().amax(1).sum(0).max()
+        of_positions = p @ layer.W_V @ layer.W_O
+        by_head = of_positions.abs().amax(1)
+        b = by_head.sum(0).max()
     allowed = border_bound(conv, x[0, 0], grid, P) - float(b)
     return {"added": float(error), "allowed": allowed}
 
@@ -73,15 +78,19 @@ def border_errors(run: Run) -> xr.Dataset:
             conv = known_conv(kernel, c)
         layer = conv_to_attention(conv, size, P)
         as_printed = without_sink(layer)
-        error = (as_printed.convolve(images) - conv(images)).detach().abs().amax((0, 1))
+        difference = as_printed.convolve(images) - conv(images)
+        error = difference.detach().abs().amax((0, 1))
         middle = slice(size // 2, size // 2 + P)
         patch = images[:1, :, middle, middle]
+        token = patchify(patch, P)[0, 0]
+        periodic = patch.repeat(1, 1, grid, grid)
+        inside = error[P:-P, P:-P]
         return {
-            "inside, as printed": error[P:-P, P:-P].max(),
+            "inside, as printed": inside.max(),
             "border, as printed": error.max(),
             "with zero sink": largest_error(layer, conv, images),
-            "bound": border_bound(conv, patchify(patch, P)[0, 0], grid, P),
-            "periodic": largest_error(as_printed, conv, patch.repeat(1, 1, grid, grid)),
+            "bound": border_bound(conv, token, grid, P),
+            "periodic": largest_error(as_printed, conv, periodic),
         }
 
     data = on_grid(printed, kernel=("box blur", "Gaussian blur", "emboss", "random"), seed=DRAW)

@@ -108,17 +108,20 @@ def three_taps(kernel: int, patch: int) -> dict[str, float]:
     """Determinant along one axis, and exact minimum of heads, for the kernel a_u a_v with a = 1, 2,
     3 on its central taps."""
     a = np.zeros(kernel, dtype=int)
-    a[kernel // 2 - 1 : kernel // 2 + 2] = 1, 2, 3
+    middle = kernel // 2
+    a[middle - 1 : middle + 2] = 1, 2, 3
     # row D = -1, 0, 1 and column e = P-1, 0, 1-P have the tap a[D P + e + (K-1)/2]
     D = np.array([[-1], [0], [1]])
     e = np.array([patch - 1, 0, 1 - patch])
-    tap = D * patch + e + kernel // 2
+    tap = D * patch + e + middle
     inside = (tap >= 0) & (tap < kernel)
-    block = np.where(inside, a[tap.clip(0, kernel - 1)], 0)
-    conv = random_conv(1, 1, kernel, padding=kernel // 2)
-    conv.weight.copy_(torch.from_numpy(np.outer(a, a)))
+    weight_of_tap = a[tap.clip(0, kernel - 1)]
+    first, second, third = np.where(inside, weight_of_tap, 0)
+    conv = random_conv(1, 1, kernel, padding=middle)
+    weights = np.outer(a, a)
+    conv.weight.copy_(torch.from_numpy(weights))
     return {
-        "determinant": int(block[0] @ np.cross(block[1], block[2])),
+        "determinant": int(first @ np.cross(second, third)),
         "proof": minimum_heads(conv, patch).minimum,
     }
 
@@ -169,14 +172,16 @@ def head_width(run: Run) -> xr.Dataset:
         conv = random_conv(C, C, 3, seed, padding=1)
         full = conv_to_attention(conv, size, P)
         layer = narrow_heads(full, width)
-        ranks = torch.linalg.matrix_rank(full.W_O.detach()).tolist()
-        need = sum(math.ceil(rank / width) for rank in ranks)
+        ranks = torch.linalg.matrix_rank(full.W_O.detach())
+        need = sum(math.ceil(rank / width) for rank in ranks.tolist())
         with torch.no_grad():
             outputs = full(x)
             scale = outputs.abs().max()
-            error = (layer(x) - outputs).abs().max() / scale
-            layer.W_O[-1] = 0
-            without = (layer(x) - outputs).abs().max() / scale
+            difference = layer(x) - outputs
+            error = difference.abs().max() / scale
+            layer.W_O[-1] = 0  # without the last head
+            difference = layer(x) - outputs
+            without = difference.abs().max() / scale
         return {"heads": layer.heads, "need": need, "error": error, "without": without}
 
     widths = [P * P * C // n for n in (1, 2, 4, 16)] + [C]

@@ -19,15 +19,18 @@ def fit_error(heads: int, seed: int, start: int, steps: int) -> dict[str, float]
     """One training for the kernel of a seed: floor for positions only, errors before and after,
     loss without the queries."""
     conv = random_conv(2, 2, 3, seed, padding=1, padding_mode="circular", bias=False)
-    layer, before, after = fit_heads(conv, 2, (4, 4), heads, seed=100 * seed + start, steps=steps)
+    fit_seed = 100 * seed + start
+    layer, before, after = fit_heads(conv, 2, (4, 4), heads, seed=fit_seed, steps=steps)
     _, T = compressed_blocks(conv.weight, 2, padding=1)
-    floor = head_floor(torch.linalg.svdvals(T).tolist(), heads) / T.norm().item()
+    singular_values = torch.linalg.svdvals(T).tolist()
+    floor = head_floor(singular_values, heads) / T.norm().item()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         x = torch.randn(64, 16, 8, generator=generator, dtype=torch.float64)
         full = layer(x)
         layer.W_Q.zero_()
-        content = ((layer(x) - full).norm() / full.norm()).item()
+        change = (layer(x) - full).norm()
+        content = (change / full.norm()).item()
     return {"floor": floor, "before": before, "after": after, "content": content}
 
 # %% ../../../nbs/convolution/10_trained_heads.ipynb #8f9fd156

@@ -220,9 +220,15 @@ def heads_cell(heads: int, seed: int) -> dict[str, float]:
     g = torch.Generator().manual_seed(seed)
     T = torch.zeros(16, 9).double()
     T[list(TAPS)] = torch.randn(5, 9, generator=g, dtype=torch.float64)
-    best = min(train_heads(T, heads, 1000 * seed + start, 300) for start in range(8))
-    floor = float(torch.linalg.svdvals(T)[heads:].norm() / T.norm())
-    return best._asdict() | {"floor": floor}
+    trainings = []
+    for start in range(8):
+        start_seed = 1000 * seed + start
+        trainings.append(train_heads(T, heads, start_seed, 300))
+    best = min(trainings)
+    singular_values = torch.linalg.svdvals(T)
+    left_over = singular_values[heads:].norm()
+    floor = left_over / T.norm()
+    return best._asdict() | {"floor": float(floor)}
 
 # %% ../../../nbs/together/02_limits.ipynb #e1a40c25
 def measure_heads(run: Run) -> xr.Dataset:
