@@ -243,7 +243,7 @@ BESIDE = {
     "A-initial-border": "4.0",
     "A-iterations-alpha": ".001 120",
     "A-limit": "12 50 8 .03125",
-    "A-limit-logarithm": "50",
+    "A-limit-logarithm": "50 10",
     "A-minibatches": ".19",
     "A-no-attention": "43 80",
     "A-noisy-tokens": ".099",
