@@ -95,8 +95,9 @@ def state_at_stop(
     found = stopped_runs(alpha, samples, trials, seed)
     L = np.log(1 / alpha)
     concentrated = (found["mass"] > 0.5).sum(1)
-    failed = (found["margin"] <= 0).any(1)
-    wrong = (found["margin"] <= 0).reshape(-1, 2, 3).any(2)
+    wrong_kinds = found["margin"] <= 0
+    failed = wrong_kinds.any(1)
+    wrong = np.any(wrong_kinds.reshape(-1, 2, 3), axis=2)
     weaker = found["mass"].argmin(1)
     spread = np.ptp(found["background"], axis=1)
     return {
@@ -139,7 +140,7 @@ class Scalars:
 class ScalarRows:
     "The rows of the kinds as arrays of a precision."
 
-    def __init__(self, alpha: float, precision: type):
+    def __init__(self, alpha: float, precision: Any):
         a = precision(alpha)
         b = precision(4) / 10
         share = np.zeros((6, 18), precision)
@@ -223,7 +224,7 @@ def scalar_trainings(
     seed: int,  # base seed
     *,
     move: float = LONG,  # movement in a long step
-    precision: type = np.float64,  # np.longdouble: extended
+    precision: Any = np.float64,  # np.longdouble: extended
 ) -> np.ndarray:
     "Margins of the kinds at the stop by the scalar system, [trial, kind]."
     setting = WITHOUT_ERROR["trained"]
