@@ -96,7 +96,7 @@ CALLS = {
     "selection.hinge_gradient": "model=V, x=t.x, y=t.y, attention='trained', keep=keep",
     "selection.learning_curve": (
         "alpha=0.2, samples=[8, 16], attention='trained', ratio=50.0, sigma=0.1, delta=0.1, "
-        "background='neutral', mass=0.4, trials=4, networks=4, seed=0"
+        "background='neutral', mass=0.4, trials=10, networks=4, seed=0"
     ),
     "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, keep=keep, "
     "attention='trained', watch=selection.Watch(every=1), first=1",
@@ -225,7 +225,7 @@ CALLS = {
     "models.head_atlas": "model=vit, batches=[digits.images], grid=(4, 4), forward=None",
     "models.nearest_conv": "module_or_map=A16.softmax(-1), grid=(4, 4)",
     "models.plot_atlas": "atlas=atlas",
-    "models.as_images": "data=digits, size=8, label=None",
+    "models.as_images": "data=(digits.images, digits.labels), size=None, label=None",
     "models.choose_heads": "atlas=atlas, number=1, by='cost', seed=0",
     "models.replace_heads": "model=vit, where=models.choose_heads(atlas, 1), kernel=3",
     "models.replacement_change": (
@@ -806,6 +806,13 @@ ARGUED = {
 }
 
 
+# callable: why NaN is what it says, also of finite numbers
+NAN_ANSWERS = {
+    "models.choose_heads": "documented: NaN for all heads but the chosen ones",
+    "models.position_association": "encodings without length have no cosine, and no neighbors",
+}
+
+
 def table(names):
     """A row for each wrong call."""
     worker = Worker()
@@ -1050,6 +1057,8 @@ def judge_drawn(name, wrong, outcome):
         (argument, kind) for argument in wrong for kind in kinds(valid[argument], given[argument])
     ]
     infinite = any(word in kind for _, kind in odd for word in ("NaN", "inf", "1e30"))
+    if outcome == "NaN out" and not infinite and name in NAN_ANSWERS:
+        return "right"
     if outcome == "NaN out" and not infinite and "every" not in wrong:
         return outcome
     verdicts = [judge(name, argument, kind, outcome) for argument, kind in odd]

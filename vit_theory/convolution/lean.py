@@ -170,6 +170,7 @@ class LeanAttention(nn.Module):
     def convolve(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
         """The layer on images: cut into patches, attend, put together, and keep what the
         convolution would return."""
+        need_one_dtype(images=images, weight=self.weight)
         size = (self.channels, *self.geometry.image_size)
         need(
             tuple(images.shape[1:]) == size,

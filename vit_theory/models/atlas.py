@@ -132,6 +132,7 @@ def nearest_conv(
     stencil = stencil_of(A.mean(0), grid)
     difference = A - spread_out(stencil, grid)
     # sums over images, queries and keys
+    need(A.any(), "module_or_map is zero everywhere: weights of attention are needed")
     far = difference.square().sum((0, -2, -1))
     size = A.square().sum((0, -2, -1))
     return stencil, (far / size).sqrt()
