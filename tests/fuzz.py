@@ -225,14 +225,14 @@ CALLS = {
     "models.head_atlas": "model=vit, batches=[digits.images], grid=(4, 4), forward=None",
     "models.nearest_conv": "module_or_map=A16.softmax(-1), grid=(4, 4)",
     "models.plot_atlas": "atlas=atlas",
-    "models.as_images": "data=(digits.images, digits.labels), size=None, label=None",
+    "models.as_images": "data=digits, size=None, label=None",
     "models.choose_heads": "atlas=atlas, number=1, by='cost', seed=0",
     "models.replace_heads": "model=vit, where=models.choose_heads(atlas, 1), kernel=3",
     "models.replacement_change": (
         "model=vit, replaced=models.replace_heads(vit, models.choose_heads(atlas, 1)), "
         "batches=[digits.images], forward=None"
     ),
-    "models.drop_tokens": "model=vit, keep={0: 0.5}, by='attention', seed=0",
+    "models.drop_tokens": "model=hub, keep={0: 0.5}, by='attention', seed=0",
     "models.operations": "model=vit, images=x4[:1]",
     "models.position_association": "encodings=P16, grid=(4, 4)",
     "models.write_atlas": (
