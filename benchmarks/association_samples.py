@@ -12,14 +12,13 @@ independent errors it missed them by a factor of 0.62 in the mean. The noise of 
 """
 
 import csv
-import json
 import os
-import time
+from functools import partial
 
 import click
 import numpy as np
 import torch
-from side_by_side import RESULTS, save
+from side_by_side import RESULTS, kept, save
 
 from vit_theory.association import Partition, SpatialData, association, fit, idealized
 from vit_theory.association.samples import early_images
@@ -37,26 +36,30 @@ TRIALS = 60
 def settings() -> list[dict]:
     """The settings of the rule."""
     drawn = []
-    for number in range(COUNT * len(SEEDS)):
-        seed = SEEDS[number // COUNT]
-        if number % COUNT == 0:
-            rng = np.random.default_rng(seed)
-        patches, size = SHAPES[rng.integers(len(SHAPES))]
-        q = float(f"{np.exp(rng.uniform(np.log(0.05), np.log(0.4))):.3g}")
-        dim = int(rng.choice([1, 4, 16]))
-        shape = {"patches": patches, "size": size, "q": q, "dim": dim}
-        drawn.append({"seed": seed, "number": number % COUNT} | shape)
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        for number in range(COUNT):
+            patches, size = SHAPES[rng.integers(len(SHAPES))]
+            q = float(f"{np.exp(rng.uniform(np.log(0.05), np.log(0.4))):.3g}")
+            dim = int(rng.choice([1, 4, 16]))
+            shape = {"patches": patches, "size": size, "q": q, "dim": dim}
+            drawn.append({"seed": seed, "number": number} | shape)
     return drawn
+
+
+def sets_of(setting: dict, seed: int) -> Partition:
+    """A partition of the setting's patches."""
+    patches = setting["patches"]
+    return Partition.random(patches, patches // setting["size"], seed)
 
 
 def associates(setting: dict, samples: int, seed: int) -> bool:
     """Whether a training on so many images has found all sets; the diagonal is not trained and
     counts as found."""
-    patches = setting["patches"]
-    partition = Partition.random(patches, patches // setting["size"], seed)
+    partition = sets_of(setting, seed)
     data = SpatialData(partition, setting["dim"], setting["q"])
     images = data.sample(samples, generator=torch.Generator().manual_seed(seed))
-    start = idealized(patches, data.feature, alpha=0.05, sigma_A=1.0)
+    start = idealized(partition.D, data.feature, alpha=0.05, sigma_A=1.0)
     model, _ = fit(start, images.x, images.y, steps=STEPS, lr_v=1e-3, lr_A=50.0)
     logits = model.A.clone().fill_diagonal_(torch.inf)
     return association(logits, partition).margin > 0
@@ -66,11 +69,8 @@ def counted(setting: dict, predicted: float) -> dict:
     """N50 of trainings with its 95 % interval."""
 
     def success(samples: int, trials: int) -> int:
-        base = int(
-            np.random.SeedSequence([setting["seed"], setting["number"], samples]).generate_state(1)[
-                0
-            ]
-        )
+        entropy = [setting["seed"], setting["number"], samples]
+        base = int(np.random.SeedSequence(entropy).generate_state(1)[0])
         return sum(associates(setting, samples, base + trial) for trial in range(trials))
 
     found = threshold(*search(success, predicted, trials=TRIALS), TRIALS, seed=setting["seed"])
@@ -87,8 +87,8 @@ def predict():
     """Predict the number of images for all settings."""
     table = []
     for setting in settings():
-        partition = Partition.random(setting["patches"], setting["patches"] // setting["size"], 0)
-        table.append({**setting, "predicted": early_images(partition, setting["q"], STEPS)})
+        predicted = early_images(sets_of(setting, 0), setting["q"], STEPS)
+        table.append({**setting, "predicted": predicted})
     save("association_samples_predicted", table, steps=STEPS)
 
 
@@ -100,14 +100,8 @@ def count():
     table = []
     for setting, expected in zip(settings(), predicted, strict=True):
         file = STORE / f"{setting['seed']}_{setting['number']}.json"
-        if not file.exists():
-            start = time.process_time()
-            row = counted(setting, expected)
-            row["processor_seconds"] = time.process_time() - start
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(row))
-            print(setting, round(expected), row, flush=True)
-        table.append({**setting, "predicted": expected, **json.loads(file.read_text())})
+        row = kept(file, partial(counted, setting, expected))
+        table.append({**setting, "predicted": expected, **row})
     save("association_samples", table, steps=STEPS, trials=TRIALS)
 
 

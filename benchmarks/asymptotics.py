@@ -13,12 +13,12 @@ processor-minutes in all.
 """
 
 import csv
-import json
 import os
-import time
+from functools import partial
+from pathlib import Path
 
 import click
-from side_by_side import RESULTS, save
+from side_by_side import RESULTS, kept, save
 
 from vit_theory.selection.asymptotics import (
     ALPHAS,
@@ -34,17 +34,9 @@ STORE = RESULTS.parent / "build" / "asymptotics"
 SEED = 7
 
 
-def kept(name: str, compute) -> dict:
-    """A finished row from its file, or computed now and written there."""
-    file = STORE / f"{name}.json"
-    if not file.exists():
-        start = time.process_time()
-        row = compute()
-        row["processor_seconds"] = time.process_time() - start
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(row))
-        print(name, row, flush=True)
-    return json.loads(file.read_text())
+def file_of(name: str, alpha: float) -> Path:
+    """Where a finished row is kept."""
+    return STORE / f"{name}_{alpha:.0e}.json"
 
 
 def threshold_of(engine: str, alpha: float) -> dict:
@@ -81,8 +73,8 @@ def thresholds():
     table = []
     for alpha in ALPHAS:
         for engine in ("64 neurons", "scalar"):
-            name = f"{engine.replace(' ', '_')}_{alpha:.0e}"
-            table.append(kept(name, lambda engine=engine, alpha=alpha: threshold_of(engine, alpha)))
+            file = file_of(engine.replace(" ", "_"), alpha)
+            table.append(kept(file, partial(threshold_of, engine, alpha)))
     save("asymptotics", table, seed=SEED, trials=TRIALS, sizes=5)
 
 
@@ -91,10 +83,8 @@ def states():
     """Follow 200 runs at N50 to their stop."""
     table = []
     for alpha, n50 in committed_n50().items():
-        row = kept(
-            f"state_{alpha:.0e}",
-            lambda alpha=alpha, n50=n50: state_at_stop(alpha, n50, TRIALS, SEED),
-        )
+        file = file_of("state", alpha)
+        row = kept(file, partial(state_at_stop, alpha, n50, TRIALS, SEED))
         table.append({"alpha": alpha, **row})
     save("asymptotics_states", table, seed=SEED, trials=TRIALS)
 
@@ -106,10 +96,8 @@ def precision():
     table = []
     for alpha in (1e-4, 1e-8, 1e-12):
         for check in (by_steps, by_precision):
-            row = kept(
-                f"{check.__name__}_{alpha:.0e}",
-                lambda check=check, alpha=alpha: check(alpha, n50[alpha], SEED),
-            )
+            file = file_of(check.__name__, alpha)
+            row = kept(file, partial(check, alpha, n50[alpha], SEED))
             table.append({"alpha": alpha, **row})
     save("asymptotics_precision", table, seed=SEED)
 

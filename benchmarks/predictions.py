@@ -11,16 +11,16 @@ they were stopped. One thread, nice 10, about 5 processor-minutes and 3.
 """
 
 import csv
-import json
 import os
 import subprocess
 import time
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
-from side_by_side import RESULTS, save
+from side_by_side import RESULTS, kept, save
 
 from vit_theory.selection.curves import CurveSetting
 from vit_theory.selection.predictions import (
@@ -55,19 +55,6 @@ def setting_of(row: dict) -> Drawn:
     """The setting and number of samples of a row."""
     setting = CurveSetting(**{field.name: row[field.name] for field in fields(CurveSetting)})
     return Drawn(setting, int(row["samples"]))
-
-
-def kept(name: str, number: int, compute) -> dict:
-    """A finished row from its file, or computed now and written there."""
-    file = STORE / name / f"{number}.json"
-    if not file.exists():
-        start = time.process_time()
-        row = compute()
-        row["processor_seconds"] = time.process_time() - start
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(row))
-        print(number, {key: round(value, 4) for key, value in row.items()}, flush=True)
-    return json.loads(file.read_text())
 
 
 def is_committed(path: Path) -> bool:
@@ -114,7 +101,7 @@ def predict():
     """Predict all settings of the rule."""
     table = []
     for number, drawn in enumerate(draw_settings(COUNT, RULE_SEED)):
-        row = kept("predicted", number, lambda drawn=drawn: predict_one(drawn))
+        row = kept(STORE / "predicted" / f"{number}.json", partial(predict_one, drawn))
         seconds = row.pop("processor_seconds")
         setting = {"number": number, **asdict(drawn.setting), "samples": drawn.samples}
         table.append(setting | row | {"processor_seconds": seconds})
@@ -132,10 +119,10 @@ def meet(minutes):
     for row in read(REGISTERED):
         number = int(row["number"])
         drawn = setting_of(row)
-        done = (STORE / "met" / f"{number}.json").exists()
-        if not done and time.monotonic() > end:
+        file = STORE / "met" / f"{number}.json"
+        if not file.exists() and time.monotonic() > end:
             break
-        found = kept("met", number, lambda drawn=drawn, row=row: meet_one(drawn, row))
+        found = kept(file, partial(meet_one, drawn, row))
         table.append({**row, "number": number, "samples": drawn.samples, **found})
     save("predictions_met", table, **SEEDS, **SIZES)
     report(read(MET))

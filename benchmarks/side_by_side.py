@@ -118,6 +118,18 @@ def save(name: str, table: list[dict], **circumstances) -> None:
     print(f"\nwritten: {RESULTS.name}/{name}.csv and {RESULTS.name}/{name}.json")
 
 
+def kept(file: Path, compute: Callable[[], dict]) -> dict:
+    """A finished row from its file, or computed now, timed and written there."""
+    if not file.exists():
+        start = time.process_time()
+        row = compute()
+        row["processor_seconds"] = time.process_time() - start
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(row), encoding="utf-8")
+        print(file.stem, row, flush=True)
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def of_checkpoint(path: Path, vit) -> dict:
     """What a table says of a model of ours that it measured: how far it was trained, its sizes."""
     from vit_theory.models.trainer import load_checkpoint

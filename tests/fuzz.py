@@ -225,7 +225,7 @@ CALLS = {
     "models.head_atlas": "model=vit, batches=[digits.images], grid=(4, 4), forward=None",
     "models.nearest_conv": "module_or_map=A16.softmax(-1), grid=(4, 4)",
     "models.plot_atlas": "atlas=atlas",
-    "models.as_images": "data=digits, size=None, label=None",
+    "models.as_images": "data=photo_table, size=8, label='label'",
     "models.choose_heads": "atlas=atlas, number=1, by='cost', seed=0",
     "models.replace_heads": "model=vit, where=models.choose_heads(atlas, 1), kernel=3",
     "models.replacement_change": (
@@ -413,6 +413,15 @@ class Known:
         return torch.nn.Sequential(
             torch.nn.Conv2d(1, 2, 3, padding=1), torch.nn.BatchNorm2d(2), torch.nn.ReLU()
         )
+
+    @cached_property
+    def photo_table(self):
+        import datasets
+
+        columns = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["a", "b"])}
+        pictures = [np.full((12, 10, 3), shade, np.uint8) for shade in (0, 255)]
+        rows = {"image": pictures, "label": [0, 1]}
+        return datasets.Dataset.from_dict(rows, datasets.Features(columns))
 
     @cached_property
     def hub(self):

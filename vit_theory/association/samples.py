@@ -17,6 +17,14 @@ from .data import Partition, SpatialData
 from .symmetry import all_images, symmetric_logits
 
 # %% ../../nbs/association/10_samples.ipynb #29775eea
+def logit_slope(
+    S: torch.Tensor, mixed: torch.Tensor, c: torch.Tensor, on_row: torch.Tensor
+) -> torch.Tensor:
+    "Slope of A, summed over images, where on_row is the slope in what the rows read."
+    # dF/dA_ij = S_ij sum_n g_ni (c_nj - sum_k S_ik c_nk)
+    return S * (on_row.T @ c - (on_row * mixed).sum(0)[:, None])
+
+
 @checked
 def early_images(
     partition: Partition,
@@ -38,9 +46,9 @@ def early_images(
     c = sample.coefficient.double()
     y = sample.y.double()
     D = partition.D
-    diagonal = torch.eye(D, dtype=torch.float64)
-    same = (partition.label[:, None] == partition.label) & (diagonal == 0)
-    other = partition.label[:, None] != partition.label
+    in_set = partition.label[:, None] == partition.label
+    same = in_set.clone().fill_diagonal_(False)
+    other = ~in_set
     # a Gaussian weight for each image: errors of A with the images' own covariance
     weights = torch.randn(draws, images, generator=generator, dtype=torch.float64)
     weights -= weights.mean(1, keepdim=True)
@@ -48,15 +56,14 @@ def early_images(
     gamma = 0.0
     rho = 0.0
     for _ in range(steps):
-        S = (kappa * diagonal + gamma * same + rho * other).softmax(1)
+        S = symmetric_logits(partition, kappa, gamma, rho).softmax(1)
         mixed = c @ S.T
         O = D * alpha * mixed
         slope = torch.sigmoid(-y * (O**3).sum(1)) * y
         on_row = slope[:, None] * 3 * O**2 * D * alpha
-        mean = S * (on_row.T @ c - (on_row * mixed).sum(0)[:, None]) / images
+        mean = logit_slope(S, mixed, c, on_row) / images
         for draw, weight in enumerate(weights):
-            weighed = weight[:, None] * on_row
-            added = S * (weighed.T @ c - (weighed * mixed).sum(0)[:, None])
+            added = logit_slope(S, mixed, c, weight[:, None] * on_row)
             error[draw] += lr_A * added / images**0.5
         gamma += lr_A * float(mean[same].mean())
         rho += lr_A * float(mean[other].mean())

@@ -127,12 +127,12 @@ def nearest_conv(
         A.isfinite().all(),
         "module_or_map has values that are not finite (NaN or inf): mend them first",
     )
+    need(A.any(), "module_or_map is zero everywhere: weights of attention are needed")
     if A is module_or_map:  # given as weights: one map, no images
         A = A[None]
     stencil = stencil_of(A.mean(0), grid)
     difference = A - spread_out(stencil, grid)
     # sums over images, queries and keys
-    need(A.any(), "module_or_map is zero everywhere: weights of attention are needed")
     far = difference.square().sum((0, -2, -1))
     size = A.square().sum((0, -2, -1))
     return stencil, (far / size).sqrt()

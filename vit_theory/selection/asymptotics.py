@@ -18,14 +18,14 @@ from .limit import (
     WITHOUT_ERROR,
     Flow,
     attended,
-    draw_shares,
+    find_threshold,
     limit_trainings,
+    run_to_stop,
     start_flow,
-    step,
     stepping_of,
+    training_sets,
 )
-from .n50 import Threshold, search, threshold
-from .runs import point_seed
+from .n50 import Threshold
 from .theory import mechanism_samples
 
 # %% ../../nbs/selection/23_asymptotics.ipynb #f8f5ae16
@@ -63,26 +63,21 @@ def stopped_runs(
 ) -> dict[str, np.ndarray]:
     "Take runs without initial errors to their stop -> `read_state` there, margins and imbalances."
     setting = WITHOUT_ERROR["trained"]
-    stepping = stepping_of(alpha, setting)
-    key = point_seed(seed, int(samples), trials, alpha)
-    w = draw_shares(setting.kinds(alpha).double(), samples, trials, key)
+    w, key = training_sets(alpha, samples, trials, seed, setting)
     flow = start_flow(alpha, w, setting, key)
-    t = torch.zeros(trials, dtype=torch.float64)
     states: list[dict[str, np.ndarray]] = []
-    while len(t):
-        taken = step(flow, t, stepping)
-        done = taken.mean >= stepping.stop
-        if bool(done.any()):
-            stopped = flow.only(done)
-            label_plus, label_minus = stopped.w.unflatten(1, (2, 3)).unbind(1)
-            imbalance = (label_plus - label_minus).abs().amax(1) / alpha
-            states.append(
-                read_state(stopped)
-                | {"margin": taken.margin[done].numpy(), "imbalance": imbalance.numpy()}
-            )
-        flow = Flow(**vars(flow) | {"theta": taken.theta}).only(~done)
-        t = (t + taken.h)[~done]
-    return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
+    order: list[torch.Tensor] = []
+
+    def note(stopped: Flow, runs: torch.Tensor) -> None:
+        states.append(read_state(stopped))
+        order.append(runs)
+
+    margins, _ = run_to_stop(flow, stepping_of(alpha, setting), at_stop=note)
+    runs = torch.cat(order)
+    label_plus, label_minus = w[runs].unflatten(1, (2, 3)).unbind(1)
+    imbalance = (label_plus - label_minus).abs().amax(1) / alpha
+    found = {name: np.concatenate([state[name] for state in states]) for name in states[0]}
+    return found | {"margin": margins[runs].numpy(), "imbalance": imbalance.numpy()}
 
 
 def state_at_stop(
@@ -229,8 +224,8 @@ def scalar_trainings(
     "Margins of the kinds at the stop by the scalar system, [trial, kind]."
     setting = WITHOUT_ERROR["trained"]
     stop = stepping_of(alpha, setting).stop
-    key = point_seed(seed, int(samples), trials, alpha)
-    w = draw_shares(setting.kinds(alpha).double(), samples, trials, key).numpy().astype(precision)
+    shares, _ = training_sets(alpha, samples, trials, seed, setting)
+    w = shares.numpy().astype(precision)
     rows = ScalarRows(alpha, precision)
     patterns = np.tile(np.eye(6, dtype=precision), (trials, 1, 1))
     scaled = precision(setting.scale) * patterns
@@ -260,15 +255,13 @@ def scalar_threshold(
     seed: int,  # base seed
 ) -> Threshold:
     "N50 by the scalar system with its 95 % interval."
+
+    def successes(samples: float, how_many: int) -> np.ndarray:
+        margins = scalar_trainings(alpha, samples, how_many, seed)
+        return np.all(margins > 0, axis=1)
+
     guess = 0.3 * float(mechanism_samples(alpha, "neutral query"))
-    unit = max(1.0, guess / 1e6)  # the search counts in whole numbers
-
-    def count(size: int, how_many: int) -> int:
-        margins = scalar_trainings(alpha, size * unit, how_many, seed)
-        return int((margins > 0).all(1).sum())
-
-    sizes, counts = search(count, guess / unit, trials=trials)
-    return threshold(unit * sizes, counts, trials, seed=seed)
+    return find_threshold(successes, guess, trials, seed)
 
 # %% ../../nbs/selection/23_asymptotics.ipynb #c739ab9d
 def compared(check: str, first: np.ndarray, second: np.ndarray) -> dict[str, Any]:
@@ -284,7 +277,7 @@ def compared(check: str, first: np.ndarray, second: np.ndarray) -> dict[str, Any
     }
 
 
-def by_steps(alpha: float, samples: float, seed: int, trials: int = 200) -> dict[str, Any]:
+def by_steps(alpha: float, samples: float, seed: int, trials: int = TRIALS) -> dict[str, Any]:
     "The same runs of 64 neurons by steps a third as long."
     margins = [
         limit_trainings(alpha, samples, trials, seed, move=move)["margin"]
@@ -293,7 +286,7 @@ def by_steps(alpha: float, samples: float, seed: int, trials: int = 200) -> dict
     return compared("64 neurons, steps a third as long", *margins)
 
 
-def by_precision(alpha: float, samples: float, seed: int, trials: int = 200) -> dict[str, Any]:
+def by_precision(alpha: float, samples: float, seed: int, trials: int = TRIALS) -> dict[str, Any]:
     "The same runs of the scalar system in double and in extended precision."
     take = partial(scalar_trainings, alpha, samples, trials, seed)
     margins = [take(precision=precision) for precision in (np.float64, np.longdouble)]

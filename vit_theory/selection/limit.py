@@ -7,12 +7,13 @@ __all__ = ['limit_threshold']
 
 # %% ../../nbs/selection/18_limit.ipynb #2acc03c6
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..arguments import NotNegative, Positive, Seed, Size, checked, need
@@ -235,6 +236,8 @@ def run_to_stop(
     flow: Flow,  # runs at their start
     stepping: Stepping,  # how long steps are, and where runs end
     rounds: int = 100_000,  # most steps
+    # called with the runs that stop in a step and their places
+    at_stop: Callable[[Flow, Int[Tensor, "s"]], None] | None = None,
 ) -> tuple[Float[Tensor, "g t"], Float[Tensor, "g"]]:
     "Take all runs to the stop -> (margins there, time); NaN where `rounds` steps do not suffice."
     t = torch.zeros(len(flow.w), dtype=torch.float64)
@@ -246,6 +249,8 @@ def run_to_stop(
         done = mean >= stepping.stop
         margins[runs[done]] = margin[done]
         ends[runs[done]] = t[done]
+        if at_stop is not None and bool(done.any()):
+            at_stop(flow.only(done), runs[done])
         if bool(done.all()):
             break
         flow = replace(flow, theta=theta).only(~done)
@@ -296,6 +301,19 @@ def stepping_of(alpha: float, setting: Setting) -> Stepping:
     return Stepping(setting.lr, LONG, stop, blind=True)
 
 # %% ../../nbs/selection/18_limit.ipynb #730bce2d
+def training_sets(
+    alpha: float,  # share of label-relevant tokens
+    samples: float,  # size of a training set, N; may be infinite
+    trials: int,  # independent training sets
+    seed: int,  # base seed
+    setting: Setting,
+) -> tuple[Float[Tensor, "g t"], int]:
+    "Shares of the kinds in all training sets of a point, and the seed of the point."
+    size = int(samples) if math.isfinite(samples) else 10**15
+    key = point_seed(seed, size, trials, alpha)
+    return draw_shares(setting.kinds(alpha).double(), samples, trials, key), key
+
+
 def limit_trainings(
     alpha: float,  # share of label-relevant tokens
     samples: float,  # size of a training set, N; may be infinite
@@ -312,9 +330,7 @@ def limit_trainings(
     stepping = stepping_of(alpha, setting)
     if move is not None:
         stepping = replace(stepping, move=move)
-    size = int(samples) if math.isfinite(samples) else 10**15
-    key = point_seed(seed, size, trials, alpha)
-    w = draw_shares(setting.kinds(alpha).double(), samples, trials, key)
+    w, key = training_sets(alpha, samples, trials, seed, setting)
     flow = start_flow(alpha, w, setting, key, neurons, stepping.blind)
     cost = 32 * flow.start_attention.shape[2] * neurons
     parts = [flow.only(some) for some in chunks(trials, cost, budget=2**22)]
@@ -337,6 +353,23 @@ NEVER = Threshold(
 )
 
 
+def find_threshold(
+    successes: Callable[[float, int], np.ndarray],  # (size N, trials) -> which trials succeed
+    guess: float,  # where to begin
+    trials: int,  # at each size of the fit
+    seed: int,  # of the interval's draws
+    points: int = 5,  # sizes of the fit
+) -> Threshold:
+    "N50 with its 95 % interval, also where sizes are far beyond whole numbers."
+    unit = max(1.0, guess / 1e6)  # the search counts in whole numbers
+
+    def count(size: int, how_many: int) -> int:
+        return int(successes(size * unit, how_many).sum())
+
+    sizes, counts = search(count, guess / unit, trials=trials, points=points)
+    return threshold(unit * sizes, counts, trials, seed=seed)
+
+
 def limit_search(
     alpha: float,  # share of label-relevant tokens
     setting: Setting,  # full batches, up to a mean margin
@@ -355,13 +388,7 @@ def limit_search(
         return NEVER
     mechanism = "neutral query" if setting.attention == "trained" else "uniform"
     guess = 0.3 * float(mechanism_samples(alpha, mechanism))
-    unit = max(1.0, guess / 1e6)  # the search counts in whole numbers
-
-    def count(size: int, how_many: int) -> int:
-        return int(successes(size * unit, how_many).sum())
-
-    sizes, counts = search(count, guess / unit, trials=trials, points=points)
-    return threshold(unit * sizes, counts, trials, seed=seed)
+    return find_threshold(successes, guess, trials, seed, points)
 
 # %% ../../nbs/selection/18_limit.ipynb #64bab9e4
 @checked
