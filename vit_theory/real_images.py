@@ -184,7 +184,7 @@ def _columns(data, label: str | None) -> tuple[str, str]:
     images = [name for name, kind in features.items() if isinstance(kind, datasets.Image)]
     images += [name for name in ("img", "image") if name in features and name not in images]
     need(images, f"no column holds images; the columns are {columns}")
-    wanted = (label,) if label else LABELS
+    wanted = LABELS if label is None else (label,)
     labels = [name for name in wanted if name in features]
     need(
         labels,
