@@ -1553,6 +1553,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                       'vit_theory/ledger/evidence.py'),
                                             'vit_theory.ledger.evidence.fresh_seeds': ( 'ledger/evidence.html#fresh_seeds',
                                                                                         'vit_theory/ledger/evidence.py'),
+                                            'vit_theory.ledger.evidence.largest_run': ( 'ledger/evidence.html#largest_run',
+                                                                                        'vit_theory/ledger/evidence.py'),
                                             'vit_theory.ledger.evidence.last_fresh': ( 'ledger/evidence.html#last_fresh',
                                                                                        'vit_theory/ledger/evidence.py'),
                                             'vit_theory.ledger.evidence.measured': ( 'ledger/evidence.html#measured',

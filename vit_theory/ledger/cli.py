@@ -103,9 +103,7 @@ def list_claims(paper, source, criteria):
 @click.option(
     "--run",
     type=click.Choice(list(RUNS)),
-    default="full",
-    show_default=True,
-    help="The committed run that is drawn.",
+    help="The committed run that is drawn; the largest where none is named.",
 )
 @click.option(
     "--figure",
@@ -116,6 +114,7 @@ def show_claim(claim, run, figure):
     """Print statement, criterion, measurements and verdicts of CLAIM; with --figure FILE also draw
     its figure."""
     card = Card(claim)
+    run = run or card.run
     data = measured(claim, run)
     click.echo("\n\n".join(wrapped(line, 0) for line in repr(card).split("\n\n")))
     for quantity in card.rows[run]["quantities"]:

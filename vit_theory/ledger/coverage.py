@@ -13,7 +13,7 @@ from graphlib import TopologicalSorter
 from importlib.resources import files
 from typing import NamedTuple
 
-from .evidence import answers, committed
+from .evidence import answers, committed, standing
 from .report import template
 from .rules import LOOKS
 
@@ -104,11 +104,7 @@ def columns(found: Mapping[str, Place]) -> Iterator[list[Place]]:
 def draw_map(paper: str) -> str:
     """The map of a paper as HTML: boxes in columns, each to the right of what it rests on, with
     links to the claims' pages."""
-    looks = {
-        row["id"]: (row["verdict"], *LOOKS[row["verdict"]])
-        for run in ("quick", "full")
-        for row in committed(run)
-    }
+    looks = {row["id"]: (row["verdict"], *LOOKS[row["verdict"]]) for row in standing()}
     return template("map.html").render(
         paper=paper, columns=columns(places(paper)), looks=looks, answers=answers()
     )

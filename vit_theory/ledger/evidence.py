@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # names in annotations only
     import xarray
 
 # %% auto #0
-__all__ = ['committed', 'rows_by_claim', 'measured', 'fresh_seeds', 'last_fresh', 'answers', 'outdated', 'Card', 'Verdicts',
-           'standing']
+__all__ = ['committed', 'rows_by_claim', 'largest_run', 'measured', 'fresh_seeds', 'last_fresh', 'answers', 'outdated', 'Card',
+           'Verdicts', 'standing']
 
 # %% ../../nbs/ledger/06_evidence.ipynb #814c7c6a
 RUNS = {
@@ -63,6 +63,11 @@ def rows_by_claim() -> dict[str, dict[str, dict]]:
         for row in committed(run):
             by_claim.setdefault(row["id"], {})[run] = row
     return by_claim
+
+
+def largest_run(rows: dict[str, dict]) -> str:
+    "Of the runs of a claim the one that README, cards and site show: photographs before digits."
+    return next(run for run in ("full photographs", "full", *rows) if run in rows)
 
 
 def measured(
@@ -130,7 +135,7 @@ class Card:
                 f"claim {id!r} does not exist; did you mean {near(id, rows_by_claim())}?"
             )
         self.id, self.rows = id, rows
-        self.run = next(run for run in ("full", *rows) if run in rows)  # the largest is shown first
+        self.run = largest_run(rows)
         self.row = rows[self.run]
 
     def verdicts(self) -> str:

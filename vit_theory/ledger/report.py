@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import vit_theory
-from .evidence import RUNS, rows_by_claim
+from .evidence import RUNS, largest_run, rows_by_claim
 from .rules import INCONCLUSIVE, LOOKS, VERDICTS
 
 if TYPE_CHECKING:  # names in annotations only
@@ -117,11 +117,12 @@ def compared(row: dict, old: dict) -> list[Compared]:
 
 # %% ../../nbs/ledger/08_report.ipynb #0ea75562
 def standing_run(id: str) -> tuple[str, dict]:
-    """Name and row of the run of a claim that README and site show: the full one, or the largest
-    there is; empty without one."""
+    """Name and row of the run of a claim that README and site show; empty without one."""
     rows = rows_by_claim().get(id, {})
-    run = next((run for run in ("full", *rows) if run in rows), "")
-    return run, rows.get(run, {})
+    if not rows:
+        return "", {}
+    run = largest_run(rows)
+    return run, rows[run]
 
 
 def against_standing(row: dict) -> str:

@@ -225,7 +225,9 @@ def plot_acceleration(study: xr.Dataset):
     share = float(time.share_of_seconds.mean())
     words = f"in {share:.0%} of its seconds" if np.isfinite(share) else "not by every seed"
     ax.set_title(f"{study.attrs['images']}: the best loss of attention, reached {words}")
-    ax.set_yticks([0.2, 0.5, 1, 2], ["0.2", "0.5", "1", "2"])
+    lowest, highest = ax.get_ylim()
+    ticks = [tick for tick in (0.2, 0.5, 1, 1.5, 2) if lowest < tick < highest]
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
     ax.legend()
     return figure
