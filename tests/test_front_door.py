@@ -250,7 +250,6 @@ BESIDE = {
     "A-sample-complexity": ".5",
     "A-sparsification": "20 16",
     "B-figure-2-vit": ".20",
-    "B-images-association": ".27",
     "B-long-training": "4000",
     "B-q-ablation": "36",
     "B-scatter-response": "64000",
@@ -263,7 +262,6 @@ BESIDE = {
     "C-dilation": "8",
     "C-finite-logits": "16 0.24",
     "C-stride": "12 26",
-    "C-table-1": "3200",
 }
 
 
