@@ -375,6 +375,41 @@ def test_an_identity_is_the_same_in_every_process():
     assert python("-c", code, env=os.environ | {"PYTHONHASHSEED": "1"}) == f"{identities()}\n"
 
 
+TRAVELS = {
+    "at the top": "def cell(x):\n    return {'y': x, 't': time.time()}",
+    "in the cell": "def cell(x):\n    import time\n    return {'y': x, 't': time.time()}",
+    "deeper": "def cell(x):\n    def now():\n        import time\n        return time.time()\n"
+    "    return {'y': x, 't': now()}",
+    "in both": "def cell(x):\n    def now():\n        import time\n        return time.time()\n"
+    "    return {'y': x, 't': time.time() - now()}",
+    "another by its name": "def cell(x):\n    import os as time\n    return {'y': x, 't': time.sep}",
+}
+
+
+@pytest.mark.parametrize("where", TRAVELS)
+def test_a_function_that_travels_to_a_worker_stays_the_same(where):
+    """A worker gets the globals that a function reads, and not those of a name that it imports."""
+    cloudpickle = pytest.importorskip("cloudpickle")  # as Dask sends functions
+    scope = {"__name__": "__main__"}
+    exec(f"import time, os\n{TRAVELS[where]}", scope)
+    there = cloudpickle.loads(cloudpickle.dumps(scope["cell"]))
+    assert ("time" in there.__globals__) == (where in ("at the top", "in both"))
+    assert identity(there) == identity(scope["cell"])
+
+
+def test_an_import_in_a_cell_counts_by_its_text(tmp_path):
+    """Whatever the module's name stands for in the script."""
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport helper\n"
+    code += "def cell(x):\n    import helper\n    return helper.VALUE\n"
+    code += "from vit_theory.ledger.identity import identity\nbefore = identity(cell)\n"
+    code += "helper = None\nprint(before, identity(cell))"
+    said = []
+    for value in (1, 2):
+        (tmp_path / "helper.py").write_text(f"VALUE = {value}\n")
+        said.append(python("-c", code).split())
+    assert said[0][0] == said[0][1] != said[1][0] == said[1][1]
+
+
 def test_what_cannot_be_identified_is_refused_with_a_remedy(tmp_path):
     with (
         open(os.devnull) as file,
