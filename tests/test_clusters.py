@@ -14,7 +14,7 @@ import joblib
 import pytest
 from click.testing import CliRunner
 from common import python, until
-from test_sweeps import cells_of, drawn
+from test_sweeps import cell_file, cells_of, drawn
 
 import vit_theory
 from vit_theory.ledger.claims import Run, load_claims, select_claims
@@ -61,7 +61,7 @@ def test_the_same_bits_in_the_drivers_folder(client, tmp_path, monkeypatch):
     assert status("study")["done"] == 16 and not list(tmp_path.rglob("*.lock"))
     # the driver goes on without a cluster, the cluster with what the driver did
     assert sweep(drawn, GRID, store="study", progress=False).equals(alone)
-    (tmp_path / "study/cells/000003.npz").unlink()
+    cell_file(tmp_path / "study", seed=1, size=60).unlink()
     assert there(drawn, GRID, store="study").equals(alone)
 
 
@@ -81,7 +81,10 @@ def test_a_cell_that_kills_its_workers_has_failed_and_the_others_are_done(client
         there(deadly, {"x": [0, 1, 2]}, store=tmp_path)
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
     client.wait_for_workers(2, timeout=60)
-    assert status(tmp_path)["done"] == 2 and "died" in status(tmp_path)["failed"]["000001"]
+    assert (
+        status(tmp_path)["done"] == 2
+        and "died" in status(tmp_path)["failed"][cell_file(tmp_path, x=1).stem]
+    )
 
 
 def test_ctrl_c_keeps_what_has_arrived_and_frees_the_workers(client, tmp_path):

@@ -9,7 +9,7 @@ import test_claims
 
 from vit_theory.ledger.claims import Run
 from vit_theory.ledger.run import reproduce
-from vit_theory.ledger.sweeps import sweep
+from vit_theory.ledger.sweeps import name_of, sweep
 
 CLAIMS = test_claims.counted_pair(test_claims.Calls())
 RUN = Run(progress=False)
@@ -156,16 +156,17 @@ def test_links_that_lead_out_of_a_store_are_refused(tmp_path):
     assert not list(other.iterdir())
 
 
-@pytest.mark.parametrize(
-    "name", ["cells/000000.npz", "cells/000000.lock", "cells/000000.failed", "sweep.json"]
-)
+FIRST = f"cells/{name_of({'x': 1})}"
+
+
+@pytest.mark.parametrize("name", [f"{FIRST}.npz", f"{FIRST}.lock", f"{FIRST}.failed", "sweep.json"])
 @pytest.mark.filterwarnings("ignore")
 def test_files_of_a_store_that_are_links_are_not_followed(tmp_path, name):
     letter = tmp_path / "letter.txt"
     store = tmp_path / "store"
     letter.write_text("precious")
     before = sweep(squares, {"x": [1, 2]}, store=store, progress=False)
-    (store / "cells/000000.npz").unlink()
+    (store / f"{FIRST}.npz").unlink()
     (store / name).unlink(missing_ok=True)
     (store / name).symlink_to(letter)
     try:

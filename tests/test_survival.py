@@ -14,7 +14,7 @@ import joblib
 import numpy as np
 import pytest
 from common import python, until
-from test_sweeps import Calls, cells_of, quiet
+from test_sweeps import Calls, cell_file, cells_of, quiet
 
 from vit_theory.ledger.sweeps import status
 
@@ -136,7 +136,7 @@ def test_a_read_only_disk(disk):
     folder, read_only = disk
     done = quiet(large, {"x": [1, 2]}, store=folder / "store")
     quiet(large, {"x": [1, 2]}, store=folder / "half")
-    (folder / "half/cells/000001.npz").unlink()
+    cell_file(folder / "half", x=2).unlink()
     read_only()
     assert quiet(large, {"x": [1, 2]}, store=folder / "store").identical(
         done
@@ -166,7 +166,7 @@ def test_a_read_only_disk(disk):
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT])
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch, code):
     quiet(large, {"x": [1, 2]}, store=tmp_path)
-    (tmp_path / "cells/000001.npz").unlink()
+    cell_file(tmp_path, x=2).unlink()
 
     def fails(self, content):
         with open(self, "wb") as file:
@@ -180,7 +180,7 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch, code):
     ):
         quiet(large, {"x": [1, 2]}, store=tmp_path)
     monkeypatch.undo()
-    assert sorted(path.name for path in (tmp_path / "cells").iterdir()) == ["000000.npz"]
+    assert list((tmp_path / "cells").iterdir()) == [cell_file(tmp_path, x=1)]
 
 
 def written(change):
@@ -246,7 +246,7 @@ DAMAGE = {
     "noise": replaced(lambda content: np.random.default_rng(0).bytes(len(content))),
     "bit of a number": bit(lambda content: content.index(np.float64(50).tobytes())),
     "bit of a name": bit(lambda content: content.rindex(b"arr_1")),
-    "another cell": lambda path: shutil.copy(path.with_name("000002.npz"), path),
+    "another cell": lambda path: shutil.copy(cell_file(path.parent.parent, x=3), path),
     "another sweep": said(lambda about: about.update(sweep="0" * 16)),
     "no archive": replaced(
         lambda content: content[content.index(b"\x93NUMPY") :]
@@ -275,7 +275,7 @@ def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch, recwarn):
         return {"path": ("t", np.arange(50) * float(x)), "n": x}
 
     before = quiet(cell, {"x": [1, 2, 3]}, store="store")
-    path = tmp_path / "store/cells/000001.npz"
+    path = cell_file(tmp_path / "store", x=2)
     content = path.read_bytes()
     DAMAGE[kind](path)
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -286,11 +286,8 @@ def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch, recwarn):
     assert calls == [1, 2, 3, 2] and after.identical(before) and path.read_bytes() == content
     words = [str(warning.message) for warning in recwarn]
     assert kind in ("gone", "link to nowhere") or any(
-        "000001.npz is computed again" in text for text in words
+        f"{path.name} is computed again" in text for text in words
     ), words
-    assert sorted(path.name for path in (tmp_path / "store/cells").iterdir()) == [
-        "000000.npz",
-        "000001.npz",
-        "000002.npz",
-    ]
+    files = {cell_file(tmp_path / "store", x=x) for x in (1, 2, 3)}
+    assert set((tmp_path / "store/cells").iterdir()) == files
     assert [path.name for path in tmp_path.iterdir()] == ["store"]

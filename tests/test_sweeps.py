@@ -19,8 +19,9 @@ from common import python, until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vit_theory.ledger.identity import identity, source_identity
-from vit_theory.ledger.sweeps import as_dataset, read_cell, status, sweep, write_cell
+from vit_theory.ledger.files import take_lock
+from vit_theory.ledger.identity import digest, identity, source_identity
+from vit_theory.ledger.sweeps import as_dataset, name_of, read_cell, status, sweep, write_cell
 
 quiet = functools.partial(sweep, progress=False)
 
@@ -139,6 +140,10 @@ def cells_of(store):
     return list(store.glob("cells/*.npz"))
 
 
+def cell_file(store, **point):
+    return store / f"cells/{name_of(point)}.npz"
+
+
 def test_ctrl_c_reaches_parallel_sweeps(tmp_path):
     process = driver(tmp_path, "2", DRIVER.replace("24", "100"), start_new_session=True)
     until(lambda: len(cells_of(tmp_path / "store")) >= 2, "two cells", 60)
@@ -146,7 +151,9 @@ def test_ctrl_c_reaches_parallel_sweeps(tmp_path):
     process.communicate(timeout=30)
     kept = cells_of(tmp_path / "store")
     assert process.returncode != 0 and 2 <= len(kept) < 100
-    assert all(read_cell(path)[1]["point"] == {"i": int(path.stem)} for path in kept)
+    assert all(
+        path == cell_file(tmp_path / "store", **read_cell(path)[1]["point"]) for path in kept
+    )
 
 
 def test_failing_cells_are_all_named_and_do_not_stop_the_others(tmp_path):
@@ -168,9 +175,8 @@ def test_failing_cells_are_all_named_and_do_not_stop_the_others(tmp_path):
         quiet(cell, grid, store=tmp_path)
     assert "raise ZeroDivisionError" in caught.value.__notes__[0]
     assert len(list((tmp_path / "cells").glob("*.npz"))) == 4
-    assert (
-        list(status(tmp_path)["failed"]) == ["000001", "000004"] and status(tmp_path)["done"] == 4
-    )
+    failed = {cell_file(tmp_path, x=x, label="a").stem for x in (2, 5)}
+    assert status(tmp_path)["failed"].keys() == failed and status(tmp_path)["done"] == 4
     del calls[:]
     with pytest.raises(RuntimeError, match="2 of 6 cells failed"):
         quiet(
@@ -237,49 +243,137 @@ def test_a_list_of_points_has_the_numbers_of_the_product(tmp_path):
         for name in whole.data_vars:
             np.testing.assert_array_equal(listed[name].isel(point=number), whole[name].sel(point))
     assert (status(tmp_path)["cells"], status(tmp_path)["done"]) == (3, 3)
-    (tmp_path / "cells" / "000001.npz").unlink()
+    cell_file(tmp_path, **POINTS[1]).unlink()
     xr.testing.assert_identical(quiet(product, POINTS, store=tmp_path), listed)
+    # the product takes the cells that it shares with the list, in whatever order its axes come
+    xr.testing.assert_equal(quiet(product, {"y": [2, 5], "x": [1, 2]}, store=tmp_path).p, whole.p.T)
+    assert (status(tmp_path)["cells"], status(tmp_path)["done"]) == (4, 4)
 
 
-def test_a_store_tells_a_list_of_points_from_the_product_of_their_values(tmp_path):
-    diagonal = [{"x": 1, "y": 1}, {"x": 2, "y": 2}]
-    quiet(product, diagonal, store=tmp_path)
-    for other in ({"x": [1, 2], "y": [1, 2]}, [{"x": 1, "y": 2}, {"x": 2, "y": 1}]):
-        with pytest.raises(ValueError, match="made by another sweep"):
-            quiet(product, other, store=tmp_path)
+def noted(calls):
+    def cell(alpha, seed):
+        calls.append((alpha, seed))
+        return {"y": alpha * 100 + seed, "path": ("t", [alpha, seed])}
+
+    return cell
+
+
+GRIDS = {  # a grid after that of alpha .1 and .2 and seeds 0 to 19 -> the cells that are new
+    "more seeds": ({"alpha": [0.1, 0.2], "seed": range(25)}, 10),
+    "more alphas": ({"alpha": [0.05, 0.1, 0.15, 0.2], "seed": range(20)}, 40),
+    "both": ({"alpha": [0.1, 0.2, 0.3], "seed": range(25)}, 35),
+    "fewer": ({"alpha": [0.2], "seed": range(5)}, 0),
+    "other seeds": ({"alpha": [0.1, 0.2], "seed": range(18, 22)}, 4),
+    "another order": ({"seed": range(19, -1, -1), "alpha": [0.2, 0.1]}, 0),
+    "a list": ([{"alpha": 0.1, "seed": 3}, {"alpha": 0.7, "seed": 3}], 1),
+    "other types": ({"alpha": [0.1, 0.2], "seed": [0.0, 1.0]}, 4),  # which may change the result's
+}
+
+
+@pytest.mark.parametrize("change", GRIDS)
+def test_another_grid_keeps_the_cells_that_are_there(tmp_path, change):
+    calls = Calls()
+    first = {"alpha": [0.1, 0.2], "seed": range(20)}
+    before = quiet(noted(calls), first, store=tmp_path)
+    assert len(calls) == 40
+    grid, new = GRIDS[change]
+    del calls[:]
+    after = quiet(noted(calls), grid, store=tmp_path)
+    assert len(calls) == len(set(calls)) == new
+    assert after.drop_attrs().identical(quiet(noted(Calls()), grid).drop_attrs())
+    seen = status(tmp_path)
+    assert seen["cells"] == seen["done"] == after.y.size and len(cells_of(tmp_path)) == 40 + new
+    del calls[:]
+    assert quiet(noted(calls), first, store=tmp_path).identical(before) and calls == []
+
+
+def test_a_grid_grows_while_another_driver_is_at_it(tmp_path):
+    """The first to end leaves the other's locks and half-written files alone."""
+    text = DRIVER.replace("24", "20")
+    drivers = [driver(tmp_path, "1", text), driver(tmp_path, "1", text.replace("20", "30"))]
+    assert [each.communicate(timeout=120)[0].strip() for each in drivers] == ["2470", "8555"]
+    assert sorted(map(int, (tmp_path / "log").read_text().split())) == list(range(30))  # none twice
+    assert not list((tmp_path / "store").rglob("*.lock"))
+
+
+def test_a_driver_that_ends_leaves_what_another_is_at(tmp_path):
+    path = cell_file(tmp_path, x=2)
+    lock_file = path.with_suffix(".lock")
+    scratch = path.with_name(f".{path.name}.123")
+    quiet(half, {"x": [1]}, store=tmp_path)
+    scratch.write_bytes(b"half-written")
+    with take_lock(lock_file):
+        quiet(half, {"x": [1, 3]}, store=tmp_path)
+        assert lock_file.exists() and scratch.exists()
+    quiet(half, {"x": [1]}, store=tmp_path)  # nobody is at it any more
+    assert not lock_file.exists() and not scratch.exists() and len(cells_of(tmp_path)) == 2
+
+
+def numbered(store):
+    """Make of a store one of the format before, as its versions wrote it."""
+    label = json.loads((store / "sweep.json").read_text())
+    grid = label.pop("grid")
+    names = label.pop("cells").split()
+    listed = isinstance(grid, list)
+    axes = {name: [point[name] for point in grid] for name in grid[0]} if listed else grid
+    label |= {"format": "vit_theory store 4", **({"points": "listed"} if listed else {})}
+    label |= {f"grid {name!r}": values for name, values in axes.items()}
+    (store / "sweep.json").write_text(json.dumps(label, indent=1))
+    for number, name in enumerate(names):
+        cell, about = read_cell(store / f"cells/{name}.npz")
+        about["sweep"] = digest(json.dumps(label, sort_keys=True))
+        write_cell(store / f"cells/{number:06d}.npz", cell, about)
+        (store / f"cells/{name}.npz").unlink()
+
+
+@pytest.mark.parametrize("grid", [{"alpha": [0.1, 0.2], "seed": [0, 1]}, GRIDS["a list"][0]])
+def test_a_store_of_the_format_before_keeps_its_cells(tmp_path, grid):
+    calls = Calls()
+    before = quiet(noted(calls), grid, store=tmp_path)
+    numbered(tmp_path)
+    with pytest.raises(ValueError, match="earlier version is taken over by the next call"):
+        status(tmp_path)
+    with pytest.raises(ValueError, match="was made by another sweep .function 'name'"):
+        quiet(product, {"x": [1], "y": [1]}, store=tmp_path)
+    first, *others = sorted(cells_of(tmp_path))
+    first.write_bytes(b"damaged")
+    point = read_cell(others[0])[1]["point"]
+    del calls[:]
+    one = quiet(noted(calls), [point], store=tmp_path).y.item()
+    assert one == point["alpha"] * 100 + point["seed"]
+    assert calls == []
+    assert quiet(noted(calls), grid, store=tmp_path).identical(before) and len(calls) == 1
 
 
 def half(x, power=1.0):
     return {"y": (x / 2) ** power}
 
 
-def test_a_store_belongs_to_one_function_and_one_grid(tmp_path):
+def test_a_store_belongs_to_one_function(tmp_path):
+    """On whatever grid: what is refused leaves the store as it was."""
     grid = {"x": [1, 2]}
-    quiet(functools.partial(half, power=2.0), grid, store=tmp_path)
+    first = quiet(functools.partial(half, power=2.0), grid, store=tmp_path)
+    content = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
     cases = [
+        (functools.partial(half, power=3.0), "fixed argument 'power': 2.0 in the store, 3.0 here"),
+        (half, "fixed argument 'power': 2.0 in the store, nothing here"),
         (
-            functools.partial(half, power=3.0),
-            grid,
-            "fixed argument 'power': 2.0 in the store, 3.0 here",
-        ),
-        (half, grid, "fixed argument 'power': 2.0 in the store, nothing here"),
-        (
-            functools.partial(half, power=2.0),
-            {"x": [1, 2, 3]},
-            r"grid 'x': \[1, 2\] in the store, \[1, 2, 3\] here",
-        ),
-        (
-            product,
-            {"x": [1, 2], "y": [1]},
-            "function 'name': test_sweeps.half in the store, test_sweeps.product here",
+            product_of_one,
+            "function 'name': test_sweeps.half in the store, test_sweeps.product_of_one here",
         ),
     ]
-    for function, other, message in cases:
-        with pytest.raises(ValueError, match=message):
-            quiet(function, other, store=tmp_path)
-    quiet(product, {"x": [1, 2], "y": [1]}, store=tmp_path / "2")
-    with pytest.raises(ValueError, match="order of the grid"):
-        quiet(product, {"y": [1], "x": [1, 2]}, store=tmp_path / "2")
+    for function, message in cases:
+        for other in (grid, {"x": [1, 2, 3]}, {"x": [7]}, [{"x": 1}]):
+            with pytest.raises(ValueError, match=message):
+                quiet(function, other, store=tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == content
+    assert quiet(functools.partial(half, power=2.0), grid, store=tmp_path).identical(first)
+
+
+def test_an_argument_that_becomes_an_axis_shares_no_cell(tmp_path):
+    quiet(half, {"x": [1, 2]}, store=tmp_path)
+    both = quiet(half, {"x": [1, 2], "power": [1.0, 2.0]}, store=tmp_path)
+    assert both.y.values.tolist() == [[0.5, 0.25], [1, 1]] and len(cells_of(tmp_path)) == 6
 
 
 def make(scale):
@@ -373,6 +467,41 @@ def test_an_identity_is_the_same_in_every_process():
         "import test_sweeps as t; print(t.identities())"
     )
     assert python("-c", code, env=os.environ | {"PYTHONHASHSEED": "1"}) == f"{identities()}\n"
+
+
+TRAVELS = {
+    "at the top": "def cell(x):\n    return {'y': x, 't': time.time()}",
+    "in the cell": "def cell(x):\n    import time\n    return {'y': x, 't': time.time()}",
+    "deeper": "def cell(x):\n    def now():\n        import time\n        return time.time()\n"
+    "    return {'y': x, 't': now()}",
+    "in both": "def cell(x):\n    def now():\n        import time\n        return time.time()\n"
+    "    return {'y': x, 't': time.time() - now()}",
+    "another by its name": "def cell(x):\n    import os as time\n    return {'y': x, 't': time.sep}",
+}
+
+
+@pytest.mark.parametrize("where", TRAVELS)
+def test_a_function_that_travels_to_a_worker_stays_the_same(where):
+    """A worker gets the globals that a function reads, and not those of a name that it imports."""
+    cloudpickle = pytest.importorskip("cloudpickle")  # as Dask sends functions
+    scope = {"__name__": "__main__"}
+    exec(f"import time, os\n{TRAVELS[where]}", scope)
+    there = cloudpickle.loads(cloudpickle.dumps(scope["cell"]))
+    assert ("time" in there.__globals__) == (where in ("at the top", "in both"))
+    assert identity(there) == identity(scope["cell"])
+
+
+def test_an_import_in_a_cell_counts_by_its_text(tmp_path):
+    """Whatever the module's name stands for in the script."""
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport helper\n"
+    code += "def cell(x):\n    import helper\n    return helper.VALUE\n"
+    code += "from vit_theory.ledger.identity import identity\nbefore = identity(cell)\n"
+    code += "helper = None\nprint(before, identity(cell))"
+    said = []
+    for value in (1, 2):
+        (tmp_path / "helper.py").write_text(f"VALUE = {value}\n")
+        said.append(python("-c", code).split())
+    assert said[0][0] == said[0][1] != said[1][0] == said[1][1]
 
 
 def test_what_cannot_be_identified_is_refused_with_a_remedy(tmp_path):
@@ -480,10 +609,8 @@ def test_a_damaged_label_is_written_anew_and_cells_know_their_sweep(tmp_path, da
     (tmp_path / "sweep.json").write_bytes(damage)
     with pytest.warns(UserWarning) as caught:  # another function finds cells that are not its own
         assert quiet(product_of_one, {"x": [1, 2]}, store=tmp_path).y.values.tolist() == [1, 2]
-    assert all(
-        any(f"{name}.npz is computed again" in str(w.message) for w in caught)
-        for name in ("000000", "000001")
-    )
+    names = [cell_file(tmp_path, x=x).name for x in (1, 2)]
+    assert all(any(f"{name} is computed again" in str(w.message) for w in caught) for name in names)
 
 
 def test_a_store_can_be_moved_with_the_files_of_its_function(tmp_path, monkeypatch):

@@ -90,7 +90,7 @@ def mixing(
     size: int,
     scale: float | None = None,
 ) -> tuple[Float[Tensor, "*g"], Float[Tensor, "*g"], Float[Tensor, "*g"]]:
-    """(a, b, e) with O_i = a c_i + b s_l + e T: what a patch hears of itself, of its set, of the
+    """(a, b, h) with O_i = a c_i + b s_l + h T: what a patch hears of itself, of its set, of the
     image."""
     # The largest exponent is taken out before exp: no overflow; equal logits stay exactly equal.
     top = torch.stack([kappa, gamma, rho]).amax(0).detach()
@@ -98,6 +98,6 @@ def mixing(
     same = (gamma - top).exp()
     other = (rho - top).exp()
     Z = own + (size - 1) * same + (patches - size) * other
-    # a = D alpha (Lambda - Gamma),  b = D alpha (Gamma - Xi),  e = D alpha Xi
+    # a = D alpha (Lambda - Gamma),  b = D alpha (Gamma - Xi),  h = D alpha Xi
     unit = (patches if scale is None else scale) * alpha / Z
     return unit * (own - same), unit * (same - other), unit * other

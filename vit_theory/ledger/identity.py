@@ -184,10 +184,12 @@ def instructions(code: types.CodeType, doc: str | None = None) -> str:
     return digest(repr((code.co_code, words, code.co_names, code.co_varnames, code.co_freevars)))
 
 
-def names_in(code: types.CodeType) -> Iterator[str]:
-    "The names that code and the code inside of it take from outside."
+def names_in(code: types.CodeType) -> Iterator[tuple[str, bool]]:
+    "The names that code and the code inside of it take from outside; True where it imports them."
     outside = ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")
-    yield from (step.argval for step in dis.get_instructions(code) if step.opname in outside)
+    for step in dis.get_instructions(code):
+        if step.opname in outside:
+            yield step.argval, step.opname == "IMPORT_NAME"
     for inner in filter(inspect.iscode, code.co_consts):
         yield from names_in(inner)
 
@@ -240,10 +242,11 @@ class Reader:
         carried = self.all([cells, function.__defaults__ or (), function.__kwdefaults__ or {}])
         self.modules.add(module)
         if module in LOOSE:
-            for name in dict.fromkeys(names_in(code)):
-                if name in function.__globals__:
+            for name, imported in dict.fromkeys(names_in(code)):
+                # what the code imports itself does not travel with it to a worker
+                if name in function.__globals__ and not imported:
                     carried += f"{name}={self.words(function.__globals__[name])}"
-                elif not hasattr(builtins, name):
+                elif imported or not hasattr(builtins, name):
                     self.modules.add(name)
         shared = (
             module in LOOSE or "<" in function.__qualname__

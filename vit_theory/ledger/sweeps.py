@@ -11,7 +11,6 @@ import inspect
 import io
 import itertools
 import json
-import math
 import pkgutil
 import threading
 import time
@@ -174,13 +173,12 @@ def compute(
             return number, f"the cell {at_point(point)} failed: {why}", origin()
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #6a2af2ca
-FORMAT = "vit_theory store 4"  # of a store on disk; another format is refused
+FORMAT = "vit_theory store 5"  # of a store on disk
+NUMBERED = "vit_theory store 4"  # the one before: its cells are numbered along one fixed grid
 
 
-def label_of(
-    function: Callable, points: list[dict[str, Any]], store: Path, listed: bool = False
-) -> dict[str, Any]:
-    "What makes two sweeps the same; ValueError where it cannot be told."
+def label_of(function: Callable, store: Path) -> dict[str, Any]:
+    "What the cells of a store have in common; ValueError where it cannot be told."
     fixed: dict[str, Any] = {}
     while isinstance(function, functools.partial):
         fixed = {
@@ -195,8 +193,6 @@ def label_of(
     return {
         "format": FORMAT,
         **{f"fixed argument {name!r}": parts.pop("itself") for name, parts in arguments.items()},
-        **({"points": "listed"} if listed else {}),  # and no product of axes
-        **{f"grid {name!r}": axis_of(points, name, listed) for name in points[0]},
         **{f"function {name!r}": text for name, text in code.items()},
         **{
             f"code of an argument {name!r}": text
@@ -204,6 +200,11 @@ def label_of(
             for name, text in parts.items()
         },
     }
+
+
+def name_of(point: dict[str, Any]) -> str:
+    "The name of a cell, whatever the grid and the order of the arguments: 1 and 1.0 have two."
+    return digest(json.dumps(point, sort_keys=True))
 
 
 def axis_of(points: list[dict[str, Any]], name: str, listed: bool) -> list:
@@ -214,40 +215,46 @@ def axis_of(points: list[dict[str, Any]], name: str, listed: bool) -> list:
 
 
 def differences(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    "What differs between two labels, one line each."
-    if stored.get("format") != FORMAT:
+    "What differs between the label in a store and another, one line each."
+    if stored.get("format") not in (FORMAT, NUMBERED):
         return ["an earlier version made it: its cells cannot be trusted"]
-    axes_stored = [name for name in stored if name.startswith("grid ")]
-    axes_wanted = [name for name in wanted if name.startswith("grid ")]
-    lines = [
+    of_call = ("format", "grid", "points", "cells")  # what is no part of the label
+    return [
         f"{name}: {stored.get(name, 'nothing')} in the store, {wanted.get(name, 'nothing')} here"
         for name in {**wanted, **stored}
-        if stored.get(name) != wanted.get(name)
+        if name.partition(" ")[0] not in of_call and stored.get(name) != wanted.get(name)
     ]
-    return lines or ["the order of the grid"] * (axes_stored != axes_wanted)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #2c7c1650
 class Store:
     "The finished cells of a sweep in a folder, and the locks of those that are being computed."
 
-    def __init__(self, folder: Path, label: dict[str, Any], points: list[dict[str, Any]]):
+    def __init__(
+        self, folder: Path, label: dict[str, Any], points: list[dict[str, Any]], listed: bool
+    ):
         self.cells = folder / "cells"
         self.points = points
+        self.names = [name_of(point) for point in points]
         self.held = dict[int, Any]()
         self.sweep = digest(json.dumps(label, sort_keys=True))
+        axes = {name: axis_of(points, name, listed) for name in points[0]}
+        about = label | {"grid": points if listed else axes, "cells": " ".join(self.names)}
         try:
             refuse_links([self.cells])
             self.cells.mkdir(parents=True, exist_ok=True)
             stored = read_label(folder)
-            if stored is None:
-                write_file(folder / "sweep.json", json.dumps(label, indent=1))
+            lines = differences(stored, label) if stored is not None else []
+            if not lines and stored != about:
+                if stored and stored["format"] == NUMBERED:
+                    self.take_over(stored)
+                write_file(folder / "sweep.json", json.dumps(about, indent=1))
         except OSError as error:
             why = (
                 f"store={str(folder)!r} cannot be used ({error.strerror}): "
                 "name a folder that can be written"
             )
             raise ValueError(why) from error
-        if stored is not None and (lines := differences(stored, json.loads(json.dumps(label)))):
+        if lines:
             raise ValueError(
                 f"store={str(folder)!r} was made by another sweep ({'; '.join(lines[:3])}): "
                 "name another folder, or delete this one to compute its cells again"
@@ -255,14 +262,28 @@ class Store:
 
     def path(self, number: int, ending: str = "npz") -> Path:
         "Where a cell lies."
-        return self.cells / f"{number:06d}.{ending}"
+        return self.cells / f"{self.names[number]}.{ending}"
+
+    def take_over(self, stored: dict[str, Any]) -> None:
+        "Name the cells of a store of the format before by their points, unless they are damaged."
+        before = digest(json.dumps(stored, sort_keys=True))
+        for path in self.cells.glob("[0-9]" * 6 + ".npz"):
+            try:
+                cell, about = read_cell(path)
+                kept = self.cells / f"{name_of(about['point'])}.npz"
+                right = about["sweep"] == before
+            except Exception:  # damage has many faces
+                right = False
+            if right:
+                write_cell(kept, cell, about | {"sweep": self.sweep})
+                path.unlink(missing_ok=True)  # another driver may take over too
 
     def load(self, number: int) -> tuple["xarray.Dataset", str] | None:
         "A stored cell and its origin; None where there is none, or (with a warning) a damaged one."
         path = self.path(number)
         try:
             cell, about = read_cell(path)
-            if [about["sweep"], about["point"]] != [self.sweep, self.points[number]]:
+            if [about["sweep"], name_of(about["point"])] != [self.sweep, self.names[number]]:
                 raise ValueError(
                     f"it holds the cell {about['point']} of the sweep {about['sweep']!r}"
                 )
@@ -320,10 +341,15 @@ class Store:
         "Let go of all cells; locks and half-written files that killed processes left go too."
         for number in [*self.held]:
             self.give_back(number)
-        for form in ("[0-9]*.lock", ".[0-9]*.npz.[0-9]*", ".[0-9]*.failed.[0-9]*"):
-            for left in self.cells.glob(form):
-                with suppress(OSError):  # another driver was faster, or the store is read-only
+        for left in [*self.cells.glob("*.lock"), *self.cells.glob(".*.[0-9]*")]:
+            lock_file = self.cells / f"{left.name.lstrip('.').partition('.')[0]}.lock"
+            with suppress(OSError):  # another driver was faster, or the store is read-only
+                if left.is_symlink():
                     left.unlink()
+                elif lock := take_lock(lock_file):  # else another driver is at this cell
+                    with lock:
+                        left.unlink()
+                        lock_file.unlink(missing_ok=True)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #4d36b68f
 def write_cell(path: Path, cell: "xarray.Dataset", about: dict[str, Any]) -> None:
@@ -551,8 +577,8 @@ def sweep(
     """Call the function on every point of the grid, with the grid as coordinates and the origin in
     `attrs`.
 
-    The same call with the same store computes the missing cells only; two such calls at a time
-    share the cells. ValueError
+    The same call with the same store computes the missing cells only, also on another grid; two
+    such calls at a time share the cells. ValueError
     before any work for a grid, function or store that do not fit; RuntimeError, when all other
     cells are finished, names the
     points at which the function raised.
@@ -566,9 +592,7 @@ def sweep(
     if client := getattr(backend := joblib.parallel.get_active_backend()[0], "client", None):
         check_workers(client, backend.wait_for_workers_timeout)
     folder = Path(store).absolute() if store is not None else None
-    store_of_cells = (
-        Store(folder, label_of(function, points, folder, listed), points) if folder else None
-    )
+    store_of_cells = Store(folder, label_of(function, folder), points, listed) if folder else None
     code = identity(function) if client and folder else None
     cells = {
         i: finished
@@ -617,18 +641,14 @@ def sweep(
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #d5d350eb
 def status(store: str | Path) -> dict[str, Any]:
-    "Count the cells of a sweep: done, failed, in progress; ValueError for no store."
+    "Count the cells of the latest grid: done, failed, in progress; ValueError for no store."
     stored = read_label(Path(store)) or {}
-    if not (
-        axes := [
-            values
-            for name, values in stored.items()
-            if name.startswith("grid ") and isinstance(values, list)
-        ]
-    ):
+    if not isinstance(listed := stored.get("cells"), str):
         raise ValueError(
-            f"store={str(store)!r} holds no sweep: name the folder that `sweep` was given as store"
+            f"store={str(store)!r} holds no sweep: name the folder that `sweep` was given as "
+            "store; one of an earlier version is taken over by the next call of `sweep`"
         )
+    names = set(listed.split())
     cells = Path(store) / "cells"
     working = 0
     failures = {}
@@ -639,14 +659,13 @@ def status(store: str | Path) -> dict[str, Any]:
             else:
                 working += 1
     for path in filter(Path.is_file, sorted(cells.glob("*.failed"))):
-        with path.open(errors="replace") as file:
-            failures[path.stem] = file.readline(1000).rstrip("\n")
-    name = stored.get("function 'name'")
-    total = len(axes[0]) if stored.get("points") == "listed" else math.prod(map(len, axes))
+        if path.stem in names:
+            with path.open(errors="replace") as file:
+                failures[path.stem] = file.readline(1000).rstrip("\n")
     return {
-        "function": name,
-        "cells": total,
-        "done": len(list(cells.glob("*.npz"))),
+        "function": stored.get("function 'name'"),
+        "cells": len(names),
+        "done": len(names & {path.stem for path in cells.glob("*.npz")}),
         "failed": failures,
         "working": working,
     }
