@@ -6,7 +6,7 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
-from docutils.nodes import paragraph
+from docutils.nodes import Element, caption, container, figure, image, paragraph, raw
 
 HERE = Path(__file__).resolve().parent
 parser = ConfigParser(delimiters=["="], interpolation=None)
@@ -117,5 +117,31 @@ def describe(app, page, template, context, doctree):
     )
 
 
+def drawing(node):
+    """What shows a picture: an image, or the output of a cell that holds one or a panel; else
+    None."""
+    if isinstance(node, image):
+        return node
+    if not isinstance(node, container) or "cell" not in node["classes"]:
+        return None
+    outputs = (part for part in node.children if "cell_output" in part["classes"])
+    return next((part for part in outputs if [*part.findall(image), *part.findall(raw)]), None)
+
+
+def pair_figures(app, doctree, page):
+    """Each caption goes into one figure with the picture above it."""
+    marked = [each for each in doctree.findall(paragraph) if "caption" in each["classes"]]
+    for number, words in enumerate(marked, 1):
+        above: list[Element] = words.parent.children[: words.parent.index(words)]
+        shown = next((part for part in map(drawing, reversed(above)) if part is not None), None)
+        words.parent.remove(words)
+        if shown is None:  # the runs that it shows are not committed yet
+            continue
+        pair = figure("", ids=[f"figure-{number}"])
+        shown.parent.replace(shown, pair)
+        pair += [shown, caption("", "", *words.children)]
+
+
 def setup(app):
+    app.connect("doctree-resolved", pair_figures)
     app.connect("html-page-context", describe)

@@ -96,6 +96,24 @@ def test_pictures_say_what_they_show_and_formulas_load_only_where_they_are(site)
         assert "tex-svg-full.js" not in page.text or 'class="math' in page.text, path.name
 
 
+def test_a_caption_belongs_to_its_figure(site):
+    """Numbered, in one `figure` with what it is about; none stands by itself."""
+    pair = re.compile(r'<figure class="align-default" id="figure-(\d+)">(.*?)</figure>', flags=re.S)
+    number = 0
+    for path, page in pages(site).items():
+        # a film is a figure inside of ours
+        text = re.sub(r'<figure class="moving".*?</figure>', "<img film>", page.text, flags=re.S)
+        for anchor, inside in pair.findall(text):
+            number += 1
+            shown, _, said = inside.partition("<figcaption>")
+            assert re.search("<(img|svg|script)", shown), f"{path.name}: figure {anchor} is empty"
+            assert f"<strong>Figure {anchor}.</strong>" in said, f"{path.name}: figure {anchor}"
+        assert 'class="caption"' not in page.text, path.name
+        if path.parent.name == "claims":
+            assert 'id="figure-1"' in page.text, path.name
+    assert number > 200
+
+
 def test_a_link_that_is_sent_on_shows_what_it_is(site):
     for name in ("index", "convolution/index", "claims/A-noise"):
         text = pages(site)[site / f"{name}.html"].text
