@@ -15,7 +15,7 @@ from common import NBS, NOTEBOOKS, cells_in, outputs, python
 
 from vit_theory import selection
 from vit_theory.ledger.coverage import PLACES, draw_map
-from vit_theory.ledger.evidence import committed
+from vit_theory.ledger.evidence import committed, standing
 
 pytestmark = (
     pytest.mark.slow
@@ -172,7 +172,7 @@ def test_the_maps_show_every_row_with_its_committed_verdict():
     assert stored == [draw_map(paper) for paper in PLACES], (
         "stale: python tools/notebooks.py run nbs/ledger/11_coverage.ipynb"
     )
-    for row in committed("full"):
+    for row in standing():
         assert f'aria-label="{row["id"]}: {row["verdict"]}"' in "".join(stored)
 
 
