@@ -99,7 +99,7 @@ def without_bars(nb):
     """A notebook without progress bars, and without the state of widgets where no widget is left to
     show."""
     view = "application/vnd.jupyter.widget-view+json"
-    bar = re.compile(r"\d+/\d+ \[")
+    bar = re.compile(r"\d/[\d.]+[kMG]? \[")  # 3/4 [, and 0.00/16.0k [
     left = 0
     for cell in nb.cells:
         if cell.cell_type == "code":
