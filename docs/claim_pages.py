@@ -102,7 +102,15 @@ def quantities(card):
             else ""
             for value in found
         ]
-        yield [plain(name), "<br>".join(map(plain, asked)), *shown]
+        cells = ["<br>".join(map(plain, asked)), *shown]
+        heads = ["asked", *runs]  # on a phone a cell says its own column
+        yield [
+            plain(name),
+            *(
+                f"[{head}]{{.head}} {cell}" if cell else ""
+                for head, cell in zip(heads, cells, strict=True)
+            ),
+        ]
 
 
 def criteria(claim, card):

@@ -9,7 +9,7 @@ __all__ = ['Images', 'Recipe', 'as_images', 'augment', 'generator', 'load_images
            'cnn_to_vit', 'init_from_convs', 'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps',
            'plot_positions', 'probe', 'LayerMap', 'attention_maps', 'PyramidSizes', 'PyramidViT', 'head_atlas',
            'nearest_conv', 'plot_atlas', 'position_association', 'write_atlas', 'choose_heads', 'replace_heads',
-           'replacement_change', 'drop_tokens', 'operations', 'to_transformers']
+           'replacement_change', 'drop_tokens', 'operations', 'Classifier', 'to_transformers']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
 from .atlas import head_atlas, nearest_conv, plot_atlas, position_association
@@ -44,7 +44,7 @@ from .probes import (
     probe,
 )
 from .replace import choose_heads, replace_heads, replacement_change
-from .theirs import to_transformers
+from .theirs import Classifier, to_transformers
 from .tokens import drop_tokens, operations
 from .trainer import Descent, Machine, load_vit, train
 from .training import evaluate
@@ -70,4 +70,4 @@ _all_ = ["PyramidSizes", "PyramidViT"]
 _all_ = ["head_atlas", "nearest_conv", "plot_atlas", "position_association", "write_atlas"]
 _all_ = ["choose_heads", "replace_heads", "replacement_change"]
 _all_ = ["drop_tokens", "operations"]
-_all_ = ["to_transformers"]
+_all_ = ["Classifier", "to_transformers"]
