@@ -7,8 +7,9 @@ twin.
 Ten visits to each of the 50,000 training images of CIFAR-10, half of the patches a step, products
 in bfloat16 (`--precision 32-true` on a processor without units for it), one thread: one to four
 processor minutes a visit. Settings are first guesses, the same for both; the test images are looked
-at once, at the end. Writes results/photographs.csv and .json, and each trained model to
-STORE/<mixer>.pt. A run that is stopped goes on from its last epoch.
+at once, at the end. Writes results/photographs.csv and .json, and each trained model, at a byte a
+number, to STORE/<mixer>.npz (`accuracy_packed`); those that come with the package lie in
+vit_theory/models/weights. A run that is stopped goes on from its last epoch.
 """
 
 import json
@@ -18,10 +19,20 @@ from pathlib import Path
 import click
 import pandas as pd
 import side_by_side as bench  # before torch: it sets the threads
-import torch
 
 from vit_theory.ledger.files import provenance, write_file
-from vit_theory.models import Machine, Recipe, Variant, ViT, evaluate, flops, load_images, train
+from vit_theory.models import (
+    Machine,
+    Recipe,
+    Variant,
+    ViT,
+    evaluate,
+    flops,
+    load_images,
+    pack_vit,
+    train,
+    unpack_vit,
+)
 
 SIZES = {"depth": 6, "heads": 4, "width": 128, "hidden": 2}
 RECIPE = Recipe(flip=0.5, crop=1 / 8, smoothing=0.1, patches=0.5)
@@ -51,7 +62,8 @@ def run(mixer: str, precision: str, train_data, test_data, store: Path) -> dict:
         progress=False,
     )
     minutes = (time.process_time() - started) / 60
-    torch.save(vit.state_dict(), store / f"{mixer}.pt")
+    packed = store / f"{mixer}.npz"
+    pack_vit(vit, packed)
     return {
         "mixer": mixer,
         "epochs": len(history),
@@ -62,6 +74,7 @@ def run(mixer: str, precision: str, train_data, test_data, store: Path) -> dict:
         "processor_minutes": round(minutes, 2),
         "train_loss": round(history[-1]["loss"], 4),
         "accuracy": evaluate(vit, test_data)["accuracy"],
+        "accuracy_packed": evaluate(unpack_vit(packed), test_data)["accuracy"],
     }
 
 
