@@ -8,7 +8,6 @@ from __future__ import annotations  # noqa: F404
 import json
 import math
 import re
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,37 +18,12 @@ from .panel import need_one_of, packed, static_text, turning
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from vit_theory.images import Images, ViT
+    from vit_theory.models import Images, ViT
 
 # %% auto #0
 __all__ = ['vit_explorer']
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
-OURS: dict[str, Any] = {  # our model for digits
-    "image_size": 8,
-    "patch": 2,
-    "channels": 1,
-    "classes": 10,
-    "depth": 2,
-    "heads": 4,
-    "width": 32,
-}
-
-
-def our_model() -> ViT:
-    "The model for digits that comes with the package."
-    import torch
-
-    from vit_theory.images import ViT
-
-    vit = ViT(**OURS)
-    with (files("vit_theory.explore") / "static" / "vit.npz").open("rb") as file:
-        arrays = np.load(file)
-        weights = {name: torch.from_numpy(array).float() for name, array in arrays.items()}
-    vit.load_state_dict(weights)
-    return vit.eval()
-
-
 def load_model(
     # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
     source: Any = None,
@@ -58,10 +32,10 @@ def load_model(
     names the extra."""
     import torch
 
-    from vit_theory.images import ViT, from_transformers
+    from vit_theory.models import ViT, from_transformers, trained_vit
 
     if source is None or source == "":
-        return our_model()
+        return trained_vit()
     if isinstance(source, ViT):
         return source.eval()
     if isinstance(source, torch.nn.Module):
@@ -86,6 +60,32 @@ def load_model(
     return from_transformers(made).eval()
 
 # %% ../../nbs/explore/05_vit.ipynb #189d15f2
+SIDES = {213: (2, 3), 140: (3, 4)}  # pixels of a piece: how many down and across
+
+
+def pieces() -> Images:
+    "36 square pieces of scikit-learn's two photographs, 64 x 64 pixels, most contrast first."
+    import torch
+    from sklearn.datasets import load_sample_image
+    from torch.nn.functional import interpolate
+
+    from vit_theory.models import Images
+
+    squares = []
+    labels = []
+    for side, (down, across) in SIDES.items():
+        for label, name in enumerate(("china.jpg", "flower.jpg")):
+            picture = torch.tensor(load_sample_image(name)).permute(2, 0, 1)[None].float()
+            tiles = picture.unfold(2, side, side).unfold(3, side, side)[:, :, :down, :across]
+            tiles = tiles.flatten(2, 3).squeeze(0).transpose(0, 1)
+            small = interpolate(tiles, (64, 64), mode="bilinear", antialias=True)
+            squares.append(small.round().clamp(0, 255).byte())
+            labels.append(torch.full((len(small),), label))
+    images = torch.cat(squares)
+    order = images.float().flatten(1).std(1).argsort(descending=True, stable=True)
+    return Images(images[order], torch.cat(labels)[order], ("temple", "flower"))
+
+
 def fitting_images(
     model: ViT,
     data: Images,  # any labeled images
@@ -107,19 +107,33 @@ def fitting_images(
 
 def model_and_images(
     model: Any,  # as `load_model` takes it
-    data: Images | None,  # labeled images; None: digits
+    data: Images | None,  # labeled images; None: pieces of two photographs
 ) -> tuple[ViT, Tensor, Tensor | None, tuple[str, ...]]:
-    """The model, images that fit it, and their labels and names of classes where the model has as
-    many classes."""
-    from vit_theory.images import load_images
+    """The model, images that fit it, their labels where the model has as many classes, and the
+    names of its answers."""
+    from vit_theory.models import CIFAR10
 
+    ours = model is None or model == ""
     model = load_model(model)
-    data = load_images("digits", split="test", per_class=8) if data is None else data
-    labels = data.labels if model.config["classes"] == len(data.classes) else None
-    return model, fitting_images(model, data), labels, tuple(data.classes)
+    data = pieces() if data is None else data
+    images = fitting_images(model, data)
+    classes = model.config["classes"]
+    if classes == len(data.classes):
+        return model, images, data.labels, tuple(data.classes)
+    names = CIFAR10 if ours else tuple(f"class {number}" for number in range(classes))
+    return model, images, None, names
 
 # %% ../../nbs/explore/05_vit.ipynb #0e31419f
-MEASURES = ("entropy", "distance", "mass", "neighbors")
+MEASURES = (
+    "entropy",
+    "distance",
+    "mass",
+    "neighbors",
+    "positional",
+    "convolutional",
+    "removal",
+)
+ATLAS_IMAGES = 16  # images of the shares
 
 
 def neighbor_score(attention: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
@@ -152,7 +166,7 @@ def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
 def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
     """What `probe` says of one image [c, h, w]: attention [layer, head, query, key], and
     measurements [layer, head]."""
-    from vit_theory.images import probe
+    from vit_theory.models import probe
 
     probed = probe(model, image[None])
     grid = (probed.attrs["rows"], probed.attrs["columns"])
@@ -163,8 +177,35 @@ def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
         "distance": probed.distance.values,
         "mass": attention[..., busy].sum(-1).mean(-1),
         "neighbors": neighbor_score(attention, grid),
+        "removal": moved_by_removal(model, image, attention.shape[:2]),
     }
     return {"attention": attention, "grid": grid, "numbers": numbers}
+
+
+def moved_by_removal(model: ViT, image: Tensor, shape: tuple[int, int]) -> np.ndarray:
+    "Half of the summed change of the probabilities without each head: [layer, head]."
+    import torch
+
+    from vit_theory.models import without_head
+
+    moved = np.zeros(shape)
+    with torch.no_grad():
+        before = model(image[None]).softmax(1)
+        for layer, head in np.ndindex(*shape):
+            with without_head(model, layer, head):
+                after = model(image[None]).softmax(1)
+            moved[layer, head] = float((after - before).abs().sum()) / 2
+    return moved
+
+
+def shares_of_maps(model: ViT, images: Tensor) -> dict[str, np.ndarray]:
+    "Positional and convolutional share over images, [layer, head]; 0 where a map has no variance."
+    from vit_theory.models import head_atlas
+
+    atlas = head_atlas(
+        model, [images[:ATLAS_IMAGES]], forward=lambda model, x: model(x, keep={})
+    )
+    return {name: np.nan_to_num(atlas[name].values) for name in ("positional", "convolutional")}
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
@@ -195,7 +236,7 @@ MOST = 2**23  # bytes of attention
 
 def what_is_seen(
     model: Any = None,  # as `load_model` takes it
-    data: Images | None = None,  # labeled images; None: digits
+    data: Images | None = None,  # labeled images; None: pieces of two photographs
     first: int = 0,  # the first of the images that are shown
     most: int = MOST,  # bytes of attention
 ) -> dict[str, Any]:
@@ -206,9 +247,7 @@ def what_is_seen(
     truth = predicted[-1] if labels is None else labels
     agreement = (predicted == truth).double().mean(1)
 
-    def name_of(number: Tensor) -> str:
-        return str(int(number)) if labels is None else names[number]
-
+    shares = shares_of_maps(vit, images)
     first_image = look_into(vit, images[0])
     layers, heads = first_image["attention"].shape[:2]
     shown = max(1, min(len(images), most // first_image["attention"].size))
@@ -218,9 +257,11 @@ def what_is_seen(
         words = {
             "number": i,
             "order": order[i].tolist(),
-            "truth": name_of(truth[i]),
-            "answers": [name_of(number) for number in predicted[:, i]],
+            "truth": names[truth[i]],
+            "answers": [names[number] for number in predicted[:, i]],
         }
+        for name, values in shares.items():
+            words[name] = values.round(3).tolist()
         pictures.append(words | pictured(vit, images[i]))
     return {
         "model": model if named and model else None,
@@ -257,7 +298,7 @@ def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
 def vit_explorer(
     # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
     model: Any = None,
-    data: Images | None = None,  # labeled images; None: digits
+    data: Images | None = None,  # labeled images; None: pieces of two photographs
     **start: Any,  # image, layer, head, query, measure, keep to begin with
 ):
     """A widget to look into a vision transformer, head by head; ValueError for a folder or a start

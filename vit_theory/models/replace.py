@@ -9,7 +9,7 @@ __all__ = ['RULES', 'choose_heads', 'replace_heads', 'replacement_change', 'with
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -468,17 +468,21 @@ def head_output(model: nn.Module, layer: int, head: int) -> Tensor:
 
 # %% ../../nbs/models/14_replace.ipynb #e967640a
 @contextmanager
-@checked
-def without_head(
-    model: nn.Module,  # one of ours, or a ViT, DeiT, DINOv2 of transformers
-    layer: Count,  # from 0
-    head: Count,  # of that layer, from 0
-) -> Iterator[None]:
-    "Inside `with` the model lacks one head; ValueError for a layer or head that is not there."
-    part = head_output(model, layer, head).detach()
+def zeroed(part: Tensor) -> Iterator[None]:
+    "Zero inside `with`, and afterwards what it was."
     kept = part.clone()
     part.zero_()
     try:
         yield
     finally:
         part.copy_(kept)
+
+# %% ../../nbs/models/14_replace.ipynb #eee7bcb8
+@checked
+def without_head(
+    model: nn.Module,  # one of ours, or a ViT, DeiT, DINOv2 of transformers
+    layer: Count,  # from 0
+    head: Count,  # of that layer, from 0
+) -> AbstractContextManager[None]:
+    "Inside `with` the model lacks one head; ValueError for a layer or head that is not there."
+    return zeroed(head_output(model, layer, head).detach())

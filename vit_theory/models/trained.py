@@ -39,6 +39,8 @@ def pack_vit(
     path: str | Path,  # file to write, .npz
 ) -> None:
     "Write a model at a byte a number; ValueError for numbers that are not finite."
+    path = Path(path)
+    need(path.suffix == ".npz", f"path={str(path)!r}: a name that ends in .npz is needed")
     arrays = {"config": np.array(json.dumps(vit.config))}
     for name, values in vit.state_dict().items():
         need(values.isfinite().all(), f"vit: {name} has numbers that are not finite (NaN or inf)")
@@ -50,7 +52,7 @@ def pack_vit(
         arrays[f"{name}:unit"] = s.numpy()
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
-    write_file(Path(path), file.getvalue())
+    write_file(path, file.getvalue())
 
 
 @checked
