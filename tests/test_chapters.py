@@ -165,7 +165,7 @@ def test_an_essay_is_read_in_forty_minutes(chapter):
 
 
 def test_all_pages_are_short():
-    assert sum(map(words, NOTEBOOKS)) <= 69_500
+    assert sum(map(words, NOTEBOOKS)) <= 66_000
 
 
 def test_every_public_name_is_met():
