@@ -405,8 +405,8 @@ def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_p
             seen |= {words for words in printed if words in line}
         return process
 
-    def end(process, how):  # with workers all of them, as a terminal does
-        process.send_signal(how) if jobs == 1 else os.killpg(process.pid, how)
+    def press(process):  # with workers all of them, as a terminal does
+        process.send_signal(signal.SIGINT) if jobs == 1 else os.killpg(process.pid, signal.SIGINT)
 
     process = waiting()
     status, output, _ = request_cli("--seeds", "5,6,7")
@@ -416,7 +416,7 @@ def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_p
         and out.name in output
         and not (out / "earlier").exists()
     )
-    end(process, signal.SIGINT)
+    press(process)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in errors
     assert f"stopped; {len(ready)} of 3 claims are finished: A-good" in errors
@@ -425,8 +425,8 @@ def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_p
     assert all(id in (out / "index.html").read_text() for id in ready)
     process = waiting("--resume")
     assert finished_rows(out) == first
-    end(process, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.kill()
+    process.communicate(timeout=60)  # its workers, which write there too, end with it
     assert request_cli("--resume")[0] == 0
     assert [row["id"] for row in finished_rows(out)] == sorted(ready | {"B-second"})
 

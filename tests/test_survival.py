@@ -7,8 +7,11 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
+import sys
 import zipfile
+from contextlib import suppress
 
 import joblib
 import numpy as np
@@ -16,6 +19,7 @@ import pytest
 from common import python, until
 from test_sweeps import Calls, cell_file, cells_of, quiet
 
+from vit_theory.ledger.files import take_lock
 from vit_theory.ledger.sweeps import status
 
 DRIVERS = """
@@ -69,6 +73,50 @@ def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
         if path.name[0] == "." or path.suffix == ".lock"
     ]
     assert not left, left
+
+
+WORKERS = """
+import os, sys, time
+from pathlib import Path
+from vit_theory.ledger.files import take_lock
+from vit_theory.ledger.sweeps import sweep
+
+def cell(i):
+    if i > 1:
+        held = take_lock(Path(sys.argv[1], f"{os.getpid()}.worker"))
+        time.sleep(600)
+    return {"square": i * i}
+
+sweep(cell, {"i": list(range(4))}, store=sys.argv[1] + "/store", n_jobs=2)
+"""
+
+
+def locked(path):
+    """Whether a process holds this lock: the system takes it from one that has ended."""
+    lock = take_lock(path)
+    if lock:
+        lock.lock.release()
+    return not lock
+
+
+@pytest.mark.slow
+def test_workers_end_when_their_driver_is_killed(tmp_path):
+    """However long their cells would take; cells that are finished stay."""
+    program = [sys.executable, "-c", WORKERS, tmp_path]
+    driver = subprocess.Popen(program, start_new_session=True)
+    try:
+        until(lambda: len(list(tmp_path.glob("*.worker"))) == 2, "two workers at endless cells", 60)
+        until(lambda: len(cells_of(tmp_path / "store")) == 2, "two cells", 60)
+        workers = list(tmp_path.glob("*.worker"))
+        assert all(map(locked, workers))
+        driver.kill()
+        driver.wait()
+        until(lambda: not any(map(locked, workers)), "the workers to end", 60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+    seen = status(tmp_path / "store")
+    assert (seen["done"], seen["failed"], seen["working"]) == (2, {}, 0)
 
 
 def test_a_process_that_is_killed_at_its_cell(tmp_path):

@@ -24,7 +24,7 @@ from .evidence import committed, read_data
 from .files import provenance, read_file, refuse_links, take_lock, write_file
 from .identity import MACHINE, digest, identity, source_identity
 from .report import report, site_of
-from .sweeps import Lost, one_thread
+from .sweeps import Lost, in_processes, one_thread
 
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
     import matplotlib.figure
@@ -403,13 +403,9 @@ def claims_side_by_side(
         dataclasses.replace(run, n_jobs=1, progress=False),
         dict(done),
     )  # `done` grows while a thread sends calls
-    calls = (
-        joblib.delayed(in_turn)(folder, group, alone, about, reusable) for group in groups.values()
-    )
+    calls = ((in_turn, folder, group, alone, about, reusable) for group in groups.values())
     try:
-        for rows in joblib.Parallel(run.n_jobs, batch_size=1, return_as="generator_unordered")(
-            calls
-        ):
+        for rows in in_processes(calls, run.n_jobs, "generator_unordered"):
             yield from rows
     except (BrokenProcessPool, PicklingError) as error:
         warnings.warn(f"the claims that are left run one after another: {error}", stacklevel=2)

@@ -11,6 +11,7 @@ import inspect
 import io
 import itertools
 import json
+import os
 import pkgutil
 import threading
 import time
@@ -473,6 +474,33 @@ def on_cluster(
         time.sleep(0.02)
 
 
+@functools.cache
+def end_with(parent: int) -> None:
+    "End this process within a second after its parent, however the parent ends."
+
+    def watch() -> None:
+        while os.getppid() == parent:  # an orphan gets another parent at once
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def in_worker(driver: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    "The function's result, in a process that does not outlive the driver."
+    if os.getpid() != driver:  # else the backend uses threads, or none
+        end_with(os.getppid())
+    return function(*arguments)
+
+
+def in_processes(calls: Iterable[tuple[Any, ...]], n_jobs: int, way: str) -> Iterator[Any]:
+    "The results of calls (function, *arguments) on joblib's backend; workers end with the driver."
+    import joblib
+
+    delayed = (joblib.delayed(in_worker)(os.getpid(), *call) for call in calls)
+    yield from joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as=way)(delayed)
+
+
 def side_by_side(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Iterator[tuple[int, Any, str]]:
     """The results of the calls in the order in which they finish; RuntimeError where a process was
     killed."""
@@ -484,9 +512,7 @@ def side_by_side(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Iterator[tupl
         else "list"
     )
     try:
-        yield from joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as=way)(
-            joblib.delayed(compute)(*call) for call in calls
-        )
+        yield from in_processes(((compute, *call) for call in calls), n_jobs, way)
     except BrokenExecutor as error:
         remedy = (
             "what is in the store stays, and the same call goes on; fewer n_jobs need less memory"
