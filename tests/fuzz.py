@@ -245,6 +245,7 @@ CALLS = {
         "batch=2, progress=False"
     ),
     "models.to_transformers": "vit=theirs",
+    "models.Classifier": "model=hub, processor=None, mean=0.5, std=0.5",
     "models.PyramidSizes": (
         "image_size=8, patch=2, channels=1, classes=10, widths=(4, 8), depths=(1, 1), "
         "ratios=(1, 2), kernel=3"
@@ -316,6 +317,7 @@ SLOW = (
         "models.init_from_convs",
         "models.from_transformers",
         "models.to_transformers",
+        "models.Classifier",
         "images.start_model",
         "images.train_record",
     }
@@ -698,6 +700,7 @@ MOVES = r"attention\.(patchify|unpatchify|relative_bias)|models\.permute|associa
 WEIGHTS = r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|convolution\.TorusAttention"
 # (callable, argument, kind), as regular expressions: why the call makes sense
 RIGHT = {
+    (r"models\.Classifier", r"mean|std", r"list"): "one number for each of one channel",
     (
         r".*",
         r".*",
