@@ -81,9 +81,10 @@ export: .venv/dev
 readme: .venv/dev
 	python tools/notebooks.py readme
 
-# Judge the committed measurements with the present judges, and draw what the front page shows of them.
+# Judge the committed measurements with the present judges, and draw what the maps and the front page show of them.
 evidence: .venv/dev
 	python tools/evidence.py judge
+	python tools/layout.py
 	python tools/pictures.py
 
 # For git in this clone: no commit of notebooks that are not clean, and merges that know cells.

@@ -83,6 +83,7 @@ setup(
             "*/history.json",
             "*/answers.json",
             "ledger/coverage.json",
+            "ledger/map.json",
             "ledger/report/*",
             "ledger/runs/**/*.json",
             "ledger/runs/**/*.gz",

@@ -3,6 +3,7 @@ numbers that the evidence has."""
 
 import ast
 import functools
+import json
 import re
 from collections import defaultdict
 
@@ -156,6 +157,17 @@ def test_pictures_of_the_cards_are_drawn_from_the_evidence():
         if (pictures.FOLDER / f"{name}.svg").read_text(encoding="utf-8") != text
     ]
     assert not stale, f"drawn from other measurements (run: python tools/pictures.py): {stale}"
+
+
+def test_the_boxes_of_the_maps_have_room_for_their_words():
+    """Words change with verdicts and answers; then the maps are laid out anew."""
+    layout = script("tools/layout.py")
+    for paper, drawn in json.loads(layout.OUT.read_text(encoding="utf-8")).items():
+        kept = {name: tall for name, (_, _, tall) in drawn["boxes"].items()}
+        needed = {
+            name: layout.height(place, drawn["box"]) for name, place in layout.places(paper).items()
+        }
+        assert kept == needed, f"paper {paper}: run python tools/layout.py, then make notebooks"
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

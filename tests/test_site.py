@@ -1,6 +1,7 @@
 """The site: built once from the stored notebooks, and every page opened in a real browser."""
 
 import functools
+import itertools
 import re
 import shutil
 import zipfile
@@ -14,7 +15,7 @@ from browser import chromium, needs_chromium, served
 from common import NBS, NOTEBOOKS, cells_in, outputs, python
 
 from vit_theory import selection
-from vit_theory.ledger.coverage import PLACES, draw_map
+from vit_theory.ledger.coverage import PLACES, draw_map, places
 from vit_theory.ledger.evidence import committed, standing
 
 pytestmark = (
@@ -174,6 +175,92 @@ def test_the_maps_show_every_row_with_its_committed_verdict():
     )
     for row in standing():
         assert f'aria-label="{row["id"]}: {row["verdict"]}"' in "".join(stored)
+
+
+# The boxes of a map, and its arrows with the points where they begin and end, as the window has
+# them.
+DRAWN = """(map) => {
+    const box = (part) => {
+        const {left, right, top, bottom} = part.getBoundingClientRect();
+        return {left, right, top, bottom};
+    };
+    const arrows = [...map.querySelectorAll("path")].filter(path => path.checkVisibility());
+    return {
+        boxes: Object.fromEntries([...map.querySelectorAll("section")].map(one => [one.dataset.place, box(one)])),
+        arrows: arrows.map(path => {
+            const at = (length) => {
+                const {x, y} = path.getPointAtLength(length).matrixTransform(path.getScreenCTM());
+                return [x, y];
+            };
+            const {from, to} = path.dataset;
+            return {from, to, start: at(0), stroke: getComputedStyle(path).stroke, right: box(path).right, end: at(path.getTotalLength())};
+        }),
+    };
+}"""
+LIT = """(map) => {
+    const lit = (part) => getComputedStyle(part).opacity === "1";
+    const all = (kind) => [...map.querySelectorAll(kind)].filter(lit).map(part => part.dataset);
+    return [all("section").map(one => one.place), all("path").map(one => [one.from, one.to])];
+}"""
+
+
+def ancestors(found, name):
+    """All that a place rests on, and itself."""
+    return {name}.union(*(ancestors(found, below) for below in found[name].on))
+
+
+@needs_chromium
+def test_the_maps_have_arrows_that_light_up_and_are_lists_on_a_phone(site):
+    with served(site) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.goto(f"{address}/ledger/11_coverage.html")
+        maps = page.locator(".theorems")
+        assert maps.count() == len(PLACES)
+        for number, paper in enumerate(PLACES):
+            map_ = maps.nth(number)
+            found = places(paper)
+            arrows = {(below, name) for name in found for below in found[name].on}
+            drawn = map_.evaluate(DRAWN)
+            boxes = drawn["boxes"]
+            assert boxes.keys() == found.keys()
+            assert {(each["from"], each["to"]) for each in drawn["arrows"]} == arrows
+            for each in drawn["arrows"]:
+                assert each["stroke"] != "none"
+                (x, y), start = each["start"], boxes[each["from"]]
+                assert abs(x - start["right"]) < 4 and start["top"] < y < start["bottom"], each
+                (_, y), end = each["end"], boxes[each["to"]]
+                assert abs(each["right"] - end["left"]) < 4, each
+                assert end["top"] < y < end["bottom"], each
+            column = sorted(boxes.values(), key=lambda box: (box["left"], box["top"]))
+            for above, below in itertools.pairwise(column):
+                apart = below["left"] >= above["right"] or below["top"] >= above["bottom"]
+                assert apart, (above, below)
+            for name in found:
+                map_.locator(f'section[data-place="{name}"] a').first.focus()
+                below = ancestors(found, name)
+                lit, bright = map_.evaluate(LIT)
+                assert set(lit) == below
+                assert set(map(tuple, bright)) == {(a, b) for a, b in arrows if b in below}
+            page.evaluate("document.activeElement.blur()")
+            assert len(map_.evaluate(LIT)[0]) == len(found)
+            pointed = next(name for name in found if found[name].on)
+            map_.locator(f'section[data-place="{pointed}"]').hover()
+            assert set(map_.evaluate(LIT)[0]) == ancestors(found, pointed)
+            page.mouse.move(0, 0)
+        page.set_viewport_size({"width": 390, "height": 844})
+        for number, paper in enumerate(PLACES):
+            drawn = maps.nth(number).evaluate(DRAWN)
+            assert drawn["arrows"] == []
+            listed = list(drawn["boxes"].values())
+            assert {(box["left"], box["right"]) for box in listed} == {
+                (listed[0]["left"], listed[0]["right"])
+            }
+            assert listed[0]["right"] <= 390
+            for above, below in itertools.pairwise(listed):
+                assert above["bottom"] <= below["top"]
+            for name, place in places(paper).items():
+                said = maps.nth(number).locator(f'section[data-place="{name}"]').inner_text()
+                assert not place.on or f"rests on {', '.join(place.on)}" in said
 
 
 # What a reader must not see: a formula left as text, or one that MathJax could not read; a theme

@@ -1529,7 +1529,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'vit_theory/ledger/coverage.py'),
                                             'vit_theory.ledger.coverage._places_of': ( 'ledger/coverage.html#_places_of',
                                                                                        'vit_theory/ledger/coverage.py'),
-                                            'vit_theory.ledger.coverage.columns': ( 'ledger/coverage.html#columns',
+                                            'vit_theory.ledger.coverage.carried': ( 'ledger/coverage.html#carried',
                                                                                     'vit_theory/ledger/coverage.py'),
                                             'vit_theory.ledger.coverage.draw_map': ( 'ledger/coverage.html#draw_map',
                                                                                      'vit_theory/ledger/coverage.py'),

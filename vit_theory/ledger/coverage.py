@@ -8,8 +8,8 @@ __all__ = ['PLACES', 'BEYOND', 'places', 'foundations', 'draw_map']
 # %% ../../nbs/ledger/11_coverage.ipynb #67e78b44
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from graphlib import TopologicalSorter
+from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -85,26 +85,30 @@ def foundations(id: str) -> dict[str, list[str]]:
     return claims
 
 # %% ../../nbs/ledger/11_coverage.ipynb #318ec849
-def columns(found: Mapping[str, Place]) -> Iterator[list[Place]]:
-    """The places in columns: each to the right of all that it rests on; CycleError where there is
-    no such order."""
-    sorter = TopologicalSorter({name: place.on for name, place in found.items()})
-    sorter.prepare()
-    height: dict[str, float] = {}
-    while ready := sorter.get_ready():
-        column = [place for name, place in found.items() if name in ready]
-        column.sort(
-            key=lambda place: sum(height[name] for name in place.on) / max(1, len(place.on))
-        )
-        height |= {place.name: (spot + 0.5) / len(column) for spot, place in enumerate(column)}
-        yield column
-        sorter.done(*ready)
+_MAPS = json.loads(files("vit_theory.ledger").joinpath("map.json").read_text(encoding="utf-8"))
+
+
+def carried(found: Mapping[str, Place]) -> dict[str, list[str]]:
+    "All that rests on each place, the place itself among them."
+
+    @cache
+    def below(name: str) -> frozenset[str]:
+        return frozenset({name}).union(*map(below, found[name].on))
+
+    return {name: [top for top in found if name in below(top)] for name in found}
 
 # %% ../../nbs/ledger/11_coverage.ipynb #6bdbb35e
 def draw_map(paper: str) -> str:
-    """The map of a paper as HTML: boxes in columns, each to the right of what it rests on, with
-    links to the claims' pages."""
+    """The map of a paper as HTML: boxes with links to the claims' pages, and an arrow from
+    everything that a box rests on."""
+    found = places(paper)
+    layout = _MAPS[paper]
+    number = {name: place for place, name in enumerate(layout["boxes"], 1)}
+    # what lights up box 7 has the class u7
+    lit = {
+        name: " ".join(f"u{number[top]}" for top in tops) for name, tops in carried(found).items()
+    }
     looks = {row["id"]: (row["verdict"], *LOOKS[row["verdict"]]) for row in standing()}
     return template("map.html").render(
-        paper=paper, columns=columns(places(paper)), looks=looks, answers=answers()
+        paper=paper, places=found, layout=layout, lit=lit, looks=looks, answers=answers()
     )
