@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 import side_by_side as bench  # before torch: it sets the threads
-
 import torch
 
 from vit_theory.models import (

@@ -6,7 +6,8 @@ CHECKPOINT is one of ours with content attention; left out, the model that comes
 Heads and stencils are chosen on 256 training images, accuracy is that of the first test images,
 without any training after the replacement. Rules: least measured change of the head's output
 (cost), largest convolutional share, least standard deviation of attention (DWConv_VFM,
-2605.22132), and chance. Seconds are processor time of one thread, all in turn. Writes results/replace_heads.csv and .json.
+2605.22132), and chance. Seconds are processor time of one thread, all in turn. Writes
+results/replace_heads.csv and .json.
 """
 
 from itertools import product

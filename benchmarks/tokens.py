@@ -4,8 +4,8 @@
 
 CHECKPOINT is one of ours with content attention and a class token; left out, the model that comes
 with the package. It becomes a model of transformers first. Images are the first test images;
-seconds are processor time of one thread, all ways in turn. ToMe merges at most half of the tokens in a layer.
-Writes results/tokens.csv and .json.
+seconds are processor time of one thread, all ways in turn. ToMe merges at most half of the tokens
+in a layer. Writes results/tokens.csv and .json.
 """
 
 from pathlib import Path

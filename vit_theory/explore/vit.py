@@ -202,9 +202,7 @@ def shares_of_maps(model: ViT, images: Tensor) -> dict[str, np.ndarray]:
     "Positional and convolutional share over images, [layer, head]; 0 where a map has no variance."
     from vit_theory.models import head_atlas
 
-    atlas = head_atlas(
-        model, [images[:ATLAS_IMAGES]], forward=lambda model, x: model(x, keep={})
-    )
+    atlas = head_atlas(model, [images[:ATLAS_IMAGES]], forward=lambda model, x: model(x, keep={}))
     return {name: np.nan_to_num(atlas[name].values) for name in ("positional", "convolutional")}
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01

@@ -10,7 +10,7 @@ import io
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from zipfile import BadZipFile
 
 import numpy as np
@@ -41,7 +41,7 @@ def pack_vit(
     "Write a model at a byte a number; ValueError for numbers that are not finite."
     path = Path(path)
     need(path.suffix == ".npz", f"path={str(path)!r}: a name that ends in .npz is needed")
-    arrays = {"config": np.array(json.dumps(vit.config))}
+    arrays: dict[str, Any] = {"config": np.array(json.dumps(vit.config))}
     for name, values in vit.state_dict().items():
         need(values.isfinite().all(), f"vit: {name} has numbers that are not finite (NaN or inf)")
         if values.ndim < 2:
