@@ -77,6 +77,7 @@ setup(
     package_data={
         "vit_theory": [
             "explore/static/*",
+            "models/weights/*.npz",
             "moving.html",
             "py.typed",
             "*/history.json",

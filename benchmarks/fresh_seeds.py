@@ -1,7 +1,7 @@
 """The ledger at seeds that no run has used, by a rule that was stated before the run.
 
     python benchmarks/fresh_seeds.py --store DIR [--first 0] [--seed-sets 8] [--scale quick]
-    [--claim ID ...] [--jobs 1]
+    [--claim ID ...] [--images FOLDER/cifar10] [--jobs 1]
 
 The rule: seed set k (0, 1, ...) of version V is the first three 24-bit numbers of
 sha256("vit_theory V fresh k"). A claim uses
@@ -13,7 +13,8 @@ more (`--first 17`); all tables stay. The claims on images keep their size, sinc
 stay quick. At full scale
 every claim runs once more, with seed set 16 (`--scale full --first 16 --seed-sets 1`, hours). DIR
 keeps what is finished, so an
-interrupted study can go on.
+interrupted study can go on. With `--images` the named claims run on photographs and are counted
+apart from those on digits.
 
 Writes vit_theory/ledger/runs/fresh_seeds.json: by version and seed sets ("triples" in its keys),
 the seeds, how often each claim
@@ -60,22 +61,24 @@ def seed_set(number: int, version: str = vit_theory.__version__) -> tuple[int, .
 @click.option("--seed-sets", "sets", default=8, show_default=True, type=click.IntRange(1))
 @click.option("--scale", default="quick", show_default=True, type=click.Choice(["quick", "full"]))
 @click.option("--claim", "ids", multiple=True, help="only these claims (default: all)")
+@click.option("--images", default="digits", show_default=True, help="a folder of parquet files")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--judge", is_flag=True, help="run nothing: judge the measurements that are kept")
-def main(store, first, sets, scale, ids, jobs, judge):
+def main(store, first, sets, scale, ids, images, jobs, judge):
     claims = [
         claim for claim in select_claims(load_claims(), ids) if claim.evidence == "measurement"
     ]  # the others need no seeds
     numbers = range(first, first + sets)
     words = f"triples {first} to {numbers[-1]}" if sets > 1 else f"triple {first}"
-    name = ", ".join([vit_theory.__version__, *(["full scale"] if scale == "full" else []), words])
+    conditions = ["full scale"] * (scale == "full") + ["photographs"] * (images != "digits")
+    name = ", ".join([vit_theory.__version__, *conditions, words])
     folder = ROOT / "results" / "fresh_seeds" / name.replace(", ", "-").replace(" ", "_")
     if not judge:
         if store is None:
             raise click.UsageError("--store is missing: name a folder that keeps finished claims")
         for number in numbers:
             print(f"seed set {number}: seeds {seed_set(number)}", flush=True)
-            run = Run(scale=scale, seeds=seed_set(number), n_jobs=jobs)
+            run = Run(scale=scale, seeds=seed_set(number), images=images, n_jobs=jobs)
             with one_thread():
                 reproduce(claims, run, store / str(number), resume=True)
             for claim in claims:

@@ -1,12 +1,13 @@
 """Heads replaced by a stencil, by four rules: accuracy, operations and processor seconds.
 
-    python benchmarks/replace_heads.py --model CHECKPOINT --images FOLDER/cifar10 [--count 1000]
+    python benchmarks/replace_heads.py [--model CHECKPOINT] --images FOLDER/cifar10 [--count 1000]
 
-CHECKPOINT is one of ours with content attention, as benchmarks/photographs.py writes it. Heads and
-stencils are chosen on 256 training images, accuracy is that of the first test images, without any
-training after the replacement. Rules: least measured change of the head's output (cost), largest
-convolutional share, least standard deviation of attention (DWConv_VFM, 2605.22132), and chance.
-Seconds are processor time of one thread, all in turn. Writes results/replace_heads.csv and .json.
+CHECKPOINT is one of ours with content attention; left out, the model that comes with the package.
+Heads and stencils are chosen on 256 training images, accuracy is that of the first test images,
+without any training after the replacement. Rules: least measured change of the head's output
+(cost), largest convolutional share, least standard deviation of attention (DWConv_VFM,
+2605.22132), and chance. Seconds are processor time of one thread, all in turn. Writes
+results/replace_heads.csv and .json.
 """
 
 from itertools import product
@@ -25,6 +26,7 @@ from vit_theory.models import (
     load_vit,
     replace_heads,
     replacement_change,
+    trained_vit,
 )
 from vit_theory.models.data import Images
 from vit_theory.models.replace import RULES
@@ -35,11 +37,11 @@ BATCH = 100
 
 
 @click.command(help=__doc__)
-@click.option("--model", required=True, type=Path)
+@click.option("--model", type=Path, help="A checkpoint of ours; left out: the shipped model.")
 @click.option("--images", required=True, type=Path)
 @click.option("--count", default=1000, show_default=True, help="Test images.")
 def main(model, images, count):
-    vit = load_vit(model).eval()
+    vit = load_vit(model).eval() if model else trained_vit()
     seen = load_images(images, per_class=26).images[:256]
     test = load_images(images, split="test")
     test = Images(test.images[:count], test.labels[:count], test.classes)
@@ -69,7 +71,7 @@ def main(model, images, count):
             row["its_bound"] = round(float(moved.bound[layer]), 4)
         rows.append(row)
         print(row, flush=True)
-    command = "python benchmarks/replace_heads.py --model CHECKPOINT --images FOLDER/cifar10"
+    command = "python benchmarks/replace_heads.py --images FOLDER/cifar10"
     about = bench.of_checkpoint(model, vit)
     bench.save("replace_heads", rows, command=command, **about, kernels=KERNELS, test_images=count)
 

@@ -130,13 +130,14 @@ def kept(file: Path, compute: Callable[[], dict]) -> dict:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def of_checkpoint(path: Path, vit) -> dict:
+def of_checkpoint(path: Path | None, vit) -> dict:
     """What a table says of a model of ours that it measured: how far it was trained, its sizes."""
     from vit_theory.models.trainer import load_checkpoint
 
-    stored = load_checkpoint(path)
+    if path:
+        stored = load_checkpoint(path)
+        visits = f"{len(stored['history'])} of {stored['training']['epochs']} to each image"
+    else:
+        visits = "the model that comes with the package: see photographs.csv"
     sizes = ("mixer", "depth", "heads", "width", "hidden", "patch")
-    return {
-        "visits": f"{len(stored['history'])} of {stored['training']['epochs']} to each image",
-        "model": {name: vit.config[name] for name in sizes},
-    }
+    return {"visits": visits, "model": {name: vit.config[name] for name in sizes}}

@@ -1,11 +1,11 @@
 """Tokens thrown away in a ViT of transformers: accuracy against operations and images a second.
 
-    python benchmarks/tokens.py --model CHECKPOINT --images FOLDER/cifar10 [--count 1000]
+    python benchmarks/tokens.py [--model CHECKPOINT] --images FOLDER/cifar10 [--count 1000]
 
-CHECKPOINT is one of ours with content attention and a class token, as benchmarks/photographs.py
-writes it; it becomes a model of transformers first. Images are the first test images; seconds are
-processor time of one thread, all ways in turn. ToMe merges at most half of the tokens in a layer.
-Writes results/tokens.csv and .json.
+CHECKPOINT is one of ours with content attention and a class token; left out, the model that comes
+with the package. It becomes a model of transformers first. Images are the first test images;
+seconds are processor time of one thread, all ways in turn. ToMe merges at most half of the tokens
+in a layer. Writes results/tokens.csv and .json.
 """
 
 from pathlib import Path
@@ -21,6 +21,7 @@ from vit_theory.models import (
     load_vit,
     operations,
     to_transformers,
+    trained_vit,
 )
 from vit_theory.models.data import Images
 
@@ -45,11 +46,11 @@ class Logits(torch.nn.Module):
 
 
 @click.command(help=__doc__)
-@click.option("--model", required=True, type=Path)
+@click.option("--model", type=Path, help="A checkpoint of ours; left out: the shipped model.")
 @click.option("--images", required=True, type=Path)
 @click.option("--count", default=1000, show_default=True, help="Test images.")
 def main(model, images, count):
-    vit = load_vit(model).eval()
+    vit = load_vit(model).eval() if model else trained_vit()
     theirs = to_transformers(vit).eval()
     data = load_images(images, split="test")
     mean = vit.config["mean"]
@@ -76,7 +77,7 @@ def main(model, images, count):
             }
         )
         print(rows[-1], flush=True)
-    command = "python benchmarks/tokens.py --model CHECKPOINT --images FOLDER/cifar10"
+    command = "python benchmarks/tokens.py --images FOLDER/cifar10"
     about = bench.of_checkpoint(model, vit)
     bench.save("tokens", rows, command=command, **about, test_images=count, keep=KEEPS)
 

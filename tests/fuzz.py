@@ -232,6 +232,11 @@ CALLS = {
         "model=vit, replaced=models.replace_heads(vit, models.choose_heads(atlas, 1)), "
         "batches=[digits.images], forward=None"
     ),
+    "models.without_head": "model=vit, layer=0, head=0",
+    "models.CIFAR10": "",
+    "models.pack_vit": "vit=vit, path='nothing.npz'",
+    "models.unpack_vit": "path='nothing.npz'",
+    "models.trained_vit": "mixer='content'",
     "models.drop_tokens": "model=hub, keep={0: 0.5}, by='attention', seed=0",
     "models.operations": "model=vit, images=x4[:1]",
     "models.position_association": "encodings=P16, grid=(4, 4)",
@@ -296,6 +301,8 @@ NOT_RUN = {
     "images.two_phase_study",
     "images.curve_study",
     "models.load_vit",
+    "models.pack_vit",
+    "models.unpack_vit",
     "images.plot_curve",
     "models.write_atlas",
     "images.start_cell",
@@ -700,6 +707,7 @@ RIGHT = {
         r"number",
     ): "a whole number will do where a float, a size or something to add is asked for",
     (r".*", r"seed|first", r"zero|1e12"): "whole numbers are names of random streams",
+    (r"models\.without_head", r"layer|head", r"zero"): "layers and heads count from zero",
     (
         MOVES,
         r".*",

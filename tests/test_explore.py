@@ -1,31 +1,45 @@
 """The explorer of a vision transformer in Python: what it shows is what was measured, of ours and
 of models in folders."""
 
+import copy
+
 import pytest
 import torch
 from common import python
 
 from vit_theory import explore
-from vit_theory.explore.vit import answers, fitting_images, load_model, what_is_seen
-from vit_theory.images import choose_tokens, evaluate, load_images
+from vit_theory.explore.vit import answers, fitting_images, load_model, pieces, what_is_seen
+from vit_theory.models import CIFAR10, Images, choose_tokens, evaluate
 
 
 def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attention_chooses():
     model = load_model()
-    digits = load_images("digits", split="test", per_class=8)
-    images = fitting_images(model, digits)
+    images = fitting_images(model, pieces())
     order, counts, said = answers(model, images)
+    data = Images((255 * images).round().byte(), said[-1], CIFAR10)
     shown = explore.vit_explorer().data
     assert shown["counts"] == counts and shown["total"] == len(images)
     for place, count in enumerate(counts):
         tokens = choose_tokens(model, images, count)
         assert torch.equal(order[:, :count].sort(1).values, tokens), count
-        right = float((said[place] == digits.labels).double().mean())
-        assert right == pytest.approx(evaluate(model, digits, tokens=tokens)["accuracy"])
-        assert (
-            abs(shown["curve"][place] - right) < 0.02
-        )  # measured beforehand: other processors round otherwise
-    assert shown["curve"][-1] > 0.9 > shown["curve"][3]
+        same = float((said[place] == said[-1]).double().mean())
+        assert same == pytest.approx(evaluate(model, data, tokens=tokens)["accuracy"], abs=0.03)
+        # measured beforehand: other processors round otherwise, and one of 36 may turn
+        assert abs(shown["curve"][place] - same) < 0.03
+    assert shown["curve"][-1] == 1 > shown["curve"][0]
+
+
+def test_without_a_head_the_answer_moves_as_the_module_says():
+    """Removed by hand, as the model's function: the head's values are zero."""
+    model = load_model()
+    image = fitting_images(model, pieces())[:1]
+    shown = explore.vit_explorer().data["images"][0]["removal"]
+    features = model.blocks[2].mixer.out.in_features // 4
+    by_hand = copy.deepcopy(model)
+    by_hand.blocks[2].mixer.out.weight.data[:, 3 * features :] = 0
+    with torch.no_grad():
+        moved = (model(image).softmax(1) - by_hand(image).softmax(1)).abs().sum() / 2
+    assert float(moved) == pytest.approx(shown[2][3], abs=2e-3)
 
 
 @pytest.fixture
@@ -58,7 +72,7 @@ def test_your_vit_from_a_folder_from_memory_and_by_the_hand_in_the_panel(folder)
     assert (
         mine["model"] == str(folder)
         and mine["given"] == []
-        and len(mine["images"]) == mine["total"] == 80
+        and len(mine["images"]) == mine["total"] == 36
     )
     assert explore.vit_explorer(load_model(folder)).data == mine | {
         "model": None,
@@ -81,7 +95,7 @@ def test_your_vit_from_a_folder_from_memory_and_by_the_hand_in_the_panel(folder)
 
 def test_of_a_large_model_a_page_holds_the_images_from_the_asked_one_on(folder):
     shown = what_is_seen(folder, first=7, most=2 * 6 * 16 * 16)
-    assert [each["number"] for each in shown["images"]] == [7, 8] and shown["total"] == 80
+    assert [each["number"] for each in shown["images"]] == [7, 8] and shown["total"] == 36
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,13 @@ from vit_theory.convolution.kernels import KNOWN_KERNELS
 from vit_theory.explore.association import association_frames
 from vit_theory.explore.panel import plain_script, static_text
 from vit_theory.explore.selection import STEPS, borders, selection_frames
-from vit_theory.explore.vit import SHARES, answers, look_into, model_and_images
+from vit_theory.explore.vit import (
+    SHARES,
+    answers,
+    look_into,
+    model_and_images,
+    shares_of_maps,
+)
 
 
 def computed(tmp_path, name, expression):
@@ -156,22 +162,22 @@ def test_association_has_the_numbers_of_python(tmp_path):
 def test_vit_has_the_numbers_of_python(tmp_path):
     """The module shows what `probe` measures of the model that ships: weights to 1 in 200,
     measurements to three digits."""
-    state = {"image": 3, "layer": 1, "head": 2, "query": 9, "keep": 0.25}
+    state = {"image": 3, "layer": 1, "head": 2, "query": 9, "keep": 0.0625}
     found = computed(tmp_path, "vit", f"compute({json.dumps(state)}, {static_text('vit.json')})")
     model, images, labels, names = model_and_images(None, None)
+    assert labels is None
     seen, (order, counts, said) = look_into(model, images[3]), answers(model, images)
     assert (
         abs(seen["attention"][1, 2, 9] - found["look"]).max() < 0.011
     )  # other processors round otherwise
     assert abs(seen["attention"][:, :, 9] - found["maps"]).max() < 0.011
-    for name, values in seen["numbers"].items():
+    for name, values in (seen["numbers"] | shares_of_maps(model, images)).items():
         assert abs(values - found[name]).max() < 0.011, name
     assert (
-        found["kept"] == order[3, : counts[SHARES.index(0.25)]].tolist() and len(found["kept"]) == 4
+        found["kept"] == order[3, : counts[SHARES.index(0.0625)]].tolist()
+        and len(found["kept"]) == 4
     )
-    assert (
-        found["answer"] == names[said[SHARES.index(0.25), 3]] and found["truth"] == names[labels[3]]
-    )
+    assert found["answer"] == names[said[SHARES.index(0.0625), 3]]
 
 
 PAGES = {
@@ -476,17 +482,17 @@ def test_vit_turns_without_a_kernel(opened):
     assert "head 2 of layer 1" in said.inner_text() and "layer=1, head=2" in code.inner_text()
     box = page.locator(".turn canvas").first.bounding_box()
     page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
-    assert "query=3" in code.inner_text()
+    assert "query=7" in code.inner_text()  # the last patch of the first of eight rows
     assert (
         page.get_by_role("slider", name="patch that asks", exact=True).get_attribute(
             "aria-valuetext"
         )
-        == "3"
+        == "7"
     )
     page.get_by_role("slider", name="patches kept").focus()
     page.keyboard.press("Home")
     assert (
-        "With the 1 most attended of 16 patches" in said.inner_text() and "keep=0.0625" in page.url
+        "With the 4 most attended of 64 patches" in said.inner_text() and "keep=0.0625" in page.url
     )
     page.get_by_label("bar below each head").select_option("distance, patches")
     assert page.get_by_role("button", name="layer 1, head 2: distance").count() == 1

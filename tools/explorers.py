@@ -13,8 +13,7 @@ from vit_theory.association import Partition
 from vit_theory.explore import association
 from vit_theory.explore.panel import packed
 from vit_theory.explore.selection import GRID, STEPS, borders, selection_frames
-from vit_theory.explore.vit import OURS, load_model, what_is_seen
-from vit_theory.images import ViT, evaluate, load_images, train
+from vit_theory.explore.vit import what_is_seen
 from vit_theory.ledger.files import write_file
 
 STATIC = Path(__file__).resolve().parent.parent / "vit_theory" / "explore" / "static"
@@ -100,34 +99,12 @@ def association_runs():
     }
 
 
-def small_vit(path):
-    """The vision transformer that the explorer starts with, trained on digits; each number in two
-    bytes."""
-    vit = ViT(**OURS)
-    train(
-        vit,
-        load_images("digits"),
-        epochs=30,
-        batch=32,
-        lr=4e-3,
-        seed=0,
-        device="cpu",
-        progress=False,
-    )
-    np.savez_compressed(
-        path,
-        **{name: p.detach().numpy().astype(np.float16) for name, p in vit.state_dict().items()},
-    )
-    print(path, evaluate(load_model(), load_images("digits", split="test"))["accuracy"])
-
-
 def looked_into():
-    """What the explorer shows of that model, for twenty digits."""
-    return what_is_seen(most=20 * 2048)
+    """What the explorer shows of the model that comes with the package, for four pieces."""
+    return what_is_seen(most=4 * 6 * 4 * 64 * 64)
 
 
 if __name__ == "__main__":
-    small_vit(STATIC / "vit.npz")
     makers = {
         "pictures": gray_pictures,
         "selection": selection_runs,

@@ -9,7 +9,8 @@ __all__ = ['Images', 'Recipe', 'as_images', 'augment', 'generator', 'load_images
            'cnn_to_vit', 'init_from_convs', 'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps',
            'plot_positions', 'probe', 'LayerMap', 'attention_maps', 'PyramidSizes', 'PyramidViT', 'head_atlas',
            'nearest_conv', 'plot_atlas', 'position_association', 'write_atlas', 'choose_heads', 'replace_heads',
-           'replacement_change', 'drop_tokens', 'operations', 'Classifier', 'to_transformers']
+           'replacement_change', 'without_head', 'drop_tokens', 'operations', 'Classifier', 'to_transformers',
+           'CIFAR10', 'pack_vit', 'trained_vit', 'unpack_vit']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
 from .atlas import head_atlas, nearest_conv, plot_atlas, position_association
@@ -43,9 +44,15 @@ from .probes import (
     plot_positions,
     probe,
 )
-from .replace import choose_heads, replace_heads, replacement_change
+from .replace import (
+    choose_heads,
+    replace_heads,
+    replacement_change,
+    without_head,
+)
 from .theirs import Classifier, to_transformers
 from .tokens import drop_tokens, operations
+from .trained import CIFAR10, pack_vit, trained_vit, unpack_vit
 from .trainer import Descent, Machine, load_vit, train
 from .training import evaluate
 from .transfer import conv_init, to_attention
@@ -68,6 +75,7 @@ _all_ = [
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["PyramidSizes", "PyramidViT"]
 _all_ = ["head_atlas", "nearest_conv", "plot_atlas", "position_association", "write_atlas"]
-_all_ = ["choose_heads", "replace_heads", "replacement_change"]
+_all_ = ["choose_heads", "replace_heads", "replacement_change", "without_head"]
 _all_ = ["drop_tokens", "operations"]
 _all_ = ["Classifier", "to_transformers"]
+_all_ = ["CIFAR10", "pack_vit", "trained_vit", "unpack_vit"]

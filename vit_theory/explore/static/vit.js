@@ -6,6 +6,9 @@ const MEASURES = {
   distance: ["distance, patches", 1],
   mass: ["mass on busy patches", 2],
   neighbors: ["neighbor score", 2],
+  positional: ["positional share", 2],
+  convolutional: ["convolutional share", 2],
+  removal: ["answer moved by removal", 2],
 };
 
 // What the pictures show, from the settings. A weight is stored as the byte of its square root.
@@ -27,7 +30,8 @@ function sentence({ layer, head, query }, { look, kept, n, answer, truth, share 
   const where = away ? `a patch ${away.toFixed(1).replace(".0", "")} away` : "itself";
   const looks = `From the framed patch head ${head} of layer ${layer} looks most at ${where} (${percent(look[most])}).`;
   const patches = kept.length < n ? `the ${kept.length} most attended of ${n} patches` : `all ${n} patches`;
-  if (!right) return `${looks} With ${patches} the model gives ${percent(share)} of ${total} images the answer of all patches.`;
+  const same = `${percent(share)} of ${total} images get the answer of all patches.`;
+  if (!right) return `${looks} With ${patches} the model answers ${answer}; ${same}`;
   const said = `the model answers ${answer}, which is ${answer === truth ? "right" : `wrong: it is ${truth}`}`;
   return `${looks} With ${patches} ${said}; of ${total} images ${percent(share)} are right.`;
 }
@@ -139,7 +143,7 @@ function view(page) {
 
 const turned = explorer({
   name: "vit",
-  defaults: { model: null, image: 0, layer: 0, head: 0, query: 5, measure: "entropy", keep: 1 },
+  defaults: { model: null, image: 0, layer: 0, head: 0, query: 27, measure: "entropy", keep: 1 },
   valid,
   view,
 });
