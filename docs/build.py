@@ -68,7 +68,14 @@ STILL = re.compile(
 ESSAYS = ("selection", "association", "convolution", "images", "together")
 # pages that are about what the code does, not about the code: it is one switch away, as on the
 # pages of engines, which a reader skips at first
-WITHOUT_CODE = ("explore/", "ledger/")
+WITHOUT_CODE = (
+    "explore/",
+    "ledger/",
+    "04_real_images",
+    "models/07_trainer",
+    "models/10_page",
+    "models/16_trained",
+)
 SHELL = {
     "nbformat": 4,
     "nbformat_minor": 5,
