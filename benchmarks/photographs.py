@@ -96,7 +96,7 @@ def main(images, store, mixers, precision):
         table = table.drop_duplicates(["mixer", "precision"], keep="last")
         write_file(file, table.to_csv(index=False))
     about = {
-        "command": "python benchmarks/photographs.py --images FOLDER/cifar10",
+        "command": "python benchmarks/photographs.py --images FOLDER/cifar10 [--precision 32-true]",
         "images": Path(images).name,
         "sizes": SIZES,
         "recipe": vars(RECIPE),
