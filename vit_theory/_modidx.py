@@ -1211,6 +1211,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.fitting_images': ( 'explore/vit.html#fitting_images',
                                                                                    'vit_theory/explore/vit.py'),
+                                        'vit_theory.explore.vit.layers_and_heads': ( 'explore/vit.html#layers_and_heads',
+                                                                                     'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.load_model': ('explore/vit.html#load_model', 'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.look_into': ('explore/vit.html#look_into', 'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.model_and_images': ( 'explore/vit.html#model_and_images',
