@@ -318,13 +318,17 @@ def test_photographs_get_a_size_at_which_something_is_learned(monkeypatch):
 
 
 @pytest.mark.slow  # two to four minutes
-def test_the_rates_taken_at_quick_scale_are_those_that_are_chosen(monkeypatch):
+def test_the_rates_taken_at_quick_scale_are_among_the_best(monkeypatch):
     chosen = {name: CHOSEN[EXTENTS[name, "quick"]] for name in ("two-phase", "positions")}
     monkeypatch.setattr(experiments, "CHOSEN", {})
     run = replace(QUIET, seeds=(0,), n_jobs=2)
     for name, study in (("two-phase", two_phase_study), ("positions", positions_study)):
         found = study(run, "quick", tuple(chosen[name]))
-        assert (
-            dict(zip(found.arm.values.tolist(), found.rate.values.tolist(), strict=True))
-            == chosen[name]
-        )
+        tried = json.loads(found.validation_loss_by_rate)
+        assert set(tried) == set(chosen[name])
+        for arm, rate in chosen[name].items():
+            losses = {float(other): loss for other, loss in tried[arm].items()}
+            # processors add in other orders: attention's .016 and .032 lie .7 % apart, and which
+            # is lower changes; uniform's .002 to .008 lie within 2 %, too, since the rate does
+            # not matter there; every other neighbor of a chosen rate is 7 % worse and more
+            assert losses[rate] <= 1.02 * min(losses.values()), (arm, losses)
