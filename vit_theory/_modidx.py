@@ -2118,6 +2118,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                       'vit_theory/models/replace.py'),
                                            'vit_theory.models.replace.number_of_special': ( 'models/replace.html#number_of_special',
                                                                                             'vit_theory/models/replace.py'),
+                                           'vit_theory.models.replace.out_and_heads': ( 'models/replace.html#out_and_heads',
+                                                                                        'vit_theory/models/replace.py'),
                                            'vit_theory.models.replace.read_atlas': ( 'models/replace.html#read_atlas',
                                                                                      'vit_theory/models/replace.py'),
                                            'vit_theory.models.replace.read_stencils': ( 'models/replace.html#read_stencils',

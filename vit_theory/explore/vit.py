@@ -176,24 +176,25 @@ def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
         "distance": probed.distance.values,
         "mass": attention[..., busy].sum(-1).mean(-1),
         "neighbors": neighbor_score(attention, grid),
-        "removal": moved_by_removal(model, image, attention.shape[:2]),
+        "removal": moved_by_removal(model, image[None], attention.shape[:2]),
     }
     return {"attention": attention, "grid": grid, "numbers": numbers}
 
 
-def moved_by_removal(model: ViT, image: Tensor, shape: tuple[int, int]) -> np.ndarray:
-    "Half of the summed change of the probabilities without each head: [layer, head]."
+def moved_by_removal(model: ViT, images: Tensor, shape: tuple[int, int]) -> np.ndarray:
+    """Half of the summed change of the probabilities without each head, its mean over images:
+    [layer, head]."""
     import torch
 
     from vit_theory.models import without_head
 
     moved = np.zeros(shape)
     with torch.no_grad():
-        before = model(image[None]).softmax(1)
+        before = model(images).softmax(1)
         for layer, head in np.ndindex(*shape):
             with without_head(model, layer, head):
-                after = model(image[None]).softmax(1)
-            moved[layer, head] = float((after - before).abs().sum()) / 2
+                after = model(images).softmax(1)
+            moved[layer, head] = float((after - before).abs().sum(1).mean()) / 2
     return moved
 
 
