@@ -25,14 +25,15 @@ __all__ = ['vit_explorer']
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
 def load_model(
-    # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
+    # None: ours; a model; a folder that `save_pretrained` wrote; a checkpoint of `train`; or a
+    # name on the hub
     source: Any = None,
 ) -> ViT:
     """Our form of a vision transformer; ValueError for a folder that holds none, ImportError that
     names the extra."""
     import torch
 
-    from vit_theory.models import ViT, from_transformers, trained_vit
+    from vit_theory.models import ViT, from_transformers, load_vit, trained_vit
 
     if source is None or source == "":
         return trained_vit()
@@ -40,11 +41,13 @@ def load_model(
         return source.eval()
     if isinstance(source, torch.nn.Module):
         return from_transformers(source).eval()
+    if Path(source).is_file():
+        return load_vit(source).eval()
     folder = (Path(source) / "config.json").is_file()
     named = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
     if not folder and (Path(source).exists() or not named):
         raise ValueError(
-            f"model={str(source)!r} is no name on the hub, "
+            f"model={str(source)!r} is no name on the hub, no checkpoint, "
             "and no folder with a config.json: see save_pretrained"
         )
     try:
@@ -104,9 +107,33 @@ def fitting_images(
     return 2 * x - 1  # a model that takes nothing away wants standardized images
 
 
+FOLDER_IMAGES = 64  # of a folder, evenly
+
+
+def pictures_of(
+    # None: pieces of two photographs; a folder of images; labeled images, see `load_images`
+    data: Any,
+    model: ViT,
+) -> Images:
+    "Labeled images to look at; of a folder those that are shown, in the model's size."
+    import torch
+
+    from vit_theory.models import Images, as_images, load_images, stream_images
+
+    if data is None:
+        return pieces()
+    if not isinstance(data, str | Path):
+        return as_images(data)
+    if str(data) == "digits":
+        return load_images("digits", split="test", per_class=5)
+    stored = stream_images(data, size=model.config["image_size"][0])
+    chosen = torch.linspace(0, len(stored) - 1, min(FOLDER_IMAGES, len(stored))).round().long()
+    return Images(stored.images[chosen], stored.labels[chosen], stored.classes)
+
+
 def model_and_images(
     model: Any,  # as `load_model` takes it
-    data: Images | None,  # labeled images; None: pieces of two photographs
+    data: Any,  # as `pictures_of` takes it
 ) -> tuple[ViT, Tensor, Tensor | None, tuple[str, ...]]:
     """The model, images that fit it, their labels where the model has as many classes, and the
     names of its answers."""
@@ -114,7 +141,7 @@ def model_and_images(
 
     ours = model is None or model == ""
     model = load_model(model)
-    data = pieces() if data is None else data
+    data = pictures_of(data, model)
     images = fitting_images(model, data)
     classes = model.config["classes"]
     if classes == len(data.classes):
@@ -246,7 +273,7 @@ MOST = 2**23  # bytes of attention
 
 def what_is_seen(
     model: Any = None,  # as `load_model` takes it
-    data: Images | None = None,  # labeled images; None: pieces of two photographs
+    data: Any = None,  # as `pictures_of` takes it
     first: int = 0,  # the first of the images that are shown
     most: int = MOST,  # bytes of attention
 ) -> dict[str, Any]:
@@ -306,9 +333,9 @@ def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
 
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(
-    # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
+    # None: ours; a model; a folder that `save_pretrained` wrote; a checkpoint; a name on the hub
     model: Any = None,
-    data: Images | None = None,  # labeled images; None: pieces of two photographs
+    data: Any = None,  # labeled images, or a folder of them; None: pieces of two photographs
     **start: Any,  # image, layer, head, query, measure, keep to begin with
 ):
     """A widget to look into a vision transformer, head by head; ValueError for a folder or a start
