@@ -133,7 +133,7 @@ def test_your_images_come_from_a_folder_and_a_model_from_a_checkpoint(folder, tm
     rows = torch.linspace(0, len(held) - 1, 64).round().long()
     chosen = Images(held.images[rows], held.labels[rows], held.classes)
     assert explore.vit_explorer(vit, chosen).data == shown
-    floats = Images(chosen.images / 255, chosen.labels, chosen.classes)
+    floats = Images(chosen.images.float() / 255, chosen.labels, chosen.classes)
     assert explore.vit_explorer(vit, floats).data == shown
     theirs = explore.vit_explorer(folder, tmp_path / "images").data
     assert (theirs["total"], theirs["right"], theirs["size"]) == (64, False, [16, 16])

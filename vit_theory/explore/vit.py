@@ -97,7 +97,12 @@ def fitting_images(
 
     channels = model.config["channels"]
     size = model.config["image_size"]
-    x = data.images.float() / 255
+    x = data.images.float() / (1 if data.images.is_floating_point() else 255)
+    if x.min() < 0 or x.max() > 1:
+        raise ValueError(
+            f"data has images from {float(x.min()):.3g} to {float(x.max()):.3g}: give uint8, or "
+            "floats from 0 to 1"
+        )
     if tuple(x.shape[2:]) != size:
         x = interpolate(x, size, mode="bilinear", antialias=True)
     if x.shape[1] != channels:
