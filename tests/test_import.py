@@ -2,6 +2,7 @@
 check`."""
 
 import ast
+import re
 
 import pytest
 from common import ROOT, python
@@ -71,3 +72,27 @@ def test_what_a_module_imports(path):
             assert offered, (
                 f"explorers use what a chapter offers to all: vit_theory.{inner[0]}, not {name}"
             )
+
+
+def test_a_name_that_begins_with_an_underscore_stays_in_its_module():
+    """No other module of the package imports it."""
+    found = []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            own = isinstance(node, ast.ImportFrom) and (
+                node.level or str(node.module).startswith("vit_theory")
+            )
+            names = [alias.name for alias in node.names] if own else []
+            found += [f"{path.stem}: {name}" for name in names if re.match("_(?!_)", name)]
+    assert not found
+
+
+def test_the_ledger_opens_a_chapter_only_for_two_commands():
+    """`import-linter` does not see a module that a string names."""
+    opened = {}
+    for path in MODULES:
+        if path.parent.name == "ledger":
+            text = path.read_text(encoding="utf-8")
+            for name in re.findall(r"import_module\(\s*[\"'](vit_theory\.[\w.]+)", text):
+                opened[name] = path.stem
+    assert opened == {"vit_theory.models.page": "cli", "vit_theory.selection.curves": "cli"}

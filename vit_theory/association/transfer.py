@@ -26,10 +26,11 @@ LR_V = (1e-3, 3e-3)
 def best_rate(theta: dict[str, Tensor], history: History) -> dict[str, Tensor]:
     """Of the rates of LR_V, one after the other for each trial, the parameters with the lowest
     loss; a run that broke off loses."""
-    loss = history.last("loss").where(history.finite, torch.inf).unflatten(0, (-1, len(LR_V)))
-    trials = torch.arange(len(loss))
-    best = loss.argmin(1)
-    return {name: value.unflatten(0, loss.shape)[trials, best] for name, value in theta.items()}
+    loss = history.last("loss").where(history.finite, torch.inf)
+    by_rate = loss.unflatten(0, (-1, len(LR_V)))
+    trials = torch.arange(len(by_rate))
+    best = by_rate.argmin(1)
+    return {name: value.unflatten(0, by_rate.shape)[trials, best] for name, value in theta.items()}
 
 # %% ../../nbs/association/14_transfer.ipynb #9b523e05
 def fit_values(
@@ -43,18 +44,24 @@ def fit_values(
     model = starts[0]
     n, D = x.shape[1:3]
     trials = (len(x), len(A), len(LR_V))
+    label = y[:, None, None]
+    S = A.softmax(-1)
     # Z_kani = scale sum_j S_aij X_knj
-    Z = einsum(A.softmax(-1), x, "a i j, k n j d -> k a d n i").flatten(3) * model.scale  # type: ignore[operator]
+    read = einsum(S, x, "a i j, k n j d -> k a d n i")
+    Z = read.flatten(3) * model.scale  # type: ignore[operator]
 
     def slopes(theta, step):
-        O = (theta["v"].unflatten(0, trials) @ Z).unflatten(-1, (n, D))
+        v = theta["v"].unflatten(0, trials)
+        O = (v @ Z).unflatten(-1, (n, D))
         Q = O.square().pow(model.power // 2)
-        m = y[:, None, None] * (O * (Q + model.nu)).sum(-1)
+        F = (O * (Q + model.nu)).sum(-1)
+        m = label * F
         # dR/dv = sum_n g_n sum_i sigma'(O_ni) Z_ni
-        g = torch.sigmoid(-m) * -y[:, None, None] / n
-        G = g[..., None] * (model.power * Q + model.nu)
-        on_v = G.flatten(3) @ Z.transpose(2, 3)
-        return {"loss": -logsigmoid(m).mean(-1).flatten()}, {"v": on_v.flatten(0, 2)}
+        g = torch.sigmoid(-m) * -label / n
+        on_O = g[..., None] * (model.power * Q + model.nu)
+        on_v = on_O.flatten(3) @ Z.transpose(2, 3)
+        loss = -logsigmoid(m).mean(-1)
+        return {"loss": loss.flatten()}, {"v": on_v.flatten(0, 2)}
 
     # each start once for every attention and every rate
     v = torch.stack([start.v for start in starts]).repeat_interleave(len(A) * len(LR_V), 0)
@@ -82,9 +89,11 @@ def from_scratch(
         slopes = {"A": on_A.flatten(0, 1) * trained, "v": on_v.flatten(0, 1)}
         return {"loss": loss.flatten(0, 1)}, slopes
 
+    A = torch.stack([start.A for start in starts])
+    v = torch.stack([start.v for start in starts])
     first = {
-        "A": torch.stack([start.A for start in starts]).repeat_interleave(len(LR_V), 0),
-        "v": torch.stack([start.v for start in starts]).repeat_interleave(len(LR_V), 0),
+        "A": A.repeat_interleave(len(LR_V), 0),
+        "v": v.repeat_interleave(len(LR_V), 0),
     }
     rates: dict[str, float | Tensor] = {"A": lr_A, "v": torch.tensor(LR_V).repeat(len(x))}
     theta, history = descend(first, gradients, steps=steps, lr=rates)

@@ -23,7 +23,8 @@ def waves(position: Float[Tensor, "*n"], grid: int) -> Float[Tensor, "*n f"]:
     """Cosines and sines of a position in patches with the periods of the torus, lowest first, three
     frequencies."""
     frequency = 2 * math.pi / grid
-    angle = frequency * position[..., None] * torch.arange(1, 4, dtype=position.dtype)
+    multiples = torch.arange(1, 4, dtype=position.dtype)
+    angle = frequency * position[..., None] * multiples
     return torch.cat([angle.cos(), angle.sin()], -1)
 
 
@@ -32,11 +33,14 @@ def bucket(distance: Int[Tensor, "*n"], buckets: int = 32, most: int = 128) -> I
     growing ones up to `most`."""
     half = buckets // 2
     exact = half // 2
+    last = half - 1
     size = distance.abs()
-    share = torch.log(size.clamp(min=1) / exact) / math.log(most / exact)
+    times_exact = size.clamp(min=1) / exact
+    share = torch.log(times_exact) / math.log(most / exact)
     growing = exact + (share * (half - exact)).long()
-    number = torch.where(size < exact, size, growing.clamp(max=half - 1))
-    return number + half * (distance > 0)
+    number = torch.where(size < exact, size, growing.clamp(max=last))
+    forward = distance > 0
+    return number + half * forward
 
 # %% ../../nbs/convolution/12_encodings.ipynb #5a8d3f38
 Grid = tuple[int, int]
@@ -50,7 +54,8 @@ def positions(grid: Grid) -> Float[Tensor, "n 2"]:
 
 def table_scores(grid: Grid, D: Grid) -> Tensor:
     "One number for each relative position (Swin)."
-    return (relative_offsets(grid) == torch.tensor(D)).all(-1).double()
+    is_wanted = relative_offsets(grid) == torch.tensor(D)
+    return is_wanted.all(-1).double()
 
 
 def wave_scores(grid: Grid, D: Grid) -> Tensor:
@@ -60,31 +65,38 @@ def wave_scores(grid: Grid, D: Grid) -> Tensor:
     scores = torch.zeros(step.shape[:2]).double()
     for axis in (0, 1):
         period = 2 * grid[axis]
-        # sum_j cos(w_j (Delta - D))
         of_step = waves(step[..., axis], period)
-        scores = scores + einsum(of_step, waves(wanted[axis], period), "q k f, f -> q k")
+        of_wanted = waves(wanted[axis], period)
+        # sum_j cos(w_j (Delta - D))
+        scores = scores + einsum(of_step, of_wanted, "q k f, f -> q k")
     return scores
 
 
 def untied_scores(grid: Grid, D: Grid) -> Tensor:
     "Sinusoids of the positions themselves, with queries and keys of their own (TUPE)."
     p = positions(grid)
-    queries = [waves(p[:, axis] + D[axis], 2 * grid[axis]) for axis in (0, 1)]  # turned by D
-    keys = [waves(p[:, axis], 2 * grid[axis]) for axis in (0, 1)]
+    queries = []
+    keys = []
+    for axis in (0, 1):
+        period = 2 * grid[axis]
+        queries.append(waves(p[:, axis] + D[axis], period))  # turned by D
+        keys.append(waves(p[:, axis], period))
     return torch.cat(queries, 1) @ torch.cat(keys, 1).T
 
 
 def bucket_scores(grid: Grid, D: Grid, **options) -> Tensor:
     "One number for each bucket of distances along the sequence (T5)."
-    place = torch.arange(grid[0] * grid[1])
-    distance = place - place[:, None]
-    wanted = torch.tensor(D[0] * grid[1] + D[1])
-    return (bucket(distance, **options) == bucket(wanted, **options)).double()
+    rows, columns = grid
+    number = torch.arange(rows * columns)
+    distance = number - number[:, None]
+    wanted = torch.tensor(D[0] * columns + D[1])
+    same_bucket = bucket(distance, **options) == bucket(wanted, **options)
+    return same_bucket.double()
 
 
 def fine_scores(grid: Grid, D: Grid) -> Tensor:
     "The same with a bucket for every distance that occurs."
-    n = grid[0] * grid[1]
+    n = math.prod(grid)
     return bucket_scores(grid, D, buckets=4 * n, most=8 * n)
 
 
@@ -113,9 +125,10 @@ def absolute_positions(grid: Grid, width: int, kind: str, seed: int) -> Float[Te
     'Positions of the width of a token: "sinusoidal" of both axes, or "learned", random vectors.'
     if kind == "learned":
         generator = torch.Generator().manual_seed(seed)
-        return torch.randn(grid[0] * grid[1], width, generator=generator, dtype=torch.float64)
+        return torch.randn(math.prod(grid), width, generator=generator, dtype=torch.float64)
     p = positions(grid)
-    P = torch.cat([waves(p[:, axis], grid[axis]) for axis in (0, 1)], 1)
+    of_axes = [waves(p[:, axis], grid[axis]) for axis in (0, 1)]
+    P = torch.cat(of_axes, 1)
     return torch.nn.functional.pad(P, (0, width - P.shape[1]))
 
 # %% ../../nbs/convolution/12_encodings.ipynb #eee7642b

@@ -95,7 +95,11 @@ def carried(found: Mapping[str, Place]) -> dict[str, list[str]]:
     def below(name: str) -> frozenset[str]:
         return frozenset({name}).union(*map(below, found[name].on))
 
-    return {name: [top for top in found if name in below(top)] for name in found}
+    tops: dict[str, list[str]] = {name: [] for name in found}
+    for top in found:
+        for name in below(top):
+            tops[name].append(top)
+    return tops
 
 # %% ../../nbs/ledger/11_coverage.ipynb #6bdbb35e
 def draw_map(paper: str) -> str:
@@ -103,11 +107,11 @@ def draw_map(paper: str) -> str:
     everything that a box rests on."""
     found = places(paper)
     layout = _MAPS[paper]
-    number = {name: place for place, name in enumerate(layout["boxes"], 1)}
+    number = {name: k for k, name in enumerate(layout["boxes"], 1)}
     # what lights up box 7 has the class u7
-    lit = {
-        name: " ".join(f"u{number[top]}" for top in tops) for name, tops in carried(found).items()
-    }
+    lit = {}
+    for name, tops in carried(found).items():
+        lit[name] = " ".join(f"u{number[top]}" for top in tops)
     looks = {row["id"]: (row["verdict"], *LOOKS[row["verdict"]]) for row in standing()}
     return template("map.html").render(
         paper=paper, places=found, layout=layout, lit=lit, looks=looks, answers=answers()

@@ -167,6 +167,8 @@ REMEDY = (
 )
 
 
+# The text would be missing in a worker, and may have been edited since it was read; two lambdas of
+# a line share it. Compiled code is what runs, and knows no comments or lines.
 def instructions(code: types.CodeType, doc: str | None = None) -> str:
     """Compiled code in words, without its docstring: for functions without a file, and those that
     share a name."""

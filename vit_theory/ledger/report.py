@@ -75,16 +75,20 @@ def beside(row: dict) -> tuple[str, dict]:
     """The committed row most like this one, and its run in words; an empty row for a claim that has
     none."""
 
-    def alike(found):
-        old = found[1]  # wherever the images lie
+    rows = rows_by_claim().get(row["id"], {})
+    if not rows:
+        return "", {}
+
+    def alike(run):
+        old = rows[run]
         return (
             old["scale"] == row["scale"],
             old["seeds"] == row["seeds"],
-            Path(old["images"]).name == Path(row["images"]).name,
+            Path(old["images"]).name == Path(row["images"]).name,  # wherever the images lie
         )
 
-    run, old = max(rows_by_claim().get(row["id"], {}).items(), key=alike, default=("", {}))
-    return RUNS.get(run, ""), old
+    run = max(rows, key=alike)
+    return RUNS[run], rows[run]
 
 
 class Compared(NamedTuple):
@@ -102,17 +106,17 @@ def compared(row: dict, old: dict) -> list[Compared]:
     has changed."""
     new_quantities = {quantity["name"]: quantity for quantity in row.get("quantities", ())}
     old_quantities = {quantity["name"]: quantity for quantity in old.get("quantities", ())}
-    nothing = {"value": "", "spread": ""}
+
+    def shown(quantity: dict | None) -> str:
+        return f"{quantity['value']} {quantity['spread']}".strip() if quantity else ""
+
+    either = old_quantities | new_quantities  # of this run, where it has one
     lines = []
     for name in new_quantities | old_quantities:
-        required = (old_quantities | new_quantities)[name][
-            "threshold"
-        ]  # of this run, where it has one
-        values = [
-            "{value} {spread}".format(**run.get(name, nothing)).strip()
-            for run in (new_quantities, old_quantities)
-        ]
-        lines.append(Compared(name, required, *values))
+        required = either[name]["threshold"]
+        new = shown(new_quantities.get(name))
+        committed = shown(old_quantities.get(name))
+        lines.append(Compared(name, required, new, committed))
     return lines
 
 # %% ../../nbs/ledger/08_report.ipynb #0ea75562
@@ -200,7 +204,8 @@ def origins(rows: Iterable[dict]) -> list[tuple[dict, list[str]]]:
     for row in rows:
         origin = {**row["provenance"]}
         origin["libraries"] = ", ".join(map(" ".join, origin.pop("versions").items()))
-        groups.setdefault(json.dumps(origin, sort_keys=True), (origin, []))[1].append(row["id"])
+        _, ids = groups.setdefault(json.dumps(origin, sort_keys=True), (origin, []))
+        ids.append(row["id"])
     return list(groups.values())
 
 

@@ -387,22 +387,22 @@ def claims_side_by_side(
 
     if run.n_jobs == 1 or run.scale == "full" or run.images != "digits":
         return
-    if hasattr(
-        joblib.parallel.get_active_backend()[0], "client"
-    ):  # a cluster, whose workers take cells
+    backend, _ = joblib.parallel.get_active_backend()
+    if hasattr(backend, "client"):  # a cluster, whose workers take cells
         return
     took = {row["id"]: row["seconds"] for row in committed(run.scale)}
     groups: dict[str, list[Claim]] = {}
-    for claim in sorted(
-        claims, key=lambda claim: (claim.evidence == "measurement", -took.get(claim.id, 0))
-    ):
-        groups.setdefault(measurement(blank_row(claim, run) | about[claim.id]), []).append(claim)
+
+    def order(claim: Claim) -> tuple[bool, float]:
+        return claim.evidence == "measurement", -took.get(claim.id, 0)
+
+    for claim in sorted(claims, key=order):
+        study = measurement(blank_row(claim, run) | about[claim.id])
+        groups.setdefault(study, []).append(claim)
     if len(groups) <= run.n_jobs:
         return
-    alone, reusable = (
-        dataclasses.replace(run, n_jobs=1, progress=False),
-        dict(done),
-    )  # `done` grows while a thread sends calls
+    alone = dataclasses.replace(run, n_jobs=1, progress=False)
+    reusable = dict(done)  # `done` grows while a thread sends calls
     calls = ((in_turn, folder, group, alone, about, reusable) for group in groups.values())
     try:
         for rows in in_processes(calls, run.n_jobs, "generator_unordered"):

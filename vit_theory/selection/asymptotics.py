@@ -43,11 +43,12 @@ def read_state(flow: Flow) -> dict[str, np.ndarray]:
     P = attended(flow, flow.theta)[0]
     neutral = flow.rows.of_pattern[NEUTRAL] > 0
     # rows of the neutral query: three of label +1, then three of label -1
-    on_signal = P[:, SIGNAL][..., neutral].unflatten(-1, (2, 3)).mean(-1)
+    on_signal = P[:, SIGNAL, neutral].unflatten(-1, (2, 3)).mean(-1)
+    on_own_label = on_signal.diagonal(dim1=1, dim2=2)
     logits = (K.mT @ Q[..., NEUTRAL, None]).squeeze(-1)
     keys = K[..., SIGNAL].square().sum(1)
     return {
-        "mass": torch.stack([on_signal[:, 0, 0], on_signal[:, 1, 1]], 1).numpy(),
+        "mass": on_own_label.numpy(),
         "logit": logits[:, SIGNAL].amax(1).numpy(),
         "background": logits[:, BACKGROUNDS].numpy(),
         "query": Q[..., NEUTRAL].square().sum(1).numpy(),
@@ -76,8 +77,10 @@ def stopped_runs(
     runs = torch.cat(order)
     label_plus, label_minus = w[runs].unflatten(1, (2, 3)).unbind(1)
     imbalance = (label_plus - label_minus).abs().amax(1) / alpha
-    found = {name: np.concatenate([state[name] for state in states]) for name in states[0]}
-    return found | {"margin": margins[runs].numpy(), "imbalance": imbalance.numpy()}
+    stopped = {"margin": margins[runs].numpy(), "imbalance": imbalance.numpy()}
+    for name in states[0]:
+        stopped[name] = np.concatenate([state[name] for state in states])
+    return stopped
 
 
 def state_at_stop(
@@ -87,23 +90,23 @@ def state_at_stop(
     seed: int,  # base seed
 ) -> dict[str, float]:
     "Means over runs at their stop, with L = ln 1/alpha."
-    found = stopped_runs(alpha, samples, trials, seed)
+    stopped = stopped_runs(alpha, samples, trials, seed)
     L = np.log(1 / alpha)
-    concentrated = (found["mass"] > 0.5).sum(1)
-    wrong_kinds = found["margin"] <= 0
+    concentrated = (stopped["mass"] > 0.5).sum(1)
+    wrong_kinds = stopped["margin"] <= 0
     failed = wrong_kinds.any(1)
     wrong = np.any(wrong_kinds.reshape(-1, 2, 3), axis=2)
-    weaker = found["mass"].argmin(1)
-    spread = np.ptp(found["background"], axis=1)
+    weaker = stopped["mass"].argmin(1)
+    spread = np.ptp(stopped["background"], axis=1)
     return {
         "success": float(1 - failed.mean()),
-        "logit_over_L": float(np.median(found["logit"]) / L),
-        "query_over_L": float(np.median(found["query"]) / L),
-        "key_over_L": float(np.median(found["key"]) / L),
+        "logit_over_L": float(np.median(stopped["logit"]) / L),
+        "query_over_L": float(np.median(stopped["query"]) / L),
+        "key_over_L": float(np.median(stopped["key"]) / L),
         "one_label": float((concentrated == 1).mean()),
         "both_labels": float((concentrated == 2).mean()),
         "wrong_is_weaker": float(wrong[failed, weaker[failed]].mean()),
-        "background_over_L": float(np.median(spread / found["imbalance"]) / L),
+        "background_over_L": float(np.median(spread / stopped["imbalance"]) / L),
         "background": float(np.median(spread)),
     }
 
@@ -142,10 +145,11 @@ class ScalarRows:
         self.to_kind = np.zeros((18, 6), precision)
         self.of_pattern = np.zeros((6, 18), precision)
         for row in range(18):
-            kind, part = divmod(row, 3)
+            kind, of_kind = divmod(row, 3)
             label, k = divmod(kind, 3)
-            share[[label, 2 + k, NEUTRAL], row] = a, b, 1 - a - b
-            query = (label, 2 + k, NEUTRAL)[part]
+            patterns = (label, 2 + k, NEUTRAL)
+            share[patterns, row] = a, b, 1 - a - b
+            query = patterns[of_kind]
             self.to_kind[row, kind] = share[query, row]
             self.of_pattern[query, row] = 1
         with np.errstate(divide="ignore"):
@@ -161,14 +165,16 @@ class ScalarRows:
     def margins(self, state: Scalars) -> np.ndarray:
         "Margins of the kinds."
         z = self.attention(state).swapaxes(1, 2) @ state.V.swapaxes(1, 2)
-        return self.y * ((z @ state.u[..., None])[..., 0] @ self.to_kind)
+        output = (z @ state.u[..., None])[..., 0]
+        return self.y * (output @ self.to_kind)
 
     def rate(self, state: Scalars, c: np.ndarray, ratio: float) -> Scalars:
         "Time derivatives, c the weights of rows."
         P = self.attention(state)
         z = P.swapaxes(1, 2) @ state.V.swapaxes(1, 2)
         weighed = P * c[:, None]
-        dP = (state.V.swapaxes(1, 2) @ state.u[..., None]) * c[:, None]
+        on_values = state.V.swapaxes(1, 2) @ state.u[..., None]
+        dP = on_values * c[:, None]
         ds_rows = P * (dP - (P * dP).sum(1, keepdims=True))
         ds = ratio * ds_rows @ self.of_pattern.T
         return Scalars(
@@ -200,16 +206,20 @@ def scalar_step(
     speed = np.maximum(np.maximum(values, readout), largest(logits))
     h = np.minimum(move / speed, most)
     # time is a multiple of lr at first: 4 lr is met exactly, whatever the rounding
-    own = h < 4 * setting.lr * (1 - 1e-9)
-    h = np.where(own, setting.lr, h).astype(state.u.dtype)
+    plain = h < 4 * setting.lr * (1 - 1e-9)
+    h = np.where(plain, setting.lr, h).astype(state.u.dtype)
     middle = rate
     for _ in range(2):
         middle = rows.rate(state.moved(middle, h / 2), c, setting.ratio)
-    mixed = {
-        name: np.where(own.reshape((-1,) + (1,) * (value.ndim - 1)), value, vars(middle)[name])
-        for name, value in vars(rate).items()
-    }
-    return state.moved(Scalars(**mixed), h), h
+    of_vector = plain[:, None]
+    of_matrix = plain[:, None, None]
+    mixed = Scalars(
+        u=np.where(of_vector, rate.u, middle.u),
+        V=np.where(of_matrix, rate.V, middle.V),
+        Q=np.where(of_matrix, rate.Q, middle.Q),
+        K=np.where(of_matrix, rate.K, middle.K),
+    )
+    return state.moved(mixed, h), h
 
 
 def scalar_trainings(
@@ -243,7 +253,9 @@ def scalar_trainings(
         runs = runs[left]
         if not len(runs):
             break
-        most = t[left] / 4 * np.minimum(2 * (1 - mean[left] / stop), 1)
+        # shorter on the last way to the stop
+        way = 1 - mean[left] / stop
+        most = t[left] / 4 * np.minimum(2 * way, 1)
         state, h = scalar_step(rows, state.pick(left), c[runs], most, move)
         t = t[left] + h
     return margins

@@ -53,22 +53,25 @@ KEPT_DROP = 0.95  # drop score of a model that associates
 def plot_population(data: xr.Dataset):
     """Share of the way to f* and gamma - rho along the path at every size, mean over seeds; of many
     sizes three have colors."""
-    figure, (way, logits) = subplots(1, 2, width=3.5, height=2.9)
+    figure, (progress, logits) = subplots(1, 2, width=3.5, height=2.9)
     patches = sorted(data.patches.values.tolist())
     mean = data.mean("seed")
-    named = dict(zip((*patches[-2:], patches[0]), ("orange", "blue", "sky"), strict=False))
+    ends = (*patches[-2:], patches[0])
+    named = dict(zip(ends, ("orange", "blue", "sky"), strict=False))
     gray = patches[1:-2]  # between the named ones; their first has the label of all
-    for D in [*gray, *(D for D in patches if D in named)]:  # those with colors last, on top
+    colored = [D for D in patches if D in named]
+    for D in [*gray, *colored]:  # those with colors last, on top
         path = mean.sel(patches=D)
         color = "0.7"
         label = "sizes between" if D in gray[:1] else None
         if D in named:
             color = COLORS[named[D]]
             label = f"D = {D}, C = {float(path['size']):.0f}"
-        way.plot(path.step, (path.linear - path.error) / (path.linear - path.floor), color=color)
+        closed = (path.linear - path.error) / (path.linear - path.floor)
+        progress.plot(path.step, closed, color=color)
         logits.plot(path.step, path.gamma - path.rho, color=color, label=label)
-    draw_threshold(way, CLOSED, color="black", place="below right")
-    way.set(
+    draw_threshold(progress, CLOSED, color="black", place="below right")
+    progress.set(
         xlabel="step",
         ylabel="share of the way, linear rule to $f^*$",
         ylim=(-0.1, 1.05),
@@ -82,13 +85,16 @@ def plot_population(data: xr.Dataset):
 def associates(data: xr.Dataset) -> xr.DataArray:
     "Whether paths of the population end with every patch preferring its own set."
     end = data.isel(step=-1)
-    return (end.gamma > 0) & (end.rho < 0) & (end.kappa > end.rho)
+    prefers_own_set = (end.gamma > 0) & (end.rho < 0)
+    prefers_itself = end.kappa > end.rho
+    return prefers_own_set & prefers_itself
 
 
 def way_closed(data: xr.Dataset) -> xr.DataArray:
     """The share of the way from the best linear rule's error to that of f* that paths of
     `population_run` have closed."""
-    return (data.linear - data.error.isel(step=-1)) / (data.linear - data.floor)
+    last_error = data.error.isel(step=-1)
+    return (data.linear - last_error) / (data.linear - data.floor)
 
 
 def listed(data: xr.Dataset) -> xr.DataArray:

@@ -66,8 +66,11 @@ def of_second_order(data: xr.Dataset) -> xr.DataArray:
     is of second order."""
     off = abs(single_signs(data) - 1).sel(step=20)
     once, twice = DOUBLED
-    ratios = [off.sel(tiny=sign * twice) / off.sel(tiny=sign * once) for sign in (-1, 1)]
-    return xr.concat(ratios, "sign").assign_coords(sign=[-1, 1])
+    signs = [-1, 1]
+    at_once = [off.sel(tiny=sign * once, drop=True) for sign in signs]
+    at_twice = [off.sel(tiny=sign * twice, drop=True) for sign in signs]
+    ratio = xr.concat(at_twice, "sign") / xr.concat(at_once, "sign")
+    return ratio.assign_coords(sign=signs)
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #e0da97b2
 def plot_response(data: xr.Dataset):
@@ -166,7 +169,10 @@ def by_sign(data: xr.Dataset, sign: int) -> xr.Dataset:
 
 def associates_late(late: xr.Dataset) -> xr.DataArray:
     "Which descents have association and an error below the best linear rule's."
-    return (late.gamma > late.rho + APART) & (late.kappa > late.rho) & (late.error < late.linear)
+    finds_sets = late.gamma > late.rho + APART
+    keeps_itself = late.kappa > late.rho
+    beats_linear = late.error < late.linear
+    return finds_sets & keeps_itself & beats_linear
 
 
 def positive_associate(data: xr.Dataset) -> xr.DataArray:

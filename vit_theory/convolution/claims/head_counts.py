@@ -87,8 +87,10 @@ def proof_needs_all(data: xr.Dataset) -> xr.DataArray:
 def needs_all(data: xr.Dataset, pairs: xr.DataArray) -> np.ndarray:
     """Whether K² is the exact minimum, for every kernel drawn with K² <= pairs (of channels, or
     channels in)."""
-    covered = (pairs >= data.kernel**2).broadcast_like(data.minimum).transpose(*data.minimum.dims)
-    return (data.minimum == data.kernel**2).values[covered.values]
+    taps = data.kernel**2
+    enough_pairs = (pairs >= taps).broadcast_like(data.minimum)
+    covered = enough_pairs.transpose(*data.minimum.dims)
+    return (data.minimum == taps).values[covered.values]
 
 
 def needs_all_by_inputs(data: xr.Dataset) -> np.ndarray:

@@ -31,15 +31,18 @@ def differences(
     leads = []
     for (data, images), cells in table.groupby(["data", "images"]):
         by_seed = 100 * cells.pivot(index="seed", columns="arm", values="accuracy")
+        if rival not in by_seed:
+            continue
         arms = [arm for arm in STARTS if arm in by_seed and arm != rival]
-        for arm in arms if rival in by_seed else []:
+        for arm in arms:
             points = (by_seed[arm] - by_seed[rival]).dropna()
+            if points.empty:
+                continue
             mean = points.mean()
             half = float("nan")
             if len(points) > 1:
                 mean, half = paired_difference(cells, arm, rival)
-            if len(points):
-                leads.append((data, images, arm, len(points), mean, half))
+            leads.append((data, images, arm, len(points), mean, half))
     return pd.DataFrame(leads, columns=["data", "images", "arm", "seeds", "points", "half"])
 
 # %% ../../../nbs/images/08_starts.ipynb #57a50009
@@ -55,19 +58,20 @@ def finished_cells(table: pd.DataFrame, choices: list[dict]) -> str:
     "Which sizes, arms and seeds exist, and where the learning rates come from: a list in Markdown."
     lines = []
     for (data, images), cells in table.groupby(["data", "images"]):
-        seeds_of = {arm: named(rows.seed) for arm, rows in cells.groupby("arm", sort=False)}
-        by_seeds: dict[str, list[str]] = {}
-        for arm, seeds in seeds_of.items():
-            by_seeds.setdefault(seeds, []).append(arm)
-        parts = []
-        for seeds, arms in by_seeds.items():
-            number = "all arms" if len(arms) == len(STARTS) else ", ".join(arms)
-            parts.append(f"{number} with seed{'s' * (',' in seeds or ' ' in seeds)} {seeds}")
+        arms_by_seeds: dict[str, list[str]] = {}
+        for arm, rows in cells.groupby("arm", sort=False):
+            arms_by_seeds.setdefault(named(rows.seed), []).append(arm)
+        runs = []
+        for seeds, arms in arms_by_seeds.items():
+            names = "all arms" if len(arms) == len(STARTS) else ", ".join(arms)
+            noun = "seed" if seeds.isdigit() else "seeds"
+            runs.append(f"{names} with {noun} {seeds}")
         chosen = {row["arm"] for row in choices if row["data"] == data}
         of_rates = "each arm has the learning rate that validation images chose"
         if not set(cells.arm) <= chosen:
             of_rates = "one learning rate was given, so this is a pilot"
-        words = f"{'; '.join(parts)}. {cells.views.iloc[0]:,} image views a run; {of_rates}."
+        views = cells.views.iloc[0]
+        words = f"{'; '.join(runs)}. {views:,} image views a run; {of_rates}."
         lines.append(f"- **{data}, {images:,} images**: {words}")
     return "\n".join(lines)
 
@@ -82,15 +86,16 @@ def answer(table: pd.DataFrame) -> str:
     "What the finished cells say about the question, a line for each size: Markdown."
     lines = []
     for (data, images), cells in table.groupby(["data", "images"]):
-        parts = []
+        known = []
         for words, (arm, rival) in QUESTION.items():
             against = differences(cells, rival)
             rows = against[(against.arm == arm) & (against.seeds > 1)]
-            parts += [f"{words} {in_words(row.points, row.half)}" for row in rows.itertuples()]
-        if parts:
+            for row in rows.itertuples():
+                known.append(f"{words} {in_words(row.points, row.half)}")
+        if known:
             means = 100 * cells.groupby("arm").accuracy.mean()
             best = f"{means.idxmax()} has the best mean, {means.max():.1f} %"
-            lines.append(f"- {data}, {images:,} images, in points: {'; '.join(parts)}; {best}.")
+            lines.append(f"- {data}, {images:,} images, in points: {'; '.join(known)}; {best}.")
     if not lines:
         return (
             f"Not decided yet: {len(table)} cell(s) are finished, and no difference has two seeds."
@@ -107,12 +112,14 @@ def table_of_starts(table: pd.DataFrame) -> pd.DataFrame:
         accuracy = columns.setdefault(f"{size}: accuracy, %", {})
         lead = columns.setdefault(f"{size}: lead, points", {})
         for arm, rows in cells.groupby("arm"):
-            accuracy[arm] = f"{100 * rows.accuracy.mean():.1f} (seeds {named(rows.seed)})"
+            percent = 100 * rows.accuracy.mean()
+            accuracy[arm] = f"{percent:.1f} (seeds {named(rows.seed)})"
             if (data, images, arm) in leads.index:
                 row = leads.loc[(data, images, arm)]
-                spread = f" ± {row.half:.1f}" if row.half == row.half else ""
+                spread = "" if pd.isna(row.half) else f" ± {row.half:.1f}"
                 lead[arm] = f"{row.points:+.1f}{spread}"
-    arms = [arm for arm in STARTS if arm in set(table.arm)]
+    finished = set(table.arm)
+    arms = [arm for arm in STARTS if arm in finished]
     return pd.DataFrame(columns).reindex(arms).astype(object).fillna("")
 
 # %% ../../../nbs/images/08_starts.ipynb #57a5000a
@@ -135,10 +142,16 @@ def plot_starts(
             rows = leads[(leads.images == images) & (leads.data == data)]
             for row in rows.itertuples():
                 several = row.seeds > 1
-                y = arms.index(row.arm) + 0.2 * number
-                face = color if several else "none"
-                error = row.half if several else None
-                ax.errorbar(row.points, y, xerr=error, fmt="o", color=color, mfc=face, capsize=3)
+                height = arms.index(row.arm) + 0.2 * number
+                ax.errorbar(
+                    row.points,
+                    height,
+                    xerr=row.half if several else None,
+                    fmt="o",
+                    color=color,
+                    mfc=color if several else "none",
+                    capsize=3,
+                )
             ax.plot([], [], "o", color=color, label=data)
         ax.set(title=f"{images:,} images", xlabel="points ahead of default")
     axes[0, 0].set_yticks(range(len(arms)), arms)

@@ -49,7 +49,8 @@ def best_convolution(data: xr.Dataset) -> float:
 def mean_and_half(values: xr.DataArray) -> tuple[float, float]:
     "Mean over seeds, and half of its 95 % interval (Student's t)."
     quantile = stats.t.ppf(0.975, values.size - 1)
-    return float(values.mean()), quantile * float(values.std(ddof=1)) / values.size**0.5
+    standard_error = float(values.std(ddof=1)) / values.size**0.5
+    return float(values.mean()), quantile * standard_error
 
 
 def plot_table_1(study: xr.Dataset):
@@ -63,11 +64,11 @@ def plot_table_1(study: xr.Dataset):
             points = lead(study, kernel, rival)
             mean, half = mean_and_half(points)
             above_zero += mean > half
-            ax.plot(points, [y + shift] * len(points), "|", color=COLORS[color], ms=9)
+            height = y + shift
+            ax.plot(points, [height] * len(points), "|", color=COLORS[color], ms=9)
             label = kernel if y == 0 else None
-            ax.errorbar(
-                mean, y + shift, xerr=half, fmt="o", color=COLORS[color], capsize=4, label=label
-            )
+            look = {"fmt": "o", "color": COLORS[color], "capsize": 4}
+            ax.errorbar(mean, height, xerr=half, label=label, **look)
     ax.axvline(0, color=COLORS["red"], ls="--", lw=0.8)
     ax.set_yticks(range(3), ["attention alone", "convolution alone", "convolution, continued"])
     ax.set(xlabel="points by which two phases lead", ylim=(2.5, -0.5))

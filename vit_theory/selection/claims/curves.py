@@ -19,14 +19,17 @@ from vit_theory.statistics import Interval
 # %% ../../../nbs/selection/21_curves.ipynb #3711b876
 def mean_of(counts: xr.DataArray) -> xr.DataArray:
     "Mean error of all seeds' trials, from counts of wrong kinds."
-    return (counts * counts.wrong / 6).sum(("wrong", "seed")) / counts.sum(("wrong", "seed"))
+    trials = counts.sum(("wrong", "seed"))
+    errors = counts * counts.wrong / 6
+    return errors.sum(("wrong", "seed")) / trials
 
 
 def variance_of(counts: xr.DataArray) -> xr.DataArray:
     "Variance of that mean."
-    square = (counts * (counts.wrong / 6) ** 2).sum(("wrong", "seed"))
     trials = counts.sum(("wrong", "seed"))
-    return (square / trials - mean_of(counts) ** 2) / trials
+    squares = counts * (counts.wrong / 6) ** 2
+    mean_square = squares.sum(("wrong", "seed")) / trials
+    return (mean_square - mean_of(counts) ** 2) / trials
 
 
 def off_by(data: xr.Dataset) -> xr.DataArray:
@@ -36,12 +39,18 @@ def off_by(data: xr.Dataset) -> xr.DataArray:
 
 def over_predicted(data: xr.Dataset) -> Interval:
     "Trained over predicted error, weighted geometric mean where at least 0.05 is predicted."
-    predicted, trained = (mean_of(data[name]) for name in ("predicted", "trained"))
-    relative = variance_of(data.predicted) / predicted**2 + variance_of(data.trained) / trained**2
-    weight = (1 / relative).where(predicted >= 0.05, 0)
-    mean = float((weight * np.log(trained / predicted)).where(weight > 0, 0).sum() / weight.sum())
-    half = 1.96 / float(weight.sum()) ** 0.5
-    return Interval(*(float(np.exp(x)) for x in (mean, mean - half, mean + half)))
+    predicted = mean_of(data.predicted)
+    trained = mean_of(data.trained)
+    # variance of ln(trained / predicted)
+    of_trained = variance_of(data.trained) / trained**2
+    of_predicted = variance_of(data.predicted) / predicted**2
+    weight = (1 / (of_predicted + of_trained)).where(predicted >= 0.05, 0)
+    log_ratio = np.log(trained / predicted)
+    total = float(weight.sum())
+    mean = float((weight * log_ratio).where(weight > 0, 0).sum()) / total
+    half = 1.96 / total**0.5
+    value, low, high = np.exp([mean, mean - half, mean + half]).tolist()
+    return Interval(value, low, high)
 
 
 def chance_of_scatter(data: xr.Dataset) -> float:
@@ -49,9 +58,9 @@ def chance_of_scatter(data: xr.Dataset) -> float:
     from scipy import stats
 
     variance = variance_of(data.predicted) + variance_of(data.trained)
-    there = mean_of(data.predicted) >= 0.02
-    chi2 = (off_by(data) ** 2 / variance).where(there).sum()
-    return float(stats.chi2.sf(float(chi2), int(there.sum())))
+    counted = mean_of(data.predicted) >= 0.02
+    chi2 = (off_by(data) ** 2 / variance).where(counted).sum()
+    return float(stats.chi2.sf(float(chi2), int(counted.sum())))
 
 # %% ../../../nbs/selection/21_curves.ipynb #8feece9b
 LOOKS = {
@@ -72,25 +81,29 @@ def interval_of(counts: xr.DataArray) -> Interval:
 
 def intervals_of(counts: xr.DataArray) -> np.ndarray:
     "Mean error, low and high ends by octave, [3, octave]."
-    intervals = [interval_of(counts.sel(octave=k)) for k in counts.octave]
-    return np.array([(mean.value, mean.low, mean.high) for mean in intervals]).T
+    columns = []
+    for octave in counts.octave:
+        interval = interval_of(counts.sel(octave=octave))
+        columns.append((interval.value, interval.low, interval.high))
+    return np.array(columns).T
 
 
 def plot_curves(data: xr.Dataset):
     "Test error against N over N50: lines, predicted; points, trained, with 95 % intervals."
     figure, axes = subplots(1, 2, width=3.4, height=3, sharey=True)
     for name in data.setting.values:
-        here = data.sel(setting=name)
-        color, marker = LOOKS[str(name)]
+        curves = data.sel(setting=name)
+        color_name, marker = LOOKS[str(name)]
+        color = COLORS[color_name]
         ax = axes[int(name in ("frozen", "uniform"))]
-        x = (here.samples.isel(seed=0) / here.n50).values
-        predicted = intervals_of(here.predicted)
-        trained = intervals_of(here.trained)
-        ax.fill_between(x, predicted[1], predicted[2], color=COLORS[color], alpha=0.2, lw=0)
-        ax.plot(x, predicted[0], color=COLORS[color], lw=1)
-        bars = abs(trained[1:] - trained[0])
-        look = {"fmt": marker, "color": COLORS[color], "ms": 4, "capsize": 1.5, "lw": 1}
-        ax.errorbar(x, trained[0], bars, label=str(name), **look)
+        x = (curves.samples.isel(seed=0) / curves.n50).values
+        mean, low, high = intervals_of(curves.predicted)
+        ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
+        ax.plot(x, mean, color=color, lw=1)
+        mean, low, high = intervals_of(curves.trained)
+        bars = abs(np.stack([low, high]) - mean)
+        look = {"fmt": marker, "color": color, "ms": 4, "capsize": 1.5, "lw": 1}
+        ax.errorbar(x, mean, bars, label=str(name), **look)
     ticks = {1 / 16: "1/16", 1 / 4: "1/4", 1: "1", 4: "4", 16: "16"}
     for ax in axes:
         ax.set(xscale="log", xlabel=r"$N / N_{50}$", ylim=(-0.01, 0.51))

@@ -110,11 +110,13 @@ def plot_iterations_against_rate(measured: xr.Dataset):
     _, axis = subplots(width=3.6)
     x = measured.rate.values
     mean = measured["steps"].mean("trial", skipna=False).transpose("rate", "seed")
-    axis.plot(x, mean, "o-", color=COLORS["blue"], alpha=0.6, markersize=3)[0].set_label("measured")
+    lines = axis.plot(x, mean, "o-", color=COLORS["blue"], alpha=0.6, markersize=3)
+    lines[0].set_label("measured")
     base = float(mean[-1].mean())
+    ratio = x / x[-1]
     axis.set_title("steps fall like 1/η")
-    axis.plot(x, base * (x / x[-1]) ** -1, "k--", linewidth=1, label="slope −1 (gradient flow)")
-    axis.plot(x, base * (x / x[-1]) ** -0.6, ":", color=COLORS["red"], label="slope −3/5 (paper)")
+    axis.plot(x, base * ratio**-1, "k--", linewidth=1, label="slope −1 (gradient flow)")
+    axis.plot(x, base * ratio**-0.6, ":", color=COLORS["red"], label="slope −3/5 (paper)")
     return finish_steps(axis, x, "learning rate η")
 
 # %% ../../../nbs/selection/08_iterations.ipynb #ff48578a

@@ -70,9 +70,11 @@ def draw_border(ax, data: xr.Dataset, arm: str):
     ax.errorbar(x, n50, error, label=r"$N_{50}$, 95%", **look)
     power = 1 if arm == "trained" else 2
     window = inside(alpha, *RANGE[arm])
-    through = np.exp(np.nanmean(np.log(n50[window]) - power * np.log(x[window])))
+    # n50 = factor x^power
+    log_factor = np.log(n50[window]) - power * np.log(x[window])
+    factor = np.exp(np.nanmean(log_factor))
     label = rf"$\alpha_*^{{-{2 * power}}}$"
-    ax.plot(x, through * x**power, color="black", lw=1, ls="--", label=label)
+    ax.plot(x, factor * x**power, color="black", lw=1, ls="--", label=label)
 
 
 def plot_heat(data: xr.Dataset):

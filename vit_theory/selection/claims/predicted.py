@@ -316,7 +316,8 @@ def tiny_slope(data: xr.Dataset, alphas: tuple[float, float], power: int = 0) ->
     """Slope of ln N50 / ln^power(1/alpha) against ln 1/alpha over a range of alpha; None without
     two alpha there."""
     low, high = alphas
-    window = data.sel(alpha=data.alpha[(data.alpha >= 0.99 * low) & (data.alpha <= high)])
+    in_range = (data.alpha >= 0.99 * low) & (data.alpha <= high)
+    window = data.sel(alpha=data.alpha[in_range])
     if window.sizes["alpha"] < 2:
         return None
     points = window.stack(where=("alpha", "seed")).transpose("where", "draw", ...)
@@ -436,7 +437,8 @@ def crossings(data: xr.Dataset) -> xr.DataArray:
         curve = data.sel(attention="uniform", sigma=sigma).dropna("place")
         # from the smallest alpha up, success rises
         log_alpha = np.log(curve.alpha.values[::-1])
-        alphas.append(np.exp(crossing(log_alpha, curve.success.values[::-1], level=0.5)))
+        success = curve.success.values[::-1]
+        alphas.append(np.exp(crossing(log_alpha, success, level=0.5)))
     return xr.DataArray(alphas, {"sigma": data.sigma}, ("sigma",))
 
 

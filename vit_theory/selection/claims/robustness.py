@@ -32,7 +32,8 @@ def noise_thresholds(data: xr.Dataset, draws: int = 200) -> tuple[xr.DataArray, 
         # are the same
         drawn = np.empty_like(counts[0])
         for size in range(success.sizes["samples"]):
-            drawn[..., size] = success.values[:, :, size, rng.integers(0, runs, runs)].sum(-1)
+            resampled = rng.integers(0, runs, runs)
+            drawn[..., size] = success.values[:, :, size, resampled].sum(-1)
         counts.append(drawn)
     log_n50, _ = fit_logistic(success.samples.values, np.stack(counts), runs)
     coords = {"where": success["where"].values, "noise": success.noise.values}
@@ -47,9 +48,11 @@ def growth_by_noise(data: xr.Dataset, where: str) -> Ratio:
     log_n50, draws = noise_thresholds(data)
     of_place = log_n50.sel(where=where)
     of_draws = draws.sel(where=where)
-    change = of_place[-1] - of_place[0]
-    low, high = np.quantile(of_draws[:, -1] - of_draws[:, 0], [0.025, 0.975])
-    return Ratio(float(np.exp(change)), float(np.exp(low)), float(np.exp(high)))
+    change = float(of_place[-1] - of_place[0])
+    changes = of_draws[:, -1] - of_draws[:, 0]
+    low, high = np.quantile(changes, [0.025, 0.975])
+    value, low, high = np.exp([change, low, high]).tolist()
+    return Ratio(value, low, high)
 
 
 def n50_by_noise(data: xr.Dataset) -> xr.DataArray:
@@ -68,7 +71,8 @@ def plot_noise_level(data: xr.Dataset):
         ("training", "green", 0.008, "training only"),
     ):
         n50 = np.exp(log_n50.sel(where=where).values)
-        low, high = np.exp(np.nanquantile(draws.sel(where=where), [0.025, 0.975], axis=0))
+        ends = np.nanquantile(draws.sel(where=where), [0.025, 0.975], axis=0)
+        low, high = np.exp(ends)
         error = np.stack([n50 - low, high - n50]).clip(min=0)
         axis.errorbar(
             log_n50.noise + shift,

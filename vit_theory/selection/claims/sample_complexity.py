@@ -90,10 +90,13 @@ def curvature(data: xr.Dataset) -> Interval:
     n50 = with_tail(data).n50.transpose("alpha", "seed")
     n50 = n50.sel(alpha=n50.alpha[n50.alpha <= 8])
     y = np.log(n50.values)
-    x = np.broadcast_to(-np.log(n50.alpha.values)[:, None], n50.shape)
+    log_inverse = -np.log(n50.alpha.values)
+    x = np.broadcast_to(log_inverse[:, None], n50.shape)
     known = np.isfinite(y)
     coefficients, covariance = np.polyfit(x[known], y[known], 2, cov=True)
-    return Interval.student(coefficients[0], covariance[0, 0] ** 0.5, int(known.sum()) - 3)
+    standard_error = covariance[0, 0] ** 0.5
+    freedom = int(known.sum()) - 3
+    return Interval.student(coefficients[0], standard_error, freedom)
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #eeed296d
 def finish_shares(ax):
@@ -110,7 +113,9 @@ def slopes_with_errors(whole: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     slopes = local_slopes(alpha, over_seeds(whole.n50).values)
     cells = whole.n50.notnull().sum("seed")
     variance = (whole.draws.var("draw").sum("seed") / cells**2).values
-    return slopes, 1.96 * np.sqrt(variance[1:] + variance[:-1]) / -np.diff(np.log(alpha))
+    of_difference = np.sqrt(variance[1:] + variance[:-1])
+    step = -np.diff(np.log(alpha))
+    return slopes, 1.96 * of_difference / step
 
 
 def plot_slopes(*studies: xr.Dataset, title: str = ""):
@@ -160,9 +165,11 @@ def plot_n50(*studies: xr.Dataset):
         points = ax.loglog(x, n50.transpose("alpha", "seed"), "o", color=ARM_COLORS[arm], ms=3)
         points[0].set_label(f"{arm} attention")
         few = x >= x[-1] / 4
-        anchor = (1 / x[few][0], over_seeds(n50).values[few][0])
-        line = predicted_samples(1 / x[few], attention=arm == "trained", through=anchor)
-        ax.loglog(x[few], line, color=ARM_COLORS[arm], lw=1, ls="--", label=slope_names.get(arm))
+        x_line = x[few]
+        first_n50 = over_seeds(n50).values[few][0]
+        anchor = (1 / x_line[0], first_n50)
+        line = predicted_samples(1 / x_line, attention=arm == "trained", through=anchor)
+        ax.loglog(x_line, line, color=ARM_COLORS[arm], lw=1, ls="--", label=slope_names.get(arm))
     ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title="trained attention saves samples")
     finish_shares(ax)
     ax.legend()

@@ -28,12 +28,15 @@ def uniform_floor(share: float) -> float:
     exact."""
     data = content_data(share)
     # a token's label is against y, absent, as y
-    other = np.array([data.q / 2, 1 - data.q, data.q / 2])
-    token = (1 - share) * other + share * np.array([0, 0, 1])
-    law = np.ones(1)
-    for place in range(data.N):
-        law = np.convolve(law, token if place < data.C else other)
-    return float(law[: data.N].sum() + law[data.N] / 2)
+    outside = np.array([data.q / 2, 1 - data.q, data.q / 2])
+    signal = np.array([0, 0, 1])
+    inside = (1 - share) * outside + share * signal
+    law_of_sum = np.ones(1)
+    for number in range(data.N):
+        law_of_sum = np.convolve(law_of_sum, inside if number < data.C else outside)
+    below = law_of_sum[: data.N].sum()
+    tie = law_of_sum[data.N]
+    return float(below + tie / 2)
 
 
 def uniform_floors(data: xr.Dataset) -> xr.DataArray:
