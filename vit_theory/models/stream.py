@@ -134,13 +134,13 @@ class StoredImages(Tensor):
         pixels = self.read(rows.reshape(-1))
         return pixels if rows.ndim else pixels[0]
 
-    def split(self, size: int, dim: int = 0) -> Any:
+    def split(self, size: int, dim: int = 0) -> Any:  # type: ignore[override]
         "Batches, each read when it is asked for."
         if dim:
             return self.read(self.rows).split(size, dim)
         return Batches(self, size)
 
-    def __repr__(self, **unused: Any) -> str:
+    def __repr__(self, **unused: Any) -> str:  # type: ignore[override]
         return f"StoredImages({tuple(self.shape)})"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
