@@ -141,17 +141,12 @@ def plot_starts(
             color = COLORS[("blue", "orange")[number % 2]]
             rows = leads[(leads.images == images) & (leads.data == data)]
             for row in rows.itertuples():
-                several = row.seeds > 1
                 height = arms.index(row.arm) + 0.2 * number
-                ax.errorbar(
-                    row.points,
-                    height,
-                    xerr=row.half if several else None,
-                    fmt="o",
-                    color=color,
-                    mfc=color if several else "none",
-                    capsize=3,
-                )
+                look: dict[str, Any] = {"fmt": "o", "color": color, "capsize": 3}
+                if row.seeds > 1:
+                    ax.errorbar(row.points, height, xerr=row.half, **look)
+                else:  # no interval: an open circle
+                    ax.errorbar(row.points, height, mfc="none", **look)
             ax.plot([], [], "o", color=color, label=data)
         ax.set(title=f"{images:,} images", xlabel="points ahead of default")
     axes[0, 0].set_yticks(range(len(arms)), arms)
