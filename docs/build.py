@@ -30,6 +30,7 @@ from nbdev.process import NBProcessor
 from PIL import Image
 from sphinx.cmd.build import build_main
 
+from vit_theory.figures import INK, in_ink
 from vit_theory.ledger.report import TEMPLATES
 from vit_theory.ledger.rules import LOOKS
 
@@ -191,6 +192,14 @@ def photographic(encoded):
     return len(np.unique(np.asarray(small).reshape(-1, 3) // 16, axis=0)) > 250
 
 
+def inked(text):
+    """A picture of the README without its white ground, in the page's ink."""
+    if "prefers-color-scheme" in text:
+        return text
+    text = re.sub(r"\b(fill|stroke): #([0-9a-f]{2})\2\2(?![0-9a-f])", in_ink, text)
+    return text.replace("<defs>", f"{INK}<defs>", 1)
+
+
 def finding(cell, after, package, otherwise):
     """What a picture shows, in words for those who do not see it: the first sentence of its
     caption, or what draws it says."""
@@ -313,6 +322,8 @@ def convert(path, docname, package):
                     text = verdict.sub(
                         lambda found: f"{found[1]}{badge(WORDS[found[2].lower()], found[2])}", text
                     )
+                    if docname == RESULTS[0]:
+                        text = claim_pages.signs(text)
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
                     text = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
@@ -333,6 +344,9 @@ def convert(path, docname, package):
                 if targets:
                     cells.append(nbformat.v4.new_markdown_cell("\n".join(targets)))
         cells.append(cell)
+    if not any("hide-input" in cell.metadata.get("tags", ()) for cell in cells):
+        for cell in cells:  # no code to be shown
+            cell.source = cell.source.replace(f" {SWITCH}", "", 1)
     return {**SHELL, "cells": cells}, title, lead
 
 
@@ -447,6 +461,8 @@ def write_source(source):
     ]
     for folder in ("pictures", "explore/pictures"):
         shutil.copytree(ROOT / "nbs" / folder, source / folder)
+    for path in (source / "pictures").glob("*.svg"):  # here a page is known, and its ink
+        path.write_text(inked(path.read_text(encoding="utf-8")), encoding="utf-8")
     for name in (
         "CITATION.cff",
         "LICENSE",

@@ -6,7 +6,7 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
-from docutils.nodes import Element, caption, container, figure, image, paragraph, raw
+from docutils.nodes import Element, caption, container, figure, image, paragraph, raw, reference
 
 HERE = Path(__file__).resolve().parent
 parser = ConfigParser(delimiters=["="], interpolation=None)
@@ -112,9 +112,31 @@ def describe(app, page, template, context, doctree):
         'document.documentElement.classList.add("js"); try { if (localStorage.code === "shown") '
     )
     early += 'document.documentElement.classList.add("show-code"); } catch {}'
+    if page in WIDE[1:]:  # known before its table has been read, so that nothing moves
+        early += ' document.documentElement.classList.add("wide");'
     context["metatags"] = "\n".join(
         [context.get("metatags", ""), *tags, f"<script>{early}</script>"]
     )
+
+
+# Kinds of arguments that other libraries define, as signatures write them. An inventory for
+# intersphinx would have to be fetched, and knows none of these short names.
+ELSEWHERE = {
+    "Tensor": "https://docs.pytorch.org/docs/stable/tensors.html#torch.Tensor",
+    "torch.Tensor": "https://docs.pytorch.org/docs/stable/tensors.html#torch.Tensor",
+    "torch.Generator": "https://docs.pytorch.org/docs/stable/generated/torch.Generator.html",
+    "nn.Module": "https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",
+    "nn.Conv2d": "https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html",
+    "np.ndarray": "https://numpy.org/doc/stable/reference/generated/numpy.ndarray.html",
+    "xr.Dataset": "https://docs.xarray.dev/en/stable/generated/xarray.Dataset.html",
+    "xr.DataArray": "https://docs.xarray.dev/en/stable/generated/xarray.DataArray.html",
+}
+
+
+def link_elsewhere(app, env, node, shown):
+    """A name of another library in a signature -> a link to where it is explained, else None."""
+    address = ELSEWHERE.get(node.get("reftarget"))
+    return reference("", "", shown, internal=False, refuri=address) if address else None
 
 
 def drawing(node):
@@ -145,3 +167,4 @@ def pair_figures(app, doctree, page):
 def setup(app):
     app.connect("doctree-resolved", pair_figures)
     app.connect("html-page-context", describe)
+    app.connect("missing-reference", link_elsewhere)

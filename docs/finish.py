@@ -29,6 +29,7 @@ WAITING = re.compile(
 SIZED = re.compile(
     r'<img (?=[^>]*height="\d+"[^>]*_images/)'
 )  # a figure that has its place before it is loaded
+SIGNATURE = re.compile(r'<dl>(\s*<dd><em class="sig-param">.*?)</dl>', flags=re.S)
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
 CHOICE = re.compile(
     r":(?:is|where|has)\(((?:[^()]|\([^()]*\))*)\)"
@@ -225,6 +226,29 @@ def below_a_fold(text):
     return f'{text[:start]}<details class="made">{summary}{text[start:end]}</details>{text[end:]}'
 
 
+def signature(found):
+    """A signature of several lines: a list without terms is none to a screen reader."""
+    lines = re.sub(r"<(/?)dd>", r"<\1span>", found[1])
+    return f'<span class="sig-lines">{lines}</span>'
+
+
+def with_heads(text):
+    """The list of claims: each cell has its column's head, which the style sheet shows on
+    phones."""
+
+    def table(found):
+        heads = re.findall(r"<th\b[^>]*>(.*?)</th>", found[0], flags=re.S)
+        heads = [re.sub(r"<[^>]*>", "", head).strip() for head in heads]
+
+        def row(cells):
+            head = iter(heads)
+            return re.sub(r"<td\b", lambda _: f'<td data-head="{next(head)}"', cells[0])
+
+        return re.sub(r"<tr\b(?:(?!</tr>).)*<td\b.*?</tr>", row, found[0], flags=re.S)
+
+    return re.sub(r"<table\b.*?</table>", table, text, flags=re.S)
+
+
 def finish(site, base=""):
     """Draw the formulas, where node is at hand (elsewhere the reader's browser does it), and load
     less."""
@@ -251,6 +275,10 @@ def finish(site, base=""):
         pages[path] = SIZED.sub('<img loading="lazy" ', text)
     for path in (site / "explore").glob("0[2-9]*.html"):
         pages[path] = below_a_fold(pages[path])
+    for path in (site / "api").glob("*.html"):
+        pages[path] = SIGNATURE.sub(signature, pages[path])
+    listed = site / "ledger" / "10_verdicts.html"
+    pages[listed] = with_heads(pages[listed])
     for path, text in pages.items():
         path.write_text(text, encoding="utf-8")
     (site / "404.html").write_text(missing(pages[site / "index.html"]), encoding="utf-8")

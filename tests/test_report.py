@@ -110,7 +110,9 @@ def test_what_the_full_run_says_otherwise_is_marked_with_the_reason(page):
     )
     for id in full:
         for part in (articles[id], lines[id]):
-            verdicts = re.findall(r"(quick|full): <span class=\"verdict v\d\">(.+?)</span>", part)
+            verdicts = re.findall(
+                r"(quick|full): <span class=\"verdict v\d\">\S (.+?)</span>", part
+            )
             assert verdicts == [("quick", quick[id]["verdict"]), ("full", full[id]["verdict"])], id
     for id in other:
         run = "full photographs" if shown[id]["images"] != "digits" else "full"

@@ -142,6 +142,7 @@ def test_a_module_begins_with_what_a_chapter_exports(site):
         and 'id="vit_theory.figures.COLORS"' not in figures
     )
     assert "width of a panel, inches" in figures
+    assert 'href="https://docs.pytorch.org/docs/stable/tensors.html#torch.Tensor"' in text
 
 
 def test_every_claim_has_its_page(site):
@@ -456,20 +457,30 @@ def test_the_code_switch(site):
 
 READ = (
     "index",
+    "essays",
+    "selection/index",
+    "association/index",
     "convolution/index",
+    "together/index",
+    "convolution/09_head_counts",
+    "explore/index",
     "explore/02_selection",
     "explore/03_association",
     "explore/04_convolution",
     "explore/05_vit",
     "ledger/10_verdicts",
+    "ledger/11_coverage",
     "claims/A-noise",
     "api/index",
+    "api/vit_theory.convolution.construction",
+    "install",
+    "use",
 )
 
 
 @needs_chromium
 def test_everybody_can_use_it(site):
-    """axe finds nothing serious at home, in an essay, in each explorer, in the list and on a claim,
+    """axe finds nothing serious at home, in the essays, in each explorer, in list, map and guides,
     light and dark."""
     from axe_playwright_python.sync_playwright import Axe
 
@@ -486,6 +497,31 @@ def test_everybody_can_use_it(site):
                             f"{one['nodes'][0]['html'][:100]} ({len(one['nodes'])})"
                         )
     assert found == []
+
+
+# What moves after it was shown, by the browser's own count, from the first paint on.
+MOVED = """window.moved = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((one) => (window.moved += one.value)))
+    .observe({type: "layout-shift", buffered: true});"""
+SETTLED = """async () => {
+    for (let frame = 0; frame < 10; frame++) await new Promise(requestAnimationFrame);
+    return window.moved;
+}"""
+
+
+@needs_chromium
+def test_nothing_moves_while_a_page_loads(site):
+    """The list keeps room for its filter, an explorer stands where it will be, at both widths."""
+    with served(site) as address, chromium() as browser:
+        for width in WIDTHS:
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.add_init_script(MOVED)
+            for name in ("index", "explore/04_convolution", "ledger/11_coverage"):
+                page.goto(f"{address}/{name}.html")
+                assert page.evaluate(SETTLED) < 0.01, (name, width)
+            page.goto(f"{address}/ledger/10_verdicts.html")
+            page.wait_for_selector(".claims-filter output")
+            assert page.evaluate(SETTLED) < 0.01, width
 
 
 @needs_chromium

@@ -96,3 +96,29 @@ def test_a_rule_for_one_of_several_classes_stays():
         )
     )
     assert "a: b" in kept and "c: d" in kept and "e: f" not in kept and "g: h" not in kept
+
+
+def test_the_pictures_of_the_readme_take_the_ink_of_a_page():
+    """No white ground and no black letters are left, in none of them."""
+    pictures = sorted((ROOT / "nbs" / "pictures").glob("*.svg"))
+    assert len(pictures) >= 5
+    for path in pictures:
+        text = build.inked(path.read_text(encoding="utf-8"))
+        assert "#ffffff" not in text and "#000000" not in text, path.name
+        assert text.count("prefers-color-scheme") == 1 and "currentColor" in text, path.name
+
+
+def test_a_cell_of_the_list_says_its_column():
+    head = "<thead><tr><th><p>claim</p></th><th><p>answer</p></th></tr></thead>"
+    page = f"<table>{head}<tbody><tr><td>a</td><td>b</td></tr></tbody></table><td>c</td>"
+    found = finish.with_heads(page)
+    assert '<td data-head="claim">a</td><td data-head="answer">b</td>' in found
+    assert found.count("data-head") == 2
+
+
+def test_a_signature_of_several_lines_is_no_list_without_terms():
+    lines = '<dd><em class="sig-param">x</em>, </dd>'
+    found = finish.SIGNATURE.sub(
+        finish.signature, f"<dt><dl>\n{lines}{lines}</dl></dt><dl>other</dl>"
+    )
+    assert found.count("<span>") == 2 and "<dd>" not in found and "<dl>other</dl>" in found

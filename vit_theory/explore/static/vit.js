@@ -92,11 +92,13 @@ function view(page) {
   const heads = make("div");
   heads.style.cssText = `display: grid; gap: 3px; grid-template-columns: repeat(${data.heads}, minmax(0, 1fr))`;
   const curve = make("div");
+  const fewest = figure(data.right ? "right answers with fewer patches" : "same answers with fewer patches", curve, "half");
+  fewest.style.alignSelf = "start"; // beside the first heads, not below a tall column of them
   pictures.append(
     figure("", both[0], "pair"),
     figure("where the chosen head looks from it", both[1], "pair"),
     figure("every head, a row for each layer: click one", heads, "half"),
-    figure(data.right ? "right answers with fewer patches" : "same answers with fewer patches", curve, "half"),
+    fewest,
   );
 
   function drawHeads(now, found) {
