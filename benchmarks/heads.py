@@ -12,9 +12,10 @@ from pathlib import Path
 
 import click
 import side_by_side as bench  # before torch: it sets the threads
-import torch
 
+from vit_theory.explore.vit import moved_by_removal
 from vit_theory.models import (
+    evaluate,
     head_atlas,
     load_images,
     position_association,
@@ -25,17 +26,6 @@ from vit_theory.models.data import Images
 
 MIXERS = ("content", "positional")
 NAMES = ("entropy", "distance", "sink", "local", "positional", "content", "convolutional", "cost")
-
-
-@torch.no_grad()
-def answers(vit, test):
-    """Probabilities of the ten classes for each image."""
-    return torch.cat([vit(batch).softmax(1) for batch in test.images.split(64)])
-
-
-def accuracy_of(probabilities, test):
-    """Share of images whose most probable class is right."""
-    return round(float((probabilities.argmax(1) == test.labels).float().mean()), 4)
 
 
 @click.command(help=__doc__)
@@ -49,9 +39,10 @@ def main(images, count):
     for mixer in MIXERS:
         vit = trained_vit(mixer)
         score = position_association(vit.P.detach()[1:], vit.grid)
-        before = answers(vit, test)
-        models[mixer] = {"accuracy": accuracy_of(before, test), "association": score}
-        atlas = head_atlas(vit, list(test.images.split(64)))
+        accuracy = evaluate(vit, test)["accuracy"]
+        models[mixer] = {"accuracy": round(accuracy, 4), "association": score}
+        atlas = head_atlas(vit, test)
+        moved = moved_by_removal(vit, test.images, atlas.entropy.shape)
         for layer in range(atlas.sizes["layer"]):
             for head in range(atlas.sizes["head"]):
                 cell = atlas.isel(layer=layer, head=head)
@@ -60,10 +51,9 @@ def main(images, count):
                     row[name] = round(float(cell[name]), 4)
                     if f"{name}_se" in cell:
                         row[f"{name}_se"] = round(float(cell[f"{name}_se"]), 5)
+                row["moved"] = round(moved[layer, head], 4)
                 with without_head(vit, layer, head):
-                    after = answers(vit, test)
-                row["moved"] = round(float((after - before).abs().sum(1).mean() / 2), 4)
-                row["accuracy_without"] = accuracy_of(after, test)
+                    row["accuracy_without"] = round(evaluate(vit, test)["accuracy"], 4)
                 rows.append(row)
         print(mixer, models[mixer], flush=True)
     command = "python benchmarks/heads.py --images FOLDER/cifar10"

@@ -172,7 +172,7 @@ def marked(text):
     """Markdown whose boxes say what kind they are: the paper's words, recalled ones, our own, and
     the set-up."""
     kinds = "|".join(MARKS)
-    found = re.compile(rf"(^|\n\n)(?=> \*\*({kinds})\b)")
+    found = re.compile(rf"(^|\n\n)(?=> \*\*\[?({kinds})\b)")
     return found.sub(lambda box: f"{box[1]}{{.box .box-{MARKS[box[2]]}}}\n", text)
 
 
@@ -299,6 +299,7 @@ def convert(path, docname, package):
                 folded(cell.source, exported)
                 or (exported and (docname.startswith(WITHOUT_CODE) or title.startswith("Engine")))
                 or presenting(cell.source)
+                or cell.source.startswith("_all_ = ")
             )
             if answer or (not cell.metadata["tags"] and skipped):
                 cell.metadata["tags"] = ["hide-cell" if answer else "hide-input"]

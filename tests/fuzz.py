@@ -226,6 +226,7 @@ CALLS = {
     "models.nearest_conv": "module_or_map=A16.softmax(-1), grid=(4, 4)",
     "models.plot_atlas": "atlas=atlas",
     "models.as_images": "data=photo_table, size=8, label='label'",
+    "models.stream_images": "source=photo_table, split='train', size=8, label='label'",
     "models.choose_heads": "atlas=atlas, number=1, by='cost', seed=0",
     "models.replace_heads": "model=vit, where=models.choose_heads(atlas, 1), kernel=3",
     "models.replacement_change": (

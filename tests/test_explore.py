@@ -9,7 +9,16 @@ from common import python
 
 from vit_theory import explore
 from vit_theory.explore.vit import answers, fitting_images, load_model, pieces, what_is_seen
-from vit_theory.models import CIFAR10, Images, ViT, choose_tokens, evaluate
+from vit_theory.models import (
+    CIFAR10,
+    Images,
+    Variant,
+    ViT,
+    choose_tokens,
+    evaluate,
+    load_images,
+    train,
+)
 
 
 def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attention_chooses():
@@ -103,6 +112,36 @@ def test_your_vit_from_a_folder_from_memory_and_by_the_hand_in_the_panel(folder)
     assert other.data == ours
     with pytest.raises(ValueError, match="no folder with a config.json"):
         explore.vit_explorer(str(folder.parent))
+
+
+def test_your_images_come_from_a_folder_and_a_model_from_a_checkpoint(folder, tmp_path):
+    """The same page for a model and its checkpoint, for images in memory and their folder."""
+    Image = pytest.importorskip("PIL.Image", reason="needs the images extra")
+    digits = load_images("digits", per_class=7)
+    for i, (image, label) in enumerate(zip(digits.images, digits.labels, strict=True)):
+        file = tmp_path / "images" / f"{label}" / f"{i:02}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image[0].numpy()).save(file)
+    vit = ViT(8, 4, 1, 10, depth=1, heads=2, width=8, variant=Variant(mean=0.5, std=0.5))
+    train(vit, digits, epochs=1, folder=tmp_path / "run", device="cpu", progress=False)
+    shown = explore.vit_explorer(vit, tmp_path / "images").data
+    assert (shown["total"], shown["right"], shown["heads"]) == (64, True, 2)
+    checkpoint = str(tmp_path / "run" / "checkpoint.ckpt")
+    again = explore.vit_explorer(checkpoint, str(tmp_path / "images")).data
+    assert again | {"model": None, "given": ["model"]} == shown
+    held = load_images(tmp_path / "images")
+    rows = torch.linspace(0, len(held) - 1, 64).round().long()
+    chosen = Images(held.images[rows], held.labels[rows], held.classes)
+    assert explore.vit_explorer(vit, chosen).data == shown
+    floats = Images(chosen.images.float() / 255, chosen.labels, chosen.classes)
+    assert explore.vit_explorer(vit, floats).data == shown
+    theirs = explore.vit_explorer(folder, tmp_path / "images").data
+    assert (theirs["total"], theirs["right"], theirs["size"]) == (64, False, [16, 16])
+    with pytest.raises(ValueError, match="cannot be read as a data set of images"):
+        explore.vit_explorer(vit, folder)
+    with pytest.raises(ValueError, match="from -1 to 1: give uint8"):
+        wrong = Images(2 * floats.images - 1, floats.labels, floats.classes)
+        explore.vit_explorer(vit, wrong)
 
 
 def test_of_a_large_model_a_page_holds_the_images_from_the_asked_one_on(folder):

@@ -14,6 +14,7 @@ from vit_theory.models import (
     nearest_conv,
     replace_heads,
     replacement_change,
+    without_head,
 )
 
 hub = pytest.importorskip(
@@ -193,3 +194,27 @@ def test_layer_map_refuses_fields_that_do_not_fit(field, value, words):
     LayerMap(**fields)
     with pytest.raises(ValueError, match=words):
         LayerMap(**{**fields, field: value})
+
+
+def test_heads_beside_a_stencil_are_taken_out_by_their_own_number():
+    vit = ViT(8, 2, 1, 10, depth=1, heads=4, width=16).double().eval()
+    stencil = torch.rand(7, 7, dtype=torch.float64)
+    new = replace_heads(vit, {(0, 0): stencil, (0, 2): stencil})
+    x = torch.randn(2, 16, 16, dtype=torch.float64)
+
+    @torch.no_grad()
+    def part(model, head):
+        mixer = model.blocks[0].mixer
+        out, _ = mixer(x)
+        with without_head(model, 0, head):
+            return out - mixer(x)[0]
+
+    for head in (1, 3):
+        torch.testing.assert_close(part(new, head), part(vit, head))
+    with torch.no_grad():
+        parts = sum(part(new, head) for head in range(4))
+        mixer = new.blocks[0].mixer
+        torch.testing.assert_close(parts, mixer(x)[0] - mixer.out.bias)
+    theirs = made("ViT")
+    with pytest.raises(ValueError, match="heads with a stencil: take one out before"):
+        without_head(replace_heads(theirs, {(0, 0): torch.rand(7, 7)}), 0, 0)

@@ -67,6 +67,7 @@ def test_what_only_presents_is_hidden():
         build.marked("> **Quoted** (B, Definition 2.2).")
         == "{.box .box-quoted}\n> **Quoted** (B, Definition 2.2)."
     )
+    assert build.marked("> **[Set-up](a.ipynb).** N").startswith("{.box .box-set-up}\n> **[")
 
 
 def test_photographs_are_told_from_plots():

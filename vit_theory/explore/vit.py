@@ -25,14 +25,15 @@ __all__ = ['vit_explorer']
 
 # %% ../../nbs/explore/05_vit.ipynb #b41f4f77
 def load_model(
-    # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
+    # None: ours; a model; a folder that `save_pretrained` wrote; a checkpoint of `train`; or a
+    # name on the hub
     source: Any = None,
 ) -> ViT:
     """Our form of a vision transformer; ValueError for a folder that holds none, ImportError that
     names the extra."""
     import torch
 
-    from vit_theory.models import ViT, from_transformers, trained_vit
+    from vit_theory.models import ViT, from_transformers, load_vit, trained_vit
 
     if source is None or source == "":
         return trained_vit()
@@ -40,11 +41,13 @@ def load_model(
         return source.eval()
     if isinstance(source, torch.nn.Module):
         return from_transformers(source).eval()
+    if Path(source).is_file():
+        return load_vit(source).eval()
     folder = (Path(source) / "config.json").is_file()
     named = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
     if not folder and (Path(source).exists() or not named):
         raise ValueError(
-            f"model={str(source)!r} is no name on the hub, "
+            f"model={str(source)!r} is no name on the hub, no checkpoint, "
             "and no folder with a config.json: see save_pretrained"
         )
     try:
@@ -94,7 +97,12 @@ def fitting_images(
 
     channels = model.config["channels"]
     size = model.config["image_size"]
-    x = data.images.float() / 255
+    x = data.images.float() / (1 if data.images.is_floating_point() else 255)
+    if x.min() < 0 or x.max() > 1:
+        raise ValueError(
+            f"data has images from {float(x.min()):.3g} to {float(x.max()):.3g}: give uint8, or "
+            "floats from 0 to 1"
+        )
     if tuple(x.shape[2:]) != size:
         x = interpolate(x, size, mode="bilinear", antialias=True)
     if x.shape[1] != channels:
@@ -104,9 +112,33 @@ def fitting_images(
     return 2 * x - 1  # a model that takes nothing away wants standardized images
 
 
+FOLDER_IMAGES = 64  # of a folder, evenly
+
+
+def pictures_of(
+    # None: pieces of two photographs; a folder of images; labeled images, see `load_images`
+    data: Any,
+    model: ViT,
+) -> Images:
+    "Labeled images to look at; of a folder those that are shown, in the model's size."
+    import torch
+
+    from vit_theory.models import Images, as_images, load_images, stream_images
+
+    if data is None:
+        return pieces()
+    if not isinstance(data, str | Path):
+        return as_images(data)
+    if str(data) == "digits":
+        return load_images("digits", split="test", per_class=5)
+    stored = stream_images(data, size=model.config["image_size"][0])
+    chosen = torch.linspace(0, len(stored) - 1, min(FOLDER_IMAGES, len(stored))).round().long()
+    return Images(stored.images[chosen], stored.labels[chosen], stored.classes)
+
+
 def model_and_images(
     model: Any,  # as `load_model` takes it
-    data: Images | None,  # labeled images; None: pieces of two photographs
+    data: Any,  # as `pictures_of` takes it
 ) -> tuple[ViT, Tensor, Tensor | None, tuple[str, ...]]:
     """The model, images that fit it, their labels where the model has as many classes, and the
     names of its answers."""
@@ -114,7 +146,7 @@ def model_and_images(
 
     ours = model is None or model == ""
     model = load_model(model)
-    data = pieces() if data is None else data
+    data = pictures_of(data, model)
     images = fitting_images(model, data)
     classes = model.config["classes"]
     if classes == len(data.classes):
@@ -176,24 +208,25 @@ def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
         "distance": probed.distance.values,
         "mass": attention[..., busy].sum(-1).mean(-1),
         "neighbors": neighbor_score(attention, grid),
-        "removal": moved_by_removal(model, image, attention.shape[:2]),
+        "removal": moved_by_removal(model, image[None], attention.shape[:2]),
     }
     return {"attention": attention, "grid": grid, "numbers": numbers}
 
 
-def moved_by_removal(model: ViT, image: Tensor, shape: tuple[int, int]) -> np.ndarray:
-    "Half of the summed change of the probabilities without each head: [layer, head]."
+def moved_by_removal(model: ViT, images: Tensor, shape: tuple[int, int]) -> np.ndarray:
+    """Half of the summed change of the probabilities without each head, its mean over images:
+    [layer, head]."""
     import torch
 
     from vit_theory.models import without_head
 
     moved = np.zeros(shape)
     with torch.no_grad():
-        before = model(image[None]).softmax(1)
+        before = model(images).softmax(1)
         for layer, head in np.ndindex(*shape):
             with without_head(model, layer, head):
-                after = model(image[None]).softmax(1)
-            moved[layer, head] = float((after - before).abs().sum()) / 2
+                after = model(images).softmax(1)
+            moved[layer, head] = float((after - before).abs().sum(1).mean()) / 2
     return moved
 
 
@@ -245,7 +278,7 @@ MOST = 2**23  # bytes of attention
 
 def what_is_seen(
     model: Any = None,  # as `load_model` takes it
-    data: Images | None = None,  # labeled images; None: pieces of two photographs
+    data: Any = None,  # as `pictures_of` takes it
     first: int = 0,  # the first of the images that are shown
     most: int = MOST,  # bytes of attention
 ) -> dict[str, Any]:
@@ -305,9 +338,9 @@ def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
 
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(
-    # None: ours; a model; a folder that `save_pretrained` wrote; or a name on the hub
+    # None: ours; a model; a folder that `save_pretrained` wrote; a checkpoint; a name on the hub
     model: Any = None,
-    data: Images | None = None,  # labeled images; None: pieces of two photographs
+    data: Any = None,  # labeled images, or a folder of them; None: pieces of two photographs
     **start: Any,  # image, layer, head, query, measure, keep to begin with
 ):
     """A widget to look into a vision transformer, head by head; ValueError for a folder or a start

@@ -50,6 +50,7 @@ from .replace import (
     replacement_change,
     without_head,
 )
+from .stream import stream_images
 from .theirs import Classifier, to_transformers
 from .tokens import drop_tokens, operations
 from .trained import CIFAR10, pack_vit, trained_vit, unpack_vit

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ..arguments import Seed, Size, checked, need, pair
 from ..ledger.files import write_file
 from .atlas import head_atlas, plot_atlas
+from .stream import stream_images
 from .trainer import load_vit
 from ..real_images import load_images
 
@@ -178,8 +179,8 @@ def write_atlas(
     cannot be read."""
     vit, preparation, note = open_model(model)
     rows, _ = preparation["size"]
-    size = None if str(images) == "digits" else rows
-    data = load_images(images, size=size)
+    digits = str(images) == "digits"
+    data = load_images("digits") if digits else stream_images(images, size=rows)
     total = len(data)
     need(total > 1, f"images={str(images)!r} holds {total} image: at least two are needed")
     evenly = torch.linspace(0, total - 1, min(int(count), total))

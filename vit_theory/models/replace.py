@@ -46,12 +46,19 @@ def bias_of(linear: nn.Linear) -> Tensor:
     return linear.bias.detach()
 
 
+def out_and_heads(layer: Any) -> tuple[nn.Linear, int]:
+    "Output matrix and number of heads of a layer, of transformers or ours."
+    if hasattr(layer, "o_proj"):
+        return layer.o_proj, layer.num_attention_heads
+    return layer.out, layer.heads
+
+
 def matrices_of(layer: Any, name: str) -> Matrices:
     "The matrices of a layer; ValueError for one that is not plain attention."
     if isinstance(layer, ContentAttention):
         weights = layer.qkv.weight.detach().chunk(3)
         biases = bias_of(layer.qkv).chunk(3)
-        return Matrices(weights, biases, layer.out, layer.heads)
+        return Matrices(weights, biases, *out_and_heads(layer))
     attributes = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
     kind = type(layer).__name__
     need(
@@ -61,7 +68,7 @@ def matrices_of(layer: Any, name: str) -> Matrices:
     projections = layer.q_proj, layer.k_proj, layer.v_proj
     weights = tuple(linear.weight.detach() for linear in projections)
     biases = tuple(bias_of(linear) for linear in projections)
-    return Matrices(weights, biases, layer.o_proj, layer.num_attention_heads)
+    return Matrices(weights, biases, *out_and_heads(layer))
 
 # %% ../../nbs/models/14_replace.ipynb #13273000
 class StencilHeads(nn.Module):
@@ -451,6 +458,8 @@ def head_output(model: nn.Module, layer: int, head: int) -> Tensor:
     if isinstance(model, ViT):
         layers = [block.mixer for block in model.blocks]
     else:
+        stencils = any(isinstance(module, StencilHeads) for module in model.modules())
+        need(not stencils, "model has heads with a stencil: take one out before they get it")
         layers = list(hub_attention(model).values())
     need(layer < len(layers), f"layer={layer}: the model has {len(layers)} layers, from 0")
     mixer = layers[layer]
@@ -459,12 +468,12 @@ def head_output(model: nn.Module, layer: int, head: int) -> Tensor:
         W_O = mixer.layer.W_O
         need(head < len(W_O), f"head={head}: layer {layer} has {len(W_O)} heads, from 0")
         return W_O[head]
-    if isinstance(model, ViT):
-        heads, out = mixer.heads, mixer.out
-    else:
-        heads, out = mixer.num_attention_heads, mixer.o_proj
+    out, heads = out_and_heads(mixer)
     need(head < heads, f"head={head}: layer {layer} has {heads} heads, from 0")
-    return out.weight.chunk(heads, 1)[head]
+    place = head
+    if isinstance(mixer, StencilHeads):  # kept heads come first
+        place = [*mixer.attending, *mixer.fixed].index(head)
+    return out.weight.chunk(heads, 1)[place]
 
 # %% ../../nbs/models/14_replace.ipynb #e967640a
 @contextmanager
