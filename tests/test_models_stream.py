@@ -106,7 +106,7 @@ def test_refusals(folder, tmp_path, monkeypatch):
         stream_images(spoiled(b"no image"))
     cut = stream_images(spoiled(whole[:-60]))
     assert len(cut.images[:4]) == 4
-    with pytest.raises(ValueError, match="1 of 2 images cannot be read: number 4,.*3.png"):
+    with pytest.raises(ValueError, match="image number 4 .*3.png. cannot be read"):
         cut.images[4:]
     large = tmp_path / "large.png"
     Image.new("RGB", (9, 8)).save(large)
@@ -127,6 +127,59 @@ def test_refusals(folder, tmp_path, monkeypatch):
     for too_many in (lambda x: x.float(), lambda x: x[:6], lambda x: x + 1):
         with pytest.raises(ValueError, match="stay in their files: take fewer rows"):
             too_many(stored.images)
+
+
+def test_labels_of_any_kind_are_read_as_in_memory():
+    import datasets
+
+    pixels = list(g.integers(0, 256, (4, 8, 8, 3), dtype=np.uint8))
+    for labels in (["b", "a", "c", "a"], [3, 0, 1, 1], [2.0, 1.0, 1.0, 2.0]):
+        columns = {"img": pixels, "label": labels}
+        rows = datasets.Dataset.from_dict(columns).cast_column("img", datasets.Image())
+        held = load_images(rows)
+        stored = stream_images(rows)
+        assert torch.equal(stored.labels, held.labels) and stored.classes == held.classes
+        assert torch.equal(stored.images[:], held.images)
+    for missing in (["b", None, "c", "a"], [3, -1, 1, 1], [2, None, 1, 1]):
+        columns = {"img": pixels, "label": missing}
+        rows = datasets.Dataset.from_dict(columns).cast_column("img", datasets.Image())
+        with pytest.raises(ValueError, match="1 of 4 images have no label"):
+            stream_images(rows)
+
+
+PROCESSES = """
+import sys
+import torch
+from transformers import ViTConfig, ViTForImageClassification
+from vit_theory.models import Classifier, Machine, load_images, stream_images, train
+from vit_theory.models.data import seeded
+
+def trained(data, processes):
+    sizes = dict(image_size=8, patch_size=4, hidden_size=8, intermediate_size=8)
+    heads = dict(num_hidden_layers=1, num_attention_heads=2, num_labels=3)
+    with seeded(0):
+        model = ViTForImageClassification(ViTConfig(**sizes, **heads))
+    told = Classifier(model, mean=0.5, std=0.5)
+    options = dict(epochs=2, batch=4, device="cpu", progress=False)
+    train(told, data, machine=Machine(processes=processes), **options)
+    return model
+
+if __name__ == "__main__":
+    alone = trained(load_images(sys.argv[1]), 1)
+    for data in (load_images(sys.argv[1]), stream_images(sys.argv[1])):
+        together = trained(data, 2)
+        for p, q in zip(alone.parameters(), together.parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=0, atol=1e-5)
+    print("the same")
+"""
+
+
+@pytest.mark.slow
+def test_a_classifier_learns_in_two_processes_also_from_files(folder, tmp_path):
+    pytest.importorskip("transformers", reason="needs the hub extra")
+    script = tmp_path / "together.py"
+    script.write_text(PROCESSES)
+    assert python(script, folder, timeout=300).splitlines()[-1] == "the same"
 
 
 MEMORY = """

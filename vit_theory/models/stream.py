@@ -7,6 +7,7 @@ __all__ = ['stream_images']
 
 # %% ../../nbs/models/17_stream.ipynb #51c1b408
 import math
+import re
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -16,15 +17,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from ..arguments import Size, checked, need
-from ..real_images import Images, _columns, _labels, _library, _open, _stack
+from ..real_images import LABELS, Images, numbered, read_rows
 
 # %% ../../nbs/models/17_stream.ipynb #1d56fe9e
 Cell = dict[str, Any]  # of a stored image: its bytes, or the path of its file
+
+
+def library() -> Any:
+    "The `datasets` library, or an error that says how to get it."
+    try:
+        import datasets
+    except ImportError as error:
+        raise ImportError(
+            "images in files need 'datasets': pip install 'vit_theory[images]'"
+        ) from error
+    return datasets
 
 
 def header(cell: Cell) -> tuple[tuple[int, int], int]:
@@ -39,10 +52,11 @@ def header(cell: Cell) -> tuple[tuple[int, int], int]:
 class Files:
     "Stored images, read by their numbers."
 
-    def __init__(self, data: Any, column: str, size: int | None, close: ExitStack):
-        self.data = data.cast_column(column, _library().Image(decode=False))
-        self.data = self.data.select_columns([column])
+    def __init__(self, data: Any, column: str, label: str, size: int | None, close: ExitStack):
+        undecoded = data.cast_column(column, library().Image(decode=False))
+        self.data = undecoded.select_columns([column, label])
         self.column = column
+        self.label = label
         self.size = size
         self.owner = weakref.finalize(self, close.close)  # of a folder's cache
         self.shape = self.look()
@@ -84,10 +98,25 @@ class Files:
         channels, height, width = self.shape
         if not len(rows):
             return torch.empty(0, *self.shape, dtype=torch.uint8)
-        pixels = _stack(self.cells(rows), rows.numpy(), self.size)
+        pixels = self.decoded(rows)
         found = pixels.shape[2:]
         need(found == (height, width), f"images of {tuple(found)} among those of {self.shape[1:]}")
         return pixels.expand(-1, channels, -1, -1).contiguous()  # gray among colored ones
+
+    def decoded(self, rows: Int[Tensor, "b"]) -> Tensor:
+        "The same, gray where all of these are; ValueError that names the first broken one."
+        try:
+            some = self.data.select(rows.tolist())
+            return read_rows(some, None, 0, self.size, self.label).images
+        except ValueError as error:
+            if len(rows) == 1:
+                number = int(rows)
+                path = self.data[number][self.column]["path"]
+                words = f"image number {number} ({path or 'in a table'}) cannot be read"
+                raise ValueError(f"{words}: mend or remove it") from error
+            for row in rows.split(1):
+                self.decoded(row)
+            raise
 
     def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name != "owner"}
@@ -185,15 +214,60 @@ class Batches(Sequence):
 # %% ../../nbs/models/17_stream.ipynb #76d4e85e
 def opened(source: str, split: str, close: ExitStack) -> Any:
     "A `datasets.Dataset` on the disk, until `close`; ValueError where there is none."
-    if not Path(source).is_file():
-        return close.enter_context(_open(source, split))
-    datasets = _library()
-    need(split == "train", f"split={split!r}: one file has no splits, leave it at 'train'")
-    folder = close.enter_context(TemporaryDirectory())
+    datasets = library()
+    file = Path(source).is_file()
+    local = file or Path(source).is_dir()
+    need(
+        split == "train" or not file,
+        f"split={split!r}: one file has no splits, leave it at 'train'",
+    )
+    need(
+        local or re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", source),
+        f"source={source!r} is no folder on this machine, and no name of a data set on the hub",
+    )
+    quiet = datasets.are_progress_bars_disabled()
+    cache = {}
+    if local:
+        cache["cache_dir"] = close.enter_context(TemporaryDirectory())
+        datasets.disable_progress_bars()
     try:
-        return datasets.Dataset.from_parquet(source, cache_dir=folder)
+        if file:
+            return datasets.Dataset.from_parquet(source, **cache)
+        return datasets.load_dataset(source, split=split, **cache)
     except (datasets.exceptions.DatasetsError, OSError, ValueError) as error:
-        raise ValueError(f"source={source!r} is a file, and no parquet file: {error}") from error
+        kind = "is a file, and no parquet file" if file else "cannot be read as a data set of images"
+        raise ValueError(f"source={source!r}, split={split!r} {kind}: {error}") from error
+    finally:
+        if local and not quiet:
+            datasets.enable_progress_bars()
+
+
+def columns_of(data: Any, label: str | None) -> tuple[str, str]:
+    "Names of the column of images and of that of the labels; ValueError where there is none."
+    kinds = {name: type(kind).__name__ for name, kind in data.features.items()}
+    images = [name for name, kind in kinds.items() if kind == "Image"]
+    images += [name for name in ("img", "image") if name in kinds]
+    wanted = LABELS if label is None else (label,)
+    labels = [name for name in wanted if name in kinds]
+    there = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+    need(images, f"no column holds images; the columns are {there}")
+    need(
+        labels,
+        f"no column {' or '.join(map(repr, wanted))}; the columns are {there}; name the labels "
+        "with label=",
+    )
+    return images[0], labels[0]
+
+
+def labels_of(data: Any, name: str) -> tuple[Tensor, tuple[str, ...]]:
+    "Class index of every row, and the names of the classes."
+    values = np.asarray(data.select_columns([name]).with_format("numpy")[:][name])
+    if values.dtype.kind in "iu":
+        missing = int((values < 0).sum())
+    else:  # null, or NaN
+        missing = sum(value is None or value != value for value in values.tolist())
+    need(not missing, f"{missing} of {len(values)} images have no label in column {name!r}")
+    return numbered(values, getattr(data.features[name], "names", None))
 
 # %% ../../nbs/models/17_stream.ipynb #26f75a65
 @checked
@@ -218,8 +292,8 @@ def stream_images(
             "datasets.Dataset is needed; load_images reads what is in memory",
         )
         data = opened(str(source), split, close)
-    column, name = _columns(data, label)
-    labels, classes = _labels(data, name)
-    files = Files(data, column, size, close)
+    column, name = columns_of(data, label)
+    labels, classes = labels_of(data, name)
+    files = Files(data, column, name, size, close)
     images = StoredImages(files, torch.arange(len(labels)))
-    return Images(images, torch.from_numpy(labels), classes)
+    return Images(images, labels, classes)
