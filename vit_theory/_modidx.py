@@ -2141,8 +2141,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'vit_theory.models.stream.Batches.__len__': ( 'models/stream.html#batches.__len__',
                                                                                         'vit_theory/models/stream.py'),
                                           'vit_theory.models.stream.Files': ('models/stream.html#files', 'vit_theory/models/stream.py'),
-                                          'vit_theory.models.stream.Files.__getstate__': ( 'models/stream.html#files.__getstate__',
-                                                                                           'vit_theory/models/stream.py'),
                                           'vit_theory.models.stream.Files.__init__': ( 'models/stream.html#files.__init__',
                                                                                        'vit_theory/models/stream.py'),
                                           'vit_theory.models.stream.Files.cells': ( 'models/stream.html#files.cells',

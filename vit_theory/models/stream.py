@@ -52,13 +52,12 @@ def header(cell: Cell) -> tuple[tuple[int, int], int]:
 class Files:
     "Stored images, read by their numbers."
 
-    def __init__(self, data: Any, column: str, label: str, size: int | None, close: ExitStack):
+    def __init__(self, data: Any, column: str, label: str, size: int | None):
         undecoded = data.cast_column(column, library().Image(decode=False))
         self.data = undecoded.select_columns([column, label])
         self.column = column
         self.label = label
         self.size = size
-        self.owner = weakref.finalize(self, close.close)  # of a folder's cache
         self.shape = self.look()
 
     def cells(self, rows: Int[Tensor, "b"]) -> Iterator[Cell]:
@@ -117,9 +116,6 @@ class Files:
             for row in rows.split(1):
                 self.decoded(row)
             raise
-
-    def __getstate__(self):
-        return {name: value for name, value in vars(self).items() if name != "owner"}
 
 # %% ../../nbs/models/17_stream.ipynb #537d0abf
 MOST_BYTES = 2**30  # that are read at once
@@ -235,7 +231,9 @@ def opened(source: str, split: str, close: ExitStack) -> Any:
             return datasets.Dataset.from_parquet(source, **cache)
         return datasets.load_dataset(source, split=split, **cache)
     except (datasets.exceptions.DatasetsError, OSError, ValueError) as error:
-        kind = "is a file, and no parquet file" if file else "cannot be read as a data set of images"
+        kind = (
+            "is a file, and no parquet file" if file else "cannot be read as a data set of images"
+        )
         raise ValueError(f"source={source!r}, split={split!r} {kind}: {error}") from error
     finally:
         if local and not quiet:
@@ -280,20 +278,22 @@ def stream_images(
 ) -> Images:
     """Labeled images that stay in their files, for `train` and `evaluate`; ValueError as from
     `load_images`, for broken pixels when they are read."""
-    close = ExitStack()
-    if hasattr(source, "features") and hasattr(source, "select_columns"):
-        need(split == "train", f"split={split!r}: a data set is one split, leave it at 'train'")
-        data = source
-    else:
-        known = isinstance(source, str | Path) and str(source) not in ("", "digits")
-        need(
-            known,
-            f"source={str(source)[:60]!r}: a folder, a parquet file, a name on the hub or a "
-            "datasets.Dataset is needed; load_images reads what is in memory",
-        )
-        data = opened(str(source), split, close)
-    column, name = columns_of(data, label)
-    labels, classes = labels_of(data, name)
-    files = Files(data, column, name, size, close)
+    with ExitStack() as unfinished:
+        if hasattr(source, "features") and hasattr(source, "select_columns"):
+            need(split == "train", f"split={split!r}: a data set is one split, leave it at 'train'")
+            data = source
+        else:
+            known = isinstance(source, str | Path) and str(source) not in ("", "digits")
+            need(
+                known,
+                f"source={str(source)[:60]!r}: a folder, a parquet file, a name on the hub or a "
+                "datasets.Dataset is needed; load_images reads what is in memory",
+            )
+            data = opened(str(source), split, unfinished)
+        column, name = columns_of(data, label)
+        labels, classes = labels_of(data, name)
+        files = Files(data, column, name, size)
+        # a folder's cache lasts as long as its images
+        weakref.finalize(files, unfinished.pop_all().close)
     images = StoredImages(files, torch.arange(len(labels)))
     return Images(images, labels, classes)
