@@ -339,3 +339,36 @@ def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch, recwarn):
     files = {cell_file(tmp_path / "store", x=x) for x in (1, 2, 3)}
     assert set((tmp_path / "store/cells").iterdir()) == files
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+IDLE = """
+import sys, time
+from pathlib import Path
+from vit_theory.ledger.sweeps import sweep
+
+def cell(i):
+    Path(sys.argv[1], f"{i}.begun").touch()
+    time.sleep(600)
+    return {}
+
+sweep(cell, {"i": [0]}, store=sys.argv[1] + "/store", n_jobs=3)
+"""
+
+
+@pytest.mark.slow
+def test_workers_without_a_call_end_when_their_driver_is_killed(tmp_path):
+    """One of three has a cell; the others have never had one, and would wait five minutes."""
+    psutil = pytest.importorskip("psutil", reason="needs the cluster extra")
+    program = [sys.executable, "-c", IDLE, tmp_path]
+    driver = subprocess.Popen(program, start_new_session=True)
+    try:
+        until(lambda: (tmp_path / "0.begun").exists(), "a worker at the cell", 60)
+        workers = psutil.Process(driver.pid).children(recursive=True)
+        assert len(workers) >= 3
+        driver.kill()
+        driver.wait()
+        _, left = psutil.wait_procs(workers, timeout=60)
+        assert not left
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)

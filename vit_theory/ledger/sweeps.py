@@ -497,8 +497,15 @@ def in_processes(calls: Iterable[tuple[Any, ...]], n_jobs: int, way: str) -> Ite
     "The results of calls (function, *arguments) on joblib's backend; workers end with the driver."
     import joblib
 
-    delayed = (joblib.delayed(in_worker)(os.getpid(), *call) for call in calls)
-    yield from joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as=way)(delayed)
+    driver = os.getpid()
+    backend, _ = joblib.parallel.get_active_backend()
+    settings: dict[str, Any] = {}
+    loky = isinstance(backend, joblib.parallel.LokyBackend)
+    if loky and "initializer" not in backend.backend_kwargs:
+        settings = {"initializer": end_with, "initargs": (driver,)}  # before its first call
+    delayed = (joblib.delayed(in_worker)(driver, *call) for call in calls)
+    parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as=way, **settings)
+    yield from parallel(delayed)
 
 
 def side_by_side(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Iterator[tuple[int, Any, str]]:
