@@ -73,7 +73,6 @@ WITHOUT_CODE = (
     "explore/",
     "ledger/",
     "04_real_images",
-    "models/07_trainer",
     "models/10_page",
     "models/16_trained",
 )

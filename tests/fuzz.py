@@ -775,7 +775,7 @@ RIGHT = {
     ): "another number of images, trials, channels or tokens; nothing else disagrees",
     (
         r".*",
-        r"confusion|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
+        r"confusion\w*|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
         r"prune|ratio|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query",
         r"zero",
     ): "0 is the smallest that makes sense: none, off, or at the start",

@@ -12,8 +12,7 @@ from common import python
 from vit_theory.ledger import identity
 from vit_theory.models.data import Images, augment, load_images
 from vit_theory.models.model import ViT
-from vit_theory.models.trainer import Machine, load_vit, train
-from vit_theory.models.training import evaluate
+from vit_theory.models.trainer import Machine, evaluate, load_vit, train
 
 SMALL = dict(image_size=8, patch=4, channels=1, classes=10, depth=1, heads=2, width=8)
 QUIET = dict(device="cpu", progress=False)
@@ -206,11 +205,11 @@ def test_a_folder_does_not_answer_for_another_training(digits, tmp_path, case):
 def test_a_folder_does_not_answer_for_other_code(digits, tmp_path, monkeypatch):
     settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
     train(ViT(**SMALL), digits, **settings)
-    _, imported = identity._text_of("vit_theory.models.training")
+    _, imported = identity._text_of("vit_theory.models.trainer")
     text_of = identity._text_of
 
     def edited(module):
-        return ("edited", imported) if module.endswith("models.training") else text_of(module)
+        return ("edited", imported) if module.endswith("models.trainer") else text_of(module)
 
     monkeypatch.setattr(identity, "_text_of", edited)
     with pytest.raises(ValueError, match="another training: code was"):

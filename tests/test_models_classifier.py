@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from vit_theory.models import Classifier, Descent, Images, Recipe, evaluate, load_vit, train
 from vit_theory.models.data import generator
-from vit_theory.models.training import make_optimizer, rate
+from vit_theory.models.trainer import make_optimizer, rate
 
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"

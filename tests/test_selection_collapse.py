@@ -98,7 +98,7 @@ def test_trained_weights_agree_after_many_steps(law, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_gradient_is_that_of_automatic_differentiation(mode):
-    kinds = sample_kinds(0.1, confusion=0.03)
+    kinds = sample_kinds(0.1, confusion_share=0.03)
     mu = torch.eye(9)[None, :6].repeat(4, 1, 1)
     model = collapse(initial_model(mu, scale=0.7, xi=0.3), mu)
     w = draw_weights(kinds, 50, 4, seed=3)
@@ -130,7 +130,7 @@ def test_the_gradient_is_that_of_automatic_differentiation(mode):
 @settings(max_examples=50, deadline=None)
 def test_kinds_are_samples(alpha, confusion, backgrounds, law):
     kinds = sample_kinds(
-        alpha, confusion=alpha * confusion, backgrounds=backgrounds, law=law, mass=0.2
+        alpha, confusion_share=alpha * confusion, backgrounds=backgrounds, law=law, mass=0.2
     )
     assert kinds.fraction.shape == (2 * backgrounds, 2 + backgrounds + (law == "neutral"))
     assert (kinds.fraction.sum(1) - 1).abs().max() < 1e-12
@@ -143,7 +143,7 @@ def test_kinds_are_samples(alpha, confusion, backgrounds, law):
 def test_the_law_is_that_of_the_tokens(law):
     data = LAWS[law]
     options = {"law": "single"} if law == "single" else {"mass": data.mass / 20}
-    kinds = sample_kinds(data.relevant / 20, confusion=data.confusion / 20, **options)
+    kinds = sample_kinds(data.relevant / 20, confusion_share=data.confusion / 20, **options)
     merged, _ = merge(data.sample(200, generator=torch.Generator().manual_seed(0)))
     rows = {
         tuple(row)

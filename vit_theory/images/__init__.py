@@ -42,8 +42,7 @@ from ..models.probes import (
     plot_positions,
     probe,
 )
-from ..models.trainer import Descent, Machine, load_vit, train
-from ..models.training import evaluate
+from ..models.trainer import Descent, Machine, evaluate, load_vit, train
 from ..models.transfer import conv_init, to_attention
 
 # %% ../../nbs/images/index.ipynb #e06c4679

@@ -22,8 +22,7 @@ from ..arguments import Count, Seed, checked, need
 from ..attention import relative_bias, relative_offsets
 from ..models.data import generator, seeded
 from ..models.model import ViT
-from ..models.trainer import Descent, Machine, train
-from ..models.training import evaluate
+from ..models.trainer import Descent, Machine, evaluate, train
 from ..real_images import Images, load_images
 
 # %% ../../nbs/images/08_starts.ipynb #4d940d1b
@@ -282,11 +281,13 @@ def start_cell(
     need(start in STARTS, f"start={start!r} is unknown: use one of {', '.join(STARTS)}")
     need(number in EPOCHS, f"number={number}: use one of {', '.join(map(str, EPOCHS))}")
     everything = photographs(folder, "train")
-    first, last = (40000, 47500) if choosing else (0, 50000 if number == 50000 else 40000)
-    data = drawn(everything, number, first, last, seed)
-    test = photographs(folder, "test")
-    if choosing:
+    if choosing:  # on images that no other run sees
+        data = drawn(everything, number, 40000, 47500, seed)
         test = Images(everything.images[47500:], everything.labels[47500:], everything.classes)
+    else:
+        last = 50000 if number == 50000 else 40000
+        data = drawn(everything, number, 0, last, seed)
+        test = photographs(folder, "test")
     vit = start_model(start, len(everything.classes), seed)
     options: dict[str, Any] = dict(
         batch=50, recipe="light", progress=False, device="cpu", machine=Machine("bf16-mixed")

@@ -175,14 +175,14 @@ def instructions(code: types.CodeType, doc: str | None = None) -> str:
     constants = [
         None if doc is not None and constant is doc else constant for constant in code.co_consts
     ]
-    words = [
-        instructions(constant)
-        if inspect.iscode(constant)
-        else sorted(map(repr, constant))
-        if isinstance(constant, frozenset)
-        else repr(constant)
-        for constant in constants
-    ]
+    words: list[Any] = []
+    for constant in constants:
+        if inspect.iscode(constant):
+            words.append(instructions(constant))
+        elif isinstance(constant, frozenset):
+            words.append(sorted(map(repr, constant)))
+        else:
+            words.append(repr(constant))
     return digest(repr((code.co_code, words, code.co_names, code.co_varnames, code.co_freevars)))
 
 
@@ -215,13 +215,11 @@ class Reader:
         if isinstance(value, types.ModuleType):
             self.modules.add(value.__name__)
             return value.__name__
-        tell = (
-            self.a_class
-            if isinstance(value, type)
-            else self.a_function
-            if inspect.isfunction(value)
-            else self.nested
-        )
+        tell = self.nested
+        if isinstance(value, type):
+            tell = self.a_class
+        elif inspect.isfunction(value):
+            tell = self.a_function
         if id(value) in self.met:
             return f"{getattr(value, '__qualname__', 'itself')} again"
         self.met[id(value)] = value

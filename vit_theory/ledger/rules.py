@@ -356,17 +356,16 @@ def judge(
     "Apply all rules to a measurement."
     values = [rule.value(data) for rule in rules]
     verdict, whys = decide(rules, values, data)
-    measured = (
-        sentence(data)
-        if callable(sentence)
-        else sentence.format(*(Seen(np.nan if v is None else v) for v in values))
-    )
-    lines = [
-        lines_of(r, r.asked(data), v)
-        for r, v in zip(rules, values, strict=True)
-        if r.name and v is not None
-    ]
-    return Judgement(verdict, measured, "; ".join(dict.fromkeys(whys)), tuple(sum(lines, [])))
+    if callable(sentence):
+        measured = sentence(data)
+    else:
+        numbers = [np.nan if value is None else value for value in values]
+        measured = sentence.format(*map(Seen, numbers))
+    lines: list[Quantity] = []
+    for rule, value in zip(rules, values, strict=True):
+        if rule.name and value is not None:
+            lines += lines_of(rule, rule.asked(data), value)
+    return Judgement(verdict, measured, "; ".join(dict.fromkeys(whys)), tuple(lines))
 
 # %% ../../nbs/ledger/04_rules.ipynb #a2903de9
 def criterion(rules: Sequence[Rule]) -> str:

@@ -54,8 +54,7 @@ from .stream import stream_images
 from .theirs import Classifier, to_transformers
 from .tokens import drop_tokens, operations
 from .trained import CIFAR10, pack_vit, trained_vit, unpack_vit
-from .trainer import Descent, Machine, load_vit, train
-from .training import evaluate
+from .trainer import Descent, Machine, evaluate, load_vit, train
 from .transfer import conv_init, to_attention
 
 # %% ../../nbs/models/index.ipynb #mdix0003

@@ -23,7 +23,7 @@ from ..figures import COLORS, subplots
 from .data import generator
 from .maps import LayerMap, attention_maps
 from .model import ViT
-from .training import evaluate
+from .trainer import evaluate
 from ..real_images import Images
 
 # %% ../../nbs/models/06_probes.ipynb #414edffc

@@ -46,19 +46,12 @@ def bias_of(linear: nn.Linear) -> Tensor:
     return linear.bias.detach()
 
 
-def out_and_heads(layer: Any) -> tuple[nn.Linear, int]:
-    "Output matrix and number of heads of a layer, of transformers or ours."
-    if hasattr(layer, "o_proj"):
-        return layer.o_proj, layer.num_attention_heads
-    return layer.out, layer.heads
-
-
 def matrices_of(layer: Any, name: str) -> Matrices:
     "The matrices of a layer; ValueError for one that is not plain attention."
     if isinstance(layer, ContentAttention):
         weights = layer.qkv.weight.detach().chunk(3)
         biases = bias_of(layer.qkv).chunk(3)
-        return Matrices(weights, biases, *out_and_heads(layer))
+        return Matrices(weights, biases, layer.out, layer.heads)
     attributes = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
     kind = type(layer).__name__
     need(
@@ -68,7 +61,7 @@ def matrices_of(layer: Any, name: str) -> Matrices:
     projections = layer.q_proj, layer.k_proj, layer.v_proj
     weights = tuple(linear.weight.detach() for linear in projections)
     biases = tuple(bias_of(linear) for linear in projections)
-    return Matrices(weights, biases, *out_and_heads(layer))
+    return Matrices(weights, biases, layer.o_proj, layer.num_attention_heads)
 
 # %% ../../nbs/models/14_replace.ipynb #13273000
 class StencilHeads(nn.Module):
@@ -468,7 +461,10 @@ def head_output(model: nn.Module, layer: int, head: int) -> Tensor:
         W_O = mixer.layer.W_O
         need(head < len(W_O), f"head={head}: layer {layer} has {len(W_O)} heads, from 0")
         return W_O[head]
-    out, heads = out_and_heads(mixer)
+    if isinstance(mixer, ContentAttention | StencilHeads):
+        out, heads = mixer.out, mixer.heads
+    else:
+        out, heads = mixer.o_proj, mixer.num_attention_heads
     need(head < heads, f"head={head}: layer {layer} has {heads} heads, from 0")
     place = head
     if isinstance(mixer, StencilHeads):  # kept heads come first

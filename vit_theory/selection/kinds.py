@@ -60,16 +60,16 @@ def sample_kinds(
     alpha: Share,  # fraction of label-relevant tokens, alpha_*
     *,
     law: Literal["neutral", "single"] = "neutral",  # of the background
-    confusion: Share = 0.0,  # fraction of tokens with the other label's pattern, alpha_#
+    confusion_share: Share = 0.0,  # fraction of tokens with the other label's pattern, alpha_#
     mass: Share = 0.4,  # "neutral": fraction b of the one random background pattern
     backgrounds: Size = 3,  # background patterns it is drawn from, K
 ) -> Kinds:
     "The 2K distinct samples of a law: label times background pattern."
     need(
-        confusion < alpha,
-        f"alpha={alpha}, confusion={confusion}: the label needs 0 <= confusion < alpha",
+        confusion_share < alpha,
+        f"{alpha=}, {confusion_share=}: the label needs 0 <= confusion_share < alpha",
     )
-    rest = 1 - alpha - confusion
+    rest = 1 - alpha - confusion_share
     need(
         rest >= 0 and (law == "single" or 0 < mass <= rest),
         f"mass={mass}: need a mass above 0, at most {rest:g}",
@@ -80,7 +80,7 @@ def sample_kinds(
     t = torch.arange(2 * K)
     label = t // K
     phi[t, label] = alpha
-    phi[t, 1 - label] = confusion
+    phi[t, 1 - label] = confusion_share
     phi[t, 2 + t % K] = mass if neutral else rest
     if neutral:
         phi[:, -1] = rest - mass

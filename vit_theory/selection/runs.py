@@ -67,7 +67,7 @@ class Setting:
     scale: NotNegative = 0.3  # of W_Q and W_K at the start, c
     law: Literal["neutral", "single"] = "neutral"  # of the background
     mass: NotNegative = 0.4  # "neutral": fraction b of the one random background pattern
-    confusion: NotNegative = 0.0  # alpha_# / alpha_*
+    confusion_ratio: NotNegative = 0.0  # alpha_# / alpha_*
     sigma: NotNegative = 0.1  # initial error of the values
     delta: NotNegative = 0.1  # initial error of queries and keys
 
@@ -87,7 +87,8 @@ class Setting:
 
     def kinds(self, alpha: float) -> Kinds:
         "The distinct samples at a share of relevant tokens."
-        return sample_kinds(alpha, law=self.law, confusion=self.confusion * alpha, mass=self.mass)
+        confusion_share = self.confusion_ratio * alpha
+        return sample_kinds(alpha, law=self.law, confusion_share=confusion_share, mass=self.mass)
 
     def batch_size(self, samples: int) -> int:
         "Samples of a minibatch, of so many."

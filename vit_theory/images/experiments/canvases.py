@@ -38,8 +38,7 @@ from ...ledger.sweeps import Run, once
 from ...models.data import Images, Recipe, augment, generator
 from ...models.model import ViT
 from ...models.probes import choose_tokens, probe
-from ...models.trainer import Row, train
-from ...models.training import evaluate
+from ...models.trainer import Row, evaluate, train
 
 # %% ../../../nbs/images/05_canvases.ipynb #48f79010
 TOKEN_CHOICES = ("all", "relevant", "attention", "random")

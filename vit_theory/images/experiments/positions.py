@@ -33,8 +33,7 @@ from ...ledger.sweeps import Run, once
 from ...models.data import Images, Recipe, generator, permute
 from ...models.model import ViT
 from ...models.probes import probe
-from ...models.trainer import train
-from ...models.training import evaluate
+from ...models.trainer import evaluate, train
 
 # %% ../../../nbs/images/04_positions.ipynb #841ee96e
 CASES = ("content", "positional", "content, shuffled", "positional, shuffled", "uniform")

@@ -37,8 +37,7 @@ from ...ledger.sweeps import Run, once
 from ...models.data import Images, seeded
 from ...models.mixers import xavier
 from ...models.model import Taps, Variant, ViT
-from ...models.trainer import Descent, Row, train
-from ...models.training import evaluate
+from ...models.trainer import Descent, Row, evaluate, train
 from ...models.transfer import to_attention
 
 # %% ../../../nbs/images/03_two_phase.ipynb #f58d6ae9

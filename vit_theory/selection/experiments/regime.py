@@ -60,7 +60,7 @@ LIMITS = {
     OWN_ARM["uniform"]: UNIFORM,
     "attention, one learning rate": replace(TRAINED, ratio=1.0),
     "attention, background without neutral tokens": replace(TRAINED, law="single"),
-    "attention, confusion tokens": replace(TRAINED, confusion=1 / 3),
+    "attention, confusion tokens": replace(TRAINED, confusion_ratio=1 / 3),
     "uniform, rich start, later stop": replace(UNIFORM, xi=0.05, stop=MarginReached(0.3)),
     "uniform, background without neutral tokens": replace(UNIFORM, law="single"),
 }
