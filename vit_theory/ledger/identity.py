@@ -215,7 +215,7 @@ class Reader:
         if isinstance(value, types.ModuleType):
             self.modules.add(value.__name__)
             return value.__name__
-        tell = self.nested
+        tell: Callable[[Any], str] = self.nested
         if isinstance(value, type):
             tell = self.a_class
         elif inspect.isfunction(value):
