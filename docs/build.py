@@ -61,7 +61,9 @@ SOUGHT = {  # a page that these words are to find first
     "images/03_two_phase": ("two-phase", "two phase"),
     "explore/05_vit": ("my own model", "own model", "DINOv2"),
 }
-# below home's first sentence
+# home's title: a question, where README has the project's name; and what stands below its first
+# sentence
+FRONT = "What does attention compute, find and learn?"
 HOME = "{.buttons}\n[Explore](/explore/index.ipynb) [Read](/essays.md) [Install](/install.md)\n\n"
 STILL = re.compile(
     r"!\[[^\]]*\]\(pictures/heads\.svg\)"
@@ -255,7 +257,7 @@ def convert(path, docname, package):
             if not cells and (
                 head := re.match(r"# (.+?)\n+> (.+?)(?:\n\n|\Z)", cell.source, flags=re.S)
             ):
-                title = head[1]
+                title = FRONT if docname == "index" else head[1]
                 lead = " ".join(head[2].replace("\n>", "\n").split())
                 found = "".join(
                     f"```{{index}} ! {words}\n```\n" for words in SOUGHT.get(docname, ())

@@ -37,11 +37,44 @@ CHOICE = re.compile(
 COMMA = re.compile(r",(?![^(\[]*[)\]])")  # between selectors, not inside of one
 SCRIPT = re.compile(r"^.*(?:tex-svg-full\.js|window\.MathJax = ).*\n", flags=re.M)
 
+# What is no prose: tags, and elements with all that is in them.
+NO_PROSE = re.compile(
+    r"(<(pre|code|script|style|svg|dt|textarea)\b.*?</\2>"
+    r'|<(span|div) class="math notranslate nohighlight">.*?</\3>'
+    r"|<title>.*?</title>|<!--.*?-->|<[^>]*>)",
+    flags=re.S,
+)
+TYPED = (("&lt;=", "≤"), ("&gt;=", "≥"), ("+-", "±"), ("-&gt;", "→"))
+POWER = re.compile(r"(?<=[\w)*])\^(?:\(([^()<>&]{1,12})\)|([-−]?\w+(?:\.\d+)?))")
+NAKED = re.compile(r"(?<![\w.])\.(?=\d)")  # a number that begins with its point
+LENGTH = re.compile(r"\d+\s*(?:em|ex|pt|mu|cm)\b")  # in TeX, such as \hspace{.3em}
+
 
 def tex_of(formula):
     """TeX, and whether it stands by itself."""
     inner = re.fullmatch(r"\\([(\[])(.*)\\[)\]]", html.unescape(formula).strip(), flags=re.S)
     return inner[2], inner[1] == "["
+
+
+def typeset(text):
+    """A page whose prose, tables and captions have signs and whole numbers; code stays as it is."""
+
+    def number(found):
+        return "." if LENGTH.match(found.string, found.end()) else "0."
+
+    pieces = NO_PROSE.split(text)[:: NO_PROSE.groups + 1]
+    apart = [found[0] for found in NO_PROSE.finditer(text)]
+    for place, piece in enumerate(pieces):
+        for typed, sign in TYPED:
+            piece = piece.replace(typed, sign)
+        piece = NAKED.sub("0.", piece)
+        piece = re.sub(r"(?<=\d)[ \u00a0\u202f]%", "%", piece)
+        piece = re.sub(r"(?:^|(?<=[\s(]))-(?=\d)", "−", piece)
+        pieces[place] = POWER.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", piece)
+    for place, formula in enumerate(apart):
+        if FORMULA.fullmatch(formula):
+            apart[place] = NAKED.sub(number, formula)
+    return "".join(map("".join, zip(pieces, [*apart, ""], strict=True)))
 
 
 def drawn(formulas):
@@ -258,6 +291,7 @@ def finish(site, base=""):
         site / "search.html"
     }:  # there the index needs the scripts before it
         pages[path] = WAITING.sub('<script defer src="', pages[path])
+    pages = {path: typeset(text) for path, text in pages.items()}
     pages = {path: INDEX.sub(lambda found: SEARCH % found[1], text) for path, text in pages.items()}
     if shutil.which("node"):
         formulas = list(

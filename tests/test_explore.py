@@ -2,13 +2,24 @@
 of models in folders."""
 
 import copy
+import math
 
 import pytest
 import torch
+import xarray as xr
 from common import python
+from matplotlib.colors import to_hex
 
 from vit_theory import explore
-from vit_theory.explore.vit import answers, fitting_images, load_model, pieces, what_is_seen
+from vit_theory.explore.vit import (
+    answers,
+    atlas_of,
+    fitting_images,
+    load_model,
+    pieces,
+    what_is_seen,
+    what_leads,
+)
 from vit_theory.models import (
     CIFAR10,
     Images,
@@ -17,6 +28,8 @@ from vit_theory.models import (
     choose_tokens,
     evaluate,
     load_images,
+    plot_atlas,
+    to_attention,
     train,
 )
 
@@ -40,8 +53,52 @@ def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attenti
 
 def test_of_a_single_image_there_is_no_share():
     one = Images(pieces().images[:1], torch.zeros(1, dtype=torch.long), ("photograph",))
-    (shown,) = what_is_seen(None, one)["images"]
+    seen = what_is_seen(None, one)
+    (shown,) = seen["images"]
     assert shown["positional"] == shown["convolutional"] == [[0.0] * 4] * 6
+    assert seen["leads"] is None
+
+
+def leads_by_hand():
+    """An atlas of five heads that are led by each of the names in turn."""
+    values = {
+        "sink": [0.8, 0.1, 0.1, 0.1, 0.1],
+        "convolutional": [0.9, 0.9, 0.2, 0.2, math.nan],
+        "positional": [0.9, 0.95, 0.7, 0.3, math.nan],
+        "content": [0.1, 0.05, 0.3, 0.7, math.nan],
+        "entropy": [1.0] * 5,
+    }
+    table = {name: (("layer", "head"), [row]) for name, row in values.items()}
+    return xr.Dataset(table, attrs={"images": 7})
+
+
+def test_the_panel_and_the_figure_of_the_atlas_name_and_color_the_same_leads():
+    """Each name of each head and its color, in the matplotlib figure and in what the panel gets."""
+    atlas = leads_by_hand()
+    panel = what_leads(atlas)
+    assert panel["names"] == [["sink", "convolution", "position", "content", "flat"]]
+    assert panel["shares"] == [[0.8, 0.9, 0.7, 0.7, None]] and panel["images"] == 7
+    (axes,) = plot_atlas(atlas).axes
+    words = [text.get_text().split("\n")[0] for text in axes.texts]
+    assert words == [name[:4] for name in panel["names"][0]]
+    drawn = [to_hex(patch.get_facecolor()) for patch in axes.patches]
+    assert drawn == [panel["colors"][name].lower() for name in panel["names"][0]]
+
+
+def test_convolutions_lead_a_converted_convolution():
+    conv = ViT(16, 4, 3, 10, depth=1, heads=1, mixer="convolution")
+    images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    leads = what_leads(atlas_of(to_attention(conv, 8.0), images))
+    assert leads["names"] == [["convolution"] * 9] and leads["images"] == 8
+    assert min(leads["shares"][0]) > 0.5
+
+
+def test_a_live_panel_has_the_leads_of_its_model():
+    vit = ViT(16, 4, 3, 2, 2, 3, width=18)
+    data = pieces()
+    expected = what_leads(atlas_of(vit.eval(), fitting_images(vit, data)))
+    assert explore.vit_explorer(vit, data).data["leads"] == expected
+    assert [len(row) for row in expected["names"]] == [3, 3]
 
 
 def test_a_model_of_two_classes_is_not_told_what_is_right():

@@ -21,9 +21,11 @@ from vit_theory.explore.selection import STEPS, borders, selection_frames
 from vit_theory.explore.vit import (
     SHARES,
     answers,
+    atlas_of,
     look_into,
     model_and_images,
     shares_of_maps,
+    what_leads,
 )
 
 
@@ -171,13 +173,17 @@ def test_vit_has_the_numbers_of_python(tmp_path):
         abs(seen["attention"][1, 2, 9] - found["look"]).max() < 0.011
     )  # other processors round otherwise
     assert abs(seen["attention"][:, :, 9] - found["maps"]).max() < 0.011
-    for name, values in (seen["numbers"] | shares_of_maps(model, images)).items():
+    atlas = atlas_of(model, images)
+    for name, values in (seen["numbers"] | shares_of_maps(atlas, (6, 4))).items():
         assert abs(values - found[name]).max() < 0.011, name
     assert (
         found["kept"] == order[3, : counts[SHARES.index(0.0625)]].tolist()
         and len(found["kept"]) == 4
     )
     assert found["answer"] == names[said[SHARES.index(0.0625), 3]]
+    stored, live = json.loads(static_text("vit.json"))["leads"], what_leads(atlas)
+    shares = [np.array(each.pop("shares")) for each in (stored, live)]
+    assert stored == live and abs(shares[0] - shares[1]).max() < 0.011
 
 
 PAGES = {
@@ -346,6 +352,57 @@ def test_large_patches_with_a_finite_gap_are_quick(tmp_path):
         return Math.min(...times);
     }})()"""
     assert computed(tmp_path, "convolution", timed) < 100
+
+
+# Contrast of the words of a field with its color, by WCAG.
+CONTRAST = """(one) => {
+    const light = (color) => {
+        const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+        const [red, green, blue] = color.match(/\\d+/g).map((part) => linear(part / 255));
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const shown = [getComputedStyle(one).backgroundColor, getComputedStyle(one.firstChild).color];
+    const [low, high] = shown.map(light).sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+}"""
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+@needs_chromium
+def test_heads_are_colored_by_what_leads_them(opened, width, scheme):
+    """A field with a word on every head, a legend that counts, names for those who only hear."""
+    explorer = explore.vit_explorer()
+    leads = json.loads(json.dumps(explorer.data["leads"]))
+    leads["names"][0] = ["sink", "convolution", "position", "flat"]
+    leads["shares"][0] = [0.81, 0.72, 0.63, None]
+    explorer.data = explorer.data | {"leads": leads}
+    page = opened(explorer, width=width, color_scheme=scheme)
+    if scheme == "dark":
+        page.add_style_tag(content="body { background: #111; color: #eee }")
+    fields = page.locator(".turn button .lead")
+    assert fields.all_inner_texts() == sum(leads["names"], [])
+    for place, name in enumerate(sum(leads["names"], [])):
+        color = fields.nth(place).evaluate("(one) => getComputedStyle(one).backgroundColor")
+        numbers = [int(leads["colors"][name][at : at + 2], 16) for at in (1, 3, 5)]
+        assert color == f"rgb({', '.join(map(str, numbers))})"
+    for place in range(5):
+        assert fields.nth(place).evaluate(CONTRAST) > 4.5
+        assert fields.nth(place).evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    legend = page.get_by_role("list", name="what leads how many heads, over 16 images")
+    assert legend.get_by_role("listitem").all_inner_texts() == [
+        "sink: 1",
+        "convolution: 1",
+        "position: 1",
+        "content: 20",
+        "flat: 1",
+    ]
+    head = page.get_by_role("button", name="layer 0, head 2: entropy, nats 3.86, position leads")
+    head.focus()
+    page.keyboard.press("Enter")
+    assert "head 2 of layer 0, led by position, looks" in page.inner_text(".turn .said")
+    flat = page.get_by_role("button", name="layer 0, head 3")
+    assert flat.get_attribute("aria-label").endswith("reads all alike")
+    assert page.evaluate(WIDER) == []
 
 
 @needs_chromium

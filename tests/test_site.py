@@ -4,6 +4,7 @@ import functools
 import itertools
 import re
 import shutil
+import sys
 import zipfile
 from collections import Counter
 from html.parser import HTMLParser
@@ -12,11 +13,14 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 from browser import chromium, needs_chromium, served
-from common import NBS, NOTEBOOKS, cells_in, outputs, python
+from common import NBS, NOTEBOOKS, ROOT, cells_in, outputs, python
 
 from vit_theory import selection
 from vit_theory.ledger.coverage import PLACES, draw_map, places
 from vit_theory.ledger.evidence import committed, standing
+
+sys.path.append(str(ROOT / "docs"))
+import finish  # noqa: E402
 
 pytestmark = (
     pytest.mark.slow
@@ -113,6 +117,19 @@ def test_a_caption_belongs_to_its_figure(site):
         if path.parent.name == "claims":
             assert 'id="figure-1"' in page.text, path.name
     assert number > 200
+
+
+def test_numbers_and_signs_on_every_page(site):
+    """No number begins with its point, no sign is typed, percent is written in one way; home's
+    title is in words."""
+    typed = re.compile(r"(?<![\w.])\.\d|&lt;=|&gt;=|\+-|-&gt;|\w\^\w|\d\s%|[(\s]-\d")
+    found = []
+    for path, page in pages(site).items():
+        for piece in finish.NO_PROSE.split(page.text)[:: finish.NO_PROSE.groups + 1]:
+            found += [f"{path.name}: {piece.strip()[:80]}"] if typed.search(piece) else []
+    assert found == []
+    title = re.search("<h1>(.*?)<a", pages(site)[site / "index.html"].text)[1]
+    assert title == "What does attention compute, find and learn?"
 
 
 def test_a_link_that_is_sent_on_shows_what_it_is(site):

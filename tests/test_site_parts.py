@@ -58,6 +58,34 @@ def test_numbers_and_signs_are_typeset():
     assert claim_pages.signs("x <= .31 +- .02, 0.5 >= A.3") == "x ≤ 0.31 ± 0.02, 0.5 ≥ A.3"
 
 
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("<p>from .25/80 to .5, at -.3</p>", "<p>from 0.25/80 to 0.5, at −0.3</p>"),
+        ("<td>1 &lt;= x &gt;= .1 +- .02</td>", "<td>1 ≤ x ≥ 0.1 ± 0.02</td>"),
+        ("<p>95 % of 10^5, (1/x)^.99</p>", "<p>95% of 10<sup>5</sup>, (1/x)<sup>0.99</sup></p>"),
+        ("<p>η^(−3/5) -&gt; 0</p>", "<p>η<sup>−3/5</sup> → 0</p>"),
+    ],
+)
+def test_prose_on_a_page_is_typeset(typed, shown):
+    assert finish.typeset(typed) == shown == finish.typeset(shown)
+
+
+def test_what_is_no_prose_is_not_typeset():
+    """Code, addresses, scripts, names; of a formula the numbers only."""
+    for kept in (
+        "<code>x &lt;= .5</code>",
+        "<pre><span>a -&gt; 10^5</span></pre>",
+        "<script>for (i = 0; i<n; i += .5) a +- b; 5 % 3</script>",
+        '<a href="a.5?x=.5">v.5, 1..5</a>',
+        '<dt class="sig">f(x=.5) -&gt; y</dt>',
+    ):
+        assert finish.typeset(kept) == kept
+    span = '<span class="math notranslate nohighlight">\\(%s\\)</span>'
+    formula = span % r".31 \\le x^{.5} -&gt; \\hspace{.3em} 10^5"
+    assert finish.typeset(formula) == span % r"0.31 \\le x^{0.5} -&gt; \\hspace{.3em} 10^5"
+
+
 def test_what_only_presents_is_hidden():
     """A card and a figure of committed data are; an experiment that runs live is not."""
     assert build.presenting('Card("A-noise")')

@@ -16,6 +16,7 @@ import numpy as np
 from .panel import need_one_of, packed, static_text, turning
 
 if TYPE_CHECKING:
+    import xarray as xr
     from torch import Tensor
 
     from vit_theory.models import Images, ViT
@@ -239,15 +240,38 @@ def layers_and_heads(model: ViT, images: Tensor) -> tuple[int, int]:
     return len(maps), maps[0].shape[1]
 
 
-def shares_of_maps(model: ViT, images: Tensor) -> dict[str, np.ndarray]:
-    "Positional and convolutional share over images, [layer, head]; 0 where a map has no variance."
+def atlas_of(model: ViT, images: Tensor) -> xr.Dataset | None:
+    "The atlas over the first images; None for a single one: what changes between them needs two."
     from vit_theory.models import head_atlas
 
-    if len(images) < 2:  # what changes from image to image needs two
-        nothing = np.zeros(layers_and_heads(model, images))
-        return {"positional": nothing, "convolutional": nothing}
-    atlas = head_atlas(model, [images[:ATLAS_IMAGES]], forward=lambda model, x: model(x, keep={}))
-    return {name: np.nan_to_num(atlas[name].values) for name in ("positional", "convolutional")}
+    if len(images) < 2:
+        return None
+    return head_atlas(model, [images[:ATLAS_IMAGES]], forward=lambda model, x: model(x, keep={}))
+
+
+def shares_of_maps(atlas: xr.Dataset | None, shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    "Positional and convolutional share over images, [layer, head]; 0 where a map has no variance."
+    shares = {}
+    for name in ("positional", "convolutional"):
+        values = np.zeros(shape) if atlas is None else atlas[name].values
+        shares[name] = np.nan_to_num(values)
+    return shares
+
+
+def what_leads(atlas: xr.Dataset | None) -> dict[str, Any] | None:
+    """Name and share of what leads each head, [layer, head], and the colors of the names, as in
+    `plot_atlas`; None without an atlas."""
+    from vit_theory.models.atlas import LEADS, leaders
+
+    if atlas is None:
+        return None
+    led = [[pair or ("", math.nan) for pair in row] for row in leaders(atlas)]
+    return {
+        "colors": dict(LEADS.values()),
+        "names": [[LEADS[lead][0] for lead, _ in row] for row in led],
+        "shares": [[round(share, 3) if lead else None for lead, share in row] for row in led],
+        "images": atlas.attrs["images"],
+    }
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
@@ -289,8 +313,9 @@ def what_is_seen(
     truth = predicted[-1] if labels is None else labels
     agreement = (predicted == truth).double().mean(1)
 
-    shares = shares_of_maps(vit, images)
-    layers, heads = shares["positional"].shape
+    layers, heads = layers_and_heads(vit, images)
+    atlas = atlas_of(vit, images)
+    shares = shares_of_maps(atlas, (layers, heads))
     bytes_of_maps = layers * heads * math.prod(vit.grid) ** 2
     shown = max(1, min(len(images), most // bytes_of_maps))
     first = max(0, min(first, len(images) - shown))
@@ -312,6 +337,7 @@ def what_is_seen(
         "grid": list(vit.grid),
         "layers": layers,
         "heads": heads,
+        "leads": what_leads(atlas),
         "shares": list(SHARES),
         "counts": counts,
         "right": labels is not None,

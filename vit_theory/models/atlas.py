@@ -474,6 +474,16 @@ def position_association(
     }
 
 # %% ../../nbs/models/09_atlas.ipynb #lead0001
+# what leads a head: its name and its color in every picture of heads
+LEADS = {
+    "sink": ("sink", COLORS["black"]),
+    "convolutional": ("convolution", COLORS["green"]),
+    "positional": ("position", COLORS["blue"]),
+    "content": ("content", COLORS["orange"]),
+    "": ("flat", "#cccccc"),  # all is read alike
+}
+
+
 def leading(values: Mapping[str, float]) -> str:
     """Sink where it takes half; a stencil or position that explains half; else content; empty where
     all is read alike."""
@@ -485,6 +495,26 @@ def leading(values: Mapping[str, float]) -> str:
         if values[name] > 0.5:
             return name
     return "content"
+
+
+def leaders(atlas: xr.Dataset) -> list[list[tuple[str, float] | None]]:
+    """What leads each head and its share, by layer and head; None where a layer lacks the head."""
+    shares = [name for name in LEADS if name in atlas]
+    table: list[list[tuple[str, float] | None]] = []
+    for layer in range(atlas.sizes["layer"]):
+        row: list[tuple[str, float] | None] = []
+        for head in range(atlas.sizes["head"]):
+            cell = atlas.isel(layer=layer, head=head)
+            if not math.isfinite(float(cell.entropy)):
+                row.append(None)
+                continue
+            values = dict.fromkeys(LEADS, math.nan)
+            for name in shares:
+                values[name] = float(cell[name])
+            lead = leading(values)
+            row.append((lead, values[lead]))
+        table.append(row)
+    return table
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0025
 def plot_atlas(
@@ -498,33 +528,18 @@ def plot_atlas(
     )
     from matplotlib.patches import Rectangle
 
-    colors = {
-        "sink": "black",
-        "convolutional": "green",
-        "positional": "blue",
-        "content": "orange",
-    }
     layers = atlas.sizes["layer"]
     heads = atlas.sizes["head"]
     width = max(3.5, 0.5 * heads + 1)
     height = max(1.5, 0.4 * layers + 0.8)
     figure, ax = subplots(width=width, height=height)
-    for layer in range(layers):
-        for head in range(heads):
-            cell = atlas.isel(layer=layer, head=head)
-            if not math.isfinite(float(cell.entropy)):
+    for layer, row in enumerate(leaders(atlas)):
+        for head, led in enumerate(row):
+            if led is None:
                 continue
-            values = dict.fromkeys(colors, math.nan)
-            for name in colors:
-                if name in cell:
-                    values[name] = float(cell[name])
-            lead = leading(values)
-            if lead:
-                color = COLORS[colors[lead]]
-                words = f"{lead[:4]}\n{values[lead]:.2f}"
-            else:
-                color = "0.8"
-                words = "flat"
+            lead, share = led
+            word, color = LEADS[lead]
+            words = f"{word[:4]}\n{share:.2f}" if lead else word
             corner = (head - 0.46, layer - 0.46)
             ax.add_patch(Rectangle(corner, 0.92, 0.92, color=color, alpha=0.6))
             ax.text(head, layer, words, ha="center", va="center", fontsize=6)

@@ -93,8 +93,9 @@ BORDER = Claim(
     "C-border",
     "C",
     "Theorem 1 at the border of the image (the paper does not treat it)",
-    "No softmax layer without a key of value zero computes a zero-padded convolution, "
-    "also with positions added to the tokens; the construction with such a key does.",
+    "No softmax layer without a key of value zero computes a zero-padded convolution on images "
+    "with inner patches, also with positions added to the tokens; the construction with such a "
+    "key does.",
     (
         Rule("largest error inside, as printed", inside_as_printed, at_most(EXACT), BROKEN),
         Rule("largest error with the zero key", with_zero_key, at_most(EXACT), BROKEN),

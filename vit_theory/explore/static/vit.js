@@ -24,11 +24,47 @@ export function compute({ image, layer, head, query, keep }, data) {
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 
-function sentence({ layer, head, query }, { look, kept, n, answer, truth, share }, { grid, right, total }) {
+// White words on dark colors, black ones on light: the better contrast of the two (WCAG's relative luminance).
+export function wordsOn(color) {
+  const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  const [red, green, blue] = [1, 3, 5].map((place) => linear(parseInt(color.slice(place, place + 2), 16) / 255));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
+}
+
+// A field in the color of what leads; its edge is seen on a page of any color.
+function field(name, color, text) {
+  const one = make("small", { className: "lead" }, text);
+  one.dataset.lead = name;
+  one.style.cssText = `display: block; box-sizing: border-box; min-height: 8px; overflow: hidden; white-space: nowrap; text-align: center;
+    margin-top: 2px; padding: 0 .2em; line-height: 1.35; border: 1px solid color-mix(in srgb, currentColor 55%, transparent)`;
+  one.style.background = color;
+  const words = make("span", {}, ...one.childNodes);
+  words.style.color = wordsOn(color); // the edge keeps the page's ink
+  one.replaceChildren(words);
+  return one;
+}
+
+function legend({ colors, names, images }) {
+  const all = names.flat();
+  const count = (name) => all.filter((one) => one === name).length;
+  const items = Object.entries(colors).filter(([name]) => name !== "flat" || count(name)).map(([name, color]) => {
+    const swatch = field(name, color, "");
+    swatch.style.cssText += "; width: 1.2em; min-height: .9em; margin: 0";
+    const item = make("li", {}, swatch, `${name}: ${count(name)}`);
+    item.style.cssText = "display: flex; gap: .35em; align-items: center; margin: 0";
+    return item;
+  });
+  const list = make("ul", { className: "leads", ariaLabel: `what leads how many heads, over ${images} images` }, ...items);
+  list.style.cssText = "display: flex; flex-wrap: wrap; gap: .2em 1em; list-style: none; margin: .2em 0 .4em; padding: 0; font-size: .9em";
+  return list;
+}
+
+function sentence({ layer, head, query }, { look, kept, n, answer, truth, share }, { grid, right, total, leads }) {
   const most = look.indexOf(Math.max(...look));
   const away = Math.hypot(Math.floor(most / grid[1]) - Math.floor(query / grid[1]), (most % grid[1]) - (query % grid[1]));
   const where = away ? `a patch ${away.toFixed(1).replace(".0", "")} away` : "itself";
-  const looks = `From the framed patch head ${head} of layer ${layer} looks most at ${where} (${percent(look[most])}).`;
+  const led = leads ? `, led by ${leads.names[layer][head]},`.replace("led by flat", "which reads all alike") : "";
+  const looks = `From the framed patch head ${head} of layer ${layer}${led} looks most at ${where} (${percent(look[most])}).`;
   const patches = kept.length < n ? `the ${kept.length} most attended of ${n} patches` : `all ${n} patches`;
   const same = `${percent(share)} of ${total} images get the answer of all patches.`;
   if (!right) return `${looks} With ${patches} the model answers ${answer}; ${same}`;
@@ -97,10 +133,17 @@ function view(page) {
   pictures.append(
     figure("", both[0], "pair"),
     figure("where the chosen head looks from it", both[1], "pair"),
-    figure("every head, a row for each layer: click one", heads, "half"),
+    figure(`every head, a row for each layer${data.leads ? ", colored by what leads it" : ""}: click one`,
+      data.leads ? make("div", {}, legend(data.leads), heads) : heads, "half"),
     fewest,
   );
 
+  // what leads a head, in words
+  function says(layer, head) {
+    if (!data.leads) return "";
+    const [name, share] = [data.leads.names[layer][head], data.leads.shares[layer][head]];
+    return name === "flat" ? ", reads all alike" : `, ${name} leads with ${share.toFixed(2)}`;
+  }
   function drawHeads(now, found) {
     const [values, [label, digits]] = [found[now.measure], MEASURES[now.measure]];
     const high = Math.max(...values.flat());
@@ -109,13 +152,15 @@ function view(page) {
       paint(map, weights, data.grid[1], 0, Math.max(...weights), ink(0, 114, 178));
       bar.style.cssText = `height: 4px; margin-top: 2px; background: ${ORANGE}; width: ${(100 * value) / (high || 1)}%`;
       const chosen = layer === now.layer && head === now.head;
-      const title = `layer ${layer}, head ${head}: ${label} ${value?.toFixed(digits)}`;
+      const [title, lead] = [`layer ${layer}, head ${head}: ${label} ${value?.toFixed(digits)}${says(layer, head)}`, data.leads?.names[layer][head]];
+      const word = data.heads > 6 ? "" : data.heads > 4 ? lead?.slice(0, 4) : lead;
+      const fields = lead ? [field(lead, data.leads.colors[lead], word)] : [];
       const button = make("button", { type: "button", title, ariaLabel: title, ariaPressed: String(chosen), onclick: () => {
         sliders.layer.stand(layer);
         sliders.head.stand(head);
         turn({ layer, head });
         heads.children[layer * data.heads + head].focus();
-      } }, map, bar, ...(data.heads > 6 ? [] : [make("small", {}, value?.toFixed(digits))]));
+      } }, ...fields, map, bar, ...(data.heads > 6 ? [] : [make("small", {}, value?.toFixed(digits))]));
       button.style.cssText = `padding: 2px; ${chosen ? `box-shadow: 0 0 0 2px ${ORANGE}` : ""}`;
       return button;
     })));
