@@ -1847,6 +1847,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'vit_theory/models/cnn.py'),
                                        'vit_theory.models.cnn.PatchConvolution.forward': ( 'models/cnn.html#patchconvolution.forward',
                                                                                            'vit_theory/models/cnn.py'),
+                                       'vit_theory.models.cnn.answer_of': ('models/cnn.html#answer_of', 'vit_theory/models/cnn.py'),
                                        'vit_theory.models.cnn.by_layer': ('models/cnn.html#by_layer', 'vit_theory/models/cnn.py'),
                                        'vit_theory.models.cnn.cnn_to_vit': ('models/cnn.html#cnn_to_vit', 'vit_theory/models/cnn.py'),
                                        'vit_theory.models.cnn.fold_batch_norms': ( 'models/cnn.html#fold_batch_norms',

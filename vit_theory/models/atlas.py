@@ -66,7 +66,17 @@ def module_map(module: nn.Module, tokens: Any, n: int) -> Float[Tensor, "b h n n
         tokens.ndim == 3 and tokens.shape[1] >= n,
         f"images is {tuple(tokens.shape)}: for {kind} give {wanted}",
     )
-    listener, _ = listen(module, tokens, None, check=True)
+    need(
+        not any(p.is_meta for p in module.parameters()),
+        f"module_or_map={type(module).__name__} is on the meta device: load its weights first",
+    )
+    try:
+        listener, _ = listen(module, tokens, None, check=True)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"images is {tuple(tokens.shape)} of {tokens.dtype}, and {kind} does not take it "
+            f"({error}): give {wanted}"
+        ) from error
     calls = listener.calls
     need(
         len(calls) == 1,

@@ -643,9 +643,10 @@ def stream(
             images = image_of(batch)
             finite = len(images) and bool(images.isfinite().all())
             need(
-                finite,
-                f"batches holds images of shape {tuple(images.shape)}: at least one is needed, "
-                "of finite numbers",
+                finite and (images.is_floating_point() or isinstance(model, ViT)),
+                f"batches holds images of shape {tuple(images.shape)}, {images.dtype}: at least "
+                "one is needed, of finite floats as the model takes them; bytes become such by "
+                "(images / 255 - mean) / std",
             )
             batch_size = tuple(images.shape[-2:])
             need(
@@ -677,11 +678,20 @@ def attention_maps(
 ) -> Iterator[list[LayerMap]]:  # a list of layers for each batch
     """Yield the weights that a model used, one batch at a time; ValueError where the true map of a
     layer cannot be had."""
-    need(isinstance(model, nn.Module), f"model={type(model).__name__}: a torch.nn.Module is needed")
+    need(
+        isinstance(model, nn.Module) and not any(p.is_meta for p in model.parameters()),
+        f"model={type(model).__name__}: a torch.nn.Module is needed, whose weights have numbers "
+        "(no meta device)",
+    )
     replaced = [name for name, module in model.named_modules() if hasattr(module, "stencil_heads")]
     need(not replaced, f"model has heads of {replaced[:1]} replaced: read its maps before that")
     need(
-        forward is None or callable(forward),
-        f"forward={forward!r}: a function of model and batch is needed",
+        callable(forward)
+        or (
+            forward is None
+            and not (hasattr(model, "text_model") and hasattr(model, "vision_model"))
+        ),
+        f"forward={forward!r}: a function of model and batch is needed; of a model that reads text "
+        "too, such as CLIP, give its .vision_model",
     )
     return stream(model, as_batches(batches), forward, progress)

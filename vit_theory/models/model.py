@@ -502,8 +502,11 @@ def from_transformers(
     of, the same logits."""
     kind = type(model).__name__
     need(
-        kind == "ViTForImageClassification" and model.config.hidden_act == "gelu",
-        f"model={kind}: a ViTForImageClassification with the activation gelu is needed",
+        kind == "ViTForImageClassification"
+        and model.config.hidden_act == "gelu"
+        and not any(p.is_meta for p in model.parameters()),
+        f"model={kind}: a ViTForImageClassification with the activation gelu is needed, and "
+        "weights with numbers (no meta device)",
     )
     c = model.config
     source = {name: p.detach() for name, p in model.state_dict().items()}
@@ -559,8 +562,8 @@ def hub_attention(model: Any) -> dict[str, Any]:
         if all(hasattr(module, attribute) for attribute in attributes):
             layers[name] = module
     need(
-        layers,
-        f"model={type(model).__name__} has no attention layers with {', '.join(attributes)}: give "
-        "a ViT or DeiT",
+        layers and not any(p.is_meta for p in model.parameters()),
+        f"model={type(model).__name__} has no attention layers with {', '.join(attributes)}, or "
+        "none with numbers (meta device): give a ViT or DeiT",
     )
     return layers

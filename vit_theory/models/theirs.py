@@ -38,6 +38,10 @@ def to_transformers(
     """The same function as a model of the transformers library, on standardized images; ValueError
     where they have no such model."""
     need(isinstance(vit, ViT), f"vit={type(vit).__name__}: one of our ViT is needed")
+    need(
+        not any(p.is_meta for p in vit.parameters()),
+        f"vit={type(vit).__name__} is on the meta device: load its weights first",
+    )
     c = vit.config
     variant = (c["mixer"], c["projection"], c["pool"])
     need(

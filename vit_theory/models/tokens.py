@@ -233,6 +233,8 @@ def operations(
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
+    # on the meta device too: a count asks for shapes alone
+    images = images.to(next(model.parameters(), images).device)
     # the counter sees matrix products, and fused attention hides its own: ask for the plain kind
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(images, **options)

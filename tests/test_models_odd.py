@@ -1,0 +1,127 @@
+"""What a model of transformers gets that its user did not prepare: right numbers, or a refusal in
+words."""
+
+import pytest
+import torch
+from common import TINY_VIT
+
+from vit_theory import models
+
+hub = pytest.importorskip(
+    "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
+)
+SHAPE = TINY_VIT | {"num_attention_heads": 2}
+
+
+def strong(model):
+    """The model with weights that make its maps differ."""
+    fixed = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(0.3 * torch.randn(p.shape, generator=fixed))
+    return model.eval()
+
+
+@pytest.fixture
+def vit():
+    return strong(hub.ViTForImageClassification(hub.ViTConfig(**SHAPE, num_labels=4)))
+
+
+def photos(number=4):
+    return torch.randn(number, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+def test_bytes_are_no_standardized_images(vit):
+    """A model of transformers takes bytes as they are, 127 standard deviations from the mean."""
+    pixels = torch.randint(256, (4, 3, 16, 16), dtype=torch.uint8)
+    data = models.Images(pixels, torch.arange(4), tuple("abcd"))
+    for read in (models.head_atlas, lambda *given: next(models.attention_maps(*given))):
+        for given in (pixels, [pixels], data):
+            with pytest.raises(ValueError, match=r"torch.uint8.*\(images / 255 - mean\) / std"):
+                read(vit, given)
+
+
+def clip():
+    text = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "vocab_size": 50,
+    }
+    return strong(hub.CLIPModel(hub.CLIPConfig(vision_config=SHAPE, text_config=text)))
+
+
+def test_layers_that_read_text_are_no_layers_of_the_image():
+    model = clip()
+    words = torch.ones(4, 5, dtype=torch.long)
+    for batch in (photos(), {"pixel_values": photos(), "input_ids": words}):
+        with pytest.raises(ValueError, match="vision_model"):
+            next(models.attention_maps(model, [batch]))
+    layers = next(models.attention_maps(model.vision_model, [photos()]))
+    assert len(layers) == SHAPE["num_hidden_layers"]
+
+
+@pytest.mark.parametrize(
+    "bias", ["use_relative_position_bias", "use_shared_relative_position_bias"]
+)
+def test_no_bias_is_lost_where_other_attention_takes_its_place(bias):
+    """BEiT hands its bias to the attention layer from outside: the rest of the heads needs it."""
+    model = strong(hub.BeitForImageClassification(hub.BeitConfig(**SHAPE, **{bias: True})))
+    atlas = models.head_atlas(model, photos())
+    for change in (
+        lambda: models.replace_heads(model, models.choose_heads(atlas, 1), kernel=3),
+        lambda: models.drop_tokens(model, {1: 0.5}),
+        lambda: models.conv_init(model),
+    ):
+        with pytest.raises(ValueError, match="position bias"):
+            change()
+
+
+def test_a_model_without_numbers_is_refused(vit):
+    """On the meta device only operations can be counted."""
+    empty = vit.to("meta")
+    cnn = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3, padding=1)).to("meta")
+    tokens = torch.randn(2, 17, SHAPE["hidden_size"])
+    for refused in (
+        lambda: next(models.attention_maps(empty, [photos()])),
+        lambda: models.probe(empty, photos()),
+        lambda: models.head_atlas(empty, photos()),
+        lambda: models.drop_tokens(empty, {1: 0.5}),
+        lambda: models.conv_init(empty),
+        lambda: models.from_transformers(empty),
+        lambda: models.replace_heads(empty, {(0, 1): torch.ones(3, 3)}),
+        lambda: models.to_transformers(models.ViT(8, 2, 1, 3, 1, 2, width=8).to("meta")),
+        lambda: models.cnn_to_vit(cnn, 8, 2),
+        lambda: models.nearest_conv(empty.vit.layers[0].attention, (4, 4), tokens),
+    ):
+        with pytest.raises(ValueError, match="meta device"):
+            refused()
+
+
+def test_operations_need_no_numbers(vit):
+    counted = models.operations(vit, photos(1))
+    assert counted == models.operations(vit.to("meta"), photos(1)) > 0
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [torch.randn(2, 17, 5), torch.randn(2, 17, SHAPE["hidden_size"], dtype=torch.float64)],
+    ids=["width", "dtype"],
+)
+def test_tokens_that_a_layer_does_not_take_are_refused(vit, tokens):
+    with pytest.raises(ValueError, match="ViTAttention does not take it"):
+        models.nearest_conv(vit.vit.layers[0].attention, (4, 4), tokens)
+
+
+def test_a_network_of_transformers_becomes_attention():
+    """It gives its logits in a box; one that reads its convolutions' weights is refused."""
+    shape = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "num_labels": 4}
+    cnn = hub.ResNetForImageClassification(hub.ResNetConfig(**shape)).eval()
+    attends, report = models.cnn_to_vit(cnn, 32, 2)
+    assert report.relative_difference < 1e-5
+    x = torch.randn(2, 3, 32, 32)
+    torch.testing.assert_close(attends(x).logits, cnn(x).logits, rtol=1e-4, atol=1e-5)
+    model = hub.ViTForImageClassification(hub.ViTConfig(**SHAPE))
+    with pytest.raises(ValueError, match="reads the weights of its convolutions"):
+        models.cnn_to_vit(model, 16, 4)
