@@ -9,6 +9,8 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
+from panels import delivered
+
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
 FORMULA = re.compile(r'(<(span|div) class="math notranslate nohighlight">)(.*?)(</\2>)', flags=re.S)
 ICONS = re.compile(
@@ -44,6 +46,8 @@ NO_PROSE = re.compile(
     r"|<title>.*?</title>|<!--.*?-->|<[^>]*>)",
     flags=re.S,
 )
+# A picture that a notebook has stored: its name is its hash.
+STORED = re.compile(r'<img [^>]*?src="([^"]*_images/([0-9a-f]{64}))\.png"[^>]*>')
 TYPED = (("&lt;=", "≤"), ("&gt;=", "≥"), ("+-", "±"), ("-&gt;", "→"))
 POWER = re.compile(r"(?<=[\w)*])\^(?:\(([^()<>&]{1,12})\)|([-−]?\w+(?:\.\d+)?))")
 NAKED = re.compile(r"(?<![\w.])\.(?=\d)")  # a number that begins with its point
@@ -75,6 +79,45 @@ def typeset(text):
         if FORMULA.fullmatch(formula):
             apart[place] = NAKED.sub(number, formula)
     return "".join(map("".join, zip(pieces, [*apart, ""], strict=True)))
+
+
+def with_pieces(site, pages):
+    """Pages whose stored pictures are pieces where they fall apart, and have a twin for the dark
+    where they hold a map or a photograph."""
+    known = {}
+
+    def pieces(found):
+        tag, stem = found[0], found[1]
+        width = re.search(r'width="(\d+)"', tag)
+        if width is None:
+            return tag
+        key = found[2], width[1]
+        if key not in known:
+            known[key] = delivered(site / "_images" / f"{found[2]}.png", int(width[1]))
+        parts, twin, narrow = known[key]
+        wide = " wide" * narrow  # it scrolls on a phone
+        if not parts:
+            return tag.replace("<img ", '<img class="wide" ', 1) if wide else tag
+        alt = re.search(r'alt="([^"]*)"', tag)[1]
+
+        def row(theme, ending):
+            images = ""
+            for number, (name, wide, high, alone) in enumerate(parts):
+                said = alt if number == 0 else f"{alt} (part {number + 1})"
+                image = f'<img alt="{said}" class="{theme}" height="{high}" width="{wide}" '
+                image += f'src="{stem}{name}{ending}.png">'
+                images += f'<span class="across">{image}</span>' if alone else image
+            style = f"max-width: {int(width[1]) + 8}px"
+            whole = len(parts) == 1
+            return (
+                images if whole else f'<span class="panels {theme}" style="{style}">{images}</span>'
+            )
+
+        if not twin:
+            return row("", "")
+        return row(f"only-light{wide}", "") + row(f"only-dark dark-light{wide}", "-dark")
+
+    return {path: STORED.sub(pieces, text) for path, text in pages.items()}
 
 
 def drawn(formulas):
@@ -305,6 +348,7 @@ def finish(site, base=""):
             for path, text in pages.items()
         }
         next((site / "_static").glob("tex-svg-full.js")).unlink()
+    pages = with_pieces(site, pages)
     for path, text in pages.items():
         pages[path] = SIZED.sub('<img loading="lazy" ', text)
     for path in (site / "explore").glob("0[2-9]*.html"):

@@ -4,12 +4,16 @@ address, pages for machines."""
 import re
 import sys
 
+import numpy as np
 import pytest
 from common import ROOT, cells_in, outputs, script
+
+from vit_theory.figures import subplots
 
 sys.path.append(str(ROOT / "docs"))
 import claim_pages  # noqa: E402
 import finish  # noqa: E402
+import panels  # noqa: E402
 
 build = script("docs/build.py")
 EXAMPLES = re.findall(
@@ -151,3 +155,64 @@ def test_a_signature_of_several_lines_is_no_list_without_terms():
         finish.signature, f"<dt><dl>\n{lines}{lines}</dl></dt><dl>other</dl>"
     )
     assert found.count("<span>") == 2 and "<dd>" not in found and "<dl>other</dl>" in found
+
+
+def two_panels(path, shared=False, title=None):
+    """A map with a color bar beside a curve, or two curves on one axis, as a notebook stores it."""
+    figure, (left, right) = subplots(1, 2, sharey=shared)
+    if shared:
+        left.plot([1, 2])
+    else:
+        figure.colorbar(left.imshow(np.arange(64).reshape(8, 8)), ax=left)
+    right.plot([2, 1])
+    right.set(ylabel="" if shared else "height", xlabel="step")
+    left.set(ylabel="row", title="left")
+    if title:
+        figure.suptitle(title)
+    figure.savefig(path, dpi=200)
+    return panels.delivered(path, 640)
+
+
+def test_panels_are_pieces_unless_they_share_an_axis(tmp_path):
+    pieces, twin, narrow = two_panels(tmp_path / "a.png")
+    assert [ending for ending, *_ in pieces] == ["-0", "-1"] and twin and not narrow
+    assert 630 < sum(width for _, width, *_ in pieces) <= 640
+    for ending, width, height, _ in pieces:
+        piece = panels.Image.open(tmp_path / f"a{ending}.png")
+        assert abs(piece.width / piece.height * height / width - 1) < 0.02
+        # each has its own panel, whole: nothing touches the edge of a cut
+        pixels = panels.opened(piece)
+        assert len(panels.panels(pixels)) == 1
+        assert pixels[:, [0, -1]].min() == 255
+    assert two_panels(tmp_path / "b.png", shared=True) == ([], False, True)
+    across = two_panels(tmp_path / "c.png", title="one title that goes across both of the panels")
+    assert [alone for *_, alone in across[0]] == [True, False, False]
+
+
+def test_in_the_dark_ink_is_light_and_a_map_keeps_its_colors(tmp_path):
+    two_panels(tmp_path / "a.png")
+    before = panels.opened(panels.Image.open(tmp_path / "a-0.png"))
+    after = np.asarray(panels.Image.open(tmp_path / "a-0-dark.png"))
+    (box,) = panels.panels(before)
+    left, top, right, bottom = (box[0] + 5, box[1] + 5, box[2] - 5, box[3] - 5)
+    inside = (slice(top, bottom), slice(left, right))
+    assert (after[inside][..., :3] == before[inside]).all() and (after[inside][..., 3] == 255).all()
+    ground = (before == 255).all(2)
+    # a rim of the map and its bar may keep their white
+    assert ground.mean() > 0.3 and (after[ground][:, 3] == 0).mean() > 0.99
+    ink = (before.max(2) < 20)[:, : box[0] - 4]
+    assert ink.sum() > 20 and (after[:, : box[0] - 4][ink][:, :3] > 200).all()
+
+
+def test_a_page_shows_the_pieces_and_the_twin(tmp_path):
+    (tmp_path / "_images").mkdir()
+    name = "0" * 64
+    two_panels(tmp_path / "_images" / f"{name}.png")
+    page = f'<a><img alt="a map" height="260" src="_images/{name}.png" width="640" /></a>'
+    found = finish.with_pieces(tmp_path, {"page": page})["page"]
+    shown = re.findall(r'src="([^"]+)"', found)
+    assert shown == [f"_images/{name}-{end}.png" for end in ("0", "1", "0-dark", "1-dark")]
+    assert all((tmp_path / one).exists() for one in shown)
+    assert 'class="panels only-light"' in found and 'class="panels only-dark dark-light"' in found
+    other = '<img alt="drawn" src="_images/patch.svg" width="640">'
+    assert finish.with_pieces(tmp_path, {"page": other})["page"] == other

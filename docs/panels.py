@@ -1,0 +1,217 @@
+"""What a stored picture becomes on a page: in the dark its ink is light and its colors are the
+same, and panels side by side are pieces, which stand one below the other on a phone."""
+
+import itertools
+
+import numpy as np
+from PIL import Image
+from scipy import ndimage
+
+PAGE_INK = np.array([213, 218, 224])  # the ink of figures.INK in the dark
+GAP = 12  # between panels, in points of the picture; between words there are fewer
+BLACK = 90  # a spine is this dark, smoothed edges included
+
+
+def opened(image):
+    """A picture as numbers, (height, width, 3), on white."""
+    picture = image.convert("RGBA")
+    ground = Image.new("RGBA", picture.size, "white")
+    return np.asarray(Image.alpha_composite(ground, picture).convert("RGB")).astype(np.int16)
+
+
+def runs(line):
+    """Where a row of yes and no says yes -> [(start, end), ...]."""
+    edges = np.flatnonzero(np.diff(np.r_[False, line, False].astype(int)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def opening(area, size):
+    """Those parts of an area in which a square of this size has room."""
+    eroded = ndimage.minimum_filter(area.astype(np.uint8), size)
+    return ndimage.maximum_filter(eroded, size) > 0
+
+
+def without_holes(area):
+    """An area with what it encloses, such as the letters on it."""
+    labels, _ = ndimage.label(~area)
+    rim = np.r_[labels[0], labels[-1], labels[:, 0], labels[:, -1]]
+    return area | ~np.isin(labels, np.unique(rim))
+
+
+def panels(pixels):
+    """Panels with a left and a bottom spine -> [(left, top, right, bottom), ...]."""
+    dark = pixels.max(2) < BLACK
+    height, width = dark.shape
+    found = []
+    for x in np.flatnonzero(dark.sum(0) >= 60).tolist():
+        for top, bottom in runs(dark[:, x]):
+            if bottom - top < 60:
+                continue
+            # a spine is thin: a bar or a picture goes on to both sides
+            sides = max(0, x - 5), min(width - 1, x + 5)
+            if sum(dark[top:bottom, side].mean() for side in sides) > 0.3:
+                continue
+            ends = [
+                end
+                for y in range(max(0, bottom - 4), min(height, bottom + 1))
+                for start, end in runs(dark[y])
+                if start <= x + 2 and end > x + 60
+            ]
+            if ends and not any(abs(x - box[0]) < 4 and abs(top - box[1]) < 4 for box in found):
+                found.append((x, top, max(ends), bottom))
+    return found
+
+
+def maps(pixels, axes):
+    """Those panels that are full of colors that mean something: maps and photographs, not curves.
+    One that is dark enough decides for all that have no white."""
+    full, dark = [], []
+    solid = 0.0
+    for left, top, right, bottom in axes:
+        inside = pixels[top : bottom - 3, left + 3 : right]
+        if (inside.min(2) < 255).mean() > 0.9:
+            full.append((left, top, right, bottom))
+            deep = ndimage.uniform_filter((inside.min(2) < 150).astype(float), 9) > 0.99
+            solid = max(solid, deep.mean())
+        elif (inside.max(2) < BLACK).mean() > 0.25:
+            dark.append((left, top, right, bottom))
+    return (full if solid > 0.01 else []) + dark
+
+
+def photographs(pixels):
+    """Maps and photographs without spines, and color bars -> [(left, top, right, bottom), ...]."""
+    whole = opening(pixels.min(2) < 250, 9)
+    found = []
+    for rows, columns in ndimage.find_objects(ndimage.label(whole)[0]):
+        inside = pixels[rows, columns]
+        sides = sorted(inside.shape[:2])
+        if sides[0] < 16 or sides[1] < 90:  # a marker, or a piece of a line
+            continue
+        counts = np.unique(inside.reshape(-1, 3) // 32, axis=0, return_counts=True)[1]
+        many = (counts > 0.02 * counts.sum()).sum()
+        dark = (inside.max(2) < 128).mean()
+        share = (inside.min(2) < 250).mean()
+        if share > (0.55 if dark > 0.3 else 0.9) and many > 1 and (dark > 0.1 or many > 4):
+            found.append((columns.start, rows.start, columns.stop, rows.stop))
+    return found
+
+
+def kept(pixels):
+    """Where a picture keeps its colors in the dark: maps, photographs, areas of one color ->
+    (mask, rectangles of maps and photographs, panels with spines)."""
+    axes = panels(pixels)
+    boxes = maps(pixels, axes) + photographs(pixels)
+    chroma = pixels.max(2) - pixels.min(2)
+    mask = without_holes(opening((chroma > 30) & (pixels.min(2) < 160), 7))
+    for left, top, right, bottom in boxes:
+        mask[top:bottom, left:right] = True
+    return mask, boxes, axes
+
+
+def darkened(pixels, mask):
+    """A picture for a dark page: transparent ground, light ink, colors as they are."""
+    chroma = pixels.max(2) - pixels.min(2)
+    color = np.clip(chroma / 80, 0, 1)  # how much of a pixel is color; the rest is ink on paper
+    share = np.maximum(color, 1 - pixels.max(2) / 255)
+    hue = 255 - (255 - pixels) / np.maximum(color, 1e-3)[..., None]
+    hue = np.clip(hue, 0, 255)
+    hue += 0.15 * (255 - hue)  # thin lines are lighter, to be seen
+    mixed = (color / np.maximum(share, 1e-3))[..., None]
+    ink = mixed * hue + (1 - mixed) * PAGE_INK
+    ink[mask] = pixels[mask]
+    share[mask] = 1
+    return Image.fromarray(np.dstack([ink, 255 * share]).round().astype(np.uint8), "RGBA")
+
+
+def groups(boxes):
+    """Boxes -> the columns they stand in, [(left, right), ...], from left to right."""
+    found = []
+    for left, _, right, _ in sorted(boxes):
+        if found and left < found[-1][1]:
+            found[-1] = found[-1][0], max(right, found[-1][1])
+        else:
+            found.append((left, right))
+    return found
+
+
+def labeled(pixels, edge, left):
+    """Whether something stands between an edge and a panel: numbers of an axis, or its name."""
+    return (pixels[:, edge : max(edge, left - 16)].min(2) < 200).any()
+
+
+def cuts(pixels, boxes, axes):
+    """Where a picture falls apart into panels side by side -> (top, bottom, [x, ...]); what stands
+    above and below, such as one legend for all, is a piece of its own. None where panels belong
+    together: they share an axis, or something goes across."""
+    height, width = pixels.shape[:2]
+    wide = [box for box in [*axes, *boxes] if box[2] - box[0] >= 60]
+    columns = groups(wide)
+    if not 2 <= len(columns) <= 4 or any(right - left < 150 for left, right in columns):
+        return None
+    ink = pixels.min(2) < 255
+    blocks = runs(ink.any(1))
+    first = min(box[1] for box in wide)
+    last = max(box[3] for box in wide)
+    tops = [0] + [blocks[1][0] - 2] * (len(blocks) > 1 and blocks[0][1] < first)
+    bottoms = [height] + [blocks[-2][1] + 2] * (len(blocks) > 1 and blocks[-1][0] > last)
+    for top, bottom in ((top, bottom) for top in tops for bottom in bottoms):
+        free = ~ink[top:bottom].any(0)
+        places = []
+        for (_, end), (begin, _) in itertools.pairwise(columns):
+            bands = [(b - a, end + (a + b) // 2) for a, b in runs(free[end:begin]) if b - a >= GAP]
+            if bands:
+                widest = max(bands)
+                beside = any(end < box[0] < begin for box in boxes)  # a color bar
+                # before the name of the next axis, not behind it
+                near = next(band for band in bands if 2 * band[0] >= widest[0])
+                places.append((widest if beside else near)[1])
+        if len(places) == len(columns) - 1:
+            edges = zip([0, *places], columns, strict=True)
+            named = [labeled(pixels[first:last], edge, left) for edge, (left, _) in edges]
+            return (top, bottom, places) if all(named) or not any(named) else None
+    return None
+
+
+def crops(size, cut):
+    """The pieces of a picture -> [(box, whether it has a line of its own), ...]."""
+    width, height = size
+    if cut is None:
+        return [((0, 0, width, height), False)]
+    top, bottom, places = cut
+    edges = itertools.pairwise([0, *places, width])
+    found = [((left, top, right, bottom), False) for left, right in edges]
+    above = [((0, 0, width, top), True)] if top else []
+    below = [((0, bottom, width, height), True)] if bottom < height else []
+    return above + found + below
+
+
+def trimmed(image, box):
+    """A box without the white to the left and right of what is in it."""
+    ink = np.flatnonzero((opened(image.crop(box)).min(2) < 255).any(0))
+    return box[0] + max(int(ink[0]) - 4, 0), box[1], min(box[0] + int(ink[-1]) + 4, box[2]), box[3]
+
+
+def delivered(path, shown):
+    """Write what a stored picture becomes beside it -> (pieces, whether it has a twin for the dark,
+    whether a phone is too narrow for it); a piece is (ending of its name, width and height in the
+    page, whether it has a line of its own). `shown` is the picture's width there."""
+    image = Image.open(path)
+    pixels = opened(image)
+    mask, boxes, axes = kept(pixels)
+    cut = cuts(pixels, boxes, axes)
+    narrow = cut is None and shown > 560 and bool(set(axes) - set(boxes))
+    if cut is None and not boxes:
+        return [], False, narrow
+    dark = darkened(pixels, mask) if boxes else None
+    scale = shown / image.width
+    pieces = []
+    for number, (box, alone) in enumerate(crops(image.size, cut)):
+        box = trimmed(image, box) if alone else box
+        ending = f"-{number}" if cut else ""
+        if cut:
+            image.crop(box).save(path.with_stem(f"{path.stem}{ending}"), optimize=True)
+        if dark:
+            dark.crop(box).save(path.with_stem(f"{path.stem}{ending}-dark"), optimize=True)
+        size = int(scale * (box[2] - box[0])), round(scale * (box[3] - box[1]))
+        pieces.append((ending, *size, alone))
+    return pieces, dark is not None, narrow
