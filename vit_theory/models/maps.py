@@ -645,8 +645,8 @@ def stream(
             need(
                 finite and (images.is_floating_point() or isinstance(model, ViT)),
                 f"batches holds images of shape {tuple(images.shape)}, {images.dtype}: at least "
-                "one is needed, of finite floats as the model takes them; bytes become such by "
-                "(images / 255 - mean) / std",
+                "one is needed, of finite numbers, floats as the model takes them: bytes become "
+                "such by (images / 255 - mean) / std",
             )
             batch_size = tuple(images.shape[-2:])
             need(
