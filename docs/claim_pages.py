@@ -22,7 +22,7 @@ from vit_theory.ledger.evidence import (
     measured,
     outdated,
 )
-from vit_theory.ledger.report import formulas, greek
+from vit_theory.ledger.report import TEMPLATES, formulas, greek
 from vit_theory.ledger.rules import HOLDS, LOOKS, VERDICTS, verdict_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -219,10 +219,12 @@ def page(id, place):
 def pictures(folder, site):
     """The figure of every claim, as SVG; and all of them in one picture, to be shared."""
     tiles = []
+    ground = (TEMPLATES / "figure.css").read_text(encoding="utf-8")
     site.mkdir(parents=True)
     for claim in CLAIMS.values():
         figure = claim.figure(measured(claim.id, Card(claim.id).run))
-        (folder / f"{claim.id}.svg").write_text(to_svg(figure), encoding="utf-8")
+        drawn = to_svg(figure).replace("<defs>", f"<style>{ground}</style><defs>", 1)
+        (folder / f"{claim.id}.svg").write_text(drawn, encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")
         tiles.append(

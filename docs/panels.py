@@ -155,7 +155,10 @@ def cuts(pixels, boxes, axes):
     tops = [0] + [blocks[1][0] - 2] * (len(blocks) > 1 and blocks[0][1] < first)
     bottoms = [height] + [blocks[-2][1] + 2] * (len(blocks) > 1 and blocks[-1][0] > last)
     for top, bottom in ((top, bottom) for top in tops for bottom in bottoms):
-        free = ~ink[top:bottom].any(0)
+        # the words of a title have room between them
+        title = blocks[0][1] if top == 0 and blocks[0][1] < first else 0
+        across = ink[:title].any(0)
+        free = ~(ink[top:bottom].any(0) | ndimage.maximum_filter1d(across, GAP))
         places = []
         for (_, end), (begin, _) in itertools.pairwise(columns):
             bands = [(b - a, end + (a + b) // 2) for a, b in runs(free[end:begin]) if b - a >= GAP]

@@ -200,6 +200,27 @@ def test_commands_and_seconds():
     )
 
 
+# The ground of the first legend of a figure, as it is drawn.
+LEGEND = """async (image) => {
+    const drawn = document.createElement("div");
+    drawn.innerHTML = await (await fetch(image.src)).text();
+    document.body.append(drawn);
+    return getComputedStyle(drawn.querySelector("[id^=legend_] path")).fill;
+}"""
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("scheme", "ground"), [("dark", "rgb(22, 24, 28)"), ("light", "rgb(255, 255, 255)")]
+)
+def test_a_legend_over_a_map_can_be_read(page, scheme, ground):
+    with chromium() as browser:
+        tab = browser.new_page(color_scheme=scheme)
+        tab.goto(f"{page.as_uri()}#A-phase-diagram")
+        image = tab.wait_for_selector("#A-phase-diagram img")
+        assert image.evaluate(LEGEND) == ground
+
+
 @needs_chromium
 def test_in_a_browser(page, rows):
     """From the file: markup is text, filters hide rows and their articles, the address keeps them,

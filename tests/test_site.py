@@ -591,3 +591,33 @@ def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
         bare = browser.new_page(java_script_enabled=False)
         bare.goto(f"{address}/ledger/10_verdicts.html?paper=C")
         assert bare.locator("article tbody tr").count() == len(rows)
+
+
+# Pictures that are shown: where they begin, and the ground that the page gives them.
+SHOWN = """() => [...document.querySelectorAll(".bd-article .cell_output img")]
+    .filter((image) => image.checkVisibility() && image.matches(".only-light, .only-light *, .only-dark, .only-dark *"))
+    .map((image) => [image.className.split(" ")[0], getComputedStyle(image).backgroundColor, getComputedStyle(image).filter])"""
+TOPS = """() => [...document.querySelectorAll(".panels")].filter((row) => row.checkVisibility())
+    .map((row) => [...row.querySelectorAll(":scope > img")].map((image) => image.getBoundingClientRect().top))"""
+
+
+@needs_chromium
+def test_maps_in_the_dark_and_panels_on_a_phone(site):
+    """A map has its twin without a ground; panels side by side stand one below the other."""
+    with served(site) as address, chromium() as browser:
+        for theme in THEMES:
+            for width in WIDTHS:
+                page = browser.new_page(
+                    viewport={"width": width, "height": 900}, color_scheme=theme
+                )
+                page.goto(f"{address}/convolution/09_head_counts.html")
+                shown = page.evaluate(SHOWN)
+                assert shown
+                assert {name for name, *_ in shown} == {f"only-{theme}"}
+                if theme == "dark":
+                    assert {tuple(look) for _, *look in shown} == {("rgba(0, 0, 0, 0)", "none")}
+                rows = page.evaluate(TOPS)
+                assert rows
+                for tops in rows:
+                    assert len(tops) > 1
+                    assert len(set(tops)) == (len(tops) if width < 600 else 1)

@@ -3,7 +3,8 @@ const unpack = async (figure) => {
   const packed = Uint8Array.from(atob(figure.dataset.svg), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const image = Object.assign(new Image(), { alt: figure.dataset.alt });
-  image.src = URL.createObjectURL(new Blob([await new Response(stream).text()], { type: "image/svg+xml" }));
+  const drawn = (await new Response(stream).text()).replace("<defs>", `<style>{% include "figure.css" %}</style><defs>`);
+  image.src = URL.createObjectURL(new Blob([drawn], { type: "image/svg+xml" }));
   delete figure.dataset.svg;
   figure.replaceChildren(image);
 };
