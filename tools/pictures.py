@@ -99,6 +99,7 @@ def heads():
     return figure
 
 
+TALL = 520  # pixels of a panel that its photograph shows at most
 CARDS = {"A": samples, "B": sets, "C": convolution, "heads": heads}  # name -> what draws it
 
 
@@ -116,7 +117,9 @@ def photographs():
             ("vit", vit_explorer()),
         ):
             page.set_content(widget._repr_mimebundle_()[0]["text/html"])
-            yield name, page.locator(".turn .pictures").screenshot()
+            top = page.locator(".turn-pictures").bounding_box()
+            top["height"] = min(top["height"], TALL)
+            yield name, page.screenshot(clip=top, full_page=True)
 
 
 @click.command(help=__doc__)
