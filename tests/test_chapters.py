@@ -168,6 +168,15 @@ def test_all_pages_are_short():
     assert sum(map(words, NOTEBOOKS)) <= 66_000
 
 
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_directive_begins_its_cell(name):
+    """Further down it is a comment: what it should export stays out of `__all__`."""
+    for source in text(name, "code"):
+        lines = source.splitlines()
+        first = [line.startswith("#|") for line in lines]
+        assert sum(first) == (first.index(False) if False in first else len(first)), source[:200]
+
+
 def test_every_public_name_is_met():
     """What a module exports is used outside of its own cell: on its page, where a reader sees it
     run, or on a later one."""
