@@ -7,6 +7,7 @@ from io import BytesIO
 from pathlib import Path
 
 import yaml
+from finish import signs
 from PIL import Image, ImageOps
 
 from vit_theory.figures import to_svg
@@ -37,13 +38,6 @@ def settings(name):
     parser = ConfigParser(delimiters=["="], interpolation=None)
     parser.read(ROOT / "settings.ini", encoding="utf-8")
     return parser["DEFAULT"][name]
-
-
-def signs(text):
-    """Signs for what a keyboard has: no number begins with its point."""
-    for typed, sign in (("<=", "≤"), (">=", "≥"), ("+-", "±")):
-        text = text.replace(typed, sign)
-    return re.sub(r"(?<![\w.])\.(?=\d)", "0.", text)
 
 
 def plain(text):

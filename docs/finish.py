@@ -48,7 +48,7 @@ NO_PROSE = re.compile(
 )
 # A picture that a notebook has stored: its name is its hash.
 STORED = re.compile(r'<img [^>]*?src="([^"]*_images/([0-9a-f]{64}))\.png"[^>]*>')
-TYPED = (("&lt;=", "≤"), ("&gt;=", "≥"), ("+-", "±"), ("-&gt;", "→"))
+TYPED = {"<=": "≤", ">=": "≥", "+-": "±"}
 POWER = re.compile(r"(?<=[\w)*])\^(?:\(([^()<>&]{1,12})\)|([-−]?\w+(?:\.\d+)?))")
 NAKED = re.compile(r"(?<![\w.])\.(?=\d)")  # a number that begins with its point
 LENGTH = re.compile(r"\d+\s*(?:em|ex|pt|mu|cm)\b")  # in TeX, such as \hspace{.3em}
@@ -60,6 +60,13 @@ def tex_of(formula):
     return inner[2], inner[1] == "["
 
 
+def signs(text):
+    """Signs for what a keyboard has, in text and in HTML: no number begins with its point."""
+    for typed, sign in TYPED.items():
+        text = text.replace(typed, sign).replace(html.escape(typed), sign)
+    return NAKED.sub("0.", text)
+
+
 def typeset(text):
     """A page whose prose, tables and captions have signs and whole numbers; code stays as it is."""
 
@@ -69,9 +76,7 @@ def typeset(text):
     pieces = NO_PROSE.split(text)[:: NO_PROSE.groups + 1]
     apart = [found[0] for found in NO_PROSE.finditer(text)]
     for place, piece in enumerate(pieces):
-        for typed, sign in TYPED:
-            piece = piece.replace(typed, sign)
-        piece = NAKED.sub("0.", piece)
+        piece = signs(piece).replace("-&gt;", "→")
         piece = re.sub(r"(?<=\d)[ \u00a0\u202f]%", "%", piece)
         piece = re.sub(r"(?:^|(?<=[\s(]))-(?=\d)", "−", piece)
         pieces[place] = POWER.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", piece)
@@ -102,9 +107,9 @@ def with_pieces(site, pages):
 
         def row(theme, ending):
             images = ""
-            for number, (name, wide, high, alone) in enumerate(parts):
+            for number, (name, across, down, alone) in enumerate(parts):
                 said = alt if number == 0 else f"{alt} (part {number + 1})"
-                image = f'<img alt="{said}" class="{theme}" height="{high}" width="{wide}" '
+                image = f'<img alt="{said}" class="{theme}" height="{down}" width="{across}" '
                 image += f'src="{stem}{name}{ending}.png">'
                 images += f'<span class="across">{image}</span>' if alone else image
             style = f"max-width: {int(width[1]) + 8}px"
