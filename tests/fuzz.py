@@ -224,6 +224,7 @@ CALLS = {
     "models.LayerMap": "",
     "models.head_atlas": "model=vit, batches=[digits.images], grid=(4, 4), forward=None",
     "models.nearest_conv": "module_or_map=A16.softmax(-1), grid=(4, 4)",
+    "models.leaders": "atlas=atlas",
     "models.plot_atlas": "atlas=atlas",
     "models.as_images": "data=photo_table, size=8, label='label'",
     "models.stream_images": "source=photo_table, split='train', size=8, label='label'",

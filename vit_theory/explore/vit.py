@@ -261,7 +261,7 @@ def shares_of_maps(atlas: xr.Dataset | None, shape: tuple[int, int]) -> dict[str
 def what_leads(atlas: xr.Dataset | None) -> dict[str, Any] | None:
     """Name and share of what leads each head, [layer, head], and the colors of the names, as in
     `plot_atlas`; None without an atlas."""
-    from vit_theory.models.atlas import LEADS, leaders
+    from vit_theory.models import LEADS, leaders
 
     if atlas is None:
         return None
@@ -313,8 +313,8 @@ def what_is_seen(
     truth = predicted[-1] if labels is None else labels
     agreement = (predicted == truth).double().mean(1)
 
-    layers, heads = layers_and_heads(vit, images)
     atlas = atlas_of(vit, images)
+    layers, heads = layers_and_heads(vit, images) if atlas is None else atlas.content.shape
     shares = shares_of_maps(atlas, (layers, heads))
     bytes_of_maps = layers * heads * math.prod(vit.grid) ** 2
     shown = max(1, min(len(images), most // bytes_of_maps))

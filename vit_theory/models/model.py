@@ -196,6 +196,20 @@ def check_choice(tokens: Any, patches: int, mixer: str, batch: int) -> None:
     )
 
 
+def need_weights(name: str, model: nn.Module) -> None:
+    "ValueError for a model on the meta device, whose weights have no numbers."
+    kind = type(model).__name__
+    need(
+        not any(p.is_meta for p in model.parameters()),
+        f"{name}={kind} is on the meta device: load its weights first",
+    )
+
+
+def wide(x: Tensor) -> Tensor:
+    "Half precision as single."
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def check_pixels(x: Float[Tensor, "b c h w"]) -> None:
     """ValueError for pixels, mean and standard deviation taken away, that run to 255 or are not
     finite."""
@@ -502,12 +516,10 @@ def from_transformers(
     of, the same logits."""
     kind = type(model).__name__
     need(
-        kind == "ViTForImageClassification"
-        and model.config.hidden_act == "gelu"
-        and not any(p.is_meta for p in model.parameters()),
-        f"model={kind}: a ViTForImageClassification with the activation gelu is needed, and "
-        "weights with numbers (no meta device)",
+        kind == "ViTForImageClassification" and model.config.hidden_act == "gelu",
+        f"model={kind}: a ViTForImageClassification with the activation gelu is needed",
     )
+    need_weights("model", model)
     c = model.config
     source = {name: p.detach() for name, p in model.state_dict().items()}
     center, spread = read_standard(processor, mean, std, c.num_channels)
@@ -562,8 +574,9 @@ def hub_attention(model: Any) -> dict[str, Any]:
         if all(hasattr(module, attribute) for attribute in attributes):
             layers[name] = module
     need(
-        layers and not any(p.is_meta for p in model.parameters()),
-        f"model={type(model).__name__} has no attention layers with {', '.join(attributes)}, or "
-        "none with numbers (meta device): give a ViT or DeiT",
+        layers,
+        f"model={type(model).__name__} has no attention layers with {', '.join(attributes)}: give "
+        "a ViT or DeiT",
     )
+    need_weights("model", model)
     return layers

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from ..arguments import NotNegative, Positive, Seed, Size, checked, need
 from .data import Recipe, augment, draw_patches, find_recipe, generator
-from .model import ON_IMAGE, ViT
+from .model import ON_IMAGE, ViT, need_weights, wide
 from ..ledger.files import write_file
 from ..ledger.identity import identity
 from ..real_images import Images, as_images
@@ -78,6 +78,12 @@ def evaluate(
 ) -> dict[str, float]:
     """Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation
     mode."""
+    need_weights("vit", vit)
+    need(
+        not hasattr(getattr(vit, "config", None), "model_type"),
+        f"vit={type(vit).__name__} of transformers: give Classifier(vit, processor=...), or mean "
+        "and std",
+    )
     data = as_images(data)
     device = next(vit.parameters()).device
     training = vit.training
@@ -91,7 +97,11 @@ def evaluate(
         labels = data.labels[rows].to(device)
         if tokens is not None:
             options["tokens"] = tokens[rows].to(device)
-        logits = vit(images, **options)
+        logits = wide(vit(images, **options))
+        need(
+            int(labels.max()) < logits.shape[-1],
+            f"data has labels up to {int(labels.max())}, the model {logits.shape[-1]} classes",
+        )
         loss += float(F.cross_entropy(logits, labels, reduction="sum"))
         right += int((logits.argmax(1) == labels).sum())
     vit.train(training)
@@ -552,6 +562,7 @@ def train(
         (epochs is None) != (minutes is None),
         f"epochs={epochs}, minutes={minutes}: give one of the two",
     )
+    need_weights("vit", vit)
     data = as_images(data)
     if validation is not None and not callable(validation):
         validation = as_images(validation)
