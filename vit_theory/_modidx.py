@@ -2262,6 +2262,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                       'vit_theory/models/trainer.py'),
                                            'vit_theory.models.trainer.make_optimizer': ( 'models/trainer.html#make_optimizer',
                                                                                          'vit_theory/models/trainer.py'),
+                                           'vit_theory.models.trainer.numbers_of': ( 'models/trainer.html#numbers_of',
+                                                                                     'vit_theory/models/trainer.py'),
                                            'vit_theory.models.trainer.one_epoch': ( 'models/trainer.html#one_epoch',
                                                                                     'vit_theory/models/trainer.py'),
                                            'vit_theory.models.trainer.planned_epochs': ( 'models/trainer.html#planned_epochs',

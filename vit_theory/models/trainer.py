@@ -335,6 +335,18 @@ def run_epoch(session: Session, epoch: int) -> tuple[float, str]:
     return sum(losses) / len(losses), ""
 
 
+def numbers_of(validation: Callable, vit: ViT) -> Row:
+    "What a function of the user's own says of the model; ValueError unless these are numbers."
+    name = getattr(validation, "__name__", type(validation).__name__)
+    try:
+        return {key: float(value) for key, value in validation(vit).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"validation={name}, called with the model, gave no numbers by name ({error}): give "
+            "Images, or a function that returns such as {'accuracy': 0.9}"
+        ) from error
+
+
 def one_epoch(session: Session, epoch: int) -> tuple[Row, str]:
     "One epoch and a look at the validation images -> (row of the diary, trouble)."
     job = session.job
@@ -344,8 +356,7 @@ def one_epoch(session: Session, epoch: int) -> tuple[Row, str]:
     images = job.steps * job.settings["batch"]
     row: Row = {"epoch": epoch + 1, "loss": loss}
     if callable(job.validation):
-        for name, value in job.validation(job.vit).items():
-            row[name] = float(value)
+        row |= numbers_of(job.validation, job.vit)
     elif job.validation is not None:
         for name, value in evaluate(session.model, job.validation).items():
             row[f"validation_{name}"] = value
