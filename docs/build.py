@@ -319,8 +319,6 @@ def convert(path, docname, package):
                     text = verdict.sub(
                         lambda found: f"{found[1]}{badge(WORDS[found[2].lower()], found[2])}", text
                     )
-                    if docname == RESULTS[0]:
-                        text = claim_pages.signs(text)
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
                     text = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)

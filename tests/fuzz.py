@@ -224,6 +224,7 @@ CALLS = {
     "models.LayerMap": "",
     "models.head_atlas": "model=vit, batches=[digits.images], grid=(4, 4), forward=None",
     "models.nearest_conv": "module_or_map=A16.softmax(-1), grid=(4, 4)",
+    "models.leaders": "atlas=atlas",
     "models.plot_atlas": "atlas=atlas",
     "models.as_images": "data=photo_table, size=8, label='label'",
     "models.stream_images": "source=photo_table, split='train', size=8, label='label'",
@@ -823,6 +824,11 @@ ARGUED = {
         r"x",
         r"1e30",
     ): "an overflow of float32 on the way; x in double precision has a gradient",
+    (
+        r"models\.Variant",
+        r"mean|std",
+        r"None",
+    ): "standardized images, if both are None; one alone is refused by the ViT that it is given to",
     (r"images\.Images|images\.split", r".*", r".*last - 1"): "",
 }
 

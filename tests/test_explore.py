@@ -16,6 +16,7 @@ from vit_theory.explore.vit import (
     atlas_of,
     fitting_images,
     load_model,
+    model_and_images,
     pieces,
     what_is_seen,
     what_leads,
@@ -169,6 +170,32 @@ def test_your_vit_from_a_folder_from_memory_and_by_the_hand_in_the_panel(folder)
     assert other.data == ours
     with pytest.raises(ValueError, match="no folder with a config.json"):
         explore.vit_explorer(str(folder.parent))
+
+
+def test_your_images_are_standardized_as_the_model_was(folder):
+    """By the processor beside it, by its own numbers, or as a ViT's processor does unless told."""
+    transformers = pytest.importorskip("transformers")
+    pixels = torch.randint(
+        256, (5, 3, 16, 16), generator=torch.Generator().manual_seed(1), dtype=torch.uint8
+    )
+    data = Images(pixels, torch.arange(5), tuple("abcde"))
+    theirs = transformers.ViTForImageClassification.from_pretrained(folder).eval()
+
+    def difference(model, mean, std):
+        vit, images, *_ = model_and_images(model, data)
+        with torch.no_grad():
+            expected = theirs(pixel_values=(pixels / 255 - mean) / std).logits
+            return float((vit(images) - expected).abs().max())
+
+    assert difference(folder, 0.5, 0.5) < 1e-5
+    (folder / "preprocessor_config.json").write_text(
+        '{"image_mean": [0.2, 0.2, 0.2], "image_std": [0.3, 0.3, 0.3]}'
+    )
+    assert difference(folder, 0.2, 0.3) < 1e-5
+    assert difference(folder, 0.5, 0.5) > 1e-2
+    plain = ViT(16, 4, 3, 5, depth=1, heads=1, width=8, variant=Variant(mean=0.0, std=1.0))
+    _, images, *_ = model_and_images(plain, data)
+    assert torch.equal(images, pixels / 255)
 
 
 def test_your_images_come_from_a_folder_and_a_model_from_a_checkpoint(folder, tmp_path):

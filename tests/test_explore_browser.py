@@ -18,6 +18,9 @@ MOVES = {
     "04_convolution": ("logit gap M", "Home"),
     "05_vit": ("layer", "ArrowRight"),
 }
+# the same inside an essay
+ESSAY = "association/index"
+MOVE = ("κ, a patch's logit for itself", "ArrowLeft")
 SLIDER = ".turn input[type=range]"
 # what our modules have drawn
 DRAWN = (
@@ -36,9 +39,13 @@ def answers(address):
 def first_output_moves(page, name):
     """The first output of the page is the explorer, and a control changes its words and its picture
     without an error."""
-    label, key = MOVES[name]
     first = page.locator(".jp-OutputArea-output").first
     first.locator(SLIDER).first.wait_for(timeout=300_000)
+    panel_moves(page, first, name, *MOVES[name])
+
+
+def panel_moves(page, first, name, label, key):
+    """A control of the panel changes its words and its picture without an error."""
     handle = first.get_by_role("slider", name=label)
 
     def picture():
@@ -101,6 +108,13 @@ def test_lab(tmp_path):
                 page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
                 first_output_moves(page, name)
             page.close()
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        with looked_at(page, log):
+            opened(page, address, f"{ESSAY}.ipynb")
+            page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+            panel = page.locator(f".jp-OutputArea-output:has({SLIDER})").first
+            panel.wait_for(timeout=300_000)
+            panel_moves(page, panel, ESSAY, *MOVE)
 
 
 @pytest.mark.slow

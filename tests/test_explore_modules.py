@@ -186,15 +186,19 @@ def test_vit_has_the_numbers_of_python(tmp_path):
     assert stored == live and abs(shares[0] - shares[1]).max() < 0.011
 
 
-PAGES = {
-    "explore/02_selection": "selection",
-    "explore/03_association": "association",
-    "explore/04_convolution": "convolution",
-    "explore/05_vit": "vit",
-}
+PAGES = [
+    ("explore/02_selection", "selection"),
+    ("explore/03_association", "association"),
+    ("explore/04_convolution", "convolution"),
+    ("explore/05_vit", "vit"),
+    ("selection/index", "balance"),
+    ("selection/index", "selection"),
+    ("association/index", "push"),
+    ("convolution/index", "convolution"),
+]
 
 
-@pytest.mark.parametrize(("notebook", "name"), PAGES.items())
+@pytest.mark.parametrize(("notebook", "name"), PAGES)
 def test_the_stored_pages_hold_the_present_module(notebook, name):
     """What the site shows is what the package has."""
     held = [text for cell in cells_in(f"{notebook}.ipynb") for text in outputs(cell, "text/html")]
@@ -209,11 +213,11 @@ def opened(tmp_path):
     with chromium() as browser:
 
         def open_page(widget, width=1400, query="", **options):
-            html, _ = widget._repr_mimebundle_()
+            html = widget  # as a notebook stores it
+            if not isinstance(widget, str):
+                html = widget._repr_mimebundle_()[0]["text/html"]
             path = tmp_path / "page.html"
-            path.write_text(
-                f"<!doctype html><meta charset=utf-8>{html['text/html']}", encoding="utf-8"
-            )
+            path.write_text(f"<!doctype html><meta charset=utf-8>{html}", encoding="utf-8")
             page = browser.new_page(viewport={"width": width, "height": 900}, **options)
             page.set_default_timeout(20_000)
             page.on("pageerror", lambda error: pytest.fail(str(error)))
@@ -222,6 +226,39 @@ def opened(tmp_path):
             return page
 
         yield open_page
+
+
+# essay -> settings of its panels
+PANELS = {
+    "selection": ["alpha", "rate"],
+    "association": ["kappa"],
+    "convolution": ["removed", "scale"],
+}
+DRAWN = (
+    "panel => [...panel.querySelectorAll('canvas, svg')]"
+    ".map(one => one.toDataURL?.() ?? one.innerHTML).join()"
+)
+
+
+@needs_chromium
+@pytest.mark.parametrize("chapter", PANELS)
+def test_panels_inside_an_essay_turn(opened, chapter):
+    """As they are stored: their one setting changes words and picture."""
+    cells = cells_in(f"{chapter}/index.ipynb")
+    held = [text for cell in cells for text in outputs(cell, "text/html") if 'id="turn-' in text]
+    for html, setting in zip(held, PANELS[chapter], strict=True):
+        assert f'{setting}"></div>' in html
+        panel = opened(html).locator(".turn")
+        said = panel.locator("[role=status]").first
+        words = said.inner_text()
+        picture = panel.evaluate(DRAWN)
+        slider = panel.locator(".turn-controls input[type=range]")
+        if slider.count():
+            slider.press("End")
+            slider.press("ArrowLeft")
+        else:
+            panel.get_by_role("button", name="head").first.click()
+        assert said.inner_text() != words and panel.evaluate(DRAWN) != picture, setting
 
 
 def assert_its_address_is_enough(page, opened, explorer):

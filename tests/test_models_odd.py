@@ -6,6 +6,7 @@ import torch
 from common import TINY_VIT
 
 from vit_theory import models
+from vit_theory.models.maps import Listener
 
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
@@ -125,3 +126,85 @@ def test_a_network_of_transformers_becomes_attention():
     model = hub.ViTForImageClassification(hub.ViTConfig(**SHAPE))
     with pytest.raises(ValueError, match="reads the weights of its convolutions"):
         models.cnn_to_vit(model, 16, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["sdpa", "eager"])
+def test_maps_of_a_model_in_half_precision(vit, dtype, kind):
+    """The weights are those of the same model in single precision, to its rounding."""
+    vit.set_attn_implementation(kind)
+    expected = next(models.attention_maps(vit, photos()))
+    half = next(models.attention_maps(vit.to(dtype), photos()))
+    for one, other in zip(half, expected, strict=True):
+        assert (one.A.float() - other.A).abs().max() < 40 * torch.finfo(dtype).eps
+    assert models.head_atlas(vit, photos()).content.notnull().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_another_map_is_noticed_in_any_precision(dtype):
+    """Of 16 equal weights one is taken away: the guard sees it, rounding alone it does not."""
+    V = torch.randn(2, 16, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    A = torch.full((2, 16, 16), 1 / 16, dtype=dtype)
+    listener = Listener(check=True)
+    listener.note(A, V, A @ V)
+    other = A.clone()
+    other[:, 3, 5] = 0
+    with pytest.raises(ValueError, match="no true map"):
+        listener.note(other, V, A @ V)
+
+
+def test_evaluate_refuses_what_it_would_choke_on(vit, tmp_path):
+    """A bare model of transformers, more classes than answers, a path, weights without numbers."""
+    ours = models.ViT(8, 2, 1, 3, 1, 2, width=8)
+    digits = models.load_images("digits", per_class=2)
+    data = (photos(), torch.arange(4))
+    options = {"epochs": 1, "batch": 4, "device": "cpu", "progress": False}
+    for refused, words in (
+        (lambda: models.evaluate(vit, data), r"Classifier\(vit, processor"),
+        (lambda: models.evaluate(ours, digits), "labels up to 9, the model 3 classes"),
+        (lambda: models.evaluate(ours, tmp_path), "load_images"),
+        (lambda: models.train(ours, str(tmp_path), **options), "load_images"),
+        (lambda: models.evaluate(ours.to("meta"), digits), "meta device"),
+        (lambda: models.train(ours, digits, **options), "meta device"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            refused()
+    told = models.Classifier(vit, mean=0, std=1)
+    assert set(models.evaluate(told, data)) == {"loss", "accuracy"}
+
+
+def test_tokens_are_dropped_once(vit):
+    """A second time no layer of the model is one of theirs any more."""
+    shorter = models.drop_tokens(vit, {1: 0.5})
+    with pytest.raises(ValueError, match="drops tokens already"):
+        models.drop_tokens(shorter, {0: 0.5})
+
+
+def test_a_classifier_names_what_can_be_looked_into(vit):
+    """Its maps are those of the model in it."""
+    classifier = models.Classifier(vit, mean=0, std=1)
+    for look in (
+        lambda: models.head_atlas(classifier, photos()),
+        lambda: models.probe(classifier, photos()),
+        lambda: models.drop_tokens(classifier, {1: 0.5}),
+    ):
+        with pytest.raises(ValueError, match=r"\.model"):
+            look()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_changes_and_losses_of_a_model_in_half_precision(vit, dtype):
+    """Close to those of the same model in single precision: sums are not rounded to 8 bits."""
+    heads = models.choose_heads(models.head_atlas(vit, photos()), 1)
+    pixels = torch.rand(200, 3, 16, 16, generator=torch.Generator().manual_seed(2))
+    data = (pixels, torch.arange(200) % 4)
+
+    def measure():
+        stencils = models.replace_heads(vit, heads, kernel=3)
+        change = models.replacement_change(vit, stencils, photos()).change
+        loss = models.evaluate(models.Classifier(vit, mean=0.5, std=0.5), data)["loss"]
+        return torch.tensor([float(change[0]), loss])
+
+    expected = measure()
+    vit.to(dtype)
+    assert ((measure() - expected) / expected).abs().max() < 0.05

@@ -355,8 +355,12 @@ def as_images(
         fits = len(images) == len(labels)
         need(fits, f"data has {len(images)} images and {len(labels)} labels: one each is needed")
         return Images(images, labels, classes)
+    need(
+        not isinstance(data, str | os.PathLike),
+        f"data={str(data)!r:.200} is a path or a name: give what load_images reads there",
+    )
     listed = hasattr(data, "__getitem__") and hasattr(data, "__len__")
-    listed = listed and not isinstance(data, str | Mapping | Tensor | np.ndarray)
+    listed = listed and not isinstance(data, Mapping | Tensor | np.ndarray)
     wanted = "Images, (images, labels), a data set of pairs, or a datasets.Dataset"
     need(listed and len(data), f"data={kind} cannot be read as labeled images: give {wanted}")
     pairs = [data[i] for i in range(len(data))]

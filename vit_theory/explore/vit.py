@@ -53,15 +53,22 @@ def load_model(
         )
     try:
         from transformers import AutoModelForImageClassification
+        from transformers.utils import cached_file
     except ImportError as error:
         raise ImportError(
             "reading this model needs 'transformers': pip install 'vit_theory[hub]'"
         ) from error
     try:
         made = AutoModelForImageClassification.from_pretrained(source, local_files_only=folder)
+        processor = cached_file(
+            source,
+            "preprocessor_config.json",
+            local_files_only=folder,
+            _raise_exceptions_for_missing_entries=False,
+        )
     except (OSError, KeyError) as error:
         raise ValueError(f"model={str(source)!r} cannot be read: {error}") from error
-    return from_transformers(made).eval()
+    return from_transformers(made, processor=processor).eval()
 
 # %% ../../nbs/explore/05_vit.ipynb #189d15f2
 SIDES = {213: (2, 3), 140: (3, 4)}  # pixels of a piece: how many down and across
@@ -108,9 +115,9 @@ def fitting_images(
         x = interpolate(x, size, mode="bilinear", antialias=True)
     if x.shape[1] != channels:
         x = x.mean(1, keepdim=True).expand(-1, channels, -1, -1)
-    if model.config["mean"]:
-        return x.contiguous()
-    return 2 * x - 1  # a model that takes nothing away wants standardized images
+    if model.config["mean"] is None:  # unknown: as the processor of a ViT does unless told
+        return 2 * x - 1
+    return x.contiguous()
 
 
 FOLDER_IMAGES = 64  # of a folder, evenly
@@ -261,7 +268,7 @@ def shares_of_maps(atlas: xr.Dataset | None, shape: tuple[int, int]) -> dict[str
 def what_leads(atlas: xr.Dataset | None) -> dict[str, Any] | None:
     """Name and share of what leads each head, [layer, head], and the colors of the names, as in
     `plot_atlas`; None without an atlas."""
-    from vit_theory.models.atlas import LEADS, leaders
+    from vit_theory.models import LEADS, leaders
 
     if atlas is None:
         return None
@@ -313,8 +320,8 @@ def what_is_seen(
     truth = predicted[-1] if labels is None else labels
     agreement = (predicted == truth).double().mean(1)
 
-    layers, heads = layers_and_heads(vit, images)
     atlas = atlas_of(vit, images)
+    layers, heads = layers_and_heads(vit, images) if atlas is None else atlas.content.shape
     shares = shares_of_maps(atlas, (layers, heads))
     bytes_of_maps = layers * heads * math.prod(vit.grid) ** 2
     shown = max(1, min(len(images), most // bytes_of_maps))

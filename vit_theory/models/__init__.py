@@ -7,13 +7,20 @@ __all__ = ['Images', 'Recipe', 'as_images', 'augment', 'generator', 'load_images
            'Convolution', 'PositionalAttention', 'UniformAttention', 'Taps', 'Variant', 'ViT', 'flops',
            'from_transformers', 'Descent', 'Machine', 'evaluate', 'load_vit', 'train', 'conv_init', 'to_attention',
            'cnn_to_vit', 'init_from_convs', 'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps',
-           'plot_positions', 'probe', 'LayerMap', 'attention_maps', 'PyramidSizes', 'PyramidViT', 'head_atlas',
-           'nearest_conv', 'plot_atlas', 'position_association', 'write_atlas', 'choose_heads', 'replace_heads',
-           'replacement_change', 'without_head', 'drop_tokens', 'operations', 'Classifier', 'to_transformers',
-           'CIFAR10', 'pack_vit', 'trained_vit', 'unpack_vit']
+           'plot_positions', 'probe', 'LayerMap', 'attention_maps', 'PyramidSizes', 'PyramidViT', 'LEADS', 'head_atlas',
+           'leaders', 'nearest_conv', 'plot_atlas', 'position_association', 'write_atlas', 'choose_heads',
+           'replace_heads', 'replacement_change', 'without_head', 'drop_tokens', 'operations', 'Classifier',
+           'to_transformers', 'CIFAR10', 'pack_vit', 'trained_vit', 'unpack_vit']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
-from .atlas import head_atlas, nearest_conv, plot_atlas, position_association
+from .atlas import (
+    LEADS,
+    head_atlas,
+    leaders,
+    nearest_conv,
+    plot_atlas,
+    position_association,
+)
 from .cnn import cnn_to_vit, init_from_convs
 from .data import (
     Images,
@@ -74,7 +81,15 @@ _all_ = [
 ]
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["PyramidSizes", "PyramidViT"]
-_all_ = ["head_atlas", "nearest_conv", "plot_atlas", "position_association", "write_atlas"]
+_all_ = [
+    "LEADS",
+    "head_atlas",
+    "leaders",
+    "nearest_conv",
+    "plot_atlas",
+    "position_association",
+    "write_atlas",
+]
 _all_ = ["choose_heads", "replace_heads", "replacement_change", "without_head"]
 _all_ = ["drop_tokens", "operations"]
 _all_ = ["Classifier", "to_transformers"]

@@ -22,7 +22,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from ..arguments import Positive, Seed, Sizes, checked, need, pair
 from ..convolution import LeanAttention, conv_to_attention
-from .model import hub_attention
+from .model import hub_attention, need_weights
 from .transfer import conv_init
 
 # %% ../../nbs/models/12_cnn.ipynb #a9671bb8
@@ -240,10 +240,7 @@ def cnn_to_vit(
     folded (C, Thm 1)."""
     convs = [module for module in cnn.modules() if isinstance(module, nn.Conv2d)]
     need(convs, f"cnn={type(cnn).__name__} has no torch.nn.Conv2d: nothing to convert")
-    need(
-        not any(p.is_meta for p in cnn.parameters()),
-        f"cnn={type(cnn).__name__} is on the meta device: load its weights first",
-    )
+    need_weights("cnn", cnn)
     vit = copy.deepcopy(cnn).eval()
     folded = fold_batch_norms(vit)
     first = convs[0]

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..arguments import checked, need, pair
-from .model import ViT
+from .model import ViT, need_weights, wide
 from ..real_images import Images
 
 # %% ../../nbs/models/08_maps.ipynb #maps0005
@@ -86,6 +86,9 @@ def sdpa_weights(
         v = v.repeat_interleave(heads // v.shape[-3], -3)
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1])
+    # fused attention does not round its weights to half precision
+    q = wide(q)
+    k = wide(k)
     # A = softmax(Q K^T * scale + mask)
     S = q @ k.transpose(-1, -2) * scale
     if is_causal:
@@ -199,20 +202,24 @@ class Listener(TorchFunctionMode):
         joined = mixed.permute(2, 0, 1, 3).flatten(-2)
         W_O = arguments["out_proj_weight"]
         again = nn.functional.linear(joined, W_O, arguments["out_proj_bias"])
-        self.need_equal(again, output)
+        self.need_equal(again, output, V)
         self.keep(A, V)
         return out
 
     def note(self, A, V, out):
         "Keep weights and values; ValueError where they do not give what the model went on with."
         if self.check:
-            self.need_equal(A @ V, out)
+            self.need_equal(wide(A) @ wide(V), out, V)
         self.keep(A, V)
 
-    def need_equal(self, product, output):
-        "ValueError unless weights times values are what the model went on with."
-        product = product.reshape(output.shape)
+    def need_equal(self, product, output, values):
+        "ValueError unless weights times values are what the model went on with, but for rounding."
         tolerance = float(1e-4 * output.abs().max() + 1e-8)
+        if output.dtype in (torch.float16, torch.bfloat16):
+            largest = torch.maximum(4 * output.abs().max(), values.abs().max())
+            tolerance += torch.finfo(output.dtype).eps * float(largest)
+        product = wide(product.reshape(output.shape))
+        output = wide(output)
         if torch.allclose(product, output, rtol=1e-2, atol=tolerance):
             return
         far = float((product - output).abs().max())
@@ -617,13 +624,17 @@ def as_batches(batches: Any) -> Iterable:
     return batches
 
 
-def moved(batch: Any, device: torch.device) -> Any:
-    "The batch with its tensors on a device."
+def moved(batch: Any, weight: Tensor) -> Any:
+    "The batch with its tensors on the device of the weights, images of floats in their precision."
     if isinstance(batch, Mapping):
-        return {name: moved(value, device) for name, value in batch.items()}
+        return {name: moved(value, weight) for name, value in batch.items()}
     if isinstance(batch, tuple | list):
-        return type(batch)(moved(value, device) for value in batch)
-    return batch.to(device) if isinstance(batch, Tensor) else batch
+        return type(batch)(moved(value, weight) for value in batch)
+    if not isinstance(batch, Tensor):
+        return batch
+    if batch.ndim == 4 and batch.is_floating_point() and weight.is_floating_point():
+        return batch.to(weight)
+    return batch.to(weight.device)
 
 
 def stream(
@@ -632,14 +643,14 @@ def stream(
     "The maps of one batch after the other; only those of the present one are held."
     from tqdm.auto import tqdm
 
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    weight = next(model.parameters(), torch.empty(0, dtype=torch.long))
     modes = {module: module.training for module in model.modules()}
     layout = Layout((0, 0), 0, None)
     size = None
     model.eval()
     try:
         for batch in tqdm(batches, disable=None if progress else True, unit=" batches"):
-            batch = moved(batch, device)
+            batch = moved(batch, weight)
             images = image_of(batch)
             finite = len(images) and bool(images.isfinite().all())
             need(
@@ -678,11 +689,9 @@ def attention_maps(
 ) -> Iterator[list[LayerMap]]:  # a list of layers for each batch
     """Yield the weights that a model used, one batch at a time; ValueError where the true map of a
     layer cannot be had."""
-    need(
-        isinstance(model, nn.Module) and not any(p.is_meta for p in model.parameters()),
-        f"model={type(model).__name__}: a torch.nn.Module is needed, whose weights have numbers "
-        "(no meta device)",
-    )
+    kind = type(model).__name__
+    need(isinstance(model, nn.Module), f"model={kind}: a torch.nn.Module is needed")
+    need_weights("model", model)
     replaced = [name for name, module in model.named_modules() if hasattr(module, "stencil_heads")]
     need(not replaced, f"model has heads of {replaced[:1]} replaced: read its maps before that")
     need(

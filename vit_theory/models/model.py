@@ -6,9 +6,13 @@
 __all__ = ['Taps', 'Variant', 'ViT', 'flops', 'from_transformers']
 
 # %% ../../nbs/models/03_model.ipynb #b2a217c9
+import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
@@ -141,6 +145,10 @@ def completed(arguments: dict[str, Any]) -> dict[str, Any]:
         c["width"] = numbers
     width = c["width"]
     need(
+        (c["mean"] is None) == (c["std"] is None),
+        f"mean={c['mean']}, std={c['std']}: give both, or None for both",
+    )
+    need(
         c["classes"] > 1,
         f"classes={c['classes']}: there is nothing to tell apart, at least two are needed",
     )
@@ -196,6 +204,20 @@ def check_choice(tokens: Any, patches: int, mixer: str, batch: int) -> None:
     )
 
 
+def need_weights(name: str, model: nn.Module) -> None:
+    "ValueError for a model on the meta device, whose weights have no numbers."
+    kind = type(model).__name__
+    need(
+        not any(p.is_meta for p in model.parameters()),
+        f"{name}={kind} is on the meta device: load its weights first",
+    )
+
+
+def wide(x: Tensor) -> Tensor:
+    "Half precision as single."
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def check_pixels(x: Float[Tensor, "b c h w"]) -> None:
     """ValueError for pixels, mean and standard deviation taken away, that run to 255 or are not
     finite."""
@@ -242,8 +264,9 @@ class Variant:
     pool: Literal["mean", "cls"] = "mean"  # classify the mean token or a class token
     bias: bool = True  # queries, keys and values carry a bias
     eps: Positive = 1e-6  # of the LayerNorms
-    mean: Finite = 0.5  # subtracted from pixel values in 0..1
-    std: Positive = 0.5  # then divided by
+    # subtracted from pixel values in 0..1; None, with std=None: images arrive standardized
+    mean: Finite | None = 0.5
+    std: Positive | None = 0.5  # then divided by
 
 # %% ../../nbs/models/03_model.ipynb #f0119613
 @checked
@@ -324,6 +347,20 @@ class ViT(nn.Module):
         variant = Variant(**{f.name: arguments.pop(f.name) for f in fields(Variant)})
         return cls(**arguments, taps=taps, variant=variant, seed=seed)
 
+    def standardized(self, images: Shaped[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+        "Pixels less mean, over standard deviation; ValueError for bytes where these are unknown."
+        c = self.config
+        bytes_given = images.dtype == torch.uint8
+        need(
+            not bytes_given or c["mean"] is not None,
+            "images are bytes, and the mean and standard deviation of this model are not known: "
+            "give processor, or mean and std, where it is made, or standardized floats",
+        )
+        pixels = images.to(self.head.weight.dtype) / (255 if bytes_given else 1)
+        if c["mean"] is None:
+            return pixels
+        return (pixels - c["mean"]) / c["std"]
+
     def embed(self, images: Shaped[Tensor, "b c h w"]) -> Float[Tensor, "b n d"]:
         "The tokens that enter the first block; ValueError for images of another size or range."
         c = self.config
@@ -338,9 +375,7 @@ class ViT(nn.Module):
             raise ValueError(
                 f"images has dtype {images.dtype}: give uint8 from 0 to 255, or floats from 0 to 1"
             )
-        brightest = 255 if images.dtype == torch.uint8 else 1
-        pixels = images.to(self.head.weight.dtype) / brightest
-        x = (pixels - c["mean"]) / c["std"]
+        x = self.standardized(images)
         check_pixels(x)
         x = self.project(patchify(x, self.patch))
         if self.cls is not None:
@@ -463,11 +498,24 @@ def channel_numbers(name: str, given: Any, channels: int) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
+def processor_of(path: str | os.PathLike) -> SimpleNamespace:
+    "The image processor that a preprocessor_config.json describes; it may lack anything."
+    try:
+        return SimpleNamespace(**json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"processor={str(path)!r} cannot be read ({error}): give a preprocessor_config.json, "
+            "or mean and std"
+        ) from error
+
+
 def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, of pixels in 0..1; 0 and 1 where nothing is
     given."""
     if processor is not None:
         need(mean is None and std is None, "processor beside mean or std: give either")
+        if isinstance(processor, str | os.PathLike):
+            processor = processor_of(processor)
         need(
             hasattr(processor, "image_mean") and hasattr(processor, "image_std"),
             f"processor={type(processor).__name__} has no image_mean and image_std: give mean "
@@ -478,8 +526,9 @@ def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[T
             math.isclose(scale, 1 / 255, rel_tol=1e-3),
             f"processor has rescale_factor={scale}, not 1/255: give mean and std",
         )
-        mean = processor.image_mean
-        std = processor.image_std
+        normalizes = getattr(processor, "do_normalize", True)
+        mean = processor.image_mean if normalizes else 0
+        std = processor.image_std if normalizes else 1
     need((mean is None) == (std is None), f"mean={mean!r}, std={std!r}: give both or neither")
     if mean is None:
         mean = 0
@@ -492,9 +541,11 @@ def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[T
 def from_transformers(
     model: Any,  # a `ViTForImageClassification` of the transformers library
     *,
-    processor: Any = None,  # its image processor, which knows mean and standard deviation
+    # its image processor, or the path of its preprocessor_config.json, which knows mean and
+    # standard deviation
+    processor: Any = None,
     # of pixels in 0..1, one number or one a channel; None, with std=None: images arrive
-    # standardized
+    # standardized, and bytes are refused
     mean: Any = None,
     std: Any = None,  # the same, of the standard deviation
 ) -> ViT:
@@ -502,15 +553,15 @@ def from_transformers(
     of, the same logits."""
     kind = type(model).__name__
     need(
-        kind == "ViTForImageClassification"
-        and model.config.hidden_act == "gelu"
-        and not any(p.is_meta for p in model.parameters()),
-        f"model={kind}: a ViTForImageClassification with the activation gelu is needed, and "
-        "weights with numbers (no meta device)",
+        kind == "ViTForImageClassification" and model.config.hidden_act == "gelu",
+        f"model={kind}: a ViTForImageClassification with the activation gelu is needed",
     )
+    need_weights("model", model)
     c = model.config
     source = {name: p.detach() for name, p in model.state_dict().items()}
     center, spread = read_standard(processor, mean, std, c.num_channels)
+    known = processor is not None or mean is not None
+    standard = {"mean": 0.0, "std": 1.0} if known else {"mean": None, "std": None}
     vit = ViT(
         c.image_size,
         c.patch_size,
@@ -520,7 +571,7 @@ def from_transformers(
         c.num_attention_heads,
         width=c.hidden_size,
         hidden=c.intermediate_size / c.hidden_size,
-        variant=Variant(pool="cls", bias=c.qkv_bias, eps=c.layer_norm_eps, mean=0.0, std=1.0),
+        variant=Variant(pool="cls", bias=c.qkv_bias, eps=c.layer_norm_eps, **standard),
     )
     # W (x - m) / s + b = (W / s) x + (b - W m / s)
     projection = source["vit.embeddings.patch_embeddings.projection.weight"]
@@ -562,8 +613,9 @@ def hub_attention(model: Any) -> dict[str, Any]:
         if all(hasattr(module, attribute) for attribute in attributes):
             layers[name] = module
     need(
-        layers and not any(p.is_meta for p in model.parameters()),
-        f"model={type(model).__name__} has no attention layers with {', '.join(attributes)}, or "
-        "none with numbers (meta device): give a ViT or DeiT",
+        layers,
+        f"model={type(model).__name__} has no attention layers with {', '.join(attributes)}: give "
+        "a ViT or DeiT",
     )
+    need_weights("model", model)
     return layers

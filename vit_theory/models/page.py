@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ..arguments import Seed, Size, checked, need, pair
 from ..ledger.files import write_file
 from .atlas import head_atlas, plot_atlas
+from .model import processor_of, read_standard
 from .stream import stream_images
 from .trainer import load_vit
 from ..real_images import load_images
@@ -74,13 +75,11 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
         "standard deviation 0.5."
     )
     if (path / "preprocessor_config.json").exists():
-        import json
-
-        text = (path / "preprocessor_config.json").read_text(encoding="utf-8")
-        processor = json.loads(text)
-        if "image_mean" in processor and "image_std" in processor:
-            preparation["mean"] = processor["image_mean"]
-            preparation["std"] = processor["image_std"]
+        processor = processor_of(path / "preprocessor_config.json")
+        if hasattr(processor, "image_mean") and hasattr(processor, "image_std"):
+            center, spread = read_standard(processor, None, None, preparation["channels"])
+            preparation["mean"] = center.tolist()
+            preparation["std"] = spread.tolist()
             note = ""
     return model, preparation, note
 
@@ -106,7 +105,9 @@ MEANINGS = {
     "local": "share on the 3 x 3 neighborhood",
     "positional": "|mean A - m|^2 / mean |A - m|^2: share of the variance over images that "
     "position alone explains",
+    "positional_logits": "the same of ln A",
     "content": "1 - positional",
+    "deviation": "sum of the standard deviations of A over images: how much the weights change",
     "convolutional": "1 - mean |A - T|^2 / mean |A - m|^2: share that one stencil explains, "
     "border counted",
     "cost": "|(A - T) V| / |A V|: change of the head's output when the stencil takes its place",

@@ -24,7 +24,7 @@ from .atlas import spread_out
 from .data import generator
 from .maps import as_batches, attention_maps, image_of
 from .mixers import ContentAttention, Convolution, TableAttention
-from .model import ViT, hub_attention
+from .model import ViT, hub_attention, wide
 from .transfer import special_tokens
 from ..real_images import Images
 
@@ -440,7 +440,7 @@ def changes(layer, old: nn.Module, new: Any, x: Tensor, out: Tensor) -> Float[Te
     W_O = W_O.unflatten(0, (new.heads, -1))[new.fixed]
     VW = layer.V[:, new.fixed] @ W_O
     # |sum_h D_h V_h W_h| <= sum_h |D_h| |V_h W_h|
-    of_heads = D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(VW, 2)
+    of_heads = D.norm(dim=(2, 3)) * torch.linalg.matrix_norm(wide(VW), 2)
     bound = of_heads.sum(1)
     return torch.stack([change, bound]) / size
 

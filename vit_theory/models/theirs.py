@@ -17,7 +17,15 @@ from torch import Tensor, nn
 from ..arguments import checked, need, pair
 from ..ledger.identity import digest
 from .data import seeded
-from .model import HUB_NAMES, Taps, Variant, ViT, check_pixels, read_standard
+from .model import (
+    HUB_NAMES,
+    Taps,
+    Variant,
+    ViT,
+    check_pixels,
+    need_weights,
+    read_standard,
+)
 
 # %% ../../nbs/models/11_theirs.ipynb #thr0005
 def their_name(name: str) -> str:
@@ -38,10 +46,7 @@ def to_transformers(
     """The same function as a model of the transformers library, on standardized images; ValueError
     where they have no such model."""
     need(isinstance(vit, ViT), f"vit={type(vit).__name__}: one of our ViT is needed")
-    need(
-        not any(p.is_meta for p in vit.parameters()),
-        f"vit={type(vit).__name__} is on the meta device: load its weights first",
-    )
+    need_weights("vit", vit)
     c = vit.config
     variant = (c["mixer"], c["projection"], c["pool"])
     need(
@@ -177,8 +182,8 @@ class Classifier(ViT):
         need(shape[1:] == size, f"images has shape {shape}: this model needs {size} each")
         need(
             tokens is None and keep is None,
-            "tokens and keep: a model of transformers looks at all patches, use "
-            "Recipe(patches=1), or see drop_tokens",
+            "tokens and keep: a Classifier looks at all patches, use Recipe(patches=1), or see "
+            "drop_tokens; maps and atlas take its `.model`",
         )
         dropped = dropouts(self.model.config)
         need(

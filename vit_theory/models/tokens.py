@@ -200,7 +200,12 @@ def drop_tokens(
     "A copy of a model that goes on with fewer tokens; ValueError where that cannot be."
     need(
         not isinstance(model, ViT),
-        "model is one of our ViT: it takes keep itself, or convert it by to_transformers",
+        "model is one of our ViT: it takes keep itself, or convert it by to_transformers; of a "
+        "Classifier give its `.model`",
+    )
+    need(
+        not any(isinstance(module, ShorterLayer) for module in model.modules()),
+        "model drops tokens already: give the model that it was made from, and all of keep",
     )
     layers = hub_attention(model)
     rates = read_keep(keep, len(layers), "content")

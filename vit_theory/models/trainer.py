@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from ..arguments import NotNegative, Positive, Seed, Size, checked, need
 from .data import Recipe, augment, draw_patches, find_recipe, generator
-from .model import ON_IMAGE, ViT
+from .model import ON_IMAGE, ViT, need_weights, wide
 from ..ledger.files import write_file
 from ..ledger.identity import identity
 from ..real_images import Images, as_images
@@ -78,6 +78,12 @@ def evaluate(
 ) -> dict[str, float]:
     """Mean cross-entropy `loss` and `accuracy` in 0..1 on a data set, with the model in evaluation
     mode."""
+    need_weights("vit", vit)
+    need(
+        not hasattr(getattr(vit, "config", None), "model_type"),
+        f"vit={type(vit).__name__} of transformers: give Classifier(vit, processor=...), or mean "
+        "and std",
+    )
     data = as_images(data)
     device = next(vit.parameters()).device
     training = vit.training
@@ -91,7 +97,11 @@ def evaluate(
         labels = data.labels[rows].to(device)
         if tokens is not None:
             options["tokens"] = tokens[rows].to(device)
-        logits = vit(images, **options)
+        logits = wide(vit(images, **options))
+        need(
+            int(labels.max()) < logits.shape[-1],
+            f"data has labels up to {int(labels.max())}, the model {logits.shape[-1]} classes",
+        )
         loss += float(F.cross_entropy(logits, labels, reduction="sum"))
         right += int((logits.argmax(1) == labels).sum())
     vit.train(training)
@@ -325,6 +335,18 @@ def run_epoch(session: Session, epoch: int) -> tuple[float, str]:
     return sum(losses) / len(losses), ""
 
 
+def numbers_of(validation: Callable, vit: ViT) -> Row:
+    "What a function of the user's own says of the model; ValueError unless these are numbers."
+    name = getattr(validation, "__name__", type(validation).__name__)
+    try:
+        return {key: float(value) for key, value in validation(vit).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"validation={name}, called with the model, gave no numbers by name ({error}): give "
+            "Images, or a function that returns such as {'accuracy': 0.9}"
+        ) from error
+
+
 def one_epoch(session: Session, epoch: int) -> tuple[Row, str]:
     "One epoch and a look at the validation images -> (row of the diary, trouble)."
     job = session.job
@@ -334,8 +356,7 @@ def one_epoch(session: Session, epoch: int) -> tuple[Row, str]:
     images = job.steps * job.settings["batch"]
     row: Row = {"epoch": epoch + 1, "loss": loss}
     if callable(job.validation):
-        for name, value in job.validation(job.vit).items():
-            row[name] = float(value)
+        row |= numbers_of(job.validation, job.vit)
     elif job.validation is not None:
         for name, value in evaluate(session.model, job.validation).items():
             row[f"validation_{name}"] = value
@@ -552,6 +573,7 @@ def train(
         (epochs is None) != (minutes is None),
         f"epochs={epochs}, minutes={minutes}: give one of the two",
     )
+    need_weights("vit", vit)
     data = as_images(data)
     if validation is not None and not callable(validation):
         validation = as_images(validation)
