@@ -177,11 +177,6 @@ def marked(text):
     return found.sub(lambda box: f"{box[1]}{{.box .box-{MARKS[box[2]]}}}\n", text)
 
 
-FIRST_FRAME = re.compile(
-    r'(<figure class="moving".*?<img )(src="data:image/webp;base64,([^"]*)")', flags=re.S
-)
-
-
 def photographic(encoded):
     """Whether a picture holds a photograph, by its many colors: in the dark its lightness is not
     turned over."""
@@ -198,7 +193,7 @@ def inked(text):
     if "prefers-color-scheme" in text:
         return text
     text = re.sub(r"\b(fill|stroke): #([0-9a-f]{2})\2\2(?![0-9a-f])", in_ink, text)
-    return text.replace("<defs>", f"{INK}<defs>", 1)
+    return text.replace("<defs>", f"{INK}{claim_pages.WORDS}<defs>", 1)
 
 
 def finding(cell, after, package, otherwise):
@@ -327,8 +322,6 @@ def convert(path, docname, package):
                     output["data"]["text/markdown"] = package.linkify(text, docname)
                 if text := output.get("data", {}).get("text/html"):
                     text = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
-                    if (frame := FIRST_FRAME.search(text)) and photographic(frame[3]):
-                        text = FIRST_FRAME.sub(r'\1class="photograph" \2', text)
                     output["data"]["text/html"] = text
             if exported and modules:
                 names = re.findall(
@@ -473,12 +466,10 @@ def write_source(source):
     # Results: the notebook that lists the rows is the front page of their pages, of the map and of
     # the long tables.
     (source / "claims").mkdir()
+    pieces = claim_pages.pictures(source / "claims", source / "_site")
     for id in claim_pages.IDS:
-        write(
-            f"claims/{id}.md",
-            package.linkify("\n".join(claim_pages.page(id, package.claims[id])), ""),
-        )
-    claim_pages.pictures(source / "claims", source / "_site")
+        lines = claim_pages.page(id, package.claims[id], pieces[id])
+        write(f"claims/{id}.md", package.linkify("\n".join(lines), ""))
     tables = {
         f"results/{path.stem}": long_run(path) for path in sorted((ROOT / "results").glob("*.csv"))
     }

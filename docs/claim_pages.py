@@ -1,6 +1,7 @@
 """A page for each row of the ledger, drawn from the committed evidence; the id of the row is the
 page's name."""
 
+import itertools
 import re
 from configparser import ConfigParser
 from io import BytesIO
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import yaml
 from finish import signs
+from panels import groups
 from PIL import Image, ImageOps
 
 from vit_theory.figures import to_svg
@@ -123,9 +125,24 @@ def criteria(claim, card):
         yield f"- {'✓' if met else '✗' if rule.name else '·'} {formula(words)}"
 
 
-def page(id, place):
+def image(id, pieces, alt):
+    """The figure of a row, as Markdown: panels side by side, which a phone has one below the
+    other."""
+    wide = " wide" if pieces == [None] else ""  # a phone is too narrow for it
+    whole = f"```{{image}} {id}.svg\n:alt: {alt}\n:class: dark-light{wide}\n```\n"
+    if len(pieces) == 1:
+        return whole
+    lines = [":::::{container} panels\n"]
+    for number, alone in enumerate(pieces):
+        words = alt if number == 0 else f"{alt} (part {number + 1})"
+        one = whole.replace(f"{id}.svg", f"{id}-{number}.svg").replace(alt, words, 1)
+        lines.append(f"::::{{container}} across\n{one}::::\n" if alone else one)
+    return "\n".join([*lines, ":::::\n"])
+
+
+def page(id, place, pieces):
     """The page of a row; `place` is where it is explained: (label, title of the page, title of the
-    section)."""
+    section); `pieces` are those of its figure."""
     card = Card(id)
     run = card.run
     row = card.row
@@ -146,7 +163,7 @@ def page(id, place):
     )
     yield f"{{.box .box-{kind}}}\n{said}"
     yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
-    yield f"```{{image}} {id}.svg\n:alt: {row['measured']}\n:class: dark-light\n```\n"
+    yield image(id, pieces, row["measured"])
     scale = RUNS[run] if drawn(row) else RUNS[run].partition(",")[0]
     yield f"{{.caption}}\n**Figure 1.** {formula(row['measured'])} ({scale})\n"
     yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"
@@ -210,15 +227,93 @@ def page(id, place):
     )
 
 
+def complete(figure):
+    """Each panel says its own axis, also one that shares it: a phone shows it by itself. Whether
+    all do: words are too long to be said twice."""
+    for ax in figure.axes:
+        first, *others = [one for one in figure.axes if ax.get_shared_y_axes().joined(ax, one)]
+        labels = [label.get_text() for label in first.get_yticklabels()]
+        if others and max(map(len, labels), default=0) > 15:
+            return False
+        if others and first.yaxis.get_tick_params().get("labelleft"):
+            ax.tick_params(labelleft=True)
+            ax.set_ylabel(ax.get_ylabel() or first.get_ylabel())
+    return True
+
+
+def cuts(figure):
+    """Where a figure falls apart -> [((left, top, right, bottom), whether it has a line of its
+    own), ...], in points: columns of panels, and what stands above or below all of them."""
+    width, height = 72 * figure.get_size_inches()
+    whole = [((0, 0, width, height), False)]
+    if len(figure.axes) == 1 or not complete(figure):
+        return whole
+    figure.draw_without_rendering()
+    scale = 72 / figure.dpi
+
+    def box(part):
+        found = part.get_tightbbox()
+        return [
+            scale * found.x0,
+            height - scale * found.y1,  # in SVG it counts from above
+            scale * found.x1,
+            height - scale * found.y0,
+        ]
+
+    panels = [box(ax) for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    rest = [box(part) for part in (figure._suptitle, *figure.legends) if part]
+    rest += [box(label) for label in (figure._supxlabel, figure._supylabel) if label]
+    columns = groups(panels)
+    first, last = min(one[1] for one in panels), max(one[3] for one in panels)
+    above = [one for one in rest if one[3] <= first + 1]
+    below = [one for one in rest if one[1] >= last - 1]
+    if len(columns) < 2 or len(above) + len(below) < len(rest):
+        return whole
+    top = max((one[3] for one in above), default=0)
+    bottom = min((one[1] for one in below), default=height)
+    bars = [box(ax) for ax in figure.axes if ax.get_label() == "<colorbar>"]
+    ends = [
+        max([end, *(bar[2] for bar in bars if end <= bar[2] <= begin)])
+        for (_, end), (begin, _) in itertools.pairwise(columns)
+    ]
+    places = [(end + begin) / 2 for end, (begin, _) in zip(ends, columns[1:], strict=True)]
+    edges = itertools.pairwise([0, *places, width])
+    found = [((left, top, right, bottom), False) for left, right in edges]
+
+    def line(parts, start, stop):
+        sides = min(one[0] for one in parts) - 2, max(one[2] for one in parts) + 2
+        return [((sides[0], start, sides[1], stop), True)]
+
+    over = line(above, 0, top) if above else []
+    under = line(below, bottom, height) if below else []
+    return over + found + under
+
+
+# Blue words are lighter in the dark, to be read; lines and areas are as they are.
+WORDS = """<style>@media (prefers-color-scheme: dark) {
+[id^="text_"] [style*="#0072b2"] { fill: #3d9bdc !important; }
+}</style>"""
+SIZE = re.compile(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="[^"]*"')
+
+
 def pictures(folder, site):
-    """The figure of every claim, as SVG; and all of them in one picture, to be shared."""
-    tiles = []
+    """The figure of every claim, as SVG, and all of them in one picture, to be shared -> {id:
+    whether each of its pieces has a line of its own; None for a wide one that is whole}."""
+    tiles, found = [], {}
     ground = (TEMPLATES / "figure.css").read_text(encoding="utf-8")
     site.mkdir(parents=True)
     for claim in CLAIMS.values():
         figure = claim.figure(measured(claim.id, Card(claim.id).run))
-        drawn = to_svg(figure).replace("<defs>", f"<style>{ground}</style><defs>", 1)
-        (folder / f"{claim.id}.svg").write_text(drawn, encoding="utf-8")
+        pieces = cuts(figure)
+        drawn = to_svg(figure).replace("<defs>", f"<style>{ground}</style>{WORDS}<defs>", 1)
+        found[claim.id] = [alone for _, alone in pieces]
+        if len(pieces) == 1 and len(figure.axes) > 1:
+            found[claim.id] = [None]
+        for number, ((left, top, right, bottom), _) in enumerate(pieces):
+            size = f'width="{right - left:.1f}pt" height="{bottom - top:.1f}pt" '
+            size += f'viewBox="{left:.1f} {top:.1f} {right - left:.1f} {bottom - top:.1f}"'
+            name = f"{claim.id}{f'-{number}' * (len(pieces) > 1)}.svg"
+            (folder / name).write_text(SIZE.sub(size, drawn, count=1), encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")
         tiles.append(
@@ -228,6 +323,7 @@ def pictures(folder, site):
     for number, tile in enumerate(tiles):
         poster.paste(tile.resize((116, 81)), (120 * (number % 10), 4 + 79 * (number // 10)))
     poster.quantize(64).save(site / "poster.png", optimize=True)
+    return found
 
 
 def people(authors):

@@ -140,9 +140,9 @@ def link_elsewhere(app, env, node, shown):
 
 
 def drawing(node):
-    """What shows a picture: an image, or the output of a cell that holds one or a panel; else
-    None."""
-    if isinstance(node, image):
+    """What shows a picture: an image, panels side by side, or the output of a cell that holds one
+    of them; else None."""
+    if isinstance(node, image) or (isinstance(node, container) and "panels" in node["classes"]):
         return node
     if not isinstance(node, container) or "cell" not in node["classes"]:
         return None

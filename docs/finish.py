@@ -6,10 +6,13 @@ import json
 import re
 import shutil
 import subprocess
+from base64 import b64decode
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 
-from panels import delivered
+from panels import delivered, filmed
+from PIL import Image
 
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
 FORMULA = re.compile(r'(<(span|div) class="math notranslate nohighlight">)(.*?)(</\2>)', flags=re.S)
@@ -123,6 +126,47 @@ def with_pieces(site, pages):
         return row(f"only-light{wide}", "") + row(f"only-dark dark-light{wide}", "-dark")
 
     return {path: STORED.sub(pieces, text) for path, text in pages.items()}
+
+
+def film(found):
+    """A moving picture whose panels stand one below the other on a phone, and whose maps and
+    photographs keep their colors in the dark: a second layer, cut out, lies on the first one."""
+    said, width, encoded = html.unescape(found["alt"]), int(found["width"]), found["encoded"]
+    frames = re.findall(r"data:image/webp;base64,([^\"]*)", found[0])
+    seen = [Image.open(BytesIO(b64decode(frames[at]))) for at in (0, len(frames) // 2, -1)]
+    pieces, boxes = filmed(seen, width)
+    high = seen[0].height * width / seen[0].width
+    corners = []
+    for left, top, right, bottom in boxes:  # each is drawn from the corner of the picture, and back
+        inside = (left, top), (right, top), (right, bottom), (left, bottom), (left, top)
+        corners += [(0, 0), *inside, (0, 0)]
+    cut = ", ".join(f"{100 * x:.2f}% {100 * y:.2f}%" for x, y in corners)
+    shown = ""
+    for number, (left, _, right, _) in enumerate(pieces):
+        share = right - left
+        place = f"width: {100 / share:.2f}%; margin-left: {-100 * left / share:.2f}%"
+        words = html.escape(said if number == 0 else f"{said} (part {number + 1})")
+        source = f'src="data:image/webp;base64,{encoded}"'
+        layers = f'<img alt="{words}" {source} style="{place}">'
+        if boxes:
+            layers += f'<img alt="{words}, in its colors" aria-hidden="true" class="kept" {source} '
+            layers += f'style="{place}; clip-path: polygon({cut})">'
+        size = f"width: {share * width:.0f}px; aspect-ratio: {share * width:.0f} / {high:.0f}"
+        shown += f'<span class="piece" style="{size}">{layers}</span>'
+    wide = " wide" * (len(pieces) == 1 and width > 560)
+    text = f'<span class="panels film{wide}" style="max-width: {width + 8}px">{shown}</span>'
+    text = found[0].replace(found["image"], text, 1)
+    return text.replace("image.after(bar)", "image.closest('.film').after(bar)").replace(
+        "image.src = frames[place][0];",
+        "for (const one of box.querySelectorAll('img')) one.src = frames[place][0];",
+    )
+
+
+FILM = re.compile(
+    r'<figure class="moving"[^>]*>\s*(?P<image><img (?:class="\w+" )?src="data:image/webp;base64,'
+    r'(?P<encoded>[^"]*)" alt="(?P<alt>[^"]*)" width="(?P<width>\d+)"[^>]*>).*?</figure>',
+    flags=re.S,
+)
 
 
 def drawn(formulas):
@@ -354,6 +398,7 @@ def finish(site, base=""):
         }
         next((site / "_static").glob("tex-svg-full.js")).unlink()
     pages = with_pieces(site, pages)
+    pages = {path: FILM.sub(film, text) for path, text in pages.items()}
     for path, text in pages.items():
         pages[path] = SIZED.sub('<img loading="lazy" ', text)
     for path in (site / "explore").glob("0[2-9]*.html"):

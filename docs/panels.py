@@ -9,6 +9,7 @@ from scipy import ndimage
 
 PAGE_INK = np.array([213, 218, 224])  # the ink of figures.INK in the dark
 GAP = 12  # between panels, in points of the picture; between words there are fewer
+TICK = 12  # points that a tick of an axis is long
 BLACK = 90  # a spine is this dark, smoothed edges included
 
 
@@ -51,20 +52,28 @@ def panels(pixels):
             sides = max(0, x - 5), min(width - 1, x + 5)
             if sum(dark[top:bottom, side].mean() for side in sides) > 0.3:
                 continue
-            ends = [
-                end
-                for y in range(max(0, bottom - 4), min(height, bottom + 1))
+            ends = [  # a tick goes on below the bottom spine
+                (y, end)
+                for y in range(max(0, bottom - TICK), min(height, bottom + 1))
                 for start, end in runs(dark[y])
                 if start <= x + 2 and end > x + 60
             ]
             if ends and not any(abs(x - box[0]) < 4 and abs(top - box[1]) < 4 for box in found):
-                found.append((x, top, max(ends), bottom))
+                low, right = max(ends)
+                found.append((x, top, right, min(low + 1, bottom)))
     return found
 
 
-def maps(pixels, axes):
+def within(box, other):
+    """Whether a box lies inside of another one, its spines included."""
+    left, top, right, bottom = other
+    return left - 4 < box[0] and top - 4 < box[1] and box[2] < right + 4 and box[3] < bottom + 4
+
+
+def maps(pixels, axes, apart=()):
     """Those panels that are full of colors that mean something: maps and photographs, not curves.
-    One that is dark enough decides for all that have no white."""
+    One that is dark enough decides for all that have no white, and so does a color bar: one of the
+    colored rectangles `apart` that stands in no panel."""
     full, dark = [], []
     solid = 0.0
     for left, top, right, bottom in axes:
@@ -75,14 +84,16 @@ def maps(pixels, axes):
             solid = max(solid, deep.mean())
         elif (inside.max(2) < BLACK).mean() > 0.25:
             dark.append((left, top, right, bottom))
-    return (full if solid > 0.01 else []) + dark
+    bar = any(not any(within(box, axis) for axis in axes) for box in apart)
+    return (full if solid > 0.01 or bar else []) + dark
 
 
 def photographs(pixels):
     """Maps and photographs without spines, and color bars -> [(left, top, right, bottom), ...]."""
     whole = opening(pixels.min(2) < 250, 9)
-    found = []
+    found, pale = [], []
     for rows, columns in ndimage.find_objects(ndimage.label(whole)[0]):
+        box = columns.start, rows.start, columns.stop, rows.stop
         inside = pixels[rows, columns]
         sides = sorted(inside.shape[:2])
         if sides[0] < 16 or sides[1] < 90:  # a marker, or a piece of a line
@@ -92,15 +103,50 @@ def photographs(pixels):
         dark = (inside.max(2) < 128).mean()
         share = (inside.min(2) < 250).mean()
         if share > (0.55 if dark > 0.3 else 0.9) and many > 1 and (dark > 0.1 or many > 4):
-            found.append((columns.start, rows.start, columns.stop, rows.stop))
+            found.append(box)
+        else:
+            pale.append(box)
+    # pictures of one row are of one kind
+    return completed(found + [box for box in pale if any(beside(box, one) for one in found)])
+
+
+def beside(box, other):
+    """Whether two boxes have one size and stand in one row."""
+    return all(abs(box[side] - other[side]) < 3 for side in (1, 3)) and (
+        abs(box[2] - box[0] - other[2] + other[0]) < 3
+    )
+
+
+def completed(boxes):
+    """Boxes, those whole again that white has cut off from the others of their column and row."""
+    found = []
+    for box in boxes:
+        for other in boxes:
+            whole = box[0], box[1], box[0] + other[2] - other[0], box[1] + other[3] - other[1]
+            column = abs(box[0] - other[0]) < 3 and within(box, whole)
+            if column and sum(beside(whole, one) for one in boxes) > 2:
+                box = whole
+                break
+        found.append(box)
     return found
+
+
+def colored(pixels, axes):
+    """Panels with spines -> (they, rectangles of maps and photographs): a band or a bar inside of a
+    panel with curves is neither, while three of them are tiles."""
+    apart = photographs(pixels)
+    boxes = maps(pixels, axes, apart)
+    for axis in axes:
+        inside = [box for box in apart if within(box, axis)]
+        if axis not in boxes and len(inside) < 3:
+            apart = [box for box in apart if box not in inside]
+    return axes, boxes + apart
 
 
 def kept(pixels):
     """Where a picture keeps its colors in the dark: maps, photographs, areas of one color ->
     (mask, rectangles of maps and photographs, panels with spines)."""
-    axes = panels(pixels)
-    boxes = maps(pixels, axes) + photographs(pixels)
+    axes, boxes = colored(pixels, panels(pixels))
     chroma = pixels.max(2) - pixels.min(2)
     mask = without_holes(opening((chroma > 30) & (pixels.min(2) < 160), 7))
     for left, top, right, bottom in boxes:
@@ -152,8 +198,8 @@ def cuts(pixels, boxes, axes):
     blocks = runs(ink.any(1))
     first = min(box[1] for box in wide)
     last = max(box[3] for box in wide)
-    tops = [0] + [blocks[1][0] - 2] * (len(blocks) > 1 and blocks[0][1] < first)
-    bottoms = [height] + [blocks[-2][1] + 2] * (len(blocks) > 1 and blocks[-1][0] > last)
+    tops = [0] + [start - 2 for start, _ in blocks[1:2] if blocks[0][1] < first]
+    bottoms = [height] + [end + 2 for _, end in blocks[-2:-1] if blocks[-1][0] > last]
     for top, bottom in ((top, bottom) for top in tops for bottom in bottoms):
         # the words of a title have room between them
         title = blocks[0][1] if top == 0 and blocks[0][1] < first else 0
@@ -171,7 +217,8 @@ def cuts(pixels, boxes, axes):
         if len(places) == len(columns) - 1:
             edges = zip([0, *places], columns, strict=True)
             named = [labeled(pixels[first:last], edge, left) for edge, (left, _) in edges]
-            return (top, bottom, places) if all(named) or not any(named) else None
+            # what shares an axis stands to the right of its numbers
+            return (top, bottom, places) if named == sorted(named) else None
     return None
 
 
@@ -218,3 +265,30 @@ def delivered(path, shown):
         size = int(scale * (box[2] - box[0])), round(scale * (box[3] - box[1]))
         pieces.append((ending, *size, alone))
     return pieces, dark is not None, narrow
+
+
+def filmed(frames, shown):
+    """Where the frames of a film fall apart, and where they keep their colors in the dark ->
+    ([(left, top, right, bottom), ...], the same of maps and photographs), both in shares of a
+    frame; `shown` is its width in the page."""
+    boxes, places = [], []
+    for frame in frames:
+        pixels = opened(frame)
+        axes = panels(255 - np.minimum(255, 2 * (255 - pixels)))  # and a spine is thin and pale
+        boxes += colored(pixels, axes)[1]
+        boxes += [axis for axis in axes if any(beside(axis, box) for box in boxes)]
+        pixels[pixels.min(2) > 240] = 255  # a frame is stored with losses: white is nearly white
+        places.append(cuts(pixels, boxes, axes))
+    cut = max(places, key=lambda cut: len(cut[2]) if cut else 0)
+    size = frames[0].size
+    boxes = [
+        box
+        for place, box in enumerate(boxes)
+        if not any(within(box, other) for other in boxes[:place])
+    ]
+    pieces = [box for box, _ in crops(size, cut)] if shown > 400 else [(0, 0, *size)]
+
+    def shares(box):
+        return tuple(side / size[place % 2] for place, side in enumerate(box))
+
+    return [shares(box) for box in pieces], [shares(box) for box in boxes]

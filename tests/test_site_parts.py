@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from common import ROOT, cells_in, outputs, script
 
-from vit_theory.figures import subplots
+from vit_theory.figures import Moving, subplots
 
 sys.path.append(str(ROOT / "docs"))
 import claim_pages  # noqa: E402
@@ -138,7 +138,8 @@ def test_the_pictures_of_the_readme_take_the_ink_of_a_page():
     for path in pictures:
         text = build.inked(path.read_text(encoding="utf-8"))
         assert "#ffffff" not in text and "#000000" not in text, path.name
-        assert text.count("prefers-color-scheme") == 1 and "currentColor" in text, path.name
+        assert text.count("prefers-color-scheme") == 2 and "currentColor" in text, path.name
+        assert claim_pages.WORDS in text, path.name
 
 
 def test_a_cell_of_the_list_says_its_column():
@@ -216,3 +217,62 @@ def test_a_page_shows_the_pieces_and_the_twin(tmp_path):
     assert 'class="panels only-light"' in found and 'class="panels only-dark dark-light"' in found
     other = '<img alt="drawn" src="_images/patch.svg" width="640">'
     assert finish.with_pieces(tmp_path, {"page": other})["page"] == other
+
+
+def test_a_band_in_a_panel_is_no_map(tmp_path):
+    """Nor is a bar of a histogram; of pictures in one row all are of one kind, and white inside of
+    one cuts nothing off."""
+    figure, (left, right) = subplots(1, 2)
+    left.axhspan(0.2, 0.6, color="#0072b2", alpha=0.5)
+    left.plot([0, 1], [0, 1])
+    right.bar([1], [1])
+    figure.savefig(tmp_path / "band.png", dpi=200)
+    assert panels.kept(panels.opened(panels.Image.open(tmp_path / "band.png")))[1] == []
+    row = [(10 + 120 * number, 10, 110 + 120 * number, 110) for number in range(4)]
+    part = (row[3][0], 10, row[3][0] + 40, 110)
+    below = (370, 130, 470, 230)
+    assert panels.completed([*row[:3], part, below])[3] == row[3]
+    assert panels.completed([*row[:3], (400, 300, 440, 340), below])[3] == (400, 300, 440, 340)
+
+
+def test_a_film_keeps_the_colors_of_its_map_and_falls_apart():
+    """Its map lies in the cut of a second layer, its curve does not; every layer shows each
+    frame."""
+
+    def frame(number):
+        figure, (left, right) = subplots(1, 2)
+        left.imshow(np.arange(64).reshape(8, 8) % (number + 7))
+        left.set(xticks=[], yticks=[])
+        right.plot([1, 2, number])
+        right.set_ylabel("height")
+        return figure, f"step {number}"
+
+    page = Moving(map(frame, range(4)), says="A map, and a curve")._repr_html_()
+    found = finish.FILM.sub(finish.film, page)
+    assert found.count('class="piece"') == 2 and found.count('class="kept"') == 2
+    cut = re.search(r"clip-path: polygon\(([^)]*)\)", found)[1]
+    across = [float(point.split("%")[0]) for point in cut.split(", ")]
+    assert 35 < max(across) < 52
+    assert "querySelectorAll('img')) one.src = frames[place][0]" in found
+    assert "image.src = " not in found and "image.after(" not in found
+    assert found.count("data:image/webp") == 4 + 4
+
+
+def test_the_figure_of_a_row_falls_apart_and_each_piece_says_its_axis():
+    figure, axes = subplots(1, 2, sharey=True)
+    for ax in axes:
+        ax.plot([1, 2])
+    axes[0].set_ylabel("height")
+    figure.suptitle("one for both")
+    (above, alone), *sides = claim_pages.cuts(figure)
+    assert alone and [alone for _, alone in sides] == [False, False]
+    (left, right) = (box for box, _ in sides)
+    assert left[0] == 0 and left[2] == right[0] and above[3] == left[1] == right[1]
+    assert right[2:] == (72 * figure.get_figwidth(), 72 * figure.get_figheight())
+    assert axes[1].get_ylabel() == "height"
+    figure, axes = subplots(1, 2, sharey=True)
+    axes[0].barh(["a name that is long", "b"], [1, 2])
+    assert len(claim_pages.cuts(figure)) == 1
+    shown = claim_pages.image("A", [True, False, False], "what was seen")
+    assert shown.count(".svg") == 3 and "A-2.svg\n:alt: what was seen (part 3)" in shown
+    assert ":class: dark-light wide" in claim_pages.image("A", [None], "what was seen")
