@@ -138,7 +138,9 @@ def test_the_pictures_of_the_readme_take_the_ink_of_a_page():
     for path in pictures:
         text = build.inked(path.read_text(encoding="utf-8"))
         assert "#ffffff" not in text and "#000000" not in text, path.name
-        assert text.count("prefers-color-scheme") == 2 and "currentColor" in text, path.name
+        # of the ink, and of the colors of words; the one drawn by hand has an ink of its own
+        styles = 1 if path.name == "patch.svg" else 2
+        assert text.count("prefers-color-scheme") == styles and "currentColor" in text, path.name
         assert claim_pages.WORDS in text, path.name
 
 
