@@ -208,3 +208,9 @@ def test_changes_and_losses_of_a_model_in_half_precision(vit, dtype):
     expected = measure()
     vit.to(dtype)
     assert ((measure() - expected) / expected).abs().max() < 0.05
+
+
+def test_a_mean_without_its_standard_deviation_is_refused():
+    for alone in ({"mean": None}, {"std": None}):
+        with pytest.raises(ValueError, match="give both, or None for both"):
+            models.ViT(8, 2, 1, 3, 1, 2, width=8, variant=models.Variant(**alone))
