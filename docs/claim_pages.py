@@ -231,9 +231,10 @@ def complete(figure):
     """Each panel says its own axis, also one that shares it: a phone shows it by itself. Whether
     all do: words are too long to be said twice."""
     for ax in figure.axes:
-        first, *others = [one for one in figure.axes if ax.get_shared_y_axes().joined(ax, one)]
+        shared = ax.get_shared_y_axes().get_siblings(ax)  # itself among them
+        first, *others = [one for one in figure.axes if one in shared]
         labels = [label.get_text() for label in first.get_yticklabels()]
-        if others and max(map(len, labels), default=0) > 15:
+        if others and any(len(label) > 15 and "$" not in label for label in labels):
             return False
         if others and first.yaxis.get_tick_params().get("labelleft"):
             ax.tick_params(labelleft=True)
