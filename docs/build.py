@@ -454,6 +454,9 @@ def write_source(source):
     ]
     for folder in ("pictures", "explore/pictures"):
         shutil.copytree(ROOT / "nbs" / folder, source / folder)
+    for path in (source / "explore" / "pictures").glob("*-dark.png"):  # no page names them
+        (source / "_site" / "_images").mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, source / "_site" / "_images")
     for path in (source / "pictures").glob("*.svg"):  # here a page is known, and its ink
         path.write_text(inked(path.read_text(encoding="utf-8")), encoding="utf-8")
     for name in (

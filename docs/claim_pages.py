@@ -282,7 +282,7 @@ def cuts(figure):
     found = [((left, top, right, bottom), False) for left, right in edges]
 
     def line(parts, start, stop):
-        sides = min(one[0] for one in parts) - 2, max(one[2] for one in parts) + 2
+        sides = min(one[0] for one in parts) - 9, max(one[2] for one in parts) + 9
         return [((sides[0], start, sides[1], stop), True)]
 
     over = line(above, 0, top) if above else []
@@ -302,7 +302,7 @@ def pictures(folder, site):
     whether each of its pieces has a line of its own; None for a wide one that is whole}."""
     tiles, found = [], {}
     ground = (TEMPLATES / "figure.css").read_text(encoding="utf-8")
-    site.mkdir(parents=True)
+    site.mkdir(parents=True, exist_ok=True)
     for claim in CLAIMS.values():
         figure = claim.figure(measured(claim.id, Card(claim.id).run))
         pieces = cuts(figure)

@@ -162,6 +162,19 @@ def film(found):
     )
 
 
+def with_twins(site, text):
+    """A page on which a photograph of an explorer has its twin for the dark."""
+
+    def pair(found):
+        if not (site / "_images" / f"{found['name']}-dark.png").exists():
+            return found[0]
+        light = found[0].replace("<img ", '<img class="only-light" ', 1)
+        dark = found[0].replace("<img ", '<img class="only-dark dark-light" ', 1)
+        return light + dark.replace(f"{found['name']}.png", f"{found['name']}-dark.png")
+
+    return re.sub(r'<img alt="[^"]*" src="[^"]*_images/(?P<name>[a-z]+)\.png" ?/>', pair, text)
+
+
 FILM = re.compile(
     r'<figure class="moving"[^>]*>\s*(?P<image><img (?:class="\w+" )?src="data:image/webp;base64,'
     r'(?P<encoded>[^"]*)" alt="(?P<alt>[^"]*)" width="(?P<width>\d+)"[^>]*>).*?</figure>',
@@ -398,13 +411,17 @@ def finish(site, base=""):
         }
         next((site / "_static").glob("tex-svg-full.js")).unlink()
     pages = with_pieces(site, pages)
-    pages = {path: FILM.sub(film, text) for path, text in pages.items()}
+    pages = {path: with_twins(site, FILM.sub(film, text)) for path, text in pages.items()}
     for path, text in pages.items():
         pages[path] = SIZED.sub('<img loading="lazy" ', text)
     for path in (site / "explore").glob("0[2-9]*.html"):
         pages[path] = below_a_fold(pages[path])
     for path in (site / "api").glob("*.html"):
         pages[path] = SIGNATURE.sub(signature, pages[path])
+    for path in (site / "claims").glob("*.html"):  # what scrolls is reached by keyboard too
+        pages[path] = pages[path].replace(
+            'class="dark-light wide"', 'class="dark-light wide" tabindex="0"'
+        )
     listed = site / "ledger" / "10_verdicts.html"
     pages[listed] = with_heads(pages[listed])
     for path, text in pages.items():

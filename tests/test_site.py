@@ -601,6 +601,48 @@ TOPS = """() => [...document.querySelectorAll(".panels")].filter((row) => row.ch
     .map((row) => [...row.querySelectorAll(":scope > img")].map((image) => image.getBoundingClientRect().top))"""
 
 
+FILMS = """() => [...document.querySelectorAll(".film .kept")].map((layer) => {
+    const below = layer.previousElementSibling;
+    const {left, top, width, height} = below.getBoundingClientRect();
+    const own = layer.getBoundingClientRect();
+    const apart = [own.left - left, own.top - top, own.width - width, own.height - height];
+    return [layer.checkVisibility(), getComputedStyle(layer).filter, getComputedStyle(below).filter,
+        Math.max(...apart.map(Math.abs))];
+})"""
+
+
+@needs_chromium
+def test_films_in_the_dark(site):
+    """The layer with the colors lies on the turned one, to the point; in the light it is away."""
+    with served(site) as address, chromium() as browser:
+        for theme in THEMES:
+            page = browser.new_page(viewport={"width": 390, "height": 900}, color_scheme=theme)
+            for name in ("selection/index", "association/index", "convolution/index"):
+                page.goto(f"{address}/{name}.html")
+                layers = page.evaluate(FILMS)
+                assert layers
+                for seen, own, below, apart in layers:
+                    assert seen == (theme == "dark") and own == "none"
+                    assert not seen or (apart < 0.5 and below.startswith("invert(1)")), name
+
+
+@needs_chromium
+def test_explorers_words_fit_and_begin_at_the_left(site):
+    """The kind of a head is not cut off; nothing of a panel stands in the middle."""
+    with served(site) as address, chromium() as browser:
+        for width in WIDTHS:
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.goto(f"{address}/explore/05_vit.html")
+            page.wait_for_selector(".turn small.lead")
+            cut = page.locator(".turn small.lead").evaluate_all(
+                "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+            )
+            aligned = page.locator(".turn label, .turn .said").evaluate_all(
+                "all => [...new Set(all.map((one) => getComputedStyle(one).textAlign))]"
+            )
+            assert cut == 0 and aligned == ["left"], width
+
+
 @needs_chromium
 def test_maps_in_the_dark_and_panels_on_a_phone(site):
     """A map has its twin without a ground; panels side by side stand one below the other."""

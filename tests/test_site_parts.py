@@ -258,6 +258,21 @@ def test_a_film_keeps_the_colors_of_its_map_and_falls_apart():
     assert found.count("data:image/webp") == 4 + 4
 
 
+def test_a_photograph_of_an_explorer_has_its_twin(tmp_path):
+    (tmp_path / "_images").mkdir()
+    page = '<img alt="a panel" src="../_images/vit.png" /><img alt="other" src="_images/cat.png" />'
+    assert finish.with_twins(tmp_path, page) == page
+    (tmp_path / "_images" / "vit-dark.png").touch()
+    found = finish.with_twins(tmp_path, page)
+    light, dark, other = re.findall(r"<img [^>]*>", found)
+    assert 'class="only-light"' in light and "/vit.png" in light and "cat.png" in other
+    assert 'class="only-dark dark-light"' in dark and "/vit-dark.png" in dark
+    shown = {path.stem for path in (ROOT / "nbs" / "explore" / "pictures").glob("*.png")}
+    assert shown == {
+        f"{name.removesuffix('-dark')}{end}" for name in shown for end in ("", "-dark")
+    }
+
+
 def test_the_figure_of_a_row_falls_apart_and_each_piece_says_its_axis():
     figure, axes = subplots(1, 2, sharey=True)
     for ax in axes:

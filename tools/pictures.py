@@ -100,11 +100,14 @@ def heads():
 
 
 TALL = 520  # pixels of a panel that its photograph shows at most
+# the ink of the site's dark pages
+DARK = "<style>html { color-scheme: dark; color: #ced6dd; }</style>"
 CARDS = {"A": samples, "B": sets, "C": convolution, "heads": heads}  # name -> what draws it
 
 
 def photographs():
-    """The explorers' index: each panel as it starts, photographed in a browser."""
+    """The explorers' index: each panel as it starts, photographed in a browser, on a light page
+    and, without a ground, in the dark."""
     sys.path.insert(0, str(FOLDER.parents[1] / "tests"))
     from browser import chromium
 
@@ -116,10 +119,17 @@ def photographs():
             ("convolution", convolution_explorer()),
             ("vit", vit_explorer()),
         ):
-            page.set_content(widget._repr_mimebundle_()[0]["text/html"])
-            top = page.locator(".turn-pictures").bounding_box()
-            top["height"] = min(top["height"], TALL)
-            yield name, page.screenshot(clip=top, full_page=True)
+            text = widget._repr_mimebundle_()[0]["text/html"]
+            for theme, ending in (("light", ""), ("dark", "-dark")):
+                page.emulate_media(color_scheme=theme)
+                page.set_content(text if theme == "light" else DARK + text)
+                top = page.locator(".turn-pictures").bounding_box()
+                top["height"] = min(top["height"], TALL)
+                bare = theme == "dark"
+                yield (
+                    f"{name}{ending}",
+                    page.screenshot(clip=top, full_page=True, omit_background=bare),
+                )
 
 
 @click.command(help=__doc__)
