@@ -141,21 +141,25 @@ def film(found):
         inside = (left, top), (right, top), (right, bottom), (left, bottom), (left, top)
         corners += [(0, 0), *inside, (0, 0)]
     cut = ", ".join(f"{100 * x:.2f}% {100 * y:.2f}%" for x, y in corners)
-    shown = ""
+    shown, source = "", f"data:image/webp;base64,{encoded}"
     for number, (left, _, right, _) in enumerate(pieces):
         share = right - left
         place = f"width: {100 / share:.2f}%; margin-left: {-100 * left / share:.2f}%"
         words = html.escape(said if number == 0 else f"{said} (part {number + 1})")
-        source = f'src="data:image/webp;base64,{encoded}"'
-        layers = f'<img alt="{words}" {source} style="{place}">'
+        layers = f'<img alt="{words}" src="{source}" style="{place}">'
         if boxes:
-            layers += f'<img alt="{words}, in its colors" aria-hidden="true" class="kept" {source} '
+            layers += f'<img alt="{words}, in its colors" aria-hidden="true" class="kept" '
             layers += f'style="{place}; clip-path: polygon({cut})">'
         size = f"width: {share * width:.0f}px; aspect-ratio: {share * width:.0f} / {high:.0f}"
         shown += f'<span class="piece" style="{size}">{layers}</span>'
     wide = " wide" * (len(pieces) == 1 and width > 560)
     text = f'<span class="panels film{wide}" style="max-width: {width + 8}px">{shown}</span>'
-    text = found[0].replace(found["image"], text, 1)
+    # a page holds its first frame once for each piece: the script takes it from there
+    rest = found[0].replace(found["image"], "", 1).replace(source, "", 1)
+    text = rest.replace("<script>", f"{text}\n<script>", 1).replace(
+        'const image = box.querySelector("img");',
+        "const image = box.querySelector('img'); frames[0][0] = image.src;",
+    )
     return text.replace("image.after(bar)", "image.closest('.film').after(bar)").replace(
         "image.src = frames[place][0];",
         "for (const one of box.querySelectorAll('img')) one.src = frames[place][0];",
