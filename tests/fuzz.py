@@ -236,6 +236,7 @@ CALLS = {
     ),
     "models.without_head": "model=vit, layer=0, head=0",
     "models.CIFAR10": "",
+    "models.LEADS": "",
     "models.pack_vit": "vit=vit, path='nothing.npz'",
     "models.unpack_vit": "path='nothing.npz'",
     "models.trained_vit": "mixer='content'",
