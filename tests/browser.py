@@ -25,6 +25,12 @@ FLAGS = [
     "--disable-sync",
 ]
 
+# what the canvases and pictures inside an element hold
+DRAWN = (
+    "first => [...first.querySelectorAll('canvas, "
+    "svg')].map(one => one.toDataURL?.() ?? one.innerHTML).join()"
+)
+
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on this machine"
 )

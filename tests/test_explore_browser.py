@@ -7,7 +7,7 @@ import socket
 import time
 
 import pytest
-from browser import chromium, needs_chromium
+from browser import DRAWN, chromium, needs_chromium
 from common import NBS, until
 from servers import ask, jupyterlab, looked_at, opened, server
 
@@ -22,11 +22,6 @@ MOVES = {
 ESSAY = "association/index"
 MOVE = ("κ, a patch's logit for itself", "ArrowLeft")
 SLIDER = ".turn input[type=range]"
-# what our modules have drawn
-DRAWN = (
-    "first => [...first.querySelectorAll('canvas, "
-    "svg')].map(one => one.toDataURL?.() ?? one.innerHTML).join()"
-)
 
 
 def answers(address):

@@ -8,7 +8,7 @@ from base64 import b64decode
 import numpy as np
 import pytest
 import torch
-from browser import chromium, needs_chromium
+from browser import DRAWN, chromium, needs_chromium
 from common import cells_in, outputs, run
 
 from vit_theory import explore
@@ -234,10 +234,6 @@ PANELS = {
     "association": ["kappa"],
     "convolution": ["removed", "scale"],
 }
-DRAWN = (
-    "panel => [...panel.querySelectorAll('canvas, svg')]"
-    ".map(one => one.toDataURL?.() ?? one.innerHTML).join()"
-)
 
 
 @needs_chromium
