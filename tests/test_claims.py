@@ -172,6 +172,35 @@ def test_the_cells_of_a_crashed_claim_stay_until_it_is_done(request_cli):
     assert calls == [1, 2, 3, 2] and not list(out.rglob("*.npz"))
 
 
+@pytest.mark.parametrize("damage", [None, "", "[]", '{"before": 7.0}'])
+def test_seconds_of_a_resumed_claim_count_its_earlier_parts(request_cli, damage):
+    """The first part began 500 seconds before its last cell was finished, the second ends before
+    it has a cell."""
+    fail = Calls([True])
+
+    def cell(seed):
+        if seed == 2 and fail:
+            raise RuntimeError("no power")
+        return {"value": float(seed)}
+
+    def measured(run):
+        return run.sweep(cell, {"seed": [1, 2, 3]})
+
+    request_cli.claims[:] = [other(experiment=measured)]
+    status, output, out = request_cli()
+    clock = next(out.rglob("clock.json"))
+    last_cell = max(path.stat().st_mtime for path in out.rglob("*.npz"))
+    clock.write_text(json.dumps({"before": 0.0, "start": last_cell - 500}))
+    request_cli("--resume")
+    if damage is not None:
+        clock.write_text(damage)
+    fail.clear()
+    status, output, out = request_cli("--resume")
+    assert status == 0, output
+    seconds = finished_rows(out)[0]["seconds"]
+    assert (seconds >= 500) == (damage is None) and not list(out.rglob("clock.json"))
+
+
 def counting(counted, function):
     def count(*arguments):
         counted.append(arguments)

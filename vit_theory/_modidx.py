@@ -1720,6 +1720,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'vit_theory.ledger.run.part_file': ('ledger/run.html#part_file', 'vit_theory/ledger/run.py'),
                                        'vit_theory.ledger.run.reproduce': ('ledger/run.html#reproduce', 'vit_theory/ledger/run.py'),
                                        'vit_theory.ledger.run.run_claim': ('ledger/run.html#run_claim', 'vit_theory/ledger/run.py'),
+                                       'vit_theory.ledger.run.seconds_before': ( 'ledger/run.html#seconds_before',
+                                                                                 'vit_theory/ledger/run.py'),
                                        'vit_theory.ledger.run.set_aside': ('ledger/run.html#set_aside', 'vit_theory/ledger/run.py'),
                                        'vit_theory.ledger.run.write_report': ('ledger/run.html#write_report', 'vit_theory/ledger/run.py')},
             'vit_theory.ledger.sweeps': { 'vit_theory.ledger.sweeps.Lost': ('ledger/sweeps.html#lost', 'vit_theory/ledger/sweeps.py'),

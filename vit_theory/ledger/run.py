@@ -345,6 +345,21 @@ def kept_measurement(
     return None, {}
 
 
+def seconds_before(study: Path) -> float:
+    """What earlier parts of a measurement took until their last finished cell, 0 for a new one;
+    notes when this part starts."""
+    clock = study / "clock.json"
+    before = 0.0
+    try:
+        earlier = json.loads(read_file(clock))
+        last_cell = max(path.stat().st_mtime for path in study.rglob("*.npz"))
+        before = earlier["before"] + max(0.0, last_cell - earlier["start"])
+    except (OSError, ValueError, KeyError, TypeError):  # no part before, none of its cells, damage
+        pass
+    write_file(clock, json.dumps({"before": before, "start": time.time()}))
+    return before
+
+
 def complete(
     folder: Path, claim: Claim, run: Run, about: dict[str, dict], done: dict[str, dict]
 ) -> dict:
@@ -362,9 +377,11 @@ def complete(
     for folder_of_cells in cells.glob("*"):
         if folder_of_cells.name != study:  # cells of other code
             shutil.rmtree(folder_of_cells, ignore_errors=True)
+    before = 0.0 if data is not None else seconds_before(cells / study)
     row, file, figure = run_claim(
         claim, dataclasses.replace(run, store=(cells / study).absolute()), data
     )
+    row["seconds"] = round(row["seconds"] + before, 3)
     return add_row(folder, row | about_claim | origin, file, figure)
 
 # %% ../../nbs/ledger/07_run.ipynb #c1a1a51e
