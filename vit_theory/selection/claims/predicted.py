@@ -26,6 +26,7 @@ from vit_theory.ledger.rules import (
     wholly_between,
 )
 from vit_theory.selection.claims.colors import ARM_COLORS
+from vit_theory.selection.claims.sample_complexity import slope_of_points
 from vit_theory.selection.experiments.predicted import (
     measure_limit_phase,
     measure_prediction,
@@ -33,7 +34,7 @@ from vit_theory.selection.experiments.predicted import (
     measure_tiny,
     measure_widths,
 )
-from vit_theory.selection.n50 import Ratio, Slope, fit_slope
+from vit_theory.selection.n50 import Ratio, Slope
 from vit_theory.statistics import crossing
 
 # %% ../../../nbs/selection/20_predicted.ipynb #c02f1ea1
@@ -209,16 +210,16 @@ LIMIT_WIDTH = Claim(
 
 # %% ../../../nbs/selection/20_predicted.ipynb #eaa04371
 def border_errors(data: xr.Dataset, attention: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """ln of the runs' border over the predicted one, where both are there, and its standard error;
-    of one arm or of all."""
+    """ln of the runs' border over the predicted one, where one is predicted, and its standard
+    error; of one arm or of all."""
     arms = data if attention is None else data.sel(attention=[attention])
     predicted_width = np.log(arms.high / arms.low)
     seen_width = np.log(arms.seen_high / arms.seen_low)
     width = (predicted_width**2 + seen_width**2) ** 0.5
     difference = np.log(arms.seen_n50 / arms.n50)
-    known = (np.isfinite(difference) & np.isfinite(width)).values
+    predicted = (arms.n50.notnull() | arms.low.notnull()).values
     # a 95 % interval is 2 x 1.96 standard errors wide
-    return difference.values[known], width.values[known] / 3.92
+    return difference.values[predicted], width.values[predicted] / 3.92
 
 
 def compared_borders(data: xr.Dataset) -> int:
@@ -321,10 +322,10 @@ def tiny_slope(data: xr.Dataset, alphas: tuple[float, float], power: int = 0) ->
     if window.sizes["alpha"] < 2:
         return None
     points = window.stack(where=("alpha", "seed")).transpose("where", "draw", ...)
-    alpha = points.alpha.values
-    factor = (-np.log(alpha)) ** power
-    draws = points.draws.values - np.log(factor)[:, None]
-    return fit_slope(alpha, draws, points.n50.values / factor)
+    factor = (-np.log(points.alpha.values)) ** power
+    draws = points.draws.copy(data=points.draws.values - np.log(factor)[:, None])
+    n50 = points.n50.copy(data=points.n50.values / factor)
+    return slope_of_points(points.assign(draws=draws, n50=n50))
 
 
 def slopes_in_words(data: xr.Dataset) -> str:
@@ -374,7 +375,8 @@ def plot_tiny(data: xr.Dataset):  # as `measure_tiny` returns it
     for (label, law), style in zip(laws.items(), (":", "--", "-"), strict=True):
         ax.semilogx(inverse, law, color="0.4", lw=1, ls=style, label=label)
     ax.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}\,\alpha_*^2$")
-    ax.set_ylim(0, 1.6 * np.nanmax(scaled))
+    if np.isfinite(scaled).any():
+        ax.set_ylim(0, 1.6 * np.nanmax(scaled))
     ax.set_title(
         "no single law, a crossover"
         if smallest_alpha(data) < 1e-9

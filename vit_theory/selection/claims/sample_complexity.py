@@ -44,13 +44,24 @@ def with_tail(data: xr.Dataset) -> xr.Dataset:
     return xr.concat([body, tail], "alpha", join="outer")
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #4021e22f
+def slope_of_points(points: xr.Dataset) -> Slope:
+    """Exponent over points, each with `alpha`, `n50` and `draws`; NaN where a point that was
+    measured has no N50."""
+    measured = points["draws"].notnull().any("draw")
+    if "steps" in points:
+        measured = measured | points["steps"].notnull()
+    if (measured & points["n50"].isnull()).any():
+        return Slope(np.nan, np.nan, np.nan)
+    return fit_slope(points["alpha"].values, points["draws"].values, points["n50"].values)
+
+
 def slope_of(data: xr.Dataset, below: float = np.inf, seed: int | None = None) -> Slope:
     "Exponent of the alpha up to `below`, in units of 1/80, base seeds pooled or one alone."
     window = data.sel(alpha=data.alpha[data.alpha <= below])
     if seed is not None:
         window = window.sel(seed=[seed])
     points = window.stack(where=("alpha", "seed")).transpose("where", "draw", ...)
-    return fit_slope(points["alpha"].values, points["draws"].values, points["n50"].values)
+    return slope_of_points(points)
 
 
 def exponent_of(data: xr.Dataset, seed: int | None = None) -> Slope:
