@@ -217,15 +217,25 @@ def border_errors(data: xr.Dataset, attention: str | None = None) -> tuple[np.nd
     seen_width = np.log(arms.seen_high / arms.seen_low)
     width = (predicted_width**2 + seen_width**2) ** 0.5
     difference = np.log(arms.seen_n50 / arms.n50)
-    predicted = (arms.n50.notnull() | arms.low.notnull()).values
+    compared = (is_predicted(arms) & ~np.isinf(width)).values
     # a 95 % interval is 2 x 1.96 standard errors wide
-    return difference.values[predicted], width.values[predicted] / 3.92
+    return difference.values[compared], width.values[compared] / 3.92
+
+
+def is_predicted(data: xr.Dataset) -> xr.DataArray:
+    "At which alpha a border is predicted; it may still lack a number, by mistake."
+    return data.n50.notnull() | data.low.notnull()
 
 
 def compared_borders(data: xr.Dataset) -> int:
     "How many borders are compared."
     difference, _ = border_errors(data)
     return difference.size
+
+
+def open_borders(data: xr.Dataset) -> int:
+    "How many are left out, since failed bootstrap draws leave their interval open."
+    return int(is_predicted(data).sum()) - compared_borders(data)
 
 
 def border_ratio(data: xr.Dataset, attention: str) -> Ratio | None:
@@ -299,6 +309,7 @@ LIMIT_PHASE = Claim(
             form=".2g",
         ),
         Rule("borders compared", compared_borders),
+        Rule("borders left out, since an interval is open", open_borders),
     ),
     "The borders of runs with trained attention lie at {0} times the predicted ones; chi2 over "
     "{4:.0f} borders has p = {3:.1g}.",
@@ -322,6 +333,7 @@ def tiny_slope(data: xr.Dataset, alphas: tuple[float, float], power: int = 0) ->
     if window.sizes["alpha"] < 2:
         return None
     points = window.stack(where=("alpha", "seed")).transpose("where", "draw", ...)
+    points = points.reset_index("where")
     factor = (-np.log(points.alpha.values)) ** power
     draws = points.draws.copy(data=points.draws.values - np.log(factor)[:, None])
     n50 = points.n50.copy(data=points.n50.values / factor)
@@ -335,18 +347,25 @@ def slopes_in_words(data: xr.Dataset) -> str:
     return f"Down to 1e-6 the slope is {tiny_slope(data, LARGER)}; {further}."
 
 
-def below_power(data: xr.Dataset) -> bool | None:
+def lies_below(slope: Slope, bound: float) -> bool | float:
+    "Whether a slope lies clear below a bound; NaN where one of the two is."
+    if np.isnan([slope.high, bound]).any():
+        return np.nan
+    return slope.high < bound
+
+
+def below_power(data: xr.Dataset) -> bool | float | None:
     "Whether the slope below 1e-8 lies clear below that above 1e-6, which no power law allows."
     larger = tiny_slope(data, LARGER)
     smaller = tiny_slope(data, SMALLER)
-    return None if smaller is None or larger is None else smaller.high < larger.low
+    return None if smaller is None or larger is None else lies_below(smaller, larger.low)
 
 
-def below_logarithms(data: xr.Dataset) -> bool | None:
+def below_logarithms(data: xr.Dataset) -> bool | float | None:
     """Whether N50 below 1e-8 grows more slowly than alpha^-2 ln^2(1/alpha): its slope without ln^2
     lies clear below 2."""
     slope = tiny_slope(data, SMALLER, power=2)
-    return None if slope is None else slope.high < 2
+    return None if slope is None else lies_below(slope, 2)
 
 
 def smallest_alpha(data: xr.Dataset) -> float:

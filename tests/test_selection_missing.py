@@ -1,0 +1,45 @@
+"""A number that is missing leaves a verdict open: neither a slope nor a comparison goes on without
+the run that has no N50."""
+
+import numpy as np
+import pytest
+
+from vit_theory.ledger import load_claims, measured
+
+CLAIMS = {claim.id: claim for claim in load_claims()}
+
+
+@pytest.mark.parametrize(
+    ("id", "variable"),
+    [
+        ("A-limit-logarithm", "n50"),
+        ("A-limit-phase", "n50"),
+        ("A-limit-phase", "seen_n50"),
+        ("A-sample-complexity", "n50"),
+        ("A-sample-complexity", "tail_n50"),
+        ("A-no-attention", "n50"),
+        ("A-attention-rate", "n50"),
+        ("A-minibatches", "n50"),
+    ],
+)
+def test_one_missing_n50_leaves_a_claim_open(id, variable):
+    data = measured(id, "full")
+    arm = {"arm": "quarter" if id == "A-minibatches" else "rate x 25"} if "arm" in data.dims else {}
+    at = data[variable].sel(arm)
+    place = np.argwhere(np.isfinite(at.values))[0]
+    hole = {dim: at[dim].values[k] for dim, k in zip(at.dims, place, strict=True)} | arm
+    without = data[variable].copy()
+    without.loc[hole] = np.nan
+    assert (
+        np.isfinite(data[variable].sel(hole))
+        and without.isnull().sum() > data[variable].isnull().sum()
+    )
+    judged = CLAIMS[id].judge(data.assign({variable: without}))
+    assert judged.verdict == "inconclusive" and "no number" in judged.note, judged.note
+
+
+def test_a_fault_that_leaves_no_n50_can_be_drawn():
+    data = measured("A-limit-logarithm", "full")
+    nothing = data.assign(n50=data.n50 * np.nan)
+    assert CLAIMS["A-limit-logarithm"].judge(nothing).verdict == "inconclusive"
+    CLAIMS["A-limit-logarithm"].figure(nothing)
