@@ -190,7 +190,9 @@ def cuts(pixels, boxes, axes):
     first = min(box[1] for box in wide)
     last = max(box[3] for box in wide)
     tops = [0] + [start - 2 for start, _ in blocks[1:2] if blocks[0][1] < first]
-    bottoms = [height] + [end + 2 for _, end in blocks[-2:-1] if blocks[-1][0] > last]
+    # a legend below has one line or several
+    ends = [end + 2 for (_, end), (start, _) in itertools.pairwise(blocks) if start > last]
+    bottoms = [height, *reversed(ends)]
     for top, bottom in ((top, bottom) for top in tops for bottom in bottoms):
         # the words of a title have room between them
         title = blocks[0][1] if top == 0 and blocks[0][1] < first else 0
@@ -253,7 +255,10 @@ def delivered(path, shown):
     pixels = opened(image)
     mask, boxes, axes = kept(pixels)
     cut = cuts(pixels, boxes, axes)
-    narrow = cut is None and shown > 560 and bool(set(axes) - set(boxes))
+    curves = shown > 560 and bool(set(axes) - set(boxes))
+    if cut and cut[3] and not curves:  # a row of maps is read as a whole
+        cut = None
+    narrow = cut is None and curves
     if cut is None and not boxes:
         return [], False, narrow, 0
     dark = darkened(pixels, mask) if boxes else None
