@@ -269,7 +269,8 @@ class Moving:
             moved = len(sides) != len(self.pieces) or np.abs(np.subtract(sides, self.pieces)) > 0.01
             if np.any(moved):
                 self.pieces = [[0, 0, 1, 1]]
-        self.kept = [list(box) for box in dict.fromkeys(tuple(b) for _, kept in parts for b in kept)]
+        boxes = dict.fromkeys(tuple(box) for _, kept in parts for box in kept)
+        self.kept = [list(box) for box in boxes]
 
     def __repr__(self) -> str:
         return f"{self.says} ({len(self.frames)} frames)"
