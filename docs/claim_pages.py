@@ -1,7 +1,6 @@
 """A page for each row of the ledger, drawn from the committed evidence; the id of the row is the
 page's name."""
 
-import itertools
 import re
 from configparser import ConfigParser
 from io import BytesIO
@@ -9,10 +8,9 @@ from pathlib import Path
 
 import yaml
 from finish import signs
-from panels import groups
 from PIL import Image, ImageOps
 
-from vit_theory.figures import to_svg
+from vit_theory.figures import box_of, pieces, to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations, places
 from vit_theory.ledger.evidence import (
@@ -125,24 +123,30 @@ def criteria(claim, card):
         yield f"- {'✓' if met else '✗' if rule.name else '·'} {formula(words)}"
 
 
-def image(id, pieces, alt):
+def image(id, parts, alt):
     """The figure of a row, as Markdown: panels side by side, which a phone has one below the
-    other."""
-    wide = " wide" if pieces == [None] else ""  # a phone is too narrow for it
+    other, each with the axis that they share."""
+    wide = " wide" if parts == [None] else ""  # a phone is too narrow for it
     whole = f"```{{image}} {id}.svg\n:alt: {alt}\n:class: dark-light{wide}\n```\n"
-    if len(pieces) == 1:
+    if len(parts) == 1:
         return whole
     lines = [":::::{container} panels\n"]
-    for number, alone in enumerate(pieces):
+    for number, alone in enumerate(parts):
         words = alt if number == 0 else f"{alt} (part {number + 1})"
         one = whole.replace(f"{id}.svg", f"{id}-{number}.svg").replace(alt, words, 1)
+        if isinstance(alone, tuple):
+            axis, panel = alone
+            alone = False
+            start = f'<div class="sharing" style="--axis: {axis:.0f}; --panel: {panel:.0f}">'
+            before = f"```{{image}} {id}-axis.svg\n:alt: the axis\n:class: dark-light axis\n```\n"
+            one = f"```{{raw}} html\n{start}\n```\n{before}{one}```{{raw}} html\n</div>\n```\n"
         lines.append(f"::::{{container}} across\n{one}::::\n" if alone else one)
     return "\n".join([*lines, ":::::\n"])
 
 
-def page(id, place, pieces):
+def page(id, place, parts):
     """The page of a row; `place` is where it is explained: (label, title of the page, title of the
-    section); `pieces` are those of its figure."""
+    section); `parts` are those of its figure."""
     card = Card(id)
     run = card.run
     row = card.row
@@ -163,7 +167,7 @@ def page(id, place, pieces):
     )
     yield f"{{.box .box-{kind}}}\n{said}"
     yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
-    yield image(id, pieces, row["measured"])
+    yield image(id, parts, row["measured"])
     scale = RUNS[run] if drawn(row) else RUNS[run].partition(",")[0]
     yield f"{{.caption}}\n**Figure 1.** {formula(row['measured'])} ({scale})\n"
     yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"
@@ -229,7 +233,7 @@ def page(id, place, pieces):
 
 def complete(figure):
     """Each panel says its own axis, also one that shares it: a phone shows it by itself. Whether
-    all do: words are too long to be said twice."""
+    all do: long words are not said twice where there is room."""
     for ax in figure.axes:
         shared = ax.get_shared_y_axes().get_siblings(ax)  # itself among them
         first, *others = [one for one in figure.axes if one in shared]
@@ -242,54 +246,6 @@ def complete(figure):
     return True
 
 
-def cuts(figure):
-    """Where a figure falls apart -> [((left, top, right, bottom), whether it has a line of its
-    own), ...], in points: columns of panels, and what stands above or below all of them."""
-    width, height = 72 * figure.get_size_inches()
-    whole = [((0, 0, width, height), False)]
-    if len(figure.axes) == 1 or not complete(figure):
-        return whole
-    figure.draw_without_rendering()
-    scale = 72 / figure.dpi
-
-    def box(part):
-        found = part.get_tightbbox()
-        return [
-            scale * found.x0,
-            height - scale * found.y1,  # in SVG it counts from above
-            scale * found.x1,
-            height - scale * found.y0,
-        ]
-
-    panels = [box(ax) for ax in figure.axes if ax.get_label() != "<colorbar>"]
-    rest = [box(part) for part in (figure._suptitle, *figure.legends) if part]
-    rest += [box(label) for label in (figure._supxlabel, figure._supylabel) if label]
-    columns = groups(panels)
-    first, last = min(one[1] for one in panels), max(one[3] for one in panels)
-    above = [one for one in rest if one[3] <= first + 1]
-    below = [one for one in rest if one[1] >= last - 1]
-    if len(columns) < 2 or len(above) + len(below) < len(rest):
-        return whole
-    top = max((one[3] for one in above), default=0)
-    bottom = min((one[1] for one in below), default=height)
-    bars = [box(ax) for ax in figure.axes if ax.get_label() == "<colorbar>"]
-    ends = [
-        max([end, *(bar[2] for bar in bars if end <= bar[2] <= begin)])
-        for (_, end), (begin, _) in itertools.pairwise(columns)
-    ]
-    places = [(end + begin) / 2 for end, (begin, _) in zip(ends, columns[1:], strict=True)]
-    edges = itertools.pairwise([0, *places, width])
-    found = [((left, top, right, bottom), False) for left, right in edges]
-
-    def line(parts, start, stop):
-        sides = min(one[0] for one in parts) - 9, max(one[2] for one in parts) + 9
-        return [((sides[0], start, sides[1], stop), True)]
-
-    over = line(above, 0, top) if above else []
-    under = line(below, bottom, height) if below else []
-    return over + found + under
-
-
 # Blue words are lighter in the dark, to be read; lines and areas are as they are.
 WORDS = """<style>@media (prefers-color-scheme: dark) {
 [id^="text_"] [style*="#0072b2"] { fill: #3d9bdc !important; }
@@ -299,21 +255,43 @@ SIZE = re.compile(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="[^"]*"')
 
 def pictures(folder, site):
     """The figure of every claim, as SVG, and all of them in one picture, to be shared -> {id:
-    whether each of its pieces has a line of its own; None for a wide one that is whole}."""
+    whether each of its pieces has a line of its own; for one that shares an axis the widths of both
+    in the page; None for a wide one that is whole}."""
     tiles, found = [], {}
     ground = (TEMPLATES / "figure.css").read_text(encoding="utf-8")
     site.mkdir(parents=True, exist_ok=True)
     for claim in CLAIMS.values():
-        figure = claim.figure(measured(claim.id, Card(claim.id).run))
-        pieces = cuts(figure)
+        data = measured(claim.id, Card(claim.id).run)
+        figure = claim.figure(data)
+        most = len(pieces(figure))
+        shared = not complete(figure) or len(pieces(figure)) < most
+        if shared:  # as it was
+            figure = claim.figure(data)
+        parts = pieces(figure)
         drawn = to_svg(figure).replace("<defs>", f"<style>{ground}</style>{WORDS}<defs>", 1)
-        found[claim.id] = [alone for _, alone in pieces]
-        if len(pieces) == 1 and len(figure.axes) > 1:
+        found[claim.id] = [alone for _, alone in parts]
+        if len(parts) == 1 and figure.get_figwidth() > 5.8:
             found[claim.id] = [None]
-        for number, ((left, top, right, bottom), _) in enumerate(pieces):
+        elif shared and len(parts) > 1:
+            sides = [place for place, (_, alone) in enumerate(parts) if not alone]
+            _, top, _, bottom = parts[sides[0]][0]
+            left, first, _, last = box_of(figure.axes[0], figure, tight=False)
+            edge = left + 1.5
+            # neither the title above it nor the numbers below
+            inset = f"{first - top - 6:.1f}px 0 {bottom - last - 6:.1f}px 0"
+            size = f'width="{edge:.1f}pt" height="{bottom - top:.1f}pt" '
+            size += f'viewBox="0 {top:.1f} {edge:.1f} {bottom - top:.1f}" '
+            size += f'style="clip-path: inset({inset})"'
+            (folder / f"{claim.id}-axis.svg").write_text(
+                SIZE.sub(size, drawn, count=1), encoding="utf-8"
+            )
+            for place in sides[1:]:
+                begin, _, end, _ = parts[place][0]
+                found[claim.id][place] = (4 / 3 * edge, 4 / 3 * (end - begin))
+        for number, ((left, top, right, bottom), _) in enumerate(parts):
             size = f'width="{right - left:.1f}pt" height="{bottom - top:.1f}pt" '
             size += f'viewBox="{left:.1f} {top:.1f} {right - left:.1f} {bottom - top:.1f}"'
-            name = f"{claim.id}{f'-{number}' * (len(pieces) > 1)}.svg"
+            name = f"{claim.id}{f'-{number}' * (len(parts) > 1)}.svg"
             (folder / name).write_text(SIZE.sub(size, drawn, count=1), encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")

@@ -150,6 +150,14 @@ def drawing(node):
     return next((part for part in outputs if [*part.findall(image), *part.findall(raw)]), None)
 
 
+def scrolling(shown):
+    """What a phone is too narrow for, in a frame that scrolls, by keyboard too."""
+    if "wide" not in shown.get("classes", ()):
+        return [shown]
+    start = '<div class="scrolls" tabindex="0" role="region" aria-label="figure, wide">'
+    return [raw("", start, format="html"), shown, raw("", "</div>", format="html")]
+
+
 def pair_figures(app, doctree, page):
     """Each caption goes into one figure with the picture above it."""
     marked = [each for each in doctree.findall(paragraph) if "caption" in each["classes"]]
@@ -161,7 +169,7 @@ def pair_figures(app, doctree, page):
             continue
         pair = figure("", ids=[f"figure-{number}"])
         shown.parent.replace(shown, pair)
-        pair += [shown, caption("", "", *words.children)]
+        pair += [*scrolling(shown), caption("", "", *words.children)]
 
 
 def setup(app):

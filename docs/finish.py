@@ -6,13 +6,10 @@ import json
 import re
 import shutil
 import subprocess
-from base64 import b64decode
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 
-from panels import delivered, filmed
-from PIL import Image
+from panels import delivered
 
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
 FORMULA = re.compile(r'(<(span|div) class="math notranslate nohighlight">)(.*?)(</\2>)', flags=re.S)
@@ -89,6 +86,14 @@ def typeset(text):
     return "".join(map("".join, zip(pieces, [*apart, ""], strict=True)))
 
 
+def sharing(source, axis, image, across):
+    """A panel without numbers of its own, behind the axis that it shares: where it stands by
+    itself, as on a phone, the axis is shown with it."""
+    before = f'<img alt="" class="axis" src="{source}" width="{axis}">'
+    sizes = f"--axis: {axis}; --panel: {across}"
+    return f'<span class="sharing" style="{sizes}">{before}{image}</span>'
+
+
 def with_pieces(site, pages):
     """Pages whose stored pictures are pieces where they fall apart, and have a twin for the dark
     where they hold a map or a photograph."""
@@ -102,11 +107,12 @@ def with_pieces(site, pages):
         key = found[2], width[1]
         if key not in known:
             known[key] = delivered(site / "_images" / f"{found[2]}.png", int(width[1]))
-        parts, twin, narrow = known[key]
+        parts, twin, narrow, axis = known[key]
         wide = " wide" * narrow  # it scrolls on a phone
         if not parts:
             return tag.replace("<img ", '<img class="wide" ', 1) if wide else tag
         alt = re.search(r'alt="([^"]*)"', tag)[1]
+        first = [own_line for *_, own_line in parts].index(False)
 
         def row(theme, ending):
             images = ""
@@ -114,6 +120,8 @@ def with_pieces(site, pages):
                 said = alt if number == 0 else f"{alt} (part {number + 1})"
                 image = f'<img alt="{said}" class="{theme}" height="{down}" width="{across}" '
                 image += f'src="{stem}{name}{ending}.png">'
+                if axis and not alone and number > first:
+                    image = sharing(f"{stem}-axis{ending}.png", axis, image, across)
                 images += f'<span class="across">{image}</span>' if alone else image
             style = f"max-width: {int(width[1]) + 8}px"
             whole = len(parts) == 1
@@ -128,44 +136,6 @@ def with_pieces(site, pages):
     return {path: STORED.sub(pieces, text) for path, text in pages.items()}
 
 
-def film(found):
-    """A moving picture whose panels stand one below the other on a phone, and whose maps and
-    photographs keep their colors in the dark: a second layer, cut out, lies on the first one."""
-    said, width, encoded = html.unescape(found["alt"]), int(found["width"]), found["encoded"]
-    frames = re.findall(r"data:image/webp;base64,([^\"]*)", found[0])
-    seen = [Image.open(BytesIO(b64decode(frames[at]))) for at in (0, len(frames) // 2, -1)]
-    pieces, boxes = filmed(seen, width)
-    high = seen[0].height * width / seen[0].width
-    corners = []
-    for left, top, right, bottom in boxes:  # each is drawn from the corner of the picture, and back
-        inside = (left, top), (right, top), (right, bottom), (left, bottom), (left, top)
-        corners += [(0, 0), *inside, (0, 0)]
-    cut = ", ".join(f"{100 * x:.2f}% {100 * y:.2f}%" for x, y in corners)
-    shown, source = "", f"data:image/webp;base64,{encoded}"
-    for number, (left, _, right, _) in enumerate(pieces):
-        share = right - left
-        place = f"width: {100 / share:.2f}%; margin-left: {-100 * left / share:.2f}%"
-        words = html.escape(said if number == 0 else f"{said} (part {number + 1})")
-        layers = f'<img alt="{words}" src="{source}" style="{place}">'
-        if boxes:
-            layers += f'<img alt="{words}, in its colors" aria-hidden="true" class="kept" '
-            layers += f'style="{place}; clip-path: polygon({cut})">'
-        size = f"width: {share * width:.0f}px; aspect-ratio: {share * width:.0f} / {high:.0f}"
-        shown += f'<span class="piece" style="{size}">{layers}</span>'
-    wide = " wide" * (len(pieces) == 1 and width > 560)
-    text = f'<span class="panels film{wide}" style="max-width: {width + 8}px">{shown}</span>'
-    # a page holds its first frame once for each piece: the script takes it from there
-    rest = found[0].replace(found["image"], "", 1).replace(source, "", 1)
-    text = rest.replace("<script>", f"{text}\n<script>", 1).replace(
-        'const image = box.querySelector("img");',
-        "const image = box.querySelector('img'); frames[0][0] = image.src;",
-    )
-    return text.replace("image.after(bar)", "image.closest('.film').after(bar)").replace(
-        "image.src = frames[place][0];",
-        "for (const one of box.querySelectorAll('img')) one.src = frames[place][0];",
-    )
-
-
 def with_twins(site, text):
     """A page on which a photograph of an explorer has its twin for the dark."""
 
@@ -177,13 +147,6 @@ def with_twins(site, text):
         return light + dark.replace(f"{found['name']}.png", f"{found['name']}-dark.png")
 
     return re.sub(r'<img alt="[^"]*" src="[^"]*_images/(?P<name>[a-z]+)\.png" ?/>', pair, text)
-
-
-FILM = re.compile(
-    r'<figure class="moving"[^>]*>\s*(?P<image><img (?:class="\w+" )?src="data:image/webp;base64,'
-    r'(?P<encoded>[^"]*)" alt="(?P<alt>[^"]*)" width="(?P<width>\d+)"[^>]*>).*?</figure>',
-    flags=re.S,
-)
 
 
 def drawn(formulas):
@@ -415,17 +378,13 @@ def finish(site, base=""):
         }
         next((site / "_static").glob("tex-svg-full.js")).unlink()
     pages = with_pieces(site, pages)
-    pages = {path: with_twins(site, FILM.sub(film, text)) for path, text in pages.items()}
+    pages = {path: with_twins(site, text) for path, text in pages.items()}
     for path, text in pages.items():
         pages[path] = SIZED.sub('<img loading="lazy" ', text)
     for path in (site / "explore").glob("0[2-9]*.html"):
         pages[path] = below_a_fold(pages[path])
     for path in (site / "api").glob("*.html"):
         pages[path] = SIGNATURE.sub(signature, pages[path])
-    for path in (site / "claims").glob("*.html"):  # what scrolls is reached by keyboard too
-        pages[path] = pages[path].replace(
-            'class="dark-light wide"', 'class="dark-light wide" tabindex="0"'
-        )
     listed = site / "ledger" / "10_verdicts.html"
     pages[listed] = with_heads(pages[listed])
     for path, text in pages.items():

@@ -7,6 +7,8 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
+from vit_theory.figures import groups
+
 PAGE_INK = np.array([213, 218, 224])  # the ink of figures.INK in the dark
 GAP = 12  # between panels, in points of the picture; between words there are fewer
 TICK = 12  # points that a tick of an axis is long
@@ -48,9 +50,9 @@ def panels(pixels):
         for top, bottom in runs(dark[:, x]):
             if bottom - top < 60:
                 continue
-            # a spine is thin: a bar or a picture goes on to both sides
-            sides = max(0, x - 5), min(width - 1, x + 5)
-            if sum(dark[top:bottom, side].mean() for side in sides) > 0.3:
+            # a spine is thin: a bar or a picture goes on to one side; ticks may stand close
+            before, after = max(0, x - 5), min(width - 1, x + 5)
+            if dark[top:bottom, before].mean() > 0.6 or dark[top:bottom, after].mean() > 0.3:
                 continue
             ends = [  # a tick goes on below the bottom spine
                 (y, end)
@@ -169,26 +171,15 @@ def darkened(pixels, mask):
     return Image.fromarray(np.dstack([ink, 255 * share]).round().astype(np.uint8), "RGBA")
 
 
-def groups(boxes):
-    """Boxes -> the columns they stand in, [(left, right), ...], from left to right."""
-    found = []
-    for left, _, right, _ in sorted(boxes):
-        if found and left < found[-1][1]:
-            found[-1] = found[-1][0], max(right, found[-1][1])
-        else:
-            found.append((left, right))
-    return found
-
-
 def labeled(pixels, edge, left):
     """Whether something stands between an edge and a panel: numbers of an axis, or its name."""
     return (pixels[:, edge : max(edge, left - 16)].min(2) < 200).any()
 
 
 def cuts(pixels, boxes, axes):
-    """Where a picture falls apart into panels side by side -> (top, bottom, [x, ...]); what stands
-    above and below, such as one legend for all, is a piece of its own. None where panels belong
-    together: they share an axis, or something goes across."""
+    """Where a picture falls apart into panels side by side -> (top, bottom, [x, ...], the box of
+    the axis that they share, or None); what stands above and below, such as one legend for all, is
+    a piece of its own. None where panels belong together: something goes across."""
     height, width = pixels.shape[:2]
     wide = [box for box in [*axes, *boxes] if box[2] - box[0] >= 60]
     columns = groups(wide)
@@ -199,7 +190,9 @@ def cuts(pixels, boxes, axes):
     first = min(box[1] for box in wide)
     last = max(box[3] for box in wide)
     tops = [0] + [start - 2 for start, _ in blocks[1:2] if blocks[0][1] < first]
-    bottoms = [height] + [end + 2 for _, end in blocks[-2:-1] if blocks[-1][0] > last]
+    # a legend below has one line or several
+    ends = [end + 2 for (_, end), (start, _) in itertools.pairwise(blocks) if start > last]
+    bottoms = [height, *reversed(ends)]
     for top, bottom in ((top, bottom) for top in tops for bottom in bottoms):
         # the words of a title have room between them
         title = blocks[0][1] if top == 0 and blocks[0][1] < first else 0
@@ -217,8 +210,11 @@ def cuts(pixels, boxes, axes):
         if len(places) == len(columns) - 1:
             edges = zip([0, *places], columns, strict=True)
             named = [labeled(pixels[first:last], edge, left) for edge, (left, _) in edges]
+            if named == sorted(named):
+                return top, bottom, places, None
             # what shares an axis stands to the right of its numbers
-            return (top, bottom, places) if named == sorted(named) else None
+            shared = named[0] and not any(named[1:])
+            return (top, bottom, places, (first, columns[0][0] + 3, last)) if shared else None
     return None
 
 
@@ -227,12 +223,21 @@ def crops(size, cut):
     width, height = size
     if cut is None:
         return [((0, 0, width, height), False)]
-    top, bottom, places = cut
+    top, bottom, places, _ = cut
     edges = itertools.pairwise([0, *places, width])
     found = [((left, top, right, bottom), False) for left, right in edges]
     above = [((0, 0, width, top), True)] if top else []
     below = [((0, bottom, width, height), True)] if bottom < height else []
     return above + found + below
+
+
+def alone(image, cut):
+    """The axis that panels share, by itself: neither the title over it nor the numbers below."""
+    top, bottom, _, (first, edge, last) = cut
+    only = Image.new(image.mode, (edge, bottom - top), (255, 255, 255, 0)[: len(image.getbands())])
+    start, stop = max(top, first - TICK), min(bottom, last + TICK)
+    only.paste(image.crop((0, start, edge, stop)), (0, start - top))
+    return only
 
 
 def trimmed(image, box):
@@ -243,52 +248,34 @@ def trimmed(image, box):
 
 def delivered(path, shown):
     """Write what a stored picture becomes beside it -> (pieces, whether it has a twin for the dark,
-    whether a phone is too narrow for it); a piece is (ending of its name, width and height in the
-    page, whether it has a line of its own). `shown` is the picture's width there."""
+    whether a phone is too narrow for it, the width of the axis that its panels share, or 0); a
+    piece is (ending of its name, width and height in the page, whether it has a line of its own).
+    `shown` is the picture's width there."""
     image = Image.open(path)
     pixels = opened(image)
     mask, boxes, axes = kept(pixels)
     cut = cuts(pixels, boxes, axes)
-    narrow = cut is None and shown > 560 and bool(set(axes) - set(boxes))
+    curves = shown > 560 and bool(set(axes) - set(boxes))
+    if cut and cut[3] and not curves:  # a row of maps is read as a whole
+        cut = None
+    narrow = cut is None and curves
     if cut is None and not boxes:
-        return [], False, narrow
+        return [], False, narrow, 0
     dark = darkened(pixels, mask) if boxes else None
     scale = shown / image.width
     pieces = []
-    for number, (box, alone) in enumerate(crops(image.size, cut)):
-        box = trimmed(image, box) if alone else box
+    for number, (box, own_line) in enumerate(crops(image.size, cut)):
+        box = trimmed(image, box) if own_line else box
         ending = f"-{number}" if cut else ""
         if cut:
             image.crop(box).save(path.with_stem(f"{path.stem}{ending}"), optimize=True)
         if dark:
             dark.crop(box).save(path.with_stem(f"{path.stem}{ending}-dark"), optimize=True)
         size = int(scale * (box[2] - box[0])), round(scale * (box[3] - box[1]))
-        pieces.append((ending, *size, alone))
-    return pieces, dark is not None, narrow
-
-
-def filmed(frames, shown):
-    """Where the frames of a film fall apart, and where they keep their colors in the dark ->
-    ([(left, top, right, bottom), ...], the same of maps and photographs), both in shares of a
-    frame; `shown` is its width in the page."""
-    boxes, places = [], []
-    for frame in frames:
-        pixels = opened(frame)
-        axes = panels(255 - np.minimum(255, 2 * (255 - pixels)))  # and a spine is thin and pale
-        boxes += colored(pixels, axes)[1]
-        boxes += [axis for axis in axes if any(beside(axis, box) for box in boxes)]
-        pixels[pixels.min(2) > 240] = 255  # a frame is stored with losses: white is nearly white
-        places.append(cuts(pixels, boxes, axes))
-    cut = max(places, key=lambda cut: len(cut[2]) if cut else 0)
-    size = frames[0].size
-    boxes = [
-        box
-        for place, box in enumerate(boxes)
-        if not any(within(box, other) for other in boxes[:place])
-    ]
-    pieces = [box for box, _ in crops(size, cut)] if shown > 400 else [(0, 0, *size)]
-
-    def shares(box):
-        return tuple(side / size[place % 2] for place, side in enumerate(box))
-
-    return [shares(box) for box in pieces], [shares(box) for box in boxes]
+        pieces.append((ending, *size, own_line))
+    if cut is None or cut[3] is None:
+        return pieces, dark is not None, narrow, 0
+    alone(image, cut).save(path.with_stem(f"{path.stem}-axis"), optimize=True)
+    if dark:
+        alone(dark, cut).save(path.with_stem(f"{path.stem}-axis-dark"), optimize=True)
+    return pieces, dark is not None, narrow, round(scale * cut[3][1])

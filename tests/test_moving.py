@@ -1,6 +1,7 @@
 """Moving pictures: a page of their own plays, pauses, answers the keyboard, and those of the
 chapters are small."""
 
+import numpy as np
 import pytest
 from browser import chromium, needs_chromium
 from common import cells_in, outputs
@@ -21,6 +22,66 @@ def test_each_chapter_has_one_of_at_most_a_megabyte(chapter):
     ]
     moving = [text for text in found if '<figure class="moving"' in text]
     assert len(moving) == 1 and len(moving[0]) <= 1_000_000
+
+
+def two(place):
+    """A map, and a curve."""
+    figure, (left, right) = subplots(1, 2)
+    left.imshow(np.arange(64).reshape(8, 8) % (place + 7))
+    left.set(xticks=[], yticks=[])
+    right.plot([1, 2, place])
+    right.set(ylabel="height", ylim=(0, 4))
+    return figure, f"step {place}"
+
+
+# Each layer of each piece: its place, its frame, and whether it is seen.
+LAYERS = """() => [...document.querySelectorAll(".piece")].map((piece) => {
+    const {left, top, right, width, height} = piece.getBoundingClientRect();
+    const layers = [...piece.querySelectorAll("img")].map((image) => {
+        const own = image.getBoundingClientRect();
+        return {src: image.src, alt: image.alt, seen: image.checkVisibility(), cut: image.style.clipPath,
+            whole: own.width, kind: image.className};
+    });
+    return {left, top, right, width, height, layers};
+})"""
+
+
+@needs_chromium
+def test_panels_stand_below_each_other_where_the_page_is_narrow(tmp_path):
+    """Each is a window on the frame; a second layer, for the dark, is cut to the map, and both
+    show each frame."""
+    film = Moving(map(two, range(1, 4)), "A map, and a curve.")
+    assert len(film.pieces) == 2 and len(film.kept) == 1
+    page = tmp_path / "page.html"
+    page.write_text(f"<!doctype html>{film._repr_html_()}", encoding="utf-8")
+    with chromium() as browser:
+        for width in (1400, 390):
+            tab = browser.new_page(viewport={"width": width, "height": 900})
+            tab.goto(page.as_uri())
+            first, second = tab.evaluate(LAYERS)
+            assert (second["top"] >= first["top"] + first["height"]) == (width == 390)
+            assert (second["left"] >= first["right"] - 1) == (width == 1400)
+            assert max(first["right"], second["right"]) <= width
+            for piece, alt in ((first, film.says), (second, f"{film.says} (part 2)")):
+                below, kept = piece["layers"]
+                assert below["alt"] == alt and below["seen"] and abs(below["whole"] - 640) < 1
+                assert kept["kind"] == "kept" and not kept["seen"] and kept["src"] == below["src"]
+                across = [float(part.split("%")[0]) for part in kept["cut"].split(", ")[1:]]
+                assert 35 < max(across) < 52
+            tab.focus("input")
+            tab.keyboard.press("End")
+            sources = {layer["src"] for piece in tab.evaluate(LAYERS) for layer in piece["layers"]}
+            assert sources == {film.frames[-1][0]}
+            assert tab.inner_text("output") == "step 3"
+
+
+def test_a_panel_that_moves_leaves_the_picture_whole():
+    def frame(place):
+        figure, (left, right) = subplots(1, 2, gridspec_kw={"width_ratios": [1, place]})
+        return figure, f"step {place}"
+
+    assert Moving(map(frame, (1, 3)), "Two panels.").pieces == [[0, 0, 1, 1]]
+    assert len(Moving(map(frame, (1, 1)), "Two panels.").pieces) == 2
 
 
 @needs_chromium

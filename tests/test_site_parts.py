@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from common import ROOT, cells_in, outputs, script
 
-from vit_theory.figures import Moving, subplots
+from vit_theory.figures import pieces, subplots
 
 sys.path.append(str(ROOT / "docs"))
 import claim_pages  # noqa: E402
@@ -163,6 +163,7 @@ def two_panels(path, shared=False, title=None):
     figure, (left, right) = subplots(1, 2, sharey=shared)
     if shared:
         left.plot([1, 2])
+        left.margins(x=0)  # a number stands below the spine
     else:
         figure.colorbar(left.imshow(np.arange(64).reshape(8, 8)), ax=left)
     right.plot([2, 1])
@@ -174,20 +175,45 @@ def two_panels(path, shared=False, title=None):
     return panels.delivered(path, 640)
 
 
-def test_panels_are_pieces_unless_they_share_an_axis(tmp_path):
-    pieces, twin, narrow = two_panels(tmp_path / "a.png")
-    assert [ending for ending, *_ in pieces] == ["-0", "-1"] and twin and not narrow
-    assert 630 < sum(width for _, width, *_ in pieces) <= 640
-    for ending, width, height, _ in pieces:
+def test_panels_are_pieces(tmp_path):
+    parts, twin, narrow, axis = two_panels(tmp_path / "a.png")
+    assert [ending for ending, *_ in parts] == ["-0", "-1"] and twin and not narrow and not axis
+    assert 630 < sum(width for _, width, *_ in parts) <= 640
+    for ending, width, height, _ in parts:
         piece = panels.Image.open(tmp_path / f"a{ending}.png")
         assert abs(piece.width / piece.height * height / width - 1) < 0.02
         # each has its own panel, whole: nothing touches the edge of a cut
         pixels = panels.opened(piece)
         assert len(panels.panels(pixels)) == 1
         assert pixels[:, [0, -1]].min() == 255
-    assert two_panels(tmp_path / "b.png", shared=True) == ([], False, True)
     across = two_panels(tmp_path / "c.png", title="one title that goes across both of the panels")
     assert [alone for *_, alone in across[0]] == [True, False, False]
+    figure, ax = subplots(width=6.4)
+    ax.plot([1, 2])
+    figure.savefig(tmp_path / "d.png", dpi=200)
+    assert panels.delivered(tmp_path / "d.png", 640) == ([], False, True, 0)
+
+
+def test_a_panel_brings_the_axis_that_it_shares(tmp_path):
+    """A picture of the axis alone: numbers and spine, neither the title nor the numbers below."""
+    parts, _, narrow, axis = two_panels(tmp_path / "b.png", shared=True)
+    assert [ending for ending, *_ in parts] == ["-0", "-1"] and not narrow
+    whole = panels.opened(panels.Image.open(tmp_path / "b.png"))
+    alone = panels.opened(panels.Image.open(tmp_path / "b-axis.png"))
+    (left, top, _, bottom), _ = sorted(panels.panels(whole))
+    assert alone.shape[:2] == (whole.shape[0], left + 3) and axis == round((left + 3) / 2)
+    inside = slice(top, bottom)
+    assert (alone[inside] == whole[inside, : left + 3]).all() and alone[inside].min() < 50
+    beside = whole[bottom + 30 :, : left + 3]
+    assert (alone[: top - 30] == 255).all() and (alone[bottom + 30 :] == 255).all()
+    assert beside.min() < 50
+    image = f'<img alt="curves" height="260" src="_images/{"0" * 64}.png" width="640" />'
+    (tmp_path / "_images").mkdir()
+    two_panels(tmp_path / "_images" / f"{'0' * 64}.png", shared=True)
+    found = finish.with_pieces(tmp_path, {"page": image})["page"]
+    first, second = found.split('<span class="sharing"')
+    assert "-0.png" in first and "-1.png" in second
+    assert second.index("-axis.png") < second.index("-1.png") and f"--axis: {axis};" in second
 
 
 def test_in_the_dark_ink_is_light_and_a_map_keeps_its_colors(tmp_path):
@@ -235,30 +261,6 @@ def test_a_band_in_a_panel_is_no_map(monkeypatch):
     assert panels.completed([*row[:3], (400, 300, 440, 340), below])[3] == (400, 300, 440, 340)
 
 
-def test_a_film_keeps_the_colors_of_its_map_and_falls_apart():
-    """Its map lies in the cut of a second layer, its curve does not; every layer shows each
-    frame."""
-
-    def frame(number):
-        figure, (left, right) = subplots(1, 2)
-        left.imshow(np.arange(64).reshape(8, 8) % (number + 7))
-        left.set(xticks=[], yticks=[])
-        right.plot([1, 2, number])
-        right.set_ylabel("height")
-        return figure, f"step {number}"
-
-    page = Moving(map(frame, range(4)), says="A map, and a curve")._repr_html_()
-    found = finish.FILM.sub(finish.film, page)
-    assert found.count('class="piece"') == 2 and found.count('class="kept"') == 2
-    cut = re.search(r"clip-path: polygon\(([^)]*)\)", found)[1]
-    across = [float(point.split("%")[0]) for point in cut.split(", ")]
-    assert 35 < max(across) < 52
-    assert "querySelectorAll('img')) one.src = frames[place][0]" in found
-    assert "image.src = " not in found and "image.after(" not in found
-    # the first frame once for each piece
-    assert found.count("data:image/webp") == 3 + 2 and "frames[0][0] = image.src" in found
-
-
 def test_a_photograph_of_an_explorer_has_its_twin(tmp_path):
     (tmp_path / "_images").mkdir()
     page = '<img alt="a panel" src="../_images/vit.png" /><img alt="other" src="_images/cat.png" />'
@@ -280,17 +282,18 @@ def test_the_figure_of_a_row_falls_apart_and_each_piece_says_its_axis():
         ax.plot([1, 2])
     axes[0].set_ylabel("height")
     figure.suptitle("one for both")
-    (above, alone), *sides = claim_pages.cuts(figure)
+    assert claim_pages.complete(figure)
+    (above, alone), *sides = pieces(figure)
     assert alone and [alone for _, alone in sides] == [False, False]
     (left, right) = (box for box, _ in sides)
     assert left[0] == 0 and left[2] == right[0] and above[3] == left[1] == right[1]
     assert right[2:] == (72 * figure.get_figwidth(), 72 * figure.get_figheight())
     assert axes[1].get_ylabel() == "height"
     figure, axes = subplots(1, 2)  # nothing is shared
-    assert len(claim_pages.cuts(figure)) == 2
+    assert len(pieces(figure)) == 2
     figure, axes = subplots(1, 2, sharey=True)
     axes[0].barh(["a name that is long", "b"], [1, 2])
-    assert len(claim_pages.cuts(figure)) == 1
+    assert not claim_pages.complete(figure)
     shown = claim_pages.image("A", [True, False, False], "what was seen")
     assert shown.count(".svg") == 3 and "A-2.svg\n:alt: what was seen (part 3)" in shown
     assert ":class: dark-light wide" in claim_pages.image("A", [None], "what was seen")

@@ -317,8 +317,9 @@ PANEL = re.compile(
 
 
 FILM = re.compile(
-    r'<figure class="moving".*?<img src="[^"]*" alt="(?P<says>[^"]*)" width="(?P<width>\d+)".*?'
-    r"const frames = (?P<frames>\[.*?\]);\n.*?max: (?P<end>\d+), .*?</figure>",
+    r'<figure class="moving".*?<img src="(?P<first>[^"]*)" alt="(?P<says>[^"]*)" '
+    r'width="(?P<width>\d+)" height="(?P<height>\d+)".*?const frames = (?P<frames>\[.*?\]);\n'
+    r".*? = (?P<layout>\{.*?\});\n.*?max: (?P<end>\d+), .*?</figure>",
     flags=re.S,
 )
 
@@ -332,8 +333,7 @@ def panels(paths):
     film = Template((ROOT / "vit_theory" / "moving.html").read_text(encoding="utf-8").rstrip("\n"))
 
     def renewed(found):
-        first = json.loads(found["frames"])[0][0]
-        return film.substitute(found.groupdict(), first=first)
+        return film.substitute(found.groupdict())
 
     def present(found):
         return f"{found[1]}>\n(() => {{\n{plain_script(found[2])}\n{found[3]}"

@@ -13,9 +13,12 @@ import json
 import re
 from collections.abc import Iterable
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from string import Template
 from typing import Any
+
+import numpy as np
 
 import vit_theory
 
@@ -154,6 +157,88 @@ def to_svg(
     text = re.sub(r"\b(fill|stroke): #([0-9a-f]{2})\2\2(?![0-9a-f])", in_ink, text)
     return text.replace(">", f">\n{INK}", 1)
 
+# %% ../nbs/03_figures.ipynb #fca4af57
+def groups(boxes) -> list[tuple[float, float]]:
+    """Boxes, (left, top, right, bottom) -> the columns they stand in, [(left, right), ...], from
+    left to right."""
+    found: list[tuple[float, float]] = []
+    for left, _, right, _ in sorted(boxes):
+        if found and left < found[-1][1]:
+            found[-1] = found[-1][0], max(right, found[-1][1])
+        else:
+            found.append((left, right))
+    return found
+
+
+def box_of(part, figure, tight: bool = True) -> tuple[float, float, float, float]:
+    "Where a part of a figure stands, in points from its upper left corner, with its labels."
+    found = part.get_tightbbox() if tight else part.get_window_extent()
+    scale = 72 / figure.dpi
+    height = 72 * figure.get_figheight()
+    x0, x1 = scale * found.x0, scale * found.x1
+    return x0, height - scale * found.y1, x1, height - scale * found.y0
+
+# %% ../nbs/03_figures.ipynb #a92d7df6
+def pieces(figure) -> list[tuple[tuple[float, float, float, float], bool]]:
+    """Where a figure falls apart -> [((left, top, right, bottom), whether it has a line of its
+    own), ...], in points: columns of panels, and what stands above or below all of them."""
+    width, height = (72 * float(side) for side in figure.get_size_inches())
+    whole = [((0.0, 0.0, width, height), False)]
+    figure.draw_without_rendering()
+    bars = [ax for ax in figure.axes if ax.get_label() == "<colorbar>"]
+    panels = [box_of(ax, figure) for ax in figure.axes if ax not in bars]
+    words = [figure._suptitle, figure._supxlabel, figure._supylabel, *figure.legends]
+    rest = [box_of(part, figure) for part in words if part]
+    columns = groups(panels)
+    if len(columns) < 2:
+        return whole
+    first, last = min(one[1] for one in panels), max(one[3] for one in panels)
+    above = [one for one in rest if one[3] <= first + 1]
+    below = [one for one in rest if one[1] >= last - 1]
+    if len(above) + len(below) < len(rest):
+        return whole
+    top = max((one[3] for one in above), default=0.0)
+    bottom = min((one[1] for one in below), default=height)
+    sides = [box_of(bar, figure)[2] for bar in bars]  # a bar goes with the panel before it
+    places = []
+    for (_, end), (begin, _) in pairwise(columns):
+        reached = max([end, *(side for side in sides if end <= side <= begin)])
+        places.append((reached + begin) / 2)
+    found = [((left, top, right, bottom), False) for left, right in pairwise([0, *places, width])]
+
+    def line(parts, start, stop):
+        left, right = min(one[0] for one in parts) - 9, max(one[2] for one in parts) + 9
+        return [((left, start, right, stop), True)]
+
+    over = line(above, 0.0, top) if above else []
+    under = line(below, bottom, height) if below else []
+    return over + found + under
+
+# %% ../nbs/03_figures.ipynb #ce95996e
+def parted(figure) -> tuple[list, list]:
+    """Its panels, where each can be shown by itself, and its maps, photographs and color bars,
+    whose colors a dark page keeps; (left, top, right, bottom) in shares of the figure."""
+    sides = 72 * figure.get_size_inches()
+
+    def shares(box):
+        return [round(float(side / sides[place % 2]), 4) for place, side in enumerate(box)]
+
+    found = pieces(figure)
+    shared = any(ax.get_shared_y_axes().get_siblings(ax)[1:] for ax in figure.axes)
+    if shared or any(alone for _, alone in found):
+        found = [((0, 0, *sides), False)]
+    full = [
+        ax
+        for ax in figure.axes
+        if ax.images or ax.get_label() == "<colorbar>" or any(map(is_mesh, ax.collections))
+    ]
+    return [shares(box) for box, _ in found], [shares(box_of(ax, figure, False)) for ax in full]
+
+
+def is_mesh(part) -> bool:
+    "Whether a part of a panel is a map of `pcolormesh`."
+    return "QuadMesh" in type(part).__name__
+
 # %% ../nbs/03_figures.ipynb #d090da52
 class Moving:
     "A moving picture for a notebook or a page; the same frames give the same bytes."
@@ -167,7 +252,7 @@ class Moving:
     ):
         self.frames = []
         self.says = says
-        width = 0.0
+        parts: list[tuple[list, list]] = []
         for figure, words in frames:
             buffer = BytesIO()
             options = {"format": "webp", "pil_kwargs": {"quality": 80, "method": 6}}
@@ -175,22 +260,31 @@ class Moving:
                 figure.savefig(buffer, dpi=dpi, **options)
             image = base64.b64encode(buffer.getvalue()).decode()
             self.frames.append((f"data:image/webp;base64,{image}", words))
-            width = 100 * figure.get_figwidth()
+            self.width, self.height = (round(100 * side) for side in figure.get_size_inches())
+            parts.append(parted(figure))
         if not self.frames:
             raise ValueError("frames=[] has none to show; give at least one (figure, words)")
-        self.width = round(width)
+        self.pieces = parts[0][0]
+        for sides, _ in parts:  # where a panel moves, the picture stays whole
+            moved = len(sides) != len(self.pieces) or np.abs(np.subtract(sides, self.pieces)) > 0.01
+            if np.any(moved):
+                self.pieces = [[0, 0, 1, 1]]
+        boxes = dict.fromkeys(tuple(box) for _, kept in parts for box in kept)
+        self.kept = [list(box) for box in boxes]
 
     def __repr__(self) -> str:
         return f"{self.says} ({len(self.frames)} frames)"
 
     def _repr_html_(self) -> str:
-        frames = json.dumps(self.frames)
-        first, _ = self.frames[0]
+        (first, words), *others = self.frames
+        frames = json.dumps([("", words), *others])  # the page holds the first one already
         page = Path(vit_theory.__file__).with_name("moving.html").read_text(encoding="utf-8")
         return Template(page.rstrip("\n")).substitute(
             frames=frames.replace("<", "\\u003c"),  # no words of a frame may end the script
             end=len(self.frames) - 1,
             first=first,
+            height=self.height,
+            layout=json.dumps({"pieces": self.pieces, "kept": self.kept}),
             says=html.escape(self.says),
             width=self.width,
         )
