@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vit_theory.models import ViT, as_images, evaluate, load_images, train
+from vit_theory.models import ViT, as_images, evaluate, load_images, stream_images, train
 
 g = np.random.default_rng(0)
 PIXELS = g.integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
@@ -116,3 +116,12 @@ def test_refusals(source, words):
         load_images(source)
     with pytest.raises(ValueError, match="leave it at 'train'"):
         load_images((PIXELS, LABELS), split="test")
+
+
+def test_a_data_set_that_comes_row_by_row_is_refused_by_name():
+    datasets = pytest.importorskip("datasets", reason="needs the images extra")
+    rows = datasets.Dataset.from_dict({"img": list(PIXELS), "label": LABELS})
+    arriving = rows.cast_column("img", datasets.Image()).to_iterable_dataset()
+    for reads in (load_images, stream_images):
+        with pytest.raises(ValueError, match="IterableDataset has no rows by number: load it"):
+            reads(arriving)

@@ -2,13 +2,15 @@
 convolutions gone, honest costs."""
 
 import copy
+import csv
 
 import pytest
 import torch
 from cnns import NETWORKS
+from common import ROOT, script
 from torch import nn
 
-from vit_theory.models import cnn_to_vit
+from vit_theory.models import cnn_to_vit, load_images
 from vit_theory.models.data import seeded
 
 
@@ -108,3 +110,17 @@ def test_refusals_name_the_layer():
     pyramid.append(pyramid[0])
     with pytest.raises(ValueError, match=r"reads feature maps of \(8, 8\) and of \(4, 4\)"):
         cnn_to_vit(pyramid, 8, 4)
+
+
+@pytest.mark.slow
+def test_the_committed_table_of_digits_is_made_by_its_command(monkeypatch):
+    """One seed again, as close as other processors come to it; conversion changes no answer."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    bench = script("benchmarks/cnn_to_vit.py")
+    with open(ROOT / "results" / "cnn_to_vit.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 5 and all(row["CNN"] == row["converted"] for row in rows)
+    again = bench.measured(0, load_images("digits", "test"))
+    assert again.keys() == rows[0].keys()
+    for name, value in again.items():
+        assert abs(value - float(rows[0][name])) < 2, name

@@ -129,6 +129,92 @@ def test_refusals(folder, tmp_path, monkeypatch):
             too_many(stored.images)
 
 
+@pytest.fixture
+def few_headers(monkeypatch):
+    """Of more than five images, the headers of the first two and of two others are read."""
+    monkeypatch.setattr(module, "ALL_HEADERS", 5)
+    monkeypatch.setattr(module, "FIRST_HEADERS", 2)
+    monkeypatch.setattr(module, "SPREAD_HEADERS", 2)
+
+
+def pictures(place, number, spoiled=None, content=None, gray=False):
+    """Files of two classes in order, one of them with other content."""
+    for i in range(number):
+        file = place / "ab"[2 * i // number] / f"{i:02}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shape = (8, 8) if gray else (8, 8, 3)
+        Image.fromarray(g.integers(0, 256, shape, dtype=np.uint8)).save(file)
+        if i == spoiled:
+            file.write_bytes(content)
+    return place
+
+
+def test_of_very_many_images_some_headers_are_read_at_once(tmp_path, few_headers, monkeypatch):
+    opened = []
+    header = module.header
+
+    def noted(cell):
+        opened.append(cell["path"][-6:])
+        return header(cell)
+
+    monkeypatch.setattr(module, "header", noted)
+    many = stream_images(pictures(tmp_path / "many", 12))
+    assert opened == ["00.png", "01.png", "02.png", "11.png"] and len(many) == 12
+    assert torch.equal(many.images[:], load_images(tmp_path / "many").images)
+    opened.clear()
+    stream_images(pictures(tmp_path / "few", 5))
+    assert len(opened) == 5
+
+
+def png(*shape):
+    from io import BytesIO
+
+    stored = BytesIO()
+    Image.fromarray(np.zeros(shape, dtype=np.uint8)).save(stored, "png")
+    return stored.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content, gray, words",
+    [
+        (b"no image", False, "cannot be read: mend or remove it"),
+        (png(9, 8, 3), False, "has 9 x 8 pixels, others 8 x 8: give size="),
+        (png(8, 8, 3), True, "is in color, those looked at before any work are gray"),
+    ],
+    ids=["broken", "another size", "in color"],
+)
+def test_what_was_not_looked_at_is_named_when_it_is_read(
+    tmp_path, few_headers, content, gray, words
+):
+    data = stream_images(pictures(tmp_path / "late", 12, 7, content, gray))
+    vit = ViT(8, 4, 1 if gray else 3, 2, depth=1, heads=2, width=8)
+    assert len(data.images[:7]) == 7
+    message = rf"image number 7 \(.*07.png\) {words}"
+    for reads in (
+        lambda: data.images[5:10],
+        lambda: train(vit, data, **OPTIONS),
+        lambda: evaluate(vit, data, batch=5),
+        lambda: head_atlas(vit, data),
+    ):
+        with pytest.raises(ValueError, match=message):
+            reads()
+    early = pictures(tmp_path / "early", 12, 11, content, gray)
+    if content == png(8, 8, 3):
+        assert stream_images(early).images.shape == (12, 3, 8, 8)
+        return
+    with pytest.raises(ValueError, match="1 of 4 images cannot be read: number 11|have 2 sizes"):
+        stream_images(early)
+
+
+def test_the_images_looked_at_are_few_and_spread():
+    total = 10_000_000
+    rows = module.looked_at(total)
+    assert len(rows) == len(rows.unique()) == 256
+    assert rows[:32].tolist() == list(range(32)) and rows[-1] == total - 1
+    assert rows.diff().max() < total / 200
+    assert torch.equal(module.looked_at(4096), torch.arange(4096))
+
+
 def test_labels_of_any_kind_are_read_as_in_memory():
     import datasets
 

@@ -1,5 +1,5 @@
 """The package in environments of its own, away from the checkout: installed, three claims
-reproduced, the quickest tests passed.
+reproduced, the head atlas of a model of transformers written, the quickest tests passed.
 
     python tools/environments.py pythons python3.12 python3.13    other interpreters, versions of
     constraints.txt
@@ -39,6 +39,38 @@ TEST_TOOLS = (
     "hypothesis",
 )  # all that these tests need of the extra `dev`
 
+# A classifier as transformers saves it, and pictures in folders by class: argument, the folder.
+SAVE_MODEL = """
+import sys
+from pathlib import Path
+import numpy as np
+from PIL import Image
+from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
+folder = Path(sys.argv[1])
+sizes = dict(image_size=16, patch_size=4, hidden_size=16, intermediate_size=32)
+heads = dict(num_hidden_layers=2, num_attention_heads=2, num_labels=2)
+ViTForImageClassification(ViTConfig(**sizes, **heads)).save_pretrained(folder / "model")
+ViTImageProcessor(size=dict(height=16, width=16)).save_pretrained(folder / "model")
+pixels = np.random.default_rng(0).integers(0, 256, (8, 20, 20, 3), dtype=np.uint8)
+for i, picture in enumerate(pixels):
+    file = folder / "pictures" / "ab"[i % 2] / f"{i}.png"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(picture).save(file)
+"""
+# What `vit-theory atlas` wrote there: a page without links, and numbers of each head.
+READ_ATLAS = """
+import sys
+from pathlib import Path
+import numpy as np
+import xarray as xr
+folder = Path(sys.argv[1])
+page = (folder / "index.html").read_text(encoding="utf-8")
+assert "<table>" in page and "http" not in page
+atlas = xr.load_dataset(folder / "atlas.nc", engine="scipy")
+assert atlas.entropy.shape == (2, 2) and np.isfinite(atlas.entropy).all()
+assert atlas.attrs["images"] == 8
+"""
+
 
 def settings():
     parser = ConfigParser(delimiters=["="], interpolation=None)
@@ -64,11 +96,18 @@ def try_out(interpreter, constraints, extras, tools, folder):
     (wheel,) = folder.parent.glob("*.whl")
     tests = [f"tests/test_{name}.py" for name in TESTS]
     install = [programs / "python", "-m", "pip", "install", "--quiet", "-c", constraints]
+    run = [programs / "python", "-I", "-c"]  # -I: not the checkout's package
+    theirs = folder / "theirs"
+    atlas = theirs / "atlas"
+    pictures = theirs / "pictures"
     commands = [
         [interpreter, "-m", "venv", "--clear", folder],
         [*install, f"vit_theory[{extras}] @ {wheel.as_uri()}"],
         [programs / "vit-theory", "claims"],
         [programs / "vit-theory", "reproduce", *CLAIMS, "--out", folder / "claims"],
+        [*run, SAVE_MODEL, theirs],
+        [programs / "vit-theory", "atlas", theirs / "model", "--images", pictures, "--out", atlas],
+        [*run, READ_ATLAS, atlas],
         [*install, *tools],
         [
             programs / "pytest",
@@ -80,8 +119,10 @@ def try_out(interpreter, constraints, extras, tools, folder):
         for name, value in os.environ.items()
         if name not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
+    environment["HF_HUB_OFFLINE"] = "1"  # nothing is fetched from a hub
     for command in commands:
-        shown = " ".join(map(str, command)).replace(f"{folder}", folder.name)
+        words = ["(a program)" if "\n" in f"{word}" else f"{word}" for word in command]
+        shown = " ".join(words).replace(f"{folder}", folder.name)
         click.echo(f"$ {shown}")
         start = time.monotonic()
         listing = command[-1] == "claims"
@@ -135,7 +176,7 @@ def pythons(interpreters, keep):
     """Other versions of Python, with the versions of constraints.txt."""
     versions = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     tools = settings()["dev_requirements"].split()
-    try_all([(Path(name).name, name, versions, "images", tools) for name in interpreters], keep)
+    try_all([(Path(name).name, name, versions, "images,hub", tools) for name in interpreters], keep)
 
 
 @main.command()

@@ -2190,6 +2190,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'vit_theory.models.stream.StoredImages.split': ( 'models/stream.html#storedimages.split',
                                                                                            'vit_theory/models/stream.py'),
                                           'vit_theory.models.stream.header': ('models/stream.html#header', 'vit_theory/models/stream.py'),
+                                          'vit_theory.models.stream.looked_at': ( 'models/stream.html#looked_at',
+                                                                                  'vit_theory/models/stream.py'),
                                           'vit_theory.models.stream.stream_images': ( 'models/stream.html#stream_images',
                                                                                       'vit_theory/models/stream.py')},
             'vit_theory.models.theirs': { 'vit_theory.models.theirs.Classifier': ( 'models/theirs.html#classifier',

@@ -195,6 +195,11 @@ def columns_of(data: Any, label: str | None) -> tuple[str, str]:
     """Names of the image column and of the label column (None: of `LABELS`); ValueError with what
     is there otherwise."""
     datasets = library()
+    need(
+        hasattr(data, "__len__"),
+        f"data={type(data).__name__} has no rows by number: load it without streaming=True, or "
+        "give its parquet files",
+    )
     features = data.features
     columns = ", ".join(f"{name} ({type(kind).__name__})" for name, kind in features.items())
     images = [name for name, kind in features.items() if isinstance(kind, datasets.Image)]

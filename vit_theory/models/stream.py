@@ -41,6 +41,19 @@ def header(cell: Cell) -> tuple[tuple[int, int], int]:
         return (stored.height, stored.width), channels
 
 
+ALL_HEADERS = 4096  # so many images are looked at before any work; of more,
+FIRST_HEADERS = 32  # the first ones
+SPREAD_HEADERS = 224  # and some evenly over the rest
+
+
+def looked_at(total: int) -> Int[Tensor, "rows"]:
+    "Numbers of the images whose headers are read before any work: all, or some of very many."
+    if total <= ALL_HEADERS:
+        return torch.arange(total)
+    spread = torch.linspace(FIRST_HEADERS, total - 1, SPREAD_HEADERS, dtype=torch.float64)
+    return torch.cat([torch.arange(FIRST_HEADERS), spread.round().long()])
+
+
 class Files:
     "Stored images, read by their numbers."
 
@@ -58,12 +71,13 @@ class Files:
             yield from batch[self.column]
 
     def look(self) -> tuple[int, int, int]:
-        "Channels, rows and columns of all; ValueError for what no tensor holds."
+        """Channels, rows and columns of all, by those `looked_at`; ValueError for what no tensor
+        holds."""
         sizes = set()
         most = 1
         bad = []
-        total = len(self.data)
-        for row, cell in enumerate(self.cells(torch.arange(total))):
+        looked = looked_at(len(self.data))
+        for row, cell in zip(looked.tolist(), self.cells(looked), strict=True):
             try:
                 size, channels = header(cell)
             except unreadable() as error:
@@ -72,7 +86,8 @@ class Files:
             sizes.add(size)
             most = max(most, channels)
         names = ", ".join(bad[:20])
-        need(not bad, f"{len(bad)} of {total} images cannot be read: number {names}; mend them")
+        counted = f"{len(bad)} of {len(looked)} images"
+        need(not bad, f"{counted} cannot be read: number {names}; mend or remove them")
         need(
             self.size or len(sizes) == 1,
             f"the images have {len(sizes)} sizes, such as {sorted(sizes)[:3]}; give size= to "
@@ -82,29 +97,41 @@ class Files:
         return most, rows, columns
 
     def read(self, rows: Int[Tensor, "b"]) -> Tensor:
-        "The pixels of these images, uint8 [b, c, h, w]."
-        channels, height, width = self.shape
+        """The pixels of these images, uint8 [b, c, h, w]; ValueError that names the first one that
+        is broken or unlike those looked at."""
         if not len(rows):
             return torch.empty(0, *self.shape, dtype=torch.uint8)
-        pixels = self.decoded(rows)
-        found = pixels.shape[2:]
-        need(found == (height, width), f"images of {tuple(found)} among those of {self.shape[1:]}")
-        return pixels.expand(-1, channels, -1, -1).contiguous()  # gray among colored ones
-
-    def decoded(self, rows: Int[Tensor, "b"]) -> Tensor:
-        "The same, gray where all of these are; ValueError that names the first broken one."
         try:
-            some = self.data.select(rows.tolist())
-            return read_rows(some, None, 0, self.size, self.label).images
-        except ValueError as error:
-            if len(rows) == 1:
-                number = int(rows)
-                path = self.data[number][self.column]["path"]
-                words = f"image number {number} ({path or 'in a table'}) cannot be read"
-                raise ValueError(f"{words}: mend or remove it") from error
+            pixels = self.decoded(rows)
+        except ValueError:
             for row in rows.split(1):
                 self.decoded(row)
             raise
+        return pixels.expand(-1, self.shape[0], -1, -1).contiguous()  # gray among colored ones
+
+    def decoded(self, rows: Int[Tensor, "b"]) -> Tensor:
+        "The same, gray where all of these are."
+        channels, height, width = self.shape
+        number = int(rows[0])
+        path = self.data[number][self.column]["path"]
+        image = f"image number {number} ({path or 'in a table'})"
+        try:
+            some = self.data.select(rows.tolist())
+            pixels = read_rows(some, None, 0, self.size, self.label).images
+        except ValueError as error:
+            raise ValueError(f"{image} cannot be read: mend or remove it") from error
+        _, found, rows_found, columns_found = pixels.shape
+        need(
+            (rows_found, columns_found) == (height, width),
+            f"{image} has {rows_found} x {columns_found} pixels, others {height} x {width}: give "
+            "size= to resize and crop to a square",
+        )
+        need(
+            found <= channels,
+            f"{image} is in color, those looked at before any work are gray: store all in color, "
+            "or all in gray",
+        )
+        return pixels
 
 # %% ../../nbs/models/07_stream.ipynb #537d0abf
 MOST_BYTES = 2**30  # that are read at once
@@ -206,7 +233,10 @@ def stream_images(
     label: str | None = None,  # see `load_images`
 ) -> Images:
     """Labeled images that stay in their files, for `train` and `evaluate`; ValueError as from
-    `load_images`, for broken pixels when they are read."""
+    `load_images`, for broken pixels when they are read.
+
+    Sizes and channels of more than 4,096 images are those of 256 of them; another that does not
+    fit is a ValueError with its name when it is read."""
     with ExitStack() as unfinished:
         if hasattr(source, "features") and hasattr(source, "select_columns"):
             need(split == "train", f"split={split!r}: a data set is one split, leave it at 'train'")
