@@ -12,7 +12,6 @@ they were stopped. One thread, nice 10, about 5 processor-minutes and 3.
 
 import csv
 import os
-import subprocess
 import time
 from dataclasses import asdict, fields
 from functools import partial
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import click
 import numpy as np
-from side_by_side import RESULTS, kept, save
+from side_by_side import RESULTS, kept, need_committed, save
 
 from vit_theory.selection.curves import CurveSetting
 from vit_theory.selection.predictions import (
@@ -55,14 +54,6 @@ def setting_of(row: dict) -> Drawn:
     """The setting and number of samples of a row."""
     setting = CurveSetting(**{field.name: row[field.name] for field in fields(CurveSetting)})
     return Drawn(setting, int(row["samples"]))
-
-
-def is_committed(path: Path) -> bool:
-    """Whether the file is as the last commit has it."""
-    git = ["git", "-C", str(path.parent)]
-    known = subprocess.run([*git, "ls-files", "--error-unmatch", path.name], capture_output=True)
-    clean = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", path.name])
-    return known.returncode == 0 and clean.returncode == 0
 
 
 def told(rows: list[dict]) -> str:
@@ -112,8 +103,7 @@ def predict():
 @click.option("--minutes", default=25.0, show_default=True, help="Begin no setting after these.")
 def meet(minutes):
     """Train the networks that meet the predictions."""
-    if not is_committed(REGISTERED):
-        raise click.UsageError(f"{REGISTERED.name} is not committed: predictions come first")
+    need_committed(REGISTERED)
     end = time.monotonic() + 60 * minutes
     table = []
     for row in read(REGISTERED):

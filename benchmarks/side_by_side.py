@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
 
+import click  # noqa: E402
 import torch  # noqa: E402
 
 from vit_theory.ledger.files import provenance  # noqa: E402
@@ -128,6 +130,20 @@ def kept(file: Path, compute: Callable[[], dict]) -> dict:
         file.write_text(json.dumps(row), encoding="utf-8")
         print(file.stem, row, flush=True)
     return json.loads(file.read_text(encoding="utf-8"))
+
+
+def is_committed(path: Path) -> bool:
+    """Whether the file is as the last commit has it."""
+    git = ["git", "-C", str(path.parent)]
+    known = subprocess.run([*git, "ls-files", "--error-unmatch", path.name], capture_output=True)
+    clean = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", path.name])
+    return known.returncode == 0 and clean.returncode == 0
+
+
+def need_committed(path: Path) -> None:
+    """Refuse to go on when predictions are not as the last commit has them."""
+    if not is_committed(path):
+        raise click.UsageError(f"{path.name} is not committed: predictions come first")
 
 
 def of_checkpoint(path: Path | None, vit) -> dict:

@@ -2,11 +2,14 @@
 against differences, predictions against trainings, committed tables against their registration."""
 
 import csv
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
-from common import ROOT
+from click.testing import CliRunner
+from common import ROOT, script
 
 from vit_theory.association import Partition, SpatialData, association, fit, idealized
 from vit_theory.association.samples import early_images
@@ -84,3 +87,36 @@ def test_what_was_counted_was_predicted_before():
     assert len(predicted) == len(counted) == 40
     for before, after in zip(predicted, counted, strict=True):
         assert before.items() <= after.items()
+
+
+def test_counting_refuses_predictions_that_are_not_committed(tmp_path):
+    """In a repository of its own: refused until the table is committed, and after any change."""
+
+    def git(*command):
+        about = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", tmp_path, *about, *command], check=True, capture_output=True)
+
+    path = tmp_path / "predicted.csv"
+    path.write_text("predicted\n1\n", encoding="utf-8")
+    git("init", "--quiet")
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        samples = script("benchmarks/association_samples.py")
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+    samples.PREDICTED = path
+    samples.settings = list  # none: a count that is let through would end at once
+    samples.save = lambda *_, **__: None
+    meets = []
+    samples.zip = lambda *lists, strict: meets.append(1) or []
+    for change, refused in (
+        (lambda: None, True),
+        (lambda: git("add", "--all"), True),
+        (lambda: git("commit", "--quiet", "--message", "registered"), False),
+        (lambda: path.write_text("predicted\n2\n", encoding="utf-8"), True),
+    ):
+        change()
+        done = CliRunner().invoke(samples.count)
+        assert (done.exit_code != 0) == refused, done.output
+        assert ("not committed" in done.output) == refused
+    assert meets == [1]

@@ -7,8 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
+from vit_theory.ledger.evidence import measured
 from vit_theory.selection import limit_threshold
+from vit_theory.selection.claims.predicted import LARGE_SHARES, border_errors
 from vit_theory.selection.kinds import draw_weights, sample_kinds
 from vit_theory.selection.limit import WITHOUT_ERROR, draw_shares, limit_trainings, mean_gate
 from vit_theory.selection.runs import ARMS, LossReached, trainings
@@ -90,3 +93,19 @@ def test_thresholds_grow_as_relevant_tokens_become_few_and_do_not_depend_on_glob
 
 def test_no_threshold_is_infinity():
     assert limit_threshold(1e-4, attention="uniform", sigma=1.0, trials=10) == math.inf
+
+
+def test_the_note_on_borders_has_the_numbers_of_the_measurement():
+    data = measured("A-limit-phase", "full")
+    above, below = (
+        data.sel(alpha=data.alpha[where]) for where in (data.alpha > 10, data.alpha < 10)
+    )
+    ratio = np.exp(border_errors(above)[0])
+    difference, error = border_errors(below)
+    p = stats.chi2.sf(((difference / error) ** 2).sum(), difference.size)
+    assert above.sizes["alpha"] == 3
+    assert LARGE_SHARES == (
+        f"at the three shares above 10/80 runs need {ratio.min():.2f} to {ratio.max():.2f} of the "
+        f"predicted samples; at the {difference.size} borders below, a cut chosen after results "
+        f"had been seen, the ratios average {np.exp(difference.mean()):.2f} (p = {p:.3f})"
+    )

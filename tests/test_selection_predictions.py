@@ -1,6 +1,8 @@
 """Predictions that were registered before the runs: the rule, the registered file, the runs."""
 
 import csv
+import shutil
+import subprocess
 from dataclasses import fields
 
 import numpy as np
@@ -73,6 +75,36 @@ def test_the_runs_meet_what_was_registered():
         assert after["relative"] == pytest.approx(
             abs(after["trained"] - before["error"]) / before["error"], abs=2e-3
         )
+
+
+def history(*arguments):
+    """What git says of this project's history; skips where it cannot."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("no git, or no clone: the order of commits is not at hand")
+    git = ["git", "-C", ROOT]
+    asked = [*git, "rev-parse", "--is-shallow-repository"]
+    if subprocess.run(asked, capture_output=True, text=True).stdout.strip() != "false":
+        pytest.skip("a shallow clone does not have the commits")
+    done = subprocess.run([*git, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    "registered, met",
+    [
+        ("predictions.csv", "predictions_met.csv"),
+        ("association_samples_predicted.csv", "association_samples.csv"),
+    ],
+)
+def test_predictions_were_committed_before_they_were_met(registered, met):
+    """The last commit of the registered table is older than the first of the runs."""
+
+    def commits(name):
+        return history("log", "--format=%H", "--", f"results/{name}")
+
+    last, first = commits(registered)[0], commits(met)[-1]
+    assert last != first
+    assert last in history("rev-list", first), f"{registered} changed after {met} was there"
 
 
 def test_a_wrong_prediction_is_missed():
