@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from ..arguments import Seed, Size, checked, need, pair
 from ..ledger.files import write_file
-from .atlas import head_atlas, plot_atlas
+from .atlas import head_atlas
+from .drawing import plot_atlas
 from .model import processor_of, read_standard
 from .stream import stream_images
 from .trainer import load_vit
