@@ -95,7 +95,7 @@ def test_what_is_drawn_asked_or_refused_leaves_every_measurement_as_it_is(copy, 
 
 DRAWS = {  # what only an axis, or a figure, can be asked to do
     *("axhline", "axvline", "axvspan", "bar", "errorbar", "fill_between", "hlines", "imshow"),
-    *("legend", "pcolormesh", "scatter", "set_title", "set_xlabel", "set_ylabel", "suptitle"),
+    *("legend", "pcolormesh", "set_title", "set_xlabel", "set_ylabel", "suptitle"),
     *("set_xticks", "set_yticks", "tick_params", "twinx", "vlines"),
 }
 
