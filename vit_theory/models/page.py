@@ -78,7 +78,9 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
     if (path / "preprocessor_config.json").exists():
         processor = processor_of(path / "preprocessor_config.json")
         if hasattr(processor, "image_mean") and hasattr(processor, "image_std"):
-            center, spread = read_standard(processor, None, None, preparation["channels"])
+            told = read_standard(processor, None, None, preparation["channels"])
+            assert told is not None  # a processor was given
+            center, spread = told
             preparation["mean"] = center.tolist()
             preparation["std"] = spread.tolist()
             note = ""
