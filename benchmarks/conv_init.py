@@ -136,8 +136,7 @@ def main(seeds, epochs):
             accuracy = 100 * evaluate(vit, test)["accuracy"]
             rows.append({"start": start, "seed": seed, "accuracy": round(accuracy, 2)})
             print(rows[-1], rates[start], flush=True)
-    command = "python benchmarks/conv_init.py"
-    bench.save("conv_init", rows, command=command, rates=rates, epochs=epochs)
+    bench.save("conv_init", rows, rates=rates, epochs=epochs)
 
 
 if __name__ == "__main__":

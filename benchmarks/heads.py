@@ -56,8 +56,7 @@ def main(images, count):
                     row["accuracy_without"] = round(evaluate(vit, test)["accuracy"], 4)
                 rows.append(row)
         print(mixer, models[mixer], flush=True)
-    command = "python benchmarks/heads.py --images FOLDER/cifar10"
-    bench.save("heads", rows, command=command, models=models, test_images=count)
+    bench.save("heads", rows, models=models, test_images=count)
 
 
 if __name__ == "__main__":

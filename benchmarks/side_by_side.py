@@ -100,6 +100,14 @@ def report(table: list[dict]) -> None:
         )
 
 
+def command_run() -> str:
+    """The command that runs now; of a folder that it names only the last part, `FOLDER/cifar10`."""
+    words = [
+        f"FOLDER/{Path(word).name}" if Path(word).is_absolute() else word for word in sys.argv[1:]
+    ]
+    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
+
+
 def save(name: str, table: list[dict], **circumstances) -> None:
     """Write results/NAME.csv, and results/NAME.json with the command, versions and hardware that
     made it."""
@@ -114,8 +122,7 @@ def save(name: str, table: list[dict], **circumstances) -> None:
             }
             for row in table
         )
-    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-    about = {"command": command, **circumstances, "provenance": provenance()}
+    about = {"command": command_run(), **circumstances, "provenance": provenance()}
     (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     print(f"\nwritten: {RESULTS.name}/{name}.csv and {RESULTS.name}/{name}.json")
 

@@ -1,16 +1,22 @@
 """Which edits make another experiment: neither another title, legend or error message, nor another
 criterion, but any number."""
 
+import ast
 import json
 import os
 import re
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from common import CHAPTERS, ROOT, python
 
+from vit_theory.ledger import load_claims
+from vit_theory.ledger.identity import LEFT_OUT, imports_of, left_out, parts_of, place_of
+
 PACKAGE = ROOT / "vit_theory"
+PLOTTING = ("vit_theory.figures", "matplotlib")
 FLOORS = [
     chapter for chapter in CHAPTERS if (PACKAGE / chapter / "claims").is_dir()
 ]  # chapters with a floor for their claims
@@ -58,7 +64,7 @@ def edit(paths, pattern, replacement):
 
 FREE = {  # files, what is found there, what stands in its place
     "titles of plots": (
-        [f"{chapter}/claims/*.py" for chapter in FLOORS],
+        [*(f"{chapter}/claims/*.py" for chapter in FLOORS), "*/drawing.py"],
         r'title=f?"',
         r"\g<0>Another: ",
     ),
@@ -69,6 +75,12 @@ FREE = {  # files, what is found there, what stands in its place
     ),
     "size of the legend": (["figures.py"], r'"legend.fontsize": \d+', '"legend.fontsize": 5'),
     "words of an error": (["*.py", "*/*.py"], r'(need\(.*?, f?")(?=\w)', r"\1In other words: "),
+    "words of an error in a variable": (
+        ["selection/*.py", "convolution/construction.py", "images/data.py", "models/maps.py"],
+        r'(\n +(why|words|needed|remedy|sizes|parts) = \(?\s*f?")(?=[\w{])',
+        r"\1In other words: ",
+    ),
+    "words of a warning": (["*/*.py"], r'(warnings\.warn\(\s*f?")', r"\1In other words: "),
     "what is raised": (["*.py", "[!l]*/*.py"], r'(raise \w+Error\(f?")', r"\1In other words: "),
 }
 
@@ -79,6 +91,38 @@ def test_what_is_drawn_asked_or_refused_leaves_every_measurement_as_it_is(copy, 
         assert edit(paths, found, other) > 0, f"{change}: nothing was edited"
     after = identities(copy)
     assert not [id for id in after if after[id] != before[id]]
+
+
+DRAWS = {  # what only an axis, or a figure, can be asked to do
+    *("axhline", "axvline", "axvspan", "bar", "errorbar", "fill_between", "hlines", "imshow"),
+    *("legend", "pcolormesh", "set_title", "set_xlabel", "set_ylabel", "suptitle"),
+    *("set_xticks", "set_yticks", "tick_params", "twinx", "vlines"),
+}
+
+
+def draws(module):
+    """Whether a module imports what draws, at its top or in a function, or asks an axis to."""
+    tree = ast.parse(Path(place_of(module)).read_text(encoding="utf-8"))
+    called = {
+        getattr(node.func, "attr", "") for node in ast.walk(tree) if isinstance(node, ast.Call)
+    }
+    imported = imports_of(tree, module)
+    return bool(called & DRAWS) or any(left_out(name, PLOTTING) for name in imported)
+
+
+def test_no_experiment_reaches_a_module_that_draws():
+    """Every module of the package that draws, by name, against all that the experiments reach."""
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in PACKAGE.rglob("*.py")
+    }
+    drawing = {name for name in modules if not left_out(name, LEFT_OUT) and draws(name)}
+    figures = {claim.figure for claim in load_claims()}
+    floor = {getattr(figure, "func", figure).__module__ for figure in figures}
+    assert floor | {"vit_theory.models.drawing", "vit_theory.association.drawing"} <= drawing
+    reached = set().union(*(parts_of(claim.experiment) for claim in load_claims()))
+    assert "vit_theory.models.probes" in reached
+    assert not drawing & reached
 
 
 NUMBERS = {  # experiment: what is found there, what stands in its place, the claims that it is of

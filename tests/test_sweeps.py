@@ -543,6 +543,11 @@ EDITS = {  # (file, old, new): is it another experiment?
     "plot beside it": (("study.py", "'red'", "'blue'"), True),  # on the safe side
     "comment": (("helper.py", "# why", "# because"), False),
     "docstring": (("helper.py", "Double", "Twice"), False),
+    "words of an error in a variable": (("helper.py", "no list", "of lists"), False),
+    "words of a warning": (("helper.py", "is small", "is tiny"), False),
+    "words that are returned": (("helper.py", "'unit'", "'inch'"), True),
+    "words that another function reads": (("helper.py", "'scale'", "'size'"), True),
+    "number beside the words": (("helper.py", "x < 1", "x < 2"), True),
     "module that is not reached": (("other.py", "1", "2"), False),
 }
 
@@ -553,8 +558,14 @@ def test_an_experiment_is_the_text_of_the_modules_it_reaches(tmp_path, edit):
         "study.py": "from helper import double\ndef cell(x, power=1):\n    return {'y': double(x) ** power}\n"
         "def plot():\n    return 'red'\n",
         "helper.py": (
-            "def double(x):\n    'Double it.'\n    from deep import one  # why\n    return one(2 * "
-            "x)\n"
+            "import warnings\n"
+            "def double(x):\n    'Double it.'\n    from deep import one  # why\n"
+            "    words = f'{x} is no list'\n    if isinstance(x, list):\n"
+            "        raise TypeError(words)\n"
+            "    if x < 1:\n        warnings.warn(f'{x} is small', stacklevel=2)\n"
+            "    unit, name = named()\n    return one(2 * x)\n"
+            "def named():\n    one = 'unit'\n    other = 'scale'\n"
+            "    def told():\n        return other\n    return one, told()\n"
         ),
         "deep.py": "def one(x):\n    return x + 1\n",
         "other.py": "VALUE = 1\n",

@@ -25,6 +25,7 @@ from .experiments.two_phase import two_phase_study
 from .record import RecordRecipe, train_record
 from .starts import STARTS, Start, paired_difference, start_cell, start_model
 from ..models.data import Images, Recipe, augment, generator, load_images, permute, split
+from ..models.drawing import plot_heads, plot_keep, plot_maps, plot_positions
 from ..models.maps import LayerMap, attention_maps
 from ..models.mixers import (
     ContentAttention,
@@ -33,15 +34,7 @@ from ..models.mixers import (
     UniformAttention,
 )
 from ..models.model import Taps, Variant, ViT, flops, from_transformers
-from ..models.probes import (
-    choose_tokens,
-    keep_curve,
-    plot_heads,
-    plot_keep,
-    plot_maps,
-    plot_positions,
-    probe,
-)
+from ..models.probes import choose_tokens, keep_curve, probe
 from ..models.trainer import Descent, Machine, evaluate, load_vit, train
 from ..models.transfer import conv_init, to_attention
 

@@ -19,7 +19,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,9 +31,10 @@ def digest(content: str | bytes) -> str:
     ]
 
 # %% auto #0
-__all__ = ['MACHINE', 'LEFT_OUT', 'LOOSE', 'PLAIN', 'AROUND', 'INSIDE', 'CHECKS', 'REMEDY', 'digest', 'place_of', 'version',
-           'WithoutWords', 'imports_of', 'left_out', 'reached', 'instructions', 'names_in', 'Reader', 'parts_of',
-           'identity', 'source_identity']
+__all__ = ['MACHINE', 'LEFT_OUT', 'LOOSE', 'SILENT', 'INSPECTING', 'LOCAL', 'PLAIN', 'AROUND', 'INSIDE', 'CHECKS', 'REMEDY',
+           'digest', 'place_of', 'version', 'is_pure', 'is_words', 'names_read', 'WithoutUnread', 'WithoutWords',
+           'imports_of', 'left_out', 'reached', 'instructions', 'names_in', 'Reader', 'parts_of', 'identity',
+           'source_identity']
 
 # %% ../../nbs/ledger/02_identity.ipynb #84294507
 MACHINE = "vit_theory.ledger"
@@ -74,9 +75,70 @@ def version(top: str) -> str:
         )
 
 # %% ../../nbs/ledger/02_identity.ipynb #text0001
+SILENT = ("len", "repr", "str", "type", "int", "float", "round")  # calls that change nothing
+INSPECTING = {"locals", "vars", "eval", "exec"}  # where any name may be read
+LOCAL = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda  # has names of its own
+
+
+def is_pure(node: ast.AST) -> bool:
+    "Whether computing this changes nothing: it names nothing, and calls nothing but `SILENT`."
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom):
+            return False
+        if isinstance(inner, ast.Call) and getattr(inner.func, "id", "") not in SILENT:
+            return False
+    return True
+
+
+def is_words(node: ast.AST | None) -> bool:
+    "Whether this is a text, or a choice or table of texts, and computing it changes nothing."
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    if isinstance(node, ast.JoinedStr):
+        return is_pure(node)
+    if isinstance(node, ast.BinOp):
+        either = is_words(node.left) or is_words(node.right)  # what a text is added to is a text
+        return isinstance(node.op, ast.Add) and either and is_pure(node)
+    if isinstance(node, ast.IfExp):
+        return is_pure(node.test) and is_words(node.body) and is_words(node.orelse)
+    if isinstance(node, ast.Dict):
+        return all(map(is_words, node.keys)) and all(map(is_words, node.values))
+    return False
+
+
+def names_read(function: ast.AST) -> set[str]:
+    "The names that a function reads, deletes, adds to or shares with another."
+    names = set[str]()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            names.update(node.names)
+    return names
+
+
+class WithoutUnread(ast.NodeTransformer):
+    "Takes statements out of a function that put words into a name which it does not read."
+
+    def __init__(self, function: ast.FunctionDef):
+        self.read = names_read(function)
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        "The node without them; what is inside with names of its own is left alone."
+        if isinstance(node, LOCAL):
+            return node
+        if isinstance(node, ast.Assign) and is_words(node.value):
+            names = [getattr(target, "id", None) for target in node.targets]
+            if None not in names and not self.read.intersection(names):
+                return ast.Pass()
+        return super().visit(node)
+
+
 class WithoutWords(ast.NodeTransformer):
-    """Takes docstrings out of code, and what only refuses: calls of `need`, and what an exception
-    is told."""
+    """Takes docstrings out of code, and what only refuses or warns: calls of `need`, what an
+    exception is told, warnings, and words that are left for nothing else."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         "The node without them."
@@ -87,10 +149,24 @@ class WithoutWords(ast.NodeTransformer):
             node.body[0] = ast.Pass()
         return super().visit(node)
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        "A function without words that nothing reads, once refusals and warnings are gone."
+        self.generic_visit(node)
+        before = None
+        while names_read(node) != before and not names_read(node) & INSPECTING:
+            before = names_read(node)
+            remover = WithoutUnread(node)
+            for i, statement in enumerate(node.body):
+                node.body[i] = cast(ast.stmt, remover.visit(statement))
+        return node
+
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        "A statement `need(...)` refuses, and does nothing else."
-        refuses = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "need"
-        return ast.Pass() if refuses else self.generic_visit(node)
+        "A statement `need(...)` or `warnings.warn(...)` refuses or warns, and does nothing else."
+        if isinstance(node.value, ast.Call):
+            called = ast.unparse(node.value.func)
+            if called in ("need", "warnings.warn"):
+                return ast.Pass()
+        return self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         "Of an exception its class is kept."
@@ -113,8 +189,8 @@ def imports_of(tree: ast.AST, module: str) -> Iterator[str]:
 
 @functools.cache
 def _text_of(module: str) -> tuple[str, frozenset[str]]:
-    """A module's code as a digest, without docstrings, comments and refusals, and the names of what
-    it imports."""
+    """A module's code as a digest, without docstrings, comments, refusals and warnings, and the
+    names of what it imports."""
     tree = ast.parse(Path(place_of(module)).read_text(encoding="utf-8"))
     imported = frozenset(imports_of(tree, module))
     return digest(ast.dump(WithoutWords().visit(tree), annotate_fields=False)), imported

@@ -13,14 +13,7 @@ __all__ = ['Images', 'Recipe', 'as_images', 'augment', 'generator', 'load_images
            'to_transformers', 'CIFAR10', 'pack_vit', 'trained_vit', 'unpack_vit']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
-from .atlas import (
-    LEADS,
-    head_atlas,
-    leaders,
-    nearest_conv,
-    plot_atlas,
-    position_association,
-)
+from .atlas import head_atlas, nearest_conv, position_association
 from .cnn import cnn_to_vit, init_from_convs
 from .data import (
     Images,
@@ -32,6 +25,15 @@ from .data import (
     permute,
     split,
 )
+from .drawing import (
+    LEADS,
+    leaders,
+    plot_atlas,
+    plot_heads,
+    plot_keep,
+    plot_maps,
+    plot_positions,
+)
 from .maps import LayerMap, attention_maps
 from .mixers import (
     ContentAttention,
@@ -42,15 +44,7 @@ from .mixers import (
 from .model import Taps, Variant, ViT, flops, from_transformers
 from .page import write_atlas
 from .pyramid import PyramidSizes, PyramidViT
-from .probes import (
-    choose_tokens,
-    keep_curve,
-    plot_heads,
-    plot_keep,
-    plot_maps,
-    plot_positions,
-    probe,
-)
+from .probes import choose_tokens, keep_curve, probe
 from .replace import (
     choose_heads,
     replace_heads,

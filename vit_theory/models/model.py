@@ -509,8 +509,10 @@ def processor_of(path: str | os.PathLike) -> SimpleNamespace:
         ) from error
 
 
-def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel, of pixels in 0..1; 0 and 1 where nothing is
+def read_standard(
+    processor: Any, mean: Any, std: Any, channels: int
+) -> tuple[Tensor, Tensor] | None:
+    """Mean and standard deviation of each channel, of pixels in 0..1; None where nothing is
     given."""
     if processor is not None:
         need(mean is None and std is None, "processor beside mean or std: give either")
@@ -531,8 +533,7 @@ def read_standard(processor: Any, mean: Any, std: Any, channels: int) -> tuple[T
         std = processor.image_std if normalizes else 1
     need((mean is None) == (std is None), f"mean={mean!r}, std={std!r}: give both or neither")
     if mean is None:
-        mean = 0
-        std = 1
+        return None
     center = channel_numbers("mean", mean, channels)
     spread = channel_numbers("std", std, channels)
     return center, spread
@@ -559,9 +560,8 @@ def from_transformers(
     need_weights("model", model)
     c = model.config
     source = {name: p.detach() for name, p in model.state_dict().items()}
-    center, spread = read_standard(processor, mean, std, c.num_channels)
-    known = processor is not None or mean is not None
-    standard = {"mean": 0.0, "std": 1.0} if known else {"mean": None, "std": None}
+    told = read_standard(processor, mean, std, c.num_channels)
+    standard = {"mean": 0.0, "std": 1.0} if told else {"mean": None, "std": None}
     vit = ViT(
         c.image_size,
         c.patch_size,
@@ -576,6 +576,7 @@ def from_transformers(
     # W (x - m) / s + b = (W / s) x + (b - W m / s)
     projection = source["vit.embeddings.patch_embeddings.projection.weight"]
     bias = source["vit.embeddings.patch_embeddings.projection.bias"]
+    center, spread = told or (torch.zeros(c.num_channels), torch.ones(c.num_channels))
     center = center.to(projection)
     spread = spread.to(projection)
     W = projection / spread[:, None, None]

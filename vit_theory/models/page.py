@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from ..arguments import Seed, Size, checked, need, pair
 from ..ledger.files import write_file
-from .atlas import head_atlas, plot_atlas
+from .atlas import head_atlas
+from .drawing import plot_atlas
 from .model import processor_of, read_standard
 from .stream import stream_images
 from .trainer import load_vit
@@ -77,7 +78,9 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
     if (path / "preprocessor_config.json").exists():
         processor = processor_of(path / "preprocessor_config.json")
         if hasattr(processor, "image_mean") and hasattr(processor, "image_std"):
-            center, spread = read_standard(processor, None, None, preparation["channels"])
+            told = read_standard(processor, None, None, preparation["channels"])
+            assert told is not None  # a processor was given
+            center, spread = told
             preparation["mean"] = center.tolist()
             preparation["std"] = spread.tolist()
             note = ""

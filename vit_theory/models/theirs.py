@@ -128,12 +128,13 @@ class Classifier(ViT):
             f"model={kind}: an image classifier of transformers is needed whose configuration has "
             f"{', '.join(names)}, such as a ViTForImageClassification",
         )
-        need(
-            processor is not None or mean is not None or std is not None,
-            "mean and std of the model's images are not known: give processor, or mean and std "
-            "(0 and 1 where images arrive standardized)",
-        )
-        center, spread = read_standard(processor, mean, std, c.num_channels)
+        standard = read_standard(processor, mean, std, c.num_channels)
+        if standard is None:
+            raise ValueError(
+                "mean and std of the model's images are not known: give processor, or mean and std "
+                "(0 and 1 where images arrive standardized)"
+            )
+        center, spread = standard
         self.model = model
         # no part of the weights, and on the device of the model
         self.register_buffer("center", center[:, None, None], persistent=False)

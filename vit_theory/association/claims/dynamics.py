@@ -31,13 +31,13 @@ def plot_equality(data: xr.Dataset):
     "Gap to the full descent, and how far the scalars moved meanwhile -> matplotlib Figure."
     figure, (gap, logits) = subplots(1, 2, width=3.4, height=2.8)
     draw_gaps(gap, data, GAP)
-    gap.set_title("the gap is rounding ...")
+    gap.set_title("reduced against full descent")
     for case, color in zip(data.case, COLORS, strict=False):
         path = data.sel(case=case)
         trained = ", diagonal trained" if path.diagonal else ""
         label = f"D = {int(path.patches)}, C = {int(path.members)}{trained}"
         logits.plot(path.step, path.gamma - path.rho, color=COLORS[color], label=label)
-    logits.set(xlabel="step", ylabel="gamma - rho", title="... while the logits move far")
+    logits.set(xlabel="step", ylabel="gamma - rho", title="path of the logits")
     logits.set_ylim(top=1.6 * logits.get_ylim()[1])
     logits.legend(loc="upper left")
     return figure

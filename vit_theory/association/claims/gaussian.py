@@ -56,11 +56,11 @@ def plot_simplified(ds: xr.Dataset):
     draw_curves(error, ds, {"test_error": "blue"})
     draw_level(error, float(ds["linear"].mean()), "sum over all patches")
     draw_threshold(error, SMALL_ERROR, color="black")
-    error.set(ylim=(0, 0.2), ylabel="test error", title="it learns the labels")
+    error.set(ylim=(0, 0.2), ylabel="test error", title="test error")
     draw_curves(score, ds, {"drop": "orange"})
     draw_level(score, ds.attrs["chance_drop"], "chance", "0.4")
     draw_threshold(score, FREE_DROP, color="black")
-    score.set(ylim=(-0.03, 1.03), ylabel="drop score of the logits", title="and not the sets")
+    score.set(ylim=(-0.03, 1.03), ylabel="drop score of the logits", title="sets found")
     for axis in (error, score):
         axis.legend()
     return figure

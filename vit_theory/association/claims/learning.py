@@ -75,9 +75,9 @@ def plot_population(data: xr.Dataset):
         xlabel="step",
         ylabel="share of the way, linear rule to $f^*$",
         ylim=(-0.1, 1.05),
-        title="it generalizes",
+        title="error, from linear rule to $f^*$",
     )
-    logits.set(xlabel="step", ylabel="gamma - rho", title="it associates")
+    logits.set(xlabel="step", ylabel="gamma - rho", title="logits, own set over others")
     logits.legend()
     return figure
 
@@ -151,9 +151,9 @@ def plot_runs(ds: xr.Dataset):
         yscale="log",
         ylabel="error",
         ylim=(ds.attrs["floor"] / 2, 1),
-        title="the error comes as predicted",
+        title="test error and population path (dashed)",
     )
-    logits.set(ylabel="mean logit", title="the logits do so at first")
+    logits.set(ylabel="mean logit", title="logits and population path (dashed)")
     for axis in (error, logits):
         axis.legend()
     return figure
@@ -186,7 +186,7 @@ def plot_learning(ds: xr.Dataset):
     figure, (matrix, score, error) = subplots(1, 3, width=2.35, height=2.5)
     matrix.imshow(ds["A"].isel(step=-1), interpolation="nearest", vmin=-0.5, vmax=2.5)
     matrix.set(
-        title="attention: a block a set",
+        title="attention, patches sorted by set",
         xlabel=f"A, step {int(ds['step'][-1])}, sorted by set",
         xticks=[],
         yticks=[],
@@ -194,11 +194,11 @@ def plot_learning(ds: xr.Dataset):
     matrix.grid(False)
     draw_curves(score, ds, {"drop": "orange"})
     draw_level(score, ds.attrs["chance_drop"], "chance", "0.4")
-    score.set(ylabel="drop score", ylim=(0, 1.03), title="first the sets")
+    score.set(ylabel="drop score", ylim=(0, 1.03), title="sets found")
     draw_curves(error, ds, {"test_error": "blue"})
     draw_level(error, ds.attrs["linear"])
     draw_threshold(error, LEARNED_ERROR, color="black", place="below left")
-    error.set(yscale="log", ylabel="test error", ylim=(4e-3, 1), title="then the small error")
+    error.set(yscale="log", ylabel="test error", ylim=(4e-3, 1), title="test error")
     for axis in (score, error):
         axis.legend()
     return figure
@@ -263,8 +263,8 @@ def plot_contiguity(ds: xr.Dataset):
         error.plot([end] * len(convolution), convolution, "x", color=COLORS[color], ms=5)
     draw_threshold(error, LEARNED_SHARE * ds.attrs["linear"])
     draw_threshold(score, KEPT_DROP, place="below right")
-    error.set_title("attention learns all, a convolution (x) blocks")
-    score.set_title("attention finds scattered sets as well")
+    error.set_title("test error of attention and convolution (x)")
+    score.set_title("sets found, by partition")
     error.legend()
     return figure
 

@@ -43,7 +43,7 @@ def plot_weights(ds: xr.Dataset):
         xlabel="error of equal weights",
         ylabel="gain",
         ylim=(-5e-4, 0.018),
-        title="knowing the sets gains ties only",
+        title="gain of the sets over equal weights",
     )
     axis.legend(loc="upper right")
     return figure
@@ -154,7 +154,7 @@ def plot_theorem_3_1(ds: xr.Dataset):
         xlabel="$r = q(D-C)/C^2$",
         ylabel="error of the sum, ties half",
         ylim=(0, None),
-        title="few marks: the sum succeeds",
+        title="error of the sum",
     )
     family.semilogy(
         ds["family_C"], ds["family_counted"], "^-", color=COLORS["sky"], label="ties are errors"
@@ -172,7 +172,7 @@ def plot_theorem_3_1(ds: xr.Dataset):
     family.set(
         xlabel="$C = \\log_2 D$, $q = 2C/D$",
         ylabel="error of the sum",
-        title="a family whose error goes to 0",
+        title="error along one family of sizes",
     )
     for panel in (axis, family):
         panel.axhline(EIGHTH, color="0.4", linestyle=":", label="1/8")

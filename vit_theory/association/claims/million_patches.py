@@ -72,7 +72,7 @@ def plot_scaled(data: xr.Dataset):
         xlabel="step",
         ylabel="test error",
         ylim=(1e-4, 0.5),
-        title="a million patches are learned ...",
+        title="test error",
     )
     path.legend()
     step.semilogx(
@@ -85,7 +85,7 @@ def plot_scaled(data: xr.Dataset):
     step.set(
         xlabel="D, patches of the image",
         ylabel="step of take-off",
-        title="... with the same take-off",
+        title="step of take-off",
     )
     step.margins(y=0.2)
     step.set_ylim(bottom=0)

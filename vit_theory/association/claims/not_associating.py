@@ -72,7 +72,7 @@ def plot_theorem_3_2(ds: xr.Dataset):
     )
     sizes = zip(ds["D"].values, ds["C"].values, strict=True)
     axis.set_xticks(at, [f"D = {D:.0f}, C = {C:.0f}" for D, C in sizes])
-    axis.set_title("attending the next set errs as little as possible")
+    axis.set_title("test error of attention to the next set")
     axis.set(
         yscale="log",
         ylabel="$P[f^*\\mathcal{M} \\leq 0]$",
@@ -91,7 +91,7 @@ def plot_repair(ds: xr.Dataset):
     P = repaired_encodings(partition)
     A = shift_attention(partition, 1.0).double()
     gram = (P @ P.T).fill_diagonal_(0)
-    titles = ("Gram matrix: never the own set", "logits: the next set")
+    titles = ("Gram matrix", "logits")
     for axis, matrix, title in zip(axes, (gram, A), titles, strict=True):
         axis.imshow(matrix.numpy(), interpolation="nearest", cmap="cividis")
         axis.set(title=title, xlabel="patch $j$, by set", xticks=[], yticks=[])
@@ -223,8 +223,8 @@ def plot_non_associating(ds: xr.Dataset):
     draw_level(axes[1], ds.attrs["chance_drop"], "chance", "0.4")
     draw_threshold(axes[0], GENERALIZES)
     draw_threshold(axes[1], ds.attrs["chance_drop"] + NEAR_CHANCE)
-    axes[0].set_title("from large noise the model learns ...")
-    axes[1].set(ylim=(0, 1.03), title="... and finds no sets")
+    axes[0].set_title("test error, by noise of the start")
+    axes[1].set(ylim=(0, 1.03), title="sets found")
     for axis in axes:
         axis.legend()
     return figure

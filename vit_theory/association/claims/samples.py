@@ -72,9 +72,7 @@ def plot_sample_size(ds: xr.Dataset):
     draw_threshold(
         axes[0], SAMPLE_SHARE * ds.attrs["linear"], "criterion, most images", color="black"
     )
-    for axis, title in zip(
-        axes, ("more images, smaller errors ...", "... and every row finds its set"), strict=True
-    ):
+    for axis, title in zip(axes, ("test error", "sets found"), strict=True):
         count_axis(axis, ds["samples"].values)
         axis.set_title(title)
         axis.legend()
@@ -160,7 +158,7 @@ def plot_early(data: xr.Dataset):
     )
     count_axis(axis, data.samples.values)
     axis.set_yticks([0.02, 0.05, 0.1], ["0.02", "0.05", "0.1"])
-    axis.set(ylabel="scatter inside sets, step 20", title="four times the images halve the scatter")
+    axis.set(ylabel="scatter inside sets, step 20", title="scatter, by images")
     axis.legend()
     return figure
 
@@ -205,7 +203,7 @@ def plot_late(data: xr.Dataset):
     axis.plot(
         data.step, data.gamma_population, "--", color=COLORS["black"], label="population: all equal"
     )
-    axis.set(xlabel="step", ylabel="logits inside sets", title="the rows of a set part")
+    axis.set(xlabel="step", ylabel="logits inside sets", title="logits of the rows of a set")
     axis.legend(loc="upper left")
     return figure
 
@@ -309,7 +307,7 @@ def plot_scatter(ds: xr.Dataset):
         yscale="log",
         xlabel="step",
         ylabel="scatter inside sets $\\cdot\\,\\sqrt{N}$",
-        title="the scatter is predicted",
+        title="scatter, measured and predicted",
     )
     axis.legend()
     return figure
@@ -371,12 +369,10 @@ def plot_long_training(ds: xr.Dataset):
         xlabel="step",
         ylabel="drop",
         ylim=(0, 1.03),
-        title="sets that were found are lost again ...",
+        title="sets found, by step",
     )
     score.legend()
-    error.set(
-        xlabel="step", ylabel="test error", yscale="log", title="... while the error stays low"
-    )
+    error.set(xlabel="step", ylabel="test error", yscale="log", title="test error, by step")
     error.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
     error.minorticks_off()
     return figure

@@ -57,9 +57,9 @@ def plot_marks_population(data: xr.Dataset):
         xlabel="q",
         ylabel="test error at the end",
         ylim=(1e-5, 0.5),
-        title="with frequent marks the error is large ...",
+        title="test error, by frequency of marks",
     )
-    scalars.set(xlabel="q", ylabel="scalars at the end", title="... and the sets are not preferred")
+    scalars.set(xlabel="q", ylabel="scalars at the end", title="scalars, by frequency of marks")
     for axis in (error, scalars):
         axis.legend()
     return figure
@@ -107,9 +107,7 @@ def plot_marks_trained(ds: xr.Dataset):
     draw_ends(axes, ds, ds["q"])
     draw_threshold(axes[1], KEPT_DROP, f"q up to {LEARNABLE:g}: above", place="below left")
     draw_threshold(axes[1], LOST_DROP, f"q = {TOO_MANY:g}: below", place="below left")
-    for axis, title in zip(
-        axes, ("frequent marks are not learned ...", "... nor the sets found"), strict=True
-    ):
+    for axis, title in zip(axes, ("test error, by frequency of marks", "sets found"), strict=True):
         axis.set(xlabel="q", title=title)
         axis.legend()
     return figure

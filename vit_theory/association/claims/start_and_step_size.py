@@ -87,7 +87,7 @@ def plot_response(data: xr.Dataset):
         axis.plot(data["step"][1::3], response[1::3], mark, color="0.6", ms=4, label=label)
     axis.plot(data["step"][1:], data["response"][1:], "k--", label="predicted")
     axis.set(xlabel="step", ylabel="(gamma - rho) / kappa", yscale="log")
-    axis.set_title("the pull of a diagonal is predicted")
+    axis.set_title("pull of a diagonal, measured and predicted")
     axis.legend()
     return figure
 
@@ -151,7 +151,7 @@ def plot_diagonal_start(data: xr.Dataset):
         lines[f"kappa {sign} 0"] = line
     axis.axline((0, 0), slope=1, color="0.7", linestyle="--")
     axis.set(
-        xlabel="rho, other sets", ylabel="gamma, same set", title="the sign of the diagonal decides"
+        xlabel="rho, other sets", ylabel="gamma, same set", title="logits, by the start's diagonal"
     )
     axis.legend(lines.values(), lines.keys())
     return figure
@@ -297,8 +297,8 @@ def plot_diagonal(ds: xr.Dataset):
     draw_ends((error, score), ds, at)
     draw_level(error, ds.attrs["linear"])
     draw_threshold(score, UNLEARNED_DROP, "at 0: below")
-    error.set_title("with a large diagonal the error is small ...")
-    score.set_title("... and every row finds its set")
+    error.set_title("test error, by diagonal")
+    score.set_title("sets found, by diagonal")
     for panel in (error, score):
         panel.set_xticks(at, [f"{v:g}" for v in ds["sigma_A"].values])
         panel.set_xlabel("diagonal at the start, $\\sigma_A$")
@@ -379,7 +379,7 @@ def plot_bold_steps(data: xr.Dataset):
     image = axis.pcolormesh(data.lr_A, data.lr_v, end, cmap="RdBu", vmin=-3, vmax=3)
     figure.colorbar(image, ax=axis, label="gamma - rho at the end")
     axis.set(xscale="log", yscale="log", xlabel="rate of A", ylabel="rate of v", facecolor="0.8")
-    axis.set_title("bold steps reverse (red) or diverge (gray)")
+    axis.set_title("reversed (red) and divergent (gray) runs")
     axis.grid(False)
     return figure
 
@@ -475,7 +475,7 @@ def plot_bold(ds: xr.Dataset):
         xlabel="learning rate of A",
         ylim=(-0.03, 1.05),
         ylabel="last drop score",
-        title="large steps lose the sets",
+        title="sets found, by step size",
     )
     axis.legend(loc="center left")
     return figure

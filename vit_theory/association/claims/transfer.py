@@ -35,8 +35,8 @@ COLOR_OF_ARM = {
     "scratch": "pink",
 }
 PANELS = {
-    "who knows the sets needs few images": ("scratch", "learned", "next set", "not associating"),
-    "a wrong partition or none does not help": ("scratch", "other partition", "diagonal"),
+    "who knows the sets": ("scratch", "learned", "next set", "not associating"),
+    "a wrong partition, or none": ("scratch", "other partition", "diagonal"),
 }
 
 

@@ -37,9 +37,7 @@ def plot_border(data: xr.Dataset):
     label = "least possible, one patch repeated"
     kernels.semilogy(x - 0.2, bound, "_", color=COLORS["black"], ms=14, label=label)
     kernels.set_xticks(x, data.kernel.values)
-    kernels.set(
-        ylabel="largest error", ylim=(1e-19, 1e15), title="a zero key repairs the border ..."
-    )
+    kernels.set(ylabel="largest error", ylim=(1e-19, 1e15), title="with and without a zero key")
     kernels.legend(loc="upper left")
     label = "layer with added positions"
     brightness.loglog(data.brightness, data.added, "o", color=COLORS["red"], label=label)
@@ -49,7 +47,7 @@ def plot_border(data: xr.Dataset):
     brightness.set(
         xlabel="brightness t of the image",
         ylabel="largest error",
-        title="... added positions do not",
+        title="with added positions",
     )
     brightness.legend(loc="upper left")
     return figure

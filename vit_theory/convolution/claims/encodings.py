@@ -25,7 +25,7 @@ def plot_relative_encodings(data: xr.Dataset):
         ax.text(g, e, text, ha="center", va="center")
     ax.set_yticks(range(data.sizes["scheme"]), data.scheme.values)
     ax.set_xticks(range(data.sizes["grid"]), [f"{G} x {G}" for G in data.grid.values])
-    ax.set(xlabel="patches in the image", title="weight off the target: only T5's buckets miss it")
+    ax.set(xlabel="patches in the image", title="weight off the target, by encoding")
     ax.grid(False)
     return figure
 
@@ -105,13 +105,13 @@ def plot_absolute_encodings(data: xr.Dataset):
     limits = (1e-19, 1e3)
     axes[0].set_yticks(y, names)
     axes[0].set(
-        title="added, positions mostly lose their target ...",
+        title="positions added: weight off the target",
         xlabel="weight that misses the target",
         xlim=limits,
         ylim=(-0.5, len(y) + 0.9),
     )
     axes[1].set(
-        title="... and the layer always errs",
+        title="positions added: error of the layer",
         xlabel="relative error of the layer",
         xlim=limits,
     )

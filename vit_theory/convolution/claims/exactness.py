@@ -72,7 +72,7 @@ def plot_lemma_2(data: xr.Dataset):
     ax.text(33, 2, "no target: average of all patches", color=COLORS["red"], ha="right")
     ax.text(2, 1e-12, "target exists\nline: (N−1)/(e$^M$+N−1)", color=COLORS["blue"])
     ax.set(
-        title="the weight off the target falls as predicted",
+        title="weight off the target",
         xlabel="logit gap M",
         ylabel="weight off the target",
         ylim=(1e-14, 20),
@@ -156,7 +156,7 @@ def plot_errors(ax, data: xr.Dataset, x: str):
         xticks=data[x].values,
         ylabel="largest error",
         ylim=(1e-19, 1),
-        title="every layer is exact (0 at 1e-18)",
+        title="largest error (0 at 1e-18)",
     )
     ax.legend(loc="upper right")
 
@@ -213,7 +213,7 @@ def plot_corollary_3(data: xr.Dataset):
         xlabel="kernel K",
         ylabel="heads",
         xticks=data.kernel.values,
-        title="on pixels, K² heads",
+        title="heads on pixels",
     )
     axes[0].legend()
     plot_errors(axes[1], data, "kernel")
@@ -271,7 +271,7 @@ def plot_corollary_4(data: xr.Dataset):
         ax.plot(reach[chosen], heads, mark, color=COLORS[color], ms=4, label=label)
     ax.text(0.5, 9.4, "K = 2 to 2P + 1: nine", ha="center", va="bottom")
     ax.set(
-        title="nine heads up to K = 2P + 1, for even kernels sometimes fewer",
+        title="heads of the construction",
         xlabel="reach of the kernel, (K − 1) / 2P",
         ylabel="heads",
         yticks=[1, 4, 9, 16, 25],

@@ -31,7 +31,7 @@ def plot_finite(data: xr.Dataset):
         bounded.text(16, height, label, color=COLORS[color], ha="right")
     bounded.axhline(1, color="0.5", ls="--", lw=0.8, zorder=0)
     bounded.set(
-        title="the bound (dashed) is attained",
+        title="error and its bound (dashed)",
         xlabel="logit gap M",
         ylabel="error / bound",
         ylim=(0, 1.2),
@@ -41,7 +41,7 @@ def plot_finite(data: xr.Dataset):
     falling.semilogy(data.M, tail * np.exp(16 - data.M), color="0.6", zorder=0)
     falling.text(1.2, tail * 1e3, "line: e$^{-M}$", color="0.4")
     falling.set(
-        title="on real images the error falls as predicted",
+        title="error on real images",
         xlabel="logit gap M",
         ylabel="largest error (pixels 0 to 1)",
     )
@@ -112,7 +112,7 @@ def plot_one_head_more(data: xr.Dataset):
     for threshold in (SAME_OUTPUT, OTHER_OUTPUT):
         draw_threshold(errors, threshold, "")
     errors.set(
-        title="ten heads are exact at every gap",
+        title="error of nine and of ten heads",
         xlabel="logit gap M",
         ylabel="relative error",
         ylim=(1e-17, 100),
@@ -127,7 +127,7 @@ def plot_one_head_more(data: xr.Dataset):
         gradient = data[name].mean("seed")
         gradients.semilogy(data.M, gradient, "o-", ms=3, color=COLORS[color], label=label)
     gradients.set(
-        title="only the values' gradient stays", xlabel="logit gap M", ylabel="largest gradient"
+        title="gradients of the ten heads", xlabel="logit gap M", ylabel="largest gradient"
     )
     gradients.legend(loc="lower left")
     return figure

@@ -75,7 +75,7 @@ def plot_pixel_heads(data: xr.Dataset):
         )
     axes[0][0].set_yticks(y, data.channels.values)
     axes[0][0].set(ylabel="channels, in to out", ylim=(len(y) - 0.4, -0.6))
-    figure.suptitle("only enough channels need K² heads (dashed)")
+    figure.suptitle("fewest heads, by channels (dashed: K²)")
     return figure
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #42d95605
@@ -185,7 +185,7 @@ def plot_patch_heads(data: xr.Dataset):
             ax.text(x, y, f"{heads:.0f}", ha="center", va="center", color="black")
     ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
     ax.set(
-        title="Nine heads are needed for every odd K from 3 to 2P+1",
+        title="fewest heads, by kernel and patch",
         xlabel="kernel K",
         ylabel="patch P",
     )
@@ -251,7 +251,7 @@ def plot_head_count(data: xr.Dataset):
     cases.plot(data.minimum, y, "o", color=blue, ms=4, label="exact minimum")
     cases.set_yticks(y, data.case.values)
     cases.set_ylim(len(y) - 0.5, -3)
-    cases.set(xlabel="heads", title="the formula misses both ways")
+    cases.set(xlabel="heads", title="the formula against the minimum")
     cases.legend(loc="upper right", ncols=1)
     for ax, channels in zip(kernels, data.channels.values, strict=True):
         needed = data.needed.sel(channels=channels).max("seed")
@@ -337,9 +337,7 @@ def plot_head_width(data: xr.Dataset):
     figure, axes = subplots(1, 2, width=3.3)
     axes[0].loglog(data.width, data.heads.max("seed"), "o", color=COLORS["blue"])
     axes[0].loglog(data.width, data.need.max("seed"), "-", color="0.6", zorder=0)
-    axes[0].set(
-        title="narrow heads: as many as predicted", xlabel="width of a head", ylabel="heads"
-    )
+    axes[0].set(title="heads needed, by width", xlabel="width of a head", ylabel="heads")
     narrowest = float(data.width.min())
     looks = {  # label, color, height of the label
         "error": ("all heads", "blue", 1e-12),
@@ -354,7 +352,7 @@ def plot_head_width(data: xr.Dataset):
         xlabel="width of a head",
         ylabel="relative error",
         ylim=(1e-19, 1e3),
-        title="all heads are needed",
+        title="error with a head less",
     )
     return figure
 

@@ -30,7 +30,7 @@ def plot_inverse(data: xr.Dataset):
     read.semilogy(data.kernel, data.recovered, "o", color=COLORS["blue"])
     draw_threshold(read, RECOVERED)
     read.set(
-        title="hidden kernels are read back",
+        title="kernels read back",
         xlabel="kernel K",
         ylabel="relative error of the kernel",
         xticks=data.kernel.values,
@@ -45,7 +45,7 @@ def plot_inverse(data: xr.Dataset):
     disturbed.text(1.3e-3, 2e-1, "distance (x: error\non white noise)", color=COLORS["orange"])
     disturbed.text(3e-2, 3e-5, "kernel read back\n(line: prediction)", color=COLORS["blue"])
     disturbed.set(
-        title="noise is averaged out of the kernel",
+        title="kernels under noise",
         xlabel="noise on W_O, relative size r",
         ylabel="relative size",
         ylim=(1e-6, 3),

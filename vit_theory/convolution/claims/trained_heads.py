@@ -49,7 +49,7 @@ def plot_trained_heads(data: xr.Dataset):
             ax.semilogy(x, error, **(look | {"label": label, "linestyle": "none"}))
     draw_threshold(ax, CONVOLUTION_FOUND)
     ax.set(
-        title="from nine heads on, training finds the convolution",
+        title="error that training leaves, by heads",
         xlabel="heads",
         ylabel="relative error on new images",
         xticks=data.heads.values,

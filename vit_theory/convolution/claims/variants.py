@@ -28,7 +28,7 @@ def plot_stride(data: xr.Dataset):
         ax.text(s, p, text, ha="center", va="center")
     ax.set_xticks(range(data.sizes["stride"]), data.stride.values)
     ax.set_yticks(range(data.sizes["patch"]), data.patch.values)
-    title = "red: without surplus outputs a layer must err"
+    title = "red: least error without surplus outputs"
     ax.set(xlabel="stride s", ylabel="patch P", title=title)
     ax.grid(False)
     return figure
@@ -105,7 +105,7 @@ def plot_dilation(data: xr.Dataset):
     axes[0].set(
         xlabel="dilation t",
         ylabel="heads",
-        title="never more than the extent needs",
+        title="heads, by extent",
         ylim=(0, 46),
     )
     axes[0].legend(loc="upper left")

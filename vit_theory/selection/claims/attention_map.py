@@ -104,7 +104,7 @@ def plot_directions(data: xr.Dataset):
     axis.set_xticks(range(data.sizes["arm"]), data.arm.values)
     axis.set(
         ylabel="growth of logits, mean over queries",
-        title="queries turn to the patterns that decide the label",
+        title="growth of logits, by pattern of the key",
     )
     axis.legend()
     return figure
@@ -356,7 +356,7 @@ def plot_attention_against_rate(data: xr.Dataset):
         for rate, color in zip(data.rate.values, ("red", "orange", "green", "blue"), strict=False):
             course = gap.sel(speed=speed, rate=rate).mean(("seed", "trial"))
             axis.semilogy(data.time, course, color=COLORS[color], label=f"η = {rate:g}")
-        axis.set(xlabel="time ηt", title=f"{names[speed]}: one curve", ylim=(0.01, 1))
+        axis.set(xlabel="time ηt", title=names[speed], ylim=(0.01, 1))
     axes[0].set_ylabel("1 − mass on relevant tokens")
     axes[0].legend()
     rates = data.rate.values
@@ -366,7 +366,7 @@ def plot_attention_against_rate(data: xr.Dataset):
         axes[2].loglog(rates, of_speed, "o", color=COLORS[color], ms=3)
         axes[2].loglog(rates, of_speed.mean("seed"), color=COLORS[color], lw=1, label=names[speed])
     axes[2].loglog(rates, 0.3 * (rates / rates[0]) ** 0.5, "--", color="0.5", lw=1, label="C = 1/2")
-    axes[2].set(xlabel="η", title="the end is the same", ylim=(0.01, 1))
+    axes[2].set(xlabel="η", title="the same at the end", ylim=(0.01, 1))
     axes[2].set_xticks(rates, [f"{rate:g}" for rate in rates])
     axes[2].set_xticks([], minor=True)
     axes[2].legend()

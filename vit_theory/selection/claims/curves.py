@@ -110,8 +110,8 @@ def plot_curves(data: xr.Dataset):
         ax.set_xticks(list(ticks), list(ticks.values()))
         ax.minorticks_off()
         ax.legend()
-    axes[0].set(ylabel="test error", title="networks (points) err as predicted (lines) ...")
-    axes[1].set_title("... and so without trained attention")
+    axes[0].set(ylabel="test error", title="networks (points), prediction (lines)")
+    axes[1].set_title("the same without trained attention")
     return figure
 
 # %% ../../../nbs/selection/21_curves.ipynb #3dff2614

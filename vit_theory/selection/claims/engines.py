@@ -39,14 +39,14 @@ def plot_engines(data):
         ylabel="success rate, tokens",
         xlim=(-0.03, 1.03),
         ylim=(-0.03, 1.03),
-        title="both engines succeed equally often ...",
+        title="success of both engines",
     )
     rates.legend()
     gaps.set_xticks(range(3), names)
     gaps.set(
         ylabel="largest difference, same data",
         ylim=(1e-17, 1e-2),
-        title="... and agree to rounding",
+        title="difference on the same data",
     )
     return figure
 

@@ -70,7 +70,7 @@ def plot_iterations_against_alpha(measured: xr.Dataset):
         lines[0].set_label(attention)
     base = float(measured["steps"].sel(attention="trained").isel(alpha=0).mean())
     axis.plot(x, base * x / x[0], "k--", linewidth=1, label="slope 1")
-    axis.set_title("with attention, steps grow like 1/α*")
+    axis.set_title("steps until the margin is reached")
     return finish_steps(axis, x, "1/α*")
 
 # %% ../../../nbs/selection/08_iterations.ipynb #7c6ead06
@@ -114,7 +114,7 @@ def plot_iterations_against_rate(measured: xr.Dataset):
     lines[0].set_label("measured")
     base = float(mean[-1].mean())
     ratio = x / x[-1]
-    axis.set_title("steps fall like 1/η")
+    axis.set_title("steps, by learning rate")
     axis.plot(x, base * ratio**-1, "k--", linewidth=1, label="slope −1 (gradient flow)")
     axis.plot(x, base * ratio**-0.6, ":", color=COLORS["red"], label="slope −3/5 (paper)")
     return finish_steps(axis, x, "learning rate η")

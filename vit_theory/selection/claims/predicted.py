@@ -88,9 +88,9 @@ def plot_prediction(data: xr.Dataset):  # as `measure_prediction` returns it
     left.set_xlim(right=float(x.max()) ** 1.2)
     left.set(
         ylabel=r"$N_{50}$: lines, early dynamics; points, networks",
-        title="early dynamics set the threshold ...",
+        title="N50 of networks and of the limit",
     )
-    right.set(ylabel="networks over prediction", ylim=(0.5, 2), title="... as their ratio shows")
+    right.set(ylabel="networks over prediction", ylim=(0.5, 2), title="their ratio")
     for ax in (left, right):
         ax.set_xticks(x, [f"{inverse:g}" for inverse in x])
         ax.set_xlabel(r"$1/\alpha_*$")
@@ -163,9 +163,11 @@ def plot_widths(data: xr.Dataset):  # as `measure_widths` returns it
     left.set(
         xlabel="neurons m",
         ylabel=r"$N_{50}$ over that of the wide limit",
-        title="wide networks reach the limit ...",
+        title="N50, by width",
     )
-    right.set(xlabel="neurons m", ylabel="distance of margins", title="... and so do their margins")
+    right.set(
+        xlabel="neurons m", ylabel="distance of margins", title="distance of margins, by width"
+    )
     for ax in (left, right):
         ax.set_xticks(m, m)
         low, high = ax.get_ylim()
@@ -273,7 +275,7 @@ def plot_phase(data: xr.Dataset):  # as `measure_limit_phase` returns it
         error = np.stack([below, above]).clip(min=0)
         ax.errorbar(x, borders.seen_n50, error, fmt="o", color=color, ms=3, capsize=1.5, lw=1)
     ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", ylabel="training samples N")
-    ax.set_title("borders of runs lie near the predicted ones")
+    ax.set_title("borders of runs and of the limit")
     low, high = ax.get_ylim()
     ticks = ticks_between(low, high, digits=(1, 3))
     if len(ticks) < 8:
@@ -398,11 +400,7 @@ def plot_tiny(data: xr.Dataset):  # as `measure_tiny` returns it
     ax.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}\,\alpha_*^2$")
     if np.isfinite(scaled).any():
         ax.set_ylim(0, 1.6 * np.nanmax(scaled))
-    ax.set_title(
-        "no single law, a crossover"
-        if smallest_alpha(data) < 1e-9
-        else "larger shares do not tell the laws apart"
-    )
+    ax.set_title("N50 times the squared share, and three laws")
     ax.legend()
     return figure
 

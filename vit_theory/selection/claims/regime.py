@@ -59,13 +59,13 @@ def plot_rates(data: xr.Dataset):
         xscale="log",
         ylabel=r"exponent of $N_{50}$",
         ylim=(0, 5),
-        title="exponent: near 2 down to × 12",
+        title="exponent, by rate of attention",
     )
     rates = list(arms)
     for alpha, color in zip(data.alpha.values, ("sky", "blue", "black"), strict=False):
         n50 = over_seeds(data.n50.sel(arm=list(arms.values()), alpha=alpha))
         right.loglog(rates, n50, "o-", color=COLORS[color], ms=4, label=f"α* = {alpha:g}/80")
-    right.set(ylabel=r"$N_{50}$", title="slower attention needs more samples")
+    right.set(ylabel=r"$N_{50}$", title="N50, by rate of attention")
     right.legend()
     for ax in (left, right):
         ax.set(xlabel="attention's learning rate over the others'")
@@ -148,11 +148,7 @@ def plot_batches(data: xr.Dataset):
     base = float(data.n50.sel(arm=OWN).isel(alpha=0).mean())
     ax.loglog(x, base * (x / x[0]) ** 2, "--", color="0.5", lw=1, label="slope 2")
     ax.set(xlabel="1/α*", ylabel=r"$N_{50}$")
-    ax.set_title(
-        "small batches fail where they see too few samples"
-        if few in arms
-        else "batches of a quarter cost no samples"
-    )
+    ax.set_title("N50, by size of the batch")
     ax.set_xticks(x, [f"{inverse:g}" for inverse in x])
     ax.minorticks_off()
     ax.legend()

@@ -89,7 +89,7 @@ def plot_noise_level(data: xr.Dataset):
         xlabel="noise level τ",
         ylabel=r"$N_{50}$",
         yscale="log",
-        title="noise costs samples, mostly in the test",
+        title="N50, by noise",
     )
     axis.set_yticks([10, 20, 40, 80], [10, 20, 40, 80])
     axis.minorticks_off()
@@ -162,7 +162,7 @@ def plot_initial_error(data: xr.Dataset, arms: tuple[str, ...] = tuple(STARTS)):
         xlabel="initial error",
         ylabel=r"$N_{50}$",
         yscale="log",
-        title="a poor start costs samples unless overwritten",
+        title="N50, by error of the start",
     )
     finish_samples(axis)
     axis.legend()

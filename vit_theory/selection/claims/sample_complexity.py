@@ -181,7 +181,7 @@ def plot_n50(*studies: xr.Dataset):
         anchor = (1 / x_line[0], first_n50)
         line = predicted_samples(1 / x_line, attention=arm == "trained", through=anchor)
         ax.loglog(x_line, line, color=ARM_COLORS[arm], lw=1, ls="--", label=slope_names.get(arm))
-    ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title="trained attention saves samples")
+    ax.set(xlabel="1/α*", ylabel=r"$N_{50}$", title="N50, by share of relevant tokens")
     finish_shares(ax)
     ax.legend()
     return figure
@@ -230,7 +230,7 @@ SAMPLE_COMPLEXITY = Claim(
     ),
     "With trained attention the exponent of N50 is {0}, and {4} once a logarithm is divided out.",
     measure_with,
-    partial(plot_slopes, title="with trained attention the slope climbs to about 2"),
+    partial(plot_slopes, title="local slope of N50, trained attention"),
     kind="recalled",
 )
 
@@ -251,7 +251,7 @@ def of_arm(data: xr.Dataset, *more: Any, reading: Callable, arm: str) -> Any:
 
 def plot_without(data: xr.Dataset):
     "Slopes of N50 with uniform and with frozen attention."
-    title = "with uniform attention the slope falls below 4"
+    title = "local slope of N50, uniform and frozen attention"
     return plot_slopes(arm_of(data, "uniform"), arm_of(data, "frozen"), title=title)
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #af105cc2
@@ -334,7 +334,7 @@ def plot_mechanism(data: xr.Dataset):
         points[0].set_label(f"{mechanism}: trained networks")
     ax.axhline(1, color="0.5", lw=1)
     ax.set(xlabel="1/α*", ylabel=r"$N_{50}$ over the closed form", ylim=(0.1, 4))
-    ax.set_title("the closed form is off by factors of 2 and 4")
+    ax.set_title("N50 of networks and the closed form")
     ax.set_xticks([10, 20, 40, 80, 160, 320], [10, 20, 40, 80, 160, 320])
     ax.set_yticks([0.25, 0.5, 1, 2], [0.25, 0.5, 1, 2])
     ax.minorticks_off()

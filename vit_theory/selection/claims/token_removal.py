@@ -77,8 +77,8 @@ def plot_removal(data: xr.Dataset):
         axis.set(xscale="log", xlabel="training samples N")
         axis.set_xticks(samples, [str(size) for size in samples])
         axis.minorticks_off()
-    axes[0].set(ylabel="test error", ylim=(-0.01, None), title="the right tokens save samples ...")
-    axes[1].set(ylabel="steps until margin 0.5", ylim=(0, None), title="... and steps")
+    axes[0].set(ylabel="test error", ylim=(-0.01, None), title="test error, by tokens kept")
+    axes[1].set(ylabel="steps until margin 0.5", ylim=(0, None), title="steps, by tokens kept")
     draw_threshold(axes[0], REACHED, color="pink")
     axes[0].legend(title="kept by")
     return figure
@@ -157,7 +157,7 @@ def plot_noisy_tokens(data: xr.Dataset):
         ylabel="test error",
         xlabel="kept by",
         xlim=(-0.5, 5.2),
-        title="only the oracle finds very noisy tokens",
+        title="test error, by noise and tokens removed",
     )
     return figure
 
@@ -241,7 +241,7 @@ def plot_noisy_samples(data: xr.Dataset):
     axis.set(
         xlabel="training samples N",
         ylabel="share of successes",
-        title="without noisy tokens fewer samples are enough",
+        title="successes, by tokens kept",
     )
     axis.legend(title="kept by")
     return figure
@@ -306,7 +306,7 @@ def plot_spurious_patterns(data: xr.Dataset):
         xlabel="tokens removed",
         ylabel="test error",
         ylim=(0, 1.3),
-        title="attention keeps spurious tokens",
+        title="test error, by tokens removed",
     )
     axis.legend(loc="upper right")
     return figure

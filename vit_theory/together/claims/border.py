@@ -79,7 +79,7 @@ def plot_border(data: xr.Dataset):
     ax.legend(loc="upper left", bbox_to_anchor=(0, 0.87))
     right.axhspan(0.9, 1.1, color=COLORS["sky"], alpha=0.2, lw=0)
     right.set(
-        title="one head meets it, several stay below",
+        title="border of trained heads",
         xlabel="training samples",
         ylabel="trained border over exact",
     )
@@ -163,7 +163,7 @@ def plot_phases(data: xr.Dataset):
     ax.set(
         xlabel="steps of positions alone",
         ylabel="border over $\\lambda^*$",
-        title="a first phase raises the border",
+        title="border with and without a first phase",
     )
     ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

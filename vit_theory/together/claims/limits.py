@@ -85,7 +85,7 @@ def plot_content(data: xr.Dataset):
     ax.set(
         xlabel="training samples",
         ylabel="test error",
-        title="uniform attention (dashes) stops at a floor (dots)",
+        title="error with uniform attention (dashes), floor (dots)",
     )
     ax.legend(title="share", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
@@ -247,7 +247,7 @@ def plot_heads(data: xr.Dataset):
         xlabel="heads",
         ylabel="relative error",
         xticks=data.heads.values,
-        title="five heads for five taps leave nothing",
+        title="error that training leaves, by heads",
     )
     ax.legend()
     return figure

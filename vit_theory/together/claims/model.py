@@ -31,13 +31,11 @@ def plot_descent(data: xr.Dataset):
     figure, (gap, spread) = subplots(1, 2, height=2.6)
     tori = [" x ".join(map(str, CASES[case].grid)) for case in data.case.values]
     draw_gaps(gap, data, GAP, tori)
-    gap.set_title("the gap is rounding")
+    gap.set_title("reduced against full descent")
     gap.legend(title="torus")
     for case, color in zip(data.case.values, COLORS.values(), strict=False):
         spread.plot(data.spread.sel(case=case), color=color)
-    spread.set(
-        xlabel="step", ylabel="spread of $b(\\delta)$, $\\delta\\neq0$", title="while $b$ moves far"
-    )
+    spread.set(xlabel="step", ylabel="spread of $b(\\delta)$, $\\delta\\neq0$", title="path of $b$")
     return figure
 
 # %% ../../../nbs/together/01_model.ipynb #1afc036b
