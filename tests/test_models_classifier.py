@@ -145,3 +145,12 @@ def test_refusals():
     quiet = theirs(hidden_dropout_prob=0.1).eval()
     descent = Descent(weight_decay=0.0)
     assert len(train(Classifier(quiet, **bytes_), DATA, descent=descent, **once)) == 1
+
+
+@pytest.mark.parametrize("normalizes", [True, False])
+def test_a_processor_that_leaves_pixels_at_0_to_255_is_refused(normalizes):
+    processor = hub.ViTImageProcessor(
+        do_rescale=False, do_normalize=normalizes, image_mean=[127.5] * 3, image_std=[127.5] * 3
+    )
+    with pytest.raises(ValueError, match="does not rescale pixels to 0..1: give mean and std"):
+        Classifier(theirs(), processor=processor)

@@ -523,6 +523,10 @@ def read_standard(
             f"processor={type(processor).__name__} has no image_mean and image_std: give mean "
             "and std",
         )
+        need(
+            getattr(processor, "do_rescale", True),
+            "processor does not rescale pixels to 0..1: give mean and std of pixels in 0..1",
+        )
         scale = getattr(processor, "rescale_factor", 1 / 255)
         need(
             math.isclose(scale, 1 / 255, rel_tol=1e-3),
