@@ -89,7 +89,7 @@ def typeset(text):
 def sharing(source, axis, image, across):
     """A panel without numbers of its own, behind the axis that it shares: where it stands by
     itself, as on a phone, the axis is shown with it."""
-    before = f'<img alt="" class="axis" src="{source}" width="{axis}">'
+    before = f'<img alt="the axis" class="axis" src="{source}" width="{axis}">'
     sizes = f"--axis: {axis}; --panel: {across}"
     return f'<span class="sharing" style="{sizes}">{before}{image}</span>'
 

@@ -307,7 +307,8 @@ LOOK = r"""async (theme) => {
         distorted: [...document.images].filter(image => image.naturalWidth && image.offsetWidth).flatMap(image => {
             const frame = getComputedStyle(image);
             const inner = (size, ...sides) => size - sides.reduce((sum, side) => sum + parseFloat(frame["padding" + side]), 0);
-            const shown = inner(image.clientWidth, "Left", "Right") / inner(image.clientHeight, "Top", "Bottom");
+            const {width, height} = image.getBoundingClientRect();  // not rounded to whole pixels
+            const shown = inner(width, "Left", "Right") / inner(height, "Top", "Bottom");
             const share = shown * image.naturalHeight / image.naturalWidth;
             return Math.abs(share - 1) > 0.02 ? [`${share.toFixed(2)} of its width: ${image.src.slice(0, 80)}`] : [];
         }),
@@ -598,7 +599,7 @@ SHOWN = """() => [...document.querySelectorAll(".bd-article .cell_output img")]
     .filter((image) => image.checkVisibility() && image.matches(".only-light, .only-light *, .only-dark, .only-dark *"))
     .map((image) => [image.className.split(" ")[0], getComputedStyle(image).backgroundColor, getComputedStyle(image).filter])"""
 TOPS = """() => [...document.querySelectorAll(".panels")].filter((row) => row.checkVisibility())
-    .map((row) => [...row.querySelectorAll(":scope > img")].map((image) => image.getBoundingClientRect().top))"""
+    .map((row) => [...row.querySelectorAll(":scope > :is(img, .sharing)")].map((panel) => panel.getBoundingClientRect().top))"""
 
 
 FILMS = """() => [...document.querySelectorAll(".film .kept")].map((layer) => {
