@@ -308,9 +308,10 @@ LOOK = r"""async (theme) => {
             const frame = getComputedStyle(image);
             const inner = (size, ...sides) => size - sides.reduce((sum, side) => sum + parseFloat(frame["padding" + side]), 0);
             const {width, height} = image.getBoundingClientRect();  // not rounded to whole pixels
-            const shown = inner(width, "Left", "Right") / inner(height, "Top", "Bottom");
-            const share = shown * image.naturalHeight / image.naturalWidth;
-            return Math.abs(share - 1) > 0.02 ? [`${share.toFixed(2)} of its width: ${image.src.slice(0, 80)}`] : [];
+            const right = inner(width, "Left", "Right") * image.naturalHeight / image.naturalWidth;
+            const share = right / inner(height, "Top", "Bottom");
+            const apart = Math.abs(right - inner(height, "Top", "Bottom"));  // an SVG tells its size in whole pixels
+            return apart > 1 && Math.abs(share - 1) > 0.02 ? [`${share.toFixed(2)} of its width: ${image.src.slice(0, 80)}`] : [];
         }),
         code: code.reduce((sum, cell) => sum + cell.offsetHeight, 0),
         height: article.offsetHeight,
