@@ -186,7 +186,7 @@ def plot_learning(ds: xr.Dataset):
     figure, (matrix, score, error) = subplots(1, 3, width=2.35, height=2.5)
     matrix.imshow(ds["A"].isel(step=-1), interpolation="nearest", vmin=-0.5, vmax=2.5)
     matrix.set(
-        title="attention, patches sorted by set",
+        title="attention, by set",
         xlabel=f"A, step {int(ds['step'][-1])}, sorted by set",
         xticks=[],
         yticks=[],
