@@ -253,6 +253,14 @@ WORDS = """<style>@media (prefers-color-scheme: dark) {
 SIZE = re.compile(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="[^"]*"')
 
 
+def window(drawn, box, style=""):
+    """The part of a drawn figure inside a box, (left, top, right, bottom) in points."""
+    left, top, right, bottom = box
+    size = f'width="{right - left:.1f}pt" height="{bottom - top:.1f}pt" '
+    size += f'viewBox="{left:.1f} {top:.1f} {right - left:.1f} {bottom - top:.1f}"'
+    return SIZE.sub(size + style, drawn, count=1)
+
+
 def pictures(folder, site):
     """The figure of every claim, as SVG, and all of them in one picture, to be shared -> {id:
     whether each of its pieces has a line of its own; for one that shares an axis the widths of both
@@ -279,20 +287,14 @@ def pictures(folder, site):
             edge = left + 1.5
             # neither the title above it nor the numbers below
             inset = f"{first - top - 6:.1f}px 0 {bottom - last - 6:.1f}px 0"
-            size = f'width="{edge:.1f}pt" height="{bottom - top:.1f}pt" '
-            size += f'viewBox="0 {top:.1f} {edge:.1f} {bottom - top:.1f}" '
-            size += f'style="clip-path: inset({inset})"'
-            (folder / f"{claim.id}-axis.svg").write_text(
-                SIZE.sub(size, drawn, count=1), encoding="utf-8"
-            )
+            axis = window(drawn, (0, top, edge, bottom), f' style="clip-path: inset({inset})"')
+            (folder / f"{claim.id}-axis.svg").write_text(axis, encoding="utf-8")
             for place in sides[1:]:
                 begin, _, end, _ = parts[place][0]
                 found[claim.id][place] = (4 / 3 * edge, 4 / 3 * (end - begin))
-        for number, ((left, top, right, bottom), _) in enumerate(parts):
-            size = f'width="{right - left:.1f}pt" height="{bottom - top:.1f}pt" '
-            size += f'viewBox="{left:.1f} {top:.1f} {right - left:.1f} {bottom - top:.1f}"'
+        for number, (box, _) in enumerate(parts):
             name = f"{claim.id}{f'-{number}' * (len(parts) > 1)}.svg"
-            (folder / name).write_text(SIZE.sub(size, drawn, count=1), encoding="utf-8")
+            (folder / name).write_text(window(drawn, box), encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")
         tiles.append(
