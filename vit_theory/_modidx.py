@@ -2183,6 +2183,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                       'vit_theory/models/stream.py'),
                                           'vit_theory.models.stream.Files.look': ( 'models/stream.html#files.look',
                                                                                    'vit_theory/models/stream.py'),
+                                          'vit_theory.models.stream.Files.named': ( 'models/stream.html#files.named',
+                                                                                    'vit_theory/models/stream.py'),
                                           'vit_theory.models.stream.Files.read': ( 'models/stream.html#files.read',
                                                                                    'vit_theory/models/stream.py'),
                                           'vit_theory.models.stream.StoredImages': ( 'models/stream.html#storedimages',

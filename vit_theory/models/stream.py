@@ -113,25 +113,28 @@ class Files:
         "The same, gray where all of these are."
         channels, height, width = self.shape
         number = int(rows[0])
-        path = self.data[number][self.column]["path"]
-        image = f"image number {number} ({path or 'in a table'})"
         try:
             some = self.data.select(rows.tolist())
             pixels = read_rows(some, None, 0, self.size, self.label).images
         except ValueError as error:
-            raise ValueError(f"{image} cannot be read: mend or remove it") from error
+            raise ValueError(f"{self.named(number)} cannot be read: mend or remove it") from error
         _, found, rows_found, columns_found = pixels.shape
-        need(
-            (rows_found, columns_found) == (height, width),
-            f"{image} has {rows_found} x {columns_found} pixels, others {height} x {width}: give "
-            "size= to resize and crop to a square",
-        )
-        need(
-            found <= channels,
-            f"{image} is in color, those looked at before any work are gray: store all in color, "
-            "or all in gray",
-        )
+        if (rows_found, columns_found) != (height, width):
+            raise ValueError(
+                f"{self.named(number)} has {rows_found} x {columns_found} pixels, others {height} "
+                f"x {width}: give size= to resize and crop to a square"
+            )
+        if found > channels:
+            raise ValueError(
+                f"{self.named(number)} is in color, those looked at before any work are gray: "
+                "store all in color, or all in gray"
+            )
         return pixels
+
+    def named(self, number: int) -> str:
+        "An image in words, with its file; it is read for that, so only where it is refused."
+        path = self.data[number][self.column]["path"]
+        return f"image number {number} ({path or 'in a table'})"
 
 # %% ../../nbs/models/07_stream.ipynb #537d0abf
 MOST_BYTES = 2**30  # that are read at once
