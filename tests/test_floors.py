@@ -82,6 +82,11 @@ FREE = {  # files, what is found there, what stands in its place
     ),
     "words of a warning": (["*/*.py"], r'(warnings\.warn\(\s*f?")', r"\1In other words: "),
     "what is raised": (["*.py", "[!l]*/*.py"], r'(raise \w+Error\(f?")', r"\1In other words: "),
+    "one refusal more": (
+        ["[!l]*/*.py"],
+        r"\n    return ",
+        '\n    if 1 > 2:\n        raise ValueError("another refusal")\n    return ',
+    ),
 }
 
 

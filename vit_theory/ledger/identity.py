@@ -19,7 +19,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -122,56 +122,81 @@ def names_read(function: ast.AST) -> set[str]:
 class WithoutUnread(ast.NodeTransformer):
     "Takes statements out of a function that put words into a name which it does not read."
 
-    def __init__(self, function: ast.FunctionDef):
-        self.read = names_read(function)
+    def __init__(self, read: set[str]):  # the names that the function reads
+        self.read = read
 
-    def visit(self, node: ast.AST) -> ast.AST:
+    def visit(self, node: ast.AST) -> ast.AST | None:
         "The node without them; what is inside with names of its own is left alone."
         if isinstance(node, LOCAL):
             return node
         if isinstance(node, ast.Assign) and is_words(node.value):
             names = [getattr(target, "id", None) for target in node.targets]
             if None not in names and not self.read.intersection(names):
-                return ast.Pass()
+                return None
         return super().visit(node)
 
 
 class WithoutWords(ast.NodeTransformer):
-    """Takes docstrings out of code, and what only refuses or warns: calls of `need`, what an
-    exception is told, warnings, and words that are left for nothing else."""
+    """Takes docstrings out of code, and what only refuses or warns: calls of `need`, conditions of
+    a ValueError or TypeError, what an exception is told, and words left for nothing else. What may
+    be caught stays, without its words: there a refusal decides what happens next."""
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        "The node without them."
-        if (
-            isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)
-            and ast.get_docstring(node) is not None
-        ):
-            node.body[0] = ast.Pass()
-        return super().visit(node)
+    tries = 0  # around the statement that is visited
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         "A function without words that nothing reads, once refusals and warnings are gone."
         self.generic_visit(node)
+        names = names_read(node)
         before = None
-        while names_read(node) != before and not names_read(node) & INSPECTING:
-            before = names_read(node)
-            remover = WithoutUnread(node)
-            for i, statement in enumerate(node.body):
-                node.body[i] = cast(ast.stmt, remover.visit(statement))
+        while names != before and not names & INSPECTING:
+            WithoutUnread(names).generic_visit(node)
+            before = names
+            names = names_read(node)
         return node
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        "A statement `need(...)` or `warnings.warn(...)` refuses or warns, and does nothing else."
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        "A docstring does nothing; `need(...)` and `warnings.warn(...)` refuse or warn."
+        if isinstance(node.value, ast.Constant):
+            return None
         if isinstance(node.value, ast.Call):
             called = ast.unparse(node.value.func)
-            if called in ("need", "warnings.warn"):
-                return ast.Pass()
+            if called == "warnings.warn" or (called == "need" and not self.tries):
+                return None
+            if called == "need":
+                node.value.args = node.value.args[:1]
         return self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        "A condition under which arguments are refused, or nothing is left to do, is none."
+        self.generic_visit(node)
+        left = [ast.unparse(statement) for statement in node.body]
+        only_refuses = left in ([], ["raise ValueError"], ["raise TypeError"])
+        names_something = any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node.test))
+        if node.orelse or self.tries or names_something or not only_refuses:
+            return node
+        return None
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         "Of an exception its class is kept."
         if isinstance(node.exc, ast.Call):
             node.exc = node.exc.func
+        return node
+
+    def visit_ImportFrom(self, node: Any) -> ast.AST | None:
+        "Imports without what refuses and warns."
+        node.names = [alias for alias in node.names if alias.name not in ("need", "warnings")]
+        return node if node.names else None
+
+    visit_Import = visit_ImportFrom
+
+    def visit_Pass(self, node: ast.Pass) -> None:
+        "It does nothing."
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        "Refusals inside are kept."
+        self.tries += 1
+        self.generic_visit(node)
+        self.tries -= 1
         return node
 
 

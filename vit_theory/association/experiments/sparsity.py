@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../../nbs/association/11_sparsity.ipynb #03d1bb54
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,12 @@ import xarray as xr
 
 from ..data import label_error
 from ..dynamics import reduced_descent
-from .training_runs import learn_along, usual
+from .training_runs import (
+    LONGER,
+    learn_along,
+    learn_longer,
+    usual,
+)
 from ..linear import linear_error
 from ...ledger.sweeps import Run
 
@@ -38,13 +44,22 @@ def marks_population(q: float, seed: int, steps: int = 400, draws: int = 5000) -
     return scalars | {"floor": label_error(36, 4, q).half, "linear": linear_error(36, 4, q).half}
 
 
+MANY_MARKS = 0.8  # the frequent marks of descents that go on
+
+
 def measure_marks(run: Run) -> xr.Dataset:
-    "Population descents with rare to frequent marks."
-    cell = partial(marks_population, steps=run.by_scale(400, 600), draws=run.by_scale(3000, 10_000))
+    "Population descents with rare to frequent marks; with frequent ones also ten times the steps."
+    steps = run.by_scale(400, 600)
+    cell = partial(marks_population, draws=run.by_scale(3000, 10_000))
     shares = run.by_scale([0.05, 0.1, 0.2, 0.4, 0.6, 0.8], [0.02, 0.05, *np.arange(1, 10) / 10])
-    return run.sweep(cell, {"q": shares, "seed": run.seeds})
+    paths = run.sweep(partial(cell, steps=steps), {"q": shares, "seed": run.seeds})
+    longer = partial(cell, MANY_MARKS, steps=LONGER * steps)
+    late = run.sweep(longer, {"seed": run.seeds}, "late")
+    return paths.merge(late.rename({name: f"late_{name}" for name in late}))
 
 # %% ../../../nbs/association/11_sparsity.ipynb #8dd68cad
 def marks_trained(run: Run) -> xr.Dataset:
     "Training on data with different probabilities q of a mark."
-    return learn_along(run, usual(run), "q", [0.05, 0.1, 0.16, 0.25, 0.4, 0.6])
+    training = usual(run)
+    trained = learn_along(run, training, "q", [0.05, 0.1, 0.16, 0.25, 0.4, 0.6])
+    return trained.merge(learn_longer(run, replace(training, q=0.6)))

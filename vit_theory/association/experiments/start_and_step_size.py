@@ -20,7 +20,7 @@ from vit_theory.association.data import Partition, SpatialData
 from vit_theory.association.experiments.training_runs import (
     FULL,
     learn_along,
-    learn_with,
+    learn_longer,
     usual,
     with_floors,
 )
@@ -116,20 +116,12 @@ def measure_diagonal(run: Run) -> xr.Dataset:
     return diagonal_start([*negative, 0.0, *positive], run.by_scale(2000, 8000))
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #91106edc
-ON_AND_ON = 10  # times the steps for which trainings without a diagonal go on
-
-
 def diagonal_trained(run: Run) -> xr.Dataset:
     """Training from different diagonals sigma_A, everything else the same; without a diagonal also
     on and on, seen at half of these steps and at the end."""
     training = usual(run)
     trained = learn_along(run, training, "sigma_A", [0.0, 0.5, 1.0, 1.5, 2.0])
-    steps = ON_AND_ON * training.steps
-    longer = replace(training, sigma_A=0.0, steps=steps, every=steps // 2)
-    late = run.sweep(partial(learn_with, longer), {"seed": run.seeds}, "late")
-    late = late[["drop", "test_error"]].sel(step=[steps // 2, steps])
-    late = late.rename(step="late", drop="late_drop", test_error="late_error")
-    return trained.merge(late)
+    return trained.merge(learn_longer(run, replace(training, sigma_A=0.0)))
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #be2b208a
 LONGER = 10  # times the steps for which descents that end reversed go on

@@ -52,3 +52,15 @@ def learn_along(run: Run, training: Training, setting: str, values: list) -> xr.
     "This training with one of its settings varied, for every seed of the run."
     ds = run.sweep(partial(learn_with, training), {setting: values, "seed": run.seeds})
     return with_floors(ds, training.side, training.q, training.block)
+
+
+LONGER = 10  # times the steps for which trainings that do not associate go on
+
+
+def learn_longer(run: Run, training: Training) -> xr.Dataset:
+    "This training with ten times the steps, seen at half of them and at the end, for every seed."
+    steps = LONGER * training.steps
+    longer = replace(training, steps=steps, every=steps // 2)
+    late = run.sweep(partial(learn_with, longer), {"seed": run.seeds}, "late")
+    late = late[["drop", "test_error"]].sel(step=[steps // 2, steps])
+    return late.rename(step="late", drop="late_drop", test_error="late_error")

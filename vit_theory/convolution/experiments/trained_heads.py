@@ -42,4 +42,7 @@ def trained_heads(run: Run) -> xr.Dataset:
     grid = {"heads": numbers, "seed": run.seeds, "start": range(starts), "steps": (steps,)}
     fits = run.sweep(fit_error, grid).squeeze("steps")
     best = fits.isel(start=fits.after.argmin("start"))
-    return best.drop_vars("start").assign_attrs(starts=starts)
+    longer = {**grid, "heads": (8,), "steps": (10 * steps,)}
+    late = run.sweep(fit_error, longer, "late").squeeze(["heads", "steps"], drop=True)
+    late_after = late.after.min("start")
+    return best.drop_vars("start").assign(late_after=late_after).assign_attrs(starts=starts)
