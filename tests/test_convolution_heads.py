@@ -14,7 +14,7 @@ from torch import nn
 from vit_theory.attention import patchify
 from vit_theory.convolution import heads
 from vit_theory.convolution.blocks import block_norms, conv_padding, paper_heads, transfer_blocks
-from vit_theory.convolution.finite_logits import astray, enough
+from vit_theory.convolution.finite_logits import astray, sufficient_gap
 from vit_theory.convolution.heads import compressed_blocks, minimal_attention, minimum_heads
 from vit_theory.convolution.kernels import known_conv, random_conv
 
@@ -311,8 +311,8 @@ def test_padding_of_torch():
         )
 
 
-def test_enough_is_enough():
+def test_a_sufficient_gap_is_sufficient():
     for keys, dtype in itertools.product((9, 196), (torch.float32, torch.float64)):
-        M = enough(keys, dtype)
+        M = sufficient_gap(keys, dtype)
         unit = torch.finfo(dtype).eps / 2
         assert astray(M, keys) * (1 - 1e-9) <= unit < astray(M - 1, keys)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from vit_theory.ledger import load_claims, measured
+from vit_theory.selection.claims import predicted
 
 CLAIMS = {claim.id: claim for claim in load_claims()}
 
@@ -14,7 +15,6 @@ CLAIMS = {claim.id: claim for claim in load_claims()}
     [
         ("A-limit-logarithm", "n50"),
         ("A-limit-phase", "n50"),
-        ("A-limit-phase", "seen_n50"),
         ("A-sample-complexity", "n50"),
         ("A-sample-complexity", "tail_n50"),
         ("A-no-attention", "n50"),
@@ -26,7 +26,7 @@ def test_one_missing_n50_leaves_a_claim_open(id, variable):
     data = measured(id, "full")
     arm = {"arm": "quarter" if id == "A-minibatches" else "rate x 25"} if "arm" in data.dims else {}
     at = data[variable].sel(arm)
-    place = np.argwhere(np.isfinite(at.values))[0 if variable == "seen_n50" else -1]
+    place = np.argwhere(np.isfinite(at.values))[-1]
     hole = {dim: at[dim].values[k] for dim, k in zip(at.dims, place, strict=True)} | arm
     without = data[variable].copy()
     without.loc[hole] = np.nan
@@ -35,6 +35,14 @@ def test_one_missing_n50_leaves_a_claim_open(id, variable):
         and without.isnull().sum() > data[variable].isnull().sum()
     )
     judged = CLAIMS[id].judge(data.assign({variable: without}))
+    assert judged.verdict == "inconclusive" and "no number" in judged.note, judged.note
+
+
+def test_a_missing_border_of_the_runs_leaves_the_comparison_open(monkeypatch):
+    seen = predicted.borders_of_runs("full").copy(deep=True)
+    seen.seen_n50[0, 0] = np.nan
+    monkeypatch.setattr(predicted, "borders_of_runs", lambda scale: seen)
+    judged = CLAIMS["A-limit-phase"].judge(measured("A-limit-phase", "full"))
     assert judged.verdict == "inconclusive" and "no number" in judged.note, judged.note
 
 

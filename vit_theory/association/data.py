@@ -145,7 +145,7 @@ def draw_noise(
     return g.sub_((g @ feature)[..., None] * feature).mul_(sigma)
 
 # %% ../../nbs/association/01_data.ipynb #a7b26ddd
-def threshold(size: int) -> float:
+def set_threshold(size: int) -> float:
     "0.9 C: the sum of a set counts when its absolute value is larger, strictly."
     return 9 * size / 10
 
@@ -155,7 +155,7 @@ def threshold_sum(s: Float[Tensor, "n L"], size: int) -> Float[Tensor, "n"]:
     whole = s.round()
     s = torch.where((s - whole).abs() < torch.finfo(s.dtype).eps ** 0.5, whole, s)
     # f* = sum_l s_l 1{|s_l| > 0.9 C}
-    return torch.where(s.abs() > threshold(size), s, 0).sum(-1)
+    return torch.where(s.abs() > set_threshold(size), s, 0).sum(-1)
 
 # %% ../../nbs/association/01_data.ipynb #cd65ba6c
 def as_numbers(name: str, value: Any, dtype: torch.dtype | None = None) -> Tensor:
@@ -298,7 +298,7 @@ def label_error(
     L = sets_in(patches, size)
     law = mark_law(size, q)
     s = np.arange(-size, size + 1)
-    kept = np.where(np.abs(s) > threshold(size), law, 0)
+    kept = np.where(np.abs(s) > set_threshold(size), law, 0)
     kept[size] = 1 - kept.sum()  # Thr(s) = 0 for all the others; s = 0 stands at place `size`
     # y f* = C + sum over the L-1 random sets of Thr(s_l)
     return error_rates(convolve_power(kept, L - 1), size)

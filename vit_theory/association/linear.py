@@ -22,7 +22,7 @@ from .data import (
     error_rates,
     mark_law,
     sets_in,
-    threshold,
+    set_threshold,
 )
 from .model import error_rate
 from .symmetry import all_images
@@ -167,5 +167,5 @@ def wrong_full_set(patches: int, size: int, q: float) -> float:
     """A bound on P(y f* <= 0): expected number of random sets that pass the threshold with the
     wrong sign."""
     plus, minus = set_types(size).T
-    wrong = type_law(size, q)[minus - plus > threshold(size)]
+    wrong = type_law(size, q)[minus - plus > set_threshold(size)]
     return (sets_in(patches, size) - 1) * float(wrong.sum())

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..arguments import Finite, checked, need
 from .atoms import polynomial_output, set_types
-from .data import Partition, threshold, threshold_sum
+from .data import Partition, set_threshold, threshold_sum
 from .model import PatchAttention, position_logits
 from .populations import population
 from .symmetry import all_images, mixing
@@ -105,7 +105,7 @@ def witness_error(patches: int, size: int, q: float) -> SignError:
     alpha = torch.tensor(0.05, dtype=torch.float64)
     beta = torch.tensor(SHARPNESS, dtype=torch.float64)
     mix = torch.stack(mixing(alpha, beta, beta, 0 * beta, patches, size))
-    label = counts.double() @ torch.where(s.abs() > threshold(size), s, 0 * s)
+    label = counts.double() @ torch.where(s.abs() > set_threshold(size), s, 0 * s)
     return sign_error(polynomial_output(counts, patches, size)(mix), label, weight)
 
 # %% ../../nbs/association/13_not_associating.ipynb #9d69f6f2

@@ -91,7 +91,7 @@ def worst_image(
     return x
 
 # %% ../../nbs/convolution/11_finite_logits.ipynb #1684fb77
-def enough(keys: int, dtype: torch.dtype = torch.float32) -> float:
+def sufficient_gap(keys: int, dtype: torch.dtype = torch.float32) -> float:
     """Logit gap at which what goes astray is below the rounding unit u: M = ln(N-1) - ln u (derived
     here)."""
     unit = torch.finfo(dtype).eps / 2

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from scipy import stats
 from torch import Tensor, nn
 
 from ..arguments import Count, Seed, checked, need
@@ -24,6 +23,7 @@ from ..models.data import generator, seeded
 from ..models.model import ViT
 from ..models.trainer import Descent, Machine, evaluate, train
 from ..real_images import Images, load_images
+from ..statistics import Interval
 
 # %% ../../nbs/images/08_starts.ipynb #4d940d1b
 class StencilAttention(nn.Module):
@@ -321,5 +321,5 @@ def paired_difference(
         count > 1,
         f"arm={arm!r} and rival={rival!r} share {count} seed(s): an interval needs two or more",
     )
-    quantile = stats.t.ppf(0.975, count - 1)
-    return float(points.mean()), float(quantile * points.std() / count**0.5)
+    lead = Interval.of_mean(points)
+    return lead.value, lead.error

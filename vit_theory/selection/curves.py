@@ -20,7 +20,7 @@ from .collapse import collapsed_output, fit_collapsed
 from .kinds import Kinds, draw_weights
 from .limit import draw_shares, run_to_stop, start_flow, stepping_of
 from .training import Attention
-from ..statistics import Interval
+from ..statistics import NORMAL, Interval
 from ..trials import chunks
 
 if TYPE_CHECKING:  # it takes a second to load, and only a call needs it
@@ -125,7 +125,7 @@ def mean_error(
     size = mean + float(errors.var()) / mean if mean > 0 else 1 / 6
     p = mean / size
     n = 1 / (1 / len(errors) + 1 / networks)
-    z2 = 1.96**2
+    z2 = NORMAL**2
     middle = (p + z2 / (2 * n)) / (1 + z2 / n)
     variance = p * (1 - p) / n + z2 / (4 * n**2)
     half = (z2 * variance) ** 0.5 / (1 + z2 / n)

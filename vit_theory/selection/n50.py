@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arguments import need
-from ..statistics import Interval
+from ..statistics import NORMAL, Interval
 
 # %% ../../nbs/selection/05_n50.ipynb #bb0cf1f6
 # precisions of the priors on level, steepness and bend
@@ -154,7 +154,7 @@ def growth(one, other) -> Ratio:
     change = (np.log(other.n50) - np.log(one.n50)).mean(skipna=False)
     variance = (one.draws.var("draw") + other.draws.var("draw")).sum(skipna=False)
     error = float(variance) ** 0.5 / one.n50.size
-    return Ratio.of_log(float(change), 1.96 * error)
+    return Ratio.of_log(float(change), NORMAL * error)
 
 # %% ../../nbs/selection/05_n50.ipynb #0463375a
 # sizes the search stays within
@@ -268,7 +268,7 @@ def fit_slope(
     residual = y - np.average(y, weights=weight) - value * centered
     freedom = len(x) - 2
     if freedom == 0:  # two points: the bootstrap alone, which needs no t
-        line = Interval.around(value, 1.96 / spread**0.5)
+        line = Interval.around(value, NORMAL / spread**0.5)
         return Slope(line.value, line.low, line.high)
     chi2 = (weight * residual**2).sum() / freedom
     line = Interval.student(value, max(1, chi2) ** 0.5 / spread**0.5, freedom)

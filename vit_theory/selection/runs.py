@@ -194,7 +194,7 @@ def able_starts(
 ) -> tuple[ShallowViT, float]:
     """Starts that succeed with infinitely many samples -> (starts, filled up with others if there
     are too few; share of those)."""
-    kinds = sample_kinds(alpha)
+    kinds = setting.kinds(alpha)
     drawn: list[ShallowViT] = []
     able = np.zeros(0, bool)
     while able.sum() < trials and len(drawn) < MOST_DRAWS:

@@ -14,7 +14,7 @@ from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import BROKEN, Rule, at_least, at_most
 
-GAP = 1e-10  # largest difference allowed between reduced and full descent
+ROUNDING_GAP = 1e-10  # largest difference allowed between reduced and full descent
 
 # %% ../../../nbs/association/07_dynamics.ipynb #e941e8e7
 def largest_difference(data: xr.Dataset) -> xr.DataArray:
@@ -30,7 +30,7 @@ def moved(data: xr.Dataset) -> xr.DataArray:
 def plot_equality(data: xr.Dataset):
     "Gap to the full descent, and how far the scalars moved meanwhile -> matplotlib Figure."
     figure, (gap, logits) = subplots(1, 2, width=3.4, height=2.8)
-    draw_gaps(gap, data, GAP)
+    draw_gaps(gap, data, ROUNDING_GAP)
     gap.set_title("reduced against full descent")
     for case, color in zip(data.case, COLORS, strict=False):
         path = data.sel(case=case)
@@ -54,7 +54,7 @@ REDUCTION = Claim(
         Rule(
             "largest gap on the whole path, in the loss and in any entry of A and v",
             largest_difference,
-            at_most(GAP),
+            at_most(ROUNDING_GAP),
             BROKEN,
         ),
         Rule(

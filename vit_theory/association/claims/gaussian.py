@@ -10,7 +10,7 @@ import xarray as xr
 
 from vit_theory.association.drawing import draw_curves, draw_level
 from vit_theory.association.experiments.gaussian import gaussian
-from vit_theory.association.readings import at_end, attribute, variable
+from vit_theory.association.claims.readings import at_end, attribute, variable
 from vit_theory.figures import draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (

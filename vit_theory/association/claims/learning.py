@@ -18,7 +18,7 @@ from vit_theory.association.experiments.learning import (
     learning,
     measure_theorem_4_1,
 )
-from vit_theory.association.readings import (
+from vit_theory.association.claims.readings import (
     Reading,
     at_best,
     at_end,

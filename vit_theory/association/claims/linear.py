@@ -11,7 +11,7 @@ import xarray as xr
 
 from vit_theory.association.experiments.linear import measure_theorem_3_1, measure_weights
 from vit_theory.association.linear import linear_error, noise_ratio
-from vit_theory.association.readings import variable
+from vit_theory.association.claims.readings import variable
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import BROKEN, INCONCLUSIVE, NONE, REFUTED, Rule, at_least, at_most

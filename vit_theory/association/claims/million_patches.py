@@ -17,7 +17,7 @@ from vit_theory.association.claims.learning import (
     way_closed,
 )
 from vit_theory.association.experiments.million_patches import growing_sets, measure_million
-from vit_theory.association.readings import Reading, at_end, at_start, variable
+from vit_theory.association.claims.readings import Reading, at_end, at_start, variable
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import CAVEAT, EVERY, Rule, above, at_least, at_most, below, exponent

@@ -20,7 +20,7 @@ from vit_theory.association.experiments.not_associating import (
     non_associating,
 )
 from vit_theory.association.not_associating import repaired_encodings, shift_attention
-from vit_theory.association.readings import at_end, variable
+from vit_theory.association.claims.readings import at_end, variable
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (

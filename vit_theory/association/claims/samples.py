@@ -19,7 +19,7 @@ from vit_theory.association.experiments.samples import (
     measure_scatter,
     sample_size,
 )
-from vit_theory.association.readings import (
+from vit_theory.association.claims.readings import (
     at_best,
     at_end,
     attribute,

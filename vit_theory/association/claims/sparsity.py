@@ -11,18 +11,10 @@ import xarray as xr
 from vit_theory.association.claims.learning import KEPT_DROP
 from vit_theory.association.drawing import draw_ends
 from vit_theory.association.experiments.sparsity import MANY_MARKS, marks_trained, measure_marks
-from vit_theory.association.readings import at_best, attribute
+from vit_theory.association.claims.readings import at_best, attribute, variable
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
-from vit_theory.ledger.rules import (
-    EVERY,
-    INCONCLUSIVE,
-    NONE,
-    Rule,
-    at_least,
-    at_most,
-    variable,
-)
+from vit_theory.ledger.rules import EVERY, INCONCLUSIVE, NONE, Rule, at_least, at_most
 
 RARE = 0.4  # marks that descent on the population must learn
 HALF = 0.5  # share of the linear rule's error below which it has learned
@@ -156,8 +148,8 @@ MARKS_TRAINED = Claim(
         Rule("drop score of chance", attribute("chance_drop")),
         Rule(f"test error for q = {TOO_MANY} then", variable("late_error"), each="late"),
     ),
-    "With rare marks the best drop score is at least {0.min:.3f}; with frequent ones it is {1:.3f}, "
-    "and {2.max:.3f} late.",
+    "With rare marks the best drop score is at least {0.min:.3f}; with frequent ones it is "
+    "{1:.3f}, and {2.max:.3f} late.",
     marks_trained,
     plot_marks_trained,
     kind="derived here",

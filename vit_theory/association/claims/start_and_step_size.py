@@ -21,7 +21,7 @@ from vit_theory.association.experiments.start_and_step_size import (
     measure_response,
     reversed_descents,
 )
-from vit_theory.association.readings import at_best, at_end, attribute, variable
+from vit_theory.association.claims.readings import at_best, at_end, attribute, variable
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (

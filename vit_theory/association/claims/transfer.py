@@ -11,7 +11,7 @@ import xarray as xr
 
 from vit_theory.association.drawing import count_axis, draw_band
 from vit_theory.association.experiments.transfer import transfer
-from vit_theory.association.readings import variable
+from vit_theory.association.claims.readings import variable
 from vit_theory.figures import subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import CAVEAT, INCONCLUSIVE, NONE, Rule, at_least, unsure

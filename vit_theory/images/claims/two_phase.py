@@ -8,7 +8,6 @@ __all__ = ['plot_acceleration', 'plot_warmup']
 # %% ../../../nbs/images/03_two_phase.ipynb #c0tw0001
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from vit_theory.arguments import checked
 from vit_theory.figures import COLORS, subplots
@@ -46,13 +45,6 @@ def best_convolution(data: xr.Dataset) -> float:
     return 100 * float(data.accuracy.sel(arm=arms).mean("seed").max())
 
 
-def mean_and_half(values: xr.DataArray) -> tuple[float, float]:
-    "Mean over seeds, and half of its 95 % interval (Student's t)."
-    quantile = stats.t.ppf(0.975, values.size - 1)
-    standard_error = float(values.std(ddof=1)) / values.size**0.5
-    return float(values.mean()), quantile * standard_error
-
-
 def plot_table_1(study: xr.Dataset):
     """Points by which two phases lead each rival, every seed, mean and 95 % interval; the criterion
     asks for more than zero."""
@@ -62,13 +54,13 @@ def plot_table_1(study: xr.Dataset):
     for y, rival in enumerate(("attention", "convolution", "continued")):
         for kernel, (color, shift) in looks.items():
             points = lead(study, kernel, rival)
-            mean, half = mean_and_half(points)
-            above_zero += mean > half
+            interval = Interval.of_mean(points)
+            above_zero += interval.low > 0
             height = y + shift
             ax.plot(points, [height] * len(points), "|", color=COLORS[color], ms=9)
             label = kernel if y == 0 else None
             look = {"fmt": "o", "color": COLORS[color], "capsize": 4}
-            ax.errorbar(mean, height, xerr=half, label=label, **look)
+            ax.errorbar(interval.value, height, xerr=interval.error, label=label, **look)
     ax.axvline(0, color=COLORS["red"], ls="--", lw=0.8)
     ax.set_yticks(range(3), ["attention alone", "convolution alone", "convolution, continued"])
     ax.set(xlabel="points by which two phases lead", ylim=(2.5, -0.5))
@@ -83,7 +75,7 @@ def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
 
     def rule(kernel):
         def interval(data):
-            return Interval.around(*mean_and_half(lead(data, kernel, rival)))
+            return Interval.of_mean(lead(data, kernel, rival))
 
         return Rule(f"points ahead of {rival}, {kernel}", interval, wholly_above(0), fails, why)
 

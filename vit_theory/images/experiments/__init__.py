@@ -355,7 +355,7 @@ def seconds(history: Sequence[Mapping], images: int) -> float:
     return sum(images / row["images_per_second"] for row in history)
 
 
-def place(store: Path | None, *key: object) -> Path | None:
+def training_folder(store: Path | None, *key: object) -> Path | None:
     """Folder for the checkpoints of one training, by what the training is a function of; None keeps
     none."""
     if store is None:

@@ -29,7 +29,7 @@ from . import (
     extent_of,
     hardware,
     pictures,
-    place,
+    training_folder,
     seconds,
     shape_of,
     variations,
@@ -160,7 +160,7 @@ def pilot_of(
     dealer = Dealer(layout, variations(images), "all", math.prod(layout.canvas))
     look = partial(mass_by_layer, canvases=watched, places=layout.places)
     mass = pd.DataFrame([look(vit)])
-    folder = place(store, "all", seed, rate, share, noise)
+    folder = training_folder(store, "all", seed, rate, share, noise)
     options = options_of(size, rate, share, seed) | {"progress": progress}
     history = train(vit, data, recipe=dealer, validation=look, folder=folder, **options)
     diary = pd.DataFrame(history)[mass.columns]
@@ -234,7 +234,7 @@ def canvas_cell(
     vit = pilot
     if arm != "all":
         vit = canvas_model(test, size, seed)
-        folder = place(store, arm, seed, rate, share, noise, keep)
+        folder = training_folder(store, arm, seed, rate, share, noise, keep)
         options = options_of(size, rate, share, seed)
         history = train(vit, data, recipe=dealer, folder=folder, **options)
     row = outcome(vit, history, dealer, data, (test, validation), seed)

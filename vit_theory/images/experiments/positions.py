@@ -25,7 +25,7 @@ from . import (
     extent_of,
     hardware,
     pictures,
-    place,
+    training_folder,
     seconds,
     shape_of,
 )
@@ -92,7 +92,7 @@ def positions_cell(
     options: dict[str, Any] = dict(
         recipe=Recipe(smoothing=0.1), batch=size.batch, progress=False, **hardware(size)
     )
-    folder = place(store, arm, seed, rate)
+    folder = training_folder(store, arm, seed, rate)
     history = train(vit, data, epochs=size.epochs, lr=rate, seed=seed, folder=folder, **options)
     on_validation = evaluate(vit, validation)
     after, _ = association(vit, test, order, seed)

@@ -28,7 +28,7 @@ from . import (
     losses_by_rate,
     lowest,
     pictures,
-    place,
+    training_folder,
     seconds,
     shape_of,
     variations,
@@ -165,7 +165,7 @@ def two_phase_cell(
     if way.first:
         rate_1 = rate_1 or rate
         key.append(rate_1)
-        folder = place(store, "phase 1", way.kernel, seed, rate_1)
+        folder = training_folder(store, "phase 1", way.kernel, seed, rate_1)
         history = train(first, data, epochs=epochs, lr=rate_1, seed=seed, folder=folder, **options)
         spent = seconds(history, len(data))
         between["phase_1"] = evaluate(first, test)["accuracy"]
@@ -185,7 +185,7 @@ def two_phase_cell(
         seed=seed + 1,
         validation=validation,
         descent=Descent(warmup=way.warmup),
-        folder=place(store, *key),
+        folder=training_folder(store, *key),
         **options,
     )
     spent += seconds(history, len(data))

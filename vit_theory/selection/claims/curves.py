@@ -14,7 +14,7 @@ from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import CAVEAT, at_least, at_most, wholly_between
 from vit_theory.selection.curves import mean_error
 from vit_theory.selection.experiments.curves import measure_curves
-from vit_theory.statistics import Interval
+from vit_theory.statistics import NORMAL, Interval
 
 # %% ../../../nbs/selection/21_curves.ipynb #3711b876
 def mean_of(counts: xr.DataArray) -> xr.DataArray:
@@ -48,7 +48,7 @@ def over_predicted(data: xr.Dataset) -> Interval:
     log_ratio = np.log(trained / predicted)
     total = float(weight.sum())
     mean = float((weight * log_ratio).where(weight > 0, 0).sum()) / total
-    half = 1.96 / total**0.5
+    half = NORMAL / total**0.5
     value, low, high = np.exp([mean, mean - half, mean + half]).tolist()
     return Interval(value, low, high)
 

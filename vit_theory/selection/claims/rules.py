@@ -65,8 +65,12 @@ def exponent_up_to_logarithms(
 # %% ../../../nbs/selection/00_claims.ipynb #36051a9e
 def failed_draws(data: xr.Dataset) -> float:
     "Largest share of the bootstrap draws of a point that have no N50, where the point has one."
-    share = data.draws.isnull().mean("draw").where(data.n50.notnull())
-    return float(share.max())
+    shares = []
+    for name in data:
+        if str(name).endswith("draws"):
+            measured = data[str(name).replace("draws", "n50")].notnull()
+            shares.append(data[name].isnull().mean("draw").where(measured).max())
+    return float(max(shares))
 
 
 DRAWS_FAIL = (

@@ -31,7 +31,7 @@ from vit_theory.selection.experiments.sample_complexity import (
 )
 from vit_theory.selection.n50 import Slope, fit_slope, local_slopes, over_seeds
 from vit_theory.selection.theory import predicted_samples
-from vit_theory.statistics import Interval
+from vit_theory.statistics import NORMAL, Interval
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #14731d7e
 def with_tail(data: xr.Dataset) -> xr.Dataset:
@@ -126,7 +126,7 @@ def slopes_with_errors(whole: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     variance = (whole.draws.var("draw").sum("seed") / cells**2).values
     of_difference = np.sqrt(variance[1:] + variance[:-1])
     step = -np.diff(np.log(alpha))
-    return slopes, 1.96 * of_difference / step
+    return slopes, NORMAL * of_difference / step
 
 
 def plot_slopes(*studies: xr.Dataset, title: str = ""):

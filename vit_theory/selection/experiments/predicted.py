@@ -15,13 +15,11 @@ import numpy as np
 import torch
 import xarray as xr
 
-from vit_theory.ledger.evidence import measured
 from vit_theory.ledger.sweeps import Run
 from vit_theory.selection.experiments.phase_diagram import HEAT_ALPHA
 from vit_theory.selection.kinds import draw_weights
 from vit_theory.selection.limit import LONG, WITHOUT_ERROR, limit_search, limit_trainings
 from vit_theory.selection.n50 import search, threshold
-from vit_theory.selection.phase_diagram import border
 from vit_theory.selection.runs import ARMS, trainings
 from vit_theory.selection.theory import mechanism_samples
 from vit_theory.selection.wide import margins_at_stop
@@ -119,19 +117,11 @@ def phase_cell(attention: str, alpha: float, *, trials: int, seed: int) -> dict[
 
 # %% ../../../nbs/selection/20_predicted.ipynb #90e0bfd5
 def measure_limit_phase(run: Run) -> xr.Dataset:
-    "Borders by the early dynamics beside those of the committed runs."
-    diagram = measured("A-phase-diagram", run.scale)
-    arms: list[str] = run.by_scale(["trained"], list(diagram.attention.values))
+    "Borders by the early dynamics at the shares of the phase diagram."
+    arms: list[str] = run.by_scale(["trained"], list(HEAT_ALPHA["full"]))
     cell = partial(phase_cell, trials=run.by_scale(40, 100), seed=900 + run.seeds[0])
     grid: dict[str, Any] = {"attention": arms, "alpha": HEAT_ALPHA[run.scale]["trained"]}
-    data = run.sweep(cell, grid, "limit-phase")
-    thresholds = [border(diagram, arm) for arm in arms]
-    for name in ("n50", "low", "high"):
-        values = np.empty(data.n50.shape)
-        for row, of_arm in zip(values, thresholds, strict=True):
-            row[:] = [getattr(fitted, name) for fitted in of_arm]
-        data[f"seen_{name}"] = (data.n50.dims, values)
-    return data
+    return run.sweep(cell, grid, "limit-phase").assign_attrs(scale=run.scale)
 
 # %% ../../../nbs/selection/20_predicted.ipynb #1be3e31a
 TINY = {"quick": [1e-3, 1e-4], "full": [10.0**-k for k in range(3, 13)]}  # alpha

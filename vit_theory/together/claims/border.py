@@ -9,7 +9,7 @@ __all__ = []
 import numpy as np
 import xarray as xr
 
-from vit_theory.association.readings import variable
+from vit_theory.association.claims.readings import variable
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import above, below, between

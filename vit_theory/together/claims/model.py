@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../../nbs/together/01_model.ipynb #20676814
 import xarray as xr
 
-from vit_theory.association.claims.dynamics import GAP, largest_difference
+from vit_theory.association.claims.dynamics import ROUNDING_GAP, largest_difference
 from vit_theory.association.drawing import draw_gaps
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
@@ -30,7 +30,7 @@ def plot_descent(data: xr.Dataset):
     "Gap of the two descents, and how far b moved meanwhile -> matplotlib Figure."
     figure, (gap, spread) = subplots(1, 2, height=2.6)
     tori = [" x ".join(map(str, CASES[case].grid)) for case in data.case.values]
-    draw_gaps(gap, data, GAP, tori)
+    draw_gaps(gap, data, ROUNDING_GAP, tori)
     gap.set_title("reduced against full descent")
     gap.legend(title="torus")
     for case, color in zip(data.case.values, COLORS.values(), strict=False):
@@ -49,7 +49,7 @@ DESCENT = Claim(
         Rule(
             "largest gap on the whole path, loss and all entries of A, u and v",
             largest_difference,
-            at_most(GAP),
+            at_most(ROUNDING_GAP),
             BROKEN,
         ),
         Rule(
