@@ -7,9 +7,19 @@ import torch
 import xarray as xr
 
 from vit_theory.together import WindowData, population_path, visible_border
+from vit_theory.together.border import contrast
 from vit_theory.together.claims.border import of_exact, of_one_head
 from vit_theory.together.claims.limits import uniform_floor
-from vit_theory.together.experiments.border import PARTS, lead, trained_border
+from vit_theory.together.experiments import border as border_experiment
+from vit_theory.together.experiments.border import (
+    PARTS,
+    border_factor,
+    exact_border,
+    lead,
+    on_square,
+    start_at,
+    trained_border,
+)
 from vit_theory.together.experiments.limits import content_data, late_cell, translate_gap
 from vit_theory.together.limits import first_push, hinge_slopes, training_states
 from vit_theory.together.model import (
@@ -17,6 +27,7 @@ from vit_theory.together.model import (
     all_samples,
     outputs,
     population_slopes,
+    pushed,
     summed_activation,
 )
 
@@ -163,6 +174,77 @@ def test_the_lead_counts_what_is_gained_since_the_second_phase():
     assert lead(path) == pytest.approx(np.log(0.1 / 0.3))  # position is past 1/4 first
     assert lead(path, first=1) == pytest.approx(np.log(0.3 / 0.3))  # since (0, .2) both gain .3
     assert lead(path, first=2) == pytest.approx(np.log(0.3 / 0.2))
+
+
+FIRST = 5  # steps of positions alone
+LAST = 2  # steps of both after them: too few to reach LEAD, so each of them counts
+
+
+@pytest.fixture
+def two_short_paths(monkeypatch):
+    "Two visibilities, one on each side of the border after FIRST steps."
+    factors = (0.5, 3.0)
+    monkeypatch.setattr(border_experiment, "FACTORS", factors)
+    monkeypatch.setattr(border_experiment, "STEPS", LAST)
+    return factors
+
+
+def exact_slopes(data, b, theta, v):
+    slopes = population_slopes(data, b.numpy(), theta, v)
+    return torch.from_numpy(slopes.b), slopes.theta
+
+
+def slopes_of_50(data, b, theta, v):
+    x, y, _ = data.sample(50, torch.Generator().manual_seed(0))
+    b, theta = free = [b.clone().requires_grad_(), torch.tensor(theta).double().requires_grad_()]
+    u = torch.stack([theta * 0, theta])[None]
+    F = outputs(x, b.softmax(0)[data.moved][None], u, torch.tensor([[v, 0.0]]).double())
+    on_b, on_theta = torch.autograd.grad((1 - y * summed_activation(F, 0.0)).relu().mean(), free)
+    return on_b, float(on_theta)
+
+
+def states_by_hand(data, v, lr, slopes):
+    "(b, theta) at every step: b alone moves for FIRST steps, both for LAST."
+    b = pushed(data, 1.0)
+    theta = 0.0
+    for step in range(FIRST + LAST):
+        yield b, theta
+        on_b, on_theta = slopes(data, b, theta, v)
+        b = torch.cat([b[:1], (b - lr * on_b)[1:]])
+        if step >= FIRST:
+            theta = theta - lr * on_theta
+    yield b, theta
+
+
+def border_by_hand(factors, slopes):
+    border, v, lr = start_at(1.0)
+    leads = []
+    for factor in factors:
+        data = on_square(1.0, factor * border)
+        states = list(states_by_hand(data, v, lr, slopes))
+        (start, _), (end, theta) = states[FIRST], states[-1]
+        gained = float(contrast(data, end) - contrast(data, start))
+        leads.append(np.log(data.visible * theta / gained))
+    return border_factor(leads)
+
+
+def test_an_exact_border_after_a_first_phase_is_that_of_a_path_by_hand(two_short_paths):
+    found = exact_border(1.0, first=FIRST)["exact"]
+    assert found == pytest.approx(border_by_hand(two_short_paths, exact_slopes), abs=1e-9)
+
+
+def test_a_trained_border_after_a_first_phase_is_that_of_a_path_by_hand(two_short_paths):
+    found = trained_border(1.0, 1, 50, seed=0, first=FIRST)["trained"]
+    assert found == pytest.approx(border_by_hand(two_short_paths, slopes_of_50), abs=1e-6)
+
+
+def test_pushes_after_a_first_phase_are_equal_at_their_border(two_short_paths):
+    "There content and position gain the same from one step, to first order."
+    border, v, lr = start_at(1.0)
+    data = on_square(1.0, border * exact_border(1.0, first=FIRST)["pushes"])
+    b, theta = list(states_by_hand(data, v, lr, exact_slopes))[FIRST]
+    on_b, on_theta = exact_slopes(data, b, theta, v)
+    assert data.visible * on_theta == pytest.approx(float(contrast(data, on_b)))
 
 
 def test_heads_of_equal_values_have_the_border_of_one(monkeypatch):

@@ -16,12 +16,14 @@ const wrap = (place, length) => ((place % length) + length) % length;
 
 // y(i, j) = sum over u, v of k(u, v) x(i + u - K/2, j + v - K/2)
 export function convolve(x, kernel, circular) {
-  const [high, wide] = [(kernel.length - 1) / 2, (kernel[0].length - 1) / 2];
+  const high = (kernel.length - 1) / 2;
+  const wide = (kernel[0].length - 1) / 2;
+  const around = (index) => (circular ? wrap(index, SIDE) : index);
   const y = new Float64Array(SIDE * SIDE);
   for (let place = 0; place < y.length; place++)
     kernel.forEach((row, u) => row.forEach((weight, v) => {
-      let [i, j] = [Math.floor(place / SIDE) + u - high, (place % SIDE) + v - wide];
-      if (circular) [i, j] = [wrap(i, SIDE), wrap(j, SIDE)];
+      const i = around(Math.floor(place / SIDE) + u - high);
+      const j = around((place % SIDE) + v - wide);
       if (i >= 0 && i < SIDE && j >= 0 && j < SIDE) y[place] += weight * x[i * SIDE + j];
     }));
   return y;
@@ -31,13 +33,16 @@ export function convolve(x, kernel, circular) {
 // are not zero: output pixel (i, j) of the query's patch takes k(u, v) times pixel (i + u - K/2, j + v - K/2), which lies in the
 // patch at (dy, dx).
 export function headsOf(kernel, P) {
-  const [high, wide] = [(kernel.length - 1) / 2, (kernel[0].length - 1) / 2];
+  const high = (kernel.length - 1) / 2;
+  const wide = (kernel[0].length - 1) / 2;
   const found = new Map();
   for (let out = 0; out < P * P; out++)
     kernel.forEach((row, u) => row.forEach((weight, v) => {
       if (weight === 0) return;
-      const [y, x] = [Math.floor(out / P) + u - high, (out % P) + v - wide];
-      const [dy, dx] = [Math.floor(y / P), Math.floor(x / P)];
+      const y = Math.floor(out / P) + u - high;
+      const x = (out % P) + v - wide;
+      const dy = Math.floor(y / P);
+      const dx = Math.floor(x / P);
       const key = `${dy},${dx}`;
       if (!found.has(key)) found.set(key, { dy, dx, entries: [] });
       found.get(key).entries.push([out, wrap(y, P) * P + wrap(x, P), weight]);
@@ -58,14 +63,16 @@ export function weights(M, count, circular, inside) {
 }
 
 function target(query, head, grid, circular) {
-  let [row, column] = [Math.floor(query / grid) + head.dy, (query % grid) + head.dx];
-  if (circular) [row, column] = [wrap(row, grid), wrap(column, grid)];
+  const around = (index) => (circular ? wrap(index, grid) : index);
+  const row = around(Math.floor(query / grid) + head.dy);
+  const column = around((query % grid) + head.dx);
   return row >= 0 && row < grid && column >= 0 && column < grid ? row * grid + column : -1;
 }
 
 // out(query) = sum over heads of block * (sum over keys of attention * patch)
 export function attend(x, heads, P, M, circular) {
-  const [grid, d] = [SIDE / P, P * P];
+  const grid = SIDE / P;
+  const d = P * P;
   const pixel = (patch, inner) =>
     (Math.floor(patch / grid) * P + Math.floor(inner / P)) * SIDE + (patch % grid) * P + (inner % P);
   const all = Float64Array.from({ length: d }, (_, inner) => {
@@ -108,7 +115,8 @@ export const valid = {
 
 // Everything the pictures show, from the settings.
 export function compute(state, x) {
-  const [kernel, circular] = [rowsOf(state.kernel), state.border === "circular"];
+  const kernel = rowsOf(state.kernel);
+  const circular = state.border === "circular";
   const heads = headsOf(kernel, state.patch);
   const kept = heads.filter((_, number) => !state.removed.includes(number));
   const convolution = convolve(x, kernel, circular);
@@ -119,7 +127,8 @@ export function compute(state, x) {
 }
 
 function sentence({ scale }, { heads, kept, gap }) {
-  const [all, lost] = [`${heads.length} head${heads.length === 1 ? "" : "s"}`, heads.length - kept.length];
+  const all = `${heads.length} head${heads.length === 1 ? "" : "s"}`;
+  const lost = heads.length - kept.length;
   const soft = scale === null ? "" : `with a logit gap of ${scale}`;
   const how = [lost ? `without ${lost} of its ${all}` : soft && `with ${all}`, soft].filter(Boolean).join(" and ");
   if (gap < 1e-9) return `Attention with ${kept.length} of ${all} computes this convolution: the two pictures are equal up to rounding.`;
@@ -143,17 +152,20 @@ const TOUR = [
   ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 6, 3, 0].map((ninths) => ({ scale: null, gone: ninths / 9 })),
 ];
 
-// A number follows a mouse or a finger that goes up and down on it; a click is for typing.
-function draggable(input, value, changed) {
+// Small taps, as those of a blur, change in finer steps.
+const stepOf = (taps) => (Math.max(...taps.flat().map(Math.abs)) < 1 ? 0.05 : 0.25);
+
+// A number follows a mouse or a finger that goes up and down on it; a click is for typing. `begin()` gives its value and step.
+function draggable(input, begin, changed) {
   input.addEventListener("mousedown", (event) => event.preventDefault());
   input.addEventListener("pointerdown", (event) => {
-    const [begin, step] = value();
+    const { value, step } = begin();
     let moved = false;
     input.setPointerCapture(event.pointerId);
     input.onpointermove = ({ clientY }) => {
       const steps = Math.round((event.clientY - clientY) / 8);
       moved ||= steps !== 0;
-      if (moved) changed(+(begin + steps * step).toFixed(3));
+      if (moved) changed(+(value + steps * step).toFixed(3));
     };
     input.onpointerup = input.onpointercancel = () => {
       input.onpointermove = input.onpointerup = null;
@@ -185,24 +197,29 @@ function view(page) {
       grid.children[place].style.background = `color-mix(in srgb, ${tap > 0 ? BLUE : RED} ${(60 * Math.abs(tap)) / high}%, transparent)`;
     });
   }
-  function cell(value, u, v) {
-    const change = (next) => {
-      const kernel = rowsOf(page.state.kernel).map((each) => [...each]);
-      kernel[u][v] = next;
-      name.querySelector("select").selectedIndex = Object.keys(KERNELS).length;
-      turn({ kernel, removed: [] });
-      shade();
+  function setTap(u, v, tap) {
+    const kernel = rowsOf(page.state.kernel).map((row) => [...row]);
+    kernel[u][v] = tap;
+    name.querySelector("select").selectedIndex = Object.keys(KERNELS).length;
+    turn({ kernel, removed: [] });
+    shade();
+  }
+  function cell(tap, u, v) {
+    const input = make("input", { type: "number", step: "any", value: +tap.toFixed(3), ariaLabel: `kernel, row ${u + 1}, column ${v + 1}`,
+      oninput: () => setTap(u, v, +input.value || 0) });
+    const begin = () => {
+      const taps = rowsOf(page.state.kernel);
+      return { value: taps[u][v], step: stepOf(taps) };
     };
-    const input = make("input", { type: "number", step: "any", value: +value.toFixed(3), ariaLabel: `kernel, row ${u + 1}, column ${v + 1}`,
-      oninput: () => change(+input.value || 0) });
-    const taps = () => rowsOf(page.state.kernel);
-    const begin = () => [taps()[u][v], Math.max(...taps().flat().map(Math.abs)) < 1 ? 0.05 : 0.25];
-    return draggable(input, begin, (next) => { input.value = next; change(next); });
+    return draggable(input, begin, (next) => {
+      input.value = next;
+      setTap(u, v, next);
+    });
   }
   function cells() {
     const kernel = rowsOf(page.state.kernel);
     grid.style.gridTemplateColumns = `repeat(${kernel[0].length}, minmax(0, 1fr))`;
-    grid.replaceChildren(...kernel.flatMap((row, u) => row.map((value, v) => cell(value, u, v))));
+    grid.replaceChildren(...kernel.flatMap((row, u) => row.map((tap, v) => cell(tap, u, v))));
     shade();
   }
   const names = [...Object.keys(KERNELS), "your own"];
@@ -215,7 +232,8 @@ function view(page) {
   let place = TOUR.length - 1;
   const tour = player([...TOUR.keys()], () => place, (to) => {
     place = to;
-    const [{ scale, gone }, { kernel, patch }] = [TOUR[to], page.state];
+    const { scale, gone } = TOUR[to];
+    const { kernel, patch } = page.state;
     gap.stand(scale);
     turn({ scale, removed: [...Array(Math.round(gone * headsOf(rowsOf(kernel), patch).length)).keys()] });
   }, "Turn it", 400);
@@ -232,7 +250,10 @@ function view(page) {
   );
 
   const canvas = () => make("canvas", { width: SIDE, height: SIDE });
-  const [image, convolution, attention, difference] = [canvas(), canvas(), canvas(), canvas()];
+  const image = canvas();
+  const convolution = canvas();
+  const attention = canvas();
+  const difference = canvas();
   const query = () => page.state.query ?? (SIDE / page.state.patch / 2) * (SIDE / page.state.patch + 1);
   const asking = framed(image, "the patch that asks", (next) => turn({ query: next }));
   const equal = make("div", { ariaHidden: "true" }, "equal, up to rounding");
@@ -284,8 +305,10 @@ function view(page) {
         unused.style.cssText = "aspect-ratio: 1; border: 1px dashed color-mix(in srgb, currentColor 30%, transparent); border-radius: 4px";
         return unused;
       }
-      const [looks, gone] = [target(query(), heads[number], count, now.border === "circular"), now.removed.includes(number)];
-      const [one, other] = weights(now.scale, count * count, now.border === "circular", looks >= 0);
+      const circular = now.border === "circular";
+      const looks = target(query(), heads[number], count, circular);
+      const gone = now.removed.includes(number);
+      const [one, other] = weights(now.scale, count * count, circular, looks >= 0);
       const map = make("canvas");
       paint(map, Array.from({ length: count * count }, (_, key) => (key === looks ? one : other)), count, 0, 1, ink(0, 114, 178));
       const removed = gone ? now.removed.filter((each) => each !== number) : [...now.removed, number].sort((a, b) => a - b);
@@ -301,7 +324,8 @@ function view(page) {
 
   return (now) => {
     const found = compute(now, x);
-    const [low, high] = [Math.min(...found.convolution), Math.max(...found.convolution)];
+    const low = Math.min(...found.convolution);
+    const high = Math.max(...found.convolution);
     const missed = found.convolution.map((value, place) => Math.abs(value - found.attention[place]));
     const none = found.gap < 1e-9;
     paint(image, x, SIDE, 0, 1, gray);
