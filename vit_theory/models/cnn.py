@@ -53,6 +53,9 @@ class PatchConvolution(nn.Module):
     ):
         "The layer for feature maps of this size."
         super().__init__()
+        # networks read these of their convolutions
+        for name in ("in_channels", "out_channels", "kernel_size", "stride", "dilation", "padding"):
+            setattr(self, name, getattr(conv, name))
         self.size = size
         left, right, top, bottom = sides_to_pad(conv)
         padding = (top + bottom, left + right)
@@ -261,7 +264,8 @@ def cnn_to_vit(
     with torch.no_grad():
         expected = answer_of(copy.deepcopy(cnn).eval(), image)
         far = (answer_of(vit, image) - expected).abs().max()
-        difference = (far / expected.abs().max()).item()
+        smallest = torch.finfo(expected.dtype).tiny  # a network may answer zeros
+        difference = (far / expected.abs().max().clamp(min=smallest)).item()
     report = by_layer(costs, list(sizes))
     report["exact"] = ("layer", np.full(len(costs), scale is None))
     return vit, report.assign_attrs(batch_norms_folded=folded, relative_difference=difference)

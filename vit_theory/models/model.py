@@ -218,10 +218,27 @@ def wide(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
+def unreadable(x: Tensor) -> bool:
+    "Whether a tensor's numbers cannot be looked at, or there are none."
+    return torch.compiler.is_compiling() or x.device.type == "meta" or not x.numel()
+
+
+def check_standardized(x: Float[Tensor, "b c h w"]) -> None:
+    "ValueError for pixels that fill a part of 0..1, as no standardized image does."
+    if unreadable(x):
+        return
+    darkest, brightest = x.detach().aminmax()
+    need(
+        darkest < 0 or brightest > 1 or darkest == brightest,
+        "images lie in 0..1, and the mean and standard deviation of this model are not known: give "
+        "processor, or mean and std (0 and 1 for none), where it is made, or standardized floats",
+    )
+
+
 def check_pixels(x: Float[Tensor, "b c h w"]) -> None:
     """ValueError for pixels, mean and standard deviation taken away, that run to 255 or are not
     finite."""
-    if torch.compiler.is_compiling() or x.device.type == "meta" or not x.numel():
+    if unreadable(x):
         return
     far = (
         f"images are {(largest := float(x.detach().abs().max())):.3g} standard deviations "
@@ -358,6 +375,7 @@ class ViT(nn.Module):
         )
         pixels = images.to(self.head.weight.dtype) / (255 if bytes_given else 1)
         if c["mean"] is None:
+            check_standardized(pixels)
             return pixels
         return (pixels - c["mean"]) / c["std"]
 
@@ -518,8 +536,10 @@ def read_standard(
         need(mean is None and std is None, "processor beside mean or std: give either")
         if isinstance(processor, str | os.PathLike):
             processor = processor_of(processor)
+        normalizes = getattr(processor, "do_normalize", True)
         need(
-            hasattr(processor, "image_mean") and hasattr(processor, "image_std"),
+            not normalizes
+            or (hasattr(processor, "image_mean") and hasattr(processor, "image_std")),
             f"processor={type(processor).__name__} has no image_mean and image_std: give mean "
             "and std",
         )
@@ -532,7 +552,6 @@ def read_standard(
             math.isclose(scale, 1 / 255, rel_tol=1e-3),
             f"processor has rescale_factor={scale}, not 1/255: give mean and std",
         )
-        normalizes = getattr(processor, "do_normalize", True)
         mean = processor.image_mean if normalizes else 0
         std = processor.image_std if normalizes else 1
     need((mean is None) == (std is None), f"mean={mean!r}, std={std!r}: give both or neither")

@@ -8,7 +8,9 @@ __all__ = ['write_atlas']
 # %% ../../nbs/models/10_page.ipynb #pge0002
 import base64
 import html
+import inspect
 import math
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -77,23 +79,57 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
     )
     if (path / "preprocessor_config.json").exists():
         processor = processor_of(path / "preprocessor_config.json")
-        if hasattr(processor, "image_mean") and hasattr(processor, "image_std"):
-            told = read_standard(processor, None, None, preparation["channels"])
-            assert told is not None  # a processor was given
-            center, spread = told
-            preparation["mean"] = center.tolist()
-            preparation["std"] = spread.tolist()
-            note = ""
+        told = read_standard(processor, None, None, preparation["channels"])
+        assert told is not None  # a processor was given
+        center, spread = told
+        preparation["mean"] = center.tolist()
+        preparation["std"] = spread.tolist()
+        preparation["size"] = processed_size(processor) or preparation["size"]
+        note = ""
     return model, preparation, note
+
+
+def processed_size(processor: Any) -> tuple[int, int] | None:
+    "(rows, columns) of the images that an image processor makes; None where it does not say."
+    for name, used in (("crop_size", "do_center_crop"), ("size", "do_resize")):
+        size = getattr(processor, name, None)
+        if not getattr(processor, used, True) or size is None:
+            continue
+        if isinstance(size, int):
+            return (size, size)
+        if {"height", "width"} <= size.keys():
+            return (size["height"], size["width"])
+    return None
+
+
+def at_any_size(model: nn.Module) -> Callable | None:
+    """How a model is called on images of another size than it was built for; None where nothing
+    need be said."""
+    if "interpolate_pos_encoding" not in inspect.signature(model.forward).parameters:
+        return None
+    return lambda model, images: model(pixel_values=images, interpolate_pos_encoding=True)
+
+
+def middle(x: Tensor, size: tuple[int, int]) -> Tensor:
+    "The largest middle part of images that has the sides' ratio of this size."
+    rows, columns = x.shape[-2:]
+    height = min(rows, round(columns * size[0] / size[1]))
+    width = min(columns, round(rows * size[1] / size[0]))
+    top = (rows - height) // 2
+    left = (columns - width) // 2
+    return x[..., top : top + height, left : left + width]
 
 
 def prepared(pixels: Tensor, preparation: dict[str, Any]) -> Tensor:
     "Pixels 0..255 as the model takes them."
     x = pixels.float() / 255
-    if x.shape[1] == 1:
+    if preparation["channels"] == 1:
+        x = x.mean(1, keepdim=True)
+    elif x.shape[1] == 1:
         x = x.expand(-1, preparation["channels"], -1, -1)
     size = tuple(preparation["size"])
     if tuple(x.shape[-2:]) != size:
+        x = middle(x, size)
         x = nn.functional.interpolate(x, size, mode="bilinear", antialias=True)
     # one number, or one a channel
     mean = torch.as_tensor(preparation["mean"], dtype=x.dtype)
@@ -182,16 +218,15 @@ def write_atlas(
     """Write a model's atlas as one page and a netCDF file; ValueError for a model or images that
     cannot be read."""
     vit, preparation, note = open_model(model)
-    rows, _ = preparation["size"]
     digits = str(images) == "digits"
-    data = load_images("digits") if digits else stream_images(images, size=rows)
+    data = load_images("digits") if digits else stream_images(images, size=max(preparation["size"]))
     total = len(data)
     need(total > 1, f"images={str(images)!r} holds {total} image: at least two are needed")
     evenly = torch.linspace(0, total - 1, min(int(count), total))
     chosen = evenly.round().long()
     pixels = prepared(data.images[chosen], preparation)
     batches = list(pixels.split(int(batch)))
-    atlas = head_atlas(vit, batches, progress=progress)
+    atlas = head_atlas(vit, batches, forward=at_any_size(vit), progress=progress)
     name = Path(model).name
     kind = type(vit).__name__
     atlas = atlas.assign_attrs(model=name, kind=kind)

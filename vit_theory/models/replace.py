@@ -209,6 +209,10 @@ def choose_heads(
 ) -> xr.Dataset:
     "The atlas with NaN for all heads but the chosen ones, as `replace_heads` reads it."
     need("stencil" in atlas, "atlas has no stencil: its layers have several grids")
+    need(
+        by == "random" or by in atlas,
+        f"by={by!r} is not in the atlas: give head_atlas a tensor or a list, which it reads twice",
+    )
     is_head = atlas.entropy.notnull()
     total = int(is_head.sum())
     need(number <= total, f"number={number}: the model has {total} heads")
