@@ -238,7 +238,8 @@ def replace_heads(
     *,
     kernel: Size | None = None,  # taps of the stencils along each axis, odd; None: all offsets
 ) -> nn.Module:
-    "A copy of the model in which chosen heads are a fixed stencil; ValueError where none can be."
+    """A copy of the model in which chosen heads are a fixed stencil, which `from_pretrained` cannot
+    read; ValueError where none can be."""
     need(kernel is None or kernel % 2, f"kernel={kernel} must be odd, to have a middle")
     model = copy.deepcopy(model)
     layers = list(attention_layers(model).items())

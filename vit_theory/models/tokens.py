@@ -197,7 +197,8 @@ def drop_tokens(
     by: Literal["attention", "first", "random", "merge"] = "attention",  # which, see above
     seed: Seed = 0,  # of random ones
 ) -> Any:
-    "A copy of a model that goes on with fewer tokens; ValueError where that cannot be."
+    """A copy of a model that goes on with fewer tokens, and gives no hidden states or maps;
+    ValueError where that cannot be."""
     need(
         not isinstance(model, ViT),
         "model is one of our ViT: it takes keep itself, or convert it by to_transformers; of a "
@@ -207,6 +208,8 @@ def drop_tokens(
         not any(isinstance(module, ShorterLayer) for module in model.modules()),
         "model drops tokens already: give the model that it was made from, and all of keep",
     )
+    kind = type(model).__name__
+    need("Backbone" not in kind, f"model={kind} gives feature maps of all tokens: give its encoder")
     layers = hub_attention(model)
     rates = read_keep(keep, len(layers), "content")
     halves = all(rate >= 0.5 for rate in rates.values())
