@@ -165,5 +165,19 @@ def test_stencils_and_encodings():
     assert abs(stencil[0, 2, 4] - by_hand) < 1e-12
     with pytest.raises(ValueError, match="12 patches"):
         position_association(torch.zeros(11, 3), (3, 4))
-    with pytest.raises(ValueError, match="drop the first axis and the special tokens"):
-        position_association(torch.zeros(1, 13, 3), (3, 4))
+
+
+def test_the_middle_of_an_image_keeps_its_proportions():
+    """A circle on a wide image is one on a square, and gray models see gray."""
+    from vit_theory.models.page import prepared
+
+    down, right = torch.meshgrid(torch.arange(40), torch.arange(80), indexing="ij")
+    disc = ((down - 20) ** 2 + (right - 40) ** 2 < 15**2).to(torch.uint8) * 255
+    color = disc.expand(1, 3, 40, 80)
+    square = prepared(color, {"size": (20, 20), "channels": 3, "mean": 0.0, "std": 1.0})
+    assert square.shape == (1, 3, 20, 20)
+    height = (square[0, 0].amax(1) > 0.5).sum()
+    width = (square[0, 0].amax(0) > 0.5).sum()
+    assert height == width
+    gray = prepared(color, {"size": (40, 80), "channels": 1, "mean": 0.0, "std": 1.0})
+    assert gray.shape == (1, 1, 40, 80)

@@ -154,3 +154,8 @@ def test_a_processor_that_leaves_pixels_at_0_to_255_is_refused(normalizes):
     )
     with pytest.raises(ValueError, match="does not rescale pixels to 0..1: give mean and std"):
         Classifier(theirs(), processor=processor)
+
+
+def test_a_bare_model_of_theirs_is_told_apart():
+    with pytest.raises(ValueError, match="give Classifier"):
+        train(theirs(), DATA, epochs=1)

@@ -124,3 +124,25 @@ def test_the_committed_table_of_digits_is_made_by_its_command(monkeypatch):
     assert again.keys() == rows[0].keys()
     for name, value in again.items():
         assert abs(value - float(rows[0][name])) < 2, name
+
+
+def test_a_network_that_reads_the_strides_of_its_convolutions():
+    """As MobileNetV2 of transformers pads by them; one that answers zeros has no difference."""
+
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 2, 3, stride=2)
+
+        def forward(self, x):
+            total = self.conv.kernel_size[0] - self.conv.stride[0]
+            return self.conv(nn.functional.pad(x, (0, total, 0, total)))
+
+    with seeded(0):
+        cnn = Padded().double()
+    vit, report = cnn_to_vit(cnn, 16, 4)
+    x = images(2, 1, 16, 16)
+    assert (vit(x) - cnn(x)).abs().max() < 1e-12 and report.relative_difference < 1e-12
+    nn.init.zeros_(cnn.conv.weight)
+    nn.init.zeros_(cnn.conv.bias)
+    assert cnn_to_vit(cnn, 16, 4)[1].relative_difference == 0

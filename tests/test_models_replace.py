@@ -119,6 +119,9 @@ def test_refusals():
         list(attention_maps(new, images(2)))
     with pytest.raises(ValueError, match="6 heads"):
         choose_heads(atlas, 7)
+    read_once = head_atlas(model, iter(images().split(5)))
+    with pytest.raises(ValueError, match="by='cost' is not in the atlas"):
+        choose_heads(read_once, 1)
     with pytest.raises(ValueError, match="odd"):
         replace_heads(model, atlas, kernel=2)
     with pytest.raises(ValueError, match="not NaN"):

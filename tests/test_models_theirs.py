@@ -54,8 +54,9 @@ def test_evaluate_on_pixels_is_theirs(mean, std):
         )
     assert evaluate(from_transformers(model), Images(standard, labels, names))["accuracy"] == 1
     untold = from_transformers(model)
-    with pytest.raises(ValueError, match="mean and standard deviation of this model are not known"):
-        evaluate(untold, Images(pixels, labels, names))
+    for unknown in (pixels, pixels / 255):
+        with pytest.raises(ValueError, match="mean and standard deviation of this model are not"):
+            evaluate(untold, Images(unknown, labels, names))
 
 
 def test_images_of_floats():
