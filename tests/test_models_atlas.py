@@ -165,6 +165,8 @@ def test_stencils_and_encodings():
     assert abs(stencil[0, 2, 4] - by_hand) < 1e-12
     with pytest.raises(ValueError, match="12 patches"):
         position_association(torch.zeros(11, 3), (3, 4))
+    with pytest.raises(ValueError, match="drop the first axis and the special tokens"):
+        position_association(torch.zeros(1, 13, 3), (3, 4))
 
 
 def test_the_middle_of_an_image_keeps_its_proportions():
