@@ -25,7 +25,17 @@ from vit_theory.models import (
 from vit_theory.models.data import Images
 
 MIXERS = ("content", "positional")
-NAMES = ("entropy", "distance", "sink", "local", "positional", "content", "convolutional", "cost")
+NAMES = (
+    "entropy",
+    "distance",
+    "sink",
+    "local",
+    "positional",
+    "positional_logits",
+    "content",
+    "convolutional",
+    "cost",
+)
 
 
 @click.command(help=__doc__)

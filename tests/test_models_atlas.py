@@ -1,12 +1,21 @@
 """The head atlas: known numbers, the command, and that nothing half-written stays."""
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 from common import TINY_VIT
+from torch.utils.data import DataLoader, TensorDataset
 
 from vit_theory.ledger.cli import main
-from vit_theory.models import head_atlas, nearest_conv, position_association, write_atlas
+from vit_theory.models import (
+    attention_maps,
+    head_atlas,
+    nearest_conv,
+    position_association,
+    trained_vit,
+    write_atlas,
+)
 
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
@@ -44,6 +53,66 @@ def test_positional_share_is_that_of_all_images():
     assert (abs(small.positional - large.positional) < 4 * small.positional_se + 0.05).all()
     assert (large.convolutional <= large.positional + 0.01).all()
     assert (large.cost <= large.bound).all()
+
+
+def test_logits_of_weights_that_underflow():
+    """Sharp heads have weights of 0; the shares of their logits are numbers all the same."""
+    images = torch.rand(8, 3, 32, 32, generator=torch.Generator().manual_seed(4))
+    for mixer in ("content", "positional"):
+        vit = trained_vit(mixer)
+        atlas = head_atlas(vit, images)
+        for name in ("positional_logits", "positional_logits_se"):
+            assert np.isfinite(atlas[name]).all(), (mixer, name)
+        if mixer == "positional":  # the same map of every image
+            assert any((A == 0).any() for A in vit.attention_maps(images))
+            assert (atlas.positional_logits > 0.999).all()
+
+
+def swin():
+    torch.manual_seed(0)
+    made = hub.SwinModel(
+        hub.SwinConfig(
+            image_size=32, patch_size=4, embed_dim=16, depths=[1], num_heads=[2], window_size=4
+        )
+    ).eval()
+    for layer in made.parameters():
+        torch.nn.init.normal_(layer, 0, 0.3)
+    return made
+
+
+def test_windows_of_an_image_are_one_image():
+    """The atlas counts images, and its errors are those of one number an image."""
+    images = torch.randn(7, 3, 32, 32, generator=torch.Generator().manual_seed(5))
+    atlas = head_atlas(swin(), images)
+    assert atlas.attrs["images"] == 7
+    (layers,) = attention_maps(swin(), images)
+    A = layers[0].A.double()
+    assert layers[0].windows == 4 and len(A) == 28
+    of_images = -(A * A.log()).sum(-1).mean(2).unflatten(0, (7, 4)).mean(1)
+    error = of_images.std(0) / 7**0.5
+    assert np.allclose(atlas.entropy[0], of_images.mean(0))
+    assert np.allclose(atlas.entropy_se[0], error)
+    spread = A.var(0).sqrt().sum((1, 2))
+    assert np.allclose(atlas.deviation[0], spread)
+    # the same by batches, whose groups of images are the same
+    batched = head_atlas(swin(), list(images.split(3)))
+    for name in atlas.data_vars:
+        assert abs(atlas[name] - batched[name]).max() < 1e-6, name
+    # windows of copies of an image hold what the image holds
+    twice = head_atlas(swin(), images.repeat_interleave(2, 0))
+    assert np.allclose(twice.stencil, atlas.stencil) and np.allclose(twice.entropy, atlas.entropy)
+    with pytest.raises(ValueError, match="holds one image"):
+        head_atlas(swin(), images[:1])
+
+
+def test_images_with_labels():
+    images = torch.randn(6, 3, 16, 16, generator=torch.Generator().manual_seed(6))
+    labeled = DataLoader(TensorDataset(images, torch.arange(6)), batch_size=2)
+    of_loader = head_atlas(model(), labeled)
+    of_tensor = head_atlas(model(), images)
+    assert of_loader.attrs == of_tensor.attrs
+    for name in of_loader.data_vars:
+        assert abs(of_loader[name] - of_tensor[name]).max() < 1e-6, name
 
 
 def test_command_writes_one_page_offline(tmp_path, monkeypatch):
@@ -96,6 +165,8 @@ def test_stencils_and_encodings():
     assert abs(stencil[0, 2, 4] - by_hand) < 1e-12
     with pytest.raises(ValueError, match="12 patches"):
         position_association(torch.zeros(11, 3), (3, 4))
+    with pytest.raises(ValueError, match="drop the first axis and the special tokens"):
+        position_association(torch.zeros(1, 13, 3), (3, 4))
 
 
 def test_the_middle_of_an_image_keeps_its_proportions():

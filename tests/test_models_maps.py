@@ -9,6 +9,7 @@ import pytest
 import torch
 from common import TINY_VIT, script
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from vit_theory.models import ViT, attention_maps, probe, to_attention
 
@@ -53,6 +54,18 @@ def test_right_or_refused(name):
     assert row["verdict"] in ("right", "refused"), row
 
 
+def test_windows_before_a_layer_of_the_whole_image_are_refused():
+    """Window by window is not the order of a later layer, and windows among heads are no heads."""
+    words = {
+        "SAM, windows": "which of the 64 queries and 64 keys",
+        "ViTDet, windows": "heads and windows may share an axis",
+    }
+    for name, said in words.items():
+        for number in (1, 2):
+            with pytest.raises(ValueError, match=said):
+                list(attention_maps(zoo.strong(zoo.ZOO[name]()[0]), pictures(64, number)))
+
+
 def test_the_committed_zoo():
     with zoo.RESULTS.open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -62,6 +75,77 @@ def test_the_committed_zoo():
     assert all(
         float(row["largest_difference"]) <= 1e-5 for row in rows if row["verdict"] == "right"
     )
+
+
+class Asked(nn.Module):
+    """Learned queries, as many as patches, that attend among themselves; then they ask the image."""
+
+    def __init__(self, name="layer", among=True):
+        super().__init__()
+        self.cut = nn.Conv2d(3, 8, 8, 8)
+        self.queries = nn.Parameter(torch.randn(1, 16, 8))
+        self.first = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.among = nn.MultiheadAttention(8, 2, batch_first=True) if among else None
+        setattr(self, name, nn.MultiheadAttention(8, 2, batch_first=True))
+        self.name = name
+
+    def forward(self, x):
+        tokens = self.cut(x).flatten(2).transpose(1, 2)
+        tokens = self.first(tokens, tokens, tokens)[0]
+        q = self.queries.expand(len(x), -1, -1)
+        if self.among is not None:
+            q = self.among(q, q, q)[0]
+        return getattr(self, self.name)(q, tokens, tokens)[0]
+
+
+def detr():
+    torch.manual_seed(0)
+    body = hub.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], out_features=["stage2"]
+    )
+    small = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "num_queries": 16}
+    for part in ("encoder", "decoder"):
+        small |= {f"{part}_attention_heads": 4, f"{part}_ffn_dim": 32}
+    return hub.DetrModel(hub.DetrConfig(use_timm_backbone=False, backbone_config=body, **small))
+
+
+def test_queries_that_are_no_patches_are_refused():
+    """As many learned queries as patches are no patches: by their values, or by a module's name."""
+    for model in (detr(), Asked()):
+        with pytest.raises(ValueError, match="are alike for different images"):
+            list(attention_maps(model, pictures()))
+    for name in ("encoder_attn", "crossattention", "cross_attn"):
+        with pytest.raises(ValueError, match=f"the queries of '{name}' are no patches"):
+            list(attention_maps(Asked(name, among=False), pictures()))
+    same = pictures(number=1).expand(3, -1, -1, -1)
+    (layers,) = attention_maps(made("ViTModel"), same)
+    assert len(layers) == 2
+
+
+def test_images_with_labels_and_arrays():
+    """A loader of (images, labels) and an array give the maps of the tensor."""
+    model = made("ViTModel")
+    images = pictures(number=4)
+    (wanted,) = attention_maps(model, images)
+    set_of_images = TensorDataset(images, torch.arange(4))
+    first, last = attention_maps(model, DataLoader(set_of_images, batch_size=2))
+    (array,) = attention_maps(model, images.flip(-1).numpy()[..., ::-1])
+    arrays = list(attention_maps(model, [images[:2].double().numpy(), images[2:].numpy()]))
+    for layer in range(2):
+        A = wanted[layer].A
+        found = [array[layer].A, torch.cat([first[layer].A, last[layer].A])]
+        found.append(torch.cat([batch[layer].A for batch in arrays]))
+        for other in found:
+            assert (other - A).abs().max() < 1e-6
+
+
+def test_a_remedy_is_one_that_the_model_has():
+    with pytest.raises(ValueError, match="no product of softmax") as refused:
+        list(attention_maps(nn.Conv2d(3, 3, 4, 4), pictures()))
+    assert "attn_implementation" not in str(refused.value)
+    model = hub.ResNetModel(hub.ResNetConfig(embedding_size=8, hidden_sizes=[8], depths=[1]))
+    with pytest.raises(ValueError, match="attn_implementation"):
+        list(attention_maps(model, pictures()))
 
 
 def test_probe_adds_the_relative_bias_of_a_beit():

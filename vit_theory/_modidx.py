@@ -1962,6 +1962,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'vit_theory.models.maps.layer_map': ('models/maps.html#layer_map', 'vit_theory/models/maps.py'),
                                         'vit_theory.models.maps.listen': ('models/maps.html#listen', 'vit_theory/models/maps.py'),
                                         'vit_theory.models.maps.moved': ('models/maps.html#moved', 'vit_theory/models/maps.py'),
+                                        'vit_theory.models.maps.need_patch_queries': ( 'models/maps.html#need_patch_queries',
+                                                                                       'vit_theory/models/maps.py'),
                                         'vit_theory.models.maps.own_maps': ('models/maps.html#own_maps', 'vit_theory/models/maps.py'),
                                         'vit_theory.models.maps.read_code': ('models/maps.html#read_code', 'vit_theory/models/maps.py'),
                                         'vit_theory.models.maps.run_model': ('models/maps.html#run_model', 'vit_theory/models/maps.py'),

@@ -226,15 +226,16 @@ def replacing(layer: LayerMap, stencil: Tensor, special: Tensor) -> dict[str, Te
 
 
 class Means:
-    "Running mean and standard error over images."
+    "Running mean and standard error over images; the windows of one are averaged first."
 
     def __init__(self) -> None:
         self.number = 0
         self.total: Tensor | float = 0.0
         self.square: Tensor | float = 0.0
 
-    def add(self, values: Tensor) -> None:
-        "Take in [b, h] values, one for each image."
+    def add(self, values: Tensor, windows: int) -> None:
+        "Take in [b * windows, h] values, one for each map."
+        values = values.unflatten(0, (-1, windows)).mean(1)
         self.number += len(values)
         self.total = self.total + values.sum(0)
         self.square = self.square + values.square().sum(0)
@@ -289,8 +290,9 @@ class LayerSums:
         self.means: dict[str, Means] = {}
         self.weights: tuple[Tensor, Tensor] | None = None
         self.logits: tuple[Tensor, Tensor] | None = None
-        self.number = torch.zeros(GROUPS, dtype=torch.float64)
+        self.number = torch.zeros(GROUPS, dtype=torch.float64)  # of maps
         self.images = 0
+        self.maps = 0  # images times windows
         heads, queries, keys = layer.A.shape[1:]
         device = layer.A.device
         self.special = torch.zeros(heads, keys, dtype=torch.float64, device=device)
@@ -304,33 +306,36 @@ class LayerSums:
         all_weights = layer.A.double()
         of_patches = all_weights[:, :, layer.patches]
         A = of_patches[..., layer.key_patches]
-        image = torch.arange(len(A), device=A.device) + self.images
+        # the windows of an image come one after the other, and are not independent
+        image = torch.arange(len(A), device=A.device) // layer.windows + self.images
         group = image % GROUPS
-        self.images += len(A)
+        self.images += len(A) // layer.windows
+        self.maps += len(A)
         self.number += torch.bincount(group.cpu(), minlength=GROUPS)
         self.weights = joined(self.weights, moments(A, group))
-        log_A = A.log()
+        # a weight that underflowed has no logarithm
+        log_A = A.clamp(min=torch.finfo(torch.float32).tiny).log()
         logits = log_A - log_A.mean(-1, keepdim=True)
         self.logits = joined(self.logits, moments(logits, group))
         self.special += of_patches.mean(2).sum(0)
         self.total += all_weights.sum(0)
         self.squares += all_weights.square().sum(0)
-        self.take(per_image(layer, A))
+        self.take(per_image(layer, A), layer.windows)
 
-    def take(self, values: Mapping[str, Tensor]) -> None:
+    def take(self, values: Mapping[str, Tensor], windows: int) -> None:
         for name, value in values.items():
-            self.means.setdefault(name, Means()).add(value)
+            self.means.setdefault(name, Means()).add(value, windows)
 
     def stencil(self) -> Tensor:
         "The nearest stencil of the mean map."
         assert self.weights is not None
         total = self.weights[0].sum(0)
-        return stencil_of(total / self.images, self.grid)
+        return stencil_of(total / self.maps, self.grid)
 
     def deviation(self) -> Tensor:
         "Standard deviation of each weight over images, summed over queries and keys."
-        around_mean = self.squares - self.total.square() / self.images
-        variance = around_mean / max(self.images - 1, 1)
+        around_mean = self.squares - self.total.square() / self.maps
+        variance = around_mean / max(self.maps - 1, 1)
         return variance.clamp(min=0).sqrt().sum((1, 2))
 
     def result(self) -> dict[str, Tensor]:
@@ -382,7 +387,7 @@ def as_dataset(layers: list[LayerSums]) -> xr.Dataset:
     special = []
     for sums in layers:
         no_patch = sums.no_patch.to(sums.special.device)
-        special.append(sums.special[:, no_patch] / sums.images)
+        special.append(sums.special[:, no_patch] / sums.maps)
     atlas["special"] = ("layer", "head", "token"), by_head(special, heads)
     return atlas
 
@@ -427,8 +432,9 @@ def head_atlas(
     for maps in attention_maps(model, batches, forward=forward, progress=progress):
         for sums, layer in zip(layers, maps, strict=True):
             if sums.square_map and layer.V.numel():
-                special = sums.special / sums.images
-                sums.take(replacing(layer, sums.stencil(), special[:, None]))
+                special = sums.special / sums.maps
+                change = replacing(layer, sums.stencil(), special[:, None])
+                sums.take(change, layer.windows)
     return as_dataset(layers)
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0022
@@ -472,6 +478,13 @@ def position_association(
         )
         similarity = [cosines(encodings.float())]
     else:
+        rows, columns = grid
+        tables = (2 * rows - 1, 2 * columns - 1)
+        need(
+            encodings.ndim == 3 and tuple(encodings.shape[1:]) == tables,
+            f"encodings of shape {tuple(encodings.shape)}: [heads, {tables[0]}, {tables[1]}] of "
+            f"relative biases is needed, or [{n}, d]: drop the first axis and the special tokens",
+        )
         similarity = list(relative_bias(encodings.float(), grid))
     scores = [association_score(S.float(), near) for S in similarity]
     chance = near.sum(1) / (n - 1)

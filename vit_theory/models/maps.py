@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -283,6 +284,8 @@ def run_model(model: Any, batch: Any, forward: Callable | None) -> Any:
         return model(image, noise=order.expand(len(image), -1))
     if isinstance(batch, Mapping):
         return model(**batch)
+    if isinstance(batch, tuple | list):  # of images and labels
+        return model(image_of(batch))
     return model(batch)
 
 
@@ -365,6 +368,7 @@ class Layout:
     # None: no code could be read, and the order is taken to be that of the grid
     patches: Tensor | None
     why: str = ""  # no code could be read
+    windows: int = 1  # of one image in the first layer
 
 
 def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layout:
@@ -372,25 +376,28 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
     time to the next."""
     image = image_of(batch)
     heard, _ = listen(model, with_image(batch, image[:1]), forward, check=False, first_only=True)
+    config = getattr(model, "config", None)
+    # what else its own attention can do, only the writer of the model knows
+    remedy = ' set attn_implementation="eager" or "sdpa", and' if config is not None else ""
     need(
         heard.calls,
-        f"model={type(model).__name__}: no product of softmax weights and values "
-        "was seen; set attn_implementation"
-        '="eager" or "sdpa", and give the part of the model that takes images',
+        f"model={type(model).__name__}: no product of softmax weights and values was seen;{remedy} "
+        "give the part of the model that takes images",
     )
-    config = getattr(model, "config", None)
     config = getattr(config, "vision_config", config)
     configured = getattr(config, "patch_size", None)
     patch = heard.patch
     if patch is None and isinstance(configured, int | tuple | list):
         patch = pair(configured)
     A = heard.calls[0].A
-    tokens = A.shape[-2]
+    windows = 1
     if A.ndim == 4:  # one image: the first axis counts its windows
-        tokens = A.shape[0] * A.shape[-2]
+        windows = len(A)
+    tokens = windows * A.shape[-2]
     if patch is None:
         grid = heard.sizes[-1] if heard.sizes else (0, 0)
-        return Layout(grid, tokens, None, "no convolution cuts the image into patches")
+        why = "no convolution cuts the image into patches"
+        return Layout(grid, tokens, None, why, windows)
     grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]
     copies = coded(image[0], grid, patch)
     coded_batch = with_image(batch, copies)
@@ -418,10 +425,11 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
         every_number = torch.arange(1, n + 1)
         each_once = torch.equal(patch_numbers.sort().values.cpu(), every_number)
     if not each_once:
-        return Layout(grid, tokens, None, "a token does not stand for one patch alone")
+        why = "a token does not stand for one patch alone"
+        return Layout(grid, tokens, None, why, windows)
     order = patch_numbers.argsort()
     token = is_patch.nonzero()[:, 0]
-    return Layout(grid, tokens, token[order])
+    return Layout(grid, tokens, token[order], windows=windows)
 
 # %% ../../nbs/models/08_maps.ipynb #maps0017
 def fitting(
@@ -471,9 +479,17 @@ def layer_map(
     "A call with its patches; None for one that pools; ValueError where its tokens cannot be told."
     A = call.A
     V = call.V
+    queries, keys = A.shape[-2:]
+    patches = layout.patches
+    as_first = queries == keys == layout.tokens
     if A.ndim == 3 and V.ndim == 4:  # the same weights for all images
         A = A.expand(len(V), *A.shape)
     if A.ndim == 3:  # images and heads in one axis
+        need(
+            patches is not None and as_first,
+            f"model: in the weights of {call.name!r} heads and windows may share an axis: no true "
+            "map",
+        )
         A = A.unflatten(0, (images, -1))
         V = V.unflatten(0, (images, -1))
     one_map = A.ndim == 4 and len(A) == 1
@@ -484,11 +500,10 @@ def layer_map(
         f"model: the weights of {call.name!r} have {A.ndim} axes, and which are windows is not "
         "known: no true map",
     )
-    queries, keys = A.shape[-2:]
     n = math.prod(layout.grid)
-    patches = layout.patches
-    all_tokens = queries == keys == layout.tokens and len(A) == images
-    if patches is not None and all_tokens:
+    # patches of windows stand in the order of the windows, which no later layer needs to keep
+    whole = layout.windows == 1 and len(A) == images
+    if patches is not None and as_first and whole:
         return LayerMap(call.name, A, V, patches, layout.grid, patches, layout.grid)
     windows = windows_of(call, images, layout)
     if windows is not None:
@@ -575,11 +590,34 @@ def uniform_calls(vit: ViT, images: Tensor) -> list[Call]:
     return calls
 
 # %% ../../nbs/models/08_maps.ipynb #maps0021
+# modules that read the tokens of an image for others, by the names that libraries give them
+CROSS = {"encoder_attn", "crossattention", "cross_attention", "cross_attn"}
+
+
+def need_patch_queries(layer: LayerMap, images: Tensor) -> None:
+    "ValueError where the tokens of a layer are as many as the patches, and others."
+    parts = layer.name.split(".")
+    need(
+        CROSS.isdisjoint(parts),
+        f"model: the queries of {layer.name!r} are no patches by its name: no true map; give the "
+        "part of the model that takes images",
+    )
+    if layer.V.numel() == 0 or not (images != images[:1]).any():
+        return
+    V = wide(layer.V)
+    far = (V - V[:1]).abs().max()
+    need(
+        far > 1e-6 * V.abs().max(),
+        f"model: the values of {layer.name!r} are alike for different images, and their tokens no "
+        "patches: no true map; give the part of the model that takes images",
+    )
+
+
 def all_layers(
-    model: nn.Module, heard: Listener, ran: set[str], images: int, layout: Layout
+    model: nn.Module, heard: Listener, ran: set[str], images: Tensor, layout: Layout
 ) -> list[LayerMap]:
     """The layers of a model; ValueError where one of its attention modules ran and nothing was
-    heard of it."""
+    heard of it, or one attends among tokens that are no patches."""
     kind = type(model).__name__
     outer = []
     for name in ran:
@@ -604,8 +642,9 @@ def all_layers(
             halved.append((rows // factor, columns // factor))
     layers = []
     for call in heard.calls:
-        layer = layer_map(call, images, layout, halved)
+        layer = layer_map(call, len(images), layout, halved)
         if layer is not None:
+            need_patch_queries(layer, images)
             layers.append(layer)
     need(layers, f"model={kind}: its attention pools, and no layer attends among patches")
     return layers
@@ -615,7 +654,7 @@ def as_batches(batches: Any) -> Iterable:
     "One batch, a data set or many batches, as many batches."
     if isinstance(batches, Images):
         return batches.images.split(64)
-    if isinstance(batches, Tensor | Mapping):
+    if isinstance(batches, Tensor | Mapping | np.ndarray):
         return [batches]
     need(
         isinstance(batches, Iterable),
@@ -630,6 +669,8 @@ def moved(batch: Any, weight: Tensor) -> Any:
         return {name: moved(value, weight) for name, value in batch.items()}
     if isinstance(batch, tuple | list):
         return type(batch)(moved(value, weight) for value in batch)
+    if isinstance(batch, np.ndarray) and batch.dtype.kind in "biuf":
+        batch = torch.as_tensor(batch.copy())  # torch takes no array that is read-only or reversed
     if not isinstance(batch, Tensor):
         return batch
     if batch.ndim == 4 and batch.is_floating_point() and weight.is_floating_point():
@@ -672,7 +713,7 @@ def stream(
                 yield own_maps(model, images, check=first)
             else:
                 heard, ran = listen(model, batch, forward, check=first)
-                yield all_layers(model, heard, ran, len(images), layout)
+                yield all_layers(model, heard, ran, images, layout)
     finally:
         for module, training in modes.items():
             module.training = training
@@ -680,7 +721,8 @@ def stream(
 # %% ../../nbs/models/08_maps.ipynb #maps0022
 def attention_maps(
     model: nn.Module,  # any vision transformer; left as it is
-    # images [b, c, h, w], `Images`, one dictionary of tensors, or an iterable of such batches
+    # images [b, c, h, w], `Images`, one dictionary of tensors, or an iterable of such batches, with
+    # labels behind the images or without
     batches: Any,
     *,
     # (model, batch) -> anything, where `model(batch)` is not how it is called
@@ -688,7 +730,7 @@ def attention_maps(
     progress: bool = False,  # show a bar
 ) -> Iterator[list[LayerMap]]:  # a list of layers for each batch
     """Yield the weights that a model used, one batch at a time; ValueError where the true map of a
-    layer cannot be had."""
+    layer cannot be had. Tokens are taken to keep the order that they have in the first layer."""
     kind = type(model).__name__
     need(isinstance(model, nn.Module), f"model={kind}: a torch.nn.Module is needed")
     need_weights("model", model)
