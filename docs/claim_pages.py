@@ -116,11 +116,9 @@ def criteria(claim, card):
         if value is None or ask is None:
             continue
         met = verdict_of(rule, ask, value) == HOLDS
-        if rule.name:
-            words = f"{rule.name}: {ask.words}"
-        else:  # a caveat that always applies
-            words = rule.why if isinstance(rule.why, str) else rule.why(data)
-        yield f"- {'✓' if met else '✗' if rule.name else '·'} {formula(words)}"
+        yield f"- {'✓' if met else '✗'} {formula(f'{rule.name}: {ask.words}')}"
+    for why in claim.caveats:
+        yield f"- · {formula(why)}"
 
 
 def image(id, parts, alt):

@@ -78,6 +78,7 @@ class Claim:
     ] = ()  # of `history.json`, oldest first: since when it has changed, what was before, why
     # what the note of a measurement ends with, whatever the verdict; empty: nothing
     remark: Callable[[xarray.Dataset], str] | None = None
+    caveats: tuple[str, ...] = ()  # conditions that no number lifts: it never holds plainly
 
     def __post_init__(self):
         if not re.fullmatch(r"\w[\w.-]*", self.id):
@@ -98,20 +99,22 @@ class Claim:
         return (
             " ".join((self.rules.__doc__ or "").split())
             if callable(self.rules)
-            else criterion(self.rules)
+            else criterion(self.rules, self.caveats)
         )
 
     @property
     def cannot(self) -> tuple[str, ...]:
         "The verdicts that this claim can never get."
-        none = set() if callable(self.rules) else set(impossible(self.rules))
+        none = set() if callable(self.rules) else set(impossible(self.rules, self.caveats))
         ours = {REFUTED} if self.kind not in ("quoted", "paraphrased") else set()
         return tuple(verdict for verdict in VERDICTS if verdict in none | ours)
 
     def judge(self, data: xarray.Dataset) -> Judgement:
         "Judge a measurement; ValueError when it refutes a statement that is not the paper's own."
         judgement = (
-            self.rules(data) if callable(self.rules) else judge(self.rules, self.sentence, data)
+            self.rules(data)
+            if callable(self.rules)
+            else judge(self.rules, self.sentence, data, self.caveats)
         )
         if judgement.verdict == REFUTED and self.kind not in ("quoted", "paraphrased"):
             raise ValueError(

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['VERDICTS', 'HOLDS', 'CAVEAT', 'INCONCLUSIVE', 'AGAINST', 'REFUTED', 'LOOKS', 'BROKEN', 'EVERY', 'SOME', 'NONE',
            'ORDER', 'Broken', 'Quantity', 'Judgement', 'Ask', 'at_most', 'at_least', 'below', 'above', 'equal',
-           'within', 'between', 'exponent', 'wholly_above', 'wholly_between', 'Rule', 'caveat', 'decide', 'judge',
-           'criterion', 'impossible']
+           'within', 'between', 'exponent', 'wholly_above', 'wholly_between', 'Rule', 'decide', 'judge', 'criterion',
+           'impossible']
 
 # %% ../../nbs/ledger/04_rules.ipynb #4e2a03c3
 from collections.abc import Callable, Sequence
@@ -296,11 +296,6 @@ def lines_of(rule: Rule, ask: Ask | None, value: Any) -> list[Quantity]:
         for name, (_, entry) in zip(names, entries, strict=True)
     ]
 
-# %% ../../nbs/ledger/04_rules.ipynb #824136e9
-def caveat(why: str) -> Rule:
-    'A rule that never allows a plain "holds".'
-    return Rule("", lambda data: False, Ask("", lambda x: x), CAVEAT, why)
-
 # %% ../../nbs/ledger/04_rules.ipynb #ae393bb4
 ORDER = (
     BROKEN,
@@ -316,9 +311,10 @@ def decide(
     rules: Sequence[Rule],
     values: Sequence[Any],  # one for each rule; None: not measured here
     data: Any = None,  # the measurement, for requirements that depend on it
+    caveats: Sequence[str] = (),  # conditions that no number lifts
 ) -> tuple[str, list[str]]:  # the verdict, and why it is not better
     "The worst verdict of any rule; Broken where a rule says that the code is broken."
-    outcomes = []
+    outcomes = [(ORDER.index(CAVEAT), CAVEAT, why) for why in caveats]
     for rule, value in zip(rules, values, strict=True):
         ask = rule.asked(data) if value is not None else None
         verdict = verdict_of(rule, ask, value)
@@ -352,10 +348,11 @@ def judge(
     sentence: str
     | Callable[[Any], str],  # the measurement in words, with the values of rules by place
     data: Any,  # as the experiment returned it
+    caveats: Sequence[str] = (),  # conditions that no number lifts: never a plain "holds"
 ) -> Judgement:
     "Apply all rules to a measurement."
     values = [rule.value(data) for rule in rules]
-    verdict, whys = decide(rules, values, data)
+    verdict, whys = decide(rules, values, data, caveats)
     if callable(sentence):
         measured = sentence(data)
     else:
@@ -363,29 +360,27 @@ def judge(
         measured = sentence.format(*map(Seen, numbers))
     lines: list[Quantity] = []
     for rule, value in zip(rules, values, strict=True):
-        if rule.name and value is not None:
+        if value is not None:
             lines += lines_of(rule, rule.asked(data), value)
     return Judgement(verdict, measured, "; ".join(dict.fromkeys(whys)), tuple(lines))
 
 # %% ../../nbs/ledger/04_rules.ipynb #a2903de9
-def criterion(rules: Sequence[Rule]) -> str:
+def criterion(rules: Sequence[Rule], caveats: Sequence[str] = ()) -> str:
     "The rules in words."
     parts = []
     for rule in rules:
-        if not rule.name:
-            parts.append(f"never without a caveat ({rule.why})")
-        elif rule.ask:
+        if rule.ask:
             words = rule.ask.words if isinstance(rule.ask, Ask) else rule.ask.__doc__
             mean = " in the mean over seeds, and in every seed for no caveat" if rule.mean else ""
             level = "" if rule.fails == AGAINST else f" (else {rule.fails})"
             parts.append(f"{rule.name} {words}{mean}{level}")
+    parts += [f"never without a caveat ({why})" for why in caveats]
     return "; ".join(parts)
 
 
-def impossible(rules: Sequence[Rule]) -> tuple[str, ...]:
+def impossible(rules: Sequence[Rule], caveats: Sequence[str] = ()) -> tuple[str, ...]:
     "The verdicts that no rule gives."
     given = {rule.fails for rule in rules if rule.ask} | {CAVEAT for rule in rules if rule.mean}
     given |= {INCONCLUSIVE} if AGAINST in given else set()
-    if all(rule.name for rule in rules):
-        given.add(HOLDS)
+    given.add(CAVEAT if caveats else HOLDS)
     return tuple(verdict for verdict in VERDICTS if verdict not in given)

@@ -39,7 +39,6 @@ from vit_theory.ledger.rules import (
     above,
     at_least,
     at_most,
-    caveat,
     unsure,
 )
 
@@ -122,8 +121,6 @@ THEOREM_4_1 = Claim(
             "share of the way from the linear rule to f* (ties half)", way_closed, at_least(CLOSED)
         ),
         Rule("descents that end with gamma > 0 > rho and kappa > rho", associates, EVERY),
-        caveat(START_CONDITION),
-        caveat(RATE_CONDITION.format("2e4 to 1e7")),
         Rule("test error", at_end("error"), each="patches"),
         Rule("descents whose population is listed, not sampled", listed),
     ),
@@ -132,6 +129,10 @@ THEOREM_4_1 = Claim(
     measure_theorem_4_1,
     plot_population,
     remark=unsure(ERROR_UNSURE),
+    caveats=(
+        START_CONDITION,
+        RATE_CONDITION.format("2e4 to 1e7"),
+    ),
 )
 
 # %% ../../../nbs/association/08_learning.ipynb #a13e7dba
@@ -239,14 +240,16 @@ THEOREM_4_2 = Claim(
         Rule("margin of association, at its best", at_best("margin"), above(0)),
         Rule("margin of association, at the end", at_end("margin"), above(0), CAVEAT),
         Rule("drop score at the end", at_end("drop"), at_least(KEPT_DROP)),
-        caveat(START_CONDITION),
-        caveat(RATE_CONDITION.format("1e5")),
         Rule("first step with exact association", first_association, form=".0f"),
     ),
     "The test error is {3:.4f}, at a drop score of {6:.3f}; the best linear rule errs in {2:.3f}.",
     learning,
     plot_learning,
     remark=unsure(f"whether A starts on the diagonal; {ERROR_UNSURE}"),
+    caveats=(
+        START_CONDITION,
+        RATE_CONDITION.format("1e5"),
+    ),
 )
 
 # %% ../../../nbs/association/08_learning.ipynb #84c14a4b

@@ -13,7 +13,7 @@ from vit_theory.convolution.claims.exactness import EXACT
 from vit_theory.convolution.experiments.encodings import absolute_encodings, relative_encodings
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, at_least, at_most, caveat
+from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, at_least, at_most
 
 # %% ../../../nbs/convolution/12_encodings.ipynb #41a0e03f
 def plot_relative_encodings(data: xr.Dataset):
@@ -169,14 +169,14 @@ ABSOLUTE = Claim(
         Rule("beside: weight off the target", beside_off_target, at_most(EXACT), BROKEN),
         Rule("beside: relative error of the layer", beside_error, at_most(EXACT), BROKEN),
         Rule("added, photograph: weight off the target", photograph_off_target),
-        caveat(
-            "for tokens as wide as the patch; in wider ones positions can be kept apart, "
-            "and the construction applies"
-        ),
     ),
     "Added to the content, positions lose at least {0.min:.2f} of the weight; "
     "beside it they are exact.",
     absolute_encodings,
     plot_absolute_encodings,
     kind="quoted",
+    caveats=(
+        "for tokens as wide as the patch; in wider ones positions can be kept apart, "
+        "and the construction applies",
+    ),
 )

@@ -24,7 +24,6 @@ from vit_theory.ledger.rules import (
     at_most,
     below,
     between,
-    caveat,
     unsure,
 )
 from vit_theory.selection.experiments.attention_map import (
@@ -197,11 +196,11 @@ ATTENTION_SPARSE = Claim(
             at_least(SPARSE),
         ),
         *learned_in("no confusion"),
-        caveat(TWENTY),
     ),
     "The mass on relevant tokens ends at {0:.2f}.",
     attention_during_training,
     partial(plot_attention_during_training, arms=("no confusion",)),
+    caveats=(TWENTY,),
 )
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #ee160b67
@@ -321,12 +320,12 @@ ATTENTION_DIRECTION = Claim(
         ),
         Rule("growth on other keys over that", turned_elsewhere, at_most(0.25)),
         *learned_in("no confusion"),
-        caveat(TWENTY),
     ),
     "Logits grow by {0:.1f} on discriminative keys, and by {1:.2f} times that on the others.",
     attention_during_training,
     plot_directions,
     kind="quoted",
+    caveats=(TWENTY,),
 )
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #71ef33aa

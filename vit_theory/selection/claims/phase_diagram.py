@@ -13,7 +13,7 @@ import xarray as xr
 
 from vit_theory.figures import subplots
 from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import Ask, caveat, exponent, wholly_above
+from vit_theory.ledger.rules import Ask, exponent, wholly_above
 from vit_theory.selection.claims.colors import ARM_COLORS
 from vit_theory.selection.claims.rules import FAST
 from vit_theory.selection.experiments.phase_diagram import phase_diagram
@@ -135,11 +135,13 @@ PHASE_DIAGRAM = Claim(
         Rule("exponent of the border, frozen attention", frozen_exponent),
         Rule("share of successes at the largest sizes", success_at_most, each="attention"),
         Rule("runs", number_of_runs, form=",.0f"),
-        caveat(FAST),
-        caveat(BENDS),
     ),
     "The border's exponent is {0} with trained and {2} with uniform attention.",
     phase_diagram,
     plot_heat,
     kind="recalled",
+    caveats=(
+        FAST,
+        BENDS,
+    ),
 )

@@ -13,7 +13,7 @@ import xarray as xr
 
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import CAVEAT, Ask, above, caveat, exponent, wholly_between
+from vit_theory.ledger.rules import CAVEAT, Ask, above, exponent, wholly_between
 from vit_theory.selection.claims.rules import DRAWN, PASSING, WIDTH
 from vit_theory.selection.claims.sample_complexity import slope_of
 from vit_theory.selection.experiments.regime import (
@@ -88,11 +88,12 @@ ATTENTION_RATE = Claim(
     "Theorem 1 (as recalled), with slower attention",
     "The exponent near 2 with trained attention is still there when attention learns at half of "
     "the fiftyfold rate.",
-    (*RATE_RULES, DRAWN, caveat(PASSING)),
+    (*RATE_RULES, DRAWN),
     "At 25 times the others' rate the exponent is {1}.",
     relaxed,
     plot_rates,
     kind="derived here",
+    caveats=(PASSING,),
 )
 
 # %% ../../../nbs/selection/07_regime.ipynb #64bcc5b5

@@ -13,7 +13,7 @@ import xarray as xr
 
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import CAVEAT, SOME, caveat, unsure, wholly_above
+from vit_theory.ledger.rules import CAVEAT, SOME, unsure, wholly_above
 from vit_theory.selection.claims.rules import DRAWN, FAST, LAZY, REGIME
 from vit_theory.selection.experiments.robustness import STARTS, initial_error, noise_level
 from vit_theory.selection.n50 import Ratio, fit_logistic, growth, over_seeds
@@ -122,11 +122,11 @@ NOISE = Claim(
             partial(growth_by_noise, where="test"),
         ),
         Rule("N50 with noise in both", n50_by_noise, form=".0f", each="noise"),
-        caveat(BEYOND),
     ),
     "From τ = 0 to τ = 0.8, N50 grows by a factor of {0}.",
     noise_level,
     plot_noise_level,
+    caveats=(BEYOND,),
 )
 
 # %% ../../../nbs/selection/10_robustness.ipynb #9725f07f
@@ -193,11 +193,11 @@ INITIAL_SIGMA = Claim(
             wholly_above(1),
         ),
         DRAWN,
-        caveat(FAST),
     ),
     "N50 grows by a factor of {0} from σ = 0 to 1.",
     initial_error,
     partial(plot_initial_error, arms=("sigma",)),
+    caveats=(FAST,),
 )
 
 # %% ../../../nbs/selection/10_robustness.ipynb #56fdcc73
@@ -229,10 +229,10 @@ INITIAL_DELTA = Claim(
         ),
         Rule("of both, intervals of the ratio above 1", delta_costs, SOME),
         DRAWN,
-        caveat(REGIME),
     ),
     "N50 grows by a factor of {0} from δ = 0 to 1.",
     initial_error,
     partial(plot_initial_error, arms=DELTAS[::-1]),
     remark=unsure("the shift by delta"),
+    caveats=(REGIME,),
 )

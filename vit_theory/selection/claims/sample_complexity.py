@@ -15,7 +15,7 @@ import xarray as xr
 
 from vit_theory.figures import COLORS, subplots
 from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import CAVEAT, at_least, at_most, caveat
+from vit_theory.ledger.rules import CAVEAT, at_least, at_most
 from vit_theory.selection.claims.colors import ARM_COLORS
 from vit_theory.selection.claims.rules import (
     DRAWN,
@@ -226,12 +226,12 @@ SAMPLE_COMPLEXITY = Claim(
         Rule("N50 of uniform over trained attention at 4/80", saving, at_least(50)),
         Rule("exponent by seed", by_seed, form=".2f"),
         DRAWN,
-        caveat(FAST),
     ),
     "With trained attention the exponent of N50 is {0}, and {4} once a logarithm is divided out.",
     measure_with,
     partial(plot_slopes, title="local slope of N50, trained attention"),
     kind="recalled",
+    caveats=(FAST,),
 )
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #f96cb8a6
@@ -291,12 +291,12 @@ NO_ATTENTION = Claim(
             FAILING,
         ),
         DRAWN,
-        caveat(REGIME),
     ),
     "Without learning, the exponent of N50 is {0} (uniform attention) and {1} (frozen).",
     measure_without,
     plot_without,
     kind="recalled",
+    caveats=(REGIME,),
 )
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #e029ffe3

@@ -19,7 +19,6 @@ from vit_theory.ledger.rules import (
     above,
     at_least,
     at_most,
-    caveat,
     wholly_above,
 )
 from vit_theory.selection.experiments.token_removal import (
@@ -117,15 +116,15 @@ SPARSIFICATION = Claim(
         Rule(
             "share of steps saved at 32 samples by the pilot's tokens", steps_saved, at_least(0.5)
         ),
-        caveat(
-            "early stop, background of a single pattern; the pilot is trained longer than the "
-            "models that it helps"
-        ),
     ),
     "The pilot's tokens need at most {1.max:.2g} of the samples and save at least {4.min:.0%} of "
     "the steps.",
     removal,
     plot_removal,
+    caveats=(
+        "early stop, background of a single pattern; the pilot is trained longer than the "
+        "models that it helps",
+    ),
 )
 
 # %% ../../../nbs/selection/11_token_removal.ipynb #ab1da927
@@ -270,13 +269,13 @@ NOISY_SAMPLES = Claim(
             Rule(f"N50, kept by: {choice}", partial(n50_by, choice=choice), form=".1f")
             for choice in ("none", "attention", "oracle")
         ),
-        caveat("early stop, noise 0.6"),
     ),
     "Removing the noisy tokens lowers N50 by a factor of {0}; removal by a pilot's attention by "
     "{1}.",
     noisy_samples,
     plot_noisy_samples,
     kind="quoted",
+    caveats=("early stop, noise 0.6",),
 )
 
 # %% ../../../nbs/selection/11_token_removal.ipynb #8ae47bad
