@@ -10,7 +10,6 @@ import xarray as xr
 
 from vit_theory.arguments import checked
 from vit_theory.figures import COLORS, subplots
-from vit_theory.statistics import Interval
 from vit_theory.images.experiments.canvases import TOKEN_CHOICES
 
 # %% ../../../nbs/images/06_photographs.ipynb #5d2bad98
