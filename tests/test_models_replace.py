@@ -138,6 +138,19 @@ def test_refusals():
         replace_heads(swin, {(0, 0): torch.zeros(7, 7)})
 
 
+@pytest.mark.parametrize("mixer", ["content", "positional"])
+def test_a_head_of_ours_is_taken_out(mixer):
+    """Its values alone are missing, whatever its scores read; afterwards all is as before."""
+    torch.manual_seed(0)
+    vit = ViT(8, 2, 1, 3, depth=2, heads=2, mixer=mixer).eval()
+    x = images(4, 1, 8)
+    whole = vit(x)
+    with without_head(vit, 1, 0):
+        assert not vit.blocks[1].mixer.out.weight[:, : vit.config["width"] // 2].any()
+        assert not torch.allclose(vit(x), whole)
+    assert torch.equal(vit(x), whole)
+
+
 def test_a_layer_that_rotates_is_not_replaced():
     settings = {**TINY_VIT, "num_register_tokens": 1}
     dino = hub.DINOv3ViTModel(hub.DINOv3ViTConfig(**settings)).eval()

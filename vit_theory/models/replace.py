@@ -466,7 +466,7 @@ def head_output(model: nn.Module, layer: int, head: int) -> Tensor:
         W_O = mixer.layer.W_O
         need(head < len(W_O), f"head={head}: layer {layer} has {len(W_O)} heads, from 0")
         return W_O[head]
-    if isinstance(mixer, ContentAttention | StencilHeads):
+    if isinstance(model, ViT):
         out, heads = mixer.out, mixer.heads
     else:
         out, heads = mixer.o_proj, mixer.num_attention_heads
