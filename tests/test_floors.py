@@ -76,9 +76,15 @@ FREE = {  # files, what is found there, what stands in its place
     "size of the legend": (["figures.py"], r'"legend.fontsize": \d+', '"legend.fontsize": 5'),
     "words of an error": (["*.py", "*/*.py"], r'(need\(.*?, f?")(?=\w)', r"\1In other words: "),
     "words of an error in a variable": (
-        ["selection/*.py", "convolution/construction.py", "images/data.py", "models/maps.py"],
+        ["selection/*.py", "convolution/construction.py", "images/data.py"],
         r'(\n +(why|words|needed|remedy|sizes|parts) = \(?\s*f?")(?=[\w{])',
         r"\1In other words: ",
+    ),
+    # a layout keeps why it has no patches
+    "words of a remedy in a variable": (
+        ["models/maps.py"],
+        r"(\n +remedy = ')(?=\s)",
+        r"\1In other words:",
     ),
     "words of a warning": (["*/*.py"], r'(warnings\.warn\(\s*f?")', r"\1In other words: "),
     "what is raised": (["*.py", "[!l]*/*.py"], r'(raise \w+Error\(f?")', r"\1In other words: "),

@@ -27,6 +27,7 @@ from vit_theory.ledger.evidence import (
     standing,
 )
 from vit_theory.ledger.rules import AGAINST, CAVEAT, HOLDS, INCONCLUSIVE, REFUTED, VERDICTS
+from vit_theory.selection.claims.predicted import with_runs
 from vit_theory.selection.claims.sample_complexity import with_tail
 from vit_theory.selection.n50 import local_slopes, over_seeds
 
@@ -446,9 +447,8 @@ def is_so(condition, id, run):
         "of": lambda id: data(id, run),
         "verdict": verdict,
     }
-    return bool(
-        np.all(eval(condition, names | {"np": np, "near": near, "slopes": slopes, "lead": lead}))
-    )
+    tools = {"np": np, "near": near, "slopes": slopes, "lead": lead, "with_runs": with_runs}
+    return bool(np.all(eval(condition, names | tools)))
 
 
 def test_captions_and_titles_say_what_the_evidence_says():

@@ -547,7 +547,7 @@ EDITS = {  # (file, old, new): is it another experiment?
     "words of a warning": (("helper.py", "is small", "is tiny"), False),
     "words that are returned": (("helper.py", "'unit'", "'inch'"), True),
     "words that another function reads": (("helper.py", "'scale'", "'size'"), True),
-    "number beside the words": (("helper.py", "x < 1", "x < 2"), True),
+    "condition of a warning": (("helper.py", "x < 1", "x < 2"), False),
     "module that is not reached": (("other.py", "1", "2"), False),
 }
 

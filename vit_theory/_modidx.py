@@ -1319,6 +1319,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                  'vit_theory/images/claims/two_phase.py'),
                                                     'vit_theory.images.claims.two_phase.leads': ( 'images/two_phase.html#leads',
                                                                                                   'vit_theory/images/claims/two_phase.py'),
+                                                    'vit_theory.images.claims.two_phase.mean_over_seeds': ( 'images/two_phase.html#mean_over_seeds',
+                                                                                                            'vit_theory/images/claims/two_phase.py'),
                                                     'vit_theory.images.claims.two_phase.median_times': ( 'images/two_phase.html#median_times',
                                                                                                          'vit_theory/images/claims/two_phase.py'),
                                                     'vit_theory.images.claims.two_phase.plot_acceleration': ( 'images/two_phase.html#plot_acceleration',
