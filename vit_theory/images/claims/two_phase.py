@@ -48,7 +48,7 @@ def best_convolution(data: xr.Dataset) -> float:
 def mean_over_seeds(points: xr.DataArray) -> Interval:
     "Mean and its 95 % interval, which a single seed does not have."
     if points.size == 1:
-        return Interval(float(points), np.nan, np.nan)
+        return Interval(float(points.mean()), np.nan, np.nan)
     return Interval.of_mean(points)
 
 
