@@ -199,6 +199,10 @@ def timm(fused=True, bias=False, rotary=False, **settings):
     return lambda: (Written(lambda: TimmAttention(48, 4, fused, table(), rotary), **settings), 32)
 
 
+# of ViTDet and SAM
+DETECTOR = dict(
+    image_size=64, patch_size=8, hidden_size=48, num_hidden_layers=2, num_attention_heads=4
+)
 ZOO = {
     "ViT": of("ViTModel", **VIT),
     "ViT, classifier": of("ViTForImageClassification", **VIT),
@@ -273,34 +277,12 @@ ZOO = {
         masked_unit_size=[8, 8],
         masked_unit_attention=[True, True, False],
     ),
-    "ViTDet": of(
-        "VitDetModel",
-        64,
-        image_size=64,
-        patch_size=8,
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-    ),
-    "ViTDet, windows": of(
-        "VitDetModel",
-        64,
-        image_size=64,
-        patch_size=8,
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        window_block_indices=[0],
-        window_size=4,
-    ),
+    "ViTDet": of("VitDetModel", 64, **DETECTOR),
+    "ViTDet, windows": of("VitDetModel", 64, **DETECTOR, window_block_indices=[0], window_size=4),
     "SAM, windows": of(
         "SamVisionModel",
         64,
-        image_size=64,
-        patch_size=8,
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
+        **DETECTOR,
         mlp_dim=64,
         output_channels=16,
         window_size=4,

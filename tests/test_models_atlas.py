@@ -22,12 +22,17 @@ hub = pytest.importorskip(
 )
 
 
-def model():
+def drawn(kind, config):
+    """A model of the library with weights of its own, of deviation 0.3."""
     torch.manual_seed(0)
-    made = hub.ViTModel(hub.ViTConfig(**TINY_VIT)).eval()
-    for layer in made.parameters():
-        torch.nn.init.normal_(layer, 0, 0.3)
+    made = kind(config).eval()
+    for weight in made.parameters():
+        torch.nn.init.normal_(weight, 0, 0.3)
     return made
+
+
+def model():
+    return drawn(hub.ViTModel, hub.ViTConfig(**TINY_VIT))
 
 
 def test_streamed_atlas_is_that_of_one_batch():
@@ -69,15 +74,10 @@ def test_logits_of_weights_that_underflow():
 
 
 def swin():
-    torch.manual_seed(0)
-    made = hub.SwinModel(
-        hub.SwinConfig(
-            image_size=32, patch_size=4, embed_dim=16, depths=[1], num_heads=[2], window_size=4
-        )
-    ).eval()
-    for layer in made.parameters():
-        torch.nn.init.normal_(layer, 0, 0.3)
-    return made
+    config = hub.SwinConfig(
+        image_size=32, patch_size=4, embed_dim=16, depths=[1], num_heads=[2], window_size=4
+    )
+    return drawn(hub.SwinModel, config)
 
 
 def test_windows_of_an_image_are_one_image():
