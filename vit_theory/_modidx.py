@@ -1724,6 +1724,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'vit_theory.ledger.rules.at_most': ('ledger/rules.html#at_most', 'vit_theory/ledger/rules.py'),
                                          'vit_theory.ledger.rules.below': ('ledger/rules.html#below', 'vit_theory/ledger/rules.py'),
                                          'vit_theory.ledger.rules.between': ('ledger/rules.html#between', 'vit_theory/ledger/rules.py'),
+                                         'vit_theory.ledger.rules.clear_of': ('ledger/rules.html#clear_of', 'vit_theory/ledger/rules.py'),
                                          'vit_theory.ledger.rules.criterion': ('ledger/rules.html#criterion', 'vit_theory/ledger/rules.py'),
                                          'vit_theory.ledger.rules.decide': ('ledger/rules.html#decide', 'vit_theory/ledger/rules.py'),
                                          'vit_theory.ledger.rules.equal': ('ledger/rules.html#equal', 'vit_theory/ledger/rules.py'),
