@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
-from vit_theory.figures import groups
+from vit_theory.figures import columns_of
 
 PAGE_INK = np.array([213, 218, 224])  # the ink of figures.INK in the dark
 GAP = 12  # between panels, in points of the picture; between words there are fewer
@@ -193,7 +193,7 @@ def cuts(pixels, boxes, axes):
     a piece of its own. None where panels belong together: something goes across."""
     height, width = pixels.shape[:2]
     wide = [box for box in [*axes, *boxes] if box[2] - box[0] >= 60]
-    columns = groups(wide)
+    columns = columns_of(wide)
     if not 2 <= len(columns) <= 4 or any(right - left < 150 for left, right in columns):
         return None
     ink = pixels.min(2) < 255
