@@ -13,7 +13,7 @@ from common import CHAPTERS, NOTEBOOKS, ROOT, cells_in, outputs, script
 from matplotlib import pyplot
 
 from vit_theory.figures import style, to_svg
-from vit_theory.images.claims.two_phase import lead
+from vit_theory.images.claims.two_phase import points_ahead
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.evidence import (
     RUNS,
@@ -240,13 +240,17 @@ def test_every_answer_states_the_verdict_of_the_largest_run():
     """The sentences that README, essays, cards and claim pages share are written by hand: they
     agree with what is judged."""
     said = answers()
+    ids = {row["id"] for row in standing()}
+    assert set(said) == ids, (
+        f"answers.json of the chapters lack {sorted(ids - set(said))}, "
+        f"and answer {sorted(set(said) - ids)}, which are no claims"
+    )
     wrong = [
         f"{row['id']}: {said[row['id']]['verdict']}, the largest run says {row['verdict']}"
         for row in standing()
         if said[row["id"]]["verdict"] != row["verdict"]
     ]
     assert not wrong, "; ".join(wrong)
-    assert set(said) == {row["id"] for row in standing()}
     for id, answer in said.items():
         assert answer["answer"].endswith(".") and len(answer["answer"].split()) <= 40, id
         assert 1 < len(answer["title"].split()) <= 10, id
@@ -454,7 +458,13 @@ def is_so(condition, id, run):
         "of": lambda id: data(id, run),
         "verdict": verdict,
     }
-    tools = {"np": np, "near": near, "slopes": slopes, "lead": lead, "with_runs": with_runs}
+    tools = {
+        "np": np,
+        "near": near,
+        "slopes": slopes,
+        "points_ahead": points_ahead,
+        "with_runs": with_runs,
+    }
     return bool(np.all(eval(condition, names | tools)))
 
 
