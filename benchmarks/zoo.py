@@ -195,7 +195,10 @@ class Written(nn.Module):
 
 def timm(fused=True, bias=False, rotary=False, **settings):
     tokens = 16 + settings.get("before", 1) + settings.get("after", 0)
-    table = lambda: nn.Parameter(2 * torch.randn(1, 4, tokens, tokens)) if bias else None  # noqa: E731
+
+    def table():
+        return nn.Parameter(2 * torch.randn(1, 4, tokens, tokens)) if bias else None
+
     return lambda: (Written(lambda: TimmAttention(48, 4, fused, table(), rotary), **settings), 32)
 
 

@@ -14,8 +14,8 @@ from claim_pages import IDS
 def comment(node, lines):
     """What stands behind an argument, a field or a result on its line."""
     behind = lines[node.end_lineno - 1][node.end_col_offset :].decode()
-    found = re.fullmatch(r"\s*[,:]?\s*#\s*(.*?)\s*", behind)
-    return found[1] if found else ""
+    match = re.fullmatch(r"\s*[,:]?\s*#\s*(.*?)\s*", behind)
+    return match[1] if match else ""
 
 
 def comments(node, lines):
@@ -58,8 +58,8 @@ class Module:
         # what a module imports late, it names below `if TYPE_CHECKING:`
         for node in (
             inner
-            for each in tree.body
-            for inner in (each.body if isinstance(each, ast.If) else [each])
+            for statement in tree.body
+            for inner in (statement.body if isinstance(statement, ast.If) else [statement])
         ):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 self.defined[node.name] = node
@@ -108,11 +108,11 @@ class Module:
             )
         else:
             text = re.sub(r"^(self|cls)(, )?", "", ast.unparse(node.args))
-        found = comments(node, self.lines)
+        comments_of = comments(node, self.lines)
         if not getattr(node, "returns", None):
-            return f"({text})", found
-        found["return"] = comment(node.returns, self.lines)
-        return f"({text}) -> {ast.unparse(node.returns)}", found
+            return f"({text})", comments_of
+        comments_of["return"] = comment(node.returns, self.lines)
+        return f"({text}) -> {ast.unparse(node.returns)}", comments_of
 
     def entry(self, name, node, parent=""):
         """The lines of a directive of Sphinx's Python domain."""
@@ -123,15 +123,16 @@ class Module:
             says = comment(node, self.lines)
             kind = "data"
             head = name
-            found = {}
+            comments_of = {}
             doc = says + (f"\n\n```python\n{value}\n```" if len(value) < 90 else "")
         else:
             kind = "class" if isinstance(node, ast.ClassDef) else "method" if parent else "function"
-            text, found = self.signature(node)
+            text, comments_of = self.signature(node)
             if any(
                 ast.unparse(decorator).endswith("property") for decorator in node.decorator_list
             ):
-                kind, text = "property", ""
+                kind = "property"
+                text = ""
             head = parent + name + text
             doc = ast.get_docstring(node) or ""
             if kind == "class":
@@ -145,7 +146,7 @@ class Module:
         yield (
             "\n".join(
                 (":returns:" if p == "return" else f":param {p}:") + f" {c}"
-                for p, c in found.items()
+                for p, c in comments_of.items()
                 if c
             )
             + "\n"
@@ -183,8 +184,11 @@ class Package:
     """All modules of the package, and from a name in prose to the thing that is meant."""
 
     def __init__(self, root: Path, name: str):
-        paths = sorted(path for path in (root / name).rglob("*.py") if path.name != "_modidx.py")
-        self.modules = {module.name: module for module in (Module(path, root) for path in paths)}
+        self.modules = {}
+        for path in sorted((root / name).rglob("*.py")):
+            if path.name != "_modidx.py":
+                module = Module(path, root)
+                self.modules[module.name] = module
         # a question's page exports to its science, its experiment and its claims, and several pages
         # may export to one module
         self.by_notebook = defaultdict(list)
@@ -237,11 +241,11 @@ class Package:
     def linkify(self, text, notebook):
         """Names in backticks become links; code blocks, headings, formulas and links stay as they
         are."""
-        parts = re.split(
+        pieces = re.split(
             r"(^```.*?^```|^#[^\n]*$|\$\$.*?\$\$|\[[^\]]*\]\([^)]*\))", text, flags=re.S | re.M
         )
         code = re.compile(r"(?<![`}\w])`([\w.-]+)(\(\))?`(?!`)")
         return "".join(
-            part if i % 2 else code.sub(lambda m: self.link(m[1], notebook), part)
-            for i, part in enumerate(parts)
+            text_or_code if i % 2 else code.sub(lambda m: self.link(m[1], notebook), text_or_code)
+            for i, text_or_code in enumerate(pieces)
         )

@@ -101,8 +101,8 @@ def shown(path):
         "clean_magics hide_"
     ).split()
     processor = NBProcessor(path, procs=[getattr(processors, name) for name in names])
-    for place, cell in enumerate(processor.nb.cells):
-        cell.place = place
+    for number, cell in enumerate(processor.nb.cells):
+        cell.place = number
         cell.exported = next(
             (name for name in ("export", "exporti") if name in cell.directives_), ""
         )
@@ -173,8 +173,8 @@ def marked(text):
     """Markdown whose boxes say what kind they are: the paper's words, recalled ones, our own, and
     the set-up."""
     kinds = "|".join(MARKS)
-    found = re.compile(rf"(^|\n\n)(?=> \*\*\[?({kinds})\b)")
-    return found.sub(lambda box: f"{box[1]}{{.box .box-{MARKS[box[2]]}}}\n", text)
+    boxes = re.compile(rf"(^|\n\n)(?=> \*\*\[?({kinds})\b)")
+    return boxes.sub(lambda box: f"{box[1]}{{.box .box-{MARKS[box[2]]}}}\n", text)
 
 
 def photographic(encoded):
@@ -246,7 +246,7 @@ def convert(path, docname, package):
     section = ""
     every = list(shown(path))
     figures = 0
-    for place, (cell, exported) in enumerate(every):
+    for number, (cell, exported) in enumerate(every):
         if cell.cell_type == "markdown":
             section = (re.findall(r"^#+ (.+)$", cell.source, flags=re.M) or [section])[-1]
             if not cells and (
@@ -281,7 +281,7 @@ def convert(path, docname, package):
                 re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname
             )
         elif cell.cell_type == "code":
-            answer = place > 0 and answers(every[place - 1][0], cell)
+            answer = number > 0 and answers(every[number - 1][0], cell)
             options = re.findall(r"^#\|\s*(.*?)\s*$", cell.source, flags=re.M)
             cell.metadata["tags"] = [TAGS[option] for option in options if option in TAGS]
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
@@ -299,7 +299,7 @@ def convert(path, docname, package):
             )
             if answer or (not cell.metadata["tags"] and skipped):
                 cell.metadata["tags"] = ["hide-cell" if answer else "hide-input"]
-            after = every[place + 1][0].source if place + 1 < len(every) else ""
+            after = every[number + 1][0].source if number + 1 < len(every) else ""
             alt = finding(cell, after, package, f"Picture for {section or title}")
             words = "the answer" if answer else held(cell.source)
             prompt = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), words)
@@ -386,11 +386,9 @@ def long_run(path):
 def write_source(source):
     """All pages of the site, in `source`."""
     package = Package(ROOT, "vit_theory")
-    pages, own, heads = (
-        defaultdict(list),
-        {},
-        {},
-    )  # of a chapter; what gets a list of other pages below; titles
+    pages = defaultdict(list)  # of a chapter
+    written = {}  # what gets a list of other pages below
+    heads = {}  # titles
 
     def write(name, text):
         path = source / name
@@ -408,12 +406,12 @@ def write_source(source):
         chapter, _, name = docname.rpartition("/")
         heads[docname] = title, lead
         if name == "index" or docname in RESULTS:
-            own[docname] = page
+            written[docname] = page
         else:
             pages[chapter].append((docname, title, lead))
             write(f"{docname}.ipynb", json.dumps(page))
     for chapter in filter(None, CHAPTERS):
-        index = own[f"{chapter}/index"]
+        index = written[f"{chapter}/index"]
         listed = [f"/{name}" for name, _, _ in pages[chapter]]
         index["cells"] += notebook(
             "## The notebooks\n\n" + listing(pages[chapter]), toctree(listed, hidden="")
@@ -490,9 +488,9 @@ def write_source(source):
         f"```{{raw}} "
         f"html\n<script>{(TEMPLATES / 'filters.js').read_text(encoding='utf-8')}</script>\n```\n"
     )
-    own[RESULTS[0]]["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
+    written[RESULTS[0]]["cells"] += notebook(script, listed, toctree(below, hidden=""))["cells"]
     for name in RESULTS:
-        write(f"{name}.ipynb", json.dumps(own[name]))
+        write(f"{name}.ipynb", json.dumps(written[name]))
     shutil.make_archive(str(source / "notebooks"), "zip", source / "_notebooks")
     write("about.md", "\n".join(claim_pages.about()))
     modules = [module for module in package.modules.values() if module.public or module.forwarded]
@@ -509,8 +507,8 @@ def write_source(source):
     )
     listed = toctree([f"/api/{module.name}" for module in modules], hidden="")
     write("api/index.md", f"{front}\n## All modules\n\n{entries}\n{listed}")
-    own["index"]["cells"] += notebook(toctree(top, hidden=""))["cells"]
-    write("index.ipynb", json.dumps(own["index"]))
+    written["index"]["cells"] += notebook(toctree(top, hidden=""))["cells"]
+    write("index.ipynb", json.dumps(written["index"]))
 
 
 @click.command(help=__doc__)

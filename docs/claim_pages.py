@@ -4,6 +4,7 @@ page's name."""
 import re
 from configparser import ConfigParser
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -82,29 +83,26 @@ def verdicts(card):
 
 def quantities(card):
     """What was measured, each quantity with what is asked of it, run beside run."""
-    runs = {
-        run: {value["name"]: value for value in row["quantities"]} for run, row in card.rows.items()
-    }
-    for name in dict.fromkeys(name for values in runs.values() for name in values):
-        found = [values.get(name) for values in runs.values()]
-        asked = list(
-            dict.fromkeys(value["threshold"] for value in found if value and value["threshold"])
-        )
-        shown = [
-            "<br>".join(plain(value[part]) for part in ("value", "spread") if value[part])
-            if value
-            else ""
-            for value in found
-        ]
-        cells = ["<br>".join(map(plain, asked)), *shown]
+    runs = {}
+    for run, row in card.rows.items():
+        runs[run] = {quantity["name"]: quantity for quantity in row["quantities"]}
+    for name in dict.fromkeys(chain(*runs.values())):
+        of_runs = [quantities_of.get(name, {}) for quantities_of in runs.values()]
+        asked = [quantity.get("threshold") for quantity in of_runs]
+        cells = [on_lines(dict.fromkeys(asked))]
+        for quantity in of_runs:
+            cells.append(on_lines([quantity.get("value"), quantity.get("spread")]))
         heads = ["asked", *runs]  # on a phone a cell says its own column
-        yield [
-            plain(name),
-            *(
-                f"[{head}]{{.head}} {cell}" if cell else ""
-                for head, cell in zip(heads, cells, strict=True)
-            ),
-        ]
+        yield [plain(name), *map(with_head, heads, cells)]
+
+
+def on_lines(texts):
+    """Those of the texts that are not empty, below each other."""
+    return "<br>".join(plain(text) for text in texts if text)
+
+
+def with_head(head, cell):
+    return f"[{head}]{{.head}} {cell}" if cell else ""
 
 
 def criteria(claim, card):
@@ -150,20 +148,21 @@ def page(id, place, parts):
     row = card.row
     label, title, section = place
     answer = answers().get(id, {"title": id, "answer": row["measured"]})
-    places_ = places(id[0])
-    found = [name for name, each in places_.items() if id in each.rows and name != id]
+    statements = places(id[0])
+    stated_as = [name for name, statement in statements.items() if id in statement.rows]
+    terms = dict.fromkeys([id, *stated_as])
     yield f"# {plain(answer['title'])}\n\n" + "".join(
-        f"```{{index}} ! {name}\n```\n" for name in (id, *found)
+        f"```{{index}} ! {name}\n```\n" for name in terms
     )
     source = f"[Paper {row['paper']}]({PAPERS[row['paper']]['url']}), {plain(row['source'])}"
     kind = {"quoted": "quoted", "paraphrased": "quoted", "recalled": "recalled"}.get(
         row["kind"], "derived"
     )
-    said = (
+    statement = (
         f"> {formula(row['statement'])}\n>\n> {source} · {row['kind']}, "
         f"{row['evidence']} · `` {id} ``\n"
     )
-    yield f"{{.box .box-{kind}}}\n{said}"
+    yield f"{{.box .box-{kind}}}\n{statement}"
     yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
     yield image(id, parts, row["measured"])
     scale = RUNS[run] if drawn(row) else RUNS[run].partition(",")[0]
@@ -193,35 +192,32 @@ def page(id, place, parts):
         for name, study in fresh_seeds().items()
         if drawn(row) and id in study["counts"]
     }
-    for place, (name, counts) in enumerate(studies.items()):
-        found = ", ".join(
-            f"{verdict} {number} of {sum(counts.values())}" for verdict, number in counts.items()
-        )
-        then = (
-            ", by the criterion and size of that time"
-            if place < [*studies].index(last_fresh(id)[0])
-            else ""
-        )
-        yield f"**Fresh seeds** ({name.replace('triple', 'seed set')}{then}): {found}.\n"
+    of_that_time = ", by the criterion and size of that time"
+    for name, counts in studies.items():
+        if name == last_fresh(id)[0]:
+            of_that_time = ""
+        sets = sum(counts.values())
+        verdicts_of = ", ".join(f"{verdict} {n} of {sets}" for verdict, n in counts.items())
+        seeds = name.replace("triple", "seed set")
+        yield f"**Fresh seeds** ({seeds}{of_that_time}): {verdicts_of}.\n"
     if below := foundations(id):
         yield (
             f"## Rests on\n\nAs [the map](/ledger/11_coverage.ipynb) of paper {row['paper']} has "
             "it:\n"
         )
         for name, rows in below.items():
-            pages = [f"[{page}](/{page}.ipynb)" for page in places_[name].pages]
-            yield f"- {plain(name)}: {', '.join(pages + [f'`{each}`' for each in rows])}\n".replace(
-                ": \n", "\n"
-            )
+            links = [f"[{page}](/{page}.ipynb)" for page in statements[name].pages]
+            links += [f"`{claim}`" for claim in rows]
+            yield f"- {plain(name)}: {', '.join(links)}\n" if links else f"- {plain(name)}\n"
     asked = [
         "",
         " --scale full",
         *([" --images FOLDER/cifar10"] if "photographs" in card.rows else []),
     ]
-    commands = "\n".join(
-        f"vit-theory {what}" for what in (*(f"reproduce {id}{how}" for how in asked), f"show {id}")
-    )
-    yield f"## Run it yourself\n\n```bash\n{commands}\n```\n"
+    commands = [f"vit-theory reproduce {id}{options}" for options in asked]
+    commands.append(f"vit-theory show {id}")
+    listing = "\n".join(commands)
+    yield f"## Run it yourself\n\n```bash\n{listing}\n```\n"
     took = ", ".join(f"{row['seconds']:.0f} s ({run})" for run, row in card.rows.items())
     yield (
         f"The committed runs took {took}. The last line runs nothing: "
@@ -263,7 +259,8 @@ def pictures(folder, site):
     """The figure of every claim, as SVG, and all of them in one picture, to be shared -> {id:
     whether each of its pieces has a line of its own; for one that shares an axis the widths of both
     in the page; None for a wide one that is whole}."""
-    tiles, found = [], {}
+    tiles = []
+    sizes = {}
     ground = (TEMPLATES / "figure.css").read_text(encoding="utf-8")
     site.mkdir(parents=True, exist_ok=True)
     for claim in CLAIMS.values():
@@ -275,11 +272,11 @@ def pictures(folder, site):
             figure = claim.figure(data)
         parts = pieces(figure)
         drawn = to_svg(figure).replace("<defs>", f"<style>{ground}</style>{WORDS}<defs>", 1)
-        found[claim.id] = [alone for _, alone in parts]
+        sizes[claim.id] = [alone for _, alone in parts]
         if len(parts) == 1 and figure.get_figwidth() > 5.8:
-            found[claim.id] = [None]
+            sizes[claim.id] = [None]
         elif shared and len(parts) > 1:
-            sides = [place for place, (_, alone) in enumerate(parts) if not alone]
+            sides = [panel for panel, (_, alone) in enumerate(parts) if not alone]
             _, top, _, bottom = parts[sides[0]][0]
             left, first, _, last = box_of(figure.axes[0], figure, tight=False)
             edge = left + 1.5
@@ -287,9 +284,9 @@ def pictures(folder, site):
             inset = f"{first - top - 6:.1f}px 0 {bottom - last - 6:.1f}px 0"
             axis = window(drawn, (0, top, edge, bottom), f' style="clip-path: inset({inset})"')
             (folder / f"{claim.id}-axis.svg").write_text(axis, encoding="utf-8")
-            for place in sides[1:]:
-                begin, _, end, _ = parts[place][0]
-                found[claim.id][place] = (4 / 3 * edge, 4 / 3 * (end - begin))
+            for panel in sides[1:]:
+                begin, _, end, _ = parts[panel][0]
+                sizes[claim.id][panel] = (4 / 3 * edge, 4 / 3 * (end - begin))
         for number, (box, _) in enumerate(parts):
             name = f"{claim.id}{f'-{number}' * (len(parts) > 1)}.svg"
             (folder / name).write_text(window(drawn, box), encoding="utf-8")
@@ -302,22 +299,27 @@ def pictures(folder, site):
     for number, tile in enumerate(tiles):
         poster.paste(tile.resize((116, 81)), (120 * (number % 10), 4 + 79 * (number // 10)))
     poster.quantize(64).save(site / "poster.png", optimize=True)
-    return found
+    return sizes
 
 
 def people(authors):
     return " and ".join(
-        each.get("name") or f"{each['given-names']} {each['family-names']}" for each in authors
+        person.get("name") or f"{person['given-names']} {person['family-names']}"
+        for person in authors
     )
 
 
 def about():
     """How to cite the project and the papers, from CITATION.cff, and what can be downloaded."""
-    own = CITATION
+    citation = CITATION
     words = "```{index} ! cite\n```\n"
-    yield f"# Cite and download\n\n{words}\n{{.lead}}\n{own['abstract']}\n"
-    yield f"## Cite this\n\n{own['message']} ({{download}}`CITATION.cff`)\n"
-    entry = {"title": own["title"], "author": people(own["authors"]), "version": own["version"]}
+    yield f"# Cite and download\n\n{words}\n{{.lead}}\n{citation['abstract']}\n"
+    yield f"## Cite this\n\n{citation['message']} ({{download}}`CITATION.cff`)\n"
+    entry = {
+        "title": citation["title"],
+        "author": people(citation["authors"]),
+        "version": citation["version"],
+    }
     lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items())
     yield f"```bibtex\n@software{{vit_theory,\n{lines}\n}}\n```\n"
     yield (
@@ -326,8 +328,8 @@ def about():
     )
     for letter, paper in PAPERS.items():
         by = people(paper["authors"]).replace(" and ", ", ")
-        place = paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}"
-        yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {place}\n"
+        published = paper["notes"].partition(", ")[2] or f"arXiv {paper['year']}"
+        yield f"- **{letter}**: {by}, [{paper['title']}]({paper['url']}), {published}\n"
     yield (
         "Their [claims](/ledger/10_verdicts.ipynb) and [maps](/ledger/11_coverage.ipynb) are on "
         "pages of their own.\n"

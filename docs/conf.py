@@ -90,7 +90,7 @@ def describe(app, page, template, context, doctree):
     """What search engines and messengers show of a page: its title, its first sentence, a
     picture."""
     leads = doctree.findall(paragraph) if doctree else ()
-    lead = next((each.astext() for each in leads if "lead" in each["classes"]), "")
+    lead = next((node.astext() for node in leads if "lead" in node["classes"]), "")
     base = settings["doc_host"] + settings["doc_baseurl"]
     picture = (
         f"{base}poster.png"
@@ -146,8 +146,10 @@ def drawing(node):
         return node
     if not isinstance(node, container) or "cell" not in node["classes"]:
         return None
-    outputs = (part for part in node.children if "cell_output" in part["classes"])
-    return next((part for part in outputs if [*part.findall(image), *part.findall(raw)]), None)
+    outputs = (output for output in node.children if "cell_output" in output["classes"])
+    return next(
+        (output for output in outputs if [*output.findall(image), *output.findall(raw)]), None
+    )
 
 
 def scrolling(shown):
@@ -160,10 +162,12 @@ def scrolling(shown):
 
 def pair_figures(app, doctree, page):
     """Each caption goes into one figure with the picture above it."""
-    marked = [each for each in doctree.findall(paragraph) if "caption" in each["classes"]]
+    marked = [node for node in doctree.findall(paragraph) if "caption" in node["classes"]]
     for number, words in enumerate(marked, 1):
         above: list[Element] = words.parent.children[: words.parent.index(words)]
-        shown = next((part for part in map(drawing, reversed(above)) if part is not None), None)
+        shown = next(
+            (output for output in map(drawing, reversed(above)) if output is not None), None
+        )
         words.parent.remove(words)
         if shown is None:  # the runs that it shows are not committed yet
             continue

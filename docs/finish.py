@@ -20,7 +20,8 @@ INDEX = re.compile(
     r'<script src="([^"]*searchindex\.js)"></script>\s*</head>'
 )  # it is loaded when somebody begins to search
 SEARCH = """<script>addEventListener("focusin", (event) => {
-  if (event.target.name === "q" && !document.getElementById("index")) Search.loadIndex("%s").id = "index";
+  if (event.target.name === "q" && !document.getElementById("index"))
+    Search.loadIndex("%s").id = "index";
 });</script></head>"""
 PRELOAD = re.compile(
     r'^ *<link rel="preload" as="script".*\n', flags=re.M
@@ -70,8 +71,8 @@ def signs(text):
 def typeset(text):
     """A page whose prose, tables and captions have signs and whole numbers; code stays as it is."""
 
-    def number(found):
-        return "." if LENGTH.match(found.string, found.end()) else "0."
+    def number(match):
+        return "." if LENGTH.match(match.string, match.end()) else "0."
 
     pieces = NO_PROSE.split(text)[:: NO_PROSE.groups + 1]
     apart = [found[0] for found in NO_PROSE.finditer(text)]
@@ -99,14 +100,15 @@ def with_pieces(site, pages):
     where they hold a map or a photograph."""
     known = {}
 
-    def pieces(found):
-        tag, stem = found[0], found[1]
+    def pieces(match):
+        tag = match[0]
+        stem = match[1]
         width = re.search(r'width="(\d+)"', tag)
         if width is None:
             return tag
-        key = found[2], width[1]
+        key = match[2], width[1]
         if key not in known:
-            known[key] = delivered(site / "_images" / f"{found[2]}.png", int(width[1]))
+            known[key] = delivered(site / "_images" / f"{match[2]}.png", int(width[1]))
         parts, twin, narrow, axis = known[key]
         wide = " wide" * narrow  # it scrolls on a phone
         if not parts:
@@ -139,12 +141,12 @@ def with_pieces(site, pages):
 def with_twins(site, text):
     """A page on which a photograph of an explorer has its twin for the dark."""
 
-    def pair(found):
-        if not (site / "_images" / f"{found['name']}-dark.png").exists():
-            return found[0]
-        light = found[0].replace("<img ", '<img class="only-light" ', 1)
-        dark = found[0].replace("<img ", '<img class="only-dark dark-light" ', 1)
-        return light + dark.replace(f"{found['name']}.png", f"{found['name']}-dark.png")
+    def pair(match):
+        if not (site / "_images" / f"{match['name']}-dark.png").exists():
+            return match[0]
+        light = match[0].replace("<img ", '<img class="only-light" ', 1)
+        dark = match[0].replace("<img ", '<img class="only-dark dark-light" ', 1)
+        return light + dark.replace(f"{match['name']}.png", f"{match['name']}-dark.png")
 
     return re.sub(r'<img alt="[^"]*" src="[^"]*_images/(?P<name>[a-z]+)\.png" ?/>', pair, text)
 
@@ -155,16 +157,16 @@ def drawn(formulas):
     run = subprocess.run(command, input=json.dumps(formulas), capture_output=True, text=True)
     if run.returncode:
         raise RuntimeError(f"a formula cannot be drawn: {run.stderr}")
-    found = json.loads(run.stdout)
-    return dict(zip(formulas, found["drawn"], strict=True)), found["style"]
+    answer = json.loads(run.stdout)
+    return dict(zip(formulas, answer["drawn"], strict=True)), answer["style"]
 
 
 def with_formulas(text, pictures, style):
     """A page whose formulas are pictures; each letter's shape stands once, at the end."""
     shapes = {}
 
-    def draw(found):
-        tex = tex_of(found[3])
+    def draw(match):
+        tex = tex_of(match[3])
         svg = re.sub(r"MJX-\d+-", "MJX-", pictures[tex])
         shapes.update(re.findall(r'(<path id="(?:[^"]*)")( d="[^"]*"></path>)', svg))
         svg = svg.replace(
@@ -173,7 +175,7 @@ def with_formulas(text, pictures, style):
         svg = re.sub(r"<defs>.*?</defs>", "", svg).replace(
             'role="img"', f'role="img" aria-label="{html.escape(tex[0])}"', 1
         )
-        return found[1] + svg + found[4]
+        return match[1] + svg + match[4]
 
     text = SCRIPT.sub("", FORMULA.sub(draw, text))
     letters = "".join(start + rest for start, rest in shapes.items())
@@ -189,17 +191,17 @@ def with_formulas(text, pictures, style):
 def rules_of(css):
     """A style sheet -> (what stands before the braces, what inside), rule by rule."""
     begin = depth = 0
-    for found in re.finditer(r"[{};]", STRINGS.sub(lambda text: "-" * len(text[0]), css)):
-        place = found.start()
-        sign = found[0]
+    for match in re.finditer(r"[{};]", STRINGS.sub(lambda text: "-" * len(text[0]), css)):
+        position = match.start()
+        sign = match[0]
         depth += {"{": 1, "}": -1, ";": 0}[sign]
         if sign == "{" and depth == 1:
-            head = css[begin:place]
-            inside = place + 1
+            head = css[begin:position]
+            inside = position + 1
         elif sign == "}" and depth == 0:
-            yield head, css[inside:place]
+            yield head, css[inside:position]
         if depth == 0:
-            begin = place + 1
+            begin = position + 1
 
 
 def used_part(css, words):
@@ -228,8 +230,8 @@ def lighten(site, pages):
     words = {
         word
         for text in pages.values()
-        for found in re.findall(r'class(?:Name)?="([^"]*)"', text)
-        for word in found.split()
+        for names_of_classes in re.findall(r'class(?:Name)?="([^"]*)"', text)
+        for word in names_of_classes.split()
     }
     words |= {
         word
@@ -318,7 +320,7 @@ def for_machines(site, pages, base):
 def below_a_fold(text):
     """An explorer's page ends after its panel and what to try; how it is made is a click away."""
     sections = list(re.finditer(r'<section id="([^"]+)">\s*<h2>', text))
-    later = [found for found in sections if found[1] != "things-to-try"]
+    later = [match for match in sections if match[1] != "things-to-try"]
     start = (
         later[0].start()
         if later
@@ -331,9 +333,9 @@ def below_a_fold(text):
     return f'{text[:start]}<details class="made">{summary}{text[start:end]}</details>{text[end:]}'
 
 
-def signature(found):
+def signature(match):
     """A signature of several lines: a list without terms is none to a screen reader."""
-    lines = re.sub(r"<(/?)dd>", r"<\1span>", found[1])
+    lines = re.sub(r"<(/?)dd>", r"<\1span>", match[1])
     return f'<span class="sig-lines">{lines}</span>'
 
 
@@ -341,15 +343,15 @@ def with_heads(text):
     """The list of claims: each cell has its column's head, which the style sheet shows on
     phones."""
 
-    def table(found):
-        heads = re.findall(r"<th\b[^>]*>(.*?)</th>", found[0], flags=re.S)
+    def table(match):
+        heads = re.findall(r"<th\b[^>]*>(.*?)</th>", match[0], flags=re.S)
         heads = [re.sub(r"<[^>]*>", "", head).strip() for head in heads]
 
         def row(cells):
             head = iter(heads)
             return re.sub(r"<td\b", lambda _: f'<td data-head="{next(head)}"', cells[0])
 
-        return re.sub(r"<tr\b(?:(?!</tr>).)*<td\b.*?</tr>", row, found[0], flags=re.S)
+        return re.sub(r"<tr\b(?:(?!</tr>).)*<td\b.*?</tr>", row, match[0], flags=re.S)
 
     return re.sub(r"<table\b.*?</table>", table, text, flags=re.S)
 

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
-from vit_theory.figures import groups
+from vit_theory.figures import columns_of
 
 PAGE_INK = np.array([213, 218, 224])  # the ink of figures.INK in the dark
 GAP = 12  # between panels, in points of the picture; between words there are fewer
@@ -45,13 +45,14 @@ def panels(pixels):
     """Panels with a left and a bottom spine -> [(left, top, right, bottom), ...]."""
     dark = pixels.max(2) < BLACK
     height, width = dark.shape
-    found = []
+    boxes = []
     for x in np.flatnonzero(dark.sum(0) >= 60).tolist():
         for top, bottom in runs(dark[:, x]):
             if bottom - top < 60:
                 continue
             # a spine is thin: a bar or a picture goes on to one side; ticks may stand close
-            before, after = max(0, x - 5), min(width - 1, x + 5)
+            before = max(0, x - 5)
+            after = min(width - 1, x + 5)
             if dark[top:bottom, before].mean() > 0.6 or dark[top:bottom, after].mean() > 0.3:
                 continue
             ends = [  # a tick goes on below the bottom spine
@@ -60,10 +61,10 @@ def panels(pixels):
                 for start, end in runs(dark[y])
                 if start <= x + 2 and end > x + 60
             ]
-            if ends and not any(abs(x - box[0]) < 4 and abs(top - box[1]) < 4 for box in found):
+            if ends and not any(abs(x - box[0]) < 4 and abs(top - box[1]) < 4 for box in boxes):
                 low, right = max(ends)
-                found.append((x, top, right, min(low + 1, bottom)))
-    return found
+                boxes.append((x, top, right, min(low + 1, bottom)))
+    return boxes
 
 
 def within(box, other):
@@ -72,11 +73,16 @@ def within(box, other):
     return left - 4 < box[0] and top - 4 < box[1] and box[2] < right + 4 and box[3] < bottom + 4
 
 
+def inside_of_any(box, axes):
+    return any(within(box, axis) for axis in axes)
+
+
 def maps(pixels, axes, apart=()):
     """Those panels that are full of colors that mean something: maps and photographs, not curves.
     One that is dark enough decides for all that have no white, and so does a color bar: one of the
     colored rectangles `apart` that stands in no panel."""
-    full, dark = [], []
+    full = []
+    dark = []
     solid = 0.0
     for left, top, right, bottom in axes:
         inside = pixels[top : bottom - 3, left + 3 : right]
@@ -86,14 +92,15 @@ def maps(pixels, axes, apart=()):
             solid = max(solid, deep.mean())
         elif (inside.max(2) < BLACK).mean() > 0.25:
             dark.append((left, top, right, bottom))
-    bar = any(not any(within(box, axis) for axis in axes) for box in apart)
-    return (full if solid > 0.01 or bar else []) + dark
+    bars = [box for box in apart if not inside_of_any(box, axes)]
+    return (full if solid > 0.01 or bars else []) + dark
 
 
 def photographs(pixels):
     """Maps and photographs without spines, and color bars -> [(left, top, right, bottom), ...]."""
     whole = opening(pixels.min(2) < 250, 9)
-    found, pale = [], []
+    boxes = []
+    pale = []
     for rows, columns in ndimage.find_objects(ndimage.label(whole)[0]):
         box = columns.start, rows.start, columns.stop, rows.stop
         inside = pixels[rows, columns]
@@ -105,11 +112,15 @@ def photographs(pixels):
         dark = (inside.max(2) < 128).mean()
         share = (inside.min(2) < 250).mean()
         if share > (0.55 if dark > 0.3 else 0.9) and many > 1 and (dark > 0.1 or many > 4):
-            found.append(box)
+            boxes.append(box)
         else:
             pale.append(box)
     # pictures of one row are of one kind
-    return completed(found + [box for box in pale if any(beside(box, one) for one in found)])
+    rows = tuple(boxes)
+    for box in pale:
+        if any(beside(box, picture) for picture in rows):
+            boxes.append(box)
+    return completed(boxes)
 
 
 def beside(box, other):
@@ -121,7 +132,7 @@ def beside(box, other):
 
 def completed(boxes):
     """Boxes, those whole again that white has cut off from the others of their column and row."""
-    found = []
+    whole_boxes = []
     for box in boxes:
         for other in boxes:
             whole = box[0], box[1], box[0] + other[2] - other[0], box[1] + other[3] - other[1]
@@ -129,8 +140,8 @@ def completed(boxes):
             if column and sum(beside(whole, one) for one in boxes) > 2:
                 box = whole
                 break
-        found.append(box)
-    return found
+        whole_boxes.append(box)
+    return whole_boxes
 
 
 def colored(pixels, axes):
@@ -182,7 +193,7 @@ def cuts(pixels, boxes, axes):
     a piece of its own. None where panels belong together: something goes across."""
     height, width = pixels.shape[:2]
     wide = [box for box in [*axes, *boxes] if box[2] - box[0] >= 60]
-    columns = groups(wide)
+    columns = columns_of(wide)
     if not 2 <= len(columns) <= 4 or any(right - left < 150 for left, right in columns):
         return None
     ink = pixels.min(2) < 255
@@ -225,17 +236,18 @@ def crops(size, cut):
         return [((0, 0, width, height), False)]
     top, bottom, places, _ = cut
     edges = itertools.pairwise([0, *places, width])
-    found = [((left, top, right, bottom), False) for left, right in edges]
+    columns = [((left, top, right, bottom), False) for left, right in edges]
     above = [((0, 0, width, top), True)] if top else []
     below = [((0, bottom, width, height), True)] if bottom < height else []
-    return above + found + below
+    return above + columns + below
 
 
 def alone(image, cut):
     """The axis that panels share, by itself: neither the title over it nor the numbers below."""
     top, bottom, _, (first, edge, last) = cut
     only = Image.new(image.mode, (edge, bottom - top), (255, 255, 255, 0)[: len(image.getbands())])
-    start, stop = max(top, first - TICK), min(bottom, last + TICK)
+    start = max(top, first - TICK)
+    stop = min(bottom, last + TICK)
     only.paste(image.crop((0, start, edge, stop)), (0, start - top))
     return only
 

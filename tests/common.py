@@ -3,6 +3,7 @@ succeed, and waiting."""
 
 import functools
 import importlib.util
+import re
 import subprocess
 import sys
 import time
@@ -13,11 +14,9 @@ from vit_theory.ledger.claims import chapters_with_claims
 CHAPTERS = chapters_with_claims()
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
-NOTEBOOKS = [
-    name
-    for name in sorted(path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb"))
-    if not any(part[0] in "._" for part in name.split("/"))
-]
+HIDDEN = re.compile(r"(^|/)[._]")  # checkpoints of JupyterLab, what a tool keeps for itself
+PAGES = sorted(path.relative_to(NBS).as_posix() for path in NBS.rglob("*.ipynb"))
+NOTEBOOKS = [name for name in PAGES if not HIDDEN.search(name)]
 
 
 # A vision transformer of `transformers` that is fast to make, as its configurations take it.
@@ -60,7 +59,7 @@ def script(path):
 def run(*command, cwd=ROOT, **options):
     """What a program prints; it must succeed."""
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, **options
+        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, **options
     )
     assert done.returncode == 0, f"{' '.join(done.args)}\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -78,3 +77,8 @@ def until(condition, what, seconds=300):
         assert time.monotonic() < end, f"waited {seconds} s for {what}"
         time.sleep(0.02)
     return answer
+
+
+def contents(images):
+    """The images of a data set as bytes: those of two sets can be compared."""
+    return {image.numpy().tobytes() for image in images.images}

@@ -106,9 +106,25 @@ def swap_method(room: str, cls: str, name: str, make: Callable) -> None:
     raise LookupError(f"nothing in {room} is called {cls}: the fault has to be mended")
 
 
+def around(change: Callable) -> Callable:
+    """What swaps a function for one that hands change(original, *its arguments) out."""
+
+    def make(original):
+        def changed(*args, **options):
+            return change(original, *args, **options)
+
+        return changed
+
+    return make
+
+
 def with_arguments(**forced):
     """A wrapper that forces keyword arguments."""
-    return lambda original: lambda *args, **options: original(*args, **{**options, **forced})
+
+    def change(original, *args, **options):
+        return original(*args, **{**options, **forced})
+
+    return around(change)
 
 
 def half_turned(y):
@@ -130,11 +146,11 @@ def half_turned(y):
 def uniform_for_trained():
     """Both trainers ignore attention where it is to be trained."""
 
-    def make(original):
-        return lambda *args, **options: original(*args, **{**options, "attention": "uniform"})
+    def train(original, *args, **options):
+        return original(*args, **{**options, "attention": "uniform"})
 
-    swap("selection", "fit", make)
-    swap("selection", "fit_collapsed", make)
+    swap("selection", "fit", around(train))
+    swap("selection", "fit_collapsed", around(train))
 
 
 @breaks(
@@ -179,10 +195,10 @@ def scale_in_the_collapsed_engine():
 def _sampled(change):
     """Change what TokenData draws."""
 
-    def make(original):
-        return lambda self, *args, **options: change(original(self, *args, **options))
+    def sample(original, self, *args, **options):
+        return change(original(self, *args, **options))
 
-    swap_method("selection", "TokenData", "sample", make)
+    swap_method("selection", "TokenData", "sample", around(sample))
 
 
 @breaks(
@@ -246,22 +262,22 @@ def learning_rate_zero_collapsed():
 @breaks("selection", "A-sparsification")
 def least_attended_kept():
     """The tokens with least attention are kept."""
-    swap(
-        "selection",
-        "received_attention",
-        lambda original: lambda *args, **options: -original(*args, **options),
-    )
+
+    def received_attention(original, *args, **options):
+        return -original(*args, **options)
+
+    swap("selection", "received_attention", around(received_attention))
 
 
 @breaks("selection", "A-sparsification")
 def received_by_row():
     """The attention that a token gives is summed, in place of what it receives: the same for all
     tokens."""
-    swap(
-        "selection",
-        "received_attention",
-        lambda original: lambda *args, **options: 0 * original(*args, **options) + 1,
-    )
+
+    def received_attention(original, *args, **options):
+        return 0 * original(*args, **options) + 1
+
+    swap("selection", "received_attention", around(received_attention))
 
 
 @breaks("selection", "A-sparsification A-noisy-tokens A-noisy-samples")
@@ -344,11 +360,11 @@ def mass_counts_confusion():
 @breaks("selection", "A-attention-ceiling")
 def ceiling_without_confusion():
     """The ceiling of the attention mass is 1."""
-    swap(
-        "selection",
-        "mass_ceiling",
-        lambda original: lambda *args, **options: 0 * original(*args, **options) + 1,
-    )
+
+    def mass_ceiling(original, *args, **options):
+        return 0 * original(*args, **options) + 1
+
+    swap("selection", "mass_ceiling", around(mass_ceiling))
 
 
 @breaks("selection", "A-attention-dead-zone A-iterations-alpha")
@@ -379,23 +395,21 @@ def hinge_without_dead_zone():
 )
 def imbalance_too_small():
     """The imbalance of backgrounds is a quarter of what it is."""
-    swap(
-        "selection",
-        "imbalances",
-        lambda original: lambda *args, **options: original(*args, **options) / 4,
-    )
+
+    def imbalances(original, *args, **options):
+        return original(*args, **options) / 4
+
+    swap("selection", "imbalances", around(imbalances))
 
 
 @breaks("selection", "A-attention-confusion")
 def confusion_left_out():
     """No confusion tokens are drawn."""
 
-    def make(original):
-        return lambda self, *args, **options: original(
-            dataclasses.replace(self, confusion=0), *args, **options
-        )
+    def sample(original, self, *args, **options):
+        return original(dataclasses.replace(self, confusion=0), *args, **options)
 
-    swap_method("selection", "TokenData", "sample", make)
+    swap_method("selection", "TokenData", "sample", around(sample))
 
 
 @breaks("selection", "A-mechanism A-sample-complexity")
@@ -461,11 +475,11 @@ def attention_still_in_the_limit():
 @breaks("selection", "A-limit A-limit-phase A-limit-logarithm A-learning-curves")
 def balanced_in_the_limit():
     """The early limit has every kind of sample equally often."""
-    swap(
-        "selection",
-        "draw_shares",
-        lambda original: lambda kinds, *rest: original(kinds, *rest) * 0 + 1 / len(kinds.y),
-    )
+
+    def draw_shares(original, kinds, *rest):
+        return original(kinds, *rest) * 0 + 1 / len(kinds.y)
+
+    swap("selection", "draw_shares", around(draw_shares))
 
 
 @breaks("selection", "A-limit-width")
@@ -513,11 +527,11 @@ def starts_without_error():
 def _coefficients(change):
     """Change the labels, signal sets and coefficients that are drawn: change(partition, y, signal,
     c) -> (y, signal, c)."""
-    swap(
-        "association",
-        "draw_coefficients",
-        lambda original: lambda p, q, n, g=None: change(p, *original(p, q, n, g)),
-    )
+
+    def draw_coefficients(original, p, q, n, g=None):
+        return change(p, *original(p, q, n, g))
+
+    swap("association", "draw_coefficients", around(draw_coefficients))
 
 
 @breaks("association", "B-theorem-4.2 B-contiguity")
@@ -537,21 +551,21 @@ def marks_shared_within_a_set():
 )
 def twice_as_many_marks():
     """A patch is marked with probability 2q."""
-    swap(
-        "association",
-        "draw_coefficients",
-        lambda original: lambda p, q, n, g=None: original(p, min(2 * q, 1), n, g),
-    )
+
+    def draw_coefficients(original, p, q, n, g=None):
+        return original(p, min(2 * q, 1), n, g)
+
+    swap("association", "draw_coefficients", around(draw_coefficients))
 
 
 @breaks("association", "B-q-trained B-scatter-response")
 def no_marks():
     """No patch outside of the signal set is marked."""
-    swap(
-        "association",
-        "draw_coefficients",
-        lambda original: lambda p, q, n, g=None: original(p, 0.0, n, g),
-    )
+
+    def draw_coefficients(original, p, q, n, g=None):
+        return original(p, 0.0, n, g)
+
+    swap("association", "draw_coefficients", around(draw_coefficients))
 
 
 @breaks(
@@ -561,11 +575,11 @@ def no_marks():
 )
 def noise_off_in_patches():
     """Patches carry no noise."""
-    swap(
-        "association",
-        "draw_noise",
-        lambda original: lambda n, D, s, f, g=None: 0 * original(n, D, s, f, g),
-    )
+
+    def draw_noise(original, n, D, s, f, g=None):
+        return 0 * original(n, D, s, f, g)
+
+    swap("association", "draw_noise", around(draw_noise))
 
 
 @breaks("association", "B-theorem-4.2 B-finite-sample-early")
@@ -617,15 +631,11 @@ def preconditioner_forgotten():
 )
 def no_diagonal_at_the_start():
     """Reduced descents start without the diagonal, kappa = 0."""
-    swap(
-        "association",
-        "descend_scalars",
-        lambda original: (
-            lambda output, weight, start, *args, **options: original(
-                output, weight, {**start, "kappa": 0 * start["kappa"]}, *args, **options
-            )
-        ),
-    )
+
+    def descend_scalars(original, output, weight, start, *args, **options):
+        return original(output, weight, {**start, "kappa": 0 * start["kappa"]}, *args, **options)
+
+    swap("association", "descend_scalars", around(descend_scalars))
 
 
 @breaks(
@@ -675,28 +685,30 @@ def reduced_attention_does_not_move():
 def temperature_in_the_reduced_softmax():
     """The reduced dynamics halve the logits in the softmax."""
 
-    def make(original):
-        return lambda alpha, kappa, gamma, rho, *args: original(
-            alpha, kappa / 2, gamma / 2, rho / 2, *args
-        )
+    def mixing(original, alpha, kappa, gamma, rho, *args):
+        return original(alpha, kappa / 2, gamma / 2, rho / 2, *args)
 
-    swap("association", "mixing", make)
+    swap("association", "mixing", around(mixing))
 
 
 @breaks("association", "B-reduced-dynamics B-theorem-4.1 B-theorem-3.2 B-bold-steps")
 def law_of_types_wrong():
     """All types of sets are equally likely."""
-    swap(
-        "association",
-        "type_law",
-        lambda original: lambda *args: original(*args) * 0 + 1 / len(original(*args)),
-    )
+
+    def type_law(original, *args):
+        return original(*args) * 0 + 1 / len(original(*args))
+
+    swap("association", "type_law", around(type_law))
 
 
 @breaks("association", "B-reduced-dynamics B-theorem-4.1 B-theorem-3.2 B-bold-steps")
 def signal_set_missing():
     """The signal set is left out of the population."""
-    swap("association", "with_signal", lambda original: lambda counts, size: counts)
+
+    def with_signal(original, counts, size):
+        return counts
+
+    swap("association", "with_signal", around(with_signal))
 
 
 @breaks("association", "B-theorem-4.2 B-contiguity")
@@ -743,17 +755,21 @@ def linear_error_without_ties():
 @breaks("association", "B-theorem-3.1")
 def half_as_many_marks_in_the_law():
     """The exact law of the marks is that of q/2."""
-    swap("association", "mark_law", lambda original: lambda n, q: original(n, q / 2))
+
+    def mark_law(original, n, q):
+        return original(n, q / 2)
+
+    swap("association", "mark_law", around(mark_law))
 
 
 @breaks("association", "B-theorem-3.2-repaired")
 def logits_transposed():
     """The logits of positional attention have queries and keys exchanged."""
-    swap(
-        "association",
-        "position_logits",
-        lambda original: lambda P, W_Q, W_K: original(P, W_Q, W_K).T.contiguous(),
-    )
+
+    def position_logits(original, P, W_Q, W_K):
+        return original(P, W_Q, W_K).T.contiguous()
+
+    swap("association", "position_logits", around(position_logits))
 
 
 @breaks("association", "B-theorem-3.2 B-theorem-3.2-repaired")
@@ -772,21 +788,21 @@ def shift_is_no_shift():
 @breaks("association", "B-theorem-4.2")
 def error_always_zero():
     """No error is ever counted."""
-    swap("association", "error_rate", lambda original: lambda score, y: 0.0)
+
+    def error_rate(original, score, y):
+        return 0.0
+
+    swap("association", "error_rate", around(error_rate))
 
 
 @breaks("association", "B-theorem-5.1")
 def pretraining_learns_nothing():
     """The attention that is transferred was not trained."""
-    swap(
-        "association",
-        "pretrain",
-        lambda original: (
-            lambda data, generator, samples, steps, lr_A, *rest, **options: original(
-                data, generator, samples, 1, lr_A, *rest, **options
-            )
-        ),
-    )
+
+    def pretrain(original, data, generator, samples, steps, lr_A, *rest, **options):
+        return original(data, generator, samples, 1, lr_A, *rest, **options)
+
+    swap("association", "pretrain", around(pretrain))
 
 
 @breaks("association", "B-theorem-5.1")
@@ -834,12 +850,11 @@ def gaussian_labels_shuffled():
 @breaks("association", "B-figure-2 B-figure-2-vit")
 def gaussian_labels_linear():
     """The labels of Gaussian data lack the cube: a linear rule never errs."""
-    swap_method(
-        "association",
-        "GaussianData",
-        "label_function",
-        lambda original: lambda self, x: (x @ self.feature).sum(-1),
-    )
+
+    def label_function(original, self, x):
+        return (x @ self.feature).sum(-1)
+
+    swap_method("association", "GaussianData", "label_function", around(label_function))
 
 
 @breaks("association", "B-equal-weights B-reduced-dynamics B-scatter-response")
@@ -901,11 +916,11 @@ def offsets_transposed():
 
 def _kernel(change):
     """Change what the construction reads as the kernel."""
-    swap(
-        "convolution",
-        "dense_kernel",
-        lambda original: lambda *args, **options: change(original(*args, **options)),
-    )
+
+    def dense_kernel(original, *args, **options):
+        return change(original(*args, **options))
+
+    swap("convolution", "dense_kernel", around(dense_kernel))
 
 
 @breaks(
@@ -959,15 +974,11 @@ def padding_moved():
 @breaks("convolution", "C-finite-logits C-lemma-2")
 def half_the_gap():
     """A finite logit gap M is built as M / 2."""
-    swap(
-        "convolution",
-        "conv_to_attention",
-        lambda original: (
-            lambda conv, image_size, patch, scale=None: original(
-                conv, image_size, patch, scale if scale is None else scale / 2
-            )
-        ),
-    )
+
+    def conv_to_attention(original, conv, image_size, patch, scale=None):
+        return original(conv, image_size, patch, scale if scale is None else scale / 2)
+
+    swap("convolution", "conv_to_attention", around(conv_to_attention))
 
 
 @breaks("convolution", "C-extra-head")
@@ -1016,11 +1027,11 @@ def minimum_is_one_less():
 @breaks("convolution", "C-inverse")
 def every_layer_is_a_convolution():
     """The inverse says distance 0 for every layer."""
-    swap(
-        "convolution",
-        "attention_to_conv",
-        lambda original: lambda layer, *args, **options: (original(layer)[0], 0.0),
-    )
+
+    def attention_to_conv(original, layer, *args, **options):
+        return (original(layer)[0], 0.0)
+
+    swap("convolution", "attention_to_conv", around(attention_to_conv))
 
 
 @breaks("convolution", "C-inverse")
@@ -1063,11 +1074,11 @@ def taps_without_dilation():
 @breaks("convolution", "C-finite-logits")
 def weight_off_target_forgotten():
     """The formula for the weight off the target forgets the number of other patches."""
-    swap(
-        "convolution",
-        "astray",
-        lambda original: lambda *args, **options: original(*args, **options) / 2,
-    )
+
+    def astray(original, *args, **options):
+        return original(*args, **options) / 2
+
+    swap("convolution", "astray", around(astray))
 
 
 @breaks("convolution", "C-lemma-2 C-theorem-1")
@@ -1087,13 +1098,11 @@ def offset_read_from_the_key():
 @breaks("convolution", "C-encodings")
 def buckets_without_direction():
     """Distances before and after share their bucket."""
-    swap(
-        "convolution",
-        "bucket",
-        lambda original: (
-            lambda distance, *args, **options: original(-distance.abs(), *args, **options)
-        ),
-    )
+
+    def bucket(original, distance, *args, **options):
+        return original(-distance.abs(), *args, **options)
+
+    swap("convolution", "bucket", around(bucket))
 
 
 @breaks("convolution", "C-encodings")
@@ -1152,15 +1161,11 @@ def heads_not_trained():
 @breaks("convolution", "C-trained-heads")
 def one_trained_head_less():
     """Training asked for nine heads gets eight, for eight seven."""
-    swap(
-        "convolution",
-        "fit_heads",
-        lambda original: (
-            lambda conv, patch, grid, heads, **options: original(
-                conv, patch, grid, heads - 1, **options
-            )
-        ),
-    )
+
+    def fit_heads(original, conv, patch, grid, heads, **options):
+        return original(conv, patch, grid, heads - 1, **options)
+
+    swap("convolution", "fit_heads", around(fit_heads))
 
 
 @breaks("convolution", "C-extra-head")
@@ -1231,10 +1236,10 @@ def image_labels_shuffled():
 def positions_not_seen():
     """Attention by position sees the same position everywhere."""
 
-    def make(original):
-        return lambda self, x, P, need_map=False: original(self, x, P * 0, need_map)
+    def forward(original, self, x, P, need_map=False):
+        return original(self, x, P * 0, need_map)
 
-    swap_method("models", "PositionalAttention", "forward", make)
+    swap_method("models", "PositionalAttention", "forward", around(forward))
 
 
 @breaks("images", "B-images-pixels")
@@ -1380,10 +1385,11 @@ def keys_frozen():
 def positions_at_half_their_slope():
     """Trainings take half of the slope in positions."""
 
-    def make(original):
-        return lambda *args: ((slopes := original(*args))[0] / 2, *slopes[1:])
+    def hinge_slopes(original, *args):
+        of_positions, *others = original(*args)
+        return of_positions / 2, *others
 
-    swap("together", "hinge_slopes", make)
+    swap("together", "hinge_slopes", around(hinge_slopes))
 
 
 @breaks(
@@ -1399,36 +1405,32 @@ def first_phase_with_keys():
 @breaks("together", "A-together-content")
 def labels_half_turned():
     """Two in four labels are turned."""
-    swap_method(
-        "together",
-        "WindowData",
-        "sample",
-        lambda original: (
-            lambda self, *args, **options: (drawn := original(self, *args, **options))._replace(
-                y=half_turned(drawn.y)
-            )
-        ),
-    )
+
+    def sample(original, self, *args, **options):
+        drawn = original(self, *args, **options)
+        return drawn._replace(y=half_turned(drawn.y))
+
+    swap_method("together", "WindowData", "sample", around(sample))
 
 
 @breaks("together", "C-together-heads")
 def heads_hardly_trained():
     """Heads take one step."""
-    swap(
-        "together",
-        "train_heads",
-        lambda original: lambda T, heads, seed, steps: original(T, heads, seed, 1),
-    )
+
+    def train_heads(original, T, heads, seed, steps):
+        return original(T, heads, seed, 1)
+
+    swap("together", "train_heads", around(train_heads))
 
 
 @breaks("together", "C-together-heads")
 def a_head_is_lost():
     """One head fewer than asked for."""
-    swap(
-        "together",
-        "train_heads",
-        lambda original: lambda T, heads, seed, steps: original(T, heads - 1, seed, steps),
-    )
+
+    def train_heads(original, T, heads, seed, steps):
+        return original(T, heads - 1, seed, steps)
+
+    swap("together", "train_heads", around(train_heads))
 
 
 def said(row: dict) -> str:

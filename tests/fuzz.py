@@ -72,7 +72,8 @@ CALLS = {
     "attention.relative_offsets": "grid=(4, 4)",
     "attention.relative_bias": "table=table, grid=(4, 4)",
     "attention.positional_attention": "x=tokens, P=P16, W_Q=W3, W_K=W3, W_V=W4",
-    "attention.MultiHeadAttention": "W_Q=H, W_K=H, W_V=H, W_O=H, b_O=W4[0], table=table, grid=(4, 4), queries=order[:4]",
+    "attention.MultiHeadAttention": "W_Q=H, W_K=H, W_V=H, W_O=H, b_O=W4[0], table=table, "
+    "grid=(4, 4), queries=order[:4]",
     "attention.MultiHeadAttention(H, H, H, H)": "x=tokens",
     "trials.trial_generators": "seed=0, trials=3, first=1",
     "trials.Batches": "samples=8, batch=4, generators=[g]",
@@ -82,9 +83,11 @@ CALLS = {
     "ledger.sweeps.grid_points": "grid={'a': [1, 2], 'b': ['x', 'y']}",
     "ledger.sweep": "function=square, grid={'a': [1.0, 2.0]}, n_jobs=1, progress=False",
     "figures.subplots": "rows=1, columns=2, width=3.2, height=2.6",
-    "selection.TokenData": "tokens=8, relevant=3, confusion=1, patterns=5, dim=6, noise=0.1, background='iid', mass=0, "
+    "selection.TokenData": "tokens=8, relevant=3, confusion=1, patterns=5, dim=6, noise=0.1, "
+    "background='iid', mass=0, "
     "noise_law='sphere', spurious=1, spurious_rate=0.9, noisy=1, noisy_noise=1.0",
-    "selection.TokenData().sample": "samples=4, trials=2, generator=g, spurious_rate=W3.abs()[0], first=1",
+    "selection.TokenData().sample": "samples=4, trials=2, generator=g, "
+    "spurious_rate=W3.abs()[0], first=1",
     "selection.TokenSample": "x=t.x, y=t.y, pattern=t.pattern, mu=t.mu, noisy=t.noisy",
     "t.split": "first=2",
     "selection.ShallowViT": "W_Q=V.W_Q, W_K=V.W_K, W_V=V.W_V, W_O=V.W_O, a=V.a",
@@ -98,7 +101,8 @@ CALLS = {
         "alpha=0.2, samples=[8, 16], attention='trained', ratio=50.0, sigma=0.1, delta=0.1, "
         "background='neutral', mass=0.4, trials=10, networks=4, seed=0"
     ),
-    "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, keep=keep, "
+    "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, "
+    "keep=keep, "
     "attention='trained', watch=selection.Watch(every=1), first=1",
     "selection.Watch": "every=5, whole=True",
     "selection.limit_threshold": "alpha=0.1, attention='trained', ratio=50.0, "
@@ -129,11 +133,13 @@ CALLS = {
     ),
     "association.logistic_gradient": "model=m, x=s.x, y=s.y",
     "association.idealized": "patches=16, feature=w, alpha=0.05, sigma_A=1.5",
-    "association.realistic": "patches=16, dim=3, sigma_A=1.5, omega=0.01, noise=0.001, nu=0.03, power=3, generator=g",
+    "association.realistic": "patches=16, dim=3, sigma_A=1.5, omega=0.01, noise=0.001, nu=0.03, "
+    "power=3, generator=g",
     "association.label_error": "patches=16, size=4, q=0.2",
     "association.linear_error": "patches=16, size=4, q=0.2",
     "association.regression_error": "patches=16, size=4, q=0.2, train=100, test=100, seed=0",
-    "association.reduced_descent": "patches=16, size=4, q=0.1, alpha=0.05, kappa=1.5, steps=2, lr_v=0.001, lr_A=1.0, power=3, "
+    "association.reduced_descent": "patches=16, size=4, q=0.1, alpha=0.05, kappa=1.5, steps=2, "
+    "lr_v=0.001, lr_A=1.0, power=3, "
     "nu=0.1, method='monte_carlo', gamma=0.1, rho=0.1, seed=0, draws=100, prune=1e-9",
     "association.scaled_rates": "patches=64, rate=5.0",
     "association.plot_partitions": "partitions={'p': p}",
@@ -147,9 +153,11 @@ CALLS = {
     "association.sort_by_set": "scores=A16, partition=p",
     "convolution.Geometry": "image_size=(8, 8), patch=(2, 2), kernel=(3, 3), stride=(1, 1), "
     "padding=(1, 1, 1, 1), dilation=(1, 1)",
-    "convolution.ConvAttention": "weight=c.weight, bias=c.bias, geometry=layer.geometry, groups=1, scale=8.0",
+    "convolution.ConvAttention": "weight=c.weight, bias=c.bias, geometry=layer.geometry, "
+    "groups=1, scale=8.0",
     "convolution.conv_to_attention": "conv=c, image_size=8, patch=2, scale=8.0",
-    "convolution.conv2d_to_attention": "weight=c.weight, bias=c.bias, image_size=8, patch=2, stride=1, padding=1, dilation=1, "
+    "convolution.conv2d_to_attention": "weight=c.weight, bias=c.bias, image_size=8, patch=2, "
+    "stride=1, padding=1, dilation=1, "
     "groups=1, padding_mode='zeros', scale=8.0",
     "layer": "x=tokens.double()",
     "layer.convolve": "images=x4.double()",
@@ -173,7 +181,8 @@ CALLS = {
     "convolution.minimal_attention": "conv=c, image_size=8, patch=2",
     "convolution.soft_attention": "conv=c, image_size=8, patch=2, scale=2.0",
     "convolution.stride_layer": "conv=c, image_size=8, patch=2",
-    "convolution.fit_heads": "conv=around, patch=2, grid=(3, 3), heads=2, seed=0, steps=1, images=8, content=0.3",
+    "convolution.fit_heads": "conv=around, patch=2, grid=(3, 3), heads=2, seed=0, steps=1, "
+    "images=8, content=0.3",
     "convolution.astray": "M=2.0, keys=9",
     "convolution.astray_with_sink": "M=2.0, keys=9",
     "convolution.error_bound": "blocks=H, M=2.0, keys=9, spread=1.0",
@@ -181,7 +190,8 @@ CALLS = {
     "convolution.known_conv": "name='Sobel', channels=2",
     "convolution.random_conv": "channels=1, channels_out=2, kernel=3, seed=0",
     "convolution.paper_heads": "kernel=3, patch=2",
-    "convolution.transfer_blocks": "weight=c.weight, patch=2, stride=1, padding=1, dilation=1, groups=1",
+    "convolution.transfer_blocks": "weight=c.weight, patch=2, stride=1, padding=1, dilation=1, "
+    "groups=1",
     "models.load_images": "source='digits', split='test', per_class=2, seed=0",
     "models.Images": "images=digits.images, labels=digits.labels, classes=digits.classes",
     "models.split": "data=digits, share=0.5, seed=0",
@@ -202,7 +212,8 @@ CALLS = {
     "models.UniformAttention(4, 2)": "x=tokens",
     "models.Convolution": "channels=1, patch=(2, 2), grid=(4, 4), kernel=3",
     "models.Convolution(1, (2, 2), (4, 4))": "x=tokens",
-    "models.ViT": "image_size=8, patch=2, channels=1, classes=10, depth=1, heads=2, mixer='content', width=8, hidden=2.0, "
+    "models.ViT": "image_size=8, patch=2, channels=1, classes=10, depth=1, heads=2, "
+    "mixer='content', width=8, hidden=2.0, "
     "keep={0: 0.5}, taps=models.Taps(), variant=models.Variant(), seed=0",
     "models.Taps": "kernel=3, scale=8.0, construction='full'",
     "models.Variant": "projection='learned', pool='mean', eps=1e-6, mean=0.5, std=0.5",
@@ -212,7 +223,8 @@ CALLS = {
     "models.from_transformers": "model=hub",
     "models.evaluate": "vit=vit, data=digits, batch=7, tokens=order[:4].expand(20, -1)",
     "models.load_vit": "path='nothing.safetensors'",
-    "models.train": "vit=fresh(), data=digits, epochs=1, validation=digits, recipe='none', batch=10, lr=0.001, "
+    "models.train": "vit=fresh(), data=digits, epochs=1, validation=digits, recipe='none', "
+    "batch=10, lr=0.001, "
     "descent=models.Descent(), seed=0, device='cpu', machine=models.Machine(), progress=False",
     "models.Descent": "weight_decay=0.05, warmup=1.0, clip=1.0",
     "models.Machine": "precision='32-true', processes=1",
@@ -256,7 +268,8 @@ CALLS = {
     "models.PyramidViT": "sizes=small, seed=0",
     "models.PyramidViT(small)": "images=x4",
     "pyramid.to_attention": "scale=2.0",
-    "models.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, layers=slice(None)",
+    "models.choose_tokens": "model=vit, images=digits.images, number=4, by='attention', seed=0, "
+    "layers=slice(None)",
     "models.keep_curve": "model=vit, data=digits, rates=(1.0, 0.5), seed=0",
     "models.probe": "model=vit, images=digits.images, relevant=order[:2], order=order, seed=0",
     "models.plot_heads": "seen=seen",
@@ -274,7 +287,8 @@ CALLS = {
         "choosing=False, store=None"
     ),
     "images.paired_difference": "table=arms, arm='a', rival='b'",
-    "images.RecordRecipe": "epochs=1, batch=10, matrix_lr=0.02, other_lr=0.003, weight_decay=0.05, warmup=0.1, smoothing=0.1, "
+    "images.RecordRecipe": "epochs=1, batch=10, matrix_lr=0.02, other_lr=0.003, "
+    "weight_decay=0.05, warmup=0.1, smoothing=0.1, "
     "border=1",
     "images.train_record": (
         "train_data=digits, test_data=digits, sizes=small, recipe=recipe, seed=0, "
@@ -291,9 +305,11 @@ CALLS = {
     "images.plot_mass": "study=measured('A-images-mass')",
     "images.plot_positional": "study=measured('B-images-positional')",
     "images.plot_warmup": "study=measured('C-figure-2')",
-    "together.WindowData": "grid=(1, 6), window=[0, 1], share=0.5, q=0.25, visible=0.5, dim=3, noise=0.1",
+    "together.WindowData": "grid=(1, 6), window=[0, 1], share=0.5, q=0.25, visible=0.5, dim=3, "
+    "noise=0.1",
     "together.WindowData((1, 6), [0, 1]).sample": "n=4, generator=g",
-    "together.population_path": "data=shifted, kappa=1.0, v=0.05, steps=1, lr_b=1.0, lr_u=0.1, lr_v=0.01, nu=0.1",
+    "together.population_path": "data=shifted, kappa=1.0, v=0.05, steps=1, lr_b=1.0, lr_u=0.1, "
+    "lr_v=0.01, nu=0.1",
     "together.visible_border": "data=shifted, kappa=1.0",
 }
 # Whole experiments, a file that is not there, a figure of data that are not committed: refusals are
@@ -337,58 +353,157 @@ class Known:
             raise KeyError(name)
         return getattr(self, name)
 
-    g = property(lambda self: torch.Generator().manual_seed(0))
-    x4 = cached_property(lambda self: self.draw(2, 1, 8, 8).sigmoid())
-    tokens = cached_property(lambda self: self.draw(2, 16, 4))
-    A16 = cached_property(lambda self: self.draw(16, 16))
-    P16 = cached_property(lambda self: self.draw(16, 4))
-    W3 = cached_property(lambda self: self.draw(4, 4).tanh())
-    W4 = cached_property(lambda self: self.draw(4, 4).tanh())
-    H = cached_property(lambda self: self.draw(2, 4, 4))
-    w = cached_property(lambda self: torch.eye(3)[0])
-    table = cached_property(lambda self: self.draw(2, 7, 7))
-    order = cached_property(lambda self: torch.randperm(16, generator=self.g))
-    t = cached_property(lambda self: self["selection"].TokenData().sample(4, 2, generator=self.g))
-    V = cached_property(lambda self: self["selection"].initial_model(self.t.mu, neurons=8))
-    keep = cached_property(lambda self: torch.arange(20).expand(2, 4, 20) % 2 == 0)
-    p = cached_property(lambda self: self["association"].Partition.blocks(4, 2))
-    s = cached_property(
-        lambda self: self["association"].SpatialData(self.p, 3, 0.2).sample(4, self.g)
-    )
-    m = cached_property(lambda self: self["association"].idealized(16, self.w))
-    c = cached_property(lambda self: self.c_like())
-    around = cached_property(lambda self: self.c_like(padding_mode="circular", bias=False))
-    layer = cached_property(lambda self: self["convolution"].conv_to_attention(self.c, 8, 2))
-    torus = cached_property(lambda self: self["convolution"].minimal_attention(self.c, 8, 2))
-    least = cached_property(lambda self: self["convolution"].minimum_heads(self.c, 2))
-    digits = cached_property(lambda self: self["images"].load_images(per_class=2))
-    canvas = cached_property(lambda self: self["images"].Canvas(8, (1, 1), (2, 2)))
-    canvases = cached_property(
-        lambda self: self["images"].scatter(self.canvas, self.digits.images[:3], self.g)
-    )
-    canvas_vit = cached_property(lambda self: self["images"].ViT(16, 8, 1, 10, 1, 2, width=8))
-    vit = cached_property(lambda self: self.fresh())
-    theirs = cached_property(
-        lambda self: self["models"].ViT(8, 2, 1, 10, 1, 2, width=8, variant=self.class_token)
-    )
-    class_token = property(lambda self: self["models"].Variant(pool="cls"))
-    atlas = cached_property(lambda self: self["models"].head_atlas(self.vit, [self.digits.images]))
-    small = cached_property(
-        lambda self: self["models"].PyramidSizes(8, 2, 1, 10, (4, 8), (1, 1), (1, 2))
-    )
-    pyramid = cached_property(lambda self: self["models"].PyramidViT(self.small).eval())
-    recipe = cached_property(
-        lambda self: self["images"].RecordRecipe(epochs=1, batch=10, bfloat16=False)
-    )
-    phase = cached_property(lambda self: self["images"].ViT(8, 2, 1, 10, 1, 2, mixer="convolution"))
-    seen = cached_property(lambda self: self["images"].probe(self.vit, self.digits.images))
-    curve = cached_property(
-        lambda self: self["images"].keep_curve(self.vit, self.digits, (1.0, 0.5))
-    )
-    shifted = cached_property(lambda self: self["together"].WindowData((1, 6), [0, 1], 0.5))
-    run = cached_property(
-        lambda self: importlib.import_module("vit_theory.ledger").Run(seeds=(0,), progress=False)
-    )
+    @property
+    def g(self):
+        return torch.Generator().manual_seed(0)
+
+    @cached_property
+    def x4(self):
+        return self.draw(2, 1, 8, 8).sigmoid()
+
+    @cached_property
+    def tokens(self):
+        return self.draw(2, 16, 4)
+
+    @cached_property
+    def A16(self):
+        return self.draw(16, 16)
+
+    @cached_property
+    def P16(self):
+        return self.draw(16, 4)
+
+    @cached_property
+    def W3(self):
+        return self.draw(4, 4).tanh()
+
+    @cached_property
+    def W4(self):
+        return self.draw(4, 4).tanh()
+
+    @cached_property
+    def H(self):
+        return self.draw(2, 4, 4)
+
+    @cached_property
+    def w(self):
+        return torch.eye(3)[0]
+
+    @cached_property
+    def table(self):
+        return self.draw(2, 7, 7)
+
+    @cached_property
+    def order(self):
+        return torch.randperm(16, generator=self.g)
+
+    @cached_property
+    def t(self):
+        return self["selection"].TokenData().sample(4, 2, generator=self.g)
+
+    @cached_property
+    def V(self):
+        return self["selection"].initial_model(self.t.mu, neurons=8)
+
+    @cached_property
+    def keep(self):
+        return torch.arange(20).expand(2, 4, 20) % 2 == 0
+
+    @cached_property
+    def p(self):
+        return self["association"].Partition.blocks(4, 2)
+
+    @cached_property
+    def s(self):
+        return self["association"].SpatialData(self.p, 3, 0.2).sample(4, self.g)
+
+    @cached_property
+    def m(self):
+        return self["association"].idealized(16, self.w)
+
+    @cached_property
+    def c(self):
+        return self.c_like()
+
+    @cached_property
+    def around(self):
+        return self.c_like(padding_mode="circular", bias=False)
+
+    @cached_property
+    def layer(self):
+        return self["convolution"].conv_to_attention(self.c, 8, 2)
+
+    @cached_property
+    def torus(self):
+        return self["convolution"].minimal_attention(self.c, 8, 2)
+
+    @cached_property
+    def least(self):
+        return self["convolution"].minimum_heads(self.c, 2)
+
+    @cached_property
+    def digits(self):
+        return self["images"].load_images(per_class=2)
+
+    @cached_property
+    def canvas(self):
+        return self["images"].Canvas(8, (1, 1), (2, 2))
+
+    @cached_property
+    def canvases(self):
+        return self["images"].scatter(self.canvas, self.digits.images[:3], self.g)
+
+    @cached_property
+    def canvas_vit(self):
+        return self["images"].ViT(16, 8, 1, 10, 1, 2, width=8)
+
+    @cached_property
+    def vit(self):
+        return self.fresh()
+
+    @cached_property
+    def theirs(self):
+        return self["models"].ViT(8, 2, 1, 10, 1, 2, width=8, variant=self.class_token)
+
+    @property
+    def class_token(self):
+        return self["models"].Variant(pool="cls")
+
+    @cached_property
+    def atlas(self):
+        return self["models"].head_atlas(self.vit, [self.digits.images])
+
+    @cached_property
+    def small(self):
+        return self["models"].PyramidSizes(8, 2, 1, 10, (4, 8), (1, 1), (1, 2))
+
+    @cached_property
+    def pyramid(self):
+        return self["models"].PyramidViT(self.small).eval()
+
+    @cached_property
+    def recipe(self):
+        return self["images"].RecordRecipe(epochs=1, batch=10, bfloat16=False)
+
+    @cached_property
+    def phase(self):
+        return self["images"].ViT(8, 2, 1, 10, 1, 2, mixer="convolution")
+
+    @cached_property
+    def seen(self):
+        return self["images"].probe(self.vit, self.digits.images)
+
+    @cached_property
+    def curve(self):
+        return self["images"].keep_curve(self.vit, self.digits, (1.0, 0.5))
+
+    @cached_property
+    def shifted(self):
+        return self["together"].WindowData((1, 6), [0, 1], 0.5)
+
+    @cached_property
+    def run(self):
+        return importlib.import_module("vit_theory.ledger").Run(seeds=(0,), progress=False)
 
     def draw(self, *shape):
         return torch.randn(*shape, generator=self.g)
@@ -546,8 +661,8 @@ def parts(value, only):
     """A data class of tensors with one of them made wrong; `only`: no other kind is made, as each
     takes milliseconds."""
     for field in fields(value):
-        if isinstance(part := getattr(value, field.name), torch.Tensor):
-            for kind, wrong in tensors(part):
+        if isinstance(tensor := getattr(value, field.name), torch.Tensor):
+            for kind, wrong in tensors(tensor):
                 name = f"{field.name}: {kind}"
                 if kind in ("first - 1", "last - 1", "empty", "NaN", "rank + 1") and only in (
                     None,
@@ -577,24 +692,24 @@ def attempts(name):
                 yield argument, kind
 
 
-def unknown(found, depth=0):
+def unknown(result, depth=0):
     """Whether NaN is in a result."""
-    if isinstance(found, torch.Tensor):
-        return bool(found.isnan().any()) if found.is_floating_point() else False
-    if isinstance(found, float):
-        return math.isnan(found)
-    if isinstance(found, np.ndarray):
-        return found.dtype.kind == "f" and bool(np.isnan(found).any())
-    if isinstance(found, torch.nn.Module):
-        return any(unknown(p) for p in found.parameters())
-    if isinstance(found, dict):
-        return any(unknown(v) for v in found.values())
-    if type(found).__name__ == "Dataset":
-        return any(unknown(v.values) for v in found.values())
-    if isinstance(found, tuple | list):
-        return depth < 3 and any(unknown(v, depth + 1) for v in found)
-    if is_dataclass(found) and not isinstance(found, type):
-        return any(unknown(getattr(found, f.name), depth + 1) for f in fields(found))
+    if isinstance(result, torch.Tensor):
+        return bool(result.isnan().any()) if result.is_floating_point() else False
+    if isinstance(result, float):
+        return math.isnan(result)
+    if isinstance(result, np.ndarray):
+        return result.dtype.kind == "f" and bool(np.isnan(result).any())
+    if isinstance(result, torch.nn.Module):
+        return any(unknown(p) for p in result.parameters())
+    if isinstance(result, dict):
+        return any(unknown(v) for v in result.values())
+    if type(result).__name__ == "Dataset":
+        return any(unknown(v.values) for v in result.values())
+    if isinstance(result, tuple | list):
+        return depth < 3 and any(unknown(v, depth + 1) for v in result)
+    if is_dataclass(result) and not isinstance(result, type):
+        return any(unknown(getattr(result, f.name), depth + 1) for f in fields(result))
     return False
 
 
@@ -614,8 +729,8 @@ def outcome_of(name, wrong):
     """(outcome, message) of one wrong call."""
     given = made_wrong(name, wrong)
     try:
-        found = place_of(name)(**given)
-        found = list(found) if inspect.isgenerator(found) else found
+        result = place_of(name)(**given)
+        result = list(result) if inspect.isgenerator(result) else result
     except (ValueError, TypeError, FloatingPointError) as error:
         # two arguments that do not fit together may be named by either; the article "a" is no
         # argument
@@ -635,7 +750,7 @@ def outcome_of(name, wrong):
         return "clear" if clear else "obscure", f"{type(error).__name__}: {error}"
     except Exception as error:
         return "obscure", f"{type(error).__name__}: {error}"
-    return "NaN out" if unknown(found) else "accepted", ""
+    return "NaN out" if unknown(result) else "accepted", ""
 
 
 def work(pipe):
@@ -667,11 +782,11 @@ class Worker:
                 self.pipe.send(call)
                 if self.pipe.poll(seconds):
                     return self.pipe.recv()
-                found = "hang", f"no answer in {seconds:g} s"
+                outcome = "hang", f"no answer in {seconds:g} s"
             except (EOFError, ConnectionError):
-                found = "crash", "the process died"
+                outcome = "crash", "the process died"
             self.stop()
-        return found
+        return outcome
 
     def stop(self):
         if self.process is not None:
@@ -695,12 +810,16 @@ def judge(name, argument, kind, outcome):
 
 
 LAYERS = (
-    r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|convolution|models)\.\w+\(.*\)|"
+    r"V|V\.attention_map|m|layer|layer\.convolve|torus|vit(\.attention_maps)?|(attention|"
+    r"convolution|models)\.\w+\(.*\)|"
     r"attention\.(attention|softmax_weights|positional_attention)|"
     r"association\.(position_logits|self_attention)"
 )
 MOVES = r"attention\.(patchify|unpatchify|relative_bias)|models\.permute|association\.sort_by_set"
-WEIGHTS = r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|convolution\.TorusAttention"
+WEIGHTS = (
+    r"selection\.ShallowViT|association\.PatchAttention|attention\.MultiHeadAttention|"
+    r"convolution\.TorusAttention"
+)
 # (callable, argument, kind), as regular expressions: why the call makes sense
 RIGHT = {
     (r"models\.Classifier", r"mean|std", r"list"): "one number for each of one channel",
@@ -720,7 +839,8 @@ RIGHT = {
         LAYERS,
         r"[a-zA-Z_]+",
         r"NaN|inf|1e30|(first|last) - 1|empty|rank . 1",
-    ): "layers and formulas compute with what they get, in batches of any shape, as those of torch do: a look at all values "
+    ): "layers and formulas compute with what they get, in batches of any shape, "
+    "as those of torch do: a look at all values "
     "would be one more pass at every step",
     (
         WEIGHTS,
@@ -772,13 +892,16 @@ RIGHT = {
     (r"association\.plot_sample", r"sample", r"x: .*"): "a part that the function does not read",
     (
         r".*",
-        r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|data|order|weight)",
+        r".*(x|P|v|mu|W_V|W_O|a|images|canvases|tokens|queries|relevant|feature|label|blocks|"
+        r"data|order|weight)",
         r"(images: )?(first|last) - 1",
     ): "another number of images, trials, channels or tokens; nothing else disagrees",
     (
         r".*",
-        r"confusion\w*|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|lr\w*|attention_lr|spread|rtol|"
-        r"prune|ratio|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|padding|query",
+        r"confusion\w*|noise|noisy_noise|mass|spurious\w*|noisy|sigma|delta|xi|q|nu|omega|steps|"
+        r"lr\w*|attention_lr|spread|rtol|"
+        r"prune|ratio|flip|crop|erasing|mixup|cutmix|smoothing|randaugment|weight_decay|warmup|"
+        r"padding|query",
         r"zero",
     ): "0 is the smallest that makes sense: none, off, or at the start",
     (
@@ -864,11 +987,11 @@ def table(names):
 
 def summary(outcomes, start):
     """How many calls had each outcome, and the seconds of all."""
-    found = dict.fromkeys(
+    counts = dict.fromkeys(
         ("clear", "right", "argued", "obscure", "accepted", "NaN out", "hang", "crash"), 0
     ) | Counter(outcomes)
-    words = ", ".join(f"{name} {number}" for name, number in found.items())
-    return f"{words} of {sum(found.values())}, {time.time() - start:.0f} s"
+    words = ", ".join(f"{name} {number}" for name, number in counts.items())
+    return f"{words} of {sum(counts.values())}, {time.time() - start:.0f} s"
 
 
 # What hypothesis draws is Python text, which can be read, shrunk and repeated; `value` is the valid
@@ -994,7 +1117,7 @@ def replacements(value):
     elif isinstance(value, list | tuple):
         like = (
             st.lists(NUMBERS, min_size=len(value), max_size=len(value)).map(
-                lambda each: f"({', '.join(each)},)"
+                lambda numbers: f"({', '.join(numbers)},)"
             ),
         )
     elif is_dataclass(value):
@@ -1166,7 +1289,7 @@ def shared():
 def touched(names):
     """(callable, what it changed of what all share) of the valid calls; what an import changes is
     not theirs."""
-    found = []
+    changed = []
     for name in names:
         given = arguments_of(name)
         with contextlib.redirect_stdout(None):
@@ -1174,8 +1297,8 @@ def touched(names):
             given = arguments_of(name)
             before = shared()
             place_of(name)(**given)
-        found += [(name, what) for what, value in shared().items() if value != before[what]]
-    return found
+        changed += [(name, what) for what, value in shared().items() if value != before[what]]
+    return changed
 
 
 @click.command(help=__doc__)

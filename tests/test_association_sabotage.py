@@ -107,7 +107,9 @@ def test_the_same_feature_in_both_tasks_is_noticed(monkeypatch):
 
 def test_pre_training_that_learns_nothing_is_noticed(monkeypatch):
     def unmoved(starts, *rest):
-        return {name: torch.stack([getattr(start, name) for start in starts]) for name in "Av"}
+        A = torch.stack([start.A for start in starts])
+        v = torch.stack([start.v for start in starts])
+        return {"A": A, "v": v}
 
     monkeypatch.setattr(science, "fit", lambda start, *given, **more: (start, None))
     monkeypatch.setattr(transfer, "from_scratch", unmoved)

@@ -34,7 +34,7 @@ def test_the_scalar_system_climbs_its_mean_margin(name):
     rate = rows.rate(state, (w * rows.y) @ rows.to_kind.T, ratio=3.0)
     factor = {"u": 0.5, "V": 1.0, "Q": 3.0, "K": 3.0}[name]
     changed = vars(state)[name]
-    for index in [(0, *place) for place in np.ndindex(changed.shape[1:])][::5]:
+    for index in [(0, *entry) for entry in np.ndindex(changed.shape[1:])][::5]:
         ends = []
         for h in (-1e-6, 1e-6):
             moved = changed.copy()
@@ -65,15 +65,15 @@ def test_images_of_early_association_are_those_of_trainings():
     predicted = early_images(partition, 0.2)
 
     def share(samples):
-        found = 0
+        exact = 0
         for seed in range(20):
             data = SpatialData(partition, 1, 0.2)
             images = data.sample(samples, generator=torch.Generator().manual_seed(seed))
             start = idealized(16, data.feature, alpha=0.05, sigma_A=1.0)
             model, _ = fit(start, images.x, images.y, steps=10, lr_v=1e-3, lr_A=50.0)
             logits = model.A.clone().fill_diagonal_(torch.inf)
-            found += association(logits, partition).margin > 0
-        return found / 20
+            exact += association(logits, partition).margin > 0
+        return exact / 20
 
     assert share(round(predicted / 2.5)) < 0.35 and share(round(2.5 * predicted)) > 0.65
 

@@ -30,11 +30,7 @@ def marks(name):
 
 def pages_of(id):
     """The question pages that show the verdict of a claim; an essay may show it too."""
-    shown = [
-        name
-        for name in NOTEBOOKS
-        if any(f'Card("{id}")' in source for source in text(name, "code"))
-    ]
+    shown = [name for name in NOTEBOOKS if f'Card("{id}")' in "\n".join(text(name, "code"))]
     return [
         name
         for name in shown
@@ -54,13 +50,15 @@ def sections(name):
     """The headings of a notebook, each with what stands under it, up to the next heading of its
     level or above."""
     pieces = re.split(r"^(#+ .*)$", prose(name), flags=re.MULTILINE)
-    found = [
+    sections_of_page = [
         (heading, len(heading.split()[0]), body)
         for heading, body in zip(pieces[1::2], pieces[2::2], strict=True)
     ]
-    for number, (heading, level, body) in enumerate(found):
-        below = takewhile(lambda section, level=level: section[1] > level, found[number + 1 :])
-        yield heading, "\n".join([body, *(part for _, _, part in below)])
+    for number, (heading, level, body) in enumerate(sections_of_page):
+        below = takewhile(
+            lambda section, level=level: section[1] > level, sections_of_page[number + 1 :]
+        )
+        yield heading, "\n".join([body, *(text_below for _, _, text_below in below)])
 
 
 def test_marks():
@@ -112,7 +110,7 @@ def test_glossary():
         words.endswith(".") for words in terms.values()
     )
     linked = {name: re.findall(r"00_notation\.ipynb#([^)]*)\)", prose(name)) for name in NOTEBOOKS}
-    twice = {name: found for name, found in linked.items() if len(set(found)) < len(found)}
+    twice = {name: pages for name, pages in linked.items() if len(set(pages)) < len(pages)}
     assert not twice, f"linked at the first use only: {twice}"
     assert set().union(*linked.values()) == set(terms), set().union(*linked.values()) ^ set(terms)
     for page in (f"{chapter}/index.ipynb" for chapter in CHAPTERS):
@@ -144,13 +142,13 @@ def exported(source):
     if not re.search(r"^#\| *export\b(?!i)", source, re.MULTILINE):
         return set()
     plain = "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
-    found = set()
+    names = set()
     for node in ast.parse(plain).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Assign):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return {name for name in found if not name.startswith("_") and not name.isupper()}
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return {name for name in names if not name.startswith("_") and not name.isupper()}
 
 
 def words(name):
@@ -182,7 +180,7 @@ def test_every_public_name_is_met():
     run, or on a later one."""
     cells = [(name, source) for name in NOTEBOOKS for source in text(name, "code")]
     words = [set(re.findall(r"\w+", source)) for _, source in cells]
-    met = Counter(word for found in words for word in found)
+    met = Counter(word for of_cell in words for word in of_cell)
     assert not [
         f"{name}: {public}"
         for name, source in cells
@@ -196,12 +194,12 @@ def test_exercises_have_answers_that_print():
     has five."""
     for name in NOTEBOOKS:
         cells = cells_in(name)
-        found = 0
+        exercises = 0
         for number, cell in enumerate(cells):
             if cell.cell_type == "markdown" and (
                 asked := cell.source.count("**Exercise ") + cell.source.count("**Exercise.")
             ):
-                found += asked
+                exercises += asked
                 (answer,) = [c for c in cells[number + 1 : number + 2] if c.cell_type == "code"]
                 tested = re.search(r"\bassert\b|\btest_\w+\(|ExceptionExpected", answer.source)
                 assert asked == 1 and tested and "code-fold" in answer.source and answer.outputs, (
@@ -210,9 +208,9 @@ def test_exercises_have_answers_that_print():
                 assert answer.metadata.get("jupyter", {}).get("outputs_hidden"), (
                     f"{name}: {cell.source[:80]}"
                 )
-        assert found == 5 or name not in [f"{chapter}/index.ipynb" for chapter in CHAPTERS[:3]], (
-            name
-        )
+        assert exercises == 5 or name not in [
+            f"{chapter}/index.ipynb" for chapter in CHAPTERS[:3]
+        ], name
 
 
 SET_UP = re.compile(
@@ -242,10 +240,10 @@ def test_terms():
     verdicts are gone."""
     words = "trainings|fresh triples?|sabotages?|not shown|hangs? on|what we meet|judges?|judged"
     private = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-    found = {
+    terms = {
         name: private.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose(name))) for name in NOTEBOOKS
     }
-    assert not {name: said for name, said in found.items() if said}
+    assert not {name: said for name, said in terms.items() if said}
     for name in NOTEBOOKS:
         said = [
             words

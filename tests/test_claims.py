@@ -276,9 +276,9 @@ def test_a_measurement_answers_only_for_its_own_run(tmp_path, change):
     assert len(measured) == 1
     rows = reproduce(claims, dataclasses.replace(run, **change), tmp_path, resume=True)
     assert len(measured) == 2
-    assert {name: [row[name] for row in rows] for name in change} == {
-        name: [list(value) if name == "seeds" else value] * 2 for name, value in change.items()
-    }
+    for name, value in change.items():
+        expected = list(value) if name == "seeds" else value
+        assert [row[name] for row in rows] == [expected] * 2
 
 
 def test_running_an_experiment_does_not_change_its_identity():
@@ -396,7 +396,8 @@ def wait(run):
     print("waiting", flush=True)
     time.sleep(120)
 
-second, third = test_claims.other(id="B-second", experiment=wait), test_claims.other(id="B-third", experiment=test_claims.whole)
+second = test_claims.other(id="B-second", experiment=wait)
+third = test_claims.other(id="B-third", experiment=test_claims.whole)
 cli.load_claims = lambda: [test_claims.GOOD, second, third]
 cli.main()
 """
@@ -427,11 +428,11 @@ def test_whatever_ends_a_run_its_rows_stay_and_resume_goes_on(request_cli, tmp_p
             text=True,
             start_new_session=True,
         )
-        seen = set()
-        while seen < printed:
+        met = set()
+        while met < printed:
             line = process.stdout.readline()
             assert line, process.stderr.read()
-            seen |= {words for words in printed if words in line}
+            met |= {words for words in printed if words in line}
         return process
 
     def press(process):  # with workers all of them, as a terminal does
@@ -483,10 +484,12 @@ def test_claims_side_by_side_give_the_rows_of_one_after_another(tmp_path, monkey
             *(["measured"] if row["id"] != "B-proof" else []),
         ]
         assert {name: row[name] for name in parts} == {name: same[name] for name in parts}
-    there, here = (
+    parallel, sent = (
         xr.open_dataset(tmp_path / name / "data" / "B-proof.nc").value for name in ("two", "alone")
     )
-    assert int(there[0]) != int(here[0]) == os.getpid(), "each claim runs in a process of its own"
+    assert int(parallel[0]) != int(sent[0]) == os.getpid(), (
+        "each claim runs in a process of its own"
+    )
     assert [row["shared"] for row in rows][:2] == [False, True]
     # here, in the order in which they are sent
     monkeypatch.setattr(

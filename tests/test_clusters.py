@@ -274,6 +274,6 @@ def test_whatever_dies_nothing_is_lost(tmp_path):
         with pytest.raises(Lost, match="the same call goes on"):
             sweep(slow, GRID, store=store, progress=False)
         thread.join()
-    seen = status(store)
-    assert 3 <= seen["done"] < 16 and seen["failed"] == {} and not list(store.rglob("*.lock"))
+    state = status(store)
+    assert 3 <= state["done"] < 16 and state["failed"] == {} and not list(store.rglob("*.lock"))
     assert sweep(slow, GRID, store=store, progress=False).equals(alone)

@@ -172,8 +172,8 @@ def test_zero_kernel_has_no_heads():
     assert conv_to_attention(conv, 8, 4).heads == 0 and error(conv, (8, 8), 4) < 1e-12
     back, distance = attention_to_conv(conv_to_attention(conv, 8, 4))
     assert distance == 0 and back.weight.abs().max() == 0 and torch.equal(back.bias, conv.bias)
-    found = minimum_heads(conv, 4)
-    assert (found.minimum, found.rank, found.offsets, found.singular_values) == (0, 0, 0, ())
+    count = minimum_heads(conv, 4)
+    assert (count.minimum, count.rank, count.offsets, count.singular_values) == (0, 0, 0, ())
 
 
 # Where a wrong implementation is found out: each case is one that hides the mistake from all

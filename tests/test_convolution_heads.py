@@ -58,9 +58,9 @@ def test_head_table(P, K):
     paper, offsets, rank = TABLE[P][K]
     minima = set()
     for seed in range(3):
-        found = count(K, P, seed=seed)
-        assert (found.paper, found.offsets, found.rank) == (paper, offsets, rank)
-        minima.add(found.minimum)
+        heads = count(K, P, seed=seed)
+        assert (heads.paper, heads.offsets, heads.rank) == (paper, offsets, rank)
+        minima.add(heads.minimum)
     # independent blocks need a head each; fewer dimensions than blocks may need one more, where the
     # rows balance
     assert minima == {rank} if rank == offsets else minima <= {rank, rank + 1}
@@ -99,11 +99,11 @@ def test_channels_on_pixels():
         (16, 16): 9,
     }.items():
         for seed in (0, 1, 2):
-            found = count(3, 1, C=C, C_out=C_out, seed=seed)
+            heads = count(3, 1, C=C, C_out=C_out, seed=seed)
             assert (
-                found.rank == ranks
-                and found.minimum in (ranks, ranks + 1)
-                and (ranks < 9 or found.minimum == 9)
+                heads.rank == ranks
+                and heads.minimum in (ranks, ranks + 1)
+                and (ranks < 9 or heads.minimum == 9)
             )
     assert count(3, 1, C=4, C_out=4, groups=4).rank == 4
 
@@ -233,10 +233,10 @@ def test_the_fewest_heads_by_brute_force(kernel, patch, padding, dilation, seed)
     rows = blocks.flatten(1).numpy()
     U, S, _ = np.linalg.svd(rows, full_matrices=False)
     rank = int((S > 1e-9 * S[0]).sum())
-    found = minimum_heads(conv, patch)
-    assert (found.offsets, found.rank) == (len(rows), rank)
+    heads = minimum_heads(conv, patch)
+    assert (heads.offsets, heads.rank) == (len(rows), rank)
     balance = zero_in_hull(U[:, :rank] * S[:rank])
-    assert found.minimum == rank + balance <= found.offsets
+    assert heads.minimum == rank + balance <= heads.offsets
 
 
 @pytest.mark.parametrize(
@@ -244,21 +244,21 @@ def test_the_fewest_heads_by_brute_force(kernel, patch, padding, dilation, seed)
 )
 def test_certificates_prove_both_sides(K, P, C):
     for seed in range(3):
-        found = count(K, P, C=C, C_out=C, seed=seed)
-        c = found.certificate
-        assert c.patterns.shape == (found.offsets, found.minimum) and c.patterns.min() >= 0
+        heads = count(K, P, C=C, C_out=C, seed=seed)
+        c = heads.certificate
+        assert c.patterns.shape == (heads.offsets, heads.minimum) and c.patterns.min() >= 0
         torch.testing.assert_close(
-            c.patterns.sum(0), torch.ones(found.minimum, dtype=torch.float64)
+            c.patterns.sum(0), torch.ones(heads.minimum, dtype=torch.float64)
         )
         W = torch.linalg.lstsq(c.patterns, c.matrix).solution
         assert (c.patterns @ W - c.matrix).norm() < 1e-9 * c.matrix.norm()
-        assert len(found.singular_values) == found.offsets
-        assert found.rank == np.linalg.matrix_rank(c.matrix.numpy())
-        if found.minimum == found.rank:
+        assert len(heads.singular_values) == heads.offsets
+        assert heads.rank == np.linalg.matrix_rank(c.matrix.numpy())
+        if heads.minimum == heads.rank:
             assert c.multipliers is None and c.margin > 0
         else:
             assert (
-                found.minimum == found.rank + 1
+                heads.minimum == heads.rank + 1
                 and c.multipliers.min() >= 0
                 and c.multipliers.sum() > 0.99
             )

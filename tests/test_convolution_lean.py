@@ -66,27 +66,27 @@ def test_each_output_pixel_has_its_own_kernel(groups, stride):
     image = torch.randn(
         2, 4, 16, 24, generator=torch.Generator().manual_seed(2), dtype=torch.float64
     )
-    found, (rows, columns) = lean.convolve(image), lean.patch_out
+    output, (rows, columns) = lean.convolve(image), lean.patch_out
     for n, kernel in enumerate(lean.weight):
         r, c = divmod(n, columns)
         wanted = F.conv2d(image, kernel, conv.bias, stride, 1, 1, groups)[:, :, r::rows, c::columns]
-        assert (found[:, :, r::rows, c::columns] - wanted).abs().max() < 1e-12
+        assert (output[:, :, r::rows, c::columns] - wanted).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_gradients_are_those_of_the_convolution(groups):
     conv = random_conv(4, 4, 3, padding=1, groups=groups).requires_grad_(True)
     one = LeanAttention(conv, 16, 4)
-    own = LeanAttention(conv, 16, 4, shared=False)
+    unshared = LeanAttention(conv, 16, 4, shared=False)
     image = torch.randn(
         2, 4, 16, 16, generator=torch.Generator().manual_seed(3), dtype=torch.float64
     )
     x, y = (image.clone().requires_grad_(True) for _ in range(2))
     conv(x).pow(3).sum().backward()
     one.convolve(y).pow(3).sum().backward()
-    own.convolve(image).pow(3).sum().backward()
-    for found in (one.weight.grad, own.weight.grad.sum(0)):
-        assert (found - conv.weight.grad).norm() / conv.weight.grad.norm() < 1e-12
+    unshared.convolve(image).pow(3).sum().backward()
+    for gradient in (one.weight.grad, unshared.weight.grad.sum(0)):
+        assert (gradient - conv.weight.grad).norm() / conv.weight.grad.norm() < 1e-12
     assert (x.grad - y.grad).norm() / x.grad.norm() < 1e-12
     assert (one.bias.grad - conv.bias.grad).norm() < 1e-9
 

@@ -42,22 +42,22 @@ def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attenti
     data = Images(images, said[-1], CIFAR10)
     shown = explore.vit_explorer().data
     assert shown["counts"] == counts and shown["total"] == len(images)
-    for place, count in enumerate(counts):
+    for step, count in enumerate(counts):
         tokens = choose_tokens(model, images, count)
         assert torch.equal(order[:, :count].sort(1).values, tokens), count
-        same = float((said[place] == said[-1]).double().mean())
+        same = float((said[step] == said[-1]).double().mean())
         assert same == pytest.approx(evaluate(model, data, tokens=tokens)["accuracy"])
         # measured beforehand: other processors round otherwise, and one of 36 may turn
-        assert abs(shown["curve"][place] - same) < 0.03
+        assert abs(shown["curve"][step] - same) < 0.03
     assert shown["curve"][-1] == 1 > shown["curve"][0]
 
 
 def test_of_a_single_image_there_is_no_share():
     one = Images(pieces().images[:1], torch.zeros(1, dtype=torch.long), ("photograph",))
-    seen = what_is_seen(None, one)
-    (shown,) = seen["images"]
+    picture = what_is_seen(None, one)
+    (shown,) = picture["images"]
     assert shown["positional"] == shown["convolutional"] == [[0.0] * 4] * 6
-    assert seen["leads"] is None
+    assert picture["leads"] is None
 
 
 def leads_by_hand():
@@ -230,7 +230,7 @@ def test_your_images_come_from_a_folder_and_a_model_from_a_checkpoint(folder, tm
 
 def test_of_a_large_model_a_page_holds_the_images_from_the_asked_one_on(folder):
     shown = what_is_seen(folder, first=7, most=2 * 6 * 16 * 16)
-    assert [each["number"] for each in shown["images"]] == [7, 8] and shown["total"] == 36
+    assert [image["number"] for image in shown["images"]] == [7, 8] and shown["total"] == 36
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_app(tmp_path):
         chromium() as browser,
     ):
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        here = re.compile(rf"^(?!{re.escape(address)}/|data:|blob:)")
-        page.route(here, lambda route: (outside.append(route.request.url), route.abort()))
+        elsewhere = re.compile(rf"^(?!{re.escape(address)}/|data:|blob:)")
+        page.route(elsewhere, lambda route: (outside.append(route.request.url), route.abort()))
         with looked_at(page, log):
             until(lambda: answers(address), "voila")
             for name in MOVES:

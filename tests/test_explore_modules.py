@@ -34,7 +34,7 @@ def computed(tmp_path, name, expression):
     if shutil.which("node") is None:
         pytest.skip("no node on this machine")
     script = tmp_path / f"{name}.mjs"
-    text = "".join(static_text(f"{part}.js") for part in ("panel", name))
+    text = "".join(static_text(f"{module}.js") for module in ("panel", name))
     script.write_text(f"{text}\nconsole.log(JSON.stringify({expression}));", encoding="utf-8")
     return json.loads(run("node", script))
 
@@ -64,12 +64,12 @@ def test_convolution_has_the_numbers_of_python(tmp_path, image):
         "({ heads, convolution, attention }) => [heads.map(({ dy, dx }) => [dy, "
         "dx]), [...convolution], [...attention]]"
     )
-    found = computed(
+    answers = computed(
         tmp_path,
         "convolution",
         f"{cases}.map(([state, x]) => ({values})(compute(state, Float64Array.from(x))))",
     )
-    for state, (offsets, convolution, attention) in zip(STATES, found, strict=True):
+    for state, (offsets, convolution, attention) in zip(STATES, answers, strict=True):
         kernel = state["kernel"]
         weight = torch.tensor(
             KNOWN_KERNELS[kernel] if isinstance(kernel, str) else kernel, dtype=torch.float64
@@ -93,7 +93,7 @@ def test_convolution_has_the_numbers_of_python(tmp_path, image):
 
 
 def test_push_is_the_population_descent(tmp_path):
-    """The panel of essay B follows `reduced_descent`, to rounding; without a diagonal nothing moves."""
+    """The panel of essay B is `reduced_descent`, to rounding; without a diagonal nothing moves."""
     options = {"alpha": 0.05, "steps": 200, "lr_v": 1e-3, "lr_A": 24.0}
     ends = computed(tmp_path, "push", "[-0.5, 0, 1].map((kappa) => descend(kappa).at(-1))")
     for kappa, end in zip((-0.5, 0.0, 1.0), ends, strict=True):
@@ -115,18 +115,22 @@ def test_selection_has_the_numbers_of_python(tmp_path):
     for arm, line in json.loads(static_text("selection.json"))["borders"].items():
         np.testing.assert_allclose(line, np.transpose(committed[arm]), rtol=1e-3)
     state = {"relevant": 2, "samples": 16, "rate": 5, "step": STEPS[-1]}
-    found = computed(
+    module = computed(
         tmp_path, "selection", f"compute({json.dumps(state)}, {static_text('selection.json')})"
     )
-    for place, frame in zip(range(len(STEPS)), selection_frames(2, 16, 5.0), strict=False):
+    for step, frame in zip(range(len(STEPS)), selection_frames(2, 16, 5.0), strict=False):
         for name in ("error", "mass"):
-            assert abs(found[name][place] - frame[name]) < 0.011, (
+            assert abs(module[name][step] - frame[name]) < 0.011, (
                 name,
-                place,
+                step,
             )  # other processors round otherwise
     for name in ("attention", "margins"):
-        assert max(abs(frame[name] - found[name])) < 0.02, name
-    assert found["frame"] == len(STEPS) - 1
+        assert max(abs(frame[name] - module[name])) < 0.02, name
+    assert module["frame"] == len(STEPS) - 1
+
+
+def matrix(values):
+    return torch.tensor(values, dtype=torch.float64).reshape(16, 16)
 
 
 def test_association_has_the_numbers_of_python(tmp_path):
@@ -140,24 +144,20 @@ def test_association_has_the_numbers_of_python(tmp_path):
     expression = (
         f"{json.dumps(states)}.map((state) => compute(state, {static_text('association.json')}))"
     )
-    blocks, drawn, own = computed(tmp_path, "association", expression)
+    blocks, drawn, of_rows = computed(tmp_path, "association", expression)
     *_, frame = (frame for _, frame in zip(range(6), association_frames(0.2, 0.5), strict=False))
     for name in ("gamma", "rho", "drop", "error"):
         assert abs(blocks[name][5] - frame[name]) < 0.011, name  # other processors round otherwise
     off = ~torch.eye(16, dtype=torch.bool)
-    for found in (blocks, drawn, own):
+    for module in (blocks, drawn, of_rows):
         # the diagonal is no number, null in JSON
-        numbers = {name: [value or 0.0 for value in found[name]] for name in ("sorted", "plain")}
-        shown, plain = (
-            torch.tensor(values, dtype=torch.float64).reshape(16, 16) for values in numbers.values()
-        )
+        shown = matrix([value or 0.0 for value in module["sorted"]])
+        plain = matrix([value or 0.0 for value in module["plain"]])
         assert (shown - torch.from_numpy(frame["logits"]))[off].abs().max() < 0.02
-        sets = [
-            [patch for patch in range(16) if found["labels"][patch] == number]
-            for number in range(4)
-        ]
+        labels = np.array(module["labels"])
+        sets = [np.flatnonzero(labels == number).tolist() for number in range(4)]
         torch.testing.assert_close(sort_by_set(plain, Partition(sets)), shown)
-    assert [own["labels"][patch] for patch in (0, 5, 1, 14)] == [0, 0, 1, 3]
+    assert [of_rows["labels"][patch] for patch in (0, 5, 1, 14)] == [0, 0, 1, 3]
     assert drawn["labels"] == Partition.random(16, 4, seed=0).label.tolist()
 
 
@@ -165,24 +165,24 @@ def test_vit_has_the_numbers_of_python(tmp_path):
     """The module shows what `probe` measures of the model that ships: weights to 1 in 200,
     measurements to three digits."""
     state = {"image": 3, "layer": 1, "head": 2, "query": 9, "keep": 0.0625}
-    found = computed(tmp_path, "vit", f"compute({json.dumps(state)}, {static_text('vit.json')})")
+    module = computed(tmp_path, "vit", f"compute({json.dumps(state)}, {static_text('vit.json')})")
     model, images, labels, names = model_and_images(None, None)
     assert labels is None
-    seen, (order, counts, said) = look_into(model, images[3]), answers(model, images)
+    measured, (order, counts, said) = look_into(model, images[3]), answers(model, images)
     assert (
-        abs(seen["attention"][1, 2, 9] - found["look"]).max() < 0.011
+        abs(measured["attention"][1, 2, 9] - module["look"]).max() < 0.011
     )  # other processors round otherwise
-    assert abs(seen["attention"][:, :, 9] - found["maps"]).max() < 0.011
+    assert abs(measured["attention"][:, :, 9] - module["maps"]).max() < 0.011
     atlas = atlas_of(model, images)
-    for name, values in (seen["numbers"] | shares_of_maps(atlas, (6, 4))).items():
-        assert abs(values - found[name]).max() < 0.011, name
+    for name, values in (measured["numbers"] | shares_of_maps(atlas, (6, 4))).items():
+        assert abs(values - module[name]).max() < 0.011, name
     assert (
-        found["kept"] == order[3, : counts[SHARES.index(0.0625)]].tolist()
-        and len(found["kept"]) == 4
+        module["kept"] == order[3, : counts[SHARES.index(0.0625)]].tolist()
+        and len(module["kept"]) == 4
     )
-    assert found["answer"] == names[said[SHARES.index(0.0625), 3]]
+    assert module["answer"] == names[said[SHARES.index(0.0625), 3]]
     stored, live = json.loads(static_text("vit.json"))["leads"], what_leads(atlas)
-    shares = [np.array(each.pop("shares")) for each in (stored, live)]
+    shares = [np.array(data.pop("shares")) for data in (stored, live)]
     assert stored == live and abs(shares[0] - shares[1]).max() < 0.011
 
 
@@ -260,8 +260,12 @@ def test_panels_inside_an_essay_turn(opened, chapter):
 def assert_its_address_is_enough(page, opened, explorer):
     """On a phone too, where nothing is wider than the window -> that page."""
     again = opened(explorer, width=390, query="?" + page.url.partition("?")[2])
-    said, there = (each.locator(".turn [role=status]").first.inner_text() for each in (page, again))
-    assert said == there and again.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    said, said_again = (
+        tab.locator(".turn [role=status]").first.inner_text() for tab in (page, again)
+    )
+    assert said == said_again and again.evaluate(
+        "document.documentElement.scrollWidth <= innerWidth"
+    )
     return again
 
 
@@ -273,9 +277,13 @@ SPHINX = (
 )
 WIDER = """() => {
     const panel = document.querySelector(".turn").getBoundingClientRect();
-    const parts = [...document.querySelectorAll(".turn *")].filter((part) => part.checkVisibility() && part.tagName !== "OPTION");
-    return parts.filter((part) => part.getBoundingClientRect().right > panel.right + 0.5
-        || part.getBoundingClientRect().left < panel.left - 0.5).map((part) => part.outerHTML.slice(0, 100));
+    const shown = [...document.querySelectorAll(".turn *")]
+        .filter((element) => element.checkVisibility() && element.tagName !== "OPTION");
+    const outside = shown.filter((element) => {
+        const { left, right } = element.getBoundingClientRect();
+        return right > panel.right + 0.5 || left < panel.left - 0.5;
+    });
+    return outside.map((element) => element.outerHTML.slice(0, 100));
 }"""
 
 
@@ -390,7 +398,8 @@ def test_large_patches_with_a_finite_gap_are_quick(tmp_path):
 # Contrast of the words of a field with its color, by WCAG.
 CONTRAST = """(one) => {
     const light = (color) => {
-        const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+        const linear = (value) =>
+            value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
         const [red, green, blue] = color.match(/\\d+/g).map((part) => linear(part / 255));
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
     };
@@ -414,13 +423,13 @@ def test_heads_are_colored_by_what_leads_them(opened, width, scheme):
         page.add_style_tag(content="body { background: #111; color: #eee }")
     fields = page.locator(".turn button .lead")
     assert fields.all_inner_texts() == sum(leads["names"], [])
-    for place, name in enumerate(sum(leads["names"], [])):
-        color = fields.nth(place).evaluate("(one) => getComputedStyle(one).backgroundColor")
+    for number, name in enumerate(sum(leads["names"], [])):
+        color = fields.nth(number).evaluate("(one) => getComputedStyle(one).backgroundColor")
         numbers = [int(leads["colors"][name][at : at + 2], 16) for at in (1, 3, 5)]
         assert color == f"rgb({', '.join(map(str, numbers))})"
-    for place in range(5):
-        assert fields.nth(place).evaluate(CONTRAST) > 4.5
-        assert fields.nth(place).evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    for number in range(5):
+        assert fields.nth(number).evaluate(CONTRAST) > 4.5
+        assert fields.nth(number).evaluate("(one) => one.scrollWidth <= one.clientWidth")
     legend = page.get_by_role("list", name="what leads how many heads, over 16 images")
     assert legend.get_by_role("listitem").all_inner_texts() == [
         "sink: 1",
@@ -443,10 +452,16 @@ def test_heads_stand_at_their_offsets(opened):
     """Laplace has five heads, in a cross; the four corners of the three by three are empty."""
     page = opened(explore.convolution_explorer(kernel="Laplace"))
     places = page.evaluate("""() => {
-        const found = [...document.querySelectorAll(".turn-aside button")].map((head) => head.getBoundingClientRect());
-        const ranks = (side) => [...new Set(found.map((box) => Math.round(box[side])))].sort((a, b) => a - b);
-        const [xs, ys] = [ranks("x"), ranks("y")];
-        return found.map((box) => [ys.indexOf(Math.round(box.y)) - 1, xs.indexOf(Math.round(box.x)) - 1].join());
+        const heads = [...document.querySelectorAll(".turn-aside button")];
+        const boxes = heads.map((head) => head.getBoundingClientRect());
+        const ranks = (side) => {
+            const edges = new Set(boxes.map((box) => Math.round(box[side])));
+            return [...edges].sort((a, b) => a - b);
+        };
+        const xs = ranks("x");
+        const ys = ranks("y");
+        const offset = (edges, edge) => edges.indexOf(Math.round(edge)) - 1;
+        return boxes.map((box) => [offset(ys, box.y), offset(xs, box.x)].join());
     }""")
     assert places == ["-1,0", "0,-1", "0,0", "0,1", "1,0"]
     assert page.locator(".turn-aside [title^='no head']").count() == 4

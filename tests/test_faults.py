@@ -24,11 +24,11 @@ for name, fault in faults.FAULTS.items():
 
 
 def test_every_fault_can_be_applied_and_was_noticed():
-    found = [line.split("|") for line in python("-c", TRY).splitlines()]
-    assert [line for line in found if line[1] != "0"] == []
-    for _, _, *watchers in found:
+    applied = [line.split("|") for line in python("-c", TRY).splitlines()]
+    assert [line for line in applied if line[1] != "0"] == []
+    for _, _, *watchers in applied:
         for path, _, test in (watcher.partition("::") for watcher in watchers if "::" in watcher):
             assert f"def {test.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")
     with open(ROOT / "results" / "faults.csv", newline="", encoding="utf-8") as file:
         noticed = {row["fault"] for row in csv.DictReader(file) if row["noticed"] == "True"}
-    assert noticed == {name for name, *_ in found}
+    assert noticed == {name for name, *_ in applied}

@@ -54,12 +54,12 @@ def before():
 
 def edit(paths, pattern, replacement):
     """Edit files -> how many places were found."""
-    found = 0
+    edits = 0
     for path in paths:
         text, places = re.subn(pattern, replacement, path.read_text(encoding="utf-8"))
         path.write_text(text, encoding="utf-8")
-        found += places
-    return found
+        edits += places
+    return edits
 
 
 FREE = {  # files, what is found there, what stands in its place

@@ -13,7 +13,7 @@ from common import CHAPTERS, NOTEBOOKS, ROOT, cells_in, outputs, script
 from matplotlib import pyplot
 
 from vit_theory.figures import style, to_svg
-from vit_theory.images.claims.two_phase import lead
+from vit_theory.images.claims.two_phase import points_ahead
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.evidence import (
     RUNS,
@@ -37,8 +37,12 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 def blocks(text):
     """The shell commands of each block of a page, without comments."""
-    found = re.findall(r"```bash\n(.*?)```", text, re.S)
-    return [[line.partition("#")[0].strip() for line in block.splitlines()] for block in found]
+    lines_of_blocks = map(str.splitlines, re.findall(r"```bash\n(.*?)```", text, re.S))
+    return [list(map(without_comment, lines)) for lines in lines_of_blocks]
+
+
+def without_comment(line):
+    return line.partition("#")[0].strip()
 
 
 def test_the_two_commands_come_first():
@@ -51,8 +55,8 @@ def test_the_two_commands_come_first():
     )
     above = README[: README.index("## The parts")]
     assert all(
-        f"]({place}" in above
-        for place in ("nbs/pictures/A.svg", "nbs/pictures/B.svg", "nbs/pictures/C.svg")
+        f"]({picture}" in above
+        for picture in ("nbs/pictures/A.svg", "nbs/pictures/B.svg", "nbs/pictures/C.svg")
     )
     assert above.count("https://arxiv.org/abs/") == 3, "each card links to its paper"
 
@@ -61,7 +65,7 @@ def test_the_front_page_is_short():
     """At most 500 words beside tables, the two commands and what is folded; the targets of links do
     not count."""
     parts = re.split(r"^## ", re.sub(r"<details>.*?</details>", "", README, flags=re.S), flags=re.M)
-    kept = [part for part in parts if not part.startswith("Two commands")]
+    kept = [section for section in parts if not section.startswith("Two commands")]
     assert len(kept) == len(parts) - 1
     lines = [line for line in "\n".join(kept).splitlines() if not line.startswith("|")]
     words = re.sub(r"\]\([^)]*\)", "]", "\n".join(lines)).split()
@@ -97,9 +101,11 @@ def test_statements_have_their_answers():
     ours = ours.partition("</details>")[0]
     assert shown.count(HEAD) == 1 and ours.count(HEAD) == 1 and README.count(HEAD) == 2
     kinds = {row["id"]: row["kind"] for row in standing()}
-    for text, own in ((shown, False), (ours, True)):
+    for text, of_ours in ((shown, False), (ours, True)):
         linked = rows_of(text)
-        assert len(linked) >= 12 and all((kinds[id] == "derived here") == own for id, *_ in linked)
+        assert len(linked) >= 12 and all(
+            (kinds[id] == "derived here") == of_ours for id, *_ in linked
+        )
         assert [words for _, words, *_ in linked] == [kinds[id] for id, *_ in linked]
         bare = [
             id
@@ -123,9 +129,9 @@ def test_verdicts_of_the_front_are_those_of_the_rows():
             if row["id"] == id
         ]
         others = [word for word in dict.fromkeys(quick) if word != largest[id]]
-        _, found, said = answer.partition("quick runs say: ")
+        _, separator, said = answer.partition("quick runs say: ")
         differ += bool(others)
-        if verdict != largest[id] or said != ", ".join(others) or bool(found) != bool(others):
+        if verdict != largest[id] or said != ", ".join(others) or bool(separator) != bool(others):
             wrong.append(f"{id}: {answer}; largest run: {largest[id]}, quick runs: {quick}")
     assert not wrong, "; ".join(wrong)
     assert README.count("quick runs say: ") == differ
@@ -143,8 +149,8 @@ def test_routes_and_examples():
         assert len(re.findall(rf"^\| {minutes} \|", README, re.M)) == 1
     parts = README[README.index("## The parts") :]
     folded = re.findall(r"<details>.*?</details>", parts, re.S)
-    assert len(folded) == 3 and all("```python" in each for each in folded)
-    assert parts.count("```python") == sum(each.count("```python") for each in folded)
+    assert len(folded) == 3 and all("```python" in example for example in folded)
+    assert parts.count("```python") == sum(example.count("```python") for example in folded)
 
 
 def test_pictures_of_the_cards_are_drawn_from_the_evidence():
@@ -166,7 +172,8 @@ def test_the_boxes_of_the_maps_have_room_for_their_words():
     for paper, drawn in json.loads(layout.OUT.read_text(encoding="utf-8")).items():
         kept = {name: tall for name, (_, _, tall) in drawn["boxes"].items()}
         needed = {
-            name: layout.height(place, drawn["box"]) for name, place in layout.places(paper).items()
+            name: layout.height(statement, drawn["box"])
+            for name, statement in layout.places(paper).items()
         }
         assert kept == needed, f"paper {paper}: run python tools/layout.py, then make notebooks"
 
@@ -215,10 +222,10 @@ def test_cards_say_what_the_evidence_says():
     for name in NOTEBOOKS:
         for cell in cells_in(name):
             if cell.cell_type == "code" and (
-                found := re.search(r"(?m)^Card\(\"([^\"]+)\"\)\s*\Z", cell.source)
+                card := re.search(r"(?m)^Card\(\"([^\"]+)\"\)\s*\Z", cell.source)
             ):
-                if Card(found[1])._repr_markdown_() not in outputs(cell, "text/markdown"):
-                    stale.append(f"nbs/{name}: {found[1]}")
+                if Card(card[1])._repr_markdown_() not in outputs(cell, "text/markdown"):
+                    stale.append(f"nbs/{name}: {card[1]}")
             line = re.search(r"(?m)^Verdicts\(([^()]+)\)\s*\Z", cell.source)
             if cell.cell_type == "code" and line:
                 ids = re.findall(r'"([^"]+)"', line[1])
@@ -233,13 +240,17 @@ def test_every_answer_states_the_verdict_of_the_largest_run():
     """The sentences that README, essays, cards and claim pages share are written by hand: they
     agree with what is judged."""
     said = answers()
+    ids = {row["id"] for row in standing()}
+    assert set(said) == ids, (
+        f"answers.json of the chapters lack {sorted(ids - set(said))}, "
+        f"and answer {sorted(set(said) - ids)}, which are no claims"
+    )
     wrong = [
         f"{row['id']}: {said[row['id']]['verdict']}, the largest run says {row['verdict']}"
         for row in standing()
         if said[row["id"]]["verdict"] != row["verdict"]
     ]
     assert not wrong, "; ".join(wrong)
-    assert set(said) == {row["id"] for row in standing()}
     for id, answer in said.items():
         assert answer["answer"].endswith(".") and len(answer["answer"].split()) <= 40, id
         assert 1 < len(answer["title"].split()) <= 10, id
@@ -350,22 +361,22 @@ def test_a_figure_has_a_caption():
 def told():
     """By claim, the numbers in what its committed rows measured, ask for or state; shares as
     percentages too."""
-    found = defaultdict(lambda: {1, 2, 3})  # 3 seeds
+    numbers_of = defaultdict(lambda: {1, 2, 3})  # 3 seeds
     for row in (row for run in RUNS for row in committed(run)):
         quantities = [value for quantity in row["quantities"] for value in quantity.values()]
         parts = [row[name] for name in ("measured", "note", "statement", "criterion", "source")]
         for _, value in numbers(" ".join(map(str, [*parts, *quantities]))):
-            found[row["id"]] |= {value, 100 * value}
-    return found
+            numbers_of[row["id"]] |= {value, 100 * value}
+    return numbers_of
 
 
 def strange(text, known):
     """The numbers of a text that round none of the known ones."""
-    return [
-        word
-        for word, value in numbers(text)
-        if all(abs(value - each) > half_a_digit(word) for each in known)
-    ]
+
+    def is_known(word, value):
+        return any(abs(value - other) <= half_a_digit(word) for other in known)
+
+    return [word for word, value in numbers(text) if not is_known(word, value)]
 
 
 def test_numbers_of_an_answer_are_those_of_the_evidence():
@@ -383,20 +394,20 @@ data = functools.cache(measured)
 
 def titles_in(figure):
     """The titles of a figure and its panels, in one line."""
-    found = [
+    titles = [
         figure.get_suptitle(),
         *(ax.get_title(loc) for ax in figure.axes for loc in ("left", "center", "right")),
     ]
-    return " ".join(filter(None, found)).replace("\n", " ")
+    return " ".join(filter(None, titles)).replace("\n", " ")
 
 
 @functools.cache
 def texts():
     """Captions and titles of all figures drawn from committed measurements -> place, [(claim,
     run)], text, its first sentence."""
-    found = []
+    all_texts = []
     for page, read, caption, titles in drawn():
-        found += [
+        all_texts += [
             (page, read, said, re.split(r"(?<!\.)\. ", said)[0])
             for said in (caption, " ".join(titles))
             if said
@@ -409,8 +420,8 @@ def texts():
         ):
             said = titles_in(claim.figure(data(claim.id, run)))
             pyplot.close("all")
-            found.append((f"figure of {claim.id}, {run}", [(claim.id, run)], said, said))
-    return found
+            all_texts.append((f"figure of {claim.id}, {run}", [(claim.id, run)], said, said))
+    return all_texts
 
 
 def findings():
@@ -447,7 +458,13 @@ def is_so(condition, id, run):
         "of": lambda id: data(id, run),
         "verdict": verdict,
     }
-    tools = {"np": np, "near": near, "slopes": slopes, "lead": lead, "with_runs": with_runs}
+    tools = {
+        "np": np,
+        "near": near,
+        "slopes": slopes,
+        "points_ahead": points_ahead,
+        "with_runs": with_runs,
+    }
     return bool(np.all(eval(condition, names | tools)))
 
 
@@ -456,13 +473,13 @@ def test_captions_and_titles_say_what_the_evidence_says():
     figure draws."""
     faults = []
     used = set()
-    for place, read, text, first in texts():
+    for where, read, text, first in texts():
         known = set().union(
             *(told()[id] for id, _ in read),
             *({value for _, value in numbers(RUNS[run])} for _, run in read),
         )
         # A title of a claim's figure need not state a finding; a caption, and a page's title, does.
-        met, rest = place.startswith("figure of"), text
+        met, rest = where.startswith("figure of"), text
         for id, condition, words, pattern in findings():
             pairs = [pair for pair in read if pair[0] == id]
             if not pairs or not re.search(pattern, text):
@@ -470,15 +487,15 @@ def test_captions_and_titles_say_what_the_evidence_says():
             used.add((id, words))
             met |= bool(re.search(pattern, first))
             faults += [
-                f"{place}: not so for {id}, {run}: {words}"
+                f"{where}: not so for {id}, {run}: {words}"
                 for _, run in pairs
                 if not is_so(condition, id, run)
             ]
             named = {value * times for _, value in numbers(condition) for times in (1, 100)}
             if "#" in words or not strange(words, known | named) or condition.startswith("- "):
                 rest = re.sub(pattern, "", rest)
-        faults += [f"{place}: no line of findings.txt for: {first}"] * (not met)
-        faults += [f"{place}: {word} is not in the evidence" for word in strange(rest, known)]
+        faults += [f"{where}: no line of findings.txt for: {first}"] * (not met)
+        faults += [f"{where}: {word} is not in the evidence" for word in strange(rest, known)]
     faults += [
         f"findings.txt: nothing says so of {id}: {words}"
         for id, _, words, _ in findings()

@@ -29,11 +29,8 @@ def test_every_public_name_has_a_valid_call(chapter):
     public = set(importlib.import_module(f"vit_theory.{chapter}").__all__)
     if chapter == "images":  # it hands on what the room below it has
         public -= set(importlib.import_module("vit_theory.models").__all__)
-    assert [
-        name
-        for name in public
-        if not any(f"{chapter}.{name}" == call.split(".(")[0] for call in fuzz.CALLS)
-    ] == []
+    called = {call.split(".(")[0] for call in fuzz.CALLS}
+    assert [name for name in public if f"{chapter}.{name}" not in called] == []
 
 
 def test_wrong_arguments_are_refused_in_clear_words(tmp_path):
@@ -60,9 +57,9 @@ def test_the_whole_table_as_it_was_committed():
     assert {row["callable"] for row in rows} >= {
         name for name, given in fuzz.CALLS.items() if given
     }
-    found = Counter(row["outcome"] for row in rows)
-    assert set(found) == {"clear", "right", "argued"}
-    assert found["argued"] < 20
+    outcomes = Counter(row["outcome"] for row in rows)
+    assert set(outcomes) == {"clear", "right", "argued"}
+    assert outcomes["argued"] < 20
 
 
 @pytest.mark.slow

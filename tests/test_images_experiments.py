@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from common import contents
 from test_sweeps import Calls
 
 from vit_theory.images import experiments
@@ -93,11 +94,8 @@ def test_a_study_that_was_stopped_gives_the_same_numbers(tmp_path, monkeypatch, 
 
 def test_training_validation_and_test_images_are_kept_apart():
     train_images, validation, test = pictures("digits", EXTENTS["positions", "quick"], 3)
-    keys = [
-        {image.numpy().tobytes() for image in part.images}
-        for part in (train_images, validation, test)
-    ]
-    assert not keys[0] & keys[1] and not keys[0] & keys[2] and not keys[1] & keys[2]
+    trained, chosen, tested = map(contents, (train_images, validation, test))
+    assert not trained & chosen and not trained & tested and not chosen & tested
     assert train_images.labels.bincount().tolist() == [40] * 10
 
 
@@ -132,7 +130,7 @@ def test_phase_1_has_the_rate_of_a_convolution(tmp_path, monkeypatch):
         EXTENTS, ("two-phase", "tiny"), replace(EXTENTS["two-phase", "tiny"], rates=(1e-6, 5e-3))
     )
     monkeypatch.setattr(experiments, "beyond", lambda losses: [])
-    found = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("two-phase",))
+    study = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("two-phase",))
     assert {name for name in files(tmp_path) if name.startswith("phase_1")} == {
         f"phase_1-3-{s}-0.005" for s in (10, *CHOOSING)
     }
@@ -140,7 +138,7 @@ def test_phase_1_has_the_rate_of_a_convolution(tmp_path, monkeypatch):
     other = two_phase_cell(
         "two-phase", 10, 5e-3, "digits", EXTENTS["two-phase", "tiny"], tmp_path, rate_1=1e-6
     )
-    assert other["phase_1"] < float(found.phase_1[0, 0])
+    assert other["phase_1"] < float(study.phase_1[0, 0])
     assert {"two-phase-10-0.005-0.005", "two-phase-10-0.005-1e-06"} <= set(files(tmp_path))
 
 
@@ -149,8 +147,8 @@ def test_a_convolution_tries_the_rates_once(tmp_path, monkeypatch):
         EXTENTS, ("two-phase", "tiny"), replace(EXTENTS["two-phase", "tiny"], rates=(1e-3, 5e-3))
     )
     monkeypatch.setattr(experiments, "beyond", lambda losses: [])
-    found = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("convolution", "attention"))
-    tried = json.loads(found.attrs["validation_loss_by_rate"])
+    both = two_phase_study(replace(QUIET, store=tmp_path), "tiny", ("convolution", "attention"))
+    tried = json.loads(both.attrs["validation_loss_by_rate"])
     assert list(tried) == ["convolution", "attention"] and all(
         len(losses) == 2 for losses in tried.values()
     )
@@ -158,7 +156,7 @@ def test_a_convolution_tries_the_rates_once(tmp_path, monkeypatch):
     for name in ("rates of phase 1", "rates"):
         assert len(list((tmp_path / name).rglob("*.npz"))) == 4
     (alone,) = two_phase_study(QUIET, "tiny", ("convolution",)).accuracy.values
-    assert alone == found.accuracy.values[0]
+    assert alone == both.accuracy.values[0]
 
 
 def test_equal_time_goes_on_where_the_machine_has_another_speed(tmp_path, monkeypatch):
@@ -185,10 +183,12 @@ def test_the_studies_run_in_the_precision_that_a_gpu_gets(monkeypatch):
             module, "hardware", lambda size: {"device": "cpu", "machine": Machine("bf16-mixed")}
         )
     for name, (study, arms) in studies.items():
-        found = study(QUIET, "tiny", arms)
+        rounded = study(QUIET, "tiny", arms)
         # bfloat16 has three digits: other numbers, about the same training
-        assert not np.array_equal(found.validation_loss, expected[name].validation_loss)
-        np.testing.assert_allclose(found.validation_loss, expected[name].validation_loss, rtol=0.05)
+        assert not np.array_equal(rounded.validation_loss, expected[name].validation_loss)
+        np.testing.assert_allclose(
+            rounded.validation_loss, expected[name].validation_loss, rtol=0.05
+        )
     canvases.pilot_of.cache_clear()
 
 
@@ -232,10 +232,10 @@ def test_the_diary_takes_what_a_function_says(tmp_path):
 def test_pixels_are_permuted_and_their_neighbors_are_not(monkeypatch):
     """Tokens are pixels of the picture, or patches of pixels from everywhere; the same permutation
     for all images of a seed."""
-    seen = {}
+    trained_on = {}
 
     def train(vit, data, **options):
-        seen[data.images.shape[-1]] = data.images
+        trained_on[data.images.shape[-1]] = data.images
         return [{"images_per_second": 1.0}]
 
     monkeypatch.setattr(positions, "train", train)
@@ -247,7 +247,7 @@ def test_pixels_are_permuted_and_their_neighbors_are_not(monkeypatch):
     for arm, side in (("positional, pixels", 8), ("positional, mixed", 16)):
         positions.positions_cell(arm, 3, 1e-3, "digits", size)
         order = torch.randperm(side**2, generator=positions.generator(3))
-        assert plain[side].flatten(2)[..., order].equal(seen[side].flatten(2))
+        assert plain[side].flatten(2)[..., order].equal(trained_on[side].flatten(2))
 
 
 @pytest.fixture
@@ -276,8 +276,8 @@ def test_rows_notice_models_that_cannot_learn(very_small, monkeypatch, fault):
         monkeypatch.setattr(module, "train", broken)
     seed = 11 if fault == "learning rate 0" else 12  # the experiments are remembered by seed
     for claim in CLAIMS.values():
-        found = claim.judge(claim.experiment(replace(very_small, seeds=(seed,))))
-        assert found.verdict in NOT_SHOWN and "nothing was learned" in found.note, claim.id
+        judgement = claim.judge(claim.experiment(replace(very_small, seeds=(seed,))))
+        assert judgement.verdict in NOT_SHOWN and "nothing was learned" in judgement.note, claim.id
 
 
 SWAPPED = {
@@ -323,8 +323,8 @@ def test_the_rates_taken_at_quick_scale_are_among_the_best(monkeypatch):
     monkeypatch.setattr(experiments, "CHOSEN", {})
     run = replace(QUIET, seeds=(0,), n_jobs=2)
     for name, study in (("two-phase", two_phase_study), ("positions", positions_study)):
-        found = study(run, "quick", tuple(chosen[name]))
-        tried = json.loads(found.validation_loss_by_rate)
+        data = study(run, "quick", tuple(chosen[name]))
+        tried = json.loads(data.validation_loss_by_rate)
         assert set(tried) == set(chosen[name])
         for arm, rate in chosen[name].items():
             losses = {float(other): loss for other, loss in tried[arm].items()}

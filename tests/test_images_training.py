@@ -32,11 +32,14 @@ import torch
 from vit_theory.images import Machine, ViT, load_images, train
 
 if __name__ == "__main__":  # every process reads this file
-    small = dict(image_size=8, patch=4, channels=1, classes=10, depth=1, heads=2, width=8, mixer="positional")
+    shape = dict(image_size=8, patch=4, channels=1, classes=10, depth=1, heads=2, width=8)
+    small = dict(shape, mixer="positional")
     digits, held_out = load_images("digits", per_class=10), load_images("digits", "test")
-    settings = dict(epochs=2, batch=20, recipe="light", validation=held_out, device="cpu", progress=False)
+    settings = dict(epochs=2, batch=20, recipe="light", validation=held_out, device="cpu")
+    settings["progress"] = False
     one, two = (ViT(**small).double() for _ in range(2))
-    alone, together = (train(vit, digits, machine=Machine("64-true", n), **settings) for n, vit in ((1, one), (2, two)))
+    alone = train(one, digits, machine=Machine("64-true", 1), **settings)
+    together = train(two, digits, machine=Machine("64-true", 2), **settings)
     # the library hands logits on in single precision; the weights show that the steps were the same
     for row, other in zip(alone, together, strict=True):
         assert abs(row["loss"] - other["loss"]) <= 1e-6 * row["loss"], (row, other)
@@ -70,13 +73,16 @@ from functools import partial
 # all of torch.compile but the compiler of C++, which a machine may not have
 torch.compile = partial(torch.compile, backend="aot_eager")
 from vit_theory.images import Machine, ViT, load_images, train
-digits, small = load_images("digits", per_class=10), dict(patch=4, channels=1, classes=10, depth=1, heads=2, width=16)
-settings = dict(epochs=2, batch=25, recipe="light", validation=load_images("digits", "test"), device="cpu", progress=False)
-compiled = Machine(compiled=True)
+digits = load_images("digits", per_class=10)
+small = dict(patch=4, channels=1, classes=10, depth=1, heads=2, width=16)
+settings = dict(epochs=2, batch=25, recipe="light", validation=load_images("digits", "test"))
+settings |= dict(device="cpu", progress=False)
+compiled = dict(settings, machine=Machine(compiled=True))
 for mixer in ("content", "conv_attention"):
-    found = train(ViT(8, **small, mixer=mixer), digits, folder=f"{sys.argv[1]}/{mixer}", machine=compiled, **settings)
+    folder = f"{sys.argv[1]}/{mixer}"
+    by_compiled = train(ViT(8, **small, mixer=mixer), digits, folder=folder, **compiled)
     expected = train(ViT(8, **small, mixer=mixer), digits, **settings)
-    for row, other in zip(found, expected, strict=True):
+    for row, other in zip(by_compiled, expected, strict=True):
         print(mixer, *(abs(row[name] - other[name]) for name in ("loss", "validation_loss")))
 print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 """
@@ -140,37 +146,16 @@ def loaded(seed):
     return vit
 
 
-OTHERS = {  # what `train` is asked for in the folder of another training -> what it says
-    "seed of the start": (lambda digits: (ViT(**SMALL, seed=1), digits, {}), "start was"),
-    "loaded weights": (lambda digits: (loaded(3), digits, {}), "start was"),
-    "other images": (
-        lambda digits: (
-            ViT(**SMALL),
-            dataclasses.replace(digits, images=digits.images.flip(3)),
-            {},
-        ),
-        "data was",
-    ),
-    "other labels": (
-        lambda digits: (
-            ViT(**SMALL),
-            dataclasses.replace(digits, labels=digits.labels.roll(1)),
-            {},
-        ),
-        "data was",
-    ),
-    "other order": (lambda digits: (ViT(**SMALL), digits, {"seed": 1}), "seed was 0, now 1"),
-    "recipe's code": (
-        lambda digits: (ViT(**SMALL), digits, {"recipe": brightened(0.5)}),
-        "recipe was",
-    ),
-    "validation": (lambda digits: (ViT(**SMALL), digits, {"validation": digits}), "validation was"),
-    "other model": (
-        lambda digits: (ViT(**SMALL, mixer="uniform"), digits, {}),
-        "mixer was 'content', now 'uniform'",
-    ),
-    "more epochs": (lambda digits: (ViT(**SMALL), digits, {"epochs": 2}), "epochs was 1, now 2"),
-}
+def turned(digits):
+    return dataclasses.replace(digits, images=digits.images.flip(3))
+
+
+def themselves(digits):
+    return digits
+
+
+def relabelled(digits):
+    return dataclasses.replace(digits, labels=digits.labels.roll(1))
 
 
 def brightened(factor):
@@ -181,17 +166,33 @@ def brightened(factor):
     return recipe
 
 
+OTHERS = {  # what `train` is asked for in the folder of another training -> what it says
+    "seed of the start": ({"vit": ViT(**SMALL, seed=1)}, "start was"),
+    "loaded weights": ({"vit": loaded(3)}, "start was"),
+    "other images": ({"data": turned}, "data was"),
+    "other labels": ({"data": relabelled}, "data was"),
+    "other order": ({"seed": 1}, "seed was 0, now 1"),
+    "recipe's code": ({"recipe": brightened(0.5)}, "recipe was"),
+    "validation": ({"validation": themselves}, "validation was"),
+    "other model": ({"vit": ViT(**SMALL, mixer="uniform")}, "mixer was 'content', now 'uniform'"),
+    "more epochs": ({"epochs": 2}, "epochs was 1, now 2"),
+}
+OF_IMAGES = ("data", "validation")  # what is made of the digits
+
+
 @pytest.mark.parametrize("case", OTHERS)
 def test_a_folder_does_not_answer_for_another_training(digits, tmp_path, case):
     settings = dict(epochs=1, batch=50, folder=tmp_path, recipe=brightened(0.9), **QUIET)
     first = ViT(**SMALL)
     train(first, digits, **settings)
     before = (tmp_path / "checkpoint.ckpt").read_bytes()
-    make, words = OTHERS[case]
-    vit, data, other = make(digits)
+    change, words = OTHERS[case]
+    of_images = {name: make(digits) for name, make in change.items() if name in OF_IMAGES}
+    asked = {"vit": ViT(**SMALL), "data": digits, **settings, **change, **of_images}
+    vit = asked["vit"]
     weights = [p.clone() for p in vit.parameters()]
     with pytest.raises(ValueError, match=f"another training: {words}.*Use another folder"):
-        train(vit, data, **settings | other)
+        train(**asked)
     assert all(torch.equal(p, q) for p, q in zip(vit.parameters(), weights, strict=True))
     assert (tmp_path / "checkpoint.ckpt").read_bytes() == before
     # what the folder does hold is handed out
@@ -221,10 +222,12 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(digits, tmp_path):
     train(ViT(**SMALL), digits, **settings)
     path = tmp_path / "checkpoint.ckpt"
     content = path.read_bytes()
-    for place in [8, 40, *np.random.default_rng(0).integers(0, len(content), 60)]:
+    for position in [8, 40, *np.random.default_rng(0).integers(0, len(content), 60)]:
         for bit in (0, 7):
             path.write_bytes(
-                content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
+                content[:position]
+                + bytes([content[position] ^ (1 << bit)])
+                + content[position + 1 :]
             )
             with pytest.raises(ValueError, match="no complete checkpoint"):
                 load_vit(path)

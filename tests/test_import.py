@@ -26,7 +26,8 @@ def test_import_is_light():
     code = f"""
 import importlib, sys, torch
 before = set(sys.modules)
-for name, heavy in [("vit_theory.selection", {HEAVY + SLOW})] + [(f"vit_theory.{{chapter}}", {HEAVY}) for chapter in {CHAPTERS}]:
+chapters = [(f"vit_theory.{{chapter}}", {HEAVY}) for chapter in {CHAPTERS}]
+for name, heavy in [("vit_theory.selection", {HEAVY + SLOW}), *chapters]:
     importlib.import_module(name)
     for library in set(heavy) & set(sys.modules) - before:
         print(f"{{name}}:{{library}}")
@@ -59,7 +60,7 @@ def imports(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_what_a_module_imports(path):
-    place = path.relative_to(PACKAGE).with_suffix("").parts
+    folders = path.relative_to(PACKAGE).with_suffix("").parts
     for name, top in imports(path):
         library, *inner = name.split(".")
         assert library not in ("torchvision", "timm", "fastai", "fastprogress", "albumentations"), (
@@ -67,7 +68,7 @@ def test_what_a_module_imports(path):
         )
         late = library in ("matplotlib", "sklearn", "ipywidgets", "transformers")
         assert not (top and late), f"import {name} inside the function that uses it"
-        if place[0] == "explore" and library == "vit_theory" and inner and inner[0] in CHAPTERS:
+        if folders[0] == "explore" and library == "vit_theory" and inner and inner[0] in CHAPTERS:
             offered = len(inner) == 1 or inner[0] in ("explore", "ledger")
             assert offered, (
                 f"explorers use what a chapter offers to all: vit_theory.{inner[0]}, not {name}"
@@ -76,15 +77,15 @@ def test_what_a_module_imports(path):
 
 def test_a_name_that_begins_with_an_underscore_stays_in_its_module():
     """No other module of the package imports it."""
-    found = []
+    borrowed = []
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            own = isinstance(node, ast.ImportFrom) and (
+            from_the_package = isinstance(node, ast.ImportFrom) and (
                 node.level or str(node.module).startswith("vit_theory")
             )
-            names = [alias.name for alias in node.names] if own else []
-            found += [f"{path.stem}: {name}" for name in names if re.match("_(?!_)", name)]
-    assert not found
+            names = [alias.name for alias in node.names] if from_the_package else []
+            borrowed += [f"{path.stem}: {name}" for name in names if re.match("_(?!_)", name)]
+    assert not borrowed
 
 
 def test_the_ledger_opens_a_chapter_only_for_two_commands():

@@ -86,12 +86,12 @@ def test_evaluation_is_their_forward(kind):
     with torch.no_grad():
         logits = model(pixel_values=standard(PIXELS)).logits
     processor = hub.ViTImageProcessor(image_mean=list(MEAN), image_std=list(STD))
-    seen = evaluate(Classifier(model, processor=processor), DATA, batch=7)
-    assert seen["loss"] == pytest.approx(float(F.cross_entropy(logits, DATA.labels)), rel=1e-5)
-    assert seen["accuracy"] == int((logits.argmax(1) == DATA.labels).sum()) / 24
+    evaluated = evaluate(Classifier(model, processor=processor), DATA, batch=7)
+    assert evaluated["loss"] == pytest.approx(float(F.cross_entropy(logits, DATA.labels)), rel=1e-5)
+    assert evaluated["accuracy"] == int((logits.argmax(1) == DATA.labels).sum()) / 24
     floats = Images(standard(PIXELS), DATA.labels, DATA.classes)
     assert evaluate(Classifier(model, mean=0, std=1), floats)["loss"] == pytest.approx(
-        seen["loss"], rel=1e-5
+        evaluated["loss"], rel=1e-5
     )
     assert not model.training
 

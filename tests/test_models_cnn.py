@@ -84,8 +84,8 @@ def test_costs_are_those_of_the_layers():
     assert (report.multiplications == report.multiplications_before).all() and (
         report.heads == 9
     ).all()
-    own = cnn_to_vit(cnn, 32, 4, shared=False)[1]
-    assert (own.parameters - report.parameters).values.tolist() == [15 * k for k in kernels]
+    unshared = cnn_to_vit(cnn, 32, 4, shared=False)[1]
+    assert (unshared.parameters - report.parameters).values.tolist() == [15 * k for k in kernels]
     stored = sum(p.numel() for p in vit.parameters()) - sum(p.numel() for p in vit[-1].parameters())
     assert report.parameters.sum() == stored
 

@@ -30,9 +30,9 @@ def eager(model, images, **call):
     """What the model itself says its weights are."""
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        found = torch.stack(model(images, output_attentions=True, **call).attentions)
+        maps = torch.stack(model(images, output_attentions=True, **call).attentions)
     model.set_attn_implementation("sdpa")
-    return found
+    return maps
 
 
 def pictures(size=32, number=3):
@@ -70,15 +70,15 @@ def test_the_committed_zoo():
     with zoo.RESULTS.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["model"] for row in rows] == list(zoo.ZOO)
-    found = Counter(row["verdict"] for row in rows if not row["model"].startswith("as "))
-    assert sum(found.values()) >= 30 and found["right"] >= 26 and found["wrong"] == 0
+    verdicts = Counter(row["verdict"] for row in rows if not row["model"].startswith("as "))
+    assert sum(verdicts.values()) >= 30 and verdicts["right"] >= 26 and verdicts["wrong"] == 0
     assert all(
         float(row["largest_difference"]) <= 1e-5 for row in rows if row["verdict"] == "right"
     )
 
 
 class Asked(nn.Module):
-    """Learned queries, as many as patches, that attend among themselves; then they ask the image."""
+    """Learned queries, as many as patches: they attend among themselves, then ask the image."""
 
     def __init__(self, name="layer", among=True):
         super().__init__()
@@ -104,8 +104,8 @@ def detr():
         embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], out_features=["stage2"]
     )
     small = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "num_queries": 16}
-    for part in ("encoder", "decoder"):
-        small |= {f"{part}_attention_heads": 4, f"{part}_ffn_dim": 32}
+    for half in ("encoder", "decoder"):
+        small |= {f"{half}_attention_heads": 4, f"{half}_ffn_dim": 32}
     return hub.DetrModel(hub.DetrConfig(use_timm_backbone=False, backbone_config=body, **small))
 
 
@@ -251,9 +251,9 @@ def test_images_with_labels_and_arrays():
     arrays = list(attention_maps(model, [images[:2].double().numpy(), images[2:].numpy()]))
     for layer in range(2):
         A = wanted[layer].A
-        found = [array[layer].A, torch.cat([first[layer].A, last[layer].A])]
-        found.append(torch.cat([batch[layer].A for batch in arrays]))
-        for other in found:
+        maps = [array[layer].A, torch.cat([first[layer].A, last[layer].A])]
+        maps.append(torch.cat([batch[layer].A for batch in arrays]))
+        for other in maps:
             assert (other - A).abs().max() < 1e-6
 
 
@@ -270,8 +270,8 @@ def test_probe_adds_the_relative_bias_of_a_beit():
     model = made("BeitModel", use_relative_position_bias=True)
     images = pictures()
     wanted = eager(model, images)[..., 1:, 1:].mean(1)
-    seen = torch.from_numpy(probe(model, images).attention.values)
-    assert (seen - wanted).abs().max() < 1e-6
+    attention = torch.from_numpy(probe(model, images).attention.values)
+    assert (attention - wanted).abs().max() < 1e-6
 
 
 def test_probe_reads_the_grid_of_the_tokens_that_came():
@@ -279,10 +279,10 @@ def test_probe_reads_the_grid_of_the_tokens_that_came():
     model = made("Dinov2Model")
     images = pictures(48)
     A = eager(model, images)[..., 1:, 1:].double()
-    seen = probe(model, images)
-    assert seen.attrs["rows"] == seen.attrs["columns"] == 12 and seen.sizes["query"] == 144
-    assert (torch.from_numpy(seen.distance.values) - gaze(A, (12, 12))).abs().max() < 1e-5
-    assert "association" not in seen  # its encodings have another grid
+    probed = probe(model, images)
+    assert probed.attrs["rows"] == probed.attrs["columns"] == 12 and probed.sizes["query"] == 144
+    assert (torch.from_numpy(probed.distance.values) - gaze(A, (12, 12))).abs().max() < 1e-5
+    assert "association" not in probed  # its encodings have another grid
 
 
 def test_probe_keeps_the_order_of_a_masked_autoencoder():
@@ -290,8 +290,8 @@ def test_probe_keeps_the_order_of_a_masked_autoencoder():
     images = pictures()
     noise = torch.arange(64).float().expand(3, -1)
     A = eager(model, images, noise=noise)[..., 1:, 1:].double()
-    seen = probe(model, images)
-    assert (torch.from_numpy(seen.distance.values) - gaze(A, (8, 8))).abs().max() < 1e-5
+    probed = probe(model, images)
+    assert (torch.from_numpy(probed.distance.values) - gaze(A, (8, 8))).abs().max() < 1e-5
     shuffled = lambda model, images: model(images)  # noqa: E731
     with pytest.raises(ValueError, match="masks or shuffles patches at random"):
         probe(model, images, forward=shuffled)
@@ -301,11 +301,11 @@ def test_probe_says_that_encodings_are_zero():
     model = made("DeiTModel")
     model.embeddings.position_embeddings.data.zero_()
     with pytest.warns(UserWarning, match="64 of 64 position encodings are zero"):
-        seen = probe(model, pictures())
+        probed = probe(model, pictures())
     assert (
-        math.isnan(seen.association)
-        and math.isnan(seen.association_shuffled)
-        and seen.cosine.isnull().all()
+        math.isnan(probed.association)
+        and math.isnan(probed.association_shuffled)
+        and probed.cosine.isnull().all()
     )
 
 

@@ -1,6 +1,8 @@
 """What a model of transformers gets that its user did not prepare: right numbers, or a refusal in
 words."""
 
+from functools import partial
+
 import pytest
 import torch
 from common import TINY_VIT
@@ -32,14 +34,18 @@ def photos(number=4):
     return torch.randn(number, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 
 
+def first_maps(model, batches):
+    return next(models.attention_maps(model, batches))
+
+
 def test_bytes_are_no_standardized_images(vit):
     """A model of transformers takes bytes as they are, 127 standard deviations from the mean."""
     pixels = torch.randint(256, (4, 3, 16, 16), dtype=torch.uint8)
     data = models.Images(pixels, torch.arange(4), tuple("abcd"))
-    for read in (models.head_atlas, lambda *given: next(models.attention_maps(*given))):
-        for given in (pixels, [pixels], data):
+    for read in (models.head_atlas, first_maps):
+        for images in (pixels, [pixels], data):
             with pytest.raises(ValueError, match=r"torch.uint8.*\(images / 255 - mean\) / std"):
-                read(vit, given)
+                read(vit, images)
 
 
 def clip():
@@ -70,13 +76,13 @@ def test_no_bias_is_lost_where_other_attention_takes_its_place(bias):
     """BEiT hands its bias to the attention layer from outside: the rest of the heads needs it."""
     model = strong(hub.BeitForImageClassification(hub.BeitConfig(**SHAPE, **{bias: True})))
     atlas = models.head_atlas(model, photos())
-    for change in (
-        lambda: models.replace_heads(model, models.choose_heads(atlas, 1), kernel=3),
-        lambda: models.drop_tokens(model, {1: 0.5}),
-        lambda: models.conv_init(model),
+    for change, *options in (
+        (partial(models.replace_heads, kernel=3), models.choose_heads(atlas, 1)),
+        (models.drop_tokens, {1: 0.5}),
+        (models.conv_init,),
     ):
         with pytest.raises(ValueError, match="position bias"):
-            change()
+            change(model, *options)
 
 
 def test_a_model_without_numbers_is_refused(vit):
@@ -84,20 +90,20 @@ def test_a_model_without_numbers_is_refused(vit):
     empty = vit.to("meta")
     cnn = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3, padding=1)).to("meta")
     tokens = torch.randn(2, 17, SHAPE["hidden_size"])
-    for refused in (
-        lambda: next(models.attention_maps(empty, [photos()])),
-        lambda: models.probe(empty, photos()),
-        lambda: models.head_atlas(empty, photos()),
-        lambda: models.drop_tokens(empty, {1: 0.5}),
-        lambda: models.conv_init(empty),
-        lambda: models.from_transformers(empty),
-        lambda: models.replace_heads(empty, {(0, 1): torch.ones(3, 3)}),
-        lambda: models.to_transformers(models.ViT(8, 2, 1, 3, 1, 2, width=8).to("meta")),
-        lambda: models.cnn_to_vit(cnn, 8, 2),
-        lambda: models.nearest_conv(empty.vit.layers[0].attention, (4, 4), tokens),
+    for call, *arguments in (
+        (first_maps, empty, [photos()]),
+        (models.probe, empty, photos()),
+        (models.head_atlas, empty, photos()),
+        (models.drop_tokens, empty, {1: 0.5}),
+        (models.conv_init, empty),
+        (models.from_transformers, empty),
+        (models.replace_heads, empty, {(0, 1): torch.ones(3, 3)}),
+        (models.to_transformers, models.ViT(8, 2, 1, 3, 1, 2, width=8).to("meta")),
+        (models.cnn_to_vit, cnn, 8, 2),
+        (models.nearest_conv, empty.vit.layers[0].attention, (4, 4), tokens),
     ):
         with pytest.raises(ValueError, match="meta device"):
-            refused()
+            call(*arguments)
 
 
 def test_operations_need_no_numbers(vit):
@@ -158,17 +164,18 @@ def test_evaluate_refuses_what_it_would_choke_on(vit, tmp_path):
     ours = models.ViT(8, 2, 1, 3, 1, 2, width=8)
     digits = models.load_images("digits", per_class=2)
     data = (photos(), torch.arange(4))
-    options = {"epochs": 1, "batch": 4, "device": "cpu", "progress": False}
-    for refused, words in (
-        (lambda: models.evaluate(vit, data), r"Classifier\(vit, processor"),
-        (lambda: models.evaluate(ours, digits), "labels up to 9, the model 3 classes"),
-        (lambda: models.evaluate(ours, tmp_path), "load_images"),
-        (lambda: models.train(ours, str(tmp_path), **options), "load_images"),
-        (lambda: models.evaluate(ours.to("meta"), digits), "meta device"),
-        (lambda: models.train(ours, digits, **options), "meta device"),
+    train = partial(models.train, epochs=1, batch=4, device="cpu", progress=False)
+    empty = models.ViT(8, 2, 1, 3, 1, 2, width=8).to("meta")
+    for call, model, images, words in (
+        (models.evaluate, vit, data, r"Classifier\(vit, processor"),
+        (models.evaluate, ours, digits, "labels up to 9, the model 3 classes"),
+        (models.evaluate, ours, tmp_path, "load_images"),
+        (train, ours, str(tmp_path), "load_images"),
+        (models.evaluate, empty, digits, "meta device"),
+        (train, empty, digits, "meta device"),
     ):
         with pytest.raises(ValueError, match=words):
-            refused()
+            call(model, images)
     told = models.Classifier(vit, mean=0, std=1)
     assert set(models.evaluate(told, data)) == {"loss", "accuracy"}
 
@@ -183,13 +190,13 @@ def test_tokens_are_dropped_once(vit):
 def test_a_classifier_names_what_can_be_looked_into(vit):
     """Its maps are those of the model in it."""
     classifier = models.Classifier(vit, mean=0, std=1)
-    for look in (
-        lambda: models.head_atlas(classifier, photos()),
-        lambda: models.probe(classifier, photos()),
-        lambda: models.drop_tokens(classifier, {1: 0.5}),
+    for call, *arguments in (
+        (models.head_atlas, photos()),
+        (models.probe, photos()),
+        (models.drop_tokens, {1: 0.5}),
     ):
         with pytest.raises(ValueError, match=r"\.model"):
-            look()
+            call(classifier, *arguments)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

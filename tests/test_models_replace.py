@@ -107,8 +107,8 @@ def test_deviation_is_the_sum_of_standard_deviations():
     model = made("ViT")
     (layers,) = attention_maps(model, images())
     wanted = layers[1].A.double().std(0).sum((1, 2))
-    found = head_atlas(model, images().split(3)).deviation[1]
-    assert torch.allclose(torch.tensor(found.values), wanted, rtol=1e-6)
+    deviation = head_atlas(model, images().split(3)).deviation[1]
+    assert torch.allclose(torch.tensor(deviation.values), wanted, rtol=1e-6)
 
 
 def test_refusals():

@@ -32,8 +32,8 @@ def test_by_attention_is_what_our_model_does():
     vit, theirs = pair()
     keep = {0: 0.7, 2: 0.5}
     wanted = vit(pixels(), keep=keep)
-    found = drop_tokens(theirs, keep)(pixels()).logits
-    assert torch.allclose(found, wanted, atol=1e-4)
+    logits = drop_tokens(theirs, keep)(pixels()).logits
+    assert torch.allclose(logits, wanted, atol=1e-4)
     assert not torch.allclose(theirs(pixels()).logits, wanted, atol=1e-3)
 
 

@@ -17,21 +17,21 @@ def frame(place):
 
 @pytest.mark.parametrize("chapter", ["selection", "association", "convolution", "images"])
 def test_each_chapter_has_one_of_at_most_a_megabyte(chapter):
-    found = [
+    shown = [
         text for cell in cells_in(f"{chapter}/index.ipynb") for text in outputs(cell, "text/html")
     ]
-    moving = [text for text in found if '<figure class="moving"' in text]
+    moving = [text for text in shown if '<figure class="moving"' in text]
     assert len(moving) == 1 and len(moving[0]) <= 1_000_000
 
 
-def two(place):
+def two(step):
     """A map, and a curve."""
     figure, (left, right) = subplots(1, 2)
-    left.imshow(np.arange(64).reshape(8, 8) % (place + 7))
+    left.imshow(np.arange(64).reshape(8, 8) % (step + 7))
     left.set(xticks=[], yticks=[])
-    right.plot([1, 2, place])
+    right.plot([1, 2, step])
     right.set(ylabel="height", ylim=(0, 4))
-    return figure, f"step {place}"
+    return figure, f"step {step}"
 
 
 # Each layer of each piece: its place, its frame, and whether it is seen.
@@ -39,8 +39,8 @@ LAYERS = """() => [...document.querySelectorAll(".piece")].map((piece) => {
     const {left, top, right, width, height} = piece.getBoundingClientRect();
     const layers = [...piece.querySelectorAll("img")].map((image) => {
         const own = image.getBoundingClientRect();
-        return {src: image.src, alt: image.alt, seen: image.checkVisibility(), cut: image.style.clipPath,
-            whole: own.width, kind: image.className};
+        return {src: image.src, alt: image.alt, seen: image.checkVisibility(),
+            cut: image.style.clipPath, whole: own.width, kind: image.className};
     });
     return {left, top, right, width, height, layers};
 })"""
@@ -66,7 +66,7 @@ def test_panels_stand_below_each_other_where_the_page_is_narrow(tmp_path):
                 below, kept = piece["layers"]
                 assert below["alt"] == alt and below["seen"] and abs(below["whole"] - 640) < 1
                 assert kept["kind"] == "kept" and not kept["seen"] and kept["src"] == below["src"]
-                across = [float(part.split("%")[0]) for part in kept["cut"].split(", ")[1:]]
+                across = [float(side.split("%")[0]) for side in kept["cut"].split(", ")[1:]]
                 assert 35 < max(across) < 52
             tab.focus("input")
             tab.keyboard.press("End")
@@ -76,9 +76,9 @@ def test_panels_stand_below_each_other_where_the_page_is_narrow(tmp_path):
 
 
 def test_a_panel_that_moves_leaves_the_picture_whole():
-    def frame(place):
-        figure, (left, right) = subplots(1, 2, gridspec_kw={"width_ratios": [1, place]})
-        return figure, f"step {place}"
+    def frame(step):
+        figure, (left, right) = subplots(1, 2, gridspec_kw={"width_ratios": [1, step]})
+        return figure, f"step {step}"
 
     assert Moving(map(frame, (1, 3)), "Two panels.").pieces == [[0, 0, 1, 1]]
     assert len(Moving(map(frame, (1, 1)), "Two panels.").pieces) == 2

@@ -170,10 +170,12 @@ def test_sdist_holds_the_checkout_and_nothing_else(unpacked):
 def test_sdist_has_all_tests_and_they_run(unpacked):
     """As many tests are collected as in the checkout, and a file of them passes."""
     tests = [sys.executable, "-m", "pytest", "-n", "0", "-qq"]
-    here, there = (
+    of_checkout, of_sdist = (
         run(*tests, "--collect-only", "-m", "", cwd=folder) for folder in (ROOT, unpacked)
     )
-    assert there == here and here.count(": ") > 30, "tests that the source distribution lacks"
+    assert of_sdist == of_checkout and of_checkout.count(": ") > 30, (
+        "tests that the source distribution lacks"
+    )
     file = "import vit_theory; print(vit_theory.__file__)"
     assert Path(run(sys.executable, "-c", file, cwd=unpacked).strip()).is_relative_to(unpacked)
     run(*tests, "tests/test_attention.py", cwd=unpacked)
@@ -181,24 +183,24 @@ def test_sdist_has_all_tests_and_they_run(unpacked):
 
 def needed(distribution):
     """A distribution and what it requires, by name: what `pip install` would bring."""
-    found = {}
+    distributions = {}
     left = [(distribution, ())]
     while left:
         name, wanted = left.pop()
-        if (name := canonicalize_name(name)) in found and not wanted:
+        if (name := canonicalize_name(name)) in distributions and not wanted:
             continue
         try:
-            found[name] = distribution_of(name)
+            distributions[name] = distribution_of(name)
         except (
             PackageNotFoundError
         ):  # a library built without one of its parts, as PyTorch is for processors alone
             continue
-        for line in map(Requirement, found[name].requires or ()):
+        for line in map(Requirement, distributions[name].requires or ()):
             if line.marker is None or any(
                 line.marker.evaluate({"extra": extra}) for extra in ("", *wanted)
             ):
                 left.append((line.name, tuple(line.extras)))
-    return found
+    return distributions
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import zlib
 import numpy as np
 import pytest
 import torch
+from common import contents
 
 from vit_theory.real_images import load_images
 
@@ -109,11 +110,11 @@ def test_folder_of_images(tmp_path):
             Image.fromarray(array).save(tmp_path / "d" / "train" / name / f"{i}.png")
     data = load_images(tmp_path / "d")
     assert data.classes == ("cat", "dog") and data.labels.bincount().tolist() == [2, 2]
-    found = {
+    label_of = {
         tuple(x.permute(1, 2, 0).flatten().tolist()): k
         for x, k in zip(data.images, data.labels.tolist(), strict=True)
     }
-    assert found[tuple(pixels(2, seed=1)[0].flatten().tolist())] == 1
+    assert label_of[tuple(pixels(2, seed=1)[0].flatten().tolist())] == 1
 
 
 @pytest.mark.parametrize("source", ["digits", "folder"])
@@ -125,8 +126,7 @@ def test_stratified_subsets(tmp_path, source):
         load_images(source, per_class=n, seed=s) for n, s in ((4, 0), (8, 0), (4, 0), (4, 1))
     )
     assert few.labels.bincount().tolist() == [4] * len(full.classes)
-    keys = [{x.numpy().tobytes() for x in part.images} for part in (few, more, full)]
-    assert keys[0] < keys[1] < keys[2]
+    assert contents(few) < contents(more) < contents(full)
     assert torch.equal(few.images, again.images) and not torch.equal(few.images, other.images)
     label = {x.numpy().tobytes(): k for x, k in zip(full.images, full.labels.tolist(), strict=True)}
     assert [label[x.numpy().tobytes()] for x in few.images] == few.labels.tolist()
@@ -138,8 +138,8 @@ def test_digits_against_scikit_learn():
     train = load_images("digits")
     test = load_images("digits", split="test")
     together = torch.cat([train.images, test.images])[:, 0].double() * (16 / 255)
-    ours = sorted(tuple(x.flatten().round().int().tolist()) for x in together)
-    assert ours == sorted(tuple(int(v) for v in x) for x in load_digits().data)
+    ours = sorted(x.flatten().round().int().tolist() for x in together)
+    assert ours == sorted(load_digits().data.astype(int).tolist())
     shares = test.labels.bincount() / (train.labels.bincount() + test.labels.bincount())
     assert (shares - 500 / 1797).abs().max() < 0.01
 
@@ -181,7 +181,8 @@ def test_small_files_that_unfold_are_refused(tmp_path):
         path.write_bytes(image)
     with pytest.raises(
         ValueError,
-        match=r"2 of 3 images cannot be read: number 1, \S+1.png \(Value\w+\), 2, \S+2.png \(Decomp",
+        match=r"2 of 3 images cannot be read: number 1, \S+1.png \(Value\w+\), "
+        r"2, \S+2.png \(Decomp",
     ):
         load_images(str(tmp_path))
 

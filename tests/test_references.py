@@ -10,12 +10,12 @@ KEY = re.compile(r"references\.ipynb#(\w+)\)")
 
 def cited():
     """The keys that pages link to -> the pages."""
-    found = {}
+    pages = {}
     for name in NOTEBOOKS:
         for cell in cells_in(name):
             for key in KEY.findall(cell.source) if cell.cell_type == "markdown" else ():
-                found.setdefault(key, []).append(name)
-    return found
+                pages.setdefault(key, []).append(name)
+    return pages
 
 
 def test_no_citation_is_dead():

@@ -201,8 +201,8 @@ def commands():
     """Every command that README, CONTRIBUTING and the issue templates name."""
     names = ["README.md", "CONTRIBUTING.md", ".github/pull_request_template.md"]
     names += [f".github/ISSUE_TEMPLATE/{name}.md" for name in ("row", "fault")]
-    found = [span for name in names for span in spans((ROOT / name).read_text(encoding="utf-8"))]
-    return sorted({span for span in found if span.split()[0] in PROGRAMS and " " in span})
+    quoted = [span for name in names for span in spans((ROOT / name).read_text(encoding="utf-8"))]
+    return sorted({span for span in quoted if span.split()[0] in PROGRAMS and " " in span})
 
 
 def answers(program, words):

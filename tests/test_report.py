@@ -27,10 +27,10 @@ HOSTILE = (
 def rows():
     """The committed rows as a run of this machine; one says something else, one is full of
     markup."""
-    found = committed("quick")
-    other = next(row for row in found if row["verdict"] == "holds" and row["quantities"])
+    committed_rows = committed("quick")
+    other = next(row for row in committed_rows if row["verdict"] == "holds" and row["quantities"])
     other["verdict"] = "refuted as stated"
-    other["quantities"] = [{**each, "value": "9.99"} for each in other["quantities"]]
+    other["quantities"] = [{**quantity, "value": "9.99"} for quantity in other["quantities"]]
     hostile = {
         name: HOSTILE for name in ("source", "statement", "criterion", "measured", "note", "images")
     }
@@ -41,7 +41,7 @@ def rows():
     }
     hostile["quantities"] = [dict.fromkeys(("name", "value", "spread", "threshold"), HOSTILE)]
     crashed = {"id": "A-crashed", "verdict": None, "error": HOSTILE, "traceback": HOSTILE}
-    return [*found, found[0] | hostile, found[0] | crashed]
+    return [*committed_rows, committed_rows[0] | hostile, committed_rows[0] | crashed]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,8 @@ def test_what_the_full_run_says_otherwise_is_marked_with_the_reason(page):
     """Both verdicts stand at every claim; a smaller run that says something else is marked, in the
     list and at its claim."""
     text = page.read_text(encoding="utf-8")
-    quick, full = ({row["id"]: row for row in committed(run)} for run in ("quick", "full"))
+    quick = {row["id"]: row for row in committed("quick")}
+    full = {row["id"]: row for row in committed("full")}
     shown = {row["id"]: row for row in standing()}
     other = {id for id, row in quick.items() if row["verdict"] != shown[id]["verdict"]}
     assert len(other) >= 3
@@ -109,9 +110,9 @@ def test_what_the_full_run_says_otherwise_is_marked_with_the_reason(page):
         )
     )
     for id in full:
-        for part in (articles[id], lines[id]):
+        for text_of_row in (articles[id], lines[id]):
             verdicts = re.findall(
-                r"(quick|full): <span class=\"verdict v\d\">\S (.+?)</span>", part
+                r"(quick|full): <span class=\"verdict v\d\">\S (.+?)</span>", text_of_row
             )
             assert verdicts == [("quick", quick[id]["verdict"]), ("full", full[id]["verdict"])], id
     for id in other:
@@ -159,16 +160,18 @@ def test_a_claim_that_has_changed_since_the_committed_run(tmp_path, change):
     )[1]
     cells = [re.findall(r"<td>(.*?)</td>", line, flags=re.S) for line in table.split("</tr>")]
     missing = [
-        here == "not measured"
-        for *_, here, there in filter(None, cells)
-        if "not measured" in here + there
+        of_this_run == "not measured"
+        for *_, of_this_run, of_committed in filter(None, cells)
+        if "not measured" in of_this_run + of_committed
     ]
     assert missing == [change == "a rule less"]
 
 
 def test_links_lead_to_paper_claim_page_and_notebook(page):
     references = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
-    assert [address for _, address in PAPERS.values()] == [each["url"] for each in references]
+    assert [address for _, address in PAPERS.values()] == [
+        reference["url"] for reference in references
+    ]
     text = page.read_text(encoding="utf-8")
     assert (
         'href="../site/claims/C-theorem-1.html"' in text
@@ -229,11 +232,11 @@ def test_in_a_browser(page, rows):
         for width, scheme in ((1400, "dark"), (390, "light")):
             tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             errors = []
-            tab.on("pageerror", lambda error, seen=errors: seen.append(str(error)))
+            tab.on("pageerror", lambda error, problems=errors: problems.append(str(error)))
             tab.on(
                 "console",
-                lambda message, seen=errors: (
-                    seen.append(message.text) if message.type == "error" else None
+                lambda message, problems=errors: (
+                    problems.append(message.text) if message.type == "error" else None
                 ),
             )
             tab.goto(page.as_uri())

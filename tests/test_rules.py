@@ -46,11 +46,11 @@ def test_the_verdict_at_the_edges(id):
     data, asks, values = edges(claim)
     says, whys = decide(claim.rules, values, data, claim.caveats)
     assert says == (CAVEAT if claim.caveats else HOLDS) and whys == list(claim.caveats)
-    for place, (rule, ask) in enumerate(zip(claim.rules, asks, strict=True)):
+    for number, (rule, ask) in enumerate(zip(claim.rules, asks, strict=True)):
         if ask is None:
             continue
         for wrong in (ask.fails, np.nan) if isinstance(ask.fails, float) else (ask.fails,):
-            beyond = values[:place] + [wrong] + values[place + 1 :]
+            beyond = values[:number] + [wrong] + values[number + 1 :]
             if rule.fails == BROKEN:
                 with pytest.raises(Broken):
                     decide(claim.rules, beyond, data, claim.caveats)
@@ -125,8 +125,8 @@ def test_a_failed_equivalence_decides_against_only_clear_of_its_target(ask):
         (1.2, 1.74): AGAINST,
         (np.nan, np.nan): INCONCLUSIVE,
     }
-    found = {ends: decide([rule], [Interval(sum(ends) / 2, *ends)])[0] for ends in says}
-    assert found == says
+    verdicts = {ends: decide([rule], [Interval(sum(ends) / 2, *ends)])[0] for ends in says}
+    assert verdicts == says
 
 
 @pytest.mark.parametrize("ask", [within(0, 0.05), between(-0.05, 0.05)])

@@ -24,7 +24,9 @@ def plain_error(trials: int, seed: int, ratio: float) -> np.ndarray:
     errors = []
     for trial in range(trials):
         x, y = data.x[trial], data.y[trial]
-        weights = [getattr(drawn, name)[trial].clone().requires_grad_() for name in ("W_Q", "W_K", "W_V", "W_O")]  # fmt: skip
+        weights = [
+            W[trial].clone().requires_grad_() for W in (drawn.W_Q, drawn.W_K, drawn.W_V, drawn.W_O)
+        ]
 
         def output(x, weights=weights, a=drawn.a[trial, 0]):
             W_Q, W_K, W_V, W_O = weights

@@ -43,8 +43,10 @@ def test_counts_are_exact_and_labels_decided(background, relevant, less, more, p
     )
     sample = data.sample(7, trials=2, generator=generator(seed))
     c = counts(sample, patterns)
-    own = (sample.y < 0).long()[..., None]
-    assert (c.gather(2, own) == relevant).all() and (c.gather(2, 1 - own) == confusion).all()
+    of_label = (sample.y < 0).long()[..., None]
+    assert (c.gather(2, of_label) == relevant).all() and (
+        c.gather(2, 1 - of_label) == confusion
+    ).all()
     assert (sample.relevant.sum(2) == relevant).all()
     assert (torch.sign(c[..., 0] - c[..., 1]) == sample.y).all()  # the majority vote, no ties
     if background == "neutral":

@@ -22,17 +22,17 @@ from vit_theory.selection.wide import closed_ceiling, margins_at_stop, wide_outp
 @pytest.mark.parametrize("attention", list(ARMS))
 def test_the_networks_own_steps_are_the_training(attention):
     # 0.125 is exact in single precision, so both draw and round alike
-    seen = trainings(0.125, 64, 60, 3, ARMS[attention])
+    trained = trainings(0.125, 64, 60, 3, ARMS[attention])
     limit = limit_trainings(0.125, 64, 60, 3, ARMS[attention], move=0.0)
-    assert (seen["success"] == limit["success"]).mean() > 0.98
-    assert abs(seen["steps"] - limit["steps"]).max() <= 1
+    assert (trained["success"] == limit["success"]).mean() > 0.98
+    assert abs(trained["steps"] - limit["steps"]).max() <= 1
 
 
 def test_long_steps_change_few_successes():
     setting = dataclasses.replace(WITHOUT_ERROR["trained"], sigma=0.1)
-    own, long = (limit_trainings(0.025, 110, 80, 1, setting, move=move) for move in (0.0, None))
-    assert (own["success"] == long["success"]).mean() > 0.85
-    assert abs(own["success"].mean() - long["success"].mean()) < 0.1
+    short, long = (limit_trainings(0.025, 110, 80, 1, setting, move=move) for move in (0.0, None))
+    assert (short["success"] == long["success"]).mean() > 0.85
+    assert abs(short["success"].mean() - long["success"].mean()) < 0.1
 
 
 def test_the_mean_gate_is_the_share_of_the_way_with_an_open_gate():

@@ -26,8 +26,8 @@ def test_one_missing_n50_leaves_a_claim_open(id, variable):
     data = measured(id, "full")
     arm = {"arm": "quarter" if id == "A-minibatches" else "rate x 25"} if "arm" in data.dims else {}
     at = data[variable].sel(arm)
-    place = np.argwhere(np.isfinite(at.values))[-1]
-    hole = {dim: at[dim].values[k] for dim, k in zip(at.dims, place, strict=True)} | arm
+    cell = np.argwhere(np.isfinite(at.values))[-1]
+    hole = {dim: at[dim].values[k] for dim, k in zip(at.dims, cell, strict=True)} | arm
     without = data[variable].copy()
     without.loc[hole] = np.nan
     assert (
@@ -39,9 +39,9 @@ def test_one_missing_n50_leaves_a_claim_open(id, variable):
 
 
 def test_a_missing_border_of_the_runs_leaves_the_comparison_open(monkeypatch):
-    seen = predicted.borders_of_runs("full").copy(deep=True)
-    seen.seen_n50[0, 0] = np.nan
-    monkeypatch.setattr(predicted, "borders_of_runs", lambda scale: seen)
+    borders = predicted.borders_of_runs("full").copy(deep=True)
+    borders.seen_n50[0, 0] = np.nan
+    monkeypatch.setattr(predicted, "borders_of_runs", lambda scale: borders)
     judged = CLAIMS["A-limit-phase"].judge(measured("A-limit-phase", "full"))
     assert judged.verdict == "inconclusive" and "no number" in judged.note, judged.note
 

@@ -19,10 +19,10 @@ def covering(steepness, bend, trials, seed, repeats=120):
     counts = np.random.default_rng(seed).binomial(
         trials, rates(steepness, bend), (repeats, len(SIZES))
     )
-    found = [
+    thresholds = [
         threshold(SIZES, row, trials, draws=200, seed=number) for number, row in enumerate(counts)
     ]
-    return [t.low <= 300 <= t.high for t in found]
+    return [t.low <= 300 <= t.high for t in thresholds]
 
 
 def test_intervals_cover_in_93_to_97_percent():
@@ -37,21 +37,21 @@ def test_intervals_cover_in_93_to_97_percent():
 
 
 def test_search_and_fit_together_cover():
-    found = []
+    covers = []
     for seed in range(300):
         rng = np.random.default_rng([seed, 1])  # not the stream of the bootstrap
         sizes, counts = search(
             lambda n, k, rng=rng: int(rng.binomial(k, 1 / (1 + (3000 / n) ** 1.2))), 300, trials=100
         )
         t = threshold(sizes, counts, 100, seed=seed)
-        found.append(t.low <= 3000 <= t.high)
-    assert 0.92 <= np.mean(found) <= 0.98
+        covers.append(t.low <= 3000 <= t.high)
+    assert 0.92 <= np.mean(covers) <= 0.98
 
 
 def test_a_bent_curve_has_its_n50_where_it_crosses():
     for bend in (-0.2, 0.0, 0.2):
-        place, steep = fit_logistic(SIZES, 10**6 * rates(1.2, bend), 10**6)
-        assert np.exp(place) == pytest.approx(300, rel=1e-3) and steep == pytest.approx(
+        log_n50, steep = fit_logistic(SIZES, 10**6 * rates(1.2, bend), 10**6)
+        assert np.exp(log_n50) == pytest.approx(300, rel=1e-3) and steep == pytest.approx(
             1.2, rel=1e-2
         )
 

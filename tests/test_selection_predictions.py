@@ -24,7 +24,11 @@ TEXT = ("attention", "background")
 def rows_of(name):
     with open(ROOT / "results" / name, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return [{k: v if k in TEXT else float(v) for k, v in row.items()} for row in rows]
+    return [{name: typed(name, value) for name, value in row.items()} for row in rows]
+
+
+def typed(name, value):
+    return value if name in TEXT else float(value)
 
 
 REGISTERED = rows_of("predictions.csv")
@@ -44,16 +48,16 @@ def test_the_registered_settings_are_those_of_the_rule():
 
 def test_the_rule_is_as_stated():
     drawn = draw_settings(2000)
-    trained = [each for each in drawn if each.setting.attention == "trained"]
+    trained = [point for point in drawn if point.setting.attention == "trained"]
     assert 0.66 < len(trained) / 2000 < 0.74
-    single = [each for each in drawn if each.setting.background == "single"]
+    single = [point for point in drawn if point.setting.background == "single"]
     assert 0.29 < len(single) / 2000 < 0.38
-    assert all(2 <= each.setting.ratio <= 200 for each in trained)
-    assert all(1 / 800 * 0.99 <= each.setting.alpha <= 0.2 for each in trained)
-    others = [each for each in drawn if each.setting.attention != "trained"]
-    assert min(each.setting.alpha for each in others) >= 0.0124
-    octaves = [np.log2(each.samples / guessed_threshold(each.setting)) for each in trained]
-    inside = [each for each in octaves if abs(each) <= 3.05]
+    assert all(2 <= point.setting.ratio <= 200 for point in trained)
+    assert all(1 / 800 * 0.99 <= point.setting.alpha <= 0.2 for point in trained)
+    others = [point for point in drawn if point.setting.attention != "trained"]
+    assert min(point.setting.alpha for point in others) >= 0.0124
+    octaves = [np.log2(point.samples / guessed_threshold(point.setting)) for point in trained]
+    inside = [point for point in octaves if abs(point) <= 3.05]
     # the others were cut at 4 or at a billion
     assert len(inside) > 0.8 * len(trained)
     assert abs(np.mean(inside)) < 0.3

@@ -1,6 +1,7 @@
 """The model of paper A, its gradient and its training: oracles, traps."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -127,12 +128,12 @@ def test_a_trial_alone_is_the_trial_in_company(attention, batch):
     }
     model, history = fit(start, learn.x, learn.y, **options)
     one = ShallowViT(*(w[2:3] for w in (start.W_Q, start.W_K, start.W_V, start.W_O, start.a)))
-    alone, own = fit(one, learn.x[2:3], learn.y[2:3], first=2, **options)
+    alone, history_alone = fit(one, learn.x[2:3], learn.y[2:3], first=2, **options)
     for name in NAMES:
         torch.testing.assert_close(
             getattr(alone, name)[0], getattr(model, name)[2], rtol=1e-4, atol=1e-6
         )
-    torch.testing.assert_close(own["loss"][0], history["loss"][2], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(history_alone["loss"][0], history["loss"][2], rtol=1e-4, atol=1e-6)
     if attention != "trained":
         assert torch.equal(model.W_Q, start.W_Q) and torch.equal(model.W_K, start.W_K)
 
@@ -175,10 +176,10 @@ def test_chunks_do_not_matter(monkeypatch):
     whole, history = fit(start, learn.x, learn.y, **options)
     for module in (engine, training):  # one trial and four of its eight samples at a time
         monkeypatch.setattr(module, "bytes_per_sample", lambda *_: engine.CACHE // 4)
-    pieces, own = fit(start, learn.x, learn.y, **options)
+    pieces, history_of_pieces = fit(start, learn.x, learn.y, **options)
     assert (
         torch.allclose(whole.W_O, pieces.W_O, atol=1e-6)
-        and history.steps.tolist() == own.steps.tolist()
+        and history.steps.tolist() == history_of_pieces.steps.tolist()
     )
 
 
@@ -189,8 +190,8 @@ def test_mass_is_counted_as_defined():
     for g in range(2):
         every = torch.stack([P[g, b][:, relevant[g, b]].sum(-1) for b in range(6)])
         torch.testing.assert_close(attention_mass(start, learn)[g], every.mean())
-        own = torch.stack([every[b][relevant[g, b]].mean() for b in range(6)]).mean()
-        torch.testing.assert_close(attention_mass(start, learn, queries="relevant")[g], own)
+        by_hand = torch.stack([every[b][relevant[g, b]].mean() for b in range(6)]).mean()
+        torch.testing.assert_close(attention_mass(start, learn, queries="relevant")[g], by_hand)
 
 
 def test_no_output_is_an_error_and_so_is_nan():
@@ -246,9 +247,8 @@ def test_mass_is_a_mean_over_the_kept_queries(queries):
     keep |= learn.relevant & (learn.relevant.cumsum(-1) == 1)  # a relevant token stays
     P = start.attention_map(learn.x, keep)
     asked = keep if queries == "all" else keep & learn.relevant
-    by_hand = [
-        [P[g, b][asked[g, b]][:, learn.relevant[g, b]].sum(-1).mean() for b in range(6)]
-        for g in range(2)
-    ]
-    expected = torch.tensor(by_hand).mean(-1)
+    by_hand = torch.zeros(2, 6)
+    for g, b in product(range(2), range(6)):
+        by_hand[g, b] = P[g, b][asked[g, b]][:, learn.relevant[g, b]].sum(-1).mean()
+    expected = by_hand.mean(-1)
     torch.testing.assert_close(attention_mass(start, learn, queries, keep), expected)

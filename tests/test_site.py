@@ -54,6 +54,9 @@ class Page(HTMLParser):
             elif name in ("href", "src", "action") and value:
                 self.targets.append((tag, value))
 
+    def linked(self):
+        return [target for _, target in self.targets]
+
 
 @functools.cache
 def pages(site):
@@ -123,11 +126,11 @@ def test_numbers_and_signs_on_every_page(site):
     """No number begins with its point, no sign is typed, percent is written in one way; home's
     title is in words."""
     typed = re.compile(r"(?<![\w.])\.\d|&lt;=|&gt;=|\+-|-&gt;|\w\^\w|\d\s%|[(\s]-\d")
-    found = []
+    untypeset = []
     for path, page in pages(site).items():
         for piece in finish.NO_PROSE.split(page.text)[:: finish.NO_PROSE.groups + 1]:
-            found += [f"{path.name}: {piece.strip()[:80]}"] if typed.search(piece) else []
-    assert found == []
+            untypeset += [f"{path.name}: {piece.strip()[:80]}"] if typed.search(piece) else []
+    assert untypeset == []
     title = re.search("<h1>(.*?)<a", pages(site)[site / "index.html"].text)[1]
     assert title == "What does attention compute, find and learn?"
 
@@ -167,19 +170,21 @@ def test_every_claim_has_its_page(site):
     page is of no row."""
     ids = [row["id"] for row in committed("quick")]
     assert {path.stem for path in (site / "claims").glob("*.html")} == set(ids)
-    links = {path: [target for _, target in page.targets] for path, page in pages(site).items()}
+    links = {path: page.linked() for path, page in pages(site).items()}
     for id in ids:
-        own = site / "claims" / f"{id}.html"
+        page_of_claim = site / "claims" / f"{id}.html"
         assert f"../claims/{id}.html" in links[site / "ledger/10_verdicts.html"], id
         back = [
             target
-            for target in links[own]
+            for target in links[page_of_claim]
             if target.endswith(f"#card-{id.lower().replace('.', '-')}")
         ]
         assert back, f"{id}: its page does not say where it is explained"
-        notebook = (own.parent / back[0].partition("#")[0]).resolve()
+        notebook = (page_of_claim.parent / back[0].partition("#")[0]).resolve()
         assert f"../claims/{id}.html" in links[notebook], f"{notebook.name} does not link to {id}"
-        assert any(target.startswith("https://arxiv.org/abs/") for target in links[own]), id
+        assert any(
+            target.startswith("https://arxiv.org/abs/") for target in links[page_of_claim]
+        ), id
 
 
 def test_the_maps_show_every_row_with_its_committed_verdict():
@@ -204,14 +209,19 @@ DRAWN = """(map) => {
     };
     const arrows = [...map.querySelectorAll("path")].filter(path => path.checkVisibility());
     return {
-        boxes: Object.fromEntries([...map.querySelectorAll("section")].map(one => [one.dataset.place, box(one)])),
+        boxes: Object.fromEntries(
+            [...map.querySelectorAll("section")].map(room => [room.dataset.place, box(room)])
+        ),
         arrows: arrows.map(path => {
             const at = (length) => {
                 const {x, y} = path.getPointAtLength(length).matrixTransform(path.getScreenCTM());
                 return [x, y];
             };
             const {from, to} = path.dataset;
-            return {from, to, start: at(0), stroke: getComputedStyle(path).stroke, right: box(path).right, end: at(path.getTotalLength())};
+            return {
+                from, to, start: at(0), end: at(path.getTotalLength()),
+                stroke: getComputedStyle(path).stroke, right: box(path).right,
+            };
         }),
     };
 }"""
@@ -222,9 +232,9 @@ LIT = """(map) => {
 }"""
 
 
-def ancestors(found, name):
+def ancestors(statements, name):
     """All that a place rests on, and itself."""
-    return {name}.union(*(ancestors(found, below) for below in found[name].on))
+    return {name}.union(*(ancestors(statements, below) for below in statements[name].on))
 
 
 @needs_chromium
@@ -236,34 +246,34 @@ def test_the_maps_have_arrows_that_light_up_and_are_lists_on_a_phone(site):
         assert maps.count() == len(PLACES)
         for number, paper in enumerate(PLACES):
             map_ = maps.nth(number)
-            found = places(paper)
-            arrows = {(below, name) for name in found for below in found[name].on}
+            statements = places(paper)
+            arrows = {(below, name) for name in statements for below in statements[name].on}
             drawn = map_.evaluate(DRAWN)
             boxes = drawn["boxes"]
-            assert boxes.keys() == found.keys()
-            assert {(each["from"], each["to"]) for each in drawn["arrows"]} == arrows
-            for each in drawn["arrows"]:
-                assert each["stroke"] != "none"
-                (x, y), start = each["start"], boxes[each["from"]]
-                assert abs(x - start["right"]) < 4 and start["top"] < y < start["bottom"], each
-                (_, y), end = each["end"], boxes[each["to"]]
-                assert abs(each["right"] - end["left"]) < 4, each
-                assert end["top"] < y < end["bottom"], each
+            assert boxes.keys() == statements.keys()
+            assert {(arrow["from"], arrow["to"]) for arrow in drawn["arrows"]} == arrows
+            for arrow in drawn["arrows"]:
+                assert arrow["stroke"] != "none"
+                (x, y), start = arrow["start"], boxes[arrow["from"]]
+                assert abs(x - start["right"]) < 4 and start["top"] < y < start["bottom"], arrow
+                (_, y), end = arrow["end"], boxes[arrow["to"]]
+                assert abs(arrow["right"] - end["left"]) < 4, arrow
+                assert end["top"] < y < end["bottom"], arrow
             column = sorted(boxes.values(), key=lambda box: (box["left"], box["top"]))
             for above, below in itertools.pairwise(column):
                 apart = below["left"] >= above["right"] or below["top"] >= above["bottom"]
                 assert apart, (above, below)
-            for name in found:
+            for name in statements:
                 map_.locator(f'section[data-place="{name}"] a').first.focus()
-                below = ancestors(found, name)
+                below = ancestors(statements, name)
                 lit, bright = map_.evaluate(LIT)
                 assert set(lit) == below
                 assert set(map(tuple, bright)) == {(a, b) for a, b in arrows if b in below}
             page.evaluate("document.activeElement.blur()")
-            assert len(map_.evaluate(LIT)[0]) == len(found)
-            pointed = next(name for name in found if found[name].on)
+            assert len(map_.evaluate(LIT)[0]) == len(statements)
+            pointed = next(name for name in statements if statements[name].on)
             map_.locator(f'section[data-place="{pointed}"]').hover()
-            assert set(map_.evaluate(LIT)[0]) == ancestors(found, pointed)
+            assert set(map_.evaluate(LIT)[0]) == ancestors(statements, pointed)
             page.mouse.move(0, 0)
         page.set_viewport_size({"width": 390, "height": 844})
         for number, paper in enumerate(PLACES):
@@ -276,49 +286,62 @@ def test_the_maps_have_arrows_that_light_up_and_are_lists_on_a_phone(site):
             assert listed[0]["right"] <= 390
             for above, below in itertools.pairwise(listed):
                 assert above["bottom"] <= below["top"]
-            for name, place in places(paper).items():
+            for name, statement in places(paper).items():
                 said = maps.nth(number).locator(f'section[data-place="{name}"]').inner_text()
-                assert not place.on or f"rests on {', '.join(place.on)}" in said
+                assert not statement.on or f"rests on {', '.join(statement.on)}" in said
 
 
 # What a reader must not see: a formula left as text, or one that MathJax could not read; a theme
 # that is not the reader's.
 LOOK = r"""async (theme) => {
     const undrawn = () => document.querySelector(".math:not(:has(svg))");
-    while (undrawn() && !window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 5));
+    while (undrawn() && !window.MathJax?.startup?.promise)
+        await new Promise(done => setTimeout(done, 5));
     await window.MathJax?.startup?.promise;
     for (const image of document.images) image.loading = "eager";
     await Promise.all([...document.images].map(image => image.decode().catch(() => {})));
     const root = document.documentElement;
-    for (let wait = 0; wait < 40 && root.dataset.theme !== theme; wait++) await new Promise(requestAnimationFrame);
+    for (let wait = 0; wait < 40 && root.dataset.theme !== theme; wait++)
+        await new Promise(requestAnimationFrame);
     const article = document.querySelector("article") || document.body;
     const formulas = [...document.querySelectorAll(".math")];
-    const code = [...article.querySelectorAll("div.cell_input")].filter(cell => !cell.closest("details:not([open])"));
+    const code = [...article.querySelectorAll("div.cell_input")]
+        .filter(cell => !cell.closest("details:not([open])"));
     const inside = "pre, code, script, style, mjx-container, .math, .output";
     const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
     let prose = "";
-    while (texts.nextNode()) if (!texts.currentNode.parentElement.closest(inside)) prose += texts.currentNode.data;
+    while (texts.nextNode())
+        if (!texts.currentNode.parentElement.closest(inside)) prose += texts.currentNode.data;
+    // the sides of the box that a picture fills, and how far from its own shape that is
+    const distorted = image => {
+        const frame = getComputedStyle(image);
+        const inner = (size, ...sides) =>
+            size - sides.reduce((sum, side) => sum + parseFloat(frame["padding" + side]), 0);
+        const {width, height} = image.getBoundingClientRect();  // not rounded to whole pixels
+        const right = inner(width, "Left", "Right") * image.naturalHeight / image.naturalWidth;
+        const share = right / inner(height, "Top", "Bottom");
+        // an SVG tells its size in whole pixels
+        const apart = Math.abs(right - inner(height, "Top", "Bottom"));
+        if (apart <= 1 || Math.abs(share - 1) <= 0.02) return [];
+        return [`${share.toFixed(2)} of its width: ${image.src.slice(0, 80)}`];
+    };
+    const sticksOut = panel => [...panel.querySelectorAll("*")].filter(element =>
+        element.checkVisibility() && element.tagName !== "OPTION"
+        && element.getBoundingClientRect().right > panel.getBoundingClientRect().right + 1);
     return {
         formulas: formulas.length,
         drawn: formulas.filter(element => element.querySelector("mjx-container svg")).length,
-        errors: [...document.querySelectorAll("[data-mml-node=merror]")].map(element => element.getAttribute("data-mjx-error")),
+        errors: [...document.querySelectorAll("[data-mml-node=merror]")]
+            .map(element => element.getAttribute("data-mjx-error")),
         raw: (prose.match(/.{0,30}(\$|\\\(|\\\[|\\begin\{).{0,30}/g) || []),
-        pictures: [...document.images].filter(image => !image.naturalWidth).map(image => image.src.slice(0, 80)),
-        distorted: [...document.images].filter(image => image.naturalWidth && image.offsetWidth).flatMap(image => {
-            const frame = getComputedStyle(image);
-            const inner = (size, ...sides) => size - sides.reduce((sum, side) => sum + parseFloat(frame["padding" + side]), 0);
-            const {width, height} = image.getBoundingClientRect();  // not rounded to whole pixels
-            const right = inner(width, "Left", "Right") * image.naturalHeight / image.naturalWidth;
-            const share = right / inner(height, "Top", "Bottom");
-            const apart = Math.abs(right - inner(height, "Top", "Bottom"));  // an SVG tells its size in whole pixels
-            return apart > 1 && Math.abs(share - 1) > 0.02 ? [`${share.toFixed(2)} of its width: ${image.src.slice(0, 80)}`] : [];
-        }),
+        pictures: [...document.images].filter(image => !image.naturalWidth)
+            .map(image => image.src.slice(0, 80)),
+        distorted: [...document.images].filter(image => image.naturalWidth && image.offsetWidth)
+            .flatMap(distorted),
         code: code.reduce((sum, cell) => sum + cell.offsetHeight, 0),
         height: article.offsetHeight,
         theme: root.dataset.theme,
-        panel: [...document.querySelectorAll(".turn")].flatMap(panel => [...panel.querySelectorAll("*")].filter(part =>
-            part.checkVisibility() && part.tagName !== "OPTION"
-            && part.getBoundingClientRect().right > panel.getBoundingClientRect().right + 1)).length,
+        panel: [...document.querySelectorAll(".turn")].flatMap(sticksOut).length,
         wide: root.scrollWidth - root.clientWidth,
     };
 }"""
@@ -342,20 +365,21 @@ def test_every_page_in_a_browser(site):
         page = browser.new_page(
             viewport={"width": WIDTHS[0], "height": 900}, color_scheme=THEMES[0]
         )
-        here = ""
+        shown_page = ""
         page.on(
             "console",
             lambda message: (
-                message.type == "error" and problems.append(f"{here}: console: {message.text}")
+                message.type == "error"
+                and problems.append(f"{shown_page}: console: {message.text}")
             ),
         )
-        page.on("pageerror", lambda error: problems.append(f"{here}: {error}"))
+        page.on("pageerror", lambda error: problems.append(f"{shown_page}: {error}"))
         # what the next page cuts short has not failed
         cut = "net::ERR_ABORTED"
         page.on(
             "requestfailed",
             lambda request: (
-                request.failure == cut or problems.append(f"{here}: failed: {request.url}")
+                request.failure == cut or problems.append(f"{shown_page}: failed: {request.url}")
             ),
         )
         # Nothing leaves: a request to another host is noted and refused.
@@ -363,15 +387,15 @@ def test_every_page_in_a_browser(site):
         page.route(
             outside,
             lambda route: (
-                problems.append(f"{here}: outside request: {route.request.url}"),
+                problems.append(f"{shown_page}: outside request: {route.request.url}"),
                 route.abort(),
             ),
         )
 
         def load(path):
-            nonlocal here
-            here = path.relative_to(site).as_posix()
-            page.goto(f"{address}/{here}", wait_until="load")
+            nonlocal shown_page
+            shown_page = path.relative_to(site).as_posix()
+            page.goto(f"{address}/{shown_page}", wait_until="load")
 
         def turn(width, theme):
             page.set_viewport_size({"width": width, "height": 900})
@@ -379,23 +403,25 @@ def test_every_page_in_a_browser(site):
 
         def look(width, theme):
             nonlocal formulas
-            seen = page.evaluate(LOOK, theme)
-            formulas += seen["drawn"]
-            if seen["drawn"] != seen["formulas"]:
-                problems.append(
-                    f"{here}: {seen['formulas'] - seen['drawn']} of {seen['formulas']} "
-                    "formulas are not drawn"
-                )
+            shown = page.evaluate(LOOK, theme)
+            formulas += shown["drawn"]
+            if shown["drawn"] != shown["formulas"]:
+                missing = shown["formulas"] - shown["drawn"]
+                problems.append(f"{shown_page}: {missing} formulas are not drawn")
             for key in ("errors", "raw", "pictures", "distorted"):
-                problems.extend(f"{here}: {key}: {item}" for item in seen[key])
-            if width == WIDTHS[0] and (NBS / here).with_suffix(".ipynb").exists():
-                heights.update(code=seen["code"], page=seen["height"])
-            if seen["panel"]:
-                problems.append(f"{here}: {seen['panel']} parts are wider than their panel")
-            if seen["wide"] > 0:
-                problems.append(f"{here}: {seen['wide']} pixels wider than the window of {width}")
-            if seen["theme"] != theme:
-                problems.append(f"{here}: is {seen['theme']} where the reader's system is {theme}")
+                problems.extend(f"{shown_page}: {key}: {item}" for item in shown[key])
+            if width == WIDTHS[0] and (NBS / shown_page).with_suffix(".ipynb").exists():
+                heights.update(code=shown["code"], page=shown["height"])
+            if shown["panel"]:
+                problems.append(f"{shown_page}: {shown['panel']} parts are wider than their panel")
+            if shown["wide"] > 0:
+                problems.append(
+                    f"{shown_page}: {shown['wide']} pixels wider than the window of {width}"
+                )
+            if shown["theme"] != theme:
+                problems.append(
+                    f"{shown_page}: is {shown['theme']} where the reader's system is {theme}"
+                )
 
         wide, narrow = zip(WIDTHS, THEMES, strict=True)
         for path in pages(site):
@@ -440,12 +466,12 @@ def test_search_and_dark_mode(site):
     reader's system."""
     with served(site) as address, chromium() as browser:
         page = browser.new_page(color_scheme="dark")
-        for sought, found in SOUGHT.items():
+        for sought, expected in SOUGHT.items():
             page.goto(f"{address}/search.html?q={sought}")
             page.wait_for_selector("#search-results li a")
             assert (
                 page.get_attribute("#search-results li a", "href").partition("#")[0]
-                == f"{found}.html"
+                == f"{expected}.html"
             ), sought
         assert page.get_attribute("html", "data-theme") == "dark"
         page.goto(f"{address}/claims/A-noise.html")
@@ -503,7 +529,7 @@ def test_everybody_can_use_it(site):
     light and dark."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = []
+    complaints = []
     with served(site) as address, chromium() as browser:
         for theme in THEMES:
             page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme=theme)
@@ -511,11 +537,11 @@ def test_everybody_can_use_it(site):
                 page.goto(f"{address}/{name}.html")
                 for one in Axe().run(page).response["violations"]:
                     if one["impact"] in ("serious", "critical"):
-                        found.append(
+                        complaints.append(
                             f"{name}, {theme}: {one['id']}: "
                             f"{one['nodes'][0]['html'][:100]} ({len(one['nodes'])})"
                         )
-    assert found == []
+    assert complaints == []
 
 
 # What moves after it was shown, by the browser's own count, from the first paint on.
@@ -584,10 +610,10 @@ def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
         page.select_option("[name=kind]", "quoted")
         page.fill("[name=text]", "theorem")
         expected = [row["id"] for row in rows if row["paper"] == "C" and row["kind"] == "quoted"]
-        seen = shown.locator("code").all_inner_texts()
-        assert 0 < len(seen) < len(expected) and set(seen) <= set(expected)
+        ids = shown.locator("code").all_inner_texts()
+        assert 0 < len(ids) < len(expected) and set(ids) <= set(expected)
         page.goto(page.url)
-        assert shown.locator("code").all_inner_texts() == seen
+        assert shown.locator("code").all_inner_texts() == ids
         page.fill("[name=text]", "no such words")
         assert shown.count() == 0 and page.inner_text(".claims-filter output").startswith("0 of")
         bare = browser.new_page(java_script_enabled=False)
@@ -597,10 +623,15 @@ def test_the_list_of_claims_is_filtered_and_the_address_keeps_it(site):
 
 # Pictures that are shown: where they begin, and the ground that the page gives them.
 SHOWN = """() => [...document.querySelectorAll(".bd-article .cell_output img")]
-    .filter((image) => image.checkVisibility() && image.matches(".only-light, .only-light *, .only-dark, .only-dark *"))
-    .map((image) => [image.className.split(" ")[0], getComputedStyle(image).backgroundColor, getComputedStyle(image).filter])"""
+    .filter((image) => image.checkVisibility()
+        && image.matches(".only-light, .only-light *, .only-dark, .only-dark *"))
+    .map((image) => {
+        const { backgroundColor, filter } = getComputedStyle(image);
+        return [image.className.split(" ")[0], backgroundColor, filter];
+    })"""
 TOPS = """() => [...document.querySelectorAll(".panels")].filter((row) => row.checkVisibility())
-    .map((row) => [...row.querySelectorAll(":scope > :is(img, .sharing)")].map((panel) => panel.getBoundingClientRect().top))"""
+    .map((row) => [...row.querySelectorAll(":scope > :is(img, .sharing)")]
+        .map((panel) => panel.getBoundingClientRect().top))"""
 
 
 FILMS = """() => [...document.querySelectorAll(".film .kept")].map((layer) => {
@@ -623,9 +654,9 @@ def test_films_in_the_dark(site):
                 page.goto(f"{address}/{name}.html")
                 layers = page.evaluate(FILMS)
                 assert layers
-                for seen, own, below, apart in layers:
-                    assert seen == (theme == "dark") and own == "none"
-                    assert not seen or (apart < 0.5 and below.startswith("invert(1)")), name
+                for visible, filter_of_layer, below, apart in layers:
+                    assert visible == (theme == "dark") and filter_of_layer == "none"
+                    assert not visible or (apart < 0.5 and below.startswith("invert(1)")), name
 
 
 @needs_chromium

@@ -104,12 +104,14 @@ def test_what_only_presents_is_hidden():
 
 def test_photographs_are_told_from_plots():
     """Of the stored pictures of two pages the photograph is one, the curves are none."""
-    found = {}
+    photographs_of = {}
     for name in ("01_attention.ipynb", "selection/08_iterations.ipynb"):
-        found[name] = [
+        photographs_of[name] = [
             build.photographic(png) for cell in cells_in(name) for png in outputs(cell, "image/png")
         ]
-    assert any(found["01_attention.ipynb"]) and not any(found["selection/08_iterations.ipynb"])
+    assert any(photographs_of["01_attention.ipynb"]) and not any(
+        photographs_of["selection/08_iterations.ipynb"]
+    )
 
 
 def test_an_explorers_page_ends_after_what_to_try():
@@ -145,17 +147,19 @@ def test_the_pictures_of_the_readme_take_the_ink_of_a_page():
 def test_a_cell_of_the_list_says_its_column():
     head = "<thead><tr><th><p>claim</p></th><th><p>answer</p></th></tr></thead>"
     page = f"<table>{head}<tbody><tr><td>a</td><td>b</td></tr></tbody></table><td>c</td>"
-    found = finish.with_heads(page)
-    assert '<td data-head="claim">a</td><td data-head="answer">b</td>' in found
-    assert found.count("data-head") == 2
+    table = finish.with_heads(page)
+    assert '<td data-head="claim">a</td><td data-head="answer">b</td>' in table
+    assert table.count("data-head") == 2
 
 
 def test_a_signature_of_several_lines_is_no_list_without_terms():
     lines = '<dd><em class="sig-param">x</em>, </dd>'
-    found = finish.SIGNATURE.sub(
+    signature = finish.SIGNATURE.sub(
         finish.signature, f"<dt><dl>\n{lines}{lines}</dl></dt><dl>other</dl>"
     )
-    assert found.count("<span>") == 2 and "<dd>" not in found and "<dl>other</dl>" in found
+    assert (
+        signature.count("<span>") == 2 and "<dd>" not in signature and "<dl>other</dl>" in signature
+    )
 
 
 def two_panels(path, shared=False, title=None):
@@ -210,8 +214,8 @@ def test_a_panel_brings_the_axis_that_it_shares(tmp_path):
     image = f'<img alt="curves" height="260" src="_images/{"0" * 64}.png" width="640" />'
     (tmp_path / "_images").mkdir()
     two_panels(tmp_path / "_images" / f"{'0' * 64}.png", shared=True)
-    found = finish.with_pieces(tmp_path, {"page": image})["page"]
-    first, second = found.split('<span class="sharing"')
+    pieces = finish.with_pieces(tmp_path, {"page": image})["page"]
+    first, second = pieces.split('<span class="sharing"')
     assert "-0.png" in first and "-1.png" in second
     assert second.index("-axis.png") < second.index("-1.png") and f"--axis: {axis};" in second
 
@@ -236,11 +240,11 @@ def test_a_page_shows_the_pieces_and_the_twin(tmp_path):
     name = "0" * 64
     two_panels(tmp_path / "_images" / f"{name}.png")
     page = f'<a><img alt="a map" height="260" src="_images/{name}.png" width="640" /></a>'
-    found = finish.with_pieces(tmp_path, {"page": page})["page"]
-    shown = re.findall(r'src="([^"]+)"', found)
+    pieces = finish.with_pieces(tmp_path, {"page": page})["page"]
+    shown = re.findall(r'src="([^"]+)"', pieces)
     assert shown == [f"_images/{name}-{end}.png" for end in ("0", "1", "0-dark", "1-dark")]
     assert all((tmp_path / one).exists() for one in shown)
-    assert 'class="panels only-light"' in found and 'class="panels only-dark dark-light"' in found
+    assert 'class="panels only-light"' in pieces and 'class="panels only-dark dark-light"' in pieces
     other = '<img alt="drawn" src="_images/patch.svg" width="640">'
     assert finish.with_pieces(tmp_path, {"page": other})["page"] == other
 
@@ -255,9 +259,9 @@ def test_a_band_in_a_panel_is_no_map(monkeypatch):
         monkeypatch.setattr(panels, "photographs", lambda _, boxes=boxes: boxes)
         assert panels.colored(white, [panel]) == ([panel], kept)
     row = [(10 + 120 * number, 10, 110 + 120 * number, 110) for number in range(4)]
-    part = (row[3][0], 10, row[3][0] + 40, 110)
+    cut_off = (row[3][0], 10, row[3][0] + 40, 110)
     below = (370, 130, 470, 230)
-    assert panels.completed([*row[:3], part, below])[3] == row[3]
+    assert panels.completed([*row[:3], cut_off, below])[3] == row[3]
     assert panels.completed([*row[:3], (400, 300, 440, 340), below])[3] == (400, 300, 440, 340)
 
 
@@ -266,8 +270,8 @@ def test_a_photograph_of_an_explorer_has_its_twin(tmp_path):
     page = '<img alt="a panel" src="../_images/vit.png" /><img alt="other" src="_images/cat.png" />'
     assert finish.with_twins(tmp_path, page) == page
     (tmp_path / "_images" / "vit-dark.png").touch()
-    found = finish.with_twins(tmp_path, page)
-    light, dark, other = re.findall(r"<img [^>]*>", found)
+    twins = finish.with_twins(tmp_path, page)
+    light, dark, other = re.findall(r"<img [^>]*>", twins)
     assert 'class="only-light"' in light and "/vit.png" in light and "cat.png" in other
     assert 'class="only-dark dark-light"' in dark and "/vit-dark.png" in dark
     shown = {path.stem for path in (ROOT / "nbs" / "explore" / "pictures").glob("*.png")}

@@ -2,7 +2,6 @@
 that we could think of."""
 
 import errno
-import functools
 import json
 import os
 import resource
@@ -12,6 +11,8 @@ import subprocess
 import sys
 import zipfile
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -65,8 +66,8 @@ print(*counts)
 def test_drivers_of_two_processes_killed_at_twenty_random_moments(tmp_path):
     counts = list(map(int, python("-c", DRIVERS, tmp_path / "store", timeout=1500).split()))
     assert len(set(counts)) == 21 and counts[-1] < 600, counts
-    seen = status(tmp_path / "store")
-    assert (seen["done"], seen["failed"], seen["working"]) == (600, {}, 0)
+    state = status(tmp_path / "store")
+    assert (state["done"], state["failed"], state["working"]) == (600, {}, 0)
     left = [
         path.name
         for path in (tmp_path / "store").rglob("*")
@@ -115,8 +116,8 @@ def test_workers_end_when_their_driver_is_killed(tmp_path):
     finally:
         with suppress(ProcessLookupError):
             os.killpg(driver.pid, signal.SIGKILL)
-    seen = status(tmp_path / "store")
-    assert (seen["done"], seen["failed"], seen["working"]) == (2, {}, 0)
+    state = status(tmp_path / "store")
+    assert (state["done"], state["failed"], state["working"]) == (2, {}, 0)
 
 
 def test_a_process_that_is_killed_at_its_cell(tmp_path):
@@ -147,7 +148,7 @@ def disk(tmp_path):
     where none may be mounted."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = functools.partial(subprocess.run, capture_output=True, check=True)
+    mount = partial(subprocess.run, capture_output=True, check=True)
     try:
         mount(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder])
     except (OSError, subprocess.CalledProcessError) as error:
@@ -264,7 +265,54 @@ def bit(find):
 
 
 def replaced(make):
-    return lambda path: path.write_bytes(make(path.read_bytes()))
+    """Damage that writes make(content) in the place of a cell's content."""
+
+    def damage(path):
+        path.write_bytes(make(path.read_bytes()))
+
+    return damage
+
+
+def half(content):
+    return content[: len(content) // 2]
+
+
+def noise(content):
+    return np.random.default_rng(0).bytes(len(content))
+
+
+def first_array(content):
+    return content[content.index(b"\x93NUMPY") :]
+
+
+def fifty(content):
+    return content.index(np.float64(50).tobytes())
+
+
+def word_sweep(content):
+    return content.index("sweep".encode("utf-32-le"))
+
+
+def another_cell(path):
+    shutil.copy(cell_file(path.parent.parent, x=3), path)
+
+
+def link_to_nowhere(path):
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def with_program(arrays):
+    arrays["arr_1"] = np.array([Program()], dtype=object)
+
+
+def with_an_axis_less(about):
+    about["dims"].popitem()
 
 
 def claimed(path, numbers, kibibytes, packing):
@@ -288,27 +336,24 @@ class Program:
 
 
 DAMAGE = {
-    "gone": lambda path: path.unlink(),
+    "gone": Path.unlink,
     "empty": replaced(lambda content: b""),
-    "cut in half": replaced(lambda content: content[: len(content) // 2]),
-    "noise": replaced(lambda content: np.random.default_rng(0).bytes(len(content))),
-    "bit of a number": bit(lambda content: content.index(np.float64(50).tobytes())),
+    "cut in half": replaced(half),
+    "noise": replaced(noise),
+    "bit of a number": bit(fifty),
     "bit of a name": bit(lambda content: content.rindex(b"arr_1")),
-    "another cell": lambda path: shutil.copy(cell_file(path.parent.parent, x=3), path),
+    "another cell": another_cell,
     "another sweep": said(lambda about: about.update(sweep="0" * 16)),
-    "no archive": replaced(
-        lambda content: content[content.index(b"\x93NUMPY") :]
-    ),  # its first array
-    "link to nowhere": lambda path: (path.unlink(), path.symlink_to("nowhere")),
-    "program": written(lambda arrays: arrays.update(arr_1=np.array([Program()], dtype=object))),
+    "no archive": replaced(first_array),
+    "link to nowhere": link_to_nowhere,
+    "program": written(with_program),
     "says a list": said(lambda about: [1]),
-    "too few entries": said(lambda about: about["dims"].popitem() and None),
-    "bit of what it says": bit(lambda content: content.index("sweep".encode("utf-32-le"))),
-    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
-    "bomb": lambda path: claimed(
-        path, 2**25, 2**18, zipfile.ZIP_DEFLATED
-    ),  # a sound cell that unfolds to a quarter of a GiB
-    "promise": lambda path: claimed(path, 2**50, 1, zipfile.ZIP_STORED),
+    "too few entries": said(with_an_axis_less),
+    "bit of what it says": bit(word_sweep),
+    "pipe": pipe,
+    # a sound cell that unfolds to a quarter of a GiB
+    "bomb": partial(claimed, numbers=2**25, kibibytes=2**18, packing=zipfile.ZIP_DEFLATED),
+    "promise": partial(claimed, numbers=2**50, kibibytes=1, packing=zipfile.ZIP_STORED),
 }
 
 

@@ -123,7 +123,8 @@ def cell(i):
         log.write(f"{i}\\n")
     time.sleep(0.1)
     return {"square": i * i}
-print(sweep(cell, {"i": list(range(24))}, store=sys.argv[1], n_jobs=int(sys.argv[3])).square.sum().item())
+squares = sweep(cell, {"i": list(range(24))}, store=sys.argv[1], n_jobs=int(sys.argv[3])).square
+print(squares.sum().item())
 """
 
 
@@ -281,8 +282,8 @@ def test_another_grid_keeps_the_cells_that_are_there(tmp_path, change):
     after = quiet(noted(calls), grid, store=tmp_path)
     assert len(calls) == len(set(calls)) == new
     assert after.drop_attrs().identical(quiet(noted(Calls()), grid).drop_attrs())
-    seen = status(tmp_path)
-    assert seen["cells"] == seen["done"] == after.y.size and len(cells_of(tmp_path)) == 40 + new
+    state = status(tmp_path)
+    assert state["cells"] == state["done"] == after.y.size and len(cells_of(tmp_path)) == 40 + new
     del calls[:]
     assert quiet(noted(calls), first, store=tmp_path).identical(before) and calls == []
 
@@ -309,13 +310,17 @@ def test_a_driver_that_ends_leaves_what_another_is_at(tmp_path):
     assert not lock_file.exists() and not scratch.exists() and len(cells_of(tmp_path)) == 2
 
 
+def column(points, name):
+    return [point[name] for point in points]
+
+
 def numbered(store):
     """Make of a store one of the format before, as its versions wrote it."""
     label = json.loads((store / "sweep.json").read_text())
     grid = label.pop("grid")
     names = label.pop("cells").split()
     listed = isinstance(grid, list)
-    axes = {name: [point[name] for point in grid] for name in grid[0]} if listed else grid
+    axes = {name: column(grid, name) for name in grid[0]} if listed else grid
     label |= {"format": "vit_theory store 4", **({"points": "listed"} if listed else {})}
     label |= {f"grid {name!r}": values for name, values in axes.items()}
     (store / "sweep.json").write_text(json.dumps(label, indent=1))
@@ -474,9 +479,11 @@ TRAVELS = {
     "in the cell": "def cell(x):\n    import time\n    return {'y': x, 't': time.time()}",
     "deeper": "def cell(x):\n    def now():\n        import time\n        return time.time()\n"
     "    return {'y': x, 't': now()}",
-    "in both": "def cell(x):\n    def now():\n        import time\n        return time.time()\n"
+    "in both": "def cell(x):\n    def now():\n        import time\n"
+    "        return time.time()\n"
     "    return {'y': x, 't': time.time() - now()}",
-    "another by its name": "def cell(x):\n    import os as time\n    return {'y': x, 't': time.sep}",
+    "another by its name": "def cell(x):\n    import os as time\n"
+    "    return {'y': x, 't': time.sep}",
 }
 
 
@@ -555,7 +562,8 @@ EDITS = {  # (file, old, new): is it another experiment?
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_experiment_is_the_text_of_the_modules_it_reaches(tmp_path, edit):
     files = {
-        "study.py": "from helper import double\ndef cell(x, power=1):\n    return {'y': double(x) ** power}\n"
+        "study.py": "from helper import double\n"
+        "def cell(x, power=1):\n    return {'y': double(x) ** power}\n"
         "def plot():\n    return 'red'\n",
         "helper.py": (
             "import warnings\n"

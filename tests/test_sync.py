@@ -46,9 +46,13 @@ def changed(copy, *names):
         ]
         return {path.relative_to(root).as_posix(): path.read_bytes() for path in kept}
 
-    here = contents(ROOT)
-    there = contents(copy)
-    return sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+    of_checkout = contents(ROOT)
+    of_copy = contents(copy)
+    return sorted(
+        name
+        for name in of_checkout.keys() | of_copy.keys()
+        if of_checkout.get(name) != of_copy.get(name)
+    )
 
 
 def test_package_is_what_the_notebooks_export(copy):

@@ -229,13 +229,13 @@ def border_by_hand(factors, slopes):
 
 
 def test_an_exact_border_after_a_first_phase_is_that_of_a_path_by_hand(two_short_paths):
-    found = exact_border(1.0, first=FIRST)["exact"]
-    assert found == pytest.approx(border_by_hand(two_short_paths, exact_slopes), abs=1e-9)
+    border = exact_border(1.0, first=FIRST)["exact"]
+    assert border == pytest.approx(border_by_hand(two_short_paths, exact_slopes), abs=1e-9)
 
 
 def test_a_trained_border_after_a_first_phase_is_that_of_a_path_by_hand(two_short_paths):
-    found = trained_border(1.0, 1, 50, seed=0, first=FIRST)["trained"]
-    assert found == pytest.approx(border_by_hand(two_short_paths, slopes_of_50), abs=1e-6)
+    border = trained_border(1.0, 1, 50, seed=0, first=FIRST)["trained"]
+    assert border == pytest.approx(border_by_hand(two_short_paths, slopes_of_50), abs=1e-6)
 
 
 def test_pushes_after_a_first_phase_are_equal_at_their_border(two_short_paths):

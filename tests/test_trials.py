@@ -32,8 +32,8 @@ def start(trials, dtype=torch.float64):
 def test_batches_use_every_sample_equally_often(samples, data):
     batch = data.draw(st.integers(1, samples))
     deal = Batches(samples, batch, trial_generators(3, 2))
-    seen = torch.cat([deal.next() for _ in range(samples)], 1)  # `batch` epochs
-    assert (torch.nn.functional.one_hot(seen, samples).sum(1) == batch).all()
+    dealt = torch.cat([deal.next() for _ in range(samples)], 1)  # `batch` epochs
+    assert (torch.nn.functional.one_hot(dealt, samples).sum(1) == batch).all()
 
 
 def test_batches_differ_between_trials_and_epochs():

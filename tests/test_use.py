@@ -22,22 +22,25 @@ def test_ten_recipes_of_at_most_twelve_lines_with_their_output():
 def code_with_text(cells):
     """The code cells of these, each with the text that it printed."""
     return [
-        ("".join(cell["source"]), "".join("".join(o.get("text", "")) for o in cell["outputs"]))
-        for cell in cells
-        if cell["cell_type"] == "code"
+        ("".join(cell["source"]), printed(cell)) for cell in cells if cell["cell_type"] == "code"
     ]
+
+
+def printed(cell):
+    texts = ["".join(output.get("text", "")) for output in cell["outputs"]]
+    return "".join(texts)
 
 
 def test_the_front_page_shows_three_recipes_of_the_guide():
     """The lines that all start from, then three recipes: the guide's code with what it prints."""
     front = json.loads(PAGE.with_name("index.ipynb").read_text(encoding="utf-8"))["cells"]
     sections = [
-        place for place, cell in enumerate(front) if "".join(cell["source"]).startswith("## ")
+        number for number, cell in enumerate(front) if "".join(cell["source"]).startswith("## ")
     ]
     begin = next(
-        place for place in sections if "".join(front[place]["source"]).startswith("## Use it on")
+        number for number in sections if "".join(front[number]["source"]).startswith("## Use it on")
     )
-    end = next(place for place in sections if place > begin)
+    end = next(number for number in sections if number > begin)
     shown = code_with_text(front[begin:end])
     guide = code_with_text(json.loads(PAGE.read_text(encoding="utf-8"))["cells"])
     assert shown[0] == guide[0] and len(shown) == 4

@@ -81,12 +81,12 @@ def settings():
 def lowest_versions(lines):
     """Constraints that hold every requirement `name>=version` at its lower bound; an upper bound
     stays aside."""
-    found = [re.match(r"([\w.-]+)(?:\[[^]]*\])?>=([\w.]+)", line) for line in lines]
-    if odd := [line for line, match in zip(lines, found, strict=True) if not match]:
+    matches = [re.match(r"([\w.-]+)(?:\[[^]]*\])?>=([\w.]+)", line) for line in lines]
+    if odd := [line for line, match in zip(lines, matches, strict=True) if not match]:
         raise click.ClickException(
             f"settings.ini: {', '.join(odd)} has no lower bound; write NAME>=VERSION"
         )
-    return [f"{match[1]}=={match[2]}" for match in found]
+    return [f"{match[1]}=={match[2]}" for match in matches]
 
 
 def try_out(interpreter, constraints, extras, tools, folder):
@@ -189,11 +189,9 @@ def pythons(interpreters, keep):
 def lowest(python, keep):
     """The lowest allowed versions of what the package requires, its extras for users included."""
     extras = ("images", "hub", "cluster")
-    lines = [
-        line
-        for name in ("", *(f"{extra}_" for extra in extras))
-        for line in settings()[f"{name}requirements"].split()
-    ]
+    lines = settings()["requirements"].split()
+    for extra in extras:
+        lines += settings()[f"{extra}_requirements"].split()
     tools = [
         line
         for line in settings()["dev_requirements"].split()

@@ -51,7 +51,7 @@ OWN = ("scale", "images", "seeds", "seconds", "shared", "provenance", "experimen
 def store(run, rows):
     """Write the rows in ledger order; those of claims that are gone are dropped, with their
     data."""
-    order = {claim.id: place for place, claim in enumerate(load_claims())}
+    order = {claim.id: number for number, claim in enumerate(load_claims())}
     kept = sorted((row for row in rows if row["id"] in order), key=lambda row: order[row["id"]])
     write_file(
         run_folder(run) / "claims.json", json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
@@ -162,15 +162,15 @@ def drifted(rows):
     return [row["id"] for row in rows if row.get("experiment", now[row["id"]]) != now[row["id"]]]
 
 
-def same_numbers(here, there):
+def same_numbers(measured, committed):
     """Whether two measurements agree to rounding, seconds aside."""
-    if {name: v.dims for name, v in here.data_vars.items()} != {
-        name: v.dims for name, v in there.data_vars.items()
+    if {name: v.dims for name, v in measured.data_vars.items()} != {
+        name: v.dims for name, v in committed.data_vars.items()
     }:
         return False
-    for name in (name for name in there.data_vars if "second" not in str(name)):
-        one = here[name].values
-        other = there[name].values
+    for name in (name for name in committed.data_vars if "second" not in str(name)):
+        one = measured[name].values
+        other = committed[name].values
         if one.shape != other.shape:
             return False
         if not (

@@ -24,20 +24,31 @@ PHOTOGRAPHS = {"flower": ("flower.jpg", 30, 170, 330), "temple": ("china.jpg", 7
 
 def gray_pictures():
     """Name -> 32 x 32 gray bytes: the photographs, and two digits."""
-    found = {}
+    pictures = {}
     digits = load_digits()
     for name, (file, top, left, side) in PHOTOGRAPHS.items():
-        found[name] = load_sample_image(file)[top : top + side, left : left + side].mean(-1) / 255
+        pictures[name] = (
+            load_sample_image(file)[top : top + side, left : left + side].mean(-1) / 255
+        )
     for number in (3, 8):
-        found[f"digit {number}"] = digits.images[list(digits.target).index(number)] / 16
+        pictures[f"digit {number}"] = digits.images[list(digits.target).index(number)] / 16
     small = (32, 32)
     resize = torch.nn.functional.interpolate
     return {
         name: packed(
             resize(torch.tensor(pixels)[None, None], small, mode="bilinear", antialias=True).numpy()
         )
-        for name, pixels in found.items()
+        for name, pixels in pictures.items()
     }
+
+
+def rounded(number):
+    """To four digits."""
+    return float(f"{number:.4g}")
+
+
+def in_ten_thousandths(values):
+    return [round(float(value), 4) for value in values]
 
 
 def selection_runs():
@@ -52,10 +63,9 @@ def selection_runs():
             "attention": packed([frame["attention"] for frame in frames]),
             "margins": packed([frame["margins"] for frame in frames]),
         }
-    lines = {
-        arm: [[float(f"{value:.4g}") for value in point] for point in zip(*line, strict=True)]
-        for arm, line in borders().items()
-    }
+    lines = {}
+    for arm, line in borders().items():
+        lines[arm] = [[rounded(x), rounded(y)] for x, y in zip(*line, strict=True)]
     return {"grid": GRID, "steps": list(STEPS), "runs": runs, "borders": lines}
 
 
@@ -69,24 +79,23 @@ def association_runs():
         off = logits[:, ~np.eye(logits.shape[-1], dtype=bool)]
         low = float(off.min())
         high = max(float(off.max()), float(off.min()) + 1e-6)
-        said = association.predicted(q, sigma_A)
+        prediction = association.predicted(q, sigma_A)
         runs[f"{q:g},{sigma_A:g}"] = {
             **{
-                name: [round(frame[name], 4) for frame in frames]
+                name: in_ten_thousandths(frame[name] for frame in frames)
                 for name in ("gamma", "rho", "drop", "error")
             },
             "path": {
-                name: [round(float(value), 4) for value in values]
-                for name, values in said["path"].items()
+                name: in_ten_thousandths(values) for name, values in prediction["path"].items()
             },
-            "linear": round(said["linear"], 4),
+            "linear": round(prediction["linear"], 4),
             **{
                 "low": low,
                 "high": high,
                 "logits": packed(((logits - low) / (high - low)).clip(0, 1)),
             },
         }
-    parts = {
+    partitions = {
         "blocks": Partition.blocks(4, 2),
         "strided": Partition.strided(16, 4),
         "random": Partition.random(16, 4, seed=0),
@@ -94,7 +103,7 @@ def association_runs():
     shared = {"grid": association.GRID, "steps": list(association.STEPS)}
     return {
         **shared,
-        "partitions": {name: part.label.tolist() for name, part in parts.items()},
+        "partitions": {name: partition.label.tolist() for name, partition in partitions.items()},
         "runs": runs,
     }
 

@@ -22,27 +22,29 @@ def main():
         clone = Path(folder) / "vit_theory"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         text = (clone / "README.md").read_text(encoding="utf-8")
-        found = re.search(r"Without make.*?```bash\n(.*?)```", text, re.S)
-        if not found:
+        plain_lines = re.search(r"Without make.*?```bash\n(.*?)```", text, re.S)
+        if not plain_lines:
             sys.exit("README.md has no plain lines after 'Without make'")
         outside = [
-            place
-            for place in os.environ["PATH"].split(os.pathsep)
-            if not place.startswith(str(ROOT))
+            directory
+            for directory in os.environ["PATH"].split(os.pathsep)
+            if not directory.startswith(str(ROOT))
         ]
-        kept = {
+        environment = {
             name: value
             for name, value in os.environ.items()
             if name not in ("PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS")
         }
-        for line in found[1].splitlines():
+        for line in plain_lines[1].splitlines():
             print(f"$ {line}", flush=True)
             start = time.monotonic()
-            done = subprocess.run(
-                ["bash", "-c", line], cwd=clone, env={**kept, "PATH": os.pathsep.join(outside)}
+            finished = subprocess.run(
+                ["bash", "-c", line],
+                cwd=clone,
+                env={**environment, "PATH": os.pathsep.join(outside)},
             )
-            print(f"  status {done.returncode}, {time.monotonic() - start:.0f} s\n", flush=True)
-            if done.returncode:
+            print(f"  status {finished.returncode}, {time.monotonic() - start:.0f} s\n", flush=True)
+            if finished.returncode:
                 sys.exit(f"failed: {line}")
         if not (clone / "claims" / "index.html").exists():
             sys.exit("claims/index.html was not written")

@@ -28,24 +28,24 @@ PADDING = 12  # above and below all lines
 LINK = 5  # above and below a link
 
 
-def depth(found):
+def depth(statements):
     """How many columns a map has: the longest chain of boxes that rest on each other."""
 
     @cache
     def column(name):
-        return 1 + max(map(column, found[name].on), default=0)
+        return 1 + max(map(column, statements[name].on), default=0)
 
-    return max(map(column, found))
+    return max(map(column, statements))
 
 
-def height(place, width):
+def height(statement, width):
     """Of a box, by how many lines its words take."""
     shown = {row["id"]: LOOKS[row["verdict"]][0] for row in standing()}
     titles = answers()
-    links = [f"oo{shown[id]}oo {titles.get(id, {}).get('title', id)}" for id in place.rows]
-    links += [f"-> {name}" for name in place.pages] or ([] if links else ["-> in words"])
-    bold = f"{place.name}{'o' * (len(place.name) // 6)}:"  # takes more room
-    texts = [*links] if place.kind == "derived here" else [f"{bold} {place.says}", *links]
+    links = [f"oo{shown[id]}oo {titles.get(id, {}).get('title', id)}" for id in statement.rows]
+    links += [f"-> {name}" for name in statement.pages] or ([] if links else ["-> in words"])
+    bold = f"{statement.name}{'o' * (len(statement.name) // 6)}:"  # takes more room
+    texts = [*links] if statement.kind == "derived here" else [f"{bold} {statement.says}", *links]
     letters = math.floor((width - 22) / LETTER)
     lines = sum(len(textwrap.wrap(text, letters)) for text in texts)
     return math.ceil(lines * LINE + len(links) * LINK + PADDING)
@@ -65,24 +65,24 @@ def laid_out(paper):
     """Boxes as [left, top, height] by name, and arrows as [from, to, path]."""
     from pygraphviz import AGraph
 
-    found = places(paper)
-    columns = depth(found)
+    statements = places(paper)
+    columns = depth(statements)
     width = round((WIDTH - (columns - 1) * GAP) / columns)
     graph = AGraph(directed=True, rankdir="LR", nodesep=BETWEEN / 72, ranksep=GAP / 72)
     graph.node_attr.update(shape="box", fixedsize=True, label="")
     graph.edge_attr.update(tailport="e", headport="w")
-    for place in found.values():
-        graph.add_node(place.name, width=width / 72, height=height(place, width) / 72)
-    for place in found.values():
-        for name in place.on:
-            graph.add_edge(name, place.name)
+    for statement in statements.values():
+        graph.add_node(statement.name, width=width / 72, height=height(statement, width) / 72)
+    for statement in statements.values():
+        for name in statement.on:
+            graph.add_edge(name, statement.name)
     graph.layout("dot")
     _, _, right, top = map(float, graph.graph_attr["bb"].split(","))
     boxes = {}
-    for place in found.values():
-        x, y = map(float, graph.get_node(place.name).attr["pos"].split(","))
-        tall = height(place, width)
-        boxes[place.name] = [round(x - width / 2), round(top - y - tall / 2), tall]
+    for statement in statements.values():
+        x, y = map(float, graph.get_node(statement.name).attr["pos"].split(","))
+        tall = height(statement, width)
+        boxes[statement.name] = [round(x - width / 2), round(top - y - tall / 2), tall]
     order = sorted(boxes, key=lambda name: boxes[name][:2])  # column by column
     return {
         "width": round(right),

@@ -71,23 +71,23 @@ LANGUAGE = {
 
 def notebooks(paths=()):
     """The named notebooks, or all of nbs/, in reading order."""
-    found = [Path(p).resolve() for p in paths] or sorted(
+    paths_of_notebooks = [Path(p).resolve() for p in paths] or sorted(
         p for p in NBS.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts
     )
-    missing = [str(p) for p in found if not p.is_file()]
+    missing = [str(p) for p in paths_of_notebooks if not p.is_file()]
     if missing:
         raise click.UsageError(f"no such notebook: {', '.join(missing)}")
-    return found
+    return paths_of_notebooks
 
 
 def renumber(nb):
     """Ids of widgets and of xarray's tables are random; number them in order of use, so that a
     second run changes nothing."""
     text = nbformat.writes(nb)
-    found = dict.fromkeys(
+    ids = dict.fromkeys(
         re.findall(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b", text)
     )
-    for number, name in enumerate(found):
+    for number, name in enumerate(ids):
         text = text.replace(
             name,
             f"{number:032x}" if len(name) == 32 else f"{number:08x}-0000-0000-0000-000000000000",
@@ -140,7 +140,8 @@ def execute(path):
     nb = nbformat.read(path, as_version=4)
     for cell in nb.cells:
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+            cell.outputs = []
+            cell.execution_count = None
     with tempfile.TemporaryDirectory() as scratch:  # what cells leave in a temporary folder goes
         NotebookClient(
             nb,
@@ -181,12 +182,12 @@ def dull(source):
             return re.match(r"_|plot_|draw_|judge_", node.name) is not None
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             return getattr(node.value.func, "id", "").startswith("test_")
-        parts = [
-            part
+        targets = [
+            element
             for target in getattr(node, "targets", [])
-            for part in getattr(target, "elts", [target])
+            for element in getattr(target, "elts", [target])
         ]
-        names = [getattr(part, "id", "") for part in parts]
+        names = [getattr(element, "id", "") for element in targets]
         return bool(names) and all(name.isupper() for name in names)
 
     return bool(body) and all(map(skipped, body))
@@ -261,12 +262,12 @@ def readme_text():
         c for c in nb.cells if not re.match(r"#\|\s*(hide|exporti?|default_exp)\b", c.source)
     ]
     nb.metadata.language_info = {"name": "python"}
-    for place, cell in enumerate(nb.cells):
+    for number, cell in enumerate(nb.cells):
         if cell.source.startswith("#| echo: false"):  # what it made is the text
             text = "".join(
                 output.get("data", {}).get("text/markdown", "") for output in cell.outputs
             )
-            nb.cells[place] = nbformat.v4.new_markdown_cell(text)
+            nb.cells[number] = nbformat.v4.new_markdown_cell(text)
     body, resources = MarkdownExporter().from_notebook_node(nb)
     if resources.get("outputs"):
         raise click.ClickException(
@@ -332,11 +333,11 @@ def panels(paths):
 
     film = Template((ROOT / "vit_theory" / "moving.html").read_text(encoding="utf-8").rstrip("\n"))
 
-    def renewed(found):
-        return film.substitute(found.groupdict())
+    def renewed(match):
+        return film.substitute(match.groupdict())
 
-    def present(found):
-        return f"{found[1]}>\n(() => {{\n{plain_script(found[2])}\n{found[3]}"
+    def present(match):
+        return f"{match[1]}>\n(() => {{\n{plain_script(match[2])}\n{match[3]}"
 
     for path in notebooks(paths):
         nb = nbformat.read(path, as_version=4)
@@ -369,9 +370,9 @@ def clean_stored(paths):
 @click.argument("paths", nargs=-1)
 def check(paths):
     """Look at the stored outputs."""
-    found = [line for path in notebooks(paths) for line in faults(path)]
-    click.echo("\n".join(found) or "notebooks: executed, no errors, nothing on stderr")
-    sys.exit(bool(found))
+    complaints = [line for path in notebooks(paths) for line in faults(path)]
+    click.echo("\n".join(complaints) or "notebooks: executed, no errors, nothing on stderr")
+    sys.exit(bool(complaints))
 
 
 RECORD = (
@@ -387,19 +388,19 @@ def code_digest(path):
     ]
     code = "\n".join(re.sub(r"^[%!#].*", "", source, flags=re.M) for source in cells)
     plain = ast.unparse(ast.parse(code))  # its layout and its comments made no output
-    found = {
+    imported = {
         node.module
         for node in ast.walk(ast.parse(plain))
         if isinstance(node, ast.ImportFrom) and node.module
     }
-    found |= {
+    imported |= {
         alias.name
         for node in ast.walk(ast.parse(plain))
         if isinstance(node, ast.Import)
         for alias in node.names
     }
-    own = {name: text for name, text in reached(found, leave=()).items() if place_of(name)}
-    return digest(json.dumps([plain, own]))
+    texts = {name: text for name, text in reached(imported, leave=()).items() if place_of(name)}
+    return digest(json.dumps([plain, texts]))
 
 
 def recorded():
@@ -408,9 +409,9 @@ def recorded():
 
 def record(path):
     """Note which code made the stored outputs of a notebook."""
-    found = recorded() | {path.relative_to(ROOT).as_posix(): code_digest(path)}
-    kept = {name: found[name] for name in sorted(found) if (ROOT / name).exists()}
-    RECORD.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    digests = recorded() | {path.relative_to(ROOT).as_posix(): code_digest(path)}
+    digests_of_files = {name: digests[name] for name in sorted(digests) if (ROOT / name).exists()}
+    RECORD.write_text(json.dumps(digests_of_files, indent=1) + "\n", encoding="utf-8")
 
 
 def outdated():
@@ -428,9 +429,9 @@ def outdated():
 @click.option("--check", is_flag=True, help="exit 1 when there is one")
 def stale(check):
     """List the notebooks that a change touches."""
-    found = [f"{path.relative_to(ROOT)}" for path in outdated()]
-    click.echo("\n".join(found) or "notebooks: all stored outputs are made by the present code")
-    sys.exit(bool(found) and check)
+    names = [f"{path.relative_to(ROOT)}" for path in outdated()]
+    click.echo("\n".join(names) or "notebooks: all stored outputs are made by the present code")
+    sys.exit(bool(names) and check)
 
 
 class Maker(ModuleMaker):

@@ -28,7 +28,7 @@ def samples():
     """A: samples needed for zero error against the share of relevant tokens, with trained and with
     uniform attention."""
     figure, ax = subplots(**SIZE)
-    for id, arm, color, place, offset, side in (
+    for id, arm, color, number, offset, side in (
         ("A-no-attention", "uniform attention", "red", 6, (-6, 4), "right"),
         ("A-sample-complexity", "trained attention", "blue", 3, (14, -6), "left"),
     ):
@@ -38,7 +38,7 @@ def samples():
         ax.loglog(share, needed, "o-", color=COLORS[color], markersize=4)
         ax.annotate(
             arm,
-            (share[place], needed[place]),
+            (share[number], needed[number]),
             xytext=offset,
             textcoords="offset points",
             color=COLORS[color],

@@ -14,37 +14,37 @@ PAGE = ROOT / "nbs" / "references.ipynb"
 
 def entries():
     """The works of the bibliography -> key, fields."""
-    found = {}
+    works = {}
     for key, body in re.findall(r"^@\w+\{(\w+), (.*)\}$", BIB.read_text(encoding="utf-8"), re.M):
-        found[key] = dict(re.findall(r"(\w+) = \{([^{}]*)\}", body))
-    return found
+        works[key] = dict(re.findall(r"(\w+) = \{([^{}]*)\}", body))
+    return works
 
 
 def page_text():
     """The works as one Markdown cell: a heading with its key, to which pages link, and the work
     below."""
-    parts = ["## Works"]
+    lines = ["## Works"]
     for key, work in sorted(entries().items()):
         people = work["author"].replace(" and ", "; ")
-        place = work.get("booktitle") or work.get("journal") or "preprint"
+        published = work.get("booktitle") or work.get("journal") or "preprint"
         link = f"[arXiv:{work['eprint']}](https://arxiv.org/abs/{work['eprint']})"
-        parts.append(
-            f"#### {key}\n\n{people}: *{work['title']}*. {place}, {work['year']}, {link}. "
+        lines.append(
+            f"#### {key}\n\n{people}: *{work['title']}*. {published}, {work['year']}, {link}. "
             f"At hand: {work['read']}."
         )
-    return "\n\n".join(parts)
+    return "\n\n".join(lines)
 
 
 @click.command(help=__doc__)
 @click.option("--check", is_flag=True, help="write nothing; exit 1 when the page is stale")
 def main(check):
     page = nbformat.read(PAGE, as_version=4)
-    place = next(
-        place for place, cell in enumerate(page.cells) if cell.source.startswith("## Works")
+    number = next(
+        number for number, cell in enumerate(page.cells) if cell.source.startswith("## Works")
     )
     if check:
-        sys.exit(page.cells[place].source != page_text())
-    page.cells[place].source = page_text()
+        sys.exit(page.cells[number].source != page_text())
+    page.cells[number].source = page_text()
     nbformat.write(page, PAGE)
 
 

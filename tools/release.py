@@ -149,13 +149,15 @@ def left_to_do(version, names):
     """What a person does with what was built."""
     uploaded = " ".join(f"dist/{name}" for name in names if name.endswith((".whl", ".tar.gz")))
     return f"""
-dist/ holds {", ".join(names)} and SHA256SUMS. Nothing was tagged and nothing was uploaded. What is left for you:
+dist/ holds {", ".join(names)} and SHA256SUMS.
+Nothing was tagged and nothing was uploaded. What is left for you:
 
 1. Look at build/release/ledger/index.html and at build/release/site/index.html.
 2. git tag -a v{version} -m "vit_theory {version}" && git push origin v{version}
 3. python -m twine upload {uploaded}
 4. Put the files of dist/ beside the tag, SHA256SUMS among them.
-5. Begin the next version: settings.ini, CITATION.cff, a heading "(in work)" in CHANGELOG.md, and make export.
+5. Begin the next version: settings.ini, CITATION.cff, a heading "(in work)" in CHANGELOG.md,
+   and make export.
 """
 
 
@@ -164,8 +166,8 @@ dist/ holds {", ".join(names)} and SHA256SUMS. Nothing was tagged and nothing wa
     "--jobs", default=2, show_default=True, type=click.IntRange(1), help="processes for the ledger"
 )
 def main(jobs):
-    if found := list(refusals(ROOT)):
-        raise click.ClickException("no release yet:\n" + "\n".join(f"- {line}" for line in found))
+    if reasons := list(refusals(ROOT)):
+        raise click.ClickException("no release yet:\n" + "\n".join(f"- {line}" for line in reasons))
     version = versions(ROOT)["settings.ini"]
     run("make", "test", "slow")
     names = build(version, ROOT / "dist", jobs)

@@ -16,7 +16,7 @@ from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -158,86 +158,127 @@ def to_svg(
     return text.replace(">", f">\n{INK}", 1)
 
 # %% ../nbs/03_figures.ipynb #fca4af57
-def groups(boxes) -> list[tuple[float, float]]:
-    """Boxes, (left, top, right, bottom) -> the columns they stand in, [(left, right), ...], from
-    left to right."""
-    found: list[tuple[float, float]] = []
+class Box(NamedTuple):
+    "A rectangle of a figure, in points from its upper left corner."
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Piece(NamedTuple):
+    "A part of a figure that a page can show by itself."
+
+    box: Box
+    own_line: bool  # it stands above or below all panels
+
+
+def columns_of(boxes) -> list[tuple[float, float]]:
+    "The columns that boxes stand in, (left, right) of each, from left to right."
+    columns: list[tuple[float, float]] = []
     for left, _, right, _ in sorted(boxes):
-        if found and left < found[-1][1]:
-            found[-1] = found[-1][0], max(right, found[-1][1])
+        if columns and left < columns[-1][1]:  # it overlaps the last column
+            begin, end = columns.pop()
+            columns.append((begin, max(end, right)))
         else:
-            found.append((left, right))
-    return found
+            columns.append((left, right))
+    return columns
 
 
-def box_of(part, figure, tight: bool = True) -> tuple[float, float, float, float]:
-    "Where a part of a figure stands, in points from its upper left corner, with its labels."
-    found = part.get_tightbbox() if tight else part.get_window_extent()
+def box_of(artist, figure, tight: bool = True) -> Box:
+    "Where a part of a figure stands, with its labels if `tight`."
+    extent = artist.get_tightbbox() if tight else artist.get_window_extent()
     scale = 72 / figure.dpi
-    height = 72 * figure.get_figheight()
-    x0, x1 = scale * found.x0, scale * found.x1
-    return x0, height - scale * found.y1, x1, height - scale * found.y0
+    height = 72 * figure.get_figheight()  # matplotlib counts from the bottom
+    return Box(
+        left=scale * extent.x0,
+        top=height - scale * extent.y1,
+        right=scale * extent.x1,
+        bottom=height - scale * extent.y0,
+    )
 
 # %% ../nbs/03_figures.ipynb #a92d7df6
-def pieces(figure) -> list[tuple[tuple[float, float, float, float], bool]]:
-    """Where a figure falls apart -> [((left, top, right, bottom), whether it has a line of its
-    own), ...], in points: columns of panels, and what stands above or below all of them."""
+def pieces(figure) -> list[Piece]:
+    """Where a figure falls apart: its columns of panels, and what stands above or below all of
+    them."""
     width, height = (72 * float(side) for side in figure.get_size_inches())
-    whole = [((0.0, 0.0, width, height), False)]
+    whole = [Piece(Box(0.0, 0.0, width, height), own_line=False)]
     figure.draw_without_rendering()
     bars = [ax for ax in figure.axes if ax.get_label() == "<colorbar>"]
     panels = [box_of(ax, figure) for ax in figure.axes if ax not in bars]
-    words = [figure._suptitle, figure._supxlabel, figure._supylabel, *figure.legends]
-    rest = [box_of(part, figure) for part in words if part]
-    columns = groups(panels)
+    columns = columns_of(panels)
     if len(columns) < 2:
         return whole
-    first, last = min(one[1] for one in panels), max(one[3] for one in panels)
-    above = [one for one in rest if one[3] <= first + 1]
-    below = [one for one in rest if one[1] >= last - 1]
-    if len(above) + len(below) < len(rest):
+    titles = [figure._suptitle, figure._supxlabel, figure._supylabel, *figure.legends]
+    texts = [box_of(title, figure) for title in titles if title]
+    first_top = min(panel.top for panel in panels)
+    last_bottom = max(panel.bottom for panel in panels)
+    above = [text for text in texts if text.bottom <= first_top + 1]
+    below = [text for text in texts if text.top >= last_bottom - 1]
+    if len(above) + len(below) < len(texts):  # some text stands beside the panels
         return whole
-    top = max((one[3] for one in above), default=0.0)
-    bottom = min((one[1] for one in below), default=height)
-    sides = [box_of(bar, figure)[2] for bar in bars]  # a bar goes with the panel before it
-    places = []
+    top = max((text.bottom for text in above), default=0.0)
+    bottom = min((text.top for text in below), default=height)
+    cuts = cuts_between(columns, [box_of(bar, figure).right for bar in bars])
+    of_columns = [
+        Piece(Box(left, top, right, bottom), own_line=False)
+        for left, right in pairwise([0, *cuts, width])
+    ]
+    return line_of(above, 0.0, top) + of_columns + line_of(below, bottom, height)
+
+
+def cuts_between(columns: list[tuple[float, float]], ends_of_bars: list[float]) -> list[float]:
+    "Halfway from each column to the next; a color bar goes with the panel before it."
+    cuts = []
     for (_, end), (begin, _) in pairwise(columns):
-        reached = max([end, *(side for side in sides if end <= side <= begin)])
-        places.append((reached + begin) / 2)
-    found = [((left, top, right, bottom), False) for left, right in pairwise([0, *places, width])]
+        bars = [end_of_bar for end_of_bar in ends_of_bars if end <= end_of_bar <= begin]
+        cuts.append((max([end, *bars]) + begin) / 2)
+    return cuts
 
-    def line(parts, start, stop):
-        left, right = min(one[0] for one in parts) - 9, max(one[2] for one in parts) + 9
-        return [((left, start, right, stop), True)]
 
-    over = line(above, 0.0, top) if above else []
-    under = line(below, bottom, height) if below else []
-    return over + found + under
+def line_of(texts: list[Box], top: float, bottom: float) -> list[Piece]:
+    "The line of texts above or below all panels, if there are any."
+    if not texts:
+        return []
+    left = min(text.left for text in texts) - 9
+    right = max(text.right for text in texts) + 9
+    return [Piece(Box(left, top, right, bottom), own_line=True)]
 
 # %% ../nbs/03_figures.ipynb #ce95996e
 def parted(figure) -> tuple[list, list]:
     """Its panels, where each can be shown by itself, and its maps, photographs and color bars,
     whose colors a dark page keeps; (left, top, right, bottom) in shares of the figure."""
-    sides = 72 * figure.get_size_inches()
+    width, height = 72 * figure.get_size_inches()
 
     def shares(box):
-        return [round(float(side / sides[place % 2]), 4) for place, side in enumerate(box)]
+        left, top, right, bottom = box
+        sides = (left / width, top / height, right / width, bottom / height)
+        return [round(float(side), 4) for side in sides]
 
-    found = pieces(figure)
-    shared = any(ax.get_shared_y_axes().get_siblings(ax)[1:] for ax in figure.axes)
-    if shared or any(alone for _, alone in found):
-        found = [((0, 0, *sides), False)]
-    full = [
-        ax
-        for ax in figure.axes
-        if ax.images or ax.get_label() == "<colorbar>" or any(map(is_mesh, ax.collections))
-    ]
-    return [shares(box) for box, _ in found], [shares(box_of(ax, figure, False)) for ax in full]
+    parts = pieces(figure)
+    panels = [piece.box for piece in parts if not piece.own_line]
+    has_line = len(panels) < len(parts)
+    shares_axis = any(ax.get_shared_y_axes().get_siblings(ax)[1:] for ax in figure.axes)
+    if shares_axis or has_line:
+        panels = [Box(0.0, 0.0, width, height)]
+    pictures = [ax for ax in figure.axes if is_picture(ax)]
+    colored = [box_of(ax, figure, tight=False) for ax in pictures]
+    return list(map(shares, panels)), list(map(shares, colored))
 
 
-def is_mesh(part) -> bool:
-    "Whether a part of a panel is a map of `pcolormesh`."
-    return "QuadMesh" in type(part).__name__
+def is_picture(ax) -> bool:
+    "Whether a panel is a map, a photograph or a color bar."
+    if ax.images or ax.get_label() == "<colorbar>":
+        return True
+    return any("QuadMesh" in type(collection).__name__ for collection in ax.collections)
+
+
+def same_boxes(boxes: list, others: list) -> bool:
+    "Whether two frames have their panels at the same sides, to a hundredth of the figure."
+    if len(boxes) != len(others):
+        return False
+    return bool(np.all(np.abs(np.subtract(boxes, others)) <= 0.01))
 
 # %% ../nbs/03_figures.ipynb #d090da52
 class Moving:
@@ -252,7 +293,7 @@ class Moving:
     ):
         self.frames = []
         self.says = says
-        parts: list[tuple[list, list]] = []
+        layouts: list[tuple[list, list]] = []
         for figure, words in frames:
             buffer = BytesIO()
             options = {"format": "webp", "pil_kwargs": {"quality": 80, "method": 6}}
@@ -261,16 +302,15 @@ class Moving:
             image = base64.b64encode(buffer.getvalue()).decode()
             self.frames.append((f"data:image/webp;base64,{image}", words))
             self.width, self.height = (round(100 * side) for side in figure.get_size_inches())
-            parts.append(parted(figure))
+            layouts.append(parted(figure))
         if not self.frames:
             raise ValueError("frames=[] has none to show; give at least one (figure, words)")
-        self.pieces = parts[0][0]
-        for sides, _ in parts:  # where a panel moves, the picture stays whole
-            moved = len(sides) != len(self.pieces) or np.abs(np.subtract(sides, self.pieces)) > 0.01
-            if np.any(moved):
-                self.pieces = [[0, 0, 1, 1]]
-        boxes = dict.fromkeys(tuple(box) for _, kept in parts for box in kept)
-        self.kept = [list(box) for box in boxes]
+        self.pieces = layouts[0][0]
+        if not all(same_boxes(panels, self.pieces) for panels, _ in layouts):
+            self.pieces = [[0, 0, 1, 1]]  # a panel moves: the picture stays whole
+        self.kept = []  # boxes whose colors a dark page keeps, each once
+        for _, colored in layouts:
+            self.kept += [box for box in colored if box not in self.kept]
 
     def __repr__(self) -> str:
         return f"{self.says} ({len(self.frames)} frames)"
