@@ -48,9 +48,11 @@ class Interval:
 
     @classmethod
     def of_mean(cls, values: ArrayLike) -> "Interval":
-        "The interval of a mean of independent values, two or more, by Student's t."
+        "The interval of a mean of independent values, by Student's t; a single value has none."
         x = np.asarray(values, dtype=float).ravel()
-        need(x.size > 1, f"values are {x.size}: the interval of a mean needs two or more")
+        need(x.size > 0, "values are none: the mean needs one or more")
+        if x.size == 1:
+            return cls(float(x[0]), np.nan, np.nan)
         return cls.student(x.mean(), x.std(ddof=1) / x.size**0.5, x.size - 1)
 
     @property

@@ -239,6 +239,9 @@ def descend(
             history = History.new(alive)
     return _follow(*batches, (trials, theta, _close(history, states, theta)))
 
+# %% ../nbs/02_trials.ipynb #b1272731
+LONGER = 10  # times as many steps are taken where a claim is about the end of a descent
+
 # %% ../nbs/02_trials.ipynb #e7b85e6a
 CACHE = 2**23  # bytes of working set that stay close to one core: its share of the last-level cache
 

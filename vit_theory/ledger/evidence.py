@@ -145,10 +145,10 @@ class Card:
             runs.setdefault(row["verdict"], []).append(run)
         parts = [f"{verdict} ({', '.join(names)})" for verdict, names in runs.items()]
         _, counts = last_fresh(self.id)  # the earlier ones met earlier criteria
-        same = counts.get(next(iter(self.rows.values()))["verdict"], 0)
-        return "; ".join(
-            parts
-        ) + f"; fresh seeds: {same} of {sum(counts.values())} as quick" * bool(counts)
+        if counts:
+            same = counts.get(next(iter(self.rows.values()))["verdict"], 0)
+            parts.append(f"fresh seeds: {same} of {sum(counts.values())} as quick")
+        return "; ".join(parts)
 
     def __repr__(self) -> str:
         row = self.row
@@ -174,7 +174,8 @@ class Card:
             f"> **{row['verdict'].capitalize()}** · `{self.id}` · {row['kind']}, "
             f"{row['evidence']}\n>\n> {answer}"
         )
-        return words + f"\n>\n> *{outdated(row)}*" * bool(outdated(row))
+        warning = outdated(row)
+        return f"{words}\n>\n> *{warning}*" if warning else words
 
 
 class Verdicts:

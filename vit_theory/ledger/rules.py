@@ -201,7 +201,8 @@ def missing_runs(value: Any) -> list[str]:
     if isinstance(value, str) or value is None:
         return []
     if isinstance(value, Interval):
-        return ["the interval"] * bool(np.isnan([value.value, value.low, value.high]).any())
+        missing = np.isnan([value.value, value.low, value.high]).any()
+        return ["the interval"] if missing else []
     numbers = np.asarray(value)
     if numbers.dtype.kind != "f" or not np.isnan(numbers).any():
         return []

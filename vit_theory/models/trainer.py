@@ -12,7 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -138,6 +138,20 @@ class Machine:
 
 # %% ../../nbs/models/04_trainer.ipynb #c5e581b0
 @dataclass(frozen=True)
+class Settings:
+    "The numbers of a training, which its checkpoints belong to."
+
+    epochs: int  # visits to each image
+    batch: int  # images of a step, over all processes
+    lr: float  # highest learning rate
+    weight_decay: float
+    warmup: float  # epochs
+    clip: float
+    seed: int
+    precision: str
+
+
+@dataclass(frozen=True)
 class Job:
     "A training as it is asked for."
 
@@ -145,7 +159,7 @@ class Job:
     data: Images
     validation: Images | Callable[[ViT], dict[str, float]] | None
     recipe: str | Recipe | Callable
-    settings: dict[str, Any]  # epochs, batch, lr, weight_decay, warmup, clip, seed, precision
+    settings: Settings
     folder: Path | None
     progress: bool
     compiled: bool
@@ -153,17 +167,17 @@ class Job:
     @property
     def steps(self) -> int:
         "Steps of an epoch; what is left over of the images changes with the order of the epoch."
-        return len(self.data.labels) // self.settings["batch"]
+        return len(self.data.labels) // self.settings.batch
 
     def batch(self, epoch: int, step: int, order: Tensor) -> tuple[Tensor, ...]:
         """Images, probabilities of their classes and possibly patches for one step: a function of
         (seed, epoch, step)."""
-        size = self.settings["batch"]
+        size = self.settings.batch
         classes = self.vit.config["classes"]
         rows = order[step * size : (step + 1) * size]
         images = self.data.images[rows]
         labels = self.data.labels[rows]
-        g = generator(self.settings["seed"], epoch, step)
+        g = generator(self.settings.seed, epoch, step)
         if callable(self.recipe):
             return self.recipe(images, labels, classes, g)
         recipe = find_recipe(self.recipe)
@@ -176,7 +190,7 @@ class Job:
 
     def order(self, epoch: int) -> Tensor:
         "The images in the order of an epoch."
-        g = generator(self.settings["seed"], epoch)
+        g = generator(self.settings.seed, epoch)
         order = torch.randperm(len(self.data.labels), generator=g)
         return order.to(self.data.images.device)
 
@@ -185,7 +199,7 @@ def description(job: Job) -> dict[str, Any]:
     "All that determines a training; what is too large to be written down by its identity."
     return {
         **job.vit.config,
-        **job.settings,
+        **asdict(job.settings),
         "data": identity(job.data),
         "validation": identity(job.validation),
         "recipe": identity(job.recipe),
@@ -305,7 +319,7 @@ def take_step(session: Session, batch: tuple[Tensor, ...], lr: float) -> tuple[f
     norm = fabric.clip_gradients(
         session.model,
         optimizer,
-        max_norm=session.job.settings["clip"],
+        max_norm=session.job.settings.clip,
         error_if_nonfinite=False,
     )
     taken = math.isfinite(float(norm))
@@ -320,17 +334,17 @@ def take_step(session: Session, batch: tuple[Tensor, ...], lr: float) -> tuple[f
 def run_epoch(session: Session, epoch: int) -> tuple[float, str]:
     "One epoch -> (mean loss, trouble: empty when all went well)."
     job = session.job
-    s = job.settings
+    settings = job.settings
     order = job.order(epoch)
-    all_steps = s["epochs"] * job.steps
-    warm = round(s["warmup"] * job.steps)
+    all_steps = settings.epochs * job.steps
+    warm = round(settings.warmup * job.steps)
     losses = []
     for step in range(job.steps):
-        lr = rate(epoch * job.steps + step, all_steps, warm, s["lr"])
+        lr = rate(epoch * job.steps + step, all_steps, warm, settings.lr)
         batch = job.batch(epoch, step, order)
         loss, taken = take_step(session, batch, lr)
         losses.append(loss)
-        session.bar.update(s["batch"])
+        session.bar.update(settings.batch)
         session.bar.set_postfix(epoch=epoch, loss=f"{loss:.3f}", refresh=False)
         if not taken:
             finite = math.isfinite(loss)
@@ -358,7 +372,7 @@ def one_epoch(session: Session, epoch: int) -> tuple[Row, str]:
     start = time.perf_counter()
     loss, trouble = run_epoch(session, epoch)
     seconds = time.perf_counter() - start
-    images = job.steps * job.settings["batch"]
+    images = job.steps * job.settings.batch
     row: Row = {"epoch": epoch + 1, "loss": loss}
     if callable(job.validation):
         row |= numbers_of(job.validation, job.vit)
@@ -378,22 +392,22 @@ def run(fabric: Any, job: Job, known: dict[str, Any]) -> tuple[dict[str, Any], l
     images = fabric.to_device(job.data.images)
     labels = fabric.to_device(job.data.labels)
     job = replace(job, data=replace(job.data, images=images, labels=labels))
-    s = job.settings
-    optimizer = make_optimizer(job.vit, s["lr"], s["weight_decay"])
+    settings = job.settings
+    optimizer = make_optimizer(job.vit, settings.lr, settings.weight_decay)
     history = restore(job, known, optimizer)
     model = torch.compile(job.vit) if job.compiled else job.vit
     model, optimizer = fabric.setup(model, optimizer)
-    epoch = job.steps * s["batch"]
+    epoch = job.steps * settings.batch
     trouble = ""
     with tqdm(
-        total=s["epochs"] * epoch,
+        total=settings.epochs * epoch,
         initial=len(history) * epoch,
         unit=" images",
         unit_scale=True,
         disable=not (job.progress and fabric.is_global_zero) or None,
     ) as bar:
         session = Session(job, known, fabric, model, optimizer, bar)
-        while len(history) < s["epochs"] and not trouble:
+        while len(history) < settings.epochs and not trouble:
             row, trouble = one_epoch(session, len(history))
             if not trouble:
                 history = [*history, row]
@@ -409,7 +423,7 @@ def run(fabric: Any, job: Job, known: dict[str, Any]) -> tuple[dict[str, Any], l
 def check_job(job: Job, processes: int) -> None:
     "ValueError unless model, images, settings and processes of a job fit together."
     c = job.vit.config
-    s = job.settings
+    settings = job.settings
     images = job.data.images
     for name, data in (("data", job.data), ("validation", job.validation)):
         if not isinstance(data, Images):
@@ -426,14 +440,17 @@ def check_job(job: Job, processes: int) -> None:
             "with more",
         )
     need(
-        s["warmup"] <= s["epochs"],
-        f"warmup={s['warmup']} epochs are more than the epochs={s['epochs']} there are",
+        settings.warmup <= settings.epochs,
+        f"warmup={settings.warmup} epochs are more than the epochs={settings.epochs} there are",
     )
     need(
-        s["batch"] <= len(images),
-        f"batch={s['batch']} must lie between 1 and the {len(images)} images there are",
+        settings.batch <= len(images),
+        f"batch={settings.batch} must lie between 1 and the {len(images)} images there are",
     )
-    need(s["batch"] % processes == 0, f"processes={processes} must divide batch={s['batch']}")
+    need(
+        settings.batch % processes == 0,
+        f"processes={processes} must divide batch={settings.batch}",
+    )
     interactive = hasattr(sys, "ps1")
     need(
         processes == 1 or not interactive,
@@ -488,9 +505,9 @@ def has_bfloat16(device: torch.device) -> bool:
 
 def first_steps(job: Job, device: torch.device, precision: str) -> tuple[list[float], float]:
     "Losses of a job's first steps, on a copy of its model, and seconds of the fastest step."
-    s = job.settings
+    settings = job.settings
     vit = copy.deepcopy(job.vit).to(device).train()
-    optimizer = make_optimizer(vit, s["lr"], s["weight_decay"])
+    optimizer = make_optimizer(vit, settings.lr, settings.weight_decay)
     order = job.order(0)
     losses = []
     seconds = []
@@ -502,7 +519,7 @@ def first_steps(job: Job, device: torch.device, precision: str) -> tuple[list[fl
             logits = vit(x, *tokens)
         loss = F.cross_entropy(logits.to(y.dtype), y)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(vit.parameters(), s["clip"])
+        torch.nn.utils.clip_grad_norm_(vit.parameters(), settings.clip)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(float(loss.detach()))
@@ -541,7 +558,7 @@ def planned_epochs(job: Job, device: torch.device, minutes: float) -> int:
     path = job.folder / "checkpoint.ckpt" if job.folder else None
     if path is not None and path.exists():
         return int(load_checkpoint(path)["training"]["epochs"])
-    _, seconds_a_step = first_steps(job, device, job.settings["precision"])
+    _, seconds_a_step = first_steps(job, device, job.settings.precision)
     seconds = seconds_a_step * job.steps
     epochs = int(60 * minutes / seconds)
     need(
@@ -585,24 +602,25 @@ def train(
     data = as_images(data)
     if validation is not None and not callable(validation):
         validation = as_images(validation)
-    settings = {
-        "epochs": math.ceil(descent.warmup) if epochs is None else epochs,
-        "batch": batch,
-        "lr": lr,
+    settings = Settings(
+        epochs=math.ceil(descent.warmup) if epochs is None else epochs,
+        batch=batch,
+        lr=lr,
         **vars(descent),
-        "seed": seed,
-        "precision": machine.precision,
-    }
+        seed=seed,
+        precision=machine.precision,
+    )
     checkpoints = Path(folder) if folder else None
     job = Job(vit, data, validation, recipe, settings, checkpoints, progress, machine.compiled)
     check_job(job, machine.processes)
     where = resolve_device(device)
     if machine.precision == "auto":
         machine = replace(machine, precision=choose_precision(job, where))
-        job = replace(job, settings=settings | {"precision": machine.precision})
+        settings = replace(settings, precision=machine.precision)
+        job = replace(job, settings=settings)
     if minutes is not None:
         planned = planned_epochs(job, where, minutes)
-        job = replace(job, settings=job.settings | {"epochs": planned})
+        job = replace(job, settings=replace(settings, epochs=planned))
         check_job(job, machine.processes)
     known = description(job) if folder else {}
     fabric = make_fabric(where, machine)

@@ -14,14 +14,10 @@ import xarray as xr
 
 from ..data import label_error
 from ..dynamics import reduced_descent
-from .training_runs import (
-    LONGER,
-    learn_along,
-    learn_longer,
-    usual,
-)
+from .training_runs import learn_along, learn_longer, usual
 from ..linear import linear_error
 from ...ledger.sweeps import Run
+from ...trials import LONGER
 
 # %% ../../../nbs/association/11_sparsity.ipynb #ef59049c
 def marks_population(q: float, seed: int, steps: int = 400, draws: int = 5000) -> dict[str, float]:

@@ -30,6 +30,7 @@ from vit_theory.association.symmetry import all_images, full_gradient, split_pai
 from vit_theory.association.training import fit, idealized
 from vit_theory.association.training_runs import Training, learn
 from vit_theory.ledger.sweeps import Run
+from vit_theory.trials import LONGER
 
 # start and rates at D = 16, C = 4, q = 0.4
 ALPHA = 0.05
@@ -124,9 +125,6 @@ def diagonal_trained(run: Run) -> xr.Dataset:
     return trained.merge(learn_longer(run, replace(training, sigma_A=0.0)))
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #be2b208a
-LONGER = 10  # times the steps for which descents that end reversed go on
-
-
 def reversed_descents(end: xr.Dataset, linear: float) -> xr.DataArray:
     "Which descents have association reversed and an error below the best linear rule's."
     return (end.gamma < end.rho) & (end.error < linear)

@@ -16,6 +16,7 @@ from vit_theory.association.linear import linear_error
 from vit_theory.association.scores import chance
 from vit_theory.association.training_runs import Training, learn
 from vit_theory.ledger.sweeps import Run
+from vit_theory.trials import LONGER
 
 # %% ../../../nbs/association/17_training_runs.ipynb #78718e5b
 QUICK = Training(side=6, q=0.25, lr_A=30.0, samples=4000, tests=3000, steps=120, every=15)
@@ -52,9 +53,6 @@ def learn_along(run: Run, training: Training, setting: str, values: list) -> xr.
     "This training with one of its settings varied, for every seed of the run."
     ds = run.sweep(partial(learn_with, training), {setting: values, "seed": run.seeds})
     return with_floors(ds, training.side, training.q, training.block)
-
-
-LONGER = 10  # times the steps for which trainings that do not associate go on
 
 
 def learn_longer(run: Run, training: Training) -> xr.Dataset:

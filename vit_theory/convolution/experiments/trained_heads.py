@@ -13,6 +13,7 @@ from vit_theory.convolution.heads import compressed_blocks, head_floor
 from vit_theory.convolution.kernels import random_conv
 from vit_theory.convolution.trained_heads import fit_heads
 from vit_theory.ledger.sweeps import Run
+from vit_theory.trials import LONGER
 
 
 def fit_error(heads: int, seed: int, start: int, steps: int) -> dict[str, float]:
@@ -42,7 +43,7 @@ def trained_heads(run: Run) -> xr.Dataset:
     grid = {"heads": numbers, "seed": run.seeds, "start": range(starts), "steps": (steps,)}
     fits = run.sweep(fit_error, grid).squeeze("steps")
     best = fits.isel(start=fits.after.argmin("start"))
-    longer = {**grid, "heads": (8,), "steps": (10 * steps,)}
+    longer = {**grid, "heads": (8,), "steps": (LONGER * steps,)}
     late = run.sweep(fit_error, longer, "late").squeeze(["heads", "steps"], drop=True)
     late_after = late.after.min("start")
     return best.drop_vars("start").assign(late_after=late_after).assign_attrs(starts=starts)

@@ -45,13 +45,6 @@ def best_convolution(data: xr.Dataset) -> float:
     return 100 * float(data.accuracy.sel(arm=arms).mean("seed").max())
 
 
-def mean_over_seeds(points: xr.DataArray) -> Interval:
-    "Mean and its 95 % interval, which a single seed does not have."
-    if points.size == 1:
-        return Interval(float(points.mean()), np.nan, np.nan)
-    return Interval.of_mean(points)
-
-
 def plot_table_1(study: xr.Dataset):
     """Points by which two phases lead each rival, every seed, mean and 95 % interval; the criterion
     asks for more than zero."""
@@ -61,7 +54,7 @@ def plot_table_1(study: xr.Dataset):
     for y, rival in enumerate(("attention", "convolution", "continued")):
         for kernel, (color, shift) in looks.items():
             points = lead(study, kernel, rival)
-            interval = mean_over_seeds(points)
+            interval = Interval.of_mean(points)
             above_zero += interval.low > 0
             height = y + shift
             ax.plot(points, [height] * len(points), "|", color=COLORS[color], ms=9)
@@ -82,7 +75,7 @@ def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
 
     def rule(kernel):
         def interval(data):
-            return mean_over_seeds(lead(data, kernel, rival))
+            return Interval.of_mean(lead(data, kernel, rival))
 
         return Rule(f"points ahead of {rival}, {kernel}", interval, wholly_above(0), fails, why)
 
