@@ -445,7 +445,7 @@ LIMIT_LOGARITHM = Claim(
     "For Theorem 1 (as recalled)",
     "At tiny shares of relevant tokens N50 follows no single law: its exponent is above 2 down to "
     "1e-6 and falls back towards 2 below, so that N50 alpha_*^2 grows from 1e-8 on by less than a "
-    "power of 0.03, and more slowly than a squared logarithm.",
+    "power of 0.15, and more slowly than a squared logarithm.",
     (
         Rule(
             "slope of ln N50 against ln 1/alpha, down to 1e-6",
