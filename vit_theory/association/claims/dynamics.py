@@ -22,7 +22,7 @@ def largest_difference(data: xr.Dataset) -> xr.DataArray:
     return data.gap.max()
 
 
-def moved(data: xr.Dataset) -> xr.DataArray:
+def movement_of_logits(data: xr.Dataset) -> xr.DataArray:
     "How far gamma - rho moves in each case."
     return abs(data.gamma - data.rho).max("step")
 
@@ -59,7 +59,7 @@ REDUCTION = Claim(
         ),
         Rule(
             "how far gamma - rho moves",
-            moved,
+            movement_of_logits,
             at_least(0.1),
             each="case",
             why="some descent hardly moves, and equal paths say nothing then",

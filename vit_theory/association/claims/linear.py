@@ -51,9 +51,12 @@ def plot_weights(ds: xr.Dataset):
 # %% ../../../nbs/association/05_linear.ipynb #b55dd8b8
 def by_size(ds: xr.Dataset, values: xr.DataArray, prefix: str = "") -> xr.DataArray:
     "Values over settings, which are named by their D, C and q."
-    sizes = zip(*(ds[prefix + letter].values for letter in "DCq"), strict=True)
-    names = [f"D = {D:.0f}, C = {C:.0f}, q = {q:.3g}" for D, C, q in sizes]
-    return values.assign_coords({values.dims[0]: names})
+    D = ds[prefix + "D"].values
+    C = ds[prefix + "C"].values
+    q = ds[prefix + "q"].values
+    names = [f"D = {D[i]:.0f}, C = {C[i]:.0f}, q = {q[i]:.3g}" for i in range(len(D))]
+    setting = values.dims[0]
+    return values.assign_coords({setting: names})
 
 
 def equal_by_size(ds: xr.Dataset) -> xr.DataArray:

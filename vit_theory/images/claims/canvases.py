@@ -114,9 +114,10 @@ def plot_choices(
     need(shape[1:] == size, f"canvases has shape {shape}: the pilot takes [b, {takes}]")
     p = layout.patch
     tokens = patchify((canvases / 255).expand(-1, 3, -1, -1), p)
-    own = torch.isin(torch.arange(tokens.shape[1]), layout.places)[:, None]
+    number_of_token = torch.arange(tokens.shape[1])
+    shows_picture = torch.isin(number_of_token, layout.places)
     orange = torch.tensor(to_rgb(COLORS["orange"])).repeat(p * p)
-    tinted = torch.where(own, tokens, 0.5 * tokens + 0.5 * orange)
+    tinted = torch.where(shows_picture[:, None], tokens, 0.5 * tokens + 0.5 * orange)
     panels = {
         "picture": unpatchify(tokens[:, layout.places], p, layout.picture, 3),
         "all": unpatchify(tokens, p, layout.canvas, 3),

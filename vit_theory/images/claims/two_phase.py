@@ -30,13 +30,14 @@ from vit_theory.statistics import Interval
 ENDINGS = {"K = 3": "", "K = 5": ", K=5"}  # how the arms of a kernel end
 
 
-def lead(data: xr.Dataset, kernel: str, rival: str) -> xr.DataArray:
+def points_ahead(data: xr.Dataset, kernel: str, rival: str) -> xr.DataArray:
     "Points of test accuracy by which two phases lead a rival, by seed."
     ending = ENDINGS[kernel]
     # attention alone has no kernel
-    other = rival if rival == "attention" else rival + ending
+    arm_of_rival = rival if rival == "attention" else rival + ending
     of_two_phases = data.accuracy.sel(arm=f"two-phase{ending}", drop=True)
-    return 100 * (of_two_phases - data.accuracy.sel(arm=other, drop=True))
+    of_rival = data.accuracy.sel(arm=arm_of_rival, drop=True)
+    return 100 * (of_two_phases - of_rival)
 
 
 def best_convolution(data: xr.Dataset) -> float:
@@ -53,7 +54,7 @@ def plot_table_1(study: xr.Dataset):
     above_zero = 0
     for y, rival in enumerate(("attention", "convolution", "continued")):
         for kernel, (color, shift) in looks.items():
-            points = lead(study, kernel, rival)
+            points = points_ahead(study, kernel, rival)
             interval = Interval.of_mean(points)
             above_zero += interval.low > 0
             height = y + shift
@@ -75,7 +76,7 @@ def leads(rival: str, fails: str = AGAINST, why: str = "") -> tuple[Rule, ...]:
 
     def rule(kernel):
         def interval(data):
-            return Interval.of_mean(lead(data, kernel, rival))
+            return Interval.of_mean(points_ahead(data, kernel, rival))
 
         return Rule(f"points ahead of {rival}, {kernel}", interval, wholly_above(0), fails, why)
 

@@ -332,8 +332,10 @@ ATTENTION_DIRECTION = Claim(
 def gap_exponent(data: xr.Dataset, speed: str) -> Interval:
     """Exponent C of the gap 1 - mass at the end against eta, every trial a point, with its 95 %
     interval by Student's t."""
-    gap = 1 - data.mass.sel(speed=speed).isel(time=-1).transpose("seed", "rate", "trial")
-    return log_slope((xr.zeros_like(gap) + gap.rate).values, gap.values)
+    mass_at_end = data.mass.sel(speed=speed).isel(time=-1)
+    gap = 1 - mass_at_end.transpose("seed", "rate", "trial")
+    eta = gap.rate.broadcast_like(gap).transpose(*gap.dims)  # of each point
+    return log_slope(eta.values, gap.values)
 
 
 def mass_gain(data: xr.Dataset) -> xr.DataArray:

@@ -31,9 +31,10 @@ def plot_engines(data):
         label = f"{attention} attention"
         rates.errorbar(merged, on_tokens, error, fmt="o", ms=4, capsize=2, color=color, label=label)
         shift = 0.2 * (attention == "uniform")
-        for place, name in enumerate(names):
+        for column, name in enumerate(names):
             gap = data[f"apart_{name}"].sel(attention=attention).values.ravel().clip(1e-18)
-            gaps.semilogy(np.full(len(gap), place + shift), gap, ".", color=color)
+            x = np.full(len(gap), column + shift)
+            gaps.semilogy(x, gap, ".", color=color)
     rates.set(
         xlabel="success rate, collapsed samples",
         ylabel="success rate, tokens",
