@@ -8,6 +8,7 @@ and only the site is left.
 
 import ast
 import csv
+import itertools
 import json
 import re
 import shutil
@@ -25,12 +26,13 @@ import numpy as np
 from api import Package
 from claim_pages import badge
 from finish import finish
+from narrow import WIDE, Drawings, name_of, narrowed, suits
 from nbdev import processors
 from nbdev.process import NBProcessor
 from PIL import Image
 from sphinx.cmd.build import build_main
 
-from vit_theory.figures import INK, in_ink
+from vit_theory.figures import INK, in_ink, to_svg
 from vit_theory.ledger.report import TEMPLATES
 from vit_theory.ledger.rules import LOOKS
 
@@ -237,14 +239,44 @@ def elsewhere(docname):
         yield f"[Open in Colab](https://colab.research.google.com/github/{owner}/blob/{path})"
 
 
-def convert(path, docname, package):
-    """A notebook as Sphinx is to see it -> (notebook, title, one-line description)."""
+def home_order(cells):
+    """Home's sections as a visitor needs them: how it is installed comes after what is found."""
+    starts = [place for place, cell in enumerate(cells) if re.match("## ", cell.source, flags=re.M)]
+    sections = [cells[a:b] for a, b in itertools.pairwise([*starts, len(cells)])]
+    first = next(each for each in sections if each[0].source.startswith("## Two commands"))
+    sections.remove(first)
+    after = next(k for k, each in enumerate(sections) if each[0].source.startswith("## Where to"))
+    sections.insert(after, first)
+    return [*cells[: starts[0]], *itertools.chain(*sections)]
+
+
+def for_phones(cell, drawings, folder):
+    """Beside each stored picture that is too wide for a phone, the same one drawn narrow."""
+    for output in cell.outputs:
+        stored = output.get("data", {}).get("image/png")
+        if stored is None:
+            continue
+        picture = b64decode(stored)
+        shown = output.metadata.get("image/png", {}).get("width", 0)
+        if int(shown) <= 100 * WIDE:
+            continue
+        figure = drawings.figure(cell.source)
+        if figure is not None and suits(figure):
+            folder.mkdir(parents=True, exist_ok=True)
+            text = to_svg(narrowed(figure)).replace("<defs>", f"{claim_pages.STYLES}<defs>", 1)
+            (folder / f"{name_of(picture)}-narrow.svg").write_text(text, encoding="utf-8")
+
+
+def convert(path, docname, package, narrow=None):
+    """A notebook as Sphinx is to see it -> (notebook, title, one-line description); figures for
+    phones go into the folder `narrow`."""
     modules = package.by_notebook[docname]
     cells = []
     title = docname
     lead = ""
     section = ""
     every = list(shown(path))
+    drawings = Drawings(nbformat.read(path, as_version=4).cells, modules)
     figures = 0
     for number, (cell, exported) in enumerate(every):
         if cell.cell_type == "markdown":
@@ -303,6 +335,8 @@ def convert(path, docname, package):
             alt = finding(cell, after, package, f"Picture for {section or title}")
             words = "the answer" if answer else held(cell.source)
             prompt = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), words)
+            if narrow:
+                for_phones(cell, drawings, narrow)
             pictures = [output.get("data", {}).get("image/png") for output in cell.outputs]
             image = {"alt": alt} | (
                 {"classes": "photograph"} if any(map(photographic, filter(None, pictures))) else {}
@@ -337,6 +371,8 @@ def convert(path, docname, package):
                 if targets:
                     cells.append(nbformat.v4.new_markdown_cell("\n".join(targets)))
         cells.append(cell)
+    if docname == "index":
+        cells = home_order(cells)
     if not any("hide-input" in cell.metadata.get("tags", ()) for cell in cells):
         for cell in cells:  # no code to be shown
             cell.source = cell.source.replace(f" {SWITCH}", "", 1)
@@ -399,7 +435,7 @@ def write_source(source):
         docname = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
         if re.search(r"(^|/)[._]", docname):
             continue
-        page, title, lead = convert(path, docname, package)
+        page, title, lead = convert(path, docname, package, source / "_site" / "_images")
         original = source / "_notebooks" / f"{docname}.ipynb"
         original.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, original)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 from finish import signs
+from narrow import narrowed, suits
 from PIL import Image, ImageOps
 
 from vit_theory.figures import box_of, pieces, to_svg
@@ -124,6 +125,10 @@ def image(id, parts, alt):
     other, each with the axis that they share."""
     wide = " wide" if parts == [None] else ""  # a phone is too narrow for it
     whole = f"```{{image}} {id}.svg\n:alt: {alt}\n:class: dark-light{wide}\n```\n"
+    if parts == [NARROW]:
+        small = whole.replace(f"{id}.svg", f"{id}-narrow.svg").replace(": dark", ": narrow dark")
+        both = f"{whole.replace(': dark', ': roomy dark')}\n{small}"
+        return f":::::{{container}} panels\n{both}\n:::::\n"
     if len(parts) == 1:
         return whole
     lines = [":::::{container} panels\n"]
@@ -244,6 +249,9 @@ def complete(figure):
 WORDS = """<style>@media (prefers-color-scheme: dark) {
 [id^="text_"] [style*="#0072b2"] { fill: #3d9bdc !important; }
 }</style>"""
+# and the ground of a figure that is opened by itself
+STYLES = f"<style>{(TEMPLATES / 'figure.css').read_text(encoding='utf-8')}</style>{WORDS}"
+NARROW = "narrow"  # a figure of one piece that has another one for phones
 SIZE = re.compile(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="[^"]*"')
 
 
@@ -261,7 +269,7 @@ def pictures(folder, site):
     in the page; None for a wide one that is whole}."""
     tiles = []
     sizes = {}
-    ground = (TEMPLATES / "figure.css").read_text(encoding="utf-8")
+    narrow = []
     site.mkdir(parents=True, exist_ok=True)
     for claim in CLAIMS.values():
         data = measured(claim.id, Card(claim.id).run)
@@ -271,9 +279,11 @@ def pictures(folder, site):
         if shared:  # as it was
             figure = claim.figure(data)
         parts = pieces(figure)
-        drawn = to_svg(figure).replace("<defs>", f"<style>{ground}</style>{WORDS}<defs>", 1)
+        drawn = to_svg(figure).replace("<defs>", f"{STYLES}<defs>", 1)
         sizes[claim.id] = [alone for _, alone in parts]
-        if len(parts) == 1 and figure.get_figwidth() > 5.8:
+        if suits(figure):
+            narrow.append(claim.id)
+        elif len(parts) == 1 and figure.get_figwidth() > 5.8:
             sizes[claim.id] = [None]
         elif shared and len(parts) > 1:
             sides = [panel for panel, (_, alone) in enumerate(parts) if not alone]
@@ -291,6 +301,10 @@ def pictures(folder, site):
             name = f"{claim.id}{f'-{number}' * (len(parts) > 1)}.svg"
             (folder / name).write_text(window(drawn, box), encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
+        if claim.id in narrow:
+            sizes[claim.id] = [NARROW]
+            text = to_svg(narrowed(figure)).replace("<defs>", f"{STYLES}<defs>", 1)
+            (folder / f"{claim.id}-narrow.svg").write_text(text, encoding="utf-8")
         small = Image.open(png).convert("RGB")
         tiles.append(
             ImageOps.fit(small, (120, 84), centering=(0, 0))

@@ -95,6 +95,15 @@ def sharing(source, axis, image, across):
     return f'<span class="sharing" style="{sizes}">{before}{image}</span>'
 
 
+def roomy(narrow, stem, images, alt):
+    """A picture as it is where there is room, and the same one drawn narrow for a phone."""
+    size = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', narrow.read_text(encoding="utf-8"))
+    across, down = (round(float(side) * 100 / 72) for side in size.groups())
+    small = f'<img loading="lazy" alt="{alt}" class="narrow dark-light" width="{across}" '
+    small += f'height="{down}" src="{stem}-narrow.svg">'
+    return f'<span class="roomy">{images}</span>{small}'
+
+
 def with_pieces(site, pages):
     """Pages whose stored pictures are pieces where they fall apart, and have a twin for the dark
     where they hold a map or a photograph."""
@@ -110,10 +119,20 @@ def with_pieces(site, pages):
         if key not in known:
             known[key] = delivered(site / "_images" / f"{match[2]}.png", int(width[1]))
         parts, twin, narrow, axis = known[key]
+        alt = re.search(r'alt="([^"]*)"', tag)[1]
+        phone = site / "_images" / f"{found[2]}-narrow.svg"
+        if phone.exists():
+            images = tag
+            if parts:
+                name, across, down, _ = parts[0]
+                images = f'<img alt="{alt}" class="only-light" height="{down}" width="{across}" '
+                images += f'src="{stem}{name}.png">'
+                dark = images.replace("only-light", "only-dark dark-light", 1)
+                images += dark.replace(f"{name}.png", f"{name}-dark.png") if twin else ""
+            return roomy(phone, stem, images, alt)
         wide = " wide" * narrow  # it scrolls on a phone
         if not parts:
             return tag.replace("<img ", '<img class="wide" ', 1) if wide else tag
-        alt = re.search(r'alt="([^"]*)"', tag)[1]
         first = [own_line for *_, own_line in parts].index(False)
 
         def row(theme, ending):

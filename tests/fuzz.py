@@ -257,7 +257,7 @@ CALLS = {
     "models.position_association": "encodings=P16, grid=(4, 4)",
     "models.write_atlas": (
         "model='nothing.safetensors', images='digits', out='nothing', count=2, "
-        "batch=2, progress=False"
+        "batch=2, size=None, progress=False"
     ),
     "models.to_transformers": "vit=theirs",
     "models.Classifier": "model=hub, processor=None, mean=0.5, std=0.5",

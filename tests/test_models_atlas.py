@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from vit_theory.ledger.cli import main
 from vit_theory.models import (
+    ViT,
     attention_maps,
     head_atlas,
     nearest_conv,
@@ -141,6 +142,19 @@ def test_command_writes_one_page_offline(tmp_path, monkeypatch):
         and "is not on this machine" in refused.output
         and not (tmp_path / "no").exists()
     )
+
+
+def test_an_atlas_at_another_size(tmp_path, monkeypatch):
+    """Encodings are interpolated, the grid is that of the images; one of our models refuses."""
+    import vit_theory.models.page as page
+
+    model().save_pretrained(tmp_path / "model")
+    given = ["atlas", tmp_path / "model", "--images", "digits", "--out", tmp_path, "--count", 2]
+    done = CliRunner().invoke(main, [str(part) for part in [*given, "--size", 24]])
+    assert done.exit_code == 0 and "Patches: 6 x 6" in (tmp_path / "index.html").read_text()
+    monkeypatch.setattr(page, "load_vit", lambda path: ViT(8, 4, 1, 2, depth=1, heads=1, width=8))
+    with pytest.raises(ValueError, match=r"size=16: one of our models takes \(8, 8\) alone"):
+        write_atlas(tmp_path / "index.html", "digits", tmp_path / "no", size=16, progress=False)
 
 
 def test_interrupted_leaves_nothing(tmp_path, monkeypatch):

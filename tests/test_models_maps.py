@@ -3,7 +3,7 @@ or refused."""
 
 import csv
 import math
-from collections import Counter
+from collections import Counter, namedtuple
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from common import TINY_VIT, script
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from vit_theory.models import ViT, attention_maps, probe, to_attention
+from vit_theory.models import ViT, attention_maps, drop_tokens, probe, to_attention
 
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
@@ -120,6 +120,124 @@ def test_queries_that_are_no_patches_are_refused():
     same = pictures(number=1).expand(3, -1, -1, -1)
     (layers,) = attention_maps(made("ViTModel"), same)
     assert len(layers) == 2
+
+
+class TwoLayers(nn.Module):
+    """Class token, patches, two layers of attention, and what a test does to tokens in between."""
+
+    def __init__(self, attention, between=lambda tokens: tokens, learned=0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.cut = nn.Conv2d(3, 48, 8, 8)
+        self.cls, self.P = nn.Parameter(torch.randn(1, 1, 48)), nn.Parameter(torch.randn(16, 48))
+        self.first, self.second = attention(48, 4), attention(48, 4)
+        self.between = between
+        self.queries = nn.Parameter(torch.randn(1, learned, 48)) if learned else None
+
+    def forward(self, x):
+        x = self.cut(x).flatten(2).transpose(1, 2) + self.P
+        x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1)
+        x = self.between(x + self.first(x))
+        if self.queries is None:
+            return x + self.second(x)
+        return self.second(self.queries.expand(len(x), -1, -1), x)
+
+
+class Cross(nn.Module):
+    """Attention of one set of tokens to another, by hand, fused, or of torch."""
+
+    def __init__(self, dim, heads, kind):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
+        self.torch = nn.MultiheadAttention(dim, heads, batch_first=True)
+        self.heads, self.kind = heads, kind
+
+    def forward(self, x, y=None):
+        y = x if y is None else y
+        if self.kind == "torch":
+            return self.torch(x, y, y, need_weights=False)[0]
+        q, k, v = (
+            layer(z).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer, z in ((self.q, x), (self.k, y), (self.v, y))
+        )
+        if self.kind == "fused":
+            mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        else:
+            mixed = (q @ k.transpose(-1, -2) * 0.3).softmax(-1) @ v
+        return mixed.transpose(1, 2).flatten(2)
+
+
+KINDS = ("by hand", "fused", "torch")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_patches_that_move_between_layers_are_followed(kind):
+    """Each layer has the order of its own tokens: shuffled, or the class token behind."""
+    attention = lambda dim, heads: Cross(dim, heads, kind)  # noqa: E731
+    order = torch.randperm(17, generator=torch.Generator().manual_seed(2))
+    still, moving = TwoLayers(attention), TwoLayers(attention, lambda tokens: tokens[:, order])
+    ((_, wanted),) = attention_maps(still, pictures())
+    ((first, second),) = attention_maps(moving, pictures())
+    assert first.patches.tolist() == list(range(1, 17))
+    assert order[second.patches].tolist() == list(range(1, 17))
+    one, other = (
+        layer.A[:, :, layer.patches][..., layer.key_patches] for layer in (second, wanted)
+    )
+    assert (one - other).abs().max() < 1e-6 < (second.A - wanted.A).abs().max()
+    behind = TwoLayers(attention, lambda tokens: tokens.roll(-1, 1))
+    ((_, last),) = attention_maps(behind, pictures())
+    assert last.patches.tolist() == last.key_patches.tolist() == list(range(16))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_learned_queries_are_refused_by_their_values(kind):
+    """Whatever a module is called, and though its values depend on the image."""
+    for learned in (16, 17):
+        with pytest.raises(ValueError, match="the queries of .* are alike for different images"):
+            attention = lambda dim, heads: Cross(dim, heads, kind)  # noqa: E731
+            list(attention_maps(TwoLayers(attention, learned=learned), pictures()))
+
+
+def test_tokens_that_are_left_are_no_coarser_grid():
+    """Four of sixteen patches are no 2 x 2 grid, with a class token or without."""
+    attention = lambda dim, heads: Cross(dim, heads, "fused")  # noqa: E731
+    for left in (slice(0, 5), slice(1, 5)):
+        model = TwoLayers(attention, lambda tokens, left=left: tokens[:, left])
+        with pytest.raises(ValueError, match="which of the . queries and . keys of 'second'"):
+            list(attention_maps(model, pictures()))
+    shorter = drop_tokens(made("ViTModel"), {0: 0.25})
+    with pytest.raises(ValueError, match="which of the 17 queries and 17 keys"):
+        list(attention_maps(shorter, pictures()))
+
+
+def test_no_layer_is_left_out_without_a_word():
+    """One layer mixes its heads behind the softmax, the other does not."""
+    for place in ("first", "second"):
+        model = TwoLayers(lambda dim, heads: Cross(dim, heads, "fused"))
+        setattr(model, place, zoo.TalkingHeads(48, 4))
+        with pytest.raises(ValueError, match=f"the weights of .'{place}'. are changed between"):
+            list(attention_maps(model, pictures()))
+
+
+def test_encodings_of_another_grid_are_no_encodings():
+    """Sixty-four patches, but four rows of sixteen where the model learned eight of eight."""
+    wide = torch.randn(2, 3, 16, 64, generator=torch.Generator().manual_seed(1))
+    for images, there in ((pictures(), True), (wide, False)):
+        assert ("association" in probe(made("Dinov2Model"), images)) == there
+
+
+def test_named_tuples_and_masks_beside_the_images():
+    """A loader's named tuple is one still, and of a dictionary the pixels are the images."""
+    model = made("ViTModel")
+    ((wanted, _),) = attention_maps(model, pictures())
+    batch = namedtuple("Batch", "image label")(pictures(), torch.arange(3))
+    masked = {"pixel_mask": torch.ones(3, 1, 32, 32), "pixel_values": pictures()}
+    for given, call in (
+        (batch, lambda model, batch: model(batch.image)),
+        (masked, lambda model, batch: model(batch["pixel_values"])),
+    ):
+        ((layer, _),) = attention_maps(model, [given], forward=call)
+        assert (layer.A - wanted.A).abs().max() < 1e-6
 
 
 def test_images_with_labels_and_arrays():

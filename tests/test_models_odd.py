@@ -221,3 +221,26 @@ def test_a_mean_without_its_standard_deviation_is_refused():
     for alone in ({"mean": None}, {"std": None}):
         with pytest.raises(ValueError, match="give both, or None for both"):
             models.ViT(8, 2, 1, 3, 1, 2, width=8, variant=models.Variant(**alone))
+
+
+def test_layers_are_not_miscounted_once_some_are_replaced():
+    """A second change would count the layers that are left, and hit another one."""
+    model = strong(hub.ViTForImageClassification(hub.ViTConfig(**SHAPE | {"num_hidden_layers": 3})))
+    stencil = torch.ones(7, 7) / 16
+    replaced = models.replace_heads(model, {(1, 0): stencil})
+    for change in (
+        lambda: models.replace_heads(replaced, {(1, 1): stencil}),
+        lambda: models.drop_tokens(replaced, {1: 0.5}),
+    ):
+        with pytest.raises(ValueError, match=r"heads of \['vit.layers.1.attention'\] replaced"):
+            change()
+    shorter = models.drop_tokens(model, {1: 0.5})
+    for change in (
+        lambda: models.replace_heads(shorter, {(1, 1): stencil}),
+        lambda: models.conv_init(shorter),
+    ):
+        with pytest.raises(ValueError, match="model drops tokens"):
+            change()
+    for other in (replaced, shorter, models.conv_init(model)):
+        with pytest.raises(ValueError, match="layers that are not the library's"):
+            models.from_transformers(other)

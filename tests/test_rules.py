@@ -20,9 +20,11 @@ from vit_theory.ledger.rules import (
     Broken,
     Rule,
     at_most,
+    between,
     decide,
     exponent,
     wholly_between,
+    within,
 )
 from vit_theory.statistics import Interval
 
@@ -125,3 +127,20 @@ def test_a_failed_equivalence_decides_against_only_clear_of_its_target(ask):
     }
     verdicts = {ends: decide([rule], [Interval(sum(ends) / 2, *ends)])[0] for ends in says}
     assert verdicts == says
+
+
+@pytest.mark.parametrize("ask", [within(0, 0.05), between(-0.05, 0.05)])
+@pytest.mark.parametrize("mean", [False, True])
+def test_an_equivalence_of_seeds_decides_against_only_clear_of_its_target(ask, mean):
+    """Where every seed misses what is asked, the interval of their mean may still reach it."""
+    rule = Rule("nats", lambda data: data, ask, mean=mean)
+
+    def says(*seeds):
+        return decide([rule], [xr.DataArray(list(seeds), dims="seed")])[0]
+
+    assert says(0.215, 0.24, 0.399) == INCONCLUSIVE  # 0.28 ± 0.25
+    assert says(0.39, 0.4, 0.41) == AGAINST
+    assert says(0.4) == AGAINST  # a seed alone has no interval
+    assert decide([rule], [xr.DataArray([0.4, 0.1], dims="case")])[0] == AGAINST
+    two_heads = xr.DataArray([[0.39, 0.4, 0.41], [0.1, 0.2, 0.9]], dims=("heads", "seed"))
+    assert decide([rule], [two_heads])[0] == INCONCLUSIVE

@@ -151,11 +151,18 @@ def show_claim(claim, run, figure):
     show_default=True,
     help="Images that are looked at.",
 )
-def atlas_of(model, images, out, count):
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    help="Pixels along a side, where not those of the model's processor. Half as many take a "
+    "sixteenth of the memory.",
+)
+def atlas_of(model, images, out, count, size):
     """Write what leads each head of MODEL, a folder saved by transformers or a checkpoint of ours,
     to one page in DIR."""
     page = importlib.import_module("vit_theory.models.page")  # the room is opened only here
-    page.write_atlas(model, images, out, count=count, progress=sys.stderr.isatty())
+    progress = sys.stderr.isatty()
+    page.write_atlas(model, images, out, count=count, size=size, progress=progress)
     click.echo(f"{Path(out) / 'index.html'}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #9d1c7a02

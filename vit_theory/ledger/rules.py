@@ -96,6 +96,20 @@ def above(limit: float) -> Ask:
     "Require numbers > limit."
     return Ask(f"> {limit:g}", lambda x: x > limit, np.nextafter(limit, np.inf), limit)
 
+# %% ../../nbs/ledger/04_rules.ipynb #d7dd12cd
+def clear_of(numbers: Any, low: float, high: float) -> bool:
+    """Whether all numbers miss a range, and where they have seeds the 95 % interval of each mean
+    over these too."""
+    values = np.asarray(numbers)
+    if ((values >= low) & (values <= high)).any():
+        return False
+    if "seed" not in getattr(numbers, "dims", ()) or numbers.sizes["seed"] == 1:
+        return True
+    by_seed = np.moveaxis(values, numbers.dims.index("seed"), 0)
+    columns = by_seed.reshape(len(by_seed), -1).T
+    means = [Interval.of_mean(column) for column in columns]
+    return all(mean.high < low or mean.low > high for mean in means)
+
 # %% ../../nbs/ledger/04_rules.ipynb #c01d43c8
 def equal(number: float, words: str = "") -> Ask:
     "Require exactly this number; `words` replaces it in the table."
@@ -105,22 +119,24 @@ def equal(number: float, words: str = "") -> Ask:
 
 
 def within(center: float, distance: float) -> Ask:
-    "Require numbers within this distance of the center."
+    "Require numbers within this distance of the center; a mean that may be there does not decide."
     return Ask(
         f"within {distance:g} of {center:g}",
         lambda x: abs(x - center) <= distance,
         center,
         center + 1.001 * distance,
+        lambda x: clear_of(x, center - distance, center + distance),
     )
 
 
 def between(low: float, high: float) -> Ask:
-    "Require numbers from low to high."
+    "Require numbers from low to high; a mean that may be there does not decide."
     return Ask(
         f"from {low:g} to {high:g}",
         lambda x: (x >= low) & (x <= high),
         high,
         np.nextafter(high, np.inf),
+        lambda x: clear_of(x, low, high),
     )
 
 # %% ../../nbs/ledger/04_rules.ipynb #89ec3475

@@ -63,6 +63,15 @@ class Call:
     V: Tensor
     # of the images that convolutions returned before, the latest last
     sizes: tuple[tuple[int, int], ...]
+    Q: Tensor | None = None  # queries, where the scores are a product of which they are a factor
+
+
+@dataclass(frozen=True)
+class Order:
+    "The patch that each token of a layer stands for, from one, or 0; None where it is not known."
+
+    queries: Tensor | None
+    keys: Tensor | None
 
 
 class Enough(Exception):
@@ -75,6 +84,9 @@ SAME = set(
     "squeeze __getitem__ mul __mul__ nan_to_num".split()
 )
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
+# what is done to scores on their way to the softmax, beside that
+TO_SCORES = SAME | {"add", "__add__", "add_", "__iadd__", "sub", "__sub__", "div", "__truediv__"}
+TO_SCORES |= {"mul_", "__imul__", "div_", "__itruediv__", "masked_fill", "masked_fill_"}
 
 
 def sdpa_weights(
@@ -108,12 +120,21 @@ def sdpa_weights(
 class Listener(TorchFunctionMode):
     "Notes each product of attention weights and values while a model runs."
 
-    def __init__(self, check: bool, first_only: bool = False):
+    def __init__(self, check: bool, first_only: bool = False, copies: int = 0):
         super().__init__()
         self.check = check
         self.first_only = first_only
+        # copies of one image that spell its patches: then a token reads itself alone, wherever it
+        # could read others, and layers are asked for their order in place of their weights
+        self.copies = copies
+        self.orders: list[Order] = []
         self.calls: list[Call] = []
-        self.weights: dict[int, Tensor] = {}  # results of a softmax that no product has used yet
+        self.scores: dict[int, tuple[Tensor, Tensor]] = {}  # products, and their queries
+        # results of a softmax that no product has used yet, their queries, number of the softmax
+        self.weights: dict[int, tuple[Tensor, Tensor | None, int]] = {}
+        self.softmaxes = 0
+        # by number, those that never multiplied values: module and shape
+        self.lost: dict[int, tuple[str, tuple[int, ...]]] = {}
         self.sizes: list[tuple[int, int]] = []  # of images behind convolutions
         # of the first convolution that cuts its input into patches
         self.patch: tuple[int, int] | None = None
@@ -128,14 +149,24 @@ class Listener(TorchFunctionMode):
         if name == "conv2d" or name == "_conv_forward":
             self.see_convolution(out, *args, **kwargs)
         elif name == "softmax":
-            self.weights[id(out)] = out
-        elif name in SAME and args and id(args[0]) in self.weights and isinstance(out, Tensor):
-            self.weights[id(out)] = out
+            scores = args[0] if args else kwargs.get("input")
+            _, Q = self.scores.get(id(scores), (None, None))
+            self.weights[id(out)] = out, Q, self.softmaxes
+            self.lost[self.softmaxes] = self.path[-1], tuple(out.shape)
+            self.softmaxes += 1
+        elif name in TO_SCORES and args and isinstance(out, Tensor):
+            first = id(args[0])
+            if name in SAME and first in self.weights:
+                _, Q, number = self.weights[first]
+                self.weights[id(out)] = out, Q, number
+            elif first in self.scores:
+                self.scores[id(out)] = out, self.scores[first][1]
         elif name in PRODUCTS:
-            self.see_product(name, out, args)
+            return self.see_product(name, out, args)
         elif name == "scaled_dot_product_attention":
             A, V = sdpa_weights(*args, **kwargs)
-            self.note(A, V, out)
+            Q = args[0] if args else kwargs["query"]
+            return self.note(A, V, out, Q)
         return out
 
     def see_convolution(self, out, image, weight, bias=None, stride=1, *unused, **kwargs):
@@ -155,23 +186,28 @@ class Listener(TorchFunctionMode):
             self.patch = steps
 
     def see_product(self, name, out, args):
-        "Note a product whose left factor came out of a softmax."
+        "Note a product whose left factor came out of a softmax; what the model goes on with."
         factors = args
         if name == "einsum":  # its first argument is the equation
             factors = args[1:]
         if factors and isinstance(factors[0], tuple | list):
             factors = factors[0]
         if len(factors) < 2:
-            return
+            return out
         A = factors[0]
         V = factors[1]
-        tensors = isinstance(A, Tensor) and isinstance(V, Tensor)
-        if not tensors or id(A) not in self.weights:
-            return
+        if not (isinstance(A, Tensor) and isinstance(V, Tensor)):
+            return out
+        if id(A) not in self.weights:
+            self.scores[id(out)] = out, A
+            return out
         queries, keys = A.shape[-2:]
         values, features = V.shape[-2:]
         if keys == values and out.shape[-2:] == (queries, features):
-            self.note(A, V, out)
+            _, Q, number = self.weights[id(A)]
+            self.lost.pop(number, None)
+            return self.note(A, V, out, Q)
+        return out
 
     def torch_attention(self, function, args, kwargs):
         "Call PyTorch's own multi-head attention once more, for its weights."
@@ -199,19 +235,28 @@ class Listener(TorchFunctionMode):
             b_V = b_V.chunk(3)[2]
         V = nn.functional.linear(value, W_V, b_V)
         V = V.unflatten(-1, (arguments["num_heads"], -1)).permute(1, 2, 0, 3)
-        mixed = A @ V
+        query = arguments["query"]
+        Q = query.movedim(0, -2)[..., None, :, :]  # [b, 1, q, d]: before its projection
+        of_one = query.ndim == 2
+        alone = self.copies and not of_one and A.shape[-1] == A.shape[-2]
+        mixed = V if alone else A @ V
         joined = mixed.permute(2, 0, 1, 3).flatten(-2)
         W_O = arguments["out_proj_weight"]
         again = nn.functional.linear(joined, W_O, arguments["out_proj_bias"])
-        self.need_equal(again, output, V)
-        self.keep(A, V)
-        return out
+        if not alone:
+            self.need_equal(again, output, V)
+        self.keep(A, V, Q[None] if of_one else Q)
+        return (again, out[1]) if alone else out
 
-    def note(self, A, V, out):
-        "Keep weights and values; ValueError where they do not give what the model went on with."
+    def note(self, A, V, out, Q=None):
+        """Keep weights and values, and give what the model goes on with; ValueError where they do
+        not give what it went on with."""
         if self.check:
             self.need_equal(wide(A) @ wide(V), out, V)
-        self.keep(A, V)
+        self.keep(A, V, Q)
+        # without others to read, the token keeps the place that its patch has in the next layer
+        alone = self.copies and V.shape == out.shape
+        return V.clone() if alone else out
 
     def need_equal(self, product, output, values):
         "ValueError unless weights times values are what the model went on with, but for rounding."
@@ -227,11 +272,18 @@ class Listener(TorchFunctionMode):
         words = f"the weights of {self.path[-1]!r} times its values"
         raise ValueError(f"model: {words} miss its output by {far:.2g}: no true map")
 
-    def keep(self, A, V):
-        "Keep weights and values of the module that runs."
-        call = Call(self.path[-1], A.detach(), V.detach(), tuple(self.sizes))
-        self.calls.append(call)
+    def keep(self, A, V, Q):
+        "Keep weights and values of the module that runs, or the order of its tokens."
+        if Q is not None and Q.shape[-2] != A.shape[-2]:
+            Q = None
+        if self.copies:
+            order = Order(numbers_of(Q, self.copies), numbers_of(V, self.copies))
+            self.orders.append(order)
+        else:
+            call = Call(self.path[-1], A.detach(), V.detach(), tuple(self.sizes), Q)
+            self.calls.append(call)
         self.weights.clear()
+        self.scores.clear()
         if self.first_only:
             raise Enough
 
@@ -264,6 +316,34 @@ def read_code(V: Float[Tensor, "copies t d"]) -> Int[Tensor, "t"] | None:
         return None
     digits = torch.arange(len(large) - 1, device=V.device)
     return (large[1:].long() << digits[:, None]).sum(0)
+
+
+def numbers_of(X: Tensor | None, copies: int) -> Tensor | None:
+    "The same of queries or values of a layer, [copies * windows, h, t, e] or [copies * h, t, e]."
+    if X is None or X.ndim not in (3, 4) or len(X) % copies:
+        return torch.zeros(0)
+    if X.ndim == 4:
+        X = X.movedim(-3, -2)
+    else:  # images and heads in one axis
+        X = X.unflatten(0, (copies, -1)).movedim(1, 2)
+    features = X.shape[-1] * X.shape[-2]
+    X = X.flatten(-2).reshape(copies, -1, features)
+    return read_code(X.float())
+
+
+def in_order(numbers: Tensor | None, n: int) -> Tensor | None:
+    "The tokens that stand for the n patches, in row-major order; None unless each has one."
+    if numbers is None:
+        return None
+    is_patch = numbers > 0
+    patch_numbers = numbers[is_patch]
+    every_number = torch.arange(1, n + 1)
+    if len(patch_numbers) != n:
+        return None
+    if not torch.equal(patch_numbers.sort().values.cpu(), every_number):
+        return None
+    token = is_patch.nonzero()[:, 0]
+    return token[patch_numbers.argsort()]
 
 # %% ../../nbs/models/08_maps.ipynb #maps0014
 def run_model(model: Any, batch: Any, forward: Callable | None) -> Any:
@@ -299,6 +379,8 @@ def image_of(batch: Any) -> Tensor:
         values = list(batch)
     else:
         values = []
+    if isinstance(batch, Mapping) and "pixel_values" in batch:  # beside a mask, say
+        values = [batch["pixel_values"]]
     for value in values:
         if isinstance(value, Tensor) and value.ndim == 4:
             return value
@@ -306,6 +388,12 @@ def image_of(batch: Any) -> Tensor:
         f"batches holds a {type(batch).__name__} without a tensor [b, c, h, w]: give images as "
         "the model takes them"
     )
+
+
+def rebuilt(batch: Any, values: Iterable) -> Any:
+    "A tuple or list of the same kind."
+    make = getattr(type(batch), "_make", type(batch))  # of a named tuple
+    return make(values)
 
 
 def with_image(batch: Any, image: Tensor) -> Any:
@@ -326,14 +414,19 @@ def with_image(batch: Any, image: Tensor) -> Any:
         return image
     if isinstance(batch, Mapping):
         return {name: exchanged(x) for name, x in batch.items()}
-    return type(batch)(exchanged(x) for x in batch)
+    return rebuilt(batch, (exchanged(x) for x in batch))
 
 
 def listen(
-    model: nn.Module, batch: Any, forward: Callable | None, check: bool, first_only: bool = False
+    model: nn.Module,
+    batch: Any,
+    forward: Callable | None,
+    check: bool,
+    first_only: bool = False,
+    copies: int = 0,
 ) -> tuple[Listener, set[str]]:
     "What a listener heard while the model ran on a batch, and the attention modules that ran."
-    listener = Listener(check, first_only)
+    listener = Listener(check, first_only, copies)
     ran = set()
 
     def enter(name):
@@ -369,11 +462,14 @@ class Layout:
     patches: Tensor | None
     why: str = ""  # no code could be read
     windows: int = 1  # of one image in the first layer
+    orders: tuple[Order, ...] = ()  # of all layers
 
 
-def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layout:
-    """Ask the model which of its tokens are patches; ValueError where its answers differ from one
-    time to the next."""
+def first_layout(
+    model: nn.Module, batch: Any, forward: Callable | None, first_only: bool = True
+) -> Layout:
+    """Ask the model which of its tokens are patches, in the first layer or in all; ValueError where
+    its answers differ from one time to the next."""
     image = image_of(batch)
     heard, _ = listen(model, with_image(batch, image[:1]), forward, check=False, first_only=True)
     config = getattr(model, "config", None)
@@ -401,35 +497,18 @@ def first_layout(model: nn.Module, batch: Any, forward: Callable | None) -> Layo
     grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]
     copies = coded(image[0], grid, patch)
     coded_batch = with_image(batch, copies)
-    heard, _ = listen(model, coded_batch, forward, check=False, first_only=True)
-    V = heard.calls[0].V
-    # [copies * windows, h, t, e] -> [copies, windows * t, h * e]
-    if V.ndim == 4:
-        V = V.movedim(-3, -2)
-    else:
-        V = V.unflatten(0, (len(copies), -1)).movedim(1, 2)
-    features = V.shape[-1] * V.shape[-2]
-    V = V.flatten(-2).reshape(len(copies), -1, features)
-    numbers = read_code(V.float())
+    heard, _ = listen(model, coded_batch, forward, False, first_only, len(copies))
+    orders = tuple(heard.orders)
+    numbers = orders[0].keys
     if numbers is None:
         raise ValueError(
             f"model={type(model).__name__} gives the same image two answers: it masks or "
             "shuffles patches at random; set mask_ratio=0, or fix the order by "
             "forward=lambda model, x: model(x, noise=...)"
         )
-    n = math.prod(grid)
-    is_patch = numbers > 0
-    patch_numbers = numbers[is_patch]
-    each_once = len(patch_numbers) == n
-    if each_once:
-        every_number = torch.arange(1, n + 1)
-        each_once = torch.equal(patch_numbers.sort().values.cpu(), every_number)
-    if not each_once:
-        why = "a token does not stand for one patch alone"
-        return Layout(grid, tokens, None, why, windows)
-    order = patch_numbers.argsort()
-    token = is_patch.nonzero()[:, 0]
-    return Layout(grid, tokens, token[order], windows=windows)
+    patches = in_order(numbers, math.prod(grid))
+    why = "a token does not stand for one patch alone" if patches is None else ""
+    return Layout(grid, tokens, patches, why, windows, orders)
 
 # %% ../../nbs/models/08_maps.ipynb #maps0017
 def fitting(
@@ -474,7 +553,7 @@ def in_squares(layout: Layout, side: int) -> bool:
 
 # %% ../../nbs/models/08_maps.ipynb #maps0018
 def layer_map(
-    call: Call, images: int, layout: Layout, sizes: list[tuple[int, int]]
+    call: Call, images: int, layout: Layout, sizes: list[tuple[int, int]], order: Order
 ) -> LayerMap | None:
     "A call with its patches; None for one that pools; ValueError where its tokens cannot be told."
     A = call.A
@@ -504,7 +583,13 @@ def layer_map(
     # patches of windows stand in the order of the windows, which no later layer needs to keep
     whole = layout.windows == 1 and len(A) == images
     if patches is not None and as_first and whole:
-        return LayerMap(call.name, A, V, patches, layout.grid, patches, layout.grid)
+        key_patches = in_order(order.keys, n)
+        if key_patches is None:  # convolutions between the layers mix the tokens
+            key_patches = patches
+        query_patches = in_order(order.queries, n)
+        if query_patches is None:
+            query_patches = key_patches
+        return LayerMap(call.name, A, V, query_patches, layout.grid, key_patches, layout.grid)
     windows = windows_of(call, images, layout)
     if windows is not None:
         count, side = windows
@@ -520,10 +605,13 @@ def layer_map(
     # one query or a few: a pooling head, no layer among patches
     if queries < keys and queries < min(n, 4):
         return None
-    known_sizes = (*call.sizes, *sizes)
+    # fewer tokens are a coarser grid in a pyramid; without windows, where each token stood for one
+    # patch, they are what was not thrown away
+    pyramid = patches is None or layout.windows > 1
+    known_sizes = (*call.sizes, *sizes) if pyramid else call.sizes
     of_keys = fitting(keys, known_sizes)
     of_queries = fitting(queries, known_sizes)
-    if of_keys and not of_queries:  # every other query: a layer that halves the grid
+    if of_keys and not of_queries and pyramid:  # every other query: a layer that halves the grid
         rows, columns = of_keys[1]
         half = math.ceil(rows / 2), math.ceil(columns / 2)
         of_queries = fitting(queries, (half,))
@@ -594,7 +682,7 @@ def uniform_calls(vit: ViT, images: Tensor) -> list[Call]:
 CROSS = {"encoder_attn", "crossattention", "cross_attention", "cross_attn"}
 
 
-def need_patch_queries(layer: LayerMap, images: Tensor) -> None:
+def need_patch_queries(layer: LayerMap, Q: Tensor | None, images: Tensor) -> None:
     "ValueError where the tokens of a layer are as many as the patches, and others."
     parts = layer.name.split(".")
     need(
@@ -604,13 +692,16 @@ def need_patch_queries(layer: LayerMap, images: Tensor) -> None:
     )
     if layer.V.numel() == 0 or not (images != images[:1]).any():
         return
-    V = wide(layer.V)
-    far = (V - V[:1]).abs().max()
-    need(
-        far > 1e-6 * V.abs().max(),
-        f"model: the values of {layer.name!r} are alike for different images, and their tokens no "
-        "patches: no true map; give the part of the model that takes images",
-    )
+    for kind, X in (("values", layer.V), ("queries", Q)):
+        if X is None:
+            continue
+        X = wide(X)
+        far = (X - X[:1]).abs().max()
+        need(
+            far > 1e-6 * X.abs().max(),
+            f"model: the {kind} of {layer.name!r} are alike for different images, and their tokens "
+            "no patches: no true map; give the part of the model that takes images",
+        )
 
 
 def all_layers(
@@ -634,17 +725,28 @@ def all_layers(
         f"model={kind}: {sorted(silent)[:1]} attends without a product of softmax weights and "
         "values",
     )
+    among = (layout.tokens // layout.windows,) * 2
+    lost = [name for name, shape in heard.lost.values() if len(shape) > 2 and shape[-2:] == among]
+    need(
+        not lost,
+        f"model={kind}: the weights of {lost[:1]} are changed between its softmax and its values: "
+        "no true map",
+    )
     rows, columns = layout.grid
     halved = []
     for stage in range(4, 0, -1):
         factor = 2**stage
         if rows % factor == columns % factor == 0:
             halved.append((rows // factor, columns // factor))
+    unknown = Order(None, None)
+    orders = list(layout.orders)
+    if len(orders) != len(heard.calls):
+        orders = [unknown] * len(heard.calls)
     layers = []
-    for call in heard.calls:
-        layer = layer_map(call, len(images), layout, halved)
+    for call, order in zip(heard.calls, orders, strict=True):
+        layer = layer_map(call, len(images), layout, halved, order)
         if layer is not None:
-            need_patch_queries(layer, images)
+            need_patch_queries(layer, call.Q, images)
             layers.append(layer)
     need(layers, f"model={kind}: its attention pools, and no layer attends among patches")
     return layers
@@ -668,7 +770,7 @@ def moved(batch: Any, weight: Tensor) -> Any:
     if isinstance(batch, Mapping):
         return {name: moved(value, weight) for name, value in batch.items()}
     if isinstance(batch, tuple | list):
-        return type(batch)(moved(value, weight) for value in batch)
+        return rebuilt(batch, (moved(value, weight) for value in batch))
     if isinstance(batch, np.ndarray) and batch.dtype.kind in "biuf":
         batch = torch.as_tensor(batch.copy())  # torch takes no array that is read-only or reversed
     if not isinstance(batch, Tensor):
@@ -708,7 +810,7 @@ def stream(
             first = size is None
             size = batch_size
             if first and not isinstance(model, ViT):
-                layout = first_layout(model, batch, forward)
+                layout = first_layout(model, batch, forward, first_only=False)
             if isinstance(model, ViT):
                 yield own_maps(model, images, check=first)
             else:
@@ -730,7 +832,9 @@ def attention_maps(
     progress: bool = False,  # show a bar
 ) -> Iterator[list[LayerMap]]:  # a list of layers for each batch
     """Yield the weights that a model used, one batch at a time; ValueError where the true map of a
-    layer cannot be had. Tokens are taken to keep the order that they have in the first layer."""
+    layer cannot be had.
+
+    Where convolutions mix tokens between layers, these are taken to keep their order."""
     kind = type(model).__name__
     need(isinstance(model, nn.Module), f"model={kind}: a torch.nn.Module is needed")
     need_weights("model", model)

@@ -583,6 +583,11 @@ def from_transformers(
     need_weights("model", model)
     c = model.config
     source = {name: p.detach() for name, p in model.state_dict().items()}
+    wanted = [f"vit.layers.{layer}.attention.q_proj.weight" for layer in range(c.num_hidden_layers)]
+    need(
+        source.keys() >= set(wanted),
+        "model has layers that are not the library's: convert it before they are replaced",
+    )
     told = read_standard(processor, mean, std, c.num_channels)
     standard = {"mean": 0.0, "std": 1.0} if told else {"mean": None, "std": None}
     vit = ViT(
@@ -631,9 +636,15 @@ def hub_attention(model: Any) -> dict[str, Any]:
     """The attention layers of a ViT or DeiT of the transformers library, by name and in order;
     ValueError where there are none."""
     attributes = ("q_proj", "k_proj", "v_proj", "o_proj", "num_attention_heads")
-    modules = model.named_modules() if isinstance(model, nn.Module) else ()
+    modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
+    replaced = [name for name, module in modules.items() if hasattr(module, "stencil_heads")]
+    need(
+        not replaced,
+        f"model has heads of {replaced[:1]} replaced, and layers would be miscounted: take the "
+        "model that it was made from, and replace all heads in one call, last",
+    )
     layers = {}
-    for name, module in modules:
+    for name, module in modules.items():
         if all(hasattr(module, attribute) for attribute in attributes):
             layers[name] = module
     need(

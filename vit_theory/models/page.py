@@ -19,11 +19,11 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from ..arguments import Seed, Size, checked, need, pair
+from ..arguments import Seed, Size, Sizes, checked, need, pair
 from ..ledger.files import write_file
 from .atlas import head_atlas
 from .drawing import plot_atlas
-from .model import processor_of, read_standard
+from .model import ViT, processor_of, read_standard
 from .stream import stream_images
 from .trainer import load_vit
 from ..real_images import load_images
@@ -213,11 +213,21 @@ def write_atlas(
     *,
     count: Size = 64,  # images, evenly from all there are
     batch: Size = 16,  # images at a time
+    size: Sizes | None = None,  # pixels, (rows, columns); None: as the model's processor says
     progress: bool = True,  # show bars
 ) -> xr.Dataset:
     """Write a model's atlas as one page and a netCDF file; ValueError for a model or images that
-    cannot be read."""
+    cannot be read.
+
+    It takes some 250 bytes for each head and pair of tokens, more with larger batches."""
     vit, preparation, note = open_model(model)
+    if size is not None:
+        own = pair(preparation["size"])
+        need(
+            not isinstance(vit, ViT) or pair(size) == own,
+            f"size={size}: one of our models takes {own} alone, leave it out",
+        )
+        preparation["size"] = pair(size)
     digits = str(images) == "digits"
     data = load_images("digits") if digits else stream_images(images, size=max(preparation["size"]))
     total = len(data)

@@ -17,7 +17,7 @@ import xarray as xr
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from ..arguments import Seed, Share, Size, checked, need
+from ..arguments import Seed, Share, Size, checked, need, pair
 from ..attention import relative_offsets
 from .data import generator
 from .maps import LayerMap, attention_maps
@@ -68,6 +68,20 @@ def association_score(similarity: Float[Tensor, "n n"], near: Bool[Tensor, "n n"
     return float(share.mean())
 
 # %% ../../nbs/models/06_probes.ipynb #cb53a347
+def fits_grid(model: nn.Module, layer: LayerMap) -> bool:
+    """Whether the encodings that a model learned can be those of the patches: none were moved, and
+    its configuration, where it has one, says the same grid."""
+    if not (layer.patches.diff() > 0).all():
+        return False
+    config = getattr(model, "config", None)
+    config = getattr(config, "vision_config", config)
+    sizes = [getattr(config, name, None) for name in ("image_size", "patch_size")]
+    if not all(isinstance(size, int | tuple | list) for size in sizes):
+        return True
+    (height, width), (rows, columns) = map(pair, sizes)
+    return layer.grid == (height // rows, width // columns)
+
+
 def encodings_of(model: nn.Module, layer: LayerMap) -> Tensor | None:
     """The learned position encodings of a model's patches, in row-major order; None where there are
     none for this grid."""
@@ -85,6 +99,8 @@ def encodings_of(model: nn.Module, layer: LayerMap) -> Tensor | None:
         "pos_embedding",
     )
     tokens = layer.A.shape[-2]
+    if not fits_grid(model, layer):
+        return None
     for name, parameter in model.named_parameters():
         if not name.endswith(ends) or parameter.ndim not in (2, 3):
             continue

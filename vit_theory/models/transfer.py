@@ -116,6 +116,8 @@ def pixel_patch(conv: nn.Conv2d, width: int, patch: tuple[int, int]) -> tuple[in
 def special_tokens(model: Any, image_size: tuple[int, int], patch: tuple[int, int]) -> int:
     """Tokens before the patches, asked from the model; ValueError unless the patches follow in the
     order of the picture."""
+    shortened = any(hasattr(module, "passage") for module in model.modules())
+    need(not shortened, "model drops tokens: change the layers of the model that it was made from")
     channels = model.config.num_channels
     image = torch.randn(1, channels, *image_size, generator=generator(0))
     image = image.to(next(model.parameters()))

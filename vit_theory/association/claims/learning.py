@@ -275,14 +275,14 @@ def plot_contiguity(ds: xr.Dataset):
 def closer_than_blocks(ds: xr.Dataset) -> xr.DataArray:
     """How often pairs of a strided or random set are neighbors, as a share of how often those of a
     block are."""
-    near = ds["neighbors"].max("seed")
+    near = ds["neighbors"].max("seed", skipna=False)
     return near.drop_sel(kind="blocks") / near.sel(kind="blocks")
 
 
 def means_apart(ds: xr.Dataset) -> xr.DataArray:
     "Largest over smallest mean test error of the kinds, at the end."
-    mean = ds["test_error"].isel(step=-1).mean("seed")
-    return mean.max() / mean.min()
+    mean = ds["test_error"].isel(step=-1).mean("seed", skipna=False)
+    return mean.max(skipna=False) / mean.min(skipna=False)
 
 
 def convolution_share(kinds: str | Sequence[str]) -> Reading:

@@ -20,7 +20,17 @@ from vit_theory.association.experiments.million_patches import growing_sets, mea
 from vit_theory.association.claims.readings import Reading, at_end, at_start, variable
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
-from vit_theory.ledger.rules import CAVEAT, EVERY, Rule, above, at_least, at_most, below, exponent
+from vit_theory.ledger.rules import (
+    CAVEAT,
+    EVERY,
+    Rule,
+    above,
+    at_least,
+    at_most,
+    below,
+    exponent,
+    wholly_above,
+)
 from vit_theory.statistics import Interval, log_slope
 
 LOW = 0.01  # error that counts as learned
@@ -39,24 +49,34 @@ def takeoffs_apart(data: xr.Dataset) -> xr.DataArray:
 
 def power_of_takeoff(data: xr.Dataset) -> Interval:
     "The power of D in the step of take-off."
-    takeoff = data.takeoff.transpose("patches", "seed")
-    patches = data.patches.broadcast_like(takeoff).transpose("patches", "seed")
-    return log_slope(patches.values, takeoff.values)
+    return power_of_patches(data.takeoff)
+
+
+def power_of_last_gamma(data: xr.Dataset) -> Interval:
+    "The power of D in gamma at the end."
+    return power_of_patches(data.gamma.isel(step=-1))
+
+
+def power_of_patches(numbers: xr.DataArray) -> Interval:
+    "The power of D in numbers by size and seed."
+    patches = numbers.patches.broadcast_like(numbers)
+    return log_slope(patches.values, numbers.values)
 
 
 def apart_at(step: int) -> Reading:
     "Largest over smallest gamma of the sizes at a step, mean over seeds; -1 is the last."
 
     def ratio(data: xr.Dataset) -> xr.DataArray:
-        gamma = data.gamma.mean("seed").isel(step=step)
-        return gamma.max() / gamma.min()
+        gamma = data.gamma.isel(step=step).mean("seed", skipna=False)
+        return gamma.max(skipna=False) / gamma.min(skipna=False)
 
     return ratio
 
 
 def apart_before(data: xr.Dataset) -> xr.DataArray:
     "The same at half of the earliest take-off."
-    return apart_at(int(data.takeoff.min(skipna=False)) // 2)(data)
+    earliest = data.takeoff.min(skipna=False)
+    return earliest if earliest.isnull() else apart_at(int(earliest) // 2)(data)
 
 # %% ../../../nbs/association/12_million_patches.ipynb #4f563d3c
 def plot_scaled(data: xr.Dataset):
@@ -99,8 +119,7 @@ MILLION = Claim(
     "With scaled rates the idealized dynamics has a limit of large images up to the take-off "
     "of association: from a "
     "thousand to a million patches its step, and the path before it, do not move. "
-    "After it the logits jump, the farther "
-    "the larger the image.",
+    "After it the logits jump, farther in larger images.",
     (
         Rule(
             "descents that end with gamma > 0 > rho",
@@ -124,13 +143,14 @@ MILLION = Claim(
             at_most(1.2),
         ),
         Rule("largest over smallest gamma at the end", apart_at(-1), at_least(2)),
+        Rule("power of the number of patches in it", power_of_last_gamma, wholly_above(0)),
         Rule("step of take-off", variable("takeoff"), form=".0f"),
         Rule("gamma at the end", at_end("gamma"), each="patches"),
         Rule("test error at the start", at_start("error"), each="patches"),
     ),
-    "Take-off comes at steps {6.min:.0f} to {6.max:.0f} for all sizes and seeds, "
+    "Take-off comes at steps {7.min:.0f} to {7.max:.0f} for all sizes and seeds, "
     "with the number of patches to the "
-    "power {3}; gamma then ends at {7.min:.1f} to {7.max:.1f}.",
+    "power {3}; gamma then ends at {8.min:.1f} to {8.max:.1f}.",
     measure_million,
     plot_scaled,
     kind="derived here",

@@ -20,7 +20,7 @@ from vit_theory.association.experiments.not_associating import (
     non_associating,
 )
 from vit_theory.association.not_associating import repaired_encodings, shift_attention
-from vit_theory.association.claims.readings import at_end, variable
+from vit_theory.association.claims.readings import at_end, unless_missing, variable
 from vit_theory.figures import COLORS, draw_threshold, subplots
 from vit_theory.ledger.claims import Claim
 from vit_theory.ledger.rules import (
@@ -206,13 +206,16 @@ NEAR_CHANCE = 0.1  # distance of the drop score from chance
 def generalizes(ds: xr.Dataset) -> xr.DataArray:
     "Which runs from large noise end with a small error, also against the linear rule's."
     error = ds["test_error"].isel(step=-1).sel(noise=0.3)
-    return (error <= GENERALIZES) & (error <= SAMPLE_SHARE * ds.attrs["linear"])
+    small = error <= min(GENERALIZES, SAMPLE_SHARE * ds.attrs["linear"])
+    return unless_missing(small, error)
 
 
 def unassociated(ds: xr.Dataset) -> xr.DataArray:
     "Which of these runs end with a drop score near chance."
     drop = ds["drop"].isel(step=-1).sel(noise=0.3)
-    return generalizes(ds) & (drop <= ds.attrs["chance_drop"] + NEAR_CHANCE)
+    learned = generalizes(ds)
+    near_chance = drop <= ds.attrs["chance_drop"] + NEAR_CHANCE
+    return unless_missing((learned == 1) & near_chance, learned, drop)
 
 # %% ../../../nbs/association/13_not_associating.ipynb #80f0ec67
 def plot_non_associating(ds: xr.Dataset):

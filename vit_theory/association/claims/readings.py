@@ -54,9 +54,17 @@ def at_best(name: str, **where: Any) -> Reading:
     "Read the largest value of a variable on the way, at these coordinates."
 
     def read(ds: xr.Dataset) -> xr.DataArray:
-        return ds[name].max("step").sel(where)
+        return ds[name].sel(where).max("step", skipna=False)  # no best of a run that breaks off
 
     return read
+
+
+def unless_missing(truth: xr.DataArray, *numbers: xr.DataArray) -> xr.DataArray:
+    "Truth values; NaN where a number that they were read off is missing."
+    known = xr.ones_like(truth, dtype=bool)
+    for number in numbers:
+        known = known & number.notnull()
+    return truth if known.all() else truth.astype(float).where(known)
 
 # %% ../../../nbs/association/18_readings.ipynb #7ec81dda
 def share_of_linear(ds: xr.Dataset) -> xr.DataArray:

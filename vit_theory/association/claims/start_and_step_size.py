@@ -453,6 +453,11 @@ def lost_by_bold_steps(ds: xr.Dataset) -> xr.DataArray:
     return lost.sel(factor=ds["factor"] >= 10)
 
 
+def bold_breaks_off(ds: xr.Dataset) -> xr.DataArray:
+    "Which of these runs break off."
+    return breaks_off(ds).sel(factor=ds["factor"] >= 10)
+
+
 def lost_at_some_rate(ds: xr.Dataset) -> xr.DataArray:
     "Which seeds have such a run."
     return lost_by_bold_steps(ds).any("factor")
@@ -485,7 +490,8 @@ BOLD_TRAINED = Claim(
     "B-bold-training",
     "B",
     "Theorem 4.2 (learning rate)",
-    "Steps of A that are too large lose association, often for good.",
+    "Steps of A that are too large end training or lose association: at ten and thirty times the "
+    "usual rate.",
     (
         Rule(
             "margin of association at the usual rate, at its best",
@@ -514,10 +520,11 @@ BOLD_TRAINED = Claim(
             CAVEAT,
             "at some of these rates only",
         ),
+        Rule("of these, runs that break off", bold_breaks_off),
         Rule("last drop score, multiple of the rate", last_drop, each="factor"),
     ),
     "{3.count} of {3.size} runs with ten or more times the usual rate lose association or "
-    "break off.",
+    "break off, and {4.count} break off.",
     bold_trained,
     plot_bold,
     kind="derived here",

@@ -77,7 +77,7 @@ MASS = Claim(
         ),
         Rule(
             "after training, mean of layers",
-            lambda d: mass(d, -1).mean("layer"),
+            lambda d: mass(d, -1).mean("layer", skipna=False),
             at_least(CONCENTRATED),
             mean=True,
             why="attention does not concentrate",
@@ -148,10 +148,10 @@ def gain(data: xr.Dataset, choice: str) -> xr.DataArray:
 
 def share_of_gain(data: xr.Dataset) -> float:
     "Attention's part of the oracle's gain, of the means over seeds."
-    oracle = float(gain(data, "relevant").mean())
+    oracle = float(gain(data, "relevant").mean(skipna=False))
     if oracle <= 0:
         return math.nan
-    return float(gain(data, "attention").mean()) / oracle
+    return float(gain(data, "attention").mean(skipna=False)) / oracle
 
 
 def plot_gain(study: xr.Dataset):
@@ -173,13 +173,13 @@ SPARSIFICATION = Claim(
         learned("all", "relevant"),
         Rule(
             "points that the oracle's tokens gain, mean",
-            lambda d: gain(d, "relevant").mean(),
+            lambda d: gain(d, "relevant").mean(skipna=False),
             at_least(WORTH),
             form="+.1f",
         ),
         Rule(
             "points that random tokens gain, mean",
-            lambda d: gain(d, "random").mean(),
+            lambda d: gain(d, "random").mean(skipna=False),
             at_most(0),
             form="+.1f",
         ),

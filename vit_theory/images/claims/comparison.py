@@ -53,7 +53,8 @@ def learned(*arms: str) -> Rule:
     "Ask that the models which are compared have learned something."
 
     def above_chance(data):
-        return 100 * (data.accuracy.sel(arm=list(arms)).mean("seed") - chance_of(data))
+        of_arms = data.accuracy.sel(arm=list(arms))
+        return 100 * (of_arms.mean("seed", skipna=False) - chance_of(data))
 
     name = f"points of test accuracy above chance, mean over seeds ({'; '.join(arms)})"
     return Rule(name, above_chance, at_least(10), INCONCLUSIVE, "nothing was learned", form=".1f")

@@ -84,7 +84,7 @@ def better_than_uniform(uniform: str, *arms: str) -> Rule:
     "Ask that attention has learned to look: it leads attention that cannot choose."
 
     def mean_points(data):
-        return points_over(data, uniform, *arms).mean("seed")
+        return points_over(data, uniform, *arms).mean("seed", skipna=False)
 
     return Rule(
         "points ahead of uniform attention, mean over seeds",
@@ -108,7 +108,7 @@ POSITIONAL = Claim(
         better_than_uniform("uniform", "content", "positional"),
         Rule(
             "points ahead of content attention, mean over seeds",
-            lambda d: points_over(d, "content", "positional").mean("seed"),
+            lambda d: points_over(d, "content", "positional").mean("seed", skipna=False),
             at_least(-SIMILAR),
             why="positional attention is behind",
             form="+.1f",
@@ -140,7 +140,7 @@ def scores_rise(uniform: str, *arms: str) -> tuple[Rule, ...]:
         better_than_uniform(uniform, *arms),
         Rule(
             f"score before training, {unit}, mean over seeds",
-            lambda d: rise(d.before, *arms).mean("seed"),
+            lambda d: rise(d.before, *arms).mean("seed", skipna=False),
             within(0, 2),
             INCONCLUSIVE,
             "before training the score is not that of random encodings",
@@ -156,7 +156,7 @@ def scores_rise(uniform: str, *arms: str) -> tuple[Rule, ...]:
         ),
         Rule(
             f"score of uniform attention after training, {unit}, mean over seeds",
-            lambda d: rise(d.after, uniform).mean(),
+            lambda d: rise(d.after, uniform).mean(skipna=False),
             below(RISEN),
             CAVEAT,
             "it takes no attention to find neighbors: uniform attention does so too",
@@ -210,7 +210,7 @@ PIXELS_PERMUTED = Claim(
         Rule(
             "score of patches of mixed pixels after training, "
             "standard deviations from random encodings, mean over seeds",
-            lambda d: rise(d.after, "positional, mixed").mean(),
+            lambda d: rise(d.after, "positional, mixed").mean(skipna=False),
             below(RISEN),
             CAVEAT,
             "the score rises where patches have no neighbors: "

@@ -22,7 +22,7 @@ from vit_theory.ledger.rules import (
     at_most,
     below,
     wholly_above,
-    within,
+    wholly_between,
 )
 from vit_theory.statistics import Interval
 
@@ -43,7 +43,8 @@ def points_ahead(data: xr.Dataset, kernel: str, rival: str) -> xr.DataArray:
 def best_convolution(data: xr.Dataset) -> float:
     "Test accuracy of the better convolution alone, in percent."
     arms = [f"convolution{ending}" for ending in ENDINGS.values()]
-    return 100 * float(data.accuracy.sel(arm=arms).mean("seed").max())
+    mean = data.accuracy.sel(arm=arms).mean("seed", skipna=False)
+    return 100 * float(mean.max(skipna=False))
 
 
 def plot_table_1(study: xr.Dataset):
@@ -87,10 +88,11 @@ def handed_over() -> tuple[Rule, Rule]:
     "Ask that phase 1 has learned something, and that the transfer keeps it."
 
     def over_chance(data):
-        return data.phase_1.mean() / chance_of(data)
+        # other arms have no phase 1
+        return data.phase_1.dropna("arm", how="all").mean(skipna=False) / chance_of(data)
 
     def change(data):
-        return data.transfer.max()
+        return data.transfer.dropna("arm", how="all").max(skipna=False)
 
     return (
         Rule(
@@ -158,7 +160,8 @@ def time_to_reach(data: xr.Dataset) -> xr.Dataset:
     two = data.sel(arm="two-phase", drop=True)
     convolution = data.sel(arm="convolution", drop=True)
     goal = alone.loss.min("epoch")
-    first_of_alone = alone.loss.argmin("epoch") + 1
+    # of a run without a loss there is no first epoch
+    first_of_alone = (alone.loss.fillna(np.inf).argmin("epoch") + 1).where(goal.notnull())
     reached = two.loss <= goal
     epochs_2 = xr.where(reached.any("epoch"), reached.argmax("epoch") + 1, np.inf)
     # phase 1 has as many epochs as phase 2, each of them shorter
@@ -247,12 +250,12 @@ ACCELERATION = Claim(
             lambda d: step_time(d)["median"],
             at_most(PRINTED),
             CAVEAT,
-            "two phases save less than in the paper's Table 1, where the ratio is .96/1.48 = .65",
-            form=".2f",
+            "two phases save less than in the paper's Table 1, where the ratio is .96/1.48 = .649",
+            form=".3f",
         ),
         Rule(
             "epochs to the best loss of attention alone over its own, mean over seeds",
-            lambda d: time_to_reach(d).share_of_epochs.mean("seed"),
+            lambda d: time_to_reach(d).share_of_epochs.mean("seed", skipna=False),
             below(1),
             CAVEAT,
             "two phases do not reach the best loss of attention alone in fewer epochs",
@@ -265,7 +268,7 @@ ACCELERATION = Claim(
         accuracies("two-phase", "attention"),
         *handed_over(),
     ),
-    "All steps of two phases take {2:.2f} of the time of attention alone (.65 in the paper), "
+    "All steps of two phases take {2:.3f} of the time of attention alone (.649 in the paper), "
     "and {3:.2f} of its epochs reach its best loss.",
     phases,
     plot_acceleration,
@@ -323,14 +326,23 @@ def warmup_gap(data: xr.Dataset) -> xr.DataArray:
     return without - at_end.sel(arm="two-phase", drop=True)
 
 
+def mean_gap(data: xr.Dataset) -> Interval:
+    "The same, mean over seeds with its 95 % interval."
+    return Interval.of_mean(warmup_gap(data))
+
+
 def epochs_to_catch_up(data: xr.Dataset) -> tuple[int, np.ndarray]:
     """From a random start: the epoch of reference, and how many times as many the model without
     warm-up needs, by seed."""
     with_warmup = data.loss.sel(arm="attention").values
     without = data.loss.sel(arm="attention, no warm-up").values
     reference = max(1, with_warmup.shape[1] // 5)
-    reached = without <= with_warmup[:, [reference - 1]]
-    needed = np.where(reached.any(1), reached.argmax(1) + 1, np.inf)
+    goal = with_warmup[:, reference - 1]
+    reached = without <= goal[:, None]
+    # a run that breaks off before it gets there, or has nowhere to get, needs no number of epochs
+    unknown = np.isnan(without).any(1) | np.isnan(goal)
+    never = np.where(unknown, np.nan, np.inf)
+    needed = np.where(reached.any(1), reached.argmax(1) + 1, never)
     return reference, needed / reference
 
 # %% ../../../nbs/images/03_two_phase.ipynb #61477615
@@ -380,16 +392,15 @@ FIGURE_2_CONVOLUTION = Claim(
     (
         learned("two-phase", "two-phase, no warm-up"),
         Rule(
-            "nats of loss without less with warm-up, after phase 1",
-            warmup_gap,
-            within(0, SAME_LOSS),
-            mean=True,
-            form="+.3f",
+            "nats of loss without less with warm-up, after phase 1, mean over seeds",
+            mean_gap,
+            wholly_between(-SAME_LOSS, SAME_LOSS),
         ),
+        Rule("the same, by seed", warmup_gap, form="+.3f"),
         accuracies("two-phase", "two-phase, no warm-up"),
         *handed_over(),
     ),
-    "Without warm-up the loss after the convolution ends {1:+.3f} nats higher.",
+    "Without warm-up the loss after the convolution ends {2:+.3f} nats higher.",
     phases,
     plot_warmup,
     kind="quoted",

@@ -111,12 +111,13 @@ def plot_directions(data: xr.Dataset):
 # %% ../../../nbs/selection/09_attention_map.ipynb #77cc401a
 def last_mean(data: xr.Dataset, arm: str, name: str = "all") -> xr.DataArray:
     "Mass of all queries, or another variable, at the end, mean over trials, for each seed."
-    return data[name].sel(arm=arm).isel(step=-1).mean("trial")
+    return data[name].sel(arm=arm).isel(step=-1).mean("trial", skipna=False)
 
 
 def mass_growth(data: xr.Dataset, arm: str) -> xr.DataArray:
     "How much the mass of all queries grew, for each seed."
-    return last_mean(data, arm) - data["all"].sel(arm=arm).isel(step=0).mean("trial")
+    start = data["all"].sel(arm=arm).isel(step=0).mean("trial", skipna=False)
+    return last_mean(data, arm) - start
 
 
 def share_of_ceiling(data: xr.Dataset, arm: str = "confusion") -> xr.DataArray:
@@ -148,7 +149,7 @@ def movement_after_stop(data: xr.Dataset) -> xr.DataArray:
 
 def off_closed_form(data: xr.Dataset) -> xr.DataArray:
     "Distance of the mass of relevant queries to its closed form, at the start, for each seed."
-    start = data["relevant"].isel(step=0).mean(("arm", "trial"))
+    start = data["relevant"].isel(step=0).mean(("arm", "trial"), skipna=False)
     return abs(start - data.attrs["closed_form_start"])
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #9a0f3b11
@@ -298,7 +299,8 @@ def turned_to(data: xr.Dataset, keys: str) -> xr.DataArray:
     """Mean growth of the logits of all queries on a kind of keys, without confusion tokens, for
     each seed."""
     # with a coordinate `keys` it would be a dict to xarray
-    return data.turned.sel(arm="no confusion", keys=keys, drop=True).mean("trial")
+    turned = data.turned.sel(arm="no confusion", keys=keys, drop=True)
+    return turned.mean("trial", skipna=False)
 
 
 def turned_elsewhere(data: xr.Dataset) -> xr.DataArray:
@@ -340,12 +342,12 @@ def gap_exponent(data: xr.Dataset, speed: str) -> Interval:
 
 def mass_gain(data: xr.Dataset) -> xr.DataArray:
     "How much the mass grew, for each speed, rate and seed."
-    return data.mass.diff("time").sum("time").mean("trial")
+    return data.mass.diff("time").sum("time", skipna=False).mean("trial", skipna=False)
 
 
 def last_error(data: xr.Dataset) -> xr.DataArray:
     "Test error at the end, for each speed, rate and seed."
-    return data.error.isel(time=-1).mean("trial")
+    return data.error.isel(time=-1).mean("trial", skipna=False)
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #f8477ebf
 def plot_attention_against_rate(data: xr.Dataset):

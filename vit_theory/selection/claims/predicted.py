@@ -127,7 +127,7 @@ EARLY_LIMIT = Claim(
 # %% ../../../nbs/selection/20_predicted.ipynb #8e6b9c67
 def over_wide(data: xr.Dataset) -> xr.DataArray:
     "N50 over that of the wide limit, by width."
-    log_n50 = np.log(data.n50).mean("seed")
+    log_n50 = np.log(data.n50).mean("seed", skipna=False)
     return np.exp(log_n50 - log_n50.sel(neurons=0)).drop_sel(neurons=0)
 
 
@@ -140,12 +140,12 @@ def over_wide_at(data: xr.Dataset, neurons: int) -> float | None:
 
 def margins_at_64(data: xr.Dataset) -> float:
     "Distance of the margins of 64 neurons from those of the wide limit."
-    return float(data.apart.sel(neurons=64).mean())
+    return float(data.apart.sel(neurons=64).mean(skipna=False))
 
 
 def margins_over_narrower(data: xr.Dataset) -> xr.DataArray:
     "Distance of margins at each width over that at a quarter of it."
-    apart = data.apart.mean("seed").drop_sel(neurons=0)
+    apart = data.apart.mean("seed", skipna=False).drop_sel(neurons=0)
     return (apart / apart.shift(neurons=1))[1:]
 
 # %% ../../../nbs/selection/20_predicted.ipynb #2ba916f3

@@ -209,8 +209,9 @@ MINIBATCHES = Claim(
 # %% ../../../nbs/selection/07_regime.ipynb #ef12c26c
 def gap_at_convergence(data: xr.Dataset) -> xr.DataArray:
     "Difference of success rates between the largest and the smallest alpha, where it is largest."
-    rates = data.converged_rate.mean("seed")
-    return abs(rates.isel(converged_alpha=0) - rates.isel(converged_alpha=-1)).max()
+    rates = data.converged_rate.mean("seed", skipna=False)
+    gaps = abs(rates.isel(converged_alpha=0) - rates.isel(converged_alpha=-1))
+    return gaps.max(skipna=False)
 
 
 def change_of(data: xr.Dataset, arm: str) -> Interval:

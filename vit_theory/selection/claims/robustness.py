@@ -204,9 +204,11 @@ INITIAL_SIGMA = Claim(
 DELTAS = ("delta, one rate", "delta")
 
 
-def delta_costs(data: xr.Dataset) -> list[bool]:
-    "For both starts of queries and keys, whether the interval of the ratio lies above 1."
-    return [growth_of(data, which).low > 1 for which in DELTAS]
+def delta_costs(data: xr.Dataset) -> list[bool] | list[float]:
+    """For both starts of queries and keys, whether the interval of the ratio lies above 1; NaN
+    where one is missing."""
+    lows = [growth_of(data, which).low for which in DELTAS]
+    return lows if np.isnan(lows).any() else [low > 1 for low in lows]
 
 
 INITIAL_DELTA = Claim(

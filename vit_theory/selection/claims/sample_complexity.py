@@ -189,7 +189,8 @@ def plot_n50(*studies: xr.Dataset):
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #95af1902
 def saving(data: xr.Dataset) -> xr.DataArray:
     "N50 of uniform attention over that of trained attention, at alpha = 4/80."
-    return over_seeds(data.uniform_n50) / over_seeds(data.n50.sel(alpha=4.0))
+    log_saving = np.log(data.uniform_n50) - np.log(data.n50.sel(alpha=4.0))
+    return np.exp(log_saving.mean("seed", skipna=False))
 
 
 def smallest(data: xr.Dataset) -> float:

@@ -49,7 +49,7 @@ def over_none(data: xr.Dataset, choice: str) -> xr.DataArray:
 
 def steps_saved(data: xr.Dataset) -> xr.DataArray:
     "Share of the steps at 32 samples that the pilot's tokens save."
-    steps = data["steps"].mean("trial").sel(samples=32)
+    steps = data["steps"].mean("trial", skipna=False).sel(samples=32)
     return 1 - steps.sel(choice="attention") / steps.sel(choice="none")
 
 # %% ../../../nbs/selection/11_token_removal.ipynb #bf8950dc
@@ -133,7 +133,7 @@ HARMED = 0.05  # test error that noisy tokens must cause at least
 
 def error_by(data: xr.Dataset, choice: str) -> xr.DataArray:
     "Test error with the tokens kept by a choice, for each seed."
-    return data["error"].sel(choice=choice).mean("trial")
+    return data["error"].sel(choice=choice).mean("trial", skipna=False)
 
 
 def error_over_none(data: xr.Dataset, choice: str) -> xr.DataArray:
@@ -281,12 +281,13 @@ NOISY_SAMPLES = Claim(
 # %% ../../../nbs/selection/11_token_removal.ipynb #8ae47bad
 def error_after(data: xr.Dataset, removed: str) -> xr.DataArray:
     "Test error at the flipped rate, for each seed and training rate."
-    return data["error"].sel(removed=removed, test_rate=0.0).mean("trial")
+    error = data["error"].sel(removed=removed, test_rate=0.0)
+    return error.mean("trial", skipna=False)
 
 
 def spurious_kept(data: xr.Dataset) -> xr.DataArray:
     "Share of the spurious tokens that a pilot's attention keeps."
-    return data.kept.mean("trial")
+    return data.kept.mean("trial", skipna=False)
 
 
 def plot_spurious_patterns(data: xr.Dataset):

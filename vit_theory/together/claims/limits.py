@@ -49,7 +49,8 @@ def uniform_floors(data: xr.Dataset) -> xr.DataArray:
 
 def over_floor(data: xr.Dataset, attention: str) -> xr.DataArray:
     "Test error, mean over seeds, over the floor of uniform attention, by share and samples."
-    return data.error.mean("seed").sel(attention=attention, drop=True) / uniform_floors(data)
+    mean = data.error.mean("seed", skipna=False)
+    return mean.sel(attention=attention, drop=True) / uniform_floors(data)
 
 
 def trained_error(data: xr.Dataset) -> xr.DataArray:

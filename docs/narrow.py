@@ -1,0 +1,163 @@
+"""A figure for a phone: drawn again from the committed measurements, as wide as the screen, its
+legend below and long words in several lines. The build runs no other cell of a notebook."""
+
+import ast
+import re
+import textwrap
+from contextlib import redirect_stdout
+from hashlib import sha256
+from importlib import import_module
+from io import StringIO
+from itertools import pairwise
+
+from vit_theory.figures import pieces, style
+
+WIDTH = 3.5  # inches: the text column of a phone that is 390 points wide, at 100 points an inch
+WIDE = 3.7  # what is narrower than this is shown as it is
+LINE = 0.17  # inches that a line of a legend takes
+
+
+def bars(figure):
+    return [ax for ax in figure.axes if ax.get_label() == "<colorbar>"]
+
+
+def suits(figure):
+    """Whether a figure is too wide for a phone and can be narrower: it does not fall apart into
+    panels, and is no table of words in cells."""
+    panels = [ax for ax in figure.axes if ax not in bars(figure)]
+    tables = any(
+        ax.images and ax.texts and max(len(text.get_text()) for text in ax.texts) > 4
+        for ax in panels
+    )
+    alone = len(panels) == 1 or not bars(figure)
+    return figure.get_figwidth() > WIDE and len(pieces(figure)) == 1 and alone and not tables
+
+
+def wrapped(text, width):
+    """A text in lines of at most `width` letters; a formula is not broken."""
+    if any(" " in formula for formula in re.findall(r"\$[^$]*\$", text)):
+        return text
+    return textwrap.fill(" ".join(text.split()), width, break_long_words=False)
+
+
+def fit_words(figure, words, upright=False):
+    """Break a title or an axis's name into lines until it stands inside of its figure."""
+    whole = words.get_text()
+    for width in (60, 44, 36, 30, 24, 18):
+        figure.draw_without_rendering()
+        box, most = words.get_window_extent(), figure.bbox
+        inside = (box.y0, box.y1, most.height) if upright else (box.x0, box.x1, most.width)
+        if inside[0] >= 0 and inside[1] <= inside[2]:
+            return
+        words.set_text(wrapped(whole, width))
+
+
+def fit_ticks(figure, ax):
+    """Names along an axis in several lines, where they take half of the width or meet."""
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    if any(len(name) > 16 and re.search("[a-z] [a-z]", name) for name in names):
+        names = [wrapped(name, 20) for name in names]
+        ax.set_yticks(ax.get_yticks(), names)
+        lines = sum(name.count("\n") + 1 for name in names)
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, max(height, 0.8 + LINE * lines))
+    figure.draw_without_rendering()
+    labels = [label for label in ax.get_xticklabels() if label.get_text()]
+    boxes = [label.get_window_extent() for label in labels]
+    if any(one.x1 + 4 > other.x0 for one, other in pairwise(boxes)) and all(
+        re.search("[a-z]{2}", label.get_text()) for label in labels
+    ):
+        ax.set_xticks(ax.get_xticks(), [wrapped(label.get_text(), 9) for label in labels])
+
+
+def legend_below(figure, legend):
+    """The same entries below all panels, where they are on no data."""
+    handles = legend.legend_handles
+    names = [text.get_text().replace(",\n", ", ") for text in legend.get_texts()]
+    title = legend.get_title().get_text() or None
+    legend.remove()
+    longest = max(map(len, names))
+    columns = 2 if longest <= 24 and len(names) > 1 else 1
+    lines = -(-len(names) // columns) + (title is not None)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + LINE * lines)
+    figure.legend(handles, names, title=title, loc="outside lower center", ncols=columns)
+
+
+def narrowed(figure):
+    """The figure, narrow enough for a phone."""
+    panels = [ax for ax in figure.axes if ax not in bars(figure)]
+    with style():
+        height = figure.get_figheight() * len(panels)
+        figure.set_size_inches(WIDTH, height)
+        if len(panels) > 1:  # one below the other, each with its legend
+            places = figure.add_gridspec(len(panels), 1)
+            for place, ax in enumerate(panels):
+                ax.set_subplotspec(places[place])
+        else:
+            legends = [*figure.legends, *filter(None, [panels[0].get_legend()])]
+            for legend in legends:
+                legend_below(figure, legend)
+        for ax in panels:
+            fit_ticks(figure, ax)
+            fit_words(figure, ax.title)
+            fit_words(figure, ax.xaxis.label)
+            fit_words(figure, ax.yaxis.label, upright=True)
+        if figure._suptitle:
+            fit_words(figure, figure._suptitle)
+    return figure
+
+
+def reads(node):
+    """Whether an assignment names committed measurements: `data = measured("A-noise", "full")`."""
+    value = getattr(node, "value", None)
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(value, ast.Call)
+        and getattr(value.func, "id", "") == "measured"
+    )
+
+
+class Drawings:
+    """What the figures of a page are drawn with: its imports, its modules, its measurements."""
+
+    def __init__(self, cells, modules):
+        self.modules = [module.name for module in modules]
+        nodes = []
+        for cell in cells:
+            if cell.cell_type == "code":
+                nodes += ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.M)).body
+        self.setup = [
+            node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) or reads(node)
+        ]
+        self.names = None
+
+    def figure(self, source):
+        """The figure that a cell draws from committed measurements, or None: a cell that needs
+        what others have computed is not drawn."""
+        tree = ast.parse(source)
+        if not tree.body or not isinstance(last := tree.body[-1], ast.Expr):
+            return None
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        given = {node.targets[0].id for node in self.setup if reads(node)}
+        if not used & (given | {"measured"}):
+            return None
+        if self.names is None:
+            self.names = {}
+            for name in self.modules:
+                self.names |= vars(import_module(name))
+            exec(compile(ast.Module(self.setup, []), "the page", "exec"), self.names)
+        names = dict(self.names)
+        try:
+            with redirect_stdout(StringIO()):
+                exec(compile(ast.Module(tree.body[:-1], []), "the cell", "exec"), names)
+                found = eval(compile(ast.Expression(last.value), "the cell", "eval"), names)
+        except NameError:
+            return None
+        return found if hasattr(found, "savefig") else None
+
+
+def name_of(picture):
+    """What Sphinx calls a stored picture, by its bytes."""
+    return sha256(picture).hexdigest()
