@@ -52,6 +52,14 @@ def fit_words(figure, words, upright=False):
         words.set_text(wrapped(whole, width))
 
 
+def clear_title(figure, ax):
+    """Lift a title above words that stand on the upper edge of its panel."""
+    figure.draw_without_rendering()
+    over = max((text.get_window_extent().y1 for text in ax.texts), default=0) - ax.bbox.y1
+    if over > 0 and ax.get_title():
+        ax.set_title(ax.get_title(), pad=6 + 72 / figure.dpi * over)
+
+
 def fit_ticks(figure, ax):
     """Names along an axis in several lines, where they take half of the width or meet."""
     names = [label.get_text() for label in ax.get_yticklabels()]
@@ -101,6 +109,7 @@ def narrowed(figure):
         for ax in panels:
             fit_ticks(figure, ax)
             fit_words(figure, ax.title)
+            clear_title(figure, ax)
             fit_words(figure, ax.xaxis.label)
             fit_words(figure, ax.yaxis.label, upright=True)
         if figure._suptitle:

@@ -634,6 +634,61 @@ TOPS = """() => [...document.querySelectorAll(".panels")].filter((row) => row.ch
         .map((panel) => panel.getBoundingClientRect().top))"""
 
 
+# Pictures that have a narrow one for a phone: those that are seen -> (which, its width there, the
+# width that it was drawn for, that of the page's text).
+FOR_PHONES = """async () => {
+    const pairs = [...document.querySelectorAll(".bd-article :is(.roomy img, img.roomy, img.narrow)")];
+    for (const one of pairs) one.loading = "eager";
+    await Promise.all(pairs.map((one) => one.decode().catch(() => {})));
+    const text = document.querySelector(".bd-article").clientWidth;
+    return pairs.filter((one) => one.checkVisibility() && one.offsetWidth).map((one) =>
+        [one.matches(".narrow") ? "narrow" : "roomy", one.offsetWidth, one.naturalWidth, text]);
+}"""
+# a page, and how many of its figures are too wide for a phone
+TOO_WIDE = {
+    "selection/index": 5,
+    "convolution/index": 4,
+    "convolution/04_exactness": 2,
+    "images/03_two_phase": 3,
+    "selection/07_regime": 2,
+    "claims/B-theorem-3.1": 1,
+    "claims/C-corollary-4": 1,
+    "claims/A-regime": 1,
+}
+
+
+@needs_chromium
+def test_a_phone_gets_figures_of_its_own_width(site):
+    """What is too wide for a phone is drawn narrow for it, its letters as large as elsewhere."""
+    with served(site) as address, chromium() as browser:
+        for width in WIDTHS:
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            for name, count in TOO_WIDE.items():
+                page.goto(f"{address}/{name}.html")
+                seen = page.evaluate(FOR_PHONES)
+                assert len(seen) >= count, (name, width, seen)
+                for kind, across, drawn, text in seen:
+                    assert kind == ("narrow" if width < 600 else "roomy"), (name, width)
+                    assert kind == "roomy" or 0.9 * drawn < across <= text, (name, across, drawn)
+
+
+@needs_chromium
+def test_home_begins_with_what_the_papers_find(site):
+    """On a desktop the three findings begin within 1,000 points; at both widths they stand before
+    how to install."""
+    with served(site) as address, chromium() as browser:
+        for width in WIDTHS:
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.goto(f"{address}/index.html")
+            page.wait_for_selector(".turn canvas")
+            found = page.evaluate(
+                """() => ["three-papers", "two-commands"].map((name) =>
+                    document.getElementById(name).getBoundingClientRect().top + scrollY)"""
+            )
+            assert found[0] < found[1], width
+            assert width < 600 or found[0] < 1000, found
+
+
 FILMS = """() => [...document.querySelectorAll(".film .kept")].map((layer) => {
     const below = layer.previousElementSibling;
     const {left, top, width, height} = below.getBoundingClientRect();
