@@ -273,7 +273,6 @@ BESIDE = {
     "A-sparsification": "20 16",
     "B-figure-2-vit": ".20",
     "B-long-training": "4000",
-    "B-q-ablation": "36",
     "B-scatter-response": "64000",
     "B-sigma-A-ablation": ".001",
     "B-theorem-3.1": ".129",
