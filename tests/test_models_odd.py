@@ -244,3 +244,14 @@ def test_layers_are_not_miscounted_once_some_are_replaced():
     for other in (replaced, shorter, models.conv_init(model)):
         with pytest.raises(ValueError, match="layers that are not the library's"):
             models.from_transformers(other)
+
+
+def test_no_stencil_for_patches_that_are_shuffled():
+    """A masked autoencoder that masks nothing still shuffles, each time anew."""
+    model = strong(hub.ViTMAEModel(hub.ViTMAEConfig(**SHAPE, mask_ratio=0.0)))
+    for change in (
+        lambda: models.conv_init(model),
+        lambda: models.replace_heads(model, {(0, 0): torch.ones(7, 7) / 16}),
+    ):
+        with pytest.raises(ValueError, match="shuffles its patches at random"):
+            change()

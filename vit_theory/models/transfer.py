@@ -118,6 +118,11 @@ def special_tokens(model: Any, image_size: tuple[int, int], patch: tuple[int, in
     order of the picture."""
     shortened = any(hasattr(module, "passage") for module in model.modules())
     need(not shortened, "model drops tokens: change the layers of the model that it was made from")
+    need(
+        not hasattr(model.config, "mask_ratio"),
+        f"model={type(model).__name__} shuffles its patches at random, where a convolution or a "
+        "stencil needs their order: give the ViT that it trains",
+    )
     channels = model.config.num_channels
     image = torch.randn(1, channels, *image_size, generator=generator(0))
     image = image.to(next(model.parameters()))
