@@ -120,7 +120,7 @@ def with_pieces(site, pages):
             known[key] = delivered(site / "_images" / f"{match[2]}.png", int(width[1]))
         parts, twin, narrow, axis = known[key]
         alt = re.search(r'alt="([^"]*)"', tag)[1]
-        phone = site / "_images" / f"{found[2]}-narrow.svg"
+        phone = site / "_images" / f"{match[2]}-narrow.svg"
         if phone.exists():
             images = tag
             if parts:
