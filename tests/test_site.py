@@ -649,7 +649,7 @@ TOO_WIDE = {
     "selection/index": 5,
     "convolution/index": 4,
     "convolution/04_exactness": 2,
-    "images/03_two_phase": 3,
+    "images/03_two_phase": 2,
     "selection/07_regime": 2,
     "claims/B-theorem-3.1": 1,
     "claims/C-corollary-4": 1,
