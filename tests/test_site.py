@@ -637,7 +637,8 @@ TOPS = """() => [...document.querySelectorAll(".panels")].filter((row) => row.ch
 # Pictures that have a narrow one for a phone: those that are seen -> (which, its width there, the
 # width that it was drawn for, that of the page's text).
 FOR_PHONES = """async () => {
-    const pairs = [...document.querySelectorAll(".bd-article :is(.roomy img, img.roomy, img.narrow)")];
+    const kinds = ".bd-article :is(.roomy img, img.roomy, img.narrow)";
+    const pairs = [...document.querySelectorAll(kinds)];
     for (const one of pairs) one.loading = "eager";
     await Promise.all(pairs.map((one) => one.decode().catch(() => {})));
     const text = document.querySelector(".bd-article").clientWidth;
