@@ -82,7 +82,7 @@ def test_conv_init_finds_the_tokens_before_the_patches(kind, special):
 
 REFUSED = {
     "Swin": "Swin",
-    "ViTMAE": "masks or shuffles",
+    "ViTMAE": "shuffles its patches",
     "Yolos": "last tokens|no attention layers",
 }
 
