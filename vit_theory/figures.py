@@ -308,7 +308,8 @@ class Moving:
         self.pieces = layouts[0][0]
         if not all(same_boxes(panels, self.pieces) for panels, _ in layouts):
             self.pieces = [[0, 0, 1, 1]]  # a panel moves: the picture stays whole
-        self.kept = []  # boxes whose colors a dark page keeps, each once
+        # boxes whose colors a dark page keeps, each once
+        self.kept = []  # type: ignore[var-annotated]
         for _, colored in layouts:
             self.kept += [box for box in colored if box not in self.kept]
 
