@@ -157,6 +157,24 @@ def test_an_atlas_at_another_size(tmp_path, monkeypatch):
         write_atlas(tmp_path / "index.html", "digits", tmp_path / "no", size=16, progress=False)
 
 
+def test_an_atlas_asks_for_no_labels(tmp_path):
+    """Photos side by side in one folder give what the same photos in folders of classes give."""
+    from PIL import Image
+
+    model().save_pretrained(tmp_path / "model")
+    pixels = np.random.default_rng(0).integers(0, 255, (6, 20, 16, 3), dtype=np.uint8)
+    for number, photo in enumerate(pixels):
+        for folder in ("plain", f"classes/{number % 2}"):
+            (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(photo).save(tmp_path / folder / f"{number}.png")
+    entropy = []
+    for source in ("plain", "classes"):
+        atlas = write_atlas(tmp_path / "model", tmp_path / source, tmp_path / "out", progress=False)
+        assert atlas.attrs["images"] == 6
+        entropy.append(atlas.entropy.values)
+    np.testing.assert_allclose(*entropy, rtol=1e-5)
+
+
 def test_interrupted_leaves_nothing(tmp_path, monkeypatch):
     import vit_theory.models.page as page
 

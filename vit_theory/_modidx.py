@@ -2094,6 +2094,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'vit_theory.models.model.wide': ('models/model.html#wide', 'vit_theory/models/model.py')},
             'vit_theory.models.page': { 'vit_theory.models.page.as_page': ('models/page.html#as_page', 'vit_theory/models/page.py'),
                                         'vit_theory.models.page.at_any_size': ('models/page.html#at_any_size', 'vit_theory/models/page.py'),
+                                        'vit_theory.models.page.evenly': ('models/page.html#evenly', 'vit_theory/models/page.py'),
                                         'vit_theory.models.page.middle': ('models/page.html#middle', 'vit_theory/models/page.py'),
                                         'vit_theory.models.page.open_model': ('models/page.html#open_model', 'vit_theory/models/page.py'),
                                         'vit_theory.models.page.prepared': ('models/page.html#prepared', 'vit_theory/models/page.py'),

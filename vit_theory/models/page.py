@@ -26,7 +26,7 @@ from .drawing import plot_atlas
 from .model import ViT, processor_of, read_standard
 from .stream import stream_images
 from .trainer import load_vit
-from ..real_images import load_images
+from ..real_images import LABELS, load_images, opened
 
 # %% ../../nbs/models/10_page.ipynb #pge0005
 def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
@@ -204,6 +204,25 @@ def as_page(atlas: xr.Dataset, title: str, note: str) -> str:
         f"<h2>Formulas</h2><p>{legend}</p><dl>{terms}</dl></html>"
     )
 
+# %% ../../nbs/models/10_page.ipynb #3078c6d0
+def evenly(source: str | Path, count: int, size: int) -> Tensor:
+    """Pixels 0..255 of so many images, evenly from all that a source has, with labels or without;
+    ValueError where there are fewer than two."""
+
+    def chosen(images: Tensor) -> Tensor:
+        total = len(images)
+        need(total > 1, f"images={str(source)!r} holds {total} image: at least two are needed")
+        rows = torch.linspace(0, total - 1, min(count, total)).round().long()
+        return images[rows]
+
+    if str(source) == "digits":
+        return chosen(load_images("digits").images)
+    need(str(source), "images='' names no folder: give one of images, or of parquet files")
+    with opened(str(source), "train") as data:
+        if not set(LABELS) & set(data.features):
+            data = data.add_column(LABELS[0], [0] * len(data))
+        return chosen(stream_images(data, size=size).images)
+
 # %% ../../nbs/models/10_page.ipynb #pge0008
 @checked
 def write_atlas(
@@ -228,13 +247,7 @@ def write_atlas(
             f"size={size}: one of our models takes {own} alone, leave it out",
         )
         preparation["size"] = pair(size)
-    digits = str(images) == "digits"
-    data = load_images("digits") if digits else stream_images(images, size=max(preparation["size"]))
-    total = len(data)
-    need(total > 1, f"images={str(images)!r} holds {total} image: at least two are needed")
-    evenly = torch.linspace(0, total - 1, min(int(count), total))
-    chosen = evenly.round().long()
-    pixels = prepared(data.images[chosen], preparation)
+    pixels = prepared(evenly(images, int(count), max(preparation["size"])), preparation)
     batches = list(pixels.split(int(batch)))
     atlas = head_atlas(vit, batches, forward=at_any_size(vit), progress=progress)
     name = Path(model).name
