@@ -32,7 +32,7 @@ from nbdev.process import NBProcessor
 from PIL import Image
 from sphinx.cmd.build import build_main
 
-from vit_theory.figures import INK, in_ink, to_svg
+from vit_theory.figures import INK, in_ink
 from vit_theory.ledger.report import TEMPLATES
 from vit_theory.ledger.rules import LOOKS
 
@@ -263,7 +263,7 @@ def for_phones(cell, drawings, folder):
         figure = drawings.figure(cell.source)
         if figure is not None and suits(figure):
             folder.mkdir(parents=True, exist_ok=True)
-            text = to_svg(narrowed(figure)).replace("<defs>", f"{claim_pages.STYLES}<defs>", 1)
+            text = claim_pages.as_svg(narrowed(figure))
             (folder / f"{name_of(picture)}-narrow.svg").write_text(text, encoding="utf-8")
 
 

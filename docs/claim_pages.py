@@ -255,6 +255,11 @@ NARROW = "narrow"  # a figure of one piece that has another one for phones
 SIZE = re.compile(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="[^"]*"')
 
 
+def as_svg(figure):
+    """A figure as SVG, with its colors in the dark."""
+    return to_svg(figure).replace("<defs>", f"{STYLES}<defs>", 1)
+
+
 def window(drawn, box, style=""):
     """The part of a drawn figure inside a box, (left, top, right, bottom) in points."""
     left, top, right, bottom = box
@@ -269,7 +274,6 @@ def pictures(folder, site):
     in the page; None for a wide one that is whole}."""
     tiles = []
     sizes = {}
-    narrow = []
     site.mkdir(parents=True, exist_ok=True)
     for claim in CLAIMS.values():
         data = measured(claim.id, Card(claim.id).run)
@@ -279,10 +283,11 @@ def pictures(folder, site):
         if shared:  # as it was
             figure = claim.figure(data)
         parts = pieces(figure)
-        drawn = to_svg(figure).replace("<defs>", f"{STYLES}<defs>", 1)
+        drawn = as_svg(figure)
         sizes[claim.id] = [alone for _, alone in parts]
-        if suits(figure):
-            narrow.append(claim.id)
+        for_phones = suits(figure)
+        if for_phones:
+            sizes[claim.id] = [NARROW]
         elif len(parts) == 1 and figure.get_figwidth() > 5.8:
             sizes[claim.id] = [None]
         elif shared and len(parts) > 1:
@@ -301,9 +306,8 @@ def pictures(folder, site):
             name = f"{claim.id}{f'-{number}' * (len(parts) > 1)}.svg"
             (folder / name).write_text(window(drawn, box), encoding="utf-8")
         figure.savefig(png := BytesIO(), dpi=72)
-        if claim.id in narrow:
-            sizes[claim.id] = [NARROW]
-            text = to_svg(narrowed(figure)).replace("<defs>", f"{STYLES}<defs>", 1)
+        if for_phones:
+            text = as_svg(narrowed(figure))
             (folder / f"{claim.id}-narrow.svg").write_text(text, encoding="utf-8")
         small = Image.open(png).convert("RGB")
         tiles.append(
