@@ -309,7 +309,7 @@ class Moving:
         if not all(same_boxes(panels, self.pieces) for panels, _ in layouts):
             self.pieces = [[0, 0, 1, 1]]  # a panel moves: the picture stays whole
         # boxes whose colors a dark page keeps, each once
-        self.kept = []  # type: ignore[var-annotated]
+        self.kept: list[list[float]] = []
         for _, colored in layouts:
             self.kept += [box for box in colored if box not in self.kept]
 

@@ -97,7 +97,7 @@ def above(limit: float) -> Ask:
     return Ask(f"> {limit:g}", lambda x: x > limit, np.nextafter(limit, np.inf), limit)
 
 # %% ../../nbs/ledger/04_rules.ipynb #d7dd12cd
-def clear_of(numbers: Any, low: float, high: float) -> bool:
+def all_clear_of(numbers: Any, low: float, high: float) -> bool:
     """Whether all numbers miss a range, and where they have seeds the 95 % interval of each mean
     over these too."""
     values = np.asarray(numbers)
@@ -108,7 +108,7 @@ def clear_of(numbers: Any, low: float, high: float) -> bool:
     by_seed = np.moveaxis(values, numbers.dims.index("seed"), 0)
     columns = by_seed.reshape(len(by_seed), -1).T
     means = [Interval.of_mean(column) for column in columns]
-    return all(mean.high < low or mean.low > high for mean in means)
+    return all(mean.clear_of(low, high) for mean in means)
 
 # %% ../../nbs/ledger/04_rules.ipynb #c01d43c8
 def equal(number: float, words: str = "") -> Ask:
@@ -125,7 +125,7 @@ def within(center: float, distance: float) -> Ask:
         lambda x: abs(x - center) <= distance,
         center,
         center + 1.001 * distance,
-        lambda x: clear_of(x, center - distance, center + distance),
+        lambda x: all_clear_of(x, center - distance, center + distance),
     )
 
 
@@ -136,7 +136,7 @@ def between(low: float, high: float) -> Ask:
         lambda x: (x >= low) & (x <= high),
         high,
         np.nextafter(high, np.inf),
-        lambda x: clear_of(x, low, high),
+        lambda x: all_clear_of(x, low, high),
     )
 
 # %% ../../nbs/ledger/04_rules.ipynb #89ec3475
@@ -156,7 +156,7 @@ def exponent(center: float, width: float) -> Ask:
         return interval.error <= width and interval.low <= center <= interval.high
 
     def against(interval: Interval) -> bool:
-        return interval.high < center - width or interval.low > center + width
+        return interval.clear_of(center - width, center + width)
 
     return Ask(
         f"95% interval contains {center:g}, at most ± {width:g}", holds, passes, fails, against
@@ -184,10 +184,13 @@ def wholly_between(low: float, high: float) -> Ask:
     def holds(interval: Interval) -> bool:
         return low <= interval.low and interval.high <= high
 
-    def against(interval: Interval) -> bool:
-        return interval.high < low or interval.low > high
-
-    return Ask(f"95% interval from {low:.3g} to {high:.3g}", holds, passes, fails, against)
+    return Ask(
+        f"95% interval from {low:.3g} to {high:.3g}",
+        holds,
+        passes,
+        fails,
+        lambda x: x.clear_of(low, high),
+    )
 
 # %% ../../nbs/ledger/04_rules.ipynb #e78893c4
 @dataclass(frozen=True)

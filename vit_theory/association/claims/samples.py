@@ -39,7 +39,7 @@ from vit_theory.ledger.rules import (
     exponent,
     within,
 )
-from vit_theory.statistics import Interval, log_slope
+from vit_theory.statistics import Interval, power_of
 
 # %% ../../../nbs/association/10_samples.ipynb #6bfefae1
 def margin_with_most(ds: xr.Dataset) -> xr.DataArray:
@@ -125,9 +125,7 @@ SAMPLE_SIZE = Claim(
 # %% ../../../nbs/association/10_samples.ipynb #ebd135e3
 def scatter_exponent(data: xr.Dataset) -> Interval:
     "Exponent of the scatter inside sets against N at step 20, all seeds together."
-    scatter = data.gamma_std.sel(step=20).transpose("samples", "seed").values
-    samples = np.repeat(data.samples.values[:, None], scatter.shape[1], 1)
-    return log_slope(samples, scatter)
+    return power_of("samples", data.gamma_std.sel(step=20))
 
 
 def followed_path(data: xr.Dataset) -> xr.DataArray:

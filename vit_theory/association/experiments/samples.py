@@ -152,8 +152,8 @@ def measure_scatter(run: Run) -> xr.Dataset:
     )
 
 # %% ../../../nbs/association/10_samples.ipynb #609e1c0d
-QUICK_LONG = Training(q=0.25, dim=32, samples=3000, tests=2000, steps=480)
-FULL_LONG = Training(q=0.25, dim=32, samples=4000, tests=2000, steps=1000)
+QUICK_LONG = Training(q=0.25, dim=32, samples=3000, tests=2000, steps=960)
+FULL_LONG = Training(q=0.25, dim=32, samples=4000, tests=2000, steps=2000)
 
 
 def long_run(training: Training, seed: int) -> dict:

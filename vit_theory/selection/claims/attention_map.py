@@ -31,7 +31,7 @@ from vit_theory.selection.experiments.attention_map import (
     attention_against_rate,
     attention_during_training,
 )
-from vit_theory.statistics import Interval, log_slope
+from vit_theory.statistics import Interval, power_of
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #b0aa51ad
 SPARSE = 0.95  # mass that is sparse
@@ -335,9 +335,7 @@ def gap_exponent(data: xr.Dataset, speed: str) -> Interval:
     """Exponent C of the gap 1 - mass at the end against eta, every trial a point, with its 95 %
     interval by Student's t."""
     mass_at_end = data.mass.sel(speed=speed).isel(time=-1)
-    gap = 1 - mass_at_end.transpose("seed", "rate", "trial")
-    eta = gap.rate.broadcast_like(gap).transpose(*gap.dims)  # of each point
-    return log_slope(eta.values, gap.values)
+    return power_of("rate", 1 - mass_at_end)
 
 
 def mass_gain(data: xr.Dataset) -> xr.DataArray:

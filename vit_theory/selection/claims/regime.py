@@ -239,7 +239,7 @@ def plot_limits(data: xr.Dataset):
         xlim=(-3, 3),
         ylim=(len(arms) - 0.5, -0.5),
     )
-    moved = sum(change.low > 0 or change.high < 0 for change in changes)  # not where it is NaN
+    moved = sum(change.clear_of(0, 0) for change in changes)  # not where it is NaN
     ax.set_title(f"{moved} of {len(arms)} choices matter")
     return figure
 
