@@ -20,9 +20,10 @@ from vit_theory.images.claims.comparison import accuracies, learned, only_digits
 from vit_theory.images.data import Canvas
 from vit_theory.images.experiments.canvases import ALL_CHOICES, Dealer, canvases
 from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import CAVEAT, above, at_least, at_most, within
+from vit_theory.ledger.rules import CAVEAT, above, at_least, at_most, within, wholly_above
 from vit_theory.models.data import Recipe, generator
 from vit_theory.models.model import ViT
+from vit_theory.statistics import Interval
 
 # %% ../../../nbs/images/05_canvases.ipynb #a071cf88
 CONCENTRATED = 1.5  # times the uniform share that the mass must reach
@@ -173,9 +174,8 @@ SPARSIFICATION = Claim(
         learned("all", "relevant"),
         Rule(
             "points that the oracle's tokens gain, mean",
-            lambda d: gain(d, "relevant").mean(skipna=False),
-            at_least(WORTH),
-            form="+.1f",
+            lambda d: Interval.of_mean(gain(d, "relevant")),
+            wholly_above(WORTH),
         ),
         Rule(
             "points that random tokens gain, mean",
@@ -205,7 +205,7 @@ SPARSIFICATION = Claim(
         ),
         accuracies("all", "relevant", "attention", "random"),
     ),
-    "Retraining on attention's tokens gains {3:+.1f} points; an oracle's choice gains {1:+.1f}.",
+    "Retraining on attention's tokens gains {3:+.1f} points; an oracle's choice gains {1}.",
     canvases,
     plot_gain,
     remark=only_digits,
