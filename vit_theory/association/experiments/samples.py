@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../../nbs/association/10_samples.ipynb #d2e75e8b
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -152,8 +152,11 @@ def measure_scatter(run: Run) -> xr.Dataset:
     )
 
 # %% ../../../nbs/association/10_samples.ipynb #609e1c0d
-QUICK_LONG = Training(q=0.25, dim=32, samples=3000, tests=2000, steps=960)
-FULL_LONG = Training(q=0.25, dim=32, samples=4000, tests=2000, steps=2000)
+# half the usual rates, at which the loss makes no jumps late in training
+QUICK_LONG = Training(
+    q=0.25, dim=32, samples=3000, tests=2000, lr_v=5e-4, lr_A=25.0, steps=1920, every=40
+)
+FULL_LONG = replace(QUICK_LONG, samples=4000, steps=4000)
 
 
 def long_run(training: Training, seed: int) -> dict:
