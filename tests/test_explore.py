@@ -14,10 +14,8 @@ from vit_theory import explore
 from vit_theory.explore.vit import (
     answers,
     atlas_of,
-    fitting_images,
-    load_model,
-    model_and_images,
     pieces,
+    subject_of,
     what_is_seen,
     what_leads,
 )
@@ -36,9 +34,9 @@ from vit_theory.models import (
 
 
 def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attention_chooses():
-    model = load_model()
-    images = fitting_images(model, pieces())
-    order, counts, said = answers(model, images)
+    subject = subject_of(None, None)
+    model, images = subject.model, subject.images
+    order, counts, said = answers(subject)
     data = Images(images, said[-1], CIFAR10)
     shown = explore.vit_explorer().data
     assert shown["counts"] == counts and shown["total"] == len(images)
@@ -89,7 +87,7 @@ def test_the_panel_and_the_figure_of_the_atlas_name_and_color_the_same_leads():
 def test_convolutions_lead_a_converted_convolution():
     conv = ViT(16, 4, 3, 10, depth=1, heads=1, mixer="convolution")
     images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    leads = what_leads(atlas_of(to_attention(conv, 8.0), images))
+    leads = what_leads(atlas_of(subject_of(to_attention(conv, 8.0), images)))
     assert leads["names"] == [["convolution"] * 9] and leads["images"] == 8
     assert min(leads["shares"][0]) > 0.5
 
@@ -97,7 +95,7 @@ def test_convolutions_lead_a_converted_convolution():
 def test_a_live_panel_has_the_leads_of_its_model():
     vit = ViT(16, 4, 3, 2, 2, 3, width=18)
     data = pieces()
-    expected = what_leads(atlas_of(vit.eval(), fitting_images(vit, data)))
+    expected = what_leads(atlas_of(subject_of(vit, data)))
     assert explore.vit_explorer(vit, data).data["leads"] == expected
     assert [len(row) for row in expected["names"]] == [3, 3]
 
@@ -110,8 +108,8 @@ def test_a_model_of_two_classes_is_not_told_what_is_right():
 
 def test_without_a_head_the_answer_moves_as_the_module_says():
     """Removed by hand, as the model's function: the head's values are zero."""
-    model = load_model()
-    image = fitting_images(model, pieces())[:1]
+    subject = subject_of(None, None)
+    model, image = subject.model, subject.images[:1]
     shown = explore.vit_explorer().data["images"][0]["removal"]
     features = model.blocks[2].mixer.out.in_features // 4
     by_hand = copy.deepcopy(model)
@@ -153,7 +151,7 @@ def test_your_vit_from_a_folder_from_memory_and_by_the_hand_in_the_panel(folder)
         and mine["given"] == []
         and len(mine["images"]) == mine["total"] == 36
     )
-    assert explore.vit_explorer(load_model(folder)).data == mine | {
+    assert explore.vit_explorer(subject_of(folder, None).model).data == mine | {
         "model": None,
         "given": ["model"],
     }
@@ -182,10 +180,10 @@ def test_your_images_are_standardized_as_the_model_was(folder):
     theirs = transformers.ViTForImageClassification.from_pretrained(folder).eval()
 
     def difference(model, mean, std):
-        vit, images, *_ = model_and_images(model, data)
+        subject = subject_of(model, data)
         with torch.no_grad():
             expected = theirs(pixel_values=(pixels / 255 - mean) / std).logits
-            return float((vit(images) - expected).abs().max())
+            return float((subject.model(subject.images) - expected).abs().max())
 
     assert difference(folder, 0.5, 0.5) < 1e-5
     (folder / "preprocessor_config.json").write_text(
@@ -194,8 +192,7 @@ def test_your_images_are_standardized_as_the_model_was(folder):
     assert difference(folder, 0.2, 0.3) < 1e-5
     assert difference(folder, 0.5, 0.5) > 1e-2
     plain = ViT(16, 4, 3, 5, depth=1, heads=1, width=8, variant=Variant(mean=0.0, std=1.0))
-    _, images, *_ = model_and_images(plain, data)
-    assert torch.equal(images, pixels / 255)
+    assert torch.equal(subject_of(plain, data).images, pixels / 255)
 
 
 def test_your_images_come_from_a_folder_and_a_model_from_a_checkpoint(folder, tmp_path):

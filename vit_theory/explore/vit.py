@@ -8,7 +8,11 @@ from __future__ import annotations  # noqa: F404
 import json
 import math
 import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +23,9 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch import Tensor
 
-    from vit_theory.models import Images, ViT
+    from vit_theory.models import Images
+    from vit_theory.models.maps import LayerMap
+
 
 # %% auto #0
 __all__ = ['vit_explorer']
@@ -29,46 +35,43 @@ def load_model(
     # None: ours; a model; a folder that `save_pretrained` wrote; a checkpoint of `train`; or a
     # name on the hub
     source: Any = None,
-) -> ViT:
-    """Our form of a vision transformer; ValueError for a folder that holds none, ImportError that
-    names the extra."""
-    import torch
+    *,
+    convert: bool = True,  # a `ViTForImageClassification` to our form, which can lack patches
+) -> tuple[Any, Any, Mapping[int, str]]:
+    """A vision transformer, its image processor, and what it calls its classes, where known;
+    ValueError for a folder that holds none, ImportError that names the extra."""
+    from torch import nn
 
-    from vit_theory.models import ViT, from_transformers, load_vit, trained_vit
+    from vit_theory.models import CIFAR10, Classifier, ViT, from_transformers, load_vit, trained_vit
+    from vit_theory.models.page import hub_model
 
     if source is None or source == "":
-        return trained_vit()
+        return trained_vit(), None, dict(enumerate(CIFAR10))
+    processor = None
+    if isinstance(source, Classifier):
+        standard = {"image_mean": source.center, "image_std": source.spread}
+        processor = SimpleNamespace(**{key: x.flatten().tolist() for key, x in standard.items()})
+        source = source.model
+    elif not isinstance(source, nn.Module):
+        if Path(source).is_file():
+            return load_vit(source), None, {}
+        folder = (Path(source) / "config.json").is_file()
+        named = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
+        if not folder and (Path(source).exists() or not named):
+            raise ValueError(
+                f"model={str(source)!r} is no name on the hub, no checkpoint, "
+                "and no folder with a config.json: see save_pretrained"
+            )
+        source, processor = hub_model(source, local=folder, classifier=True)
     if isinstance(source, ViT):
-        return source.eval()
-    if isinstance(source, torch.nn.Module):
-        return from_transformers(source).eval()
-    if Path(source).is_file():
-        return load_vit(source).eval()
-    folder = (Path(source) / "config.json").is_file()
-    named = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
-    if not folder and (Path(source).exists() or not named):
-        raise ValueError(
-            f"model={str(source)!r} is no name on the hub, no checkpoint, "
-            "and no folder with a config.json: see save_pretrained"
-        )
-    try:
-        from transformers import AutoModelForImageClassification
-        from transformers.utils import cached_file
-    except ImportError as error:
-        raise ImportError(
-            "reading this model needs 'transformers': pip install 'vit_theory[hub]'"
-        ) from error
-    try:
-        made = AutoModelForImageClassification.from_pretrained(source, local_files_only=folder)
-        processor = cached_file(
-            source,
-            "preprocessor_config.json",
-            local_files_only=folder,
-            _raise_exceptions_for_missing_entries=False,
-        )
-    except (OSError, KeyError) as error:
-        raise ValueError(f"model={str(source)!r} cannot be read: {error}") from error
-    return from_transformers(made, processor=processor).eval()
+        return source, None, {}
+    config = getattr(source, "config", None)
+    labels = getattr(config, "id2label", None) or {}
+    names = {number: name for number, name in labels.items() if name != f"LABEL_{number}"}
+    if type(source).__name__ == "ViTForImageClassification" and config.hidden_act == "gelu":
+        source = from_transformers(source) if convert else source
+    return source, processor, names
+
 
 # %% ../../nbs/explore/05_vit.ipynb #189d15f2
 SIDES = {213: (2, 3), 140: (3, 4)}  # pixels of a piece: how many down and across
@@ -97,41 +100,62 @@ def pieces() -> Images:
 
 
 def fitting_images(
-    model: ViT,
     data: Images,  # any labeled images
+    preparation: Mapping[str, Any],  # see `preparation_of`
 ) -> Tensor:  # [n, c, h, w], as the model takes them
     "The images in the size, channels and range of a model."
-    from torch.nn.functional import interpolate
+    from vit_theory.models.page import prepared
 
-    channels = model.config["channels"]
-    size = model.config["image_size"]
-    x = data.images.float() / (1 if data.images.is_floating_point() else 255)
-    if x.min() < 0 or x.max() > 1:
+    x = data.images
+    if x.is_floating_point() and (x.min() < 0 or x.max() > 1):
         raise ValueError(
             f"data has images from {float(x.min()):.3g} to {float(x.max()):.3g}: give uint8, or "
             "floats from 0 to 1"
         )
-    if tuple(x.shape[2:]) != size:
-        x = interpolate(x, size, mode="bilinear", antialias=True)
-    if x.shape[1] != channels:
-        x = x.mean(1, keepdim=True).expand(-1, channels, -1, -1)
-    if model.config["mean"] is None:  # unknown: as the processor of a ViT does unless told
-        return 2 * x - 1
-    return x.contiguous()
+    return prepared(x, preparation).contiguous()
 
 
-FOLDER_IMAGES = 64  # of a folder, evenly
+MOST_IMAGES = 64  # of a folder, evenly; of batches, the first
+
+
+def in_batches(data: Any) -> bool:
+    "Whether these are images as `attention_maps` takes them: an array, or batches of arrays."
+    from torch import Tensor
+
+    from vit_theory.models import Images
+
+    if isinstance(data, Tensor | np.ndarray | Mapping):
+        return True
+    if isinstance(data, list):
+        return all(isinstance(x, Mapping) or getattr(x, "ndim", 0) == 4 for x in data)
+    plain = data is None or isinstance(data, str | Path | Images)
+    return not plain and not hasattr(data, "__getitem__")  # such as a loader
+
+
+def first_images(data: Any, weight: Tensor) -> Tensor:
+    "The first images of batches, in the precision of a model's weights."
+    import torch
+
+    from vit_theory.models.maps import as_batches, image_of, moved
+
+    batches: list[Tensor] = []
+    for batch in as_batches(data):
+        batches.append(image_of(moved(batch, weight)))
+        if sum(map(len, batches)) >= MOST_IMAGES:
+            break
+    if not batches:
+        raise ValueError("data holds no batch: at least one image is needed")
+    return torch.cat(batches)[:MOST_IMAGES]
 
 
 def pictures_of(
-    # None: pieces of two photographs; a folder of images; labeled images, see `load_images`
+    # None: pieces of two photographs; a folder of images; labeled images, see `as_images`
     data: Any,
-    model: ViT,
+    size: int,  # pixels along a side, for those of a folder
 ) -> Images:
-    "Labeled images to look at; of a folder those that are shown, in the model's size."
-    import torch
-
-    from vit_theory.models import Images, as_images, load_images, stream_images
+    "Labeled images to look at; of a folder those that are shown."
+    from vit_theory.models import as_images, load_images
+    from vit_theory.models.page import evenly
 
     if data is None:
         return pieces()
@@ -139,28 +163,51 @@ def pictures_of(
         return as_images(data)
     if str(data) == "digits":
         return load_images("digits", split="test", per_class=5)
-    stored = stream_images(data, size=model.config["image_size"][0])
-    chosen = torch.linspace(0, len(stored) - 1, min(FOLDER_IMAGES, len(stored))).round().long()
-    return Images(stored.images[chosen], stored.labels[chosen], stored.classes)
+    return evenly(data, MOST_IMAGES, size)
 
 
-def model_and_images(
+@dataclass(frozen=True)
+class Subject:
+    "A model, how it is called, and images that fit it."
+
+    model: Any
+    forward: Callable | None  # see `attention_maps`
+    images: Tensor  # [n, c, h, w], as the model takes them
+    shown: Tensor  # the same, before their channels were standardized
+    names: Mapping[int, str]  # of the model's answers, where it knows them
+    labels: Tensor | None = None
+    classes: tuple[str, ...] = ()  # of the labels
+    note: str = ""  # on how they were standardized
+
+
+def subject_of(
     model: Any,  # as `load_model` takes it
-    data: Any,  # as `pictures_of` takes it
-) -> tuple[ViT, Tensor, Tensor | None, tuple[str, ...]]:
-    """The model, images that fit it, their labels where the model has as many classes, and the
-    names of its answers."""
-    from vit_theory.models import CIFAR10
+    data: Any,  # as `pictures_of` takes it, or batches as `attention_maps` does
+    processor: Any = None,  # of the model, where nothing beside it says so
+    size: Any = None,  # of the images, where not the processor's
+    forward: Callable | None = None,  # see `attention_maps`
+) -> Subject:
+    "Images of bytes become what the model takes; floats of batches are that already."
+    import torch
 
-    ours = model is None or model == ""
-    model = load_model(model)
-    data = pictures_of(data, model)
-    images = fitting_images(model, data)
-    classes = model.config["classes"]
-    if classes == len(data.classes):
-        return model, images, data.labels, tuple(data.classes)
-    names = CIFAR10 if ours else tuple(f"class {number}" for number in range(classes))
-    return model, images, None, names
+    from vit_theory.models import Images
+    from vit_theory.models.page import at_any_size, preparation_of
+
+    model, found, names = load_model(model, convert=size is None)
+    forward = forward or at_any_size(model)
+    if in_batches(data):
+        weight = next(model.parameters(), torch.empty(0))
+        images = first_images(data, weight)
+        if images.is_floating_point():
+            return Subject(model, forward, images, images, names)
+        data = Images(images, torch.zeros(len(images), dtype=torch.long), ("image",))
+    preparation, note = preparation_of(model, found if processor is None else processor, size)
+    data = pictures_of(data, max(preparation["size"]))
+    shown = fitting_images(data, preparation | {"mean": 0.0, "std": 1.0})
+    standard = Images(shown, data.labels, data.classes)
+    images = fitting_images(standard, preparation)
+    return Subject(model, forward, images, shown, names, data.labels, data.classes, note)
+
 
 # %% ../../nbs/explore/05_vit.ipynb #0e31419f
 MEASURES = (
@@ -202,58 +249,79 @@ def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
     return by_spread[:quarter]
 
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
-def look_into(model: ViT, image: Tensor) -> dict[str, Any]:
-    """What `probe` says of one image [c, h, w]: attention [layer, head, query, key], and
-    measurements [layer, head]."""
+def first_look(subject: Subject) -> tuple[list[LayerMap], tuple[int, int]]:
+    "The layers of a model and the grid that all share; ValueError, by name, before any other work."
+    from vit_theory.models import attention_maps
+    from vit_theory.models.probes import one_grid
+
+    kind = type(subject.model).__name__
+    images = subject.images[:2]
+    try:
+        (layers,) = attention_maps(subject.model, images, forward=subject.forward)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"model={kind} does not take images of {tuple(images.shape[1:])} ({error}): give "
+            "processor, size or forward"
+        ) from error
+    return layers, one_grid(layers)
+
+
+def look_into(subject: Subject, number: int, removal: bool = True) -> dict[str, Any]:
+    """What `probe` says of one image: attention [layer, head, query, key], and measurements
+    [layer, head]."""
     from vit_theory.models import probe
 
-    probed = probe(model, image[None])
+    image = subject.images[number : number + 1]
+    probed = probe(subject.model, image, forward=subject.forward)
     grid = (probed.attrs["rows"], probed.attrs["columns"])
     attention = probed.attention.values
-    busy = busy_patches(image, grid).numpy()
+    busy = busy_patches(subject.shown[number], grid).cpu().numpy()
     numbers = {
         "entropy": probed.entropy.values,
         "distance": probed.distance.values,
         "mass": attention[..., busy].sum(-1).mean(-1),
         "neighbors": neighbor_score(attention, grid),
-        "removal": moved_by_removal(model, image[None], attention.shape[:2]),
     }
+    if removal:
+        numbers["removal"] = moved_by_removal(subject, image, attention.shape[:2])
     return {"attention": attention, "grid": grid, "numbers": numbers}
 
 
-def moved_by_removal(model: ViT, images: Tensor, shape: tuple[int, int]) -> np.ndarray:
+def moved_by_removal(subject: Subject, images: Tensor, shape: tuple[int, int]) -> np.ndarray:
     """Half of the summed change of the probabilities without each head, its mean over images:
     [layer, head]."""
-    import torch
-
     from vit_theory.models import without_head
 
     moved = np.zeros(shape)
-    with torch.no_grad():
-        before = model(images).softmax(1)
-        for layer, head in np.ndindex(*shape):
-            with without_head(model, layer, head):
-                after = model(images).softmax(1)
-            moved[layer, head] = float((after - before).abs().sum(1).mean()) / 2
+    before = logits_of(subject, images).softmax(1)
+    for layer, head in np.ndindex(*shape):
+        with without_head(subject.model, layer, head):
+            after = logits_of(subject, images).softmax(1)
+        moved[layer, head] = float((after - before).abs().sum(1).mean()) / 2
     return moved
 
 
-def layers_and_heads(model: ViT, images: Tensor) -> tuple[int, int]:
-    "Their numbers, from the maps of the first image."
-    import torch
+def need_removable(subject: Subject, layers: list[LayerMap]) -> None:
+    "ValueError unless `without_head` numbers heads as the maps do."
+    from vit_theory.arguments import need
+    from vit_theory.models import ViT, without_head
+    from vit_theory.models.model import hub_attention
 
-    with torch.no_grad():
-        maps = model.attention_maps(images[:1])
-    return len(maps), maps[0].shape[1]
+    model = subject.model
+    if not isinstance(model, ViT):
+        same = list(hub_attention(model)) == [layer.name for layer in layers]
+        need(same, f"model={type(model).__name__} has layers that attend in other modules")
+    for number, layer in enumerate(layers):
+        without_head(model, number, layer.A.shape[1] - 1)
 
 
-def atlas_of(model: ViT, images: Tensor) -> xr.Dataset | None:
+def atlas_of(subject: Subject) -> xr.Dataset | None:
     "The atlas over the first images; None for a single one: what changes between them needs two."
     from vit_theory.models import head_atlas
 
-    if len(images) < 2:
+    if len(subject.images) < 2:
         return None
-    return head_atlas(model, [images[:ATLAS_IMAGES]], forward=lambda model, x: model(x, keep={}))
+    return head_atlas(subject.model, [subject.images[:ATLAS_IMAGES]], forward=subject.forward)
 
 
 def shares_of_maps(atlas: xr.Dataset | None, shape: tuple[int, int]) -> dict[str, np.ndarray]:
@@ -284,81 +352,237 @@ def what_leads(atlas: xr.Dataset | None) -> dict[str, Any] | None:
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
 
 
-def answers(model: ViT, images: Tensor) -> tuple[Tensor, list[int], Tensor]:
-    """Of images [b, c, h, w]: patches by attention received [b, n]; for each share how many stay,
-    and the answers [share, b]."""
+def logits_of(subject: Subject, images: Tensor, **options: Any) -> Any:
+    "Logits [b, classes]; None of a model that has no classes."
+    import torch
+    from torch import Tensor
+
+    from vit_theory.models import ViT
+    from vit_theory.models.maps import moved, run_model
+
+    model = subject.model
+    images = moved(images, next(model.parameters(), images))
+    with torch.no_grad():
+        if isinstance(model, ViT):
+            return model(images, **options)
+        out = run_model(model, images, subject.forward)
+    if isinstance(out, Tensor):  # of a plain module; of an encoder these are features
+        return out if getattr(model, "num_classes", None) == out.shape[-1] else None
+    logits = getattr(out, "logits", None)
+    classifies = isinstance(logits, Tensor) and logits.ndim == 2
+    return logits if classifies else None
+
+
+def all_answers(subject: Subject, tokens: Tensor | None = None) -> Tensor:
+    "The answer for each image; one of our models sees these patches [b, m] alone."
     import torch
 
-    n = math.prod(model.grid)
-    counts = [max(1, round(share * n)) for share in SHARES]
+    said = []
+    for rows in torch.arange(len(subject.images)).split(16):
+        options = {} if tokens is None else {"tokens": tokens[rows]}
+        said.append(logits_of(subject, subject.images[rows], **options).argmax(1).cpu())
+    return torch.cat(said)
+
+
+def reading_order(subject: Subject) -> Tensor:
+    """Patches [b, n] by attention received, most first: of one of our models in all layers; of
+    others in the first, as `drop_tokens` counts."""
+    import torch
+
+    from vit_theory.models import ViT, attention_maps
+    from vit_theory.models.replace import number_of_special
+    from vit_theory.models.tokens import times_read
+
+    model = subject.model
     received = []
-    logits = []
-    with torch.no_grad():
-        for batch in images.split(16):
-            by_layer = [A.mean((1, 2))[:, -n:] for A in model.attention_maps(batch)]
-            received.append(torch.stack(by_layer).mean(0))
-        order = torch.cat(received).argsort(dim=1, descending=True, stable=True)
-        for m in counts:
-            tokens = None if m == n else order[:, :m].sort(1).values
-            logits.append(model(images, tokens=tokens))
-    return order, counts, torch.stack(logits).argmax(-1)
+    if isinstance(model, ViT):
+        n = math.prod(model.grid)
+        with torch.no_grad():
+            for batch in subject.images.split(16):
+                by_layer = [A.mean((1, 2))[:, -n:] for A in model.attention_maps(batch)]
+                received.append(torch.stack(by_layer).mean(0))
+    else:
+        special = number_of_special(model)
+        batches = subject.images.split(16)
+        for layers in attention_maps(model, batches, forward=subject.forward):
+            received.append(times_read(layers[0].A, special))
+    return torch.cat(received).cpu().argsort(dim=1, descending=True, stable=True)
+
+
+def answers(subject: Subject) -> tuple[Tensor, list[int], Tensor]:
+    """Patches in the order in which they stay [b, n]; for each share how many stay, and the answers
+    [share, b]; ValueError where the model cannot go on with fewer."""
+    import torch
+
+    from vit_theory.models import ViT, drop_tokens
+
+    model = subject.model
+    ours = isinstance(model, ViT)
+    if not ours:
+        drop_tokens(model, {0: 1.0})  # it refuses before the work
+    order = reading_order(subject)
+    n = order.shape[1]
+    counts = [max(1, round(share * n)) for share in SHARES]
+    said = []
+    for m in counts:
+        if m == n:
+            said.append(all_answers(subject))
+        elif ours:
+            said.append(all_answers(subject, order[:, :m].sort(1).values))
+        else:
+            shorter = drop_tokens(model, {0: m / n})
+            said.append(all_answers(replace(subject, model=shorter)))
+    return order, counts, torch.stack(said)
+
+
+@dataclass
+class Said:
+    "What a model answers for each image, and what else it has."
+
+    order: Tensor  # [b, n] patches in the order in which they stay
+    counts: list[int]  # patches that stay
+    shares: list[float]  # the same, of all
+    behind: str = ""  # the layer, where they leave inside the model
+    predicted: Tensor | None = None  # [share, b]; None of a model that has no classes
+    names: tuple[str, ...] = ()  # of the classes
+    labels: Tensor | None = None  # where the images have as many classes
+    removal: bool = False  # heads can be taken out
+    notes: tuple[str, ...] = ()  # why the rest is not there
+
+    @property
+    def right(self) -> bool:
+        return self.labels is not None
+
+    @property
+    def truth(self) -> Tensor:
+        "The labels, or else the answers of all patches."
+        assert self.predicted is not None
+        return self.predicted[-1] if self.labels is None else self.labels
+
+    def curve(self) -> list[float]:
+        "Share of the images whose answer is the truth."
+        if self.predicted is None:
+            return []
+        agreement = (self.predicted == self.truth).double().mean(1)
+        return [round(float(share), 4) for share in agreement]
+
+
+def what_is_said(subject: Subject, layers: list[LayerMap], n: int) -> Said:
+    "The answers of a model, with fewer patches where it can lack some; a word on what it lacks."
+    import torch
+
+    from vit_theory.models import ViT
+
+    model = subject.model
+    kind = type(model).__name__
+    notes = [subject.note] if subject.note else []
+    said = Said(torch.arange(n).expand(len(subject.images), n), [n], [1.0])
+    logits = logits_of(subject, subject.images[:1])
+    if logits is None:
+        said.notes = (*notes, f"No answers: model={kind} has no logits [b, classes].")
+        return said
+    classes = logits.shape[1]
+    if classes == len(subject.classes):
+        said.labels = subject.labels
+        said.names = subject.classes
+    else:
+        names = subject.names
+        said.names = tuple(names.get(number, f"class {number}") for number in range(classes))
+    try:
+        said.order, said.counts, said.predicted = answers(subject)
+        said.shares = list(SHARES)
+        if not isinstance(model, ViT):
+            said.behind = "behind layer 0"
+    except ValueError as error:
+        said.predicted = all_answers(subject)[None]
+        notes.append(f"No fewer patches: {error}.")
+    try:
+        need_removable(subject, layers)
+        said.removal = True
+    except ValueError as error:
+        notes.append(f"No removal of heads: {error}.")
+    said.notes = tuple(notes)
+    return said
+
 
 # %% ../../nbs/explore/05_vit.ipynb #0870fcff
 MOST = 2**23  # bytes of attention
+LARGEST = 2**26  # of one image
 
 
 def what_is_seen(
     model: Any = None,  # as `load_model` takes it
-    data: Any = None,  # as `pictures_of` takes it
+    data: Any = None,  # as `subject_of` takes it
     first: int = 0,  # the first of the images that are shown
     most: int = MOST,  # bytes of attention
+    **options: Any,  # of `subject_of`
 ) -> dict[str, Any]:
     "All that the module shows, JSON."
     named = isinstance(model, str)
-    vit, images, labels, names = model_and_images(model, data)
-    order, counts, predicted = answers(vit, images)
-    truth = predicted[-1] if labels is None else labels
-    agreement = (predicted == truth).double().mean(1)
-
-    atlas = atlas_of(vit, images)
-    layers, heads = layers_and_heads(vit, images) if atlas is None else atlas.content.shape
-    shares = shares_of_maps(atlas, (layers, heads))
-    bytes_of_maps = layers * heads * math.prod(vit.grid) ** 2
-    shown = max(1, min(len(images), most // bytes_of_maps))
-    first = max(0, min(first, len(images) - shown))
-    pictures = []
-    for i in range(first, first + shown):
-        words = {
-            "number": i,
-            "order": order[i].tolist(),
-            "truth": names[truth[i]],
-            "answers": [names[number] for number in predicted[:, i]],
-        }
-        for name, values in shares.items():
-            words[name] = values.round(3).tolist()
-        pictures.append(words | pictured(vit, images[i]))
+    subject = subject_of(model, data, **options)
+    images = subject.images
+    with evaluating(subject.model):
+        layers, grid = first_look(subject)
+        heads = max(layer.A.shape[1] for layer in layers)
+        bytes_of_maps = len(layers) * heads * math.prod(grid) ** 2
+        if bytes_of_maps > LARGEST:
+            raise ValueError(
+                f"model={type(subject.model).__name__}: the maps of one image take "
+                f"{bytes_of_maps / 1e6:.0f} MB, and a page holds {LARGEST / 1e6:.0f}: give a "
+                "smaller size"
+            )
+        said = what_is_said(subject, layers, math.prod(grid))
+        atlas = atlas_of(subject)
+        shares = shares_of_maps(atlas, (len(layers), heads))
+        measures = [name for name in MEASURES if name != "removal" or said.removal]
+        shown = max(1, min(len(images), most // bytes_of_maps))
+        first = max(0, min(first, len(images) - shown))
+        pictures = []
+        for i in range(first, first + shown):
+            words = {"number": i, "order": said.order[i].tolist()}
+            if said.predicted is not None:
+                words["truth"] = said.names[said.truth[i]]
+                words["answers"] = [said.names[number] for number in said.predicted[:, i]]
+            for name, values in shares.items():
+                words[name] = values.round(3).tolist()
+            pictures.append(words | pictured(subject, i, said.removal))
     return {
         "model": model if named and model else None,
         "given": [] if model is None or named else ["model"],
         "size": list(images.shape[2:]),
-        "grid": list(vit.grid),
-        "layers": layers,
+        "grid": list(grid),
+        "layers": len(layers),
         "heads": heads,
         "leads": what_leads(atlas),
-        "shares": list(SHARES),
-        "counts": counts,
-        "right": labels is not None,
+        "measures": measures,
+        "notes": said.notes,
+        "shares": said.shares,
+        "counts": said.counts,
+        "behind": said.behind,
+        "right": said.right,
         "total": len(images),
-        "curve": [round(float(share), 4) for share in agreement],
+        "curve": said.curve(),
         "images": pictures,
     }
 
 
-def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    "A model evaluates, and afterwards does what it did."
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def pictured(subject: Subject, number: int, removal: bool) -> dict[str, Any]:
     """An image, from 0, its darkest, to 1, and its attention as bytes, and the measurements,
     rounded."""
-    measured = look_into(model, image)
-    pixels = image.permute(1, 2, 0).numpy()
+    measured = look_into(subject, number, removal)
+    pixels = subject.shown[number].float().permute(1, 2, 0).cpu().numpy()
     pixels = (pixels - pixels.min()) / max(float(np.ptp(pixels)), 1e-9)
     gray = bool((pixels == pixels[:, :, :1]).all())
     picture = {
@@ -369,21 +593,30 @@ def pictured(model: ViT, image: Tensor) -> dict[str, Any]:
         picture[name] = np.nan_to_num(numbers).round(3).tolist()
     return picture
 
+
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(
     # None: ours; a model; a folder that `save_pretrained` wrote; a checkpoint; a name on the hub
     model: Any = None,
-    data: Any = None,  # labeled images, or a folder of them; None: pieces of two photographs
+    # a folder of images; `Images`, bytes or floats 0..1; arrays or a loader, bytes or floats as the
+    # model takes them; None: pieces of two photographs
+    data: Any = None,
+    *,
+    processor: Any = None,  # image processor of a model that is no folder
+    size: Any = None,  # pixels, one number or (rows, columns); None: as the processor says
+    forward: Callable | None = None,  # see `attention_maps`
     **start: Any,  # image, layer, head, query, measure, keep to begin with
 ):
-    """A widget to look into a vision transformer, head by head; ValueError for a folder or a start
-    that is not possible."""
+    """A widget to look into a vision transformer, head by head; ValueError where `attention_maps`
+    refuses it, and for a folder or a start that is not possible."""
 
     def shown_of(model):
-        if model in (None, "") and data is None:
+        nothing = model is None or model == ""
+        if nothing and data is None and size is None:
             return json.loads(static_text("vit.json"))
         model = str(model) if isinstance(model, Path) else model
-        return what_is_seen(model, data, start.get("image", 0))
+        options = {"processor": processor, "size": size, "forward": forward}
+        return what_is_seen(model, data, start.get("image", 0), **options)
 
     def answer(settings, shown):
         wanted = settings.get("model", shown["model"])
@@ -400,8 +633,8 @@ def vit_explorer(
         "layer": range(shown["layers"]),
         "head": range(shown["heads"]),
         "query": range(math.prod(shown["grid"])),
-        "measure": MEASURES,
-        "keep": SHARES,
+        "measure": shown["measures"],
+        "keep": shown["shares"],
     }
     need_one_of(start, possible)
     return turning("vit", start, tuple(possible), shown, answer)
