@@ -1238,8 +1238,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'vit_theory.explore.vit.first_images': ( 'explore/vit.html#first_images',
                                                                                  'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.first_look': ('explore/vit.html#first_look', 'vit_theory/explore/vit.py'),
-                                        'vit_theory.explore.vit.fitting_images': ( 'explore/vit.html#fitting_images',
-                                                                                   'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.in_batches': ('explore/vit.html#in_batches', 'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.load_model': ('explore/vit.html#load_model', 'vit_theory/explore/vit.py'),
                                         'vit_theory.explore.vit.logits_of': ('explore/vit.html#logits_of', 'vit_theory/explore/vit.py'),

@@ -10,7 +10,7 @@ import base64
 import html
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -135,8 +135,11 @@ def processed_size(processor: Any) -> tuple[int, int] | None:
             continue
         if isinstance(size, int):
             return (size, size)
-        if {"height", "width"} <= size.keys():
-            return (size["height"], size["width"])
+        if not isinstance(size, Mapping):  # of a processor that is loaded
+            size = vars(size)
+        rows, columns = size.get("height"), size.get("width")
+        if rows and columns:
+            return (rows, columns)
     return None
 
 
