@@ -60,13 +60,14 @@ function legend({ colors, names, images }) {
   return list;
 }
 
-function sentence({ layer, head, query }, { look, kept, n, answer, truth, share }, { grid, right, total, leads, behind }) {
+function sentence({ layer, head, query }, { look, kept, n, answer, truth, share }, { grid, right, total, leads, shares, behind }) {
   const most = look.indexOf(Math.max(...look));
   const away = Math.hypot(Math.floor(most / grid[1]) - Math.floor(query / grid[1]), (most % grid[1]) - (query % grid[1]));
   const where = away ? `a patch ${away.toFixed(1).replace(".0", "")} away` : "itself";
   const led = leads ? `, led by ${leads.names[layer][head]},`.replace("led by flat", "which reads all alike") : "";
   const looks = `From the framed patch head ${head} of layer ${layer}${led} looks most at ${where} (${percent(look[most])}).`;
   if (answer === undefined) return looks;
+  if (!right && shares.length === 1) return `${looks} The model answers ${answer}.`;
   const few = `the ${kept.length} most attended of ${n} patches${behind ? ` ${behind}` : ""}`;
   const patches = kept.length < n ? few : `all ${n} patches`;
   const same = `${percent(share)} of ${total} images get the answer of all patches.`;
