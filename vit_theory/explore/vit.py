@@ -47,7 +47,7 @@ def load_model(
 
     if source is None or source == "":
         return trained_vit(), None, dict(enumerate(CIFAR10))
-    processor = None
+    processor: Any = None
     if isinstance(source, Classifier):
         standard = {"image_mean": source.center, "image_std": source.spread}
         processor = SimpleNamespace(**{key: x.flatten().tolist() for key, x in standard.items()})
@@ -65,7 +65,7 @@ def load_model(
         source, processor = hub_model(source, local=folder, classifier=True)
     if isinstance(source, ViT):
         return source, None, {}
-    config = getattr(source, "config", None)
+    config: Any = getattr(source, "config", None)
     labels = getattr(config, "id2label", None) or {}
     names = {number: name for number, name in labels.items() if name != f"LABEL_{number}"}
     if type(source).__name__ == "ViTForImageClassification" and config.hidden_act == "gelu":

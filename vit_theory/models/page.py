@@ -115,8 +115,9 @@ def preparation_of(
         )
         channels = getattr(config, "num_channels", 3)
     told = read_standard(processor, None, None, channels)
+    mean: Any = 0.5
+    std: Any = 0.5
     if told is None:
-        mean = std = 0.5
         note = (
             "No image processor is known: pixels are standardized by mean 0.5 and standard "
             "deviation 0.5."
