@@ -2,31 +2,37 @@
 of models in folders."""
 
 import copy
+import json
 import math
+from base64 import b64decode
 
+import numpy as np
 import pytest
 import torch
 import xarray as xr
-from common import python
+from browser import chromium, needs_chromium
+from common import TINY_VIT, python, script
 from matplotlib.colors import to_hex
+from torch.utils.data import DataLoader, TensorDataset
 
 from vit_theory import explore
 from vit_theory.explore.vit import (
     answers,
     atlas_of,
-    fitting_images,
-    load_model,
-    model_and_images,
+    look_into,
     pieces,
+    subject_of,
     what_is_seen,
     what_leads,
 )
 from vit_theory.models import (
     CIFAR10,
+    Classifier,
     Images,
     Variant,
     ViT,
     choose_tokens,
+    drop_tokens,
     evaluate,
     load_images,
     plot_atlas,
@@ -36,9 +42,9 @@ from vit_theory.models import (
 
 
 def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attention_chooses():
-    model = load_model()
-    images = fitting_images(model, pieces())
-    order, counts, said = answers(model, images)
+    subject = subject_of(None, None)
+    model, images = subject.model, subject.images
+    order, counts, said = answers(subject)
     data = Images(images, said[-1], CIFAR10)
     shown = explore.vit_explorer().data
     assert shown["counts"] == counts and shown["total"] == len(images)
@@ -89,7 +95,7 @@ def test_the_panel_and_the_figure_of_the_atlas_name_and_color_the_same_leads():
 def test_convolutions_lead_a_converted_convolution():
     conv = ViT(16, 4, 3, 10, depth=1, heads=1, mixer="convolution")
     images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    leads = what_leads(atlas_of(to_attention(conv, 8.0), images))
+    leads = what_leads(atlas_of(subject_of(to_attention(conv, 8.0), images)))
     assert leads["names"] == [["convolution"] * 9] and leads["images"] == 8
     assert min(leads["shares"][0]) > 0.5
 
@@ -97,7 +103,7 @@ def test_convolutions_lead_a_converted_convolution():
 def test_a_live_panel_has_the_leads_of_its_model():
     vit = ViT(16, 4, 3, 2, 2, 3, width=18)
     data = pieces()
-    expected = what_leads(atlas_of(vit.eval(), fitting_images(vit, data)))
+    expected = what_leads(atlas_of(subject_of(vit, data)))
     assert explore.vit_explorer(vit, data).data["leads"] == expected
     assert [len(row) for row in expected["names"]] == [3, 3]
 
@@ -110,8 +116,8 @@ def test_a_model_of_two_classes_is_not_told_what_is_right():
 
 def test_without_a_head_the_answer_moves_as_the_module_says():
     """Removed by hand, as the model's function: the head's values are zero."""
-    model = load_model()
-    image = fitting_images(model, pieces())[:1]
+    subject = subject_of(None, None)
+    model, image = subject.model, subject.images[:1]
     shown = explore.vit_explorer().data["images"][0]["removal"]
     features = model.blocks[2].mixer.out.in_features // 4
     by_hand = copy.deepcopy(model)
@@ -153,7 +159,7 @@ def test_your_vit_from_a_folder_from_memory_and_by_the_hand_in_the_panel(folder)
         and mine["given"] == []
         and len(mine["images"]) == mine["total"] == 36
     )
-    assert explore.vit_explorer(load_model(folder)).data == mine | {
+    assert explore.vit_explorer(subject_of(folder, None).model).data == mine | {
         "model": None,
         "given": ["model"],
     }
@@ -182,10 +188,10 @@ def test_your_images_are_standardized_as_the_model_was(folder):
     theirs = transformers.ViTForImageClassification.from_pretrained(folder).eval()
 
     def difference(model, mean, std):
-        vit, images, *_ = model_and_images(model, data)
+        subject = subject_of(model, data)
         with torch.no_grad():
             expected = theirs(pixel_values=(pixels / 255 - mean) / std).logits
-            return float((vit(images) - expected).abs().max())
+            return float((subject.model(subject.images) - expected).abs().max())
 
     assert difference(folder, 0.5, 0.5) < 1e-5
     (folder / "preprocessor_config.json").write_text(
@@ -194,8 +200,7 @@ def test_your_images_are_standardized_as_the_model_was(folder):
     assert difference(folder, 0.2, 0.3) < 1e-5
     assert difference(folder, 0.5, 0.5) > 1e-2
     plain = ViT(16, 4, 3, 5, depth=1, heads=1, width=8, variant=Variant(mean=0.0, std=1.0))
-    _, images, *_ = model_and_images(plain, data)
-    assert torch.equal(images, pixels / 255)
+    assert torch.equal(subject_of(plain, data).images, pixels / 255)
 
 
 def test_your_images_come_from_a_folder_and_a_model_from_a_checkpoint(folder, tmp_path):
@@ -226,6 +231,200 @@ def test_your_images_come_from_a_folder_and_a_model_from_a_checkpoint(folder, tm
     with pytest.raises(ValueError, match="from -1 to 1: give uint8"):
         wrong = Images(2 * floats.images - 1, floats.labels, floats.classes)
         explore.vit_explorer(vit, wrong)
+
+
+PROCESSOR = {
+    "image_mean": [0.2, 0.3, 0.4],
+    "image_std": [0.3, 0.3, 0.2],
+    "size": {"height": 16, "width": 16},
+}
+
+
+def theirs(folder, kind, **settings):
+    """A small model of transformers with strong attention, in a folder with its processor."""
+    hub = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    base = kind.split("For")[0].removesuffix("Model")
+    config = getattr(hub, f"{base}Config")(**TINY_VIT | settings)
+    model = script("benchmarks/zoo.py").strong(getattr(hub, kind)(config))
+    model.save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSOR))
+    return model
+
+
+def bright(number=3, size=16):
+    """Labeled images of bytes, and the same as the processor gives them."""
+    g = torch.Generator().manual_seed(2)
+    pixels = torch.randint(256, (number, 3, size, size), generator=g, dtype=torch.uint8)
+    mean, std = (torch.tensor(PROCESSOR[f"image_{x}"])[:, None, None] for x in ("mean", "std"))
+    data = Images(pixels, torch.zeros(number, dtype=torch.long), ("noise",))
+    return data, (pixels / 255 - mean) / std
+
+
+KINDS = {
+    "DeiTForImageClassification": {"num_labels": 3},
+    "Dinov2WithRegistersForImageClassification": {"num_labels": 3, "num_register_tokens": 2},
+    "DINOv3ViTModel": {"num_register_tokens": 2, "head_dim": 8},
+    "BeitForImageClassification": {"num_labels": 3, "use_relative_position_bias": True},
+    "CLIPVisionModel": {},
+    "SiglipVisionModel": {},
+    "ViTMAEForPreTraining": {"decoder_hidden_size": 24, "decoder_num_attention_heads": 2},
+    "YolosForObjectDetection": {"image_size": [16, 16], "num_detection_tokens": 5},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_panel_shows_the_eager_attention_of_any_model(tmp_path, kind):
+    """Of a folder, on images prepared as its processor says; what it lacks is said."""
+    model = theirs(tmp_path, kind, **KINDS[kind])
+    data, images = bright()
+    subject = subject_of(tmp_path, data)
+    assert (subject.images - images).abs().max() < 1e-5
+    model.set_attn_implementation("eager")
+    call = {}
+    if "MAE" in kind:
+        model = model.vit
+        model.config.mask_ratio = 0.0
+        call = {"noise": torch.arange(16.0).expand(3, -1)}
+    with torch.no_grad():
+        maps = torch.stack(model(images, output_attentions=True, **call).attentions)[:2]
+    after = KINDS[kind].get("num_detection_tokens", 0)
+    patches = slice(maps.shape[-1] - 16 - after, maps.shape[-1] - after)
+    maps = maps[..., patches, patches].numpy()
+    shown = what_is_seen(tmp_path, data)
+    for number, picture in enumerate(shown["images"]):
+        measured = look_into(subject, number, removal=False)["attention"]
+        assert abs(measured - maps[:, number]).max() < 1e-5
+        bytes_shown = np.frombuffer(b64decode(picture["attention"]), np.uint8)
+        assert abs((bytes_shown / 255) ** 2 - maps[:, number].ravel()).max() < 0.005
+    assert shown["leads"] == what_leads(atlas_of(subject)) and shown["grid"] == [4, 4]
+    classifies = kind.endswith("ForImageClassification")
+    assert ("answers" in shown["images"][0]) == classifies
+    assert any("No answers" in note for note in shown["notes"]) != classifies
+    assert (len(shown["shares"]) == 8) == kind.startswith(("DeiT", "Dinov2"))
+    assert ("removal" in shown["measures"]) == classifies
+
+
+def test_fewer_patches_and_removed_heads_of_a_deit(tmp_path):
+    """By hand: `drop_tokens` behind the first layer, and a head whose output is zero."""
+    model = theirs(tmp_path, "DeiTForImageClassification", num_labels=3)
+    data, images = bright(6)
+    subject = subject_of(tmp_path, data)
+    order, counts, said = answers(subject)
+    assert counts == [1, 2, 3, 4, 6, 8, 12, 16]
+    for step, count in enumerate(counts[:-1]):
+        shorter = drop_tokens(model, {0: count / 16})
+        lengths = []
+        hook = shorter.deit.layers[1].register_forward_pre_hook(
+            lambda layer, args, lengths=lengths: lengths.append(args[0].shape[1])
+        )
+        with torch.no_grad():
+            assert said[step].tolist() == shorter(images).logits.argmax(1).tolist()
+        hook.remove()
+        assert lengths == [2 + count]
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        first = model(images, output_attentions=True).attentions[0]
+        before = model(images[:1]).logits.softmax(1)
+    read = first[:, :, 0, 2:].mean(1)
+    assert torch.equal(order, read.argsort(dim=1, descending=True, stable=True))
+    model.deit.layers[1].attention.o_proj.weight.data[:, 8:16] = 0
+    with torch.no_grad():
+        moved = (model(images[:1]).logits.softmax(1) - before).abs().sum() / 2
+    shown = what_is_seen(tmp_path, data)["images"][0]
+    assert shown["removal"][1][1] == pytest.approx(float(moved), abs=2e-3)
+
+
+def test_modules_and_loaders():
+    """As timm and torch write them, without a configuration: floats are what the model takes."""
+    zoo = script("benchmarks/zoo.py")
+    _, images = bright(5, 32)
+    loader = DataLoader(TensorDataset(images, torch.arange(5)), batch_size=2)
+    for name in ("as timm's ViT, fused", "as torchvision's ViT"):
+        torch.manual_seed(0)
+        model = zoo.strong(zoo.ZOO[name]()[0]).train()
+        shown = [
+            explore.vit_explorer(model, data).data for data in (images, images.numpy(), loader)
+        ]
+        assert shown[0] == shown[1] == shown[2] and model.training
+        call = lambda model, x: model(x)  # noqa: E731
+        weights = list(zoo.own_weights(model.eval(), images, call).values())
+        measured = look_into(subject_of(model, loader), 4, removal=False)["attention"]
+        wanted = torch.stack([A[4, :, 1:, 1:] for A in weights]).detach().numpy()
+        assert abs(measured - wanted).max() < 1e-5
+        with pytest.raises(ValueError, match="model=Written does not say the image_size"):
+            explore.vit_explorer(model)
+        model.num_classes = 48  # its features are answers now
+        assert "answers" in what_is_seen(model, images)["images"][0]
+        processor = PROCESSOR | {"size": {"height": 32, "width": 32}}
+        data, images_of_processor = bright(2, 32)
+        hub = pytest.importorskip("transformers")
+        given = subject_of(model, data, processor=hub.ViTImageProcessor(**processor))
+        assert (given.images - images_of_processor).abs().max() < 1e-5
+
+
+def test_a_classifier_and_a_module_know_their_images(tmp_path):
+    """By what it holds, by `processor`, at another `size`."""
+    model = theirs(tmp_path, "DeiTForImageClassification", num_labels=3)
+    data, images = bright()
+    standard = {"mean": PROCESSOR["image_mean"], "std": PROCESSOR["image_std"]}
+    for subject in (
+        subject_of(Classifier(model, **standard), data),
+        subject_of(model, data, processor=tmp_path / "preprocessor_config.json"),
+        subject_of(model, images),
+    ):
+        assert (subject.images - images).abs().max() < 1e-5 and subject.model is model
+    larger = what_is_seen(tmp_path, data, size=(16, 24))
+    assert larger["grid"] == [4, 6] and len(larger["shares"]) == 8
+
+
+def test_what_cannot_be_read_names_itself(tmp_path):
+    """Before any work: several grids, text beside images, images that a model does not take."""
+    hub = pytest.importorskip("transformers")
+    stages = {"embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2], "window_size": 2}
+    swin = hub.SwinModel(hub.SwinConfig(**stages, patch_size=2, image_size=16))
+    swin.save_pretrained(tmp_path / "swin")
+    with pytest.raises(ValueError, match="model=SwinModel: its layers have the .grid of queries"):
+        explore.vit_explorer(tmp_path / "swin")
+    explorer = explore.vit_explorer()
+    explorer.state = {"model": str(tmp_path / "swin")}
+    assert "model=SwinModel" in explorer.data["wrong"] and explorer.data["layers"] == 6
+    vit = theirs(tmp_path / "vit", "ViTModel")
+    with pytest.raises(ValueError, match="model=ViTModel: .*channel"):
+        explore.vit_explorer(vit, torch.randn(2, 1, 16, 16))
+    with pytest.raises(ValueError, match="ViTModel does not take images of .3, 16, 16."):
+        explore.vit_explorer(
+            vit, torch.randn(2, 3, 16, 16), forward=lambda model, x: x @ x[0, 0, 0, 1:]
+        )
+    with pytest.raises(ValueError, match="one of our models takes .16, 16. alone"):
+        explore.vit_explorer(ViT(16, 4, 3, 2, 1, 2, width=16), size=32)
+
+
+@needs_chromium
+def test_a_panel_without_answers_has_no_setting_for_them(tmp_path):
+    """Maps and leads turn; fewer patches are absent, and the panel says why."""
+    theirs(tmp_path, "CLIPVisionModel")
+    explorer = explore.vit_explorer(tmp_path, bright(4)[0], layer=1)
+    file = tmp_path / "page.html"
+    held = explorer._repr_mimebundle_()[0]["text/html"]
+    file.write_text(f"<!doctype html><meta charset=utf-8>{held}", encoding="utf-8")
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 900})
+        page.on("pageerror", lambda error: pytest.fail(str(error)))
+        page.goto(file.as_uri())
+        said = page.locator(".turn [role=status]")
+        assert "head 0 of layer 1" in said.inner_text() and "answer" not in said.inner_text()
+        page.get_by_role("button", name="layer 0, head 2").click()
+        assert "head 2 of layer 0" in said.inner_text()
+        assert page.get_by_role("slider", name="patches kept").count() == 0
+        assert page.locator(".turn svg").count() == 0
+        assert page.locator(".turn .note").all_inner_texts() == [
+            "No answers: model=CLIPVisionModel has no logits [b, classes]."
+        ]
+        options = page.get_by_label("bar below each head").locator("option").all_inner_texts()
+        assert len(options) == 6 and "answer moved by removal" not in options
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 390
 
 
 def test_of_a_large_model_a_page_holds_the_images_from_the_asked_one_on(folder):

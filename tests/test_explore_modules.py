@@ -23,8 +23,8 @@ from vit_theory.explore.vit import (
     answers,
     atlas_of,
     look_into,
-    model_and_images,
     shares_of_maps,
+    subject_of,
     what_leads,
 )
 
@@ -166,21 +166,21 @@ def test_vit_has_the_numbers_of_python(tmp_path):
     measurements to three digits."""
     state = {"image": 3, "layer": 1, "head": 2, "query": 9, "keep": 0.0625}
     module = computed(tmp_path, "vit", f"compute({json.dumps(state)}, {static_text('vit.json')})")
-    model, images, labels, names = model_and_images(None, None)
-    assert labels is None
-    measured, (order, counts, said) = look_into(model, images[3]), answers(model, images)
+    subject = subject_of(None, None)
+    names = subject.names
+    measured, (order, counts, said) = look_into(subject, 3), answers(subject)
     assert (
         abs(measured["attention"][1, 2, 9] - module["look"]).max() < 0.011
     )  # other processors round otherwise
     assert abs(measured["attention"][:, :, 9] - module["maps"]).max() < 0.011
-    atlas = atlas_of(model, images)
+    atlas = atlas_of(subject)
     for name, values in (measured["numbers"] | shares_of_maps(atlas, (6, 4))).items():
         assert abs(values - module[name]).max() < 0.011, name
     assert (
         module["kept"] == order[3, : counts[SHARES.index(0.0625)]].tolist()
         and len(module["kept"]) == 4
     )
-    assert module["answer"] == names[said[SHARES.index(0.0625), 3]]
+    assert module["answer"] == names[int(said[SHARES.index(0.0625), 3])]
     stored, live = json.loads(static_text("vit.json"))["leads"], what_leads(atlas)
     shares = [np.array(data.pop("shares")) for data in (stored, live)]
     assert stored == live and abs(shares[0] - shares[1]).max() < 0.011

@@ -227,17 +227,22 @@ def test_encodings_of_another_grid_are_no_encodings():
 
 
 def test_named_tuples_and_masks_beside_the_images():
-    """A loader's named tuple is one still, and of a dictionary the pixels are the images."""
-    model = made("ViTModel")
-    ((wanted, _),) = attention_maps(model, pictures())
+    """A loader's named tuple is one still, and of a dictionary the pixels are the images: a code
+    in the mask would not find patches that move."""
+    order = torch.randperm(17, generator=torch.Generator().manual_seed(2))
+    attention = lambda dim, heads: Cross(dim, heads, "fused")  # noqa: E731
+    model = TwoLayers(attention, lambda tokens: tokens[:, order])
+    ((_, wanted),) = attention_maps(model, pictures())
     batch = namedtuple("Batch", "image label")(pictures(), torch.arange(3))
     masked = {"pixel_mask": torch.ones(3, 1, 32, 32), "pixel_values": pictures()}
     for given, call in (
         (batch, lambda model, batch: model(batch.image)),
         (masked, lambda model, batch: model(batch["pixel_values"])),
     ):
-        ((layer, _),) = attention_maps(model, [given], forward=call)
+        ((_, layer),) = attention_maps(model, [given], forward=call)
         assert (layer.A - wanted.A).abs().max() < 1e-6
+        assert layer.patches.tolist() == wanted.patches.tolist()
+        assert order[layer.patches].tolist() == list(range(1, 17))
 
 
 def test_images_with_labels_and_arrays():

@@ -10,7 +10,7 @@ import base64
 import html
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,10 @@ from .drawing import plot_atlas
 from .model import ViT, processor_of, read_standard
 from .stream import stream_images
 from .trainer import load_vit
-from ..real_images import LABELS, load_images, opened
+from ..real_images import LABELS, Images, load_images, opened
 
 # %% ../../nbs/models/10_page.ipynb #pge0005
-def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
+def open_model(path: str | Path, size: Any = None) -> tuple[nn.Module, dict[str, Any], str]:
     """A model of this machine, how its images are prepared, and a note on that; ValueError where
     there is none."""
     path = Path(path)
@@ -40,53 +40,92 @@ def open_model(path: str | Path) -> tuple[nn.Module, dict[str, Any], str]:
     )
     if path.is_file():
         vit = load_vit(path)
-        preparation = {
-            "size": vit.config["image_size"],
-            "channels": vit.config["channels"],
-            "mean": 0.0,
-            "std": 1.0,
-        }
-        return vit, preparation, ""
+        return vit, *preparation_of(vit, size=size)
     need(
         (path / "config.json").exists(),
         f"model={str(path)!r} has no config.json: save it by model.save_pretrained(folder)",
     )
+    model, processor = hub_model(path)
+    return model, *preparation_of(model, processor, size)
+
+
+def hub_model(
+    source: str | Path,  # a folder saved by transformers, or a name on the hub
+    *,
+    local: bool = True,  # nothing is downloaded
+    classifier: bool = False,  # with its classes, where it has some
+) -> tuple[nn.Module, str | None]:
+    """A model of transformers, its image part alone, and where its processor is described;
+    ValueError where it cannot be opened."""
     try:
-        from transformers import AutoModel
+        import transformers
+        from transformers.utils import cached_file
     except ImportError as error:
         raise ImportError(
             "a model of transformers needs it: pip install 'vit_theory[hub]'"
         ) from error
     try:
-        model = AutoModel.from_pretrained(path, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"model={str(path)!r} cannot be opened: {error}") from error
-    model = getattr(model, "vision_model", model)
-    config = getattr(model.config, "vision_config", model.config)
-    need(
-        hasattr(config, "image_size"),
-        f"model={type(model).__name__} does not say the image_size it was built for",
-    )
-    preparation = {
-        "size": pair(config.image_size),
-        "channels": getattr(config, "num_channels", 3),
-        "mean": 0.5,
-        "std": 0.5,
-    }
-    note = (
-        "Its folder holds no image processor: pixels are standardized by mean 0.5 and "
-        "standard deviation 0.5."
-    )
-    if (path / "preprocessor_config.json").exists():
-        processor = processor_of(path / "preprocessor_config.json")
-        told = read_standard(processor, None, None, preparation["channels"])
-        assert told is not None  # a processor was given
-        center, spread = told
-        preparation["mean"] = center.tolist()
-        preparation["std"] = spread.tolist()
-        preparation["size"] = processed_size(processor) or preparation["size"]
+        config = transformers.AutoConfig.from_pretrained(source, local_files_only=local)
+        kind = (config.architectures or [""])[0]
+        classifier = classifier and "ForImageClassification" in kind
+        auto = getattr(transformers, kind) if classifier else transformers.AutoModel
+        model = auto.from_pretrained(source, local_files_only=local)
+        processor = cached_file(
+            source,
+            "preprocessor_config.json",
+            local_files_only=local,
+            _raise_exceptions_for_missing_entries=False,
+        )
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise ValueError(f"model={str(source)!r} cannot be opened: {error}") from error
+    if hasattr(model.config, "mask_ratio"):  # a masked autoencoder is shown every patch
+        model.config.mask_ratio = 0.0
+    if not classifier:
+        model = getattr(model, "vision_model", model)
+    return model, processor
+
+
+def preparation_of(
+    model: Any,
+    processor: Any = None,  # its image processor, or the path of its description
+    size: Any = None,  # pixels, one number or (rows, columns); None: as these say
+) -> tuple[dict[str, Any], str]:
+    """How images are prepared for a model, and a note on that; ValueError where nobody says their
+    size."""
+    if isinstance(processor, str | Path):
+        processor = processor_of(processor)
+    if isinstance(model, ViT):
+        own = pair(model.config["image_size"])
+        need(
+            size is None or pair(size) == own,
+            f"size={size}: one of our models takes {own} alone, leave it out",
+        )
+        size = own
+        channels = model.config["channels"]
+        if model.config["mean"] is not None:
+            return {"size": size, "channels": channels, "mean": 0.0, "std": 1.0}, ""
+    else:
+        config = getattr(model, "config", None)
+        config = getattr(config, "vision_config", config)
+        size = size or processed_size(processor) or getattr(config, "image_size", None)
+        need(
+            size is not None,
+            f"model={type(model).__name__} does not say the image_size it was built for: give its "
+            "processor, or images as it takes them",
+        )
+        channels = getattr(config, "num_channels", 3)
+    told = read_standard(processor, None, None, channels)
+    mean: Any = 0.5
+    std: Any = 0.5
+    if told is None:
+        note = (
+            "No image processor is known: pixels are standardized by mean 0.5 and standard "
+            "deviation 0.5."
+        )
+    else:
+        mean, std = (numbers.tolist() for numbers in told)
         note = ""
-    return model, preparation, note
+    return {"size": pair(size), "channels": channels, "mean": mean, "std": std}, note
 
 
 def processed_size(processor: Any) -> tuple[int, int] | None:
@@ -97,15 +136,20 @@ def processed_size(processor: Any) -> tuple[int, int] | None:
             continue
         if isinstance(size, int):
             return (size, size)
-        if {"height", "width"} <= size.keys():
-            return (size["height"], size["width"])
+        if not isinstance(size, Mapping):  # of a processor that is loaded
+            size = vars(size)
+        rows, columns = size.get("height"), size.get("width")
+        if rows and columns:
+            return (rows, columns)
     return None
 
 
 def at_any_size(model: nn.Module) -> Callable | None:
     """How a model is called on images of another size than it was built for; None where nothing
     need be said."""
-    if "interpolate_pos_encoding" not in inspect.signature(model.forward).parameters:
+    parameters = inspect.signature(model.forward).parameters
+    # `attention_maps` keeps the order of a masked autoencoder itself, where nothing else is said
+    if "interpolate_pos_encoding" not in parameters or "noise" in parameters:
         return None
     return lambda model, images: model(pixel_values=images, interpolate_pos_encoding=True)
 
@@ -121,12 +165,10 @@ def middle(x: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def prepared(pixels: Tensor, preparation: dict[str, Any]) -> Tensor:
-    "Pixels 0..255 as the model takes them."
-    x = pixels.float() / 255
-    if preparation["channels"] == 1:
-        x = x.mean(1, keepdim=True)
-    elif x.shape[1] == 1:
-        x = x.expand(-1, preparation["channels"], -1, -1)
+    "Pixels, bytes or floats 0..1, as the model takes them."
+    x = pixels if pixels.is_floating_point() else pixels.float() / 255
+    if x.shape[1] != preparation["channels"]:
+        x = x.mean(1, keepdim=True).expand(-1, preparation["channels"], -1, -1)
     size = tuple(preparation["size"])
     if tuple(x.shape[-2:]) != size:
         x = middle(x, size)
@@ -205,23 +247,23 @@ def as_page(atlas: xr.Dataset, title: str, note: str) -> str:
     )
 
 # %% ../../nbs/models/10_page.ipynb #3078c6d0
-def evenly(source: str | Path, count: int, size: int) -> Tensor:
-    """Pixels 0..255 of so many images, evenly from all that a source has, with labels or without;
-    ValueError where there are fewer than two."""
+def evenly(source: str | Path, count: int, size: int) -> Images:
+    """So many images of bytes, evenly from all that a source has, with labels or without; without
+    they are of one class."""
 
-    def chosen(images: Tensor) -> Tensor:
-        total = len(images)
-        need(total > 1, f"images={str(source)!r} holds {total} image: at least two are needed")
+    def chosen(data: Images) -> Images:
+        total = len(data)
         rows = torch.linspace(0, total - 1, min(count, total)).round().long()
-        return images[rows]
+        return Images(data.images[rows], data.labels[rows], data.classes)
 
     if str(source) == "digits":
-        return chosen(load_images("digits").images)
+        return chosen(load_images("digits"))
     need(str(source), "images='' names no folder: give one of images, or of parquet files")
     with opened(str(source), "train") as data:
         if not set(LABELS) & set(data.features):
             data = data.add_column(LABELS[0], [0] * len(data))
-        return chosen(stream_images(data, size=size).images)
+        return chosen(stream_images(data, size=size))
+
 
 # %% ../../nbs/models/10_page.ipynb #pge0008
 @checked
@@ -239,15 +281,10 @@ def write_atlas(
     cannot be read.
 
     It takes some 250 bytes for each head and pair of tokens, more with larger batches."""
-    vit, preparation, note = open_model(model)
-    if size is not None:
-        own = pair(preparation["size"])
-        need(
-            not isinstance(vit, ViT) or pair(size) == own,
-            f"size={size}: one of our models takes {own} alone, leave it out",
-        )
-        preparation["size"] = pair(size)
-    pixels = prepared(evenly(images, int(count), max(preparation["size"])), preparation)
+    vit, preparation, note = open_model(model, size)
+    pixels = evenly(images, int(count), max(preparation["size"])).images
+    need(len(pixels) > 1, f"images={str(images)!r} holds 1 image: at least two are needed")
+    pixels = prepared(pixels, preparation)
     batches = list(pixels.split(int(batch)))
     atlas = head_atlas(vit, batches, forward=at_any_size(vit), progress=progress)
     name = Path(model).name

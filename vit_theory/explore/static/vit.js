@@ -1,4 +1,5 @@
 // Where each head of a vision transformer looks, and what the model answers with fewer patches: measured beforehand, in Python.
+// What a model has not is not in the data: answers (no `answers` of an image), fewer patches (one share), a measure.
 
 const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const MEASURES = {
@@ -19,7 +20,7 @@ export function compute({ image, layer, head, query, keep }, data) {
     Array.from(stored.subarray(((layer * data.heads + head) * n + query) * n).subarray(0, n), (value) => (value / 255) ** 2);
   const maps = Array.from({ length: data.layers }, (_, l) => Array.from({ length: data.heads }, (_, h) => looks(l, h)));
   const kept = seen.order.slice(0, data.counts[place]);
-  return { ...seen, n, maps, look: maps[layer][head], kept, answer: seen.answers[place], share: data.curve[place] };
+  return { ...seen, n, maps, look: maps[layer][head], kept, answer: seen.answers?.[place], share: data.curve[place] };
 }
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
@@ -59,13 +60,16 @@ function legend({ colors, names, images }) {
   return list;
 }
 
-function sentence({ layer, head, query }, { look, kept, n, answer, truth, share }, { grid, right, total, leads }) {
+function sentence({ layer, head, query }, { look, kept, n, answer, truth, share }, { grid, right, total, leads, shares, behind }) {
   const most = look.indexOf(Math.max(...look));
   const away = Math.hypot(Math.floor(most / grid[1]) - Math.floor(query / grid[1]), (most % grid[1]) - (query % grid[1]));
   const where = away ? `a patch ${away.toFixed(1).replace(".0", "")} away` : "itself";
   const led = leads ? `, led by ${leads.names[layer][head]},`.replace("led by flat", "which reads all alike") : "";
   const looks = `From the framed patch head ${head} of layer ${layer}${led} looks most at ${where} (${percent(look[most])}).`;
-  const patches = kept.length < n ? `the ${kept.length} most attended of ${n} patches` : `all ${n} patches`;
+  if (answer === undefined) return looks;
+  if (!right && shares.length === 1) return `${looks} The model answers ${answer}.`;
+  const few = `the ${kept.length} most attended of ${n} patches${behind ? ` ${behind}` : ""}`;
+  const patches = kept.length < n ? few : `all ${n} patches`;
   const same = `${percent(share)} of ${total} images get the answer of all patches.`;
   if (!right) return `${looks} With ${patches} the model answers ${answer}; ${same}`;
   const said = `the model answers ${answer}, which is ${answer === truth ? "right" : `wrong: it is ${truth}`}`;
@@ -92,7 +96,7 @@ export const valid = {
   layer: (layer, _, { layers }) => below(layers)(layer),
   head: (head, _, { heads }) => below(heads)(head),
   query: (query, _, { grid }) => below(grid[0] * grid[1])(query),
-  measure: (measure) => Object.hasOwn(MEASURES, measure),
+  measure: (measure, _, { measures }) => measures.includes(measure),
   keep: (keep, _, data) => data.shares.includes(keep),
 };
 
@@ -106,14 +110,17 @@ function view(page) {
   const sliders = {};
   const sliding = (name, label, values, say = String) =>
     (sliders[name] = slider(label, values, state[name], say, (value) => turn({ [name]: value })));
-  const names = Object.values(MEASURES).map(([label]) => label);
+  const names = data.measures.map((measure) => MEASURES[measure][0]);
+  if (!data.measures.includes(state.measure)) state.measure = data.measures[0];
+  const lacks = data.shares.length > 1; // it can lack patches
   controls.append(
     sliding("image", "image", numbers),
     sliding("layer", "layer", upTo(data.layers)),
     sliding("head", "head", upTo(data.heads)),
     sliding("query", "patch that asks", upTo(n)),
-    sliding("keep", "patches kept", data.shares, (share) => `${data.counts[data.shares.indexOf(share)]} of ${n}`),
-    choice("bar below each head", names, MEASURES[state.measure][0], (label) => turn({ measure: Object.keys(MEASURES)[names.indexOf(label)] })),
+    ...(lacks ? [sliding("keep", "patches kept", data.shares, (share) => `${data.counts[data.shares.indexOf(share)]} of ${n}`)] : []),
+    choice("bar below each head", names, MEASURES[state.measure][0], (label) => turn({ measure: data.measures[names.indexOf(label)] })),
+    ...data.notes.map((note) => make("small", { className: "note" }, note)),
   );
   if (page.live) {
     const text = make("input", { type: "text", value: data.model ?? "", placeholder: "empty: ours", ariaLabel: "folder or hub name" });
@@ -135,7 +142,7 @@ function view(page) {
     figure("where the chosen head looks from it", both[1], "pair"),
     figure(`every head, a row for each layer${data.leads ? ", colored by what leads it" : ""}: click one`,
       data.leads ? make("div", {}, legend(data.leads), heads) : heads, "half"),
-    fewest,
+    ...(lacks ? [fewest] : []),
   );
 
   // what leads a head, in words
@@ -181,7 +188,7 @@ function view(page) {
     both[0].previousSibling.textContent = found.kept.length < found.n ? "gray patches are left out" : "the image: click the patch that asks";
     both.forEach((each) => each.stand(now.query, data.grid));
     drawHeads(now, found);
-    curve.replaceChildren(fewer(found));
+    if (lacks) curve.replaceChildren(fewer(found));
     const said = wrong ? `Not possible: ${wrong}` : sentence(now, found, data);
     wrong = "";
     return said;
