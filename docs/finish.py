@@ -49,7 +49,7 @@ NO_PROSE = re.compile(
 )
 # A picture that a notebook has stored: its name is its hash.
 STORED = re.compile(r'<img [^>]*?src="([^"]*_images/([0-9a-f]{64}))\.png"[^>]*>')
-PHONE = 358  # points: the text column of a phone
+PHONE = 342  # points: the text column of a phone
 LEAST = 0.96  # of its own size a figure with letters has there: 7.5 points stay 10 pixels
 TYPED = {"<=": "≤", ">=": "≥", "+-": "±"}
 POWER = re.compile(r"(?<=[\w)*])\^(?:\(([^()<>&]{1,12})\)|([-−]?\w+(?:\.\d+)?))")
