@@ -200,8 +200,8 @@ def test_panels_are_pieces(tmp_path):
 
 def test_a_wide_picture_keeps_its_letters_on_a_phone(tmp_path):
     """In a frame, which scrolls there; what fits has none. A frame is of the picture's theme."""
-    small, wide = '<img width="370">', '<img class="only-dark dark-light" width="500">'
-    assert finish.legible(small, 370) == small
+    small, wide = '<img width="350">', '<img class="only-dark dark-light" width="500">'
+    assert finish.legible(small, 350) == small
     framed = finish.legible(wide, 500)
     assert framed.startswith('<span class="frame only-dark"') and "--own: 480px" in framed
     assert wide in framed and 'tabindex="0"' in framed
