@@ -49,6 +49,8 @@ NO_PROSE = re.compile(
 )
 # A picture that a notebook has stored: its name is its hash.
 STORED = re.compile(r'<img [^>]*?src="([^"]*_images/([0-9a-f]{64}))\.png"[^>]*>')
+PHONE = 342  # points: the text column of a phone
+LEAST = 0.96  # of its own size a figure with letters has there: 7.5 points stay 10 pixels
 TYPED = {"<=": "≤", ">=": "≥", "+-": "±"}
 POWER = re.compile(r"(?<=[\w)*])\^(?:\(([^()<>&]{1,12})\)|([-−]?\w+(?:\.\d+)?))")
 NAKED = re.compile(r"(?<![\w.])\.(?=\d)")  # a number that begins with its point
@@ -95,6 +97,17 @@ def sharing(source, axis, image, across):
     return f'<span class="sharing" style="{sizes}">{before}{image}</span>'
 
 
+def legible(image, width):
+    """A picture whose letters would be too small on a phone keeps its size there, in a frame that
+    scrolls, by keyboard too."""
+    if width * LEAST <= PHONE:
+        return image
+    theme = re.search(r'class="[^"]*?(only-light|only-dark)\b', image)
+    kinds = f"frame {theme[1]}" if theme else "frame"
+    start = f'<span class="{kinds}" style="--own: {width * LEAST:.0f}px" tabindex="0" role="region"'
+    return f'{start} aria-label="figure, wide">{image}</span>'
+
+
 def roomy(narrow, stem, images, alt):
     """A picture as it is where there is room, and the same one drawn narrow for a phone."""
     size = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', narrow.read_text(encoding="utf-8"))
@@ -118,7 +131,7 @@ def with_pieces(site, pages):
         key = match[2], width[1]
         if key not in known:
             known[key] = delivered(site / "_images" / f"{match[2]}.png", int(width[1]))
-        parts, twin, narrow, axis = known[key]
+        parts, twin, axis = known[key]
         alt = re.search(r'alt="([^"]*)"', tag)[1]
         phone = site / "_images" / f"{match[2]}-narrow.svg"
         if phone.exists():
@@ -130,9 +143,8 @@ def with_pieces(site, pages):
                 dark = images.replace("only-light", "only-dark dark-light", 1)
                 images += dark.replace(f"{name}.png", f"{name}-dark.png") if twin else ""
             return roomy(phone, stem, images, alt)
-        wide = " wide" * narrow  # it scrolls on a phone
         if not parts:
-            return tag.replace("<img ", '<img class="wide" ', 1) if wide else tag
+            return legible(tag, int(width[1]))
         first = [own_line for *_, own_line in parts].index(False)
 
         def row(theme, ending):
@@ -141,8 +153,10 @@ def with_pieces(site, pages):
                 said = alt if number == 0 else f"{alt} (part {number + 1})"
                 image = f'<img alt="{said}" class="{theme}" height="{down}" width="{across}" '
                 image += f'src="{stem}{name}{ending}.png">'
-                if axis and not alone and number > first:
+                shares = axis and not alone and number > first
+                if shares:
                     image = sharing(f"{stem}-axis{ending}.png", axis, image, across)
+                image = legible(image, across + axis * shares)
                 images += f'<span class="across">{image}</span>' if alone else image
             style = f"max-width: {int(width[1]) + 8}px"
             whole = len(parts) == 1
@@ -152,7 +166,7 @@ def with_pieces(site, pages):
 
         if not twin:
             return row("", "")
-        return row(f"only-light{wide}", "") + row(f"only-dark dark-light{wide}", "-dark")
+        return row("only-light", "") + row("only-dark dark-light", "-dark")
 
     return {path: STORED.sub(pieces, text) for path, text in pages.items()}
 

@@ -260,9 +260,8 @@ def trimmed(image, box):
 
 def delivered(path, shown):
     """Write what a stored picture becomes beside it -> (pieces, whether it has a twin for the dark,
-    whether a phone is too narrow for it, the width of the axis that its panels share, or 0); a
-    piece is (ending of its name, width and height in the page, whether it has a line of its own).
-    `shown` is the picture's width there."""
+    the width of the axis that its panels share, or 0); a piece is (ending of its name, width and
+    height in the page, whether it has a line of its own). `shown` is the picture's width there."""
     image = Image.open(path)
     pixels = opened(image)
     mask, boxes, axes = kept(pixels)
@@ -270,9 +269,8 @@ def delivered(path, shown):
     curves = shown > 560 and bool(set(axes) - set(boxes))
     if cut and cut[3] and not curves:  # a row of maps is read as a whole
         cut = None
-    narrow = cut is None and curves
     if cut is None and not boxes:
-        return [], False, narrow, 0
+        return [], False, 0
     dark = darkened(pixels, mask) if boxes else None
     scale = shown / image.width
     pieces = []
@@ -286,8 +284,8 @@ def delivered(path, shown):
         size = int(scale * (box[2] - box[0])), round(scale * (box[3] - box[1]))
         pieces.append((ending, *size, own_line))
     if cut is None or cut[3] is None:
-        return pieces, dark is not None, narrow, 0
+        return pieces, dark is not None, 0
     alone(image, cut).save(path.with_stem(f"{path.stem}-axis"), optimize=True)
     if dark:
         alone(dark, cut).save(path.with_stem(f"{path.stem}-axis-dark"), optimize=True)
-    return pieces, dark is not None, narrow, round(scale * cut[3][1])
+    return pieces, dark is not None, round(scale * cut[3][1])

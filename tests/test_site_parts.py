@@ -180,8 +180,8 @@ def two_panels(path, shared=False, title=None):
 
 
 def test_panels_are_pieces(tmp_path):
-    parts, twin, narrow, axis = two_panels(tmp_path / "a.png")
-    assert [ending for ending, *_ in parts] == ["-0", "-1"] and twin and not narrow and not axis
+    parts, twin, axis = two_panels(tmp_path / "a.png")
+    assert [ending for ending, *_ in parts] == ["-0", "-1"] and twin and not axis
     assert 630 < sum(width for _, width, *_ in parts) <= 640
     for ending, width, height, _ in parts:
         piece = panels.Image.open(tmp_path / f"a{ending}.png")
@@ -195,13 +195,22 @@ def test_panels_are_pieces(tmp_path):
     figure, ax = subplots(width=6.4)
     ax.plot([1, 2])
     figure.savefig(tmp_path / "d.png", dpi=200)
-    assert panels.delivered(tmp_path / "d.png", 640) == ([], False, True, 0)
+    assert panels.delivered(tmp_path / "d.png", 640) == ([], False, 0)
+
+
+def test_a_wide_picture_keeps_its_letters_on_a_phone(tmp_path):
+    """In a frame, which scrolls there; what fits has none. A frame is of the picture's theme."""
+    small, wide = '<img width="350">', '<img class="only-dark dark-light" width="500">'
+    assert finish.legible(small, 350) == small
+    framed = finish.legible(wide, 500)
+    assert framed.startswith('<span class="frame only-dark"') and "--own: 480px" in framed
+    assert wide in framed and 'tabindex="0"' in framed
 
 
 def test_a_panel_brings_the_axis_that_it_shares(tmp_path):
     """A picture of the axis alone: numbers and spine, neither the title nor the numbers below."""
-    parts, _, narrow, axis = two_panels(tmp_path / "b.png", shared=True)
-    assert [ending for ending, *_ in parts] == ["-0", "-1"] and not narrow
+    parts, _, axis = two_panels(tmp_path / "b.png", shared=True)
+    assert [ending for ending, *_ in parts] == ["-0", "-1"]
     whole = panels.opened(panels.Image.open(tmp_path / "b.png"))
     alone = panels.opened(panels.Image.open(tmp_path / "b-axis.png"))
     (left, top, _, bottom), _ = sorted(panels.panels(whole))

@@ -33,7 +33,7 @@ export const valid = {
   step: (step, _, { steps }) => steps.includes(step),
 };
 
-const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)} %`;
+const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`;
 
 function sentence({ step }, { drop, error, linear, frame }) {
   const wrong = `${percent(error[frame])} of the test images are wrong`;

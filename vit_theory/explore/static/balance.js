@@ -14,7 +14,7 @@ export function sides(share, samples = SAMPLES) {
 // Samples at which the two sides are equal.
 export const needed = { uniform: (share) => (4 * BACKGROUND ** 4) / share ** 4, trained: (share) => (4 * BACKGROUND ** 2) / share ** 2 };
 
-const percent = (share) => `${+(100 * share).toPrecision(3)} %`;
+const percent = (share) => `${+(100 * share).toPrecision(3)}%`;
 
 function sentence(share) {
   const { uniform, trained } = sides(share);

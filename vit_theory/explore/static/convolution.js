@@ -133,7 +133,7 @@ function sentence({ scale }, { heads, kept, gap }) {
   const how = [lost ? `without ${lost} of its ${all}` : soft && `with ${all}`, soft].filter(Boolean).join(" and ");
   if (gap < 1e-9) return `Attention with ${kept.length} of ${all} computes this convolution: the two pictures are equal up to rounding.`;
   const percent = 100 * gap >= 10 ? (100 * gap).toFixed(0) : 100 * gap >= 0.1 ? (100 * gap).toFixed(1) : "less than 0.1";
-  return `Attention ${how} misses this convolution by ${percent} % of its size.`;
+  return `Attention ${how} misses this convolution by ${percent}% of its size.`;
 }
 
 // A picture of one's own: the middle square, in gray, made small.

@@ -101,11 +101,11 @@ const followed = (kappa) => {
   if (!paths.has(kappa)) paths.set(kappa, descend(kappa));
   return paths.get(kappa);
 };
-const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)}%`;
 const signed = (value) => value.toFixed(2).replace("-", "\u2212");
 
 function sentence(kappa, { b, error }) {
-  const wrong = `${percent(error)} of all images are wrong; the best linear rule errs on 3.6 %`;
+  const wrong = `${percent(error)} of all images are wrong; the best linear rule errs on 3.6%`;
   if (Math.abs(b) < 1e-9) return `At κ = 0 the gradient in the logits is zero: b stays 0, no set becomes visible, and ${wrong}.`;
   if (b < 0) return `At κ = ${signed(kappa)} the push has the other sign: b falls, a patch listens to its own set least, and ${wrong}.`;
   return `At κ = ${signed(kappa)} the push makes b grow: the sets become visible, and ${wrong}.`;

@@ -14,7 +14,7 @@ export function compute({ relevant, samples, rate, step }, { runs, steps }) {
   return { ...run, frame, attention: part(run.attention), margins: part(run.margins) };
 }
 
-const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)} %`;
+const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`;
 
 const inGrid = (name) => (value, _, { grid }) => grid[name].includes(value);
 export const valid = {

@@ -23,7 +23,7 @@ export function compute({ image, layer, head, query, keep }, data) {
   return { ...seen, n, maps, look: maps[layer][head], kept, answer: seen.answers?.[place], share: data.curve[place] };
 }
 
-const percent = (share) => `${(100 * share).toFixed(0)} %`;
+const percent = (share) => `${(100 * share).toFixed(0)}%`;
 
 // White words on dark colors, black ones on light: the better contrast of the two (WCAG's relative luminance).
 export function wordsOn(color) {

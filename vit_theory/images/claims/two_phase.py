@@ -67,7 +67,7 @@ def plot_table_1(study: xr.Dataset):
     ax.set_yticks(range(3), ["attention alone", "convolution alone", "convolution, continued"])
     ax.set(xlabel="points by which two phases lead", ylim=(2.5, -0.5))
     images = study.attrs["images"]
-    ax.set_title(f"{images}: the 95 % interval of the lead is above zero in {above_zero} of 6")
+    ax.set_title(f"{images}: the 95% interval of the lead is above zero in {above_zero} of 6")
     ax.legend(loc="lower right")
     return figure
 

@@ -301,7 +301,7 @@ def plot_spurious_patterns(data: xr.Dataset):
             axis.bar(x, error.mean(), 0.34, color=COLORS[color], label=label)
             axis.plot(x + np.linspace(-0.1, 0.1, len(error)), error, "k.", markersize=3)
     axis.set_xticks(range(len(REMOVALS)), ["none", "at random", "by attention", "the spurious"])
-    draw_threshold(axis, REACHED, "asked after removal")
+    draw_threshold(axis, REACHED, "asked after\nremoval")
     axis.set(
         xlabel="tokens removed",
         ylabel="test error",
