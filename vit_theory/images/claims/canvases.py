@@ -20,10 +20,9 @@ from vit_theory.images.claims.comparison import accuracies, learned, only_digits
 from vit_theory.images.data import Canvas
 from vit_theory.images.experiments.canvases import ALL_CHOICES, Dealer, canvases
 from vit_theory.ledger import Claim, Rule
-from vit_theory.ledger.rules import CAVEAT, above, at_least, at_most, within, wholly_above
+from vit_theory.ledger.rules import CAVEAT, above, at_least, at_most, between, within
 from vit_theory.models.data import Recipe, generator
 from vit_theory.models.model import ViT
-from vit_theory.statistics import Interval
 
 # %% ../../../nbs/images/05_canvases.ipynb #a071cf88
 CONCENTRATED = 1.5  # times the uniform share that the mass must reach
@@ -173,9 +172,11 @@ SPARSIFICATION = Claim(
     (
         learned("all", "relevant"),
         Rule(
-            "points that the oracle's tokens gain, mean",
-            lambda d: Interval.of_mean(gain(d, "relevant")),
-            wholly_above(WORTH),
+            "points that the oracle's tokens gain",
+            lambda d: gain(d, "relevant"),
+            between(WORTH, 100),
+            mean=True,
+            form="+.1f",
         ),
         Rule(
             "points that random tokens gain, mean",
@@ -205,7 +206,7 @@ SPARSIFICATION = Claim(
         ),
         accuracies("all", "relevant", "attention", "random"),
     ),
-    "Retraining on attention's tokens gains {3:+.1f} points; an oracle's choice gains {1}.",
+    "Retraining on attention's tokens gains {3:+.1f} points; an oracle's choice gains {1:+.1f}.",
     canvases,
     plot_gain,
     remark=only_digits,
