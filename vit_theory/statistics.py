@@ -68,7 +68,7 @@ class Interval:
 
     def clear_of(self, low: float, high: float) -> bool:
         "Whether no number from low to high lies in the interval; False without ends."
-        return self.high < low or self.low > high
+        return bool(self.high < low or self.low > high)
 
     def __str__(self):
         return f"{round(self.value, 2) + 0:.2f} ± {self.error:.2f}"  # + 0: no minus before 0.00
