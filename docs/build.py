@@ -14,22 +14,18 @@ import re
 import shutil
 import sys
 import tempfile
-from base64 import b64decode
 from collections import Counter, defaultdict
-from io import BytesIO
 from pathlib import Path
 
 import claim_pages
 import click
+import drawings
 import nbformat
-import numpy as np
 from api import Package
 from claim_pages import badge
 from finish import finish
-from narrow import WIDE, Drawings, name_of, narrowed, suits
 from nbdev import processors
 from nbdev.process import NBProcessor
-from PIL import Image
 from sphinx.cmd.build import build_main
 
 from vit_theory.figures import INK, in_ink
@@ -179,23 +175,12 @@ def marked(text):
     return boxes.sub(lambda box: f"{box[1]}{{.box .box-{MARKS[box[2]]}}}\n", text)
 
 
-def photographic(encoded):
-    """Whether a picture holds a photograph, by its many colors: in the dark its lightness is not
-    turned over."""
-    small = (
-        Image.open(BytesIO(b64decode(encoded)))
-        .convert("RGB")
-        .resize((160, 120), Image.Resampling.NEAREST)
-    )
-    return len(np.unique(np.asarray(small).reshape(-1, 3) // 16, axis=0)) > 250
-
-
 def inked(text):
     """A picture of the README without its white ground, in the page's ink."""
     if "prefers-color-scheme" in text:
         return text
     text = re.sub(r"\b(fill|stroke): #([0-9a-f]{2})\2\2(?![0-9a-f])", in_ink, text)
-    return text.replace("<defs>", f"{INK}{claim_pages.WORDS}<defs>", 1)
+    return text.replace("<defs>", f"{INK}{drawings.WORDS}<defs>", 1)
 
 
 def finding(cell, after, package, otherwise):
@@ -250,33 +235,27 @@ def home_order(cells):
     return [*cells[: starts[0]], *itertools.chain(*sections)]
 
 
-def for_phones(cell, drawings, folder):
-    """Beside each stored picture that is too wide for a phone, the same one drawn narrow."""
-    for output in cell.outputs:
-        stored = output.get("data", {}).get("image/png")
+def with_drawings(cell, folder, name, alt):
+    """The figures of a cell become drawings, whose files go into the folder."""
+    for place, output in enumerate(cell.outputs):
+        stored = output.get("data", {}).get(drawings.KIND)
         if stored is None:
             continue
-        picture = b64decode(stored)
-        shown = output.metadata.get("image/png", {}).get("width", 0)
-        if int(shown) <= 100 * WIDE:
-            continue
-        figure = drawings.figure(cell.source)
-        if figure is not None and suits(figure):
-            folder.mkdir(parents=True, exist_ok=True)
-            text = claim_pages.as_svg(narrowed(figure))
-            (folder / f"{name_of(picture)}-narrow.svg").write_text(text, encoding="utf-8")
+        drawing = drawings.unpacked(stored)
+        drawing.write(folder, f"{name}-{place}")
+        shown = drawing.markdown(f"/{folder.name}/{name}-{place}", alt)
+        output["data"] = {"text/markdown": shown}
 
 
-def convert(path, docname, package, narrow=None):
-    """A notebook as Sphinx is to see it -> (notebook, title, one-line description); figures for
-    phones go into the folder `narrow`."""
+def convert(path, docname, package, folder):
+    """A notebook as Sphinx is to see it -> (notebook, title, one-line description); the drawings of
+    its figures go into the folder."""
     modules = package.by_notebook[docname]
     cells = []
     title = docname
     lead = ""
     section = ""
     every = list(shown(path))
-    drawings = Drawings(nbformat.read(path, as_version=4).cells, modules)
     figures = 0
     for number, (cell, exported) in enumerate(every):
         if cell.cell_type == "markdown":
@@ -335,13 +314,7 @@ def convert(path, docname, package, narrow=None):
             alt = finding(cell, after, package, f"Picture for {section or title}")
             words = "the answer" if answer else held(cell.source)
             prompt = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), words)
-            if narrow:
-                for_phones(cell, drawings, narrow)
-            pictures = [output.get("data", {}).get("image/png") for output in cell.outputs]
-            image = {"alt": alt} | (
-                {"classes": "photograph"} if any(map(photographic, filter(None, pictures))) else {}
-            )
-            cell.metadata["mystnb"] = {"image": image, **prompt}
+            cell.metadata["mystnb"] = {"image": {"alt": alt}, **prompt}
             # a widget is alive in a notebook only; here its stored picture or text stands for it
             for output in cell.outputs:
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
@@ -357,6 +330,7 @@ def convert(path, docname, package, narrow=None):
                 if text := output.get("data", {}).get("text/html"):
                     text = re.sub(r'(href="[\w/.]+)\.ipynb"', r'\1.html"', text)
                     output["data"]["text/html"] = text
+            with_drawings(cell, folder, f"{docname.replace('/', '-')}-{number}", alt)
             if exported and modules:
                 names = re.findall(
                     r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", cell.source, flags=re.M
@@ -435,7 +409,7 @@ def write_source(source):
         docname = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
         if re.search(r"(^|/)[._]", docname):
             continue
-        page, title, lead = convert(path, docname, package, source / "_site" / "_images")
+        page, title, lead = convert(path, docname, package, source / "_drawings")
         original = source / "_notebooks" / f"{docname}.ipynb"
         original.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, original)

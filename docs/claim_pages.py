@@ -3,16 +3,16 @@ page's name."""
 
 import re
 from configparser import ConfigParser
+from functools import partial
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
 
 import yaml
+from drawings import drawn
 from finish import signs
-from narrow import narrowed, suits
 from PIL import Image, ImageOps
 
-from vit_theory.figures import box_of, pieces, to_svg
 from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.coverage import foundations, places
 from vit_theory.ledger.evidence import (
@@ -25,7 +25,7 @@ from vit_theory.ledger.evidence import (
     measured,
     outdated,
 )
-from vit_theory.ledger.report import TEMPLATES, formulas, greek
+from vit_theory.ledger.report import formulas, greek
 from vit_theory.ledger.rules import HOLDS, LOOKS, VERDICTS, verdict_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,7 +66,7 @@ def badge(verdict, word=""):
     return f"[{LOOKS[verdict][1]} {word or verdict}]{{.verdict .v{VERDICTS.index(verdict)}}}"
 
 
-def drawn(row):
+def by_chance(row):
     """Whether chance plays a part: a proof or a counterexample hangs on no seeds."""
     return row["evidence"] == "measurement"
 
@@ -75,7 +75,7 @@ def verdicts(card):
     """The committed runs one below the other; a verdict that is not that of the largest says so."""
     for run, row in card.rows.items():
         differs = "" if row["verdict"] == card.row["verdict"] else "<br>differs"
-        seeds = f"<br>seeds {', '.join(map(str, row['seeds']))}" if drawn(row) else ""
+        seeds = f"<br>seeds {', '.join(map(str, row['seeds']))}" if by_chance(row) else ""
         said = (
             f"{row['measured']} {row['note'][:1].upper()}{row['note'][1:]} {outdated(row)}".strip()
         )
@@ -120,34 +120,9 @@ def criteria(claim, card):
         yield f"- · {formula(why)}"
 
 
-def image(id, parts, alt):
-    """The figure of a row, as Markdown: panels side by side, which a phone has one below the
-    other, each with the axis that they share."""
-    wide = " wide" if parts == [None] else ""  # a phone is too narrow for it
-    whole = f"```{{image}} {id}.svg\n:alt: {alt}\n:class: dark-light{wide}\n```\n"
-    if parts == [NARROW]:
-        small = whole.replace(f"{id}.svg", f"{id}-narrow.svg").replace(": dark", ": narrow dark")
-        both = f"{whole.replace(': dark', ': roomy dark')}\n{small}"
-        return f":::::{{container}} panels\n{both}\n:::::\n"
-    if len(parts) == 1:
-        return whole
-    lines = [":::::{container} panels\n"]
-    for number, alone in enumerate(parts):
-        words = alt if number == 0 else f"{alt} (part {number + 1})"
-        one = whole.replace(f"{id}.svg", f"{id}-{number}.svg").replace(alt, words, 1)
-        if isinstance(alone, tuple):
-            axis, panel = alone
-            alone = False
-            start = f'<div class="sharing" style="--axis: {axis:.0f}; --panel: {panel:.0f}">'
-            before = f"```{{image}} {id}-axis.svg\n:alt: the axis\n:class: dark-light axis\n```\n"
-            one = f"```{{raw}} html\n{start}\n```\n{before}{one}```{{raw}} html\n</div>\n```\n"
-        lines.append(f"::::{{container}} across\n{one}::::\n" if alone else one)
-    return "\n".join([*lines, ":::::\n"])
-
-
-def page(id, place, parts):
+def page(id, place, drawing):
     """The page of a row; `place` is where it is explained: (label, title of the page, title of the
-    section); `parts` are those of its figure."""
+    section); `drawing` is its figure."""
     card = Card(id)
     run = card.run
     row = card.row
@@ -169,8 +144,8 @@ def page(id, place, parts):
     )
     yield f"{{.box .box-{kind}}}\n{statement}"
     yield f"{{.lead}}\n{badge(row['verdict'])} {formula(answer['answer'])}\n"
-    yield image(id, parts, row["measured"])
-    scale = RUNS[run] if drawn(row) else RUNS[run].partition(",")[0]
+    yield drawing.markdown(f"/claims/{id}", row["measured"])
+    scale = RUNS[run] if by_chance(row) else RUNS[run].partition(",")[0]
     yield f"{{.caption}}\n**Figure 1.** {formula(row['measured'])} ({scale})\n"
     yield f"Explained in {{ref}}`{title}: {section} <{label}>`.\n"
     yield (
@@ -195,7 +170,7 @@ def page(id, place, parts):
     studies = {
         name: study["counts"][id]
         for name, study in fresh_seeds().items()
-        if drawn(row) and id in study["counts"]
+        if by_chance(row) and id in study["counts"]
     }
     of_that_time = ", by the criterion and size of that time"
     for name, counts in studies.items():
@@ -230,85 +205,17 @@ def page(id, place, parts):
     )
 
 
-def complete(figure):
-    """Each panel says its own axis, also one that shares it: a phone shows it by itself. Whether
-    all do: long words are not said twice where there is room."""
-    for ax in figure.axes:
-        shared = ax.get_shared_y_axes().get_siblings(ax)  # itself among them
-        first, *others = [one for one in figure.axes if one in shared]
-        labels = [label.get_text() for label in first.get_yticklabels()]
-        if others and any(len(label) > 15 and "$" not in label for label in labels):
-            return False
-        if others and first.yaxis.get_tick_params().get("labelleft"):
-            ax.tick_params(labelleft=True)
-            ax.set_ylabel(ax.get_ylabel() or first.get_ylabel())
-    return True
-
-
-# Blue words are lighter in the dark, to be read; lines and areas are as they are.
-WORDS = """<style>@media (prefers-color-scheme: dark) {
-[id^="text_"] [style*="#0072b2"] { fill: #3d9bdc !important; }
-}</style>"""
-# and the ground of a figure that is opened by itself
-STYLES = f"<style>{(TEMPLATES / 'figure.css').read_text(encoding='utf-8')}</style>{WORDS}"
-NARROW = "narrow"  # a figure of one piece that has another one for phones
-SIZE = re.compile(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="[^"]*"')
-
-
-def as_svg(figure):
-    """A figure as SVG, with its colors in the dark."""
-    return to_svg(figure).replace("<defs>", f"{STYLES}<defs>", 1)
-
-
-def window(drawn, box, style=""):
-    """The part of a drawn figure inside a box, (left, top, right, bottom) in points."""
-    left, top, right, bottom = box
-    size = f'width="{right - left:.1f}pt" height="{bottom - top:.1f}pt" '
-    size += f'viewBox="{left:.1f} {top:.1f} {right - left:.1f} {bottom - top:.1f}"'
-    return SIZE.sub(size + style, drawn, count=1)
-
-
 def pictures(folder, site):
     """The figure of every claim, as SVG, and all of them in one picture, to be shared -> {id:
-    whether each of its pieces has a line of its own; for one that shares an axis the widths of both
-    in the page; None for a wide one that is whole}."""
+    its drawing}."""
     tiles = []
-    sizes = {}
+    drawings = {}
     site.mkdir(parents=True, exist_ok=True)
     for claim in CLAIMS.values():
         data = measured(claim.id, Card(claim.id).run)
-        figure = claim.figure(data)
-        most = len(pieces(figure))
-        shared = not complete(figure) or len(pieces(figure)) < most
-        if shared:  # as it was
-            figure = claim.figure(data)
-        parts = pieces(figure)
-        drawn = as_svg(figure)
-        sizes[claim.id] = [alone for _, alone in parts]
-        for_phones = suits(figure)
-        if for_phones:
-            sizes[claim.id] = [NARROW]
-        elif len(parts) == 1 and figure.get_figwidth() > 5.8:
-            sizes[claim.id] = [None]
-        elif shared and len(parts) > 1:
-            sides = [panel for panel, (_, alone) in enumerate(parts) if not alone]
-            _, top, _, bottom = parts[sides[0]][0]
-            left, first, _, last = box_of(figure.axes[0], figure, tight=False)
-            edge = left + 1.5
-            # neither the title above it nor the numbers below
-            inset = f"{first - top - 6:.1f}px 0 {bottom - last - 6:.1f}px 0"
-            axis = window(drawn, (0, top, edge, bottom), f' style="clip-path: inset({inset})"')
-            (folder / f"{claim.id}-axis.svg").write_text(axis, encoding="utf-8")
-            for panel in sides[1:]:
-                begin, _, end, _ = parts[panel][0]
-                sizes[claim.id][panel] = (4 / 3 * edge, 4 / 3 * (end - begin))
-        for number, (box, _) in enumerate(parts):
-            name = f"{claim.id}{f'-{number}' * (len(parts) > 1)}.svg"
-            (folder / name).write_text(window(drawn, box), encoding="utf-8")
-        figure.savefig(png := BytesIO(), dpi=72)
-        if for_phones:
-            text = as_svg(narrowed(figure))
-            (folder / f"{claim.id}-narrow.svg").write_text(text, encoding="utf-8")
+        drawings[claim.id] = drawn(partial(claim.figure, data))
+        drawings[claim.id].write(folder, claim.id)
+        claim.figure(data).savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")
         tiles.append(
             ImageOps.fit(small, (120, 84), centering=(0, 0))
@@ -317,7 +224,7 @@ def pictures(folder, site):
     for number, tile in enumerate(tiles):
         poster.paste(tile.resize((116, 81)), (120 * (number % 10), 4 + 79 * (number // 10)))
     poster.quantize(64).save(site / "poster.png", optimize=True)
-    return sizes
+    return drawings
 
 
 def people(authors):

@@ -152,14 +152,6 @@ def drawing(node):
     )
 
 
-def scrolling(shown):
-    """What a phone is too narrow for, in a frame that scrolls, by keyboard too."""
-    if "wide" not in shown.get("classes", ()):
-        return [shown]
-    start = '<div class="scrolls" tabindex="0" role="region" aria-label="figure, wide">'
-    return [raw("", start, format="html"), shown, raw("", "</div>", format="html")]
-
-
 def pair_figures(app, doctree, page):
     """Each caption goes into one figure with the picture above it."""
     marked = [node for node in doctree.findall(paragraph) if "caption" in node["classes"]]
@@ -173,7 +165,7 @@ def pair_figures(app, doctree, page):
             continue
         pair = figure("", ids=[f"figure-{number}"])
         shown.parent.replace(shown, pair)
-        pair += [*scrolling(shown), caption("", "", *words.children)]
+        pair += [shown, caption("", "", *words.children)]
 
 
 def setup(app):

@@ -9,8 +9,6 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-from panels import delivered
-
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
 FORMULA = re.compile(r'(<(span|div) class="math notranslate nohighlight">)(.*?)(</\2>)', flags=re.S)
 ICONS = re.compile(
@@ -47,10 +45,6 @@ NO_PROSE = re.compile(
     r"|<title>.*?</title>|<!--.*?-->|<[^>]*>)",
     flags=re.S,
 )
-# A picture that a notebook has stored: its name is its hash.
-STORED = re.compile(r'<img [^>]*?src="([^"]*_images/([0-9a-f]{64}))\.png"[^>]*>')
-PHONE = 342  # points: the text column of a phone
-LEAST = 0.96  # of its own size a figure with letters has there: 7.5 points stay 10 pixels
 TYPED = {"<=": "≤", ">=": "≥", "+-": "±"}
 POWER = re.compile(r"(?<=[\w)*])\^(?:\(([^()<>&]{1,12})\)|([-−]?\w+(?:\.\d+)?))")
 NAKED = re.compile(r"(?<![\w.])\.(?=\d)")  # a number that begins with its point
@@ -87,88 +81,6 @@ def typeset(text):
         if FORMULA.fullmatch(formula):
             apart[place] = NAKED.sub(number, formula)
     return "".join(map("".join, zip(pieces, [*apart, ""], strict=True)))
-
-
-def sharing(source, axis, image, across):
-    """A panel without numbers of its own, behind the axis that it shares: where it stands by
-    itself, as on a phone, the axis is shown with it."""
-    before = f'<img alt="the axis" class="axis" src="{source}" width="{axis}">'
-    sizes = f"--axis: {axis}; --panel: {across}"
-    return f'<span class="sharing" style="{sizes}">{before}{image}</span>'
-
-
-def legible(image, width):
-    """A picture whose letters would be too small on a phone keeps its size there, in a frame that
-    scrolls, by keyboard too."""
-    if width * LEAST <= PHONE:
-        return image
-    theme = re.search(r'class="[^"]*?(only-light|only-dark)\b', image)
-    kinds = f"frame {theme[1]}" if theme else "frame"
-    start = f'<span class="{kinds}" style="--own: {width * LEAST:.0f}px" tabindex="0" role="region"'
-    return f'{start} aria-label="figure, wide">{image}</span>'
-
-
-def roomy(narrow, stem, images, alt):
-    """A picture as it is where there is room, and the same one drawn narrow for a phone."""
-    size = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', narrow.read_text(encoding="utf-8"))
-    across, down = (round(float(side) * 100 / 72) for side in size.groups())
-    small = f'<img loading="lazy" alt="{alt}" class="narrow dark-light" width="{across}" '
-    small += f'height="{down}" src="{stem}-narrow.svg">'
-    return f'<span class="roomy">{images}</span>{small}'
-
-
-def with_pieces(site, pages):
-    """Pages whose stored pictures are pieces where they fall apart, and have a twin for the dark
-    where they hold a map or a photograph."""
-    known = {}
-
-    def pieces(match):
-        tag = match[0]
-        stem = match[1]
-        width = re.search(r'width="(\d+)"', tag)
-        if width is None:
-            return tag
-        key = match[2], width[1]
-        if key not in known:
-            known[key] = delivered(site / "_images" / f"{match[2]}.png", int(width[1]))
-        parts, twin, axis = known[key]
-        alt = re.search(r'alt="([^"]*)"', tag)[1]
-        phone = site / "_images" / f"{match[2]}-narrow.svg"
-        if phone.exists():
-            images = tag
-            if parts:
-                name, across, down, _ = parts[0]
-                images = f'<img alt="{alt}" class="only-light" height="{down}" width="{across}" '
-                images += f'src="{stem}{name}.png">'
-                dark = images.replace("only-light", "only-dark dark-light", 1)
-                images += dark.replace(f"{name}.png", f"{name}-dark.png") if twin else ""
-            return roomy(phone, stem, images, alt)
-        if not parts:
-            return legible(tag, int(width[1]))
-        first = [own_line for *_, own_line in parts].index(False)
-
-        def row(theme, ending):
-            images = ""
-            for number, (name, across, down, alone) in enumerate(parts):
-                said = alt if number == 0 else f"{alt} (part {number + 1})"
-                image = f'<img alt="{said}" class="{theme}" height="{down}" width="{across}" '
-                image += f'src="{stem}{name}{ending}.png">'
-                shares = axis and not alone and number > first
-                if shares:
-                    image = sharing(f"{stem}-axis{ending}.png", axis, image, across)
-                image = legible(image, across + axis * shares)
-                images += f'<span class="across">{image}</span>' if alone else image
-            style = f"max-width: {int(width[1]) + 8}px"
-            whole = len(parts) == 1
-            return (
-                images if whole else f'<span class="panels {theme}" style="{style}">{images}</span>'
-            )
-
-        if not twin:
-            return row("", "")
-        return row("only-light", "") + row("only-dark dark-light", "-dark")
-
-    return {path: STORED.sub(pieces, text) for path, text in pages.items()}
 
 
 def with_twins(site, text):
@@ -412,7 +324,6 @@ def finish(site, base=""):
             for path, text in pages.items()
         }
         next((site / "_static").glob("tex-svg-full.js")).unlink()
-    pages = with_pieces(site, pages)
     pages = {path: with_twins(site, text) for path, text in pages.items()}
     for path, text in pages.items():
         pages[path] = SIZED.sub('<img loading="lazy" ', text)

@@ -1,13 +1,8 @@
-"""A figure for a phone: drawn again from the committed measurements, as wide as the screen, its
-legend below and long words in several lines. The build runs no other cell of a notebook."""
+"""A figure for a phone: as wide as the screen, its legend below and long words in several
+lines."""
 
-import ast
 import re
 import textwrap
-from contextlib import redirect_stdout
-from hashlib import sha256
-from importlib import import_module
-from io import StringIO
 from itertools import pairwise
 
 from vit_theory.figures import pieces, style
@@ -83,7 +78,10 @@ def legend_below(figure, legend):
     handles = legend.legend_handles
     names = [text.get_text().replace(",\n", ", ") for text in legend.get_texts()]
     title = legend.get_title().get_text() or None
-    legend.remove()
+    if legend in figure.legends:
+        figure.legends.remove(legend)  # in a copy, its own method knows the first figure's list
+    else:
+        legend.remove()
     longest = max(map(len, names))
     columns = 2 if longest <= 24 and len(names) > 1 else 1
     lines = -(-len(names) // columns) + (title is not None)
@@ -115,58 +113,3 @@ def narrowed(figure):
         if figure._suptitle:
             fit_words(figure, figure._suptitle)
     return figure
-
-
-def reads(node):
-    """Whether an assignment names committed measurements: `data = measured("A-noise", "full")`."""
-    value = getattr(node, "value", None)
-    return (
-        isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(value, ast.Call)
-        and getattr(value.func, "id", "") == "measured"
-    )
-
-
-class Drawings:
-    """What the figures of a page are drawn with: its imports, its modules, its measurements."""
-
-    def __init__(self, cells, modules):
-        self.modules = [module.name for module in modules]
-        nodes = []
-        for cell in cells:
-            if cell.cell_type == "code":
-                nodes += ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.M)).body
-        self.setup = [
-            node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) or reads(node)
-        ]
-        self.names = None
-
-    def figure(self, source):
-        """The figure that a cell draws from committed measurements, or None: a cell that needs
-        what others have computed is not drawn."""
-        tree = ast.parse(source)
-        if not tree.body or not isinstance(last := tree.body[-1], ast.Expr):
-            return None
-        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        given = {node.targets[0].id for node in self.setup if reads(node)}
-        if not used & (given | {"measured"}):
-            return None
-        if self.names is None:
-            self.names = {}
-            for name in self.modules:
-                self.names |= vars(import_module(name))
-            exec(compile(ast.Module(self.setup, []), "the page", "exec"), self.names)
-        names = dict(self.names)
-        try:
-            with redirect_stdout(StringIO()):
-                exec(compile(ast.Module(tree.body[:-1], []), "the cell", "exec"), names)
-                found = eval(compile(ast.Expression(last.value), "the cell", "eval"), names)
-        except NameError:
-            return None
-        return found if hasattr(found, "savefig") else None
-
-
-def name_of(picture):
-    """What Sphinx calls a stored picture, by its bytes."""
-    return sha256(picture).hexdigest()

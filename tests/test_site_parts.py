@@ -4,16 +4,18 @@ address, pages for machines."""
 import re
 import sys
 
+import nbformat
 import numpy as np
 import pytest
-from common import ROOT, cells_in, outputs, script
+from common import ROOT, script
+from IPython.core.interactiveshell import InteractiveShell
 
 from vit_theory.figures import pieces, subplots
 
 sys.path.append(str(ROOT / "docs"))
 import claim_pages  # noqa: E402
+import drawings  # noqa: E402
 import finish  # noqa: E402
-import panels  # noqa: E402
 
 build = script("docs/build.py")
 EXAMPLES = re.findall(
@@ -102,18 +104,6 @@ def test_what_only_presents_is_hidden():
     assert build.marked("> **[Set-up](a.ipynb).** N").startswith("{.box .box-set-up}\n> **[")
 
 
-def test_photographs_are_told_from_plots():
-    """Of the stored pictures of two pages the photograph is one, the curves are none."""
-    photographs_of = {}
-    for name in ("01_attention.ipynb", "selection/08_iterations.ipynb"):
-        photographs_of[name] = [
-            build.photographic(png) for cell in cells_in(name) for png in outputs(cell, "image/png")
-        ]
-    assert any(photographs_of["01_attention.ipynb"]) and not any(
-        photographs_of["selection/08_iterations.ipynb"]
-    )
-
-
 def test_an_explorers_page_ends_after_what_to_try():
     tries = '<section id="things-to-try"><h2>Try</h2></section>'
     code = '<section id="code"><h2>Code</h2></section>'
@@ -141,7 +131,7 @@ def test_the_pictures_of_the_readme_take_the_ink_of_a_page():
         text = build.inked(path.read_text(encoding="utf-8"))
         assert "#ffffff" not in text and "#000000" not in text, path.name
         assert text.count("prefers-color-scheme") in (1, 2) and "currentColor" in text, path.name
-        assert path.stem == "patch" or claim_pages.WORDS in text, path.name
+        assert path.stem == "patch" or drawings.WORDS in text, path.name
 
 
 def test_a_cell_of_the_list_says_its_column():
@@ -160,118 +150,6 @@ def test_a_signature_of_several_lines_is_no_list_without_terms():
     assert (
         signature.count("<span>") == 2 and "<dd>" not in signature and "<dl>other</dl>" in signature
     )
-
-
-def two_panels(path, shared=False, title=None):
-    """A map with a color bar beside a curve, or two curves on one axis, as a notebook stores it."""
-    figure, (left, right) = subplots(1, 2, sharey=shared)
-    if shared:
-        left.plot([1, 2])
-        left.margins(x=0)  # a number stands below the spine
-    else:
-        figure.colorbar(left.imshow(np.arange(64).reshape(8, 8)), ax=left)
-    right.plot([2, 1])
-    right.set(ylabel="" if shared else "height", xlabel="step")
-    left.set(ylabel="row", title="left")
-    if title:
-        figure.suptitle(title)
-    figure.savefig(path, dpi=200)
-    return panels.delivered(path, 640)
-
-
-def test_panels_are_pieces(tmp_path):
-    parts, twin, axis = two_panels(tmp_path / "a.png")
-    assert [ending for ending, *_ in parts] == ["-0", "-1"] and twin and not axis
-    assert 630 < sum(width for _, width, *_ in parts) <= 640
-    for ending, width, height, _ in parts:
-        piece = panels.Image.open(tmp_path / f"a{ending}.png")
-        assert abs(piece.width / piece.height * height / width - 1) < 0.02
-        # each has its own panel, whole: nothing touches the edge of a cut
-        pixels = panels.opened(piece)
-        assert len(panels.panels(pixels)) == 1
-        assert pixels[:, [0, -1]].min() == 255
-    across = two_panels(tmp_path / "c.png", title="one title that goes across both of the panels")
-    assert [alone for *_, alone in across[0]] == [True, False, False]
-    figure, ax = subplots(width=6.4)
-    ax.plot([1, 2])
-    figure.savefig(tmp_path / "d.png", dpi=200)
-    assert panels.delivered(tmp_path / "d.png", 640) == ([], False, 0)
-
-
-def test_a_wide_picture_keeps_its_letters_on_a_phone(tmp_path):
-    """In a frame, which scrolls there; what fits has none. A frame is of the picture's theme."""
-    small, wide = '<img width="350">', '<img class="only-dark dark-light" width="500">'
-    assert finish.legible(small, 350) == small
-    framed = finish.legible(wide, 500)
-    assert framed.startswith('<span class="frame only-dark"') and "--own: 480px" in framed
-    assert wide in framed and 'tabindex="0"' in framed
-
-
-def test_a_panel_brings_the_axis_that_it_shares(tmp_path):
-    """A picture of the axis alone: numbers and spine, neither the title nor the numbers below."""
-    parts, _, axis = two_panels(tmp_path / "b.png", shared=True)
-    assert [ending for ending, *_ in parts] == ["-0", "-1"]
-    whole = panels.opened(panels.Image.open(tmp_path / "b.png"))
-    alone = panels.opened(panels.Image.open(tmp_path / "b-axis.png"))
-    (left, top, _, bottom), _ = sorted(panels.panels(whole))
-    assert alone.shape[:2] == (whole.shape[0], left + 3) and axis == round((left + 3) / 2)
-    inside = slice(top, bottom)
-    assert (alone[inside] == whole[inside, : left + 3]).all() and alone[inside].min() < 50
-    beside = whole[bottom + 30 :, : left + 3]
-    assert (alone[: top - 30] == 255).all() and (alone[bottom + 30 :] == 255).all()
-    assert beside.min() < 50
-    image = f'<img alt="curves" height="260" src="_images/{"0" * 64}.png" width="640" />'
-    (tmp_path / "_images").mkdir()
-    two_panels(tmp_path / "_images" / f"{'0' * 64}.png", shared=True)
-    pieces = finish.with_pieces(tmp_path, {"page": image})["page"]
-    first, second = pieces.split('<span class="sharing"')
-    assert "-0.png" in first and "-1.png" in second
-    assert second.index("-axis.png") < second.index("-1.png") and f"--axis: {axis};" in second
-
-
-def test_in_the_dark_ink_is_light_and_a_map_keeps_its_colors(tmp_path):
-    two_panels(tmp_path / "a.png")
-    before = panels.opened(panels.Image.open(tmp_path / "a-0.png"))
-    after = np.asarray(panels.Image.open(tmp_path / "a-0-dark.png"))
-    (box,) = panels.panels(before)
-    left, top, right, bottom = (box[0] + 5, box[1] + 5, box[2] - 5, box[3] - 5)
-    inside = (slice(top, bottom), slice(left, right))
-    assert (after[inside][..., :3] == before[inside]).all() and (after[inside][..., 3] == 255).all()
-    ground = (before == 255).all(2)
-    # a rim of the map and its bar may keep their white
-    assert ground.mean() > 0.3 and (after[ground][:, 3] == 0).mean() > 0.99
-    ink = (before.max(2) < 20)[:, : box[0] - 4]
-    assert ink.sum() > 20 and (after[:, : box[0] - 4][ink][:, :3] > 200).all()
-
-
-def test_a_page_shows_the_pieces_and_the_twin(tmp_path):
-    (tmp_path / "_images").mkdir()
-    name = "0" * 64
-    two_panels(tmp_path / "_images" / f"{name}.png")
-    page = f'<a><img alt="a map" height="260" src="_images/{name}.png" width="640" /></a>'
-    pieces = finish.with_pieces(tmp_path, {"page": page})["page"]
-    shown = re.findall(r'src="([^"]+)"', pieces)
-    assert shown == [f"_images/{name}-{end}.png" for end in ("0", "1", "0-dark", "1-dark")]
-    assert all((tmp_path / one).exists() for one in shown)
-    assert 'class="panels only-light"' in pieces and 'class="panels only-dark dark-light"' in pieces
-    other = '<img alt="drawn" src="_images/patch.svg" width="640">'
-    assert finish.with_pieces(tmp_path, {"page": other})["page"] == other
-
-
-def test_a_band_in_a_panel_is_no_map(monkeypatch):
-    """Nor is a bar of a histogram; of pictures in one row all are of one kind, and white inside of
-    one cuts nothing off."""
-    panel, band, apart = (100, 10, 600, 400), (101, 100, 599, 200), (650, 10, 680, 400)
-    tiles = [(110 + 100 * number, 100, 200 + 100 * number, 200) for number in range(4)]
-    white = np.full((420, 700, 3), 255)
-    for boxes, kept in (([band, apart], [apart]), ([*tiles, apart], [*tiles, apart])):
-        monkeypatch.setattr(panels, "photographs", lambda _, boxes=boxes: boxes)
-        assert panels.colored(white, [panel]) == ([panel], kept)
-    row = [(10 + 120 * number, 10, 110 + 120 * number, 110) for number in range(4)]
-    cut_off = (row[3][0], 10, row[3][0] + 40, 110)
-    below = (370, 130, 470, 230)
-    assert panels.completed([*row[:3], cut_off, below])[3] == row[3]
-    assert panels.completed([*row[:3], (400, 300, 440, 340), below])[3] == (400, 300, 440, 340)
 
 
 def test_a_photograph_of_an_explorer_has_its_twin(tmp_path):
@@ -295,7 +173,7 @@ def test_the_figure_of_a_row_falls_apart_and_each_piece_says_its_axis():
         ax.plot([1, 2])
     axes[0].set_ylabel("height")
     figure.suptitle("one for both")
-    assert claim_pages.complete(figure)
+    assert drawings.complete(figure)
     (above, alone), *sides = pieces(figure)
     assert alone and [alone for _, alone in sides] == [False, False]
     (left, right) = (box for box, _ in sides)
@@ -306,7 +184,110 @@ def test_the_figure_of_a_row_falls_apart_and_each_piece_says_its_axis():
     assert len(pieces(figure)) == 2
     figure, axes = subplots(1, 2, sharey=True)
     axes[0].barh(["a name that is long", "b"], [1, 2])
-    assert not claim_pages.complete(figure)
-    shown = claim_pages.image("A", [True, False, False], "what was seen")
-    assert shown.count(".svg") == 3 and "A-2.svg\n:alt: what was seen (part 3)" in shown
-    assert ":class: dark-light wide" in claim_pages.image("A", [None], "what was seen")
+    assert not drawings.complete(figure)
+
+
+def two_panels(shared=False, title=None):
+    """A map with a color bar beside a curve, or two curves on one axis of long names."""
+    figure, (left, right) = subplots(1, 2, sharey=shared)
+    if shared:
+        left.barh(["a name that is long", "b"], [1, 2])
+        right.barh([0, 1], [2, 1])
+    else:
+        figure.colorbar(left.imshow(np.arange(64).reshape(8, 8)), ax=left)
+        right.plot([2, 1])
+    if title:
+        figure.suptitle(title)
+    return figure
+
+
+def files(drawing, folder):
+    """Endings of the files of a drawing."""
+    drawing.write(folder, "a")
+    return sorted(path.stem.removeprefix("a") for path in folder.glob("*.svg"))
+
+
+def test_panels_side_by_side_are_pieces(tmp_path):
+    """Each file is a window on the same drawing; all of them together have its size."""
+    drawing = drawings.drawn(two_panels)
+    assert files(drawing, tmp_path) == ["", "-0", "-1"]
+    sizes = [
+        [float(side) for side in drawings.SIZE.search(path.read_text(encoding="utf-8")).groups()]
+        for path in sorted(tmp_path.glob("a*.svg"))
+    ]
+    (first, height), (second, _), (whole, same) = sorted(sizes)
+    assert first + second == pytest.approx(whole, abs=0.2) and height == same
+    shown = drawing.markdown("/a", "what is seen")
+    assert shown.count("```{image}") == 2 and "a-1.svg\n:alt: what is seen (part 2)" in shown
+    both = drawings.drawn(lambda: two_panels(title="one title that goes across both panels"))
+    assert [own_line for _, own_line in both.parts] == [True, False, False]
+    assert both.markdown("/a", "").count("across") == 1
+
+
+def test_a_panel_brings_the_axis_that_it_shares(tmp_path):
+    """Where long names are not said twice: the first panel has them, the second a picture of the
+    axis before it."""
+    drawing = drawings.drawn(lambda: two_panels(shared=True))
+    assert files(drawing, tmp_path) == ["", "-0", "-1", "-axis"]
+    assert 60 < drawing.axis.right < drawing.parts[0].box.right / 2
+    first, second = drawing.markdown("/a", "bars").split('<div class="sharing"')
+    assert "a-0.svg" in first and second.index("a-axis.svg") < second.index("a-1.svg")
+
+
+def test_a_figure_of_one_panel_is_narrow_on_a_phone(tmp_path):
+    def wide():
+        figure, ax = subplots(width=6.4)
+        ax.plot([1, 2], label="a line")
+        ax.legend()
+        return figure
+
+    drawing = drawings.drawn(wide)
+    assert files(drawing, tmp_path) == ["", "-narrow"]
+    width = float(drawings.SIZE.search(drawing.narrow)[1])
+    assert drawings.POINT * width <= 360
+    assert "roomy" in drawing.markdown("/a", "a line")
+    small = drawings.drawn(lambda: subplots(width=3)[0])
+    assert files(small, tmp_path / "small") == [""] and "frame" not in small.markdown("/a", "x")
+
+
+def test_a_wall_of_panels_scrolls_on_a_phone():
+    """It is read as a whole: letters keep their size, in a frame that the keyboard reaches."""
+    drawing = drawings.drawn(lambda: subplots(1, 6, width=1)[0])
+    shown = drawing.markdown("/a", "six")
+    assert len(drawing.parts) == 1 and 'class="frame"' in shown and 'tabindex="0"' in shown
+
+
+def test_in_the_dark_ink_is_light_and_a_map_keeps_its_colors():
+    figure = two_panels()
+    figure.axes[0].text(3, 3, "white words", color="white", bbox={"facecolor": "black"})
+    drawing = drawings.drawn(lambda: figure)
+    assert "#fffffe" in drawing.svg and "#000001" in drawing.svg
+    assert "#000000" not in drawing.svg and "#ffffff" not in drawing.svg
+    assert "data:image/png" in drawing.svg
+
+
+def test_a_stored_drawing_is_what_the_page_shows(tmp_path):
+    """Packed and unpacked it writes the same files; a cell that shows it says where they are."""
+    for shared in (False, True):
+        drawing = drawings.drawn(lambda shared=shared: two_panels(shared=shared))
+        assert drawings.unpacked(drawings.packed(drawing)) == drawing
+    cell = nbformat.v4.new_code_cell("figure")
+    data = {"image/png": "", drawings.KIND: drawings.packed(drawing)}
+    cell.outputs = [nbformat.v4.new_output("display_data", data)]
+    build.with_drawings(cell, tmp_path / "_drawings", "page-3", "bars")
+    shown = cell.outputs[0]["data"]["text/markdown"]
+    addresses = re.findall(r"\{image\} (\S+)", shown)
+    assert addresses and all((tmp_path / name.lstrip("/")).is_file() for name in addresses)
+
+
+def test_a_figure_brings_its_drawing_where_a_page_is_stored():
+    """And is the same figure afterwards; what JupyterLab shows by itself has none."""
+    shell = InteractiveShell()
+    figure = two_panels(shared=True)
+    plain, _ = shell.display_formatter.format(figure)
+    drawings.load_ipython_extension(shell)
+    before = figure.axes[1].get_ylabel(), figure.get_size_inches().tolist()
+    brought, _ = shell.display_formatter.format(figure)
+    assert drawings.KIND not in plain
+    assert drawings.unpacked(brought[drawings.KIND]).axis
+    assert (figure.axes[1].get_ylabel(), figure.get_size_inches().tolist()) == before

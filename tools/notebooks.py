@@ -42,6 +42,9 @@ from nbdev.maker import ModuleMaker
 from vit_theory.ledger.identity import digest, place_of, reached
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "docs"))
+import drawings  # noqa: E402
+
 NBS = ROOT / "nbs"
 # All warnings are shown, but for one that the inline backend gives about itself when it is asked
 # for twice the points.
@@ -55,6 +58,9 @@ KERNEL = {
     "PYTHONWARNINGS": WARNINGS,
     "ANSWERS": "1",  # the answers to the exercises run too
 }
+TOOL = "tools/notebooks.py"
+# In the kernel, what stores beside each figure the drawing that the site shows.
+PATHS = os.pathsep.join(filter(None, (str(ROOT / "docs"), os.environ.get("PYTHONPATH"))))
 # What JupyterLab writes into a notebook that it opens: stored here, so that opening and saving one
 # changes nothing.
 KERNEL_SPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -151,9 +157,10 @@ def execute(path):
             record_timing=False,
             coalesce_streams=True,  # how many pieces a text comes in depends on the machine's mood
             extra_arguments=[
-                "--InlineBackend.figure_formats=retina"
-            ],  # twice the points, shown at the same size
-        ).execute(env={**os.environ, **KERNEL, "TMPDIR": scratch})
+                "--InlineBackend.figure_formats=retina",  # twice the points, at the same size
+                "--ext=drawings",  # and what the site shows
+            ],
+        ).execute(env={**os.environ, **KERNEL, "PYTHONPATH": PATHS, "TMPDIR": scratch})
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.execution_count = None
@@ -244,6 +251,9 @@ def faults(path):
             text = "".join(output.get("text", "")) + "".join(
                 output.get("data", {}).get("text/plain", "")
             )
+            stored = output.get("data", {})
+            if "image/png" in stored and "<Figure" in text and drawings.KIND not in stored:
+                yield f"{name}: cell {number} lacks its drawing; run: python {TOOL} run {name}"
             if output.output_type == "error":
                 yield f"{name}: cell {number} stored an error: {output.ename}: {output.evalue}"
             if output.get("name") == "stderr":
@@ -251,7 +261,7 @@ def faults(path):
             if str(Path.home()) in text or str(ROOT) in text:
                 yield f"{name}: cell {number} shows a path of this machine: {text[:100]!r}"
     if not executed:
-        yield f"{name}: no output is stored; run: python tools/notebooks.py run {name}"
+        yield f"{name}: no output is stored; run: python {TOOL} run {name}"
 
 
 def readme_text():

@@ -139,6 +139,41 @@ def in_ink(gray: re.Match) -> str:
         return f"{gray[1]}: currentColor"
     return f"{gray[1]}: color-mix(in srgb, currentColor {share}%, transparent)"
 
+
+def is_picture(ax) -> bool:
+    "Whether a panel is a map, a photograph or a color bar."
+    if ax.images or ax.get_label() == "<colorbar>":
+        return True
+    return any("QuadMesh" in type(collection).__name__ for collection in ax.collections)
+
+
+def off_gray(color: Any) -> tuple:
+    "A gray with one step more or less blue, which no eye sees, so that it is no ink."
+    from matplotlib.colors import to_rgba
+
+    red, green, blue, alpha = to_rgba(color)
+    if red == green == blue:
+        blue += (1 if blue < 0.5 else -1) / 255
+    return red, green, blue, alpha
+
+
+def keep_colors(figure) -> None:
+    "What is drawn on a map or a photograph keeps its colors on a dark page."
+    figure.draw_without_rendering()
+    for ax in filter(is_picture, figure.axes):
+        ground = ax.get_window_extent()
+        words = [word for word in ax.texts if word.get_window_extent().overlaps(ground)]
+        papers = [word.get_bbox_patch() for word in words if word.get_bbox_patch()]
+        for artist in (*words, *ax.lines):
+            artist.set_color(off_gray(artist.get_color()))
+        for patch in (*papers, *ax.patches):
+            patch.set_facecolor(off_gray(patch.get_facecolor()))
+            patch.set_edgecolor(off_gray(patch.get_edgecolor()))
+        for dots in ax.collections:
+            if "QuadMesh" not in type(dots).__name__:
+                dots.set_facecolor([off_gray(color) for color in dots.get_facecolor()])
+                dots.set_edgecolor([off_gray(color) for color in dots.get_edgecolor()])
+
 # %% ../nbs/03_figures.ipynb #8d713f40
 def to_svg(
     figure,
@@ -149,7 +184,9 @@ def to_svg(
     buffer = BytesIO()
     plain = {"Date": None, "Creator": None}
     with style():
-        figure.savefig(buffer, format="svg", metadata=plain, transparent=not ground)
+        if not ground:
+            keep_colors(figure)
+        figure.savefig(buffer, format="svg", metadata=plain, dpi=200)
     text = buffer.getvalue().decode()
     text = text[text.index("<svg") :]
     if ground:
@@ -265,13 +302,6 @@ def parted(figure) -> tuple[list, list]:
     pictures = [ax for ax in figure.axes if is_picture(ax)]
     colored = [box_of(ax, figure, tight=False) for ax in pictures]
     return list(map(shares, panels)), list(map(shares, colored))
-
-
-def is_picture(ax) -> bool:
-    "Whether a panel is a map, a photograph or a color bar."
-    if ax.images or ax.get_label() == "<colorbar>":
-        return True
-    return any("QuadMesh" in type(collection).__name__ for collection in ax.collections)
 
 
 def same_boxes(boxes: list, others: list) -> bool:
