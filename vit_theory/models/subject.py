@@ -8,7 +8,7 @@ __all__ = ['Subject', 'subject_of']
 # %% ../../nbs/models/17_subject.ipynb #subj0002
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -59,6 +59,11 @@ def load_model(
         processor = SimpleNamespace(**{key: x.flatten().tolist() for key, x in standard.items()})
         source = source.model
     elif not isinstance(source, nn.Module):
+        need(
+            isinstance(source, str | Path),
+            f"model={type(source).__name__}: give a torch.nn.Module, a folder, a checkpoint, or a "
+            "name on the hub",
+        )
         if Path(source).is_file():
             return load_vit(source), None, {}
         folder = (Path(source) / "config.json").is_file()
@@ -110,7 +115,13 @@ def in_batches(data: Any) -> bool:
     if isinstance(data, list):
         return all(isinstance(x, Mapping) or getattr(x, "ndim", 0) == 4 for x in data)
     plain = data is None or isinstance(data, str | Path | Images)
-    return not plain and not hasattr(data, "__getitem__")  # such as a loader
+    if plain or hasattr(data, "__getitem__"):
+        return False
+    need(
+        isinstance(data, Iterable),
+        f"data={type(data).__name__}: give a folder of images, Images, or batches [b, c, h, w]",
+    )
+    return True  # such as a loader
 
 
 def first_images(data: Any, weight: Tensor) -> Tensor:
