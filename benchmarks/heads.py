@@ -13,12 +13,12 @@ from pathlib import Path
 import click
 import side_by_side as bench  # before torch: it sets the threads
 
-from vit_theory.explore.vit import moved_by_removal
 from vit_theory.models import (
     evaluate,
     head_atlas,
     load_images,
     position_association,
+    subject_of,
     trained_vit,
     without_head,
 )
@@ -52,7 +52,8 @@ def main(images, count):
         accuracy = evaluate(vit, test)["accuracy"]
         models[mixer] = {"accuracy": round(accuracy, 4), "association": score}
         atlas = head_atlas(vit, test)
-        moved = moved_by_removal(vit, test.images, atlas.entropy.shape)
+        subject = subject_of(vit, test)
+        moved = subject.moved_by_removal(subject.images, atlas.entropy.shape)
         for layer in range(atlas.sizes["layer"]):
             for head in range(atlas.sizes["head"]):
                 cell = atlas.isel(layer=layer, head=head)

@@ -254,6 +254,8 @@ CALLS = {
     "models.trained_vit": "mixer='content'",
     "models.drop_tokens": "model=hub, keep={0: 0.5}, by='attention', seed=0",
     "models.operations": "model=vit, images=x4[:1]",
+    "models.Subject": "",
+    "models.subject_of": "model=hub, data=digits, processor=None, size=8, forward=None",
     "models.position_association": "encodings=P16, grid=(4, 4)",
     "models.write_atlas": (
         "model='nothing.safetensors', images='digits', out='nothing', count=2, "
@@ -337,6 +339,7 @@ SLOW = (
         "models.from_transformers",
         "models.to_transformers",
         "models.Classifier",
+        "models.subject_of",
         "images.start_model",
         "images.train_record",
     }
@@ -960,6 +963,8 @@ ARGUED = {
 # callable: why NaN is what it says, also of finite numbers
 NAN_ANSWERS = {
     "models.choose_heads": "documented: NaN for all heads but the chosen ones",
+    "models.Subject": "",
+    "models.subject_of": "model=hub, data=digits, processor=None, size=8, forward=None",
     "models.position_association": "encodings without length have no cosine, and no neighbors",
 }
 

@@ -16,15 +16,7 @@ from matplotlib.colors import to_hex
 from torch.utils.data import DataLoader, TensorDataset
 
 from vit_theory import explore
-from vit_theory.explore.vit import (
-    answers,
-    atlas_of,
-    look_into,
-    pieces,
-    subject_of,
-    what_is_seen,
-    what_leads,
-)
+from vit_theory.explore.vit import SHARES, atlas_of, look_into, what_is_seen, what_leads
 from vit_theory.models import (
     CIFAR10,
     Classifier,
@@ -36,15 +28,17 @@ from vit_theory.models import (
     evaluate,
     load_images,
     plot_atlas,
+    subject_of,
     to_attention,
     train,
 )
+from vit_theory.models.subject import pieces
 
 
 def test_answers_with_fewer_patches_are_the_accuracy_on_the_patches_that_attention_chooses():
     subject = subject_of(None, None)
     model, images = subject.model, subject.images
-    order, counts, said = answers(subject)
+    order, counts, said = subject.answers_with_fewer(SHARES)
     data = Images(images, said[-1], CIFAR10)
     shown = explore.vit_explorer().data
     assert shown["counts"] == counts and shown["total"] == len(images)
@@ -310,7 +304,7 @@ def test_fewer_patches_and_removed_heads_of_a_deit(tmp_path):
     model = theirs(tmp_path, "DeiTForImageClassification", num_labels=3)
     data, images = bright(6)
     subject = subject_of(tmp_path, data)
-    order, counts, said = answers(subject)
+    order, counts, said = subject.answers_with_fewer(SHARES)
     assert counts == [1, 2, 3, 4, 6, 8, 12, 16]
     for step, count in enumerate(counts[:-1]):
         shorter = drop_tokens(model, {0: count / 16})

@@ -69,9 +69,7 @@ def test_what_a_module_imports(path):
         late = library in ("matplotlib", "sklearn", "ipywidgets", "transformers")
         assert not (top and late), f"import {name} inside the function that uses it"
         if folders[0] == "explore" and library == "vit_theory" and inner and inner[0] in CHAPTERS:
-            # the explorer of any vision transformer is a part of `models`, as its atlas page is
-            own_room = path.stem == "vit" and inner[0] == "models"
-            offered = len(inner) == 1 or own_room or inner[0] in ("explore", "ledger")
+            offered = len(inner) == 1 or inner[0] in ("explore", "ledger")
             assert offered, (
                 f"explorers use what a chapter offers to all: vit_theory.{inner[0]}, not {name}"
             )

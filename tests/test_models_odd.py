@@ -9,6 +9,7 @@ from common import TINY_VIT
 
 from vit_theory import models
 from vit_theory.models.maps import Listener
+from vit_theory.models.transfer import special_tokens
 
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
@@ -46,6 +47,22 @@ def test_bytes_are_no_standardized_images(vit):
         for images in (pixels, [pixels], data):
             with pytest.raises(ValueError, match=r"torch.uint8.*\(images / 255 - mean\) / std"):
                 read(vit, images)
+
+
+def test_a_refused_model_keeps_its_mode(vit):
+    """The first layer raises while it is asked for its patches; one module was in another mode."""
+    vit.train()
+    vit.vit.layers[1].eval()
+    before = [module.training for module in vit.modules()]
+
+    def refuse(*_):
+        raise ValueError("refused by the first layer")
+
+    vit.vit.layers[0].register_forward_pre_hook(refuse)
+    for ask in (models.conv_init, lambda model: special_tokens(model, (16, 16), (4, 4))):
+        with pytest.raises(ValueError, match="refused by the first layer"):
+            ask(vit)
+        assert [module.training for module in vit.modules()] == before
 
 
 def clip():

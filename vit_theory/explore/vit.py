@@ -7,12 +7,9 @@ from __future__ import annotations  # noqa: F404
 
 import json
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,180 +20,11 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch import Tensor
 
-    from vit_theory.models import Images
-    from vit_theory.models.maps import LayerMap
+    from vit_theory.models import LayerMap, Subject
 
 
 # %% auto #0
 __all__ = ['vit_explorer']
-
-# %% ../../nbs/explore/05_vit.ipynb #b41f4f77
-def load_model(
-    # None: ours; a model; a folder that `save_pretrained` wrote; a checkpoint of `train`; or a
-    # name on the hub
-    source: Any = None,
-    *,
-    convert: bool = True,  # a `ViTForImageClassification` to our form, which can lack patches
-) -> tuple[Any, Any, Mapping[int, str]]:
-    """A vision transformer, its image processor, and what it calls its classes, where known;
-    ValueError for a folder that holds none, ImportError that names the extra."""
-    from torch import nn
-
-    from vit_theory.models import CIFAR10, Classifier, ViT, from_transformers, load_vit, trained_vit
-    from vit_theory.models.page import hub_model
-
-    if source is None or source == "":
-        return trained_vit(), None, dict(enumerate(CIFAR10))
-    processor: Any = None
-    if isinstance(source, Classifier):
-        standard = {"image_mean": source.center, "image_std": source.spread}
-        processor = SimpleNamespace(**{key: x.flatten().tolist() for key, x in standard.items()})
-        source = source.model
-    elif not isinstance(source, nn.Module):
-        if Path(source).is_file():
-            return load_vit(source), None, {}
-        folder = (Path(source) / "config.json").is_file()
-        named = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source))
-        if not folder and (Path(source).exists() or not named):
-            raise ValueError(
-                f"model={str(source)!r} is no name on the hub, no checkpoint, "
-                "and no folder with a config.json: see save_pretrained"
-            )
-        source, processor = hub_model(source, local=folder, classifier=True)
-    if isinstance(source, ViT):
-        return source, None, {}
-    config: Any = getattr(source, "config", None)
-    labels = getattr(config, "id2label", None) or {}
-    names = {number: name for number, name in labels.items() if name != f"LABEL_{number}"}
-    if type(source).__name__ == "ViTForImageClassification" and config.hidden_act == "gelu":
-        source = from_transformers(source) if convert else source
-    return source, processor, names
-
-
-# %% ../../nbs/explore/05_vit.ipynb #189d15f2
-SIDES = {213: (2, 3), 140: (3, 4)}  # pixels of a piece: how many down and across
-
-
-def pieces() -> Images:
-    "36 square pieces of scikit-learn's two photographs, 64 x 64 pixels, most contrast first."
-    import torch
-    from sklearn.datasets import load_sample_image
-    from torch.nn.functional import interpolate
-
-    from vit_theory.models import Images
-
-    squares = []
-    for side, (down, across) in SIDES.items():
-        for name in ("china.jpg", "flower.jpg"):
-            picture = torch.tensor(load_sample_image(name)).permute(2, 0, 1)[None].float()
-            tiles = picture.unfold(2, side, side).unfold(3, side, side)[:, :, :down, :across]
-            tiles = tiles.flatten(2, 3).squeeze(0).transpose(0, 1)
-            small = interpolate(tiles, (64, 64), mode="bilinear", antialias=True)
-            squares.append(small.round().clamp(0, 255).byte())
-    images = torch.cat(squares)
-    order = images.float().flatten(1).std(1).argsort(descending=True, stable=True)
-    # one class, which no model has: nobody says what is right
-    return Images(images[order], torch.zeros(len(images), dtype=torch.long), ("photograph",))
-
-
-MOST_IMAGES = 64  # of a folder, evenly; of batches, the first
-
-
-def in_batches(data: Any) -> bool:
-    "Whether these are images as `attention_maps` takes them: an array, or batches of arrays."
-    from torch import Tensor
-
-    from vit_theory.models import Images
-
-    if isinstance(data, Tensor | np.ndarray | Mapping):
-        return True
-    if isinstance(data, list):
-        return all(isinstance(x, Mapping) or getattr(x, "ndim", 0) == 4 for x in data)
-    plain = data is None or isinstance(data, str | Path | Images)
-    return not plain and not hasattr(data, "__getitem__")  # such as a loader
-
-
-def first_images(data: Any, weight: Tensor) -> Tensor:
-    "The first images of batches, in the precision of a model's weights."
-    import torch
-
-    from vit_theory.models.maps import as_batches, image_of, moved
-
-    batches: list[Tensor] = []
-    for batch in as_batches(data):
-        batches.append(image_of(moved(batch, weight)))
-        if sum(map(len, batches)) >= MOST_IMAGES:
-            break
-    if not batches:
-        raise ValueError("data holds no batch: at least one image is needed")
-    return torch.cat(batches)[:MOST_IMAGES]
-
-
-def pictures_of(
-    # None: pieces of two photographs; a folder of images; labeled images, see `as_images`
-    data: Any,
-    size: int,  # pixels along a side, for those of a folder
-) -> Images:
-    "Labeled images to look at; of a folder those that are shown."
-    from vit_theory.models import as_images, load_images
-    from vit_theory.models.page import evenly
-
-    if data is None:
-        return pieces()
-    if not isinstance(data, str | Path):
-        return as_images(data)
-    if str(data) == "digits":
-        return load_images("digits", split="test", per_class=5)
-    return evenly(data, MOST_IMAGES, size)
-
-
-@dataclass(frozen=True)
-class Subject:
-    "A model, how it is called, and images that fit it."
-
-    model: Any
-    forward: Callable | None  # see `attention_maps`
-    images: Tensor  # [n, c, h, w], as the model takes them
-    shown: Tensor  # the same, before their channels were standardized
-    names: Mapping[int, str]  # of the model's answers, where it knows them
-    labels: Tensor | None = None
-    classes: tuple[str, ...] = ()  # of the labels
-    note: str = ""  # on how they were standardized
-
-
-def subject_of(
-    model: Any,  # as `load_model` takes it
-    data: Any,  # as `pictures_of` takes it, or batches as `attention_maps` does
-    processor: Any = None,  # of the model, where nothing beside it says so
-    size: Any = None,  # of the images, where not the processor's
-    forward: Callable | None = None,  # see `attention_maps`
-) -> Subject:
-    "Images of bytes become what the model takes; floats of batches are that already."
-    import torch
-
-    from vit_theory.models import Images
-    from vit_theory.models.page import at_any_size, preparation_of, prepared
-
-    model, found, names = load_model(model, convert=size is None)
-    forward = forward or at_any_size(model)
-    if in_batches(data):
-        weight = next(model.parameters(), torch.empty(0))
-        images = first_images(data, weight)
-        if images.is_floating_point():
-            return Subject(model, forward, images, images, names)
-        data = Images(images, torch.zeros(len(images), dtype=torch.long), ("image",))
-    preparation, note = preparation_of(model, found if processor is None else processor, size)
-    data = pictures_of(data, max(preparation["size"]))
-    x = data.images
-    if x.is_floating_point() and (x.min() < 0 or x.max() > 1):
-        raise ValueError(
-            f"data has images from {float(x.min()):.3g} to {float(x.max()):.3g}: give uint8, or "
-            "floats from 0 to 1"
-        )
-    shown = prepared(x, preparation | {"mean": 0.0, "std": 1.0})
-    images = prepared(shown, preparation)
-    return Subject(model, forward, images, shown, names, data.labels, data.classes, note)
-
 
 # %% ../../nbs/explore/05_vit.ipynb #0e31419f
 MEASURES = (
@@ -238,28 +66,6 @@ def busy_patches(image: Tensor, grid: tuple[int, int]) -> Tensor:
     return by_spread[:quarter]
 
 # %% ../../nbs/explore/05_vit.ipynb #45329b7d
-def first_look(subject: Subject) -> tuple[list[LayerMap], tuple[int, int]]:
-    "The layers of a model and the grid that all share; ValueError, by name, before any other work."
-    from vit_theory.models import attention_maps
-    from vit_theory.models.probes import one_grid
-
-    kind = type(subject.model).__name__
-    images = subject.images[:2]
-    try:
-        (layers,) = attention_maps(subject.model, images, forward=subject.forward)
-        return layers, one_grid(layers)
-    except ValueError as error:
-        words = str(error)
-        if kind not in words:
-            words = f"model={kind}: {words.removeprefix('model: ')}"
-        raise ValueError(words) from error
-    except (RuntimeError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"model={kind} does not take images of {tuple(images.shape[1:])} ({error}): give "
-            "processor, size or forward"
-        ) from error
-
-
 def look_into(subject: Subject, number: int, removal: bool = True) -> dict[str, Any]:
     """What `probe` says of one image: attention [layer, head, query, key], and measurements
     [layer, head]."""
@@ -277,36 +83,8 @@ def look_into(subject: Subject, number: int, removal: bool = True) -> dict[str, 
         "neighbors": neighbor_score(attention, grid),
     }
     if removal:
-        numbers["removal"] = moved_by_removal(subject, image, attention.shape[:2])
+        numbers["removal"] = subject.moved_by_removal(image, attention.shape[:2])
     return {"attention": attention, "grid": grid, "numbers": numbers}
-
-
-def moved_by_removal(subject: Subject, images: Tensor, shape: tuple[int, int]) -> np.ndarray:
-    """Half of the summed change of the probabilities without each head, its mean over images:
-    [layer, head]."""
-    from vit_theory.models import without_head
-
-    moved = np.zeros(shape)
-    before = logits_of(subject, images).softmax(1)
-    for layer, head in np.ndindex(*shape):
-        with without_head(subject.model, layer, head):
-            after = logits_of(subject, images).softmax(1)
-        moved[layer, head] = float((after - before).abs().sum(1).mean()) / 2
-    return moved
-
-
-def need_removable(subject: Subject, layers: list[LayerMap]) -> None:
-    "ValueError unless `without_head` numbers heads as the maps do."
-    from vit_theory.arguments import need
-    from vit_theory.models import ViT, without_head
-    from vit_theory.models.model import hub_attention
-
-    model = subject.model
-    if not isinstance(model, ViT):
-        same = list(hub_attention(model)) == [layer.name for layer in layers]
-        need(same, f"model={type(model).__name__} has layers that attend in other modules")
-    for number, layer in enumerate(layers):
-        without_head(model, number, layer.A.shape[1] - 1)
 
 
 def atlas_of(subject: Subject) -> xr.Dataset | None:
@@ -344,89 +122,6 @@ def what_leads(atlas: xr.Dataset | None) -> dict[str, Any] | None:
 
 # %% ../../nbs/explore/05_vit.ipynb #2aac6e01
 SHARES = (0.0625, 0.125, 0.1875, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the patches that stay
-
-
-def logits_of(subject: Subject, images: Tensor, **options: Any) -> Any:
-    "Logits [b, classes]; None of a model that has no classes."
-    import torch
-    from torch import Tensor
-
-    from vit_theory.models import ViT
-    from vit_theory.models.maps import moved, run_model
-
-    model = subject.model
-    images = moved(images, next(model.parameters(), images))
-    with torch.no_grad():
-        if isinstance(model, ViT):
-            return model(images, **options)
-        out = run_model(model, images, subject.forward)
-    if isinstance(out, Tensor):  # of a plain module; of an encoder these are features
-        return out if getattr(model, "num_classes", None) == out.shape[-1] else None
-    logits = getattr(out, "logits", None)
-    classifies = isinstance(logits, Tensor) and logits.ndim == 2
-    return logits if classifies else None
-
-
-def all_answers(subject: Subject, tokens: Tensor | None = None) -> Tensor:
-    "The answer for each image; one of our models sees these patches [b, m] alone."
-    import torch
-
-    said = []
-    for rows in torch.arange(len(subject.images)).split(16):
-        options = {} if tokens is None else {"tokens": tokens[rows]}
-        said.append(logits_of(subject, subject.images[rows], **options).argmax(1).cpu())
-    return torch.cat(said)
-
-
-def reading_order(subject: Subject) -> Tensor:
-    """Patches [b, n] by attention received, most first: of one of our models in all layers; of
-    others in the first, as `drop_tokens` counts."""
-    import torch
-
-    from vit_theory.models import ViT, attention_maps
-    from vit_theory.models.replace import number_of_special
-    from vit_theory.models.tokens import times_read
-
-    model = subject.model
-    received = []
-    if isinstance(model, ViT):
-        n = math.prod(model.grid)
-        with torch.no_grad():
-            for batch in subject.images.split(16):
-                by_layer = [A.mean((1, 2))[:, -n:] for A in model.attention_maps(batch)]
-                received.append(torch.stack(by_layer).mean(0))
-    else:
-        special = number_of_special(model)
-        batches = subject.images.split(16)
-        for layers in attention_maps(model, batches, forward=subject.forward):
-            received.append(times_read(layers[0].A, special))
-    return torch.cat(received).cpu().argsort(dim=1, descending=True, stable=True)
-
-
-def answers(subject: Subject) -> tuple[Tensor, list[int], Tensor]:
-    """Patches in the order in which they stay [b, n]; for each share how many stay, and the answers
-    [share, b]; ValueError where the model cannot go on with fewer."""
-    import torch
-
-    from vit_theory.models import ViT, drop_tokens
-
-    model = subject.model
-    ours = isinstance(model, ViT)
-    if not ours:
-        drop_tokens(model, {0: 1.0})  # it refuses before the work
-    order = reading_order(subject)
-    n = order.shape[1]
-    counts = [max(1, round(share * n)) for share in SHARES]
-    said = []
-    for m in counts:
-        if m == n:
-            said.append(all_answers(subject))
-        elif ours:
-            said.append(all_answers(subject, order[:, :m].sort(1).values))
-        else:
-            shorter = drop_tokens(model, {0: m / n})
-            said.append(all_answers(replace(subject, model=shorter)))
-    return order, counts, torch.stack(said)
 
 
 @dataclass
@@ -471,7 +166,7 @@ def what_is_said(subject: Subject, layers: list[LayerMap], n: int) -> Said:
     kind = type(model).__name__
     notes = [subject.note] if subject.note else []
     said = Said(torch.arange(n).expand(len(subject.images), n), [n], [1.0])
-    logits = logits_of(subject, subject.images[:1])
+    logits = subject.logits(subject.images[:1])
     if logits is None:
         said.notes = (*notes, f"No answers: model={kind} has no logits [b, classes].")
         return said
@@ -483,15 +178,15 @@ def what_is_said(subject: Subject, layers: list[LayerMap], n: int) -> Said:
         names = subject.names
         said.names = tuple(names.get(number, f"class {number}") for number in range(classes))
     try:
-        said.order, said.counts, said.predicted = answers(subject)
+        said.order, said.counts, said.predicted = subject.answers_with_fewer(SHARES)
         said.shares = list(SHARES)
         if not isinstance(model, ViT):
             said.behind = "behind layer 0"
     except ValueError as error:
-        said.predicted = all_answers(subject)[None]
+        said.predicted = subject.answers()[None]
         notes.append(f"No fewer patches: {error}.")
     try:
-        need_removable(subject, layers)
+        subject.need_removable(layers)
         said.removal = True
     except ValueError as error:
         notes.append(f"No removal of heads: {error}.")
@@ -505,41 +200,42 @@ LARGEST = 2**26  # of one image
 
 
 def what_is_seen(
-    model: Any = None,  # as `load_model` takes it
+    model: Any = None,  # as `subject_of` takes it
     data: Any = None,  # as `subject_of` takes it
     first: int = 0,  # the first of the images that are shown
     most: int = MOST,  # bytes of attention
     **options: Any,  # of `subject_of`
 ) -> dict[str, Any]:
     "All that the module shows, JSON."
+    from vit_theory.models import subject_of
+
     named = isinstance(model, str)
     subject = subject_of(model, data, **options)
     images = subject.images
-    with evaluating(subject.model):
-        layers, grid = first_look(subject)
-        heads = max(layer.A.shape[1] for layer in layers)
-        bytes_of_maps = len(layers) * heads * math.prod(grid) ** 2
-        if bytes_of_maps > LARGEST:
-            raise ValueError(
-                f"model={type(subject.model).__name__}: the maps of one image take "
-                f"{bytes_of_maps / 1e6:.0f} MB, and a page holds {LARGEST / 1e6:.0f}: give a "
-                "smaller size"
-            )
-        said = what_is_said(subject, layers, math.prod(grid))
-        atlas = atlas_of(subject)
-        shares = shares_of_maps(atlas, (len(layers), heads))
-        measures = [name for name in MEASURES if name != "removal" or said.removal]
-        shown = max(1, min(len(images), most // bytes_of_maps))
-        first = max(0, min(first, len(images) - shown))
-        pictures = []
-        for i in range(first, first + shown):
-            words = {"number": i, "order": said.order[i].tolist()}
-            if said.predicted is not None:
-                words["truth"] = said.names[said.truth[i]]
-                words["answers"] = [said.names[number] for number in said.predicted[:, i]]
-            for name, values in shares.items():
-                words[name] = values.round(3).tolist()
-            pictures.append(words | pictured(subject, i, said.removal))
+    layers, grid = subject.first_look()
+    heads = max(layer.A.shape[1] for layer in layers)
+    bytes_of_maps = len(layers) * heads * math.prod(grid) ** 2
+    if bytes_of_maps > LARGEST:
+        raise ValueError(
+            f"model={type(subject.model).__name__}: the maps of one image take "
+            f"{bytes_of_maps / 1e6:.0f} MB, and a page holds {LARGEST / 1e6:.0f}: give a "
+            "smaller size"
+        )
+    said = what_is_said(subject, layers, math.prod(grid))
+    atlas = atlas_of(subject)
+    shares = shares_of_maps(atlas, (len(layers), heads))
+    measures = [name for name in MEASURES if name != "removal" or said.removal]
+    shown = max(1, min(len(images), most // bytes_of_maps))
+    first = max(0, min(first, len(images) - shown))
+    pictures = []
+    for i in range(first, first + shown):
+        words = {"number": i, "order": said.order[i].tolist()}
+        if said.predicted is not None:
+            words["truth"] = said.names[said.truth[i]]
+            words["answers"] = [said.names[number] for number in said.predicted[:, i]]
+        for name, values in shares.items():
+            words[name] = values.round(3).tolist()
+        pictures.append(words | pictured(subject, i, said.removal))
     return {
         "model": model if named and model else None,
         "given": [] if model is None or named else ["model"],
@@ -558,18 +254,6 @@ def what_is_seen(
         "curve": said.curve(),
         "images": pictures,
     }
-
-
-@contextmanager
-def evaluating(model: Any) -> Iterator[None]:
-    "A model evaluates, and afterwards does what it did."
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
 
 
 def pictured(subject: Subject, number: int, removal: bool) -> dict[str, Any]:

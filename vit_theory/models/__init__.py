@@ -10,7 +10,7 @@ __all__ = ['Images', 'Recipe', 'as_images', 'augment', 'generator', 'load_images
            'plot_positions', 'probe', 'LayerMap', 'attention_maps', 'PyramidSizes', 'PyramidViT', 'LEADS', 'head_atlas',
            'leaders', 'nearest_conv', 'plot_atlas', 'position_association', 'write_atlas', 'choose_heads',
            'replace_heads', 'replacement_change', 'without_head', 'drop_tokens', 'operations', 'Classifier',
-           'to_transformers', 'CIFAR10', 'pack_vit', 'trained_vit', 'unpack_vit']
+           'to_transformers', 'CIFAR10', 'pack_vit', 'trained_vit', 'unpack_vit', 'Subject', 'subject_of']
 
 # %% ../../nbs/models/index.ipynb #mdix0002
 from .atlas import head_atlas, nearest_conv, position_association
@@ -52,6 +52,7 @@ from .replace import (
     without_head,
 )
 from .stream import stream_images
+from .subject import Subject, subject_of
 from .theirs import Classifier, to_transformers
 from .tokens import drop_tokens, operations
 from .trained import CIFAR10, pack_vit, trained_vit, unpack_vit
@@ -88,3 +89,4 @@ _all_ = ["choose_heads", "replace_heads", "replacement_change", "without_head"]
 _all_ = ["drop_tokens", "operations"]
 _all_ = ["Classifier", "to_transformers"]
 _all_ = ["CIFAR10", "pack_vit", "trained_vit", "unpack_vit"]
+_all_ = ["Subject", "subject_of"]

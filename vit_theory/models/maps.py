@@ -9,7 +9,7 @@ __all__ = ['LayerMap', 'attention_maps']
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -780,6 +780,18 @@ def moved(batch: Any, weight: Tensor) -> Any:
     return batch.to(weight.device)
 
 
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    "Inside `with` the model evaluates; afterwards each of its modules has the mode that it had."
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
 def stream(
     model: nn.Module, batches: Iterable, forward: Callable | None, progress: bool
 ) -> Iterator[list[LayerMap]]:
@@ -787,11 +799,9 @@ def stream(
     from tqdm.auto import tqdm
 
     weight = next(model.parameters(), torch.empty(0, dtype=torch.long))
-    modes = {module: module.training for module in model.modules()}
     layout = Layout((0, 0), 0, None)
     size = None
-    model.eval()
-    try:
+    with evaluating(model):
         for batch in tqdm(batches, disable=None if progress else True, unit=" batches"):
             batch = moved(batch, weight)
             images = image_of(batch)
@@ -816,9 +826,6 @@ def stream(
             else:
                 heard, ran = listen(model, batch, forward, check=first)
                 yield all_layers(model, heard, ran, images, layout)
-    finally:
-        for module, training in modes.items():
-            module.training = training
 
 # %% ../../nbs/models/08_maps.ipynb #maps0022
 def attention_maps(

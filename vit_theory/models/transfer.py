@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..arguments import Positive, Seed, Size, checked, need, pair
 from ..attention import MultiHeadAttention, relative_bias, softmax_weights
 from .data import generator, seeded
-from .maps import first_layout
+from .maps import evaluating, first_layout
 from .mixers import attention_of, table_heads
 from .model import ViT, hub_attention
 
@@ -126,10 +126,8 @@ def special_tokens(model: Any, image_size: tuple[int, int], patch: tuple[int, in
     channels = model.config.num_channels
     image = torch.randn(1, channels, *image_size, generator=generator(0))
     image = image.to(next(model.parameters()))
-    modes = {module: module.training for module in model.modules()}
-    layout = first_layout(model.eval(), image, None)
-    for module, training in modes.items():
-        module.training = training
+    with evaluating(model):
+        layout = first_layout(model, image, None)
     grid = image_size[0] // patch[0], image_size[1] // patch[1]
     special = layout.tokens - math.prod(grid)
     last = False
