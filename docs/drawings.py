@@ -20,7 +20,7 @@ from vit_theory.figures import Box, Piece, box_of, is_picture, pieces, to_svg
 KIND = "application/vnd.vit-theory.figure"  # of a stored drawing
 POINT = 100 / 72  # pixels: an inch of a figure has a hundred
 PHONE = 342  # pixels: the text column of a phone
-LEAST = 0.96  # of its own size a figure with letters has there: 7.5 points stay 10 pixels
+LEAST = 0.96  # of its own size a figure with letters has there
 
 # Blue words are lighter in the dark, to be read; lines and areas are as they are.
 WORDS = """<style>@media (prefers-color-scheme: dark) {

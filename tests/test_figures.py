@@ -69,11 +69,19 @@ def crowded(figure):
         yield "no title"
 
 
+def outside(box, figure):
+    """Whether a part of a box lies beyond the figure."""
+    edge = figure.bbox
+    return min(box.x0, box.y0, edge.x1 - box.x1, edge.y1 - box.y1) < -1
+
+
 def faults(figure):
     """What a reader would see: labels of ticks on each other, words cut off, a legend on data."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     draw = canvas.get_renderer()
+    if any(outside(legend.get_window_extent(draw), figure) for legend in figure.legends):
+        yield "the legend of the figure is cut off"
     for ax in figure.axes:
         for axis in (ax.xaxis, ax.yaxis):
             for (one, first), (two, second) in pairwise(ticks(axis)):
@@ -82,15 +90,11 @@ def faults(figure):
                 ):
                     yield f"ticks {one!r} and {two!r} collide"
         for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
-            box = text.get_window_extent(draw)
-            if text.get_text() and (
-                box.x0 < -1
-                or box.y0 < -1
-                or box.x1 > figure.bbox.x1 + 1
-                or box.y1 > figure.bbox.y1 + 1
-            ):
+            if text.get_text() and outside(text.get_window_extent(draw), figure):
                 yield f"{text.get_text()!r} is cut off"
         if legend := ax.get_legend():
+            if outside(legend.get_window_extent(draw), figure):
+                yield "a legend is cut off"
             for entry in legend.get_texts():
                 box = entry.get_window_extent(draw)
                 hit = sum(
@@ -126,3 +130,7 @@ def test_what_is_looked_for_is_found():
     ax.set_ylabel("a label that is much longer than the panel is high")
     words = "; ".join(faults(figure))
     assert all(fault in words for fault in ("collide", "cut off", "lies on")), words
+    figure, ax = subplots()
+    ax.plot([1, 2], label="an entry that is longer than the figure is wide, by a good deal")
+    figure.legend(loc="lower center")
+    assert list(faults(figure)) == ["the legend of the figure is cut off"]

@@ -27,10 +27,10 @@ STYLE = {
     "figure.dpi": 100,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
-    "font.size": 8,
+    "font.size": 8.7,  # 12 pixels on a page
     "axes.titlesize": 9,
     "axes.labelsize": 9,
-    "legend.fontsize": 7.5,
+    "legend.fontsize": 8.7,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

@@ -268,7 +268,8 @@ def plot_contiguity(ds: xr.Dataset):
     draw_threshold(score, KEPT_DROP, place="below right")
     error.set_title("test error of attention and convolution (x)")
     score.set_title("sets found, by partition")
-    error.legend()
+    error.set_ylim(top=5)
+    error.legend(loc="upper right")
     return figure
 
 # %% ../../../nbs/association/08_learning.ipynb #b38801d4

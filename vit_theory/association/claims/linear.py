@@ -179,7 +179,9 @@ def plot_theorem_3_1(ds: xr.Dataset):
     )
     for panel in (axis, family):
         panel.axhline(EIGHTH, color="0.4", linestyle=":", label="1/8")
-        panel.legend()
+    axis.legend()
+    family.set_ylim(bottom=4e-4)
+    family.legend(loc="lower left")
     return figure
 
 # %% ../../../nbs/association/05_linear.ipynb #aac0279f

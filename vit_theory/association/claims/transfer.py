@@ -47,7 +47,7 @@ def plot_transfer(ds: xr.Dataset):
     for axis, (title, arms) in zip(axes, PANELS.items(), strict=True):
         for arm in arms:
             draw_band(axis, ds["count"], ds["error"].sel(arm=arm), COLOR_OF_ARM[arm], arm)
-        axis.set(yscale="log", title=title, ylim=(3e-4, 0.7))
+        axis.set(yscale="log", title=title, ylim=(6e-5, 0.7))
         count_axis(axis, ds["count"].values)
         axis.set_xticks([n for n in ds["count"].values if str(n)[0] == "1"])
         axis.legend(loc="lower left")

@@ -370,7 +370,7 @@ def plot_attention_against_rate(data: xr.Dataset):
     axes[2].set(xlabel="η", title="the same at the end", ylim=(0.01, 1))
     axes[2].set_xticks(rates, [f"{rate:g}" for rate in rates])
     axes[2].set_xticks([], minor=True)
-    axes[2].legend()
+    axes[2].legend(loc="lower center", bbox_to_anchor=(0.5, 0.14))
     return figure
 
 # %% ../../../nbs/selection/09_attention_map.ipynb #d221ca4d

@@ -152,7 +152,7 @@ def plot_batches(data: xr.Dataset):
     ax.set_title("N50, by size of the batch")
     ax.set_xticks(x, [f"{inverse:g}" for inverse in x])
     ax.minorticks_off()
-    ax.legend()
+    ax.legend(loc="lower right")
     return figure
 
 # %% ../../../nbs/selection/07_regime.ipynb #013cc1b6

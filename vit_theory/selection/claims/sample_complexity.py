@@ -322,7 +322,7 @@ def drift(data: xr.Dataset) -> xr.DataArray:
 
 def plot_mechanism(data: xr.Dataset):
     "Samples that trained networks need over those of the closed form."
-    figure, ax = subplots(width=4.2, height=3)
+    figure, ax = subplots(width=6.4, height=3)
     ax.axhspan(1 / FACTOR, FACTOR, color="0.93", label="criterion")
     for mechanism, color in zip(data.mechanism.values, ("red", "blue"), strict=True):
         curves = data.sel(mechanism=mechanism)
@@ -339,7 +339,7 @@ def plot_mechanism(data: xr.Dataset):
     ax.set_xticks([10, 20, 40, 80, 160, 320], [10, 20, 40, 80, 160, 320])
     ax.set_yticks([0.25, 0.5, 1, 2], [0.25, 0.5, 1, 2])
     ax.minorticks_off()
-    ax.legend()
+    figure.legend(loc="outside right center")
     return figure
 
 # %% ../../../nbs/selection/06_sample_complexity.ipynb #c36a33a2

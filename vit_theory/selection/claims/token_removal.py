@@ -242,7 +242,7 @@ def plot_noisy_samples(data: xr.Dataset):
         ylabel="share of successes",
         title="successes, by tokens kept",
     )
-    axis.legend(title="kept by")
+    axis.legend(title="kept by", loc=(0.65, 0.06))
     return figure
 
 # %% ../../../nbs/selection/11_token_removal.ipynb #11b0c0d1
