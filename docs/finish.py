@@ -31,11 +31,6 @@ SIZED = re.compile(
     r'<img (?=[^>]*height="\d+"[^>]*_images/)'
 )  # a figure that has its place before it is loaded
 SIGNATURE = re.compile(r'<dl>(\s*<dd><em class="sig-param">.*?)</dl>', flags=re.S)
-STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
-CHOICE = re.compile(
-    r":(?:is|where|has)\(((?:[^()]|\([^()]*\))*)\)"
-)  # a selector's list of alternatives
-COMMA = re.compile(r",(?![^(\[]*[)\]])")  # between selectors, not inside of one
 SCRIPT = re.compile(r"^.*(?:tex-svg-full\.js|window\.MathJax = ).*\n", flags=re.M)
 
 # What is no prose: tags, and elements with all that is in them.
@@ -131,73 +126,6 @@ def with_formulas(text, pictures, style):
     return text.replace("</head>", f"<style>{style}</style></head>", 1).replace(
         "</body>", f"{hidden}</body>", 1
     )
-
-
-def rules_of(css):
-    """A style sheet -> (what stands before the braces, what inside), rule by rule."""
-    begin = depth = 0
-    for match in re.finditer(r"[{};]", STRINGS.sub(lambda text: "-" * len(text[0]), css)):
-        position = match.start()
-        sign = match[0]
-        depth += {"{": 1, "}": -1, ";": 0}[sign]
-        if sign == "{" and depth == 1:
-            head = css[begin:position]
-            inside = position + 1
-        elif sign == "}" and depth == 0:
-            yield head, css[inside:position]
-        if depth == 0:
-            begin = position + 1
-
-
-def used_part(css, words):
-    """The rules of a style sheet that may apply: whose classes are all among the words of the
-    site."""
-
-    def may(selector):
-        apart = re.sub(r":not\((?:[^()]|\([^()]*\))*\)", "", STRINGS.sub("", selector)).replace(
-            "\\", ""
-        )
-        for choice in CHOICE.findall(apart):  # one of a list is enough
-            if not any(may(one) for one in COMMA.split(choice)):
-                return False
-        return set(re.findall(r"\.(-?[A-Za-z_][\w-]*)", CHOICE.sub("", apart))) <= words
-
-    for head, body in rules_of(css):
-        if re.match(r"@(media|supports|layer)", head):
-            if inner := "".join(used_part(body, words)):
-                yield f"{head}{{{inner}}}"
-        elif head.startswith("@") or any(kept := [one for one in COMMA.split(head) if may(one)]):
-            yield f"{head if head.startswith('@') else ','.join(kept)}{{{body}}}"
-
-
-def lighten(site, pages):
-    """Style sheets without the rules that no page needs; a license stays at the top."""
-    words = {
-        word
-        for text in pages.values()
-        for names_of_classes in re.findall(r'class(?:Name)?="([^"]*)"', text)
-        for word in names_of_classes.split()
-    }
-    words |= {
-        word
-        for text in pages.values()
-        for code in re.findall(r"<script[^>]*>(.+?)</script>", text, flags=re.S)
-        for word in re.findall(r"[\w-]+", code)
-    }
-    words |= {
-        word
-        for path in site.rglob("*.js")
-        for word in re.findall(r"[\w-]+", path.read_text(encoding="utf-8"))
-    }
-    for path in site.rglob("*.css"):
-        css = path.read_text(encoding="utf-8").removeprefix('@charset "UTF-8";')
-        if "@import" in css:
-            continue
-        licenses = "".join(re.findall(r"/\*!.*?\*/", css, flags=re.S))
-        css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
-        path.write_text(
-            f'@charset "UTF-8";{licenses}{"".join(used_part(css, words))}', encoding="utf-8"
-        )
 
 
 def missing(home):
@@ -341,6 +269,5 @@ def finish(site, base=""):
     home.write_text(
         pages[home].replace("<img ", '<img loading="lazy" '), encoding="utf-8"
     )  # the explorer is seen first
-    lighten(site, pages)
     for path in {*site.rglob("*.map"), *site.rglob("fontawesome.js*")}:
         path.unlink()

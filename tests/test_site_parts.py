@@ -111,18 +111,6 @@ def test_an_explorers_page_ends_after_what_to_try():
     assert finish.below_a_fold(page).index("<details") == page.index('<section id="code">')
 
 
-def test_a_rule_for_one_of_several_classes_stays():
-    """Of alternatives one that the site has is enough; a rule that needs a class that no page has
-    goes."""
-    kept = "".join(
-        finish.used_part(
-            "pre :is(.c, .c1) {a: b} p:has(.c, td) {c: d} .c .c1 {e: f} :is(.c, .d) p {g: h}",
-            {"c1"},
-        )
-    )
-    assert "a: b" in kept and "c: d" in kept and "e: f" not in kept and "g: h" not in kept
-
-
 def test_the_pictures_of_the_readme_take_the_ink_of_a_page():
     """No white ground and no black letters are left, in none of them."""
     pictures = sorted((ROOT / "nbs" / "pictures").glob("*.svg"))
