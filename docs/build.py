@@ -76,6 +76,7 @@ WITHOUT_CODE = (
     "models/10_page",
     "models/16_trained",
 )
+CAPTION = "**Figure.**"
 SHELL = {
     "nbformat": 4,
     "nbformat_minor": 5,
@@ -235,6 +236,18 @@ def home_order(cells):
     return [*cells[: starts[0]], *itertools.chain(*sections)]
 
 
+def caption(text, number):
+    return f"{{.caption}}\n**Figure {number}.**{text.removeprefix(CAPTION)}"
+
+
+def without_captions(cell):
+    """The captions that a cell writes itself; they leave its outputs."""
+    texts = [output.get("data", {}).get("text/markdown", "") for output in cell.outputs]
+    written = [text.startswith(CAPTION) for text in texts]
+    cell.outputs = list(itertools.compress(cell.outputs, [not its for its in written]))
+    return itertools.compress(texts, written)
+
+
 def with_drawings(cell, folder, name, alt):
     """The figures of a cell become drawings, whose files go into the folder."""
     for place, output in enumerate(cell.outputs):
@@ -282,11 +295,9 @@ def convert(path, docname, package, folder):
             cell.source = re.sub(
                 r"\]\(\.\./(results/|CONTRIBUTING|CITATION|LICENSE)", r"](/\1", cell.source
             )
-            if cell.source.startswith("**Figure.**"):
+            if cell.source.startswith(CAPTION):
                 figures += 1
-                cell.source = (
-                    f"{{.caption}}\n**Figure {figures}.**{cell.source.removeprefix('**Figure.**')}"
-                )
+                cell.source = caption(cell.source, figures)
             cell.source = marked(cell.source)
             cell.source = package.linkify(
                 re.sub(r"(\]\((?!\w+:)[^)#\s]*)\.html\b", r"\1.ipynb", cell.source), docname
@@ -345,6 +356,11 @@ def convert(path, docname, package, folder):
                 if targets:
                     cells.append(nbformat.v4.new_markdown_cell("\n".join(targets)))
         cells.append(cell)
+        if cell.cell_type == "code":
+            for text in without_captions(cell):
+                figures += 1
+                words = package.linkify(caption(text, figures), docname)
+                cells.append(nbformat.v4.new_markdown_cell(words))
     if docname == "index":
         cells = home_order(cells)
     if not any("hide-input" in cell.metadata.get("tags", ()) for cell in cells):

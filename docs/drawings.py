@@ -15,7 +15,7 @@ from pathlib import Path
 from narrow import narrowed, suits
 
 import vit_theory
-from vit_theory.figures import Box, Piece, box_of, is_picture, pieces, to_svg
+from vit_theory.figures import Box, Piece, box_of, is_picture, pieces, style, to_svg
 
 KIND = "application/vnd.vit-theory.figure"  # of a stored drawing
 POINT = 100 / 72  # pixels: an inch of a figure has a hundred
@@ -156,14 +156,27 @@ class Drawing:
 
 def drawn(make):
     """The drawing of a figure; `make` gives it anew at each call, since drawing it changes it."""
+    with style():  # how many ticks an axis has depends on it
+        return drawn_in_style(make)
+
+
+def drawn_in_style(make):
     figure = make()
     most = len(parts_of(figure))
     shared = not complete(figure) or len(parts_of(figure)) < most
-    if shared:  # as it was
+
+    def again():
         figure = make()
+        if not shared:
+            complete(figure)
+        return figure
+
+    figure = again()
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # what follows finds all of it where it stands
     drawing = Drawing(as_svg(figure), parts_of(figure))
     if suits(figure):
-        drawing.narrow = as_svg(narrowed(figure))
+        drawing.narrow = as_svg(narrowed(again()))
     elif shared and len(drawing.parts) > 1:
         panel = next(box for box, own_line in drawing.parts if not own_line)
         inside = box_of(figure.axes[0], figure, tight=False)

@@ -8,18 +8,22 @@ import sys
 import zipfile
 from collections import Counter
 from html.parser import HTMLParser
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
+import numpy as np
 import pytest
 from browser import chromium, needs_chromium, served
 from common import NBS, NOTEBOOKS, ROOT, cells_in, outputs, python
+from PIL import Image
 
 from vit_theory import selection
 from vit_theory.ledger.coverage import PLACES, draw_map, places
 from vit_theory.ledger.evidence import committed, standing
 
 sys.path.append(str(ROOT / "docs"))
+import drawings  # noqa: E402
 import finish  # noqa: E402
 
 pytestmark = (
@@ -753,3 +757,25 @@ def test_figures_in_the_dark_and_panels_on_a_phone(site):
                 for tops in rows:
                     assert len(tops) > 1
                     assert len(set(tops)) == (len(tops) if width < 600 else 1)
+
+
+@needs_chromium
+def test_no_cut_goes_through_a_word():
+    """Where a stored drawing falls apart into panels, nothing is drawn."""
+    found = []
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        for name in NOTEBOOKS:
+            stored = [packed for cell in cells_in(name) for packed in outputs(cell, drawings.KIND)]
+            for drawing in map(drawings.unpacked, stored):
+                panels = [box for box, own_line in drawing.parts if not own_line]
+                if len(panels) < 2:
+                    continue
+                page.set_content(f'<body style="margin: 0; background: white">{drawing.svg}')
+                shot = Image.open(BytesIO(page.locator("svg").first.screenshot())).convert("L")
+                pixels = np.asarray(shot)
+                for box in panels[1:]:
+                    left, top, _, bottom = (round(4 / 3 * side) for side in box)  # from points
+                    if pixels[top + 2 : bottom - 2, left - 1 : left + 1].min() < 140:
+                        found.append(f"{name}: at {left} pixels")
+    assert not found

@@ -54,9 +54,9 @@ def plot_trained_heads(data: xr.Dataset):
         ylabel="relative error on new images",
         xticks=data.heads.values,
         xlim=(float(data.heads.min()) - 0.5, float(data.heads.max()) + 0.5),
-        ylim=(1e-5, 30),
+        ylim=(1e-5, 1e3),
     )
-    ax.legend(loc="upper center", ncols=3)
+    ax.legend(loc="upper right")
     return figure
 
 # %% ../../../nbs/convolution/10_trained_heads.ipynb #0fab6dba
