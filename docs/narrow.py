@@ -9,7 +9,7 @@ from vit_theory.figures import pieces, style
 
 WIDTH = 3.5  # inches: the text column of a phone that is 390 points wide, at 100 points an inch
 WIDE = 3.7  # what is narrower than this is shown as it is
-LINE = 0.17  # inches that a line of a legend takes
+LINE = 0.185  # inches that a line of a legend takes
 
 
 def bars(figure):
@@ -18,14 +18,15 @@ def bars(figure):
 
 def suits(figure):
     """Whether a figure is too wide for a phone and can be narrower: it does not fall apart into
-    panels, and is no table of words in cells."""
+    panels, is no wall of them, and no table of words in cells."""
     panels = [ax for ax in figure.axes if ax not in bars(figure)]
     tables = any(
         ax.images and ax.texts and max(len(text.get_text()) for text in ax.texts) > 4
         for ax in panels
     )
     alone = len(panels) == 1 or not bars(figure)
-    return figure.get_figwidth() > WIDE and len(pieces(figure)) == 1 and alone and not tables
+    few = len(panels) <= 4 and len(pieces(figure)) == 1
+    return figure.get_figwidth() > WIDE and few and alone and not tables
 
 
 def wrapped(text, width):
@@ -61,7 +62,7 @@ def fit_ticks(figure, ax):
     if any(len(name) > 16 and re.search("[a-z] [a-z]", name) for name in names):
         names = [wrapped(name, 20) for name in names]
         ax.set_yticks(ax.get_yticks(), names)
-        lines = sum(name.count("\n") + 1 for name in names)
+        lines = len(names) * max(name.count("\n") + 1 for name in names)
         width, height = figure.get_size_inches()
         figure.set_size_inches(width, max(height, 0.8 + LINE * lines))
     figure.draw_without_rendering()
