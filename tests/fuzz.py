@@ -963,8 +963,6 @@ ARGUED = {
 # callable: why NaN is what it says, also of finite numbers
 NAN_ANSWERS = {
     "models.choose_heads": "documented: NaN for all heads but the chosen ones",
-    "models.Subject": "",
-    "models.subject_of": "model=hub, data=digits, processor=None, size=8, forward=None",
     "models.position_association": "encodings without length have no cosine, and no neighbors",
 }
 
