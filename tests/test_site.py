@@ -658,7 +658,7 @@ TOO_WIDE = {
     "convolution/04_exactness": 2,
     "images/03_two_phase": 2,
     "selection/07_regime": 2,
-    "claims/B-theorem-3.1": 1,
+    "claims/A-mechanism": 1,
     "claims/C-corollary-4": 1,
     "claims/A-regime": 1,
 }
