@@ -265,7 +265,7 @@ BESIDE = {
     "A-images-mass": "0.25",
     "A-initial-border": "4.0",
     "A-iterations-alpha": "0.001 120",
-    "A-limit": "12 50 8 0.03125",
+    "A-limit": "15 50 8 0.03125",
     "A-limit-logarithm": "50 10",
     "A-no-attention": "43 80",
     "A-noisy-tokens": "0.099",

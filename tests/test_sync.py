@@ -7,7 +7,16 @@ import nbformat
 import pytest
 from common import ROOT, python
 
-PARTS = ("nbs", "vit_theory", "tools", "settings.ini", "setup.py", "pyproject.toml", "README.md")
+PARTS = (
+    "nbs",
+    "vit_theory",
+    "tools",
+    "docs",  # what draws the figures of a page
+    "settings.ini",
+    "setup.py",
+    "pyproject.toml",
+    "README.md",
+)
 
 
 @pytest.fixture(scope="module")
