@@ -2,10 +2,10 @@
 
     python benchmarks/starts.py --data FOLDER/cifar10 --store DIR [--images 1000,5000] [--seeds
     0,1,2,3,4]
-                                [--arms ...] [--minutes M] [--rate R]
+                                [--arms ...] [--minutes M] [--rate R] [--device cuda]
 
 First each arm's learning rate on seeds and images of their own, then the arms seed by seed. One
-thread, bf16.
+thread, bf16; or on a GPU, where all cells that train alike are trained side by side.
 A finished cell is a file in DIR and is never computed twice; a training that was stopped goes on
 from its last epoch.
 Whenever the command ends, also by --minutes, the finished rows of all data sets in DIR go to
@@ -15,12 +15,20 @@ With --rate all arms have that learning rate and none is chosen: a pilot.
 
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from side_by_side import save
 
-from vit_theory.images.starts import CHOOSING_SEED, EPOCHS, RATES, STARTS, start_cell
+from vit_theory.images.starts import (
+    CHOOSING_SEED,
+    EPOCHS,
+    RATES,
+    STARTS,
+    start_cell,
+    start_cells,
+)
 from vit_theory.ledger.files import write_file
 
 RATES_AT = {
@@ -42,45 +50,84 @@ COLUMNS = (
 )
 
 
-def cell(
-    store: Path, data: str, arm: str, number: int, seed: int, rate: float, choosing: bool
-) -> dict:
-    """A cell of the study, from its file where it is finished."""
-    kind = "rates" if choosing else "cells"
-    name = f"{Path(data).name}-{number}-{arm.replace(' ', '_')}-{seed}-{rate:g}"
-    file = store / kind / f"{name}.json"
-    if not file.exists():
-        checkpoints = store / "trainings" / kind / name if number >= 5000 else None
-        found = start_cell(data, arm, number, seed, rate, choosing=choosing, store=checkpoints)
-        row = {
-            "data": Path(data).name,
-            "images": number,
-            "arm": arm,
-            "seed": seed,
-            "rate": rate,
-            **found,
-        }
+@dataclass(frozen=True)
+class Study:
+    """Where the study of one data set stands."""
+
+    store: Path  # a file for each finished cell
+    data: str  # folder of the images
+    device: str
+    end: float  # time after which no further cell begins
+
+    def file(self, number: int, key: tuple, choosing: bool) -> Path:
+        """Where a cell (arm, seed, rate) is kept."""
+        arm, seed, rate = key
+        name = f"{Path(self.data).name}-{number}-{arm.replace(' ', '_')}-{seed}-{rate:g}"
+        return self.store / ("rates" if choosing else "cells") / f"{name}.json"
+
+    def keep(self, number: int, key: tuple, choosing: bool, found: dict) -> None:
+        """Write a finished cell."""
+        arm, seed, rate = key
+        about = {"data": Path(self.data).name, "images": number, "arm": arm, "seed": seed}
+        file = self.file(number, key, choosing)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, json.dumps(row))
-        print(
-            f"{kind}: {name}: {100 * row['accuracy']:.2f} %, {row['processor_seconds']:.0f} s",
-            flush=True,
-        )
-    return json.loads(file.read_text())
+        write_file(file, json.dumps({**about, "rate": rate, **found}))
+        print(f"{file.parent.name}: {file.stem}: {100 * found['accuracy']:.2f} %", flush=True)
 
+    def run(self, number: int, keys: list[tuple], choosing: bool = False) -> None:
+        """Compute what is not finished of some cells, until the time is over."""
+        missing = [key for key in keys if not self.file(number, key, choosing).exists()]
+        for group in self.groups(missing):
+            if time.monotonic() > self.end:
+                return
+            if self.device == "cpu":
+                ((arm, seed, rate),) = group
+                name = self.file(number, group[0], choosing)
+                folder = self.store / "trainings" / name.parent.name / name.stem
+                checkpoints = folder if number >= 5000 else None
+                rows = [
+                    start_cell(
+                        self.data, arm, number, seed, rate, choosing=choosing, store=checkpoints
+                    )
+                ]
+            else:
+                rows = start_cells(self.data, group, number, choosing, self.device)
+            for key, found in zip(group, rows, strict=True):
+                self.keep(number, key, choosing, found)
 
-def best_rate(store: Path, data: str, arm: str, number: int) -> float:
-    """The learning rate with the smallest loss on images kept for that; a factor of two further
-    where the best is at an end."""
-    rates = list(RATES)
-    while True:
-        rows = [
-            cell(store, data, arm, RATES_AT[number], CHOOSING_SEED, rate, True) for rate in rates
-        ]
-        best = min(rows, key=lambda row: row["loss"])["rate"]
-        if min(rates) < best < max(rates):
-            return best
-        rates.append(best * 2 if best == max(rates) else best / 2)
+    def groups(self, keys: list[tuple]) -> list[list[tuple]]:
+        """The cells one by one; on a GPU those together whose halves are trained alike."""
+        if self.device == "cpu":
+            return [[key] for key in keys]
+        alike = {}
+        for key in keys:
+            arm = STARTS[key[0]]
+            alike.setdefault((arm.first, arm.last, arm.cycles), []).append(key)
+        return list(alike.values())
+
+    def best_rates(self, number: int, arms: list[str]) -> dict[str, float]:
+        """The learning rate with the smallest loss on images kept for that, by arm; a factor of two
+        further where the best is at an end. None where the time was over."""
+        number = RATES_AT[number]
+        rates = {arm: list(RATES) for arm in arms}
+        best = {}
+        while rates:
+            keys = [(arm, CHOOSING_SEED, rate) for arm in rates for rate in rates[arm]]
+            self.run(number, keys, choosing=True)
+            for arm in list(rates):
+                files = [self.file(number, key, True) for key in keys if key[0] == arm]
+                if not all(file.exists() for file in files):
+                    return best
+                rows = [json.loads(file.read_text()) for file in files]
+                lowest = min(rows, key=lambda row: row["loss"])["rate"]
+                if lowest == max(rates[arm]):
+                    rates[arm].append(2 * lowest)
+                elif lowest == min(rates[arm]):
+                    rates[arm].append(lowest / 2)
+                else:
+                    best[arm] = lowest
+                    del rates[arm]
+        return best
 
 
 def finished(store: Path, kind: str) -> list[dict]:
@@ -102,7 +149,7 @@ def write(store: Path, command: str) -> None:
     """Keep the finished rows as results/starts.csv and .json."""
     rows = finished(store, "cells")
     if rows:
-        table = [{name: row[name] for name in COLUMNS} for row in rows]
+        table = [{name: row.get(name, "") for name in COLUMNS} for row in rows]
         chosen = [
             {name: row[name] for name in ("data", "images", "arm", "rate", "loss")}
             for row in finished(store, "rates")
@@ -141,28 +188,26 @@ def write(store: Path, command: str) -> None:
     type=float,
     help="One learning rate for all arms, in place of the choice: a pilot.",
 )
+@click.option("--device", default="cpu", show_default=True, help="cuda: all arms side by side.")
 @click.option("--table", is_flag=True, help="Only write the table of what is finished.")
-def main(data, store, images, seeds, arms, minutes, rate, table):
+def main(data, store, images, seeds, arms, minutes, rate, device, table):
     """Run the study from where it stands."""
-    store = Path(store)
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     seeds = [int(seed) for seed in seeds.split(",")]
     arms = arms.split(",")
     command = (
         f"python benchmarks/starts.py --data FOLDER/{Path(data).name} --store DIR --images {images}"
     )
+    study = Study(Path(store), data, device, end)
     try:
         for number in () if table else [int(part) for part in images.split(",")]:
-            rates = {}
-            for arm in arms:
-                if time.monotonic() < end:
-                    rates[arm] = rate or best_rate(store, data, arm, number)
-            for seed in seeds:
-                for arm in arms:
-                    if time.monotonic() < end:
-                        cell(store, data, arm, number, seed, rates[arm], False)
+            if rate:
+                rates = dict.fromkeys(arms, rate)
+            else:
+                rates = study.best_rates(number, arms)
+            study.run(number, [(arm, seed, rates[arm]) for seed in seeds for arm in rates])
     finally:
-        write(store, command)
+        write(study.store, command)
 
 
 if __name__ == "__main__":

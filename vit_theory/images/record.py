@@ -25,6 +25,7 @@ from tqdm.auto import tqdm
 from ..arguments import Count, NotNegative, Positive, Seed, Share, Size, checked, need
 from ..models.data import Images, crop_flip, generator
 from ..models.pyramid import PyramidSizes, PyramidViT
+from ..trials import resolve_device
 
 # %% ../../nbs/images/07_record.ipynb #4546e71b
 @checked
@@ -83,7 +84,8 @@ def moments_of(images: Tensor) -> tuple[Tensor, Tensor]:
 
 def shifted(images: Tensor, mirror: Tensor, border: int, g: torch.Generator) -> Tensor:
     "Each image shifted by up to `border` pixels either way, in a mirror where asked."
-    down, right = torch.randint(0, 2 * border + 1, (2, len(images)), generator=g)
+    shift = torch.randint(0, 2 * border + 1, (2, len(images)), generator=g)
+    down, right = shift.to(images.device)
     return crop_flip(images, down, right, mirror, border)
 
 # %% ../../nbs/images/07_record.ipynb #2c7021ba
@@ -165,12 +167,13 @@ def pyramid_accuracy(
     image."""
     was_training = vit.training
     vit.eval()
+    device = vit.embed.weight.device
     plain = 0
     mirrored = 0
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
         for start in range(0, len(data.labels), batch):
-            images = standardized(data.images[start : start + batch], mean, deviation)
-            labels = data.labels[start : start + batch]
+            images = standardized(data.images[start : start + batch], mean, deviation).to(device)
+            labels = data.labels[start : start + batch].to(device)
             logits = vit(images)
             plain += int((logits.argmax(1) == labels).sum())
             if mirrors:
@@ -233,25 +236,26 @@ def record_epoch(
 ) -> float:
     "Show all images once, in a new order; the mean loss."
     g = generator(seed, epoch)
-    order = torch.randperm(len(labels), generator=g)
+    device = images.device
+    order = torch.randperm(len(labels), generator=g).to(device)
     first_mirrored = torch.rand(len(labels), generator=generator(seed)) < 0.5
     mirror = (
         first_mirrored ^ (epoch % 2 == 1) if recipe.mirror else torch.zeros_like(first_mirrored)
-    )
+    ).to(device)
     batches = len(labels) // recipe.batch
     total = 0.0
     for number in range(batches):
         chosen = order[number * recipe.batch : (number + 1) * recipe.batch]
         views = shifted(images[chosen], mirror[chosen], recipe.border, g)
-        with torch.autocast("cpu", torch.bfloat16, enabled=recipe.bfloat16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.bfloat16):
             logits = vit(views)
         loss = F.cross_entropy(
             logits.float(), labels[chosen], label_smoothing=float(recipe.smoothing)
         )
         loss.backward()
         optimizer.step(vit, epoch * batches + number)
-        total += loss.item()
-    return total / batches
+        total += loss.detach()
+    return float(total) / batches
 
 # %% ../../nbs/images/07_record.ipynb #a8f0682c
 @checked
@@ -263,8 +267,9 @@ def train_record(
     seed: Seed = 0,  # of weights, order and views
     folder: Path | None = None,  # of checkpoints; None keeps nothing
     progress: bool = True,  # show a bar
+    device: str = "cpu",  # where
 ) -> tuple[PyramidViT, xr.Dataset]:  # its mixers are convolutions: `to_attention` converts them
-    "Train a pyramid by the recipe; loss, accuracy and processor minutes by epoch."
+    "Train a pyramid by the recipe; loss, accuracy and the processor's minutes by epoch."
     count = len(train_data.labels)
     need(
         count >= recipe.batch,
@@ -276,6 +281,10 @@ def train_record(
     vit = PyramidViT(sizes, seed).train()
     if recipe.whiten:
         whiten_embedding(vit, images[:5000])
+    where = resolve_device(device)
+    vit.to(where)
+    images = images.to(where)
+    labels = train_data.labels.to(where)
     optimizer = RecordOptimizer(vit, recipe, recipe.epochs * (count // recipe.batch))
     file = folder / f"record_{seed}.pt" if folder else None
     settings = f"{sizes} {recipe} seed={seed} images={count}"
@@ -284,7 +293,7 @@ def train_record(
         reached = load_progress(file, vit, optimizer, settings)
     epochs = range(reached.epoch, recipe.epochs)
     for epoch in tqdm(epochs, disable=not progress, desc=f"seed {seed}"):
-        loss = record_epoch(vit, optimizer, images, train_data.labels, recipe, epoch, seed)
+        loss = record_epoch(vit, optimizer, images, labels, recipe, epoch, seed)
         seconds = reached.seconds + time.process_time() - started
         accuracy, flips = pyramid_accuracy(vit, test_data, mean, deviation, 500, recipe.bfloat16)
         started = time.process_time()  # the test does not count
