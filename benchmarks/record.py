@@ -74,9 +74,7 @@ def finished():
 def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
     """Train once, convert to attention, measure again, and keep the rows."""
     folder = Path(store) / f"{arm}_{recipe.epochs}".replace(" ", "_") if store else None
-    vit, history = train_record(
-        train_data, test_data, sizes, recipe, seed, folder, device=device
-    )
+    vit, history = train_record(train_data, test_data, sizes, recipe, seed, folder, device=device)
     if device != "cpu":  # its processor waits for the GPU
         history["minutes"] = history.minutes * float("nan")
     mean, deviation = moments_of(train_data.images)
@@ -97,6 +95,7 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
         "accuracy_as_convolution": as_convolution,
         "final_mixers": f"attention, {min(heads)} heads",
         "tested_on": f"{len(test_data.labels)} images",
+        "processor": provenance()["processor"],
     }
     keep([row], "record.csv")
     epochs = (

@@ -29,7 +29,7 @@ from vit_theory.images.starts import (
     start_cell,
     start_cells,
 )
-from vit_theory.ledger.files import write_file
+from vit_theory.ledger.files import provenance, write_file
 
 RATES_AT = {
     1000: 1000,
@@ -47,6 +47,7 @@ COLUMNS = (
     "rate",
     "loss",
     "processor_seconds",
+    "device",
 )
 
 
@@ -68,10 +69,19 @@ class Study:
     def keep(self, number: int, key: tuple, choosing: bool, found: dict) -> None:
         """Write a finished cell."""
         arm, seed, rate = key
-        about = {"data": Path(self.data).name, "images": number, "arm": arm, "seed": seed}
+        made = provenance()
+        about = {
+            "data": Path(self.data).name,
+            "images": number,
+            "arm": arm,
+            "seed": seed,
+            "rate": rate,
+            "device": made["accelerator"] or made["processor"],
+            "provenance": made,
+        }
         file = self.file(number, key, choosing)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, json.dumps({**about, "rate": rate, **found}))
+        write_file(file, json.dumps(about | found))
         print(f"{file.parent.name}: {file.stem}: {100 * found['accuracy']:.2f} %", flush=True)
 
     def run(self, number: int, keys: list[tuple], choosing: bool = False) -> None:
@@ -155,13 +165,18 @@ def write(store: Path, command: str) -> None:
             for row in finished(store, "rates")
         ]
         seeds = sorted({row["seed"] for row in rows})
-        about = {"command": command, "epochs": EPOCHS, "validation_loss_by_rate": chosen}
+        made = {json.dumps(row["provenance"]) for row in finished(store, "cells")}
+        about = {
+            "command": command,
+            "epochs": EPOCHS,
+            "cells_provenance": [json.loads(one) for one in sorted(made)],
+            "validation_loss_by_rate": chosen,
+        }
         save(
             "starts",
             table,
             seeds=seeds,
             choosing_seed=CHOOSING_SEED,
-            threads=1,
             precision="bf16-mixed",
             **about,
         )
@@ -197,6 +212,7 @@ def main(data, store, images, seeds, arms, minutes, rate, device, table):
     arms = arms.split(",")
     command = (
         f"python benchmarks/starts.py --data FOLDER/{Path(data).name} --store DIR --images {images}"
+        + f" --device {device}" * (device != "cpu")
     )
     study = Study(Path(store), data, device, end)
     try:

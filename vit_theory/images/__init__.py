@@ -9,7 +9,8 @@ __all__ = ['Canvas', 'Images', 'Recipe', 'augment', 'generator', 'load_images', 
            'choose_tokens', 'keep_curve', 'plot_heads', 'plot_keep', 'plot_maps', 'plot_positions', 'probe',
            'canvas_study', 'curve_study', 'positions_study', 'two_phase_study', 'plot_acceleration', 'plot_arms',
            'plot_choices', 'plot_curve', 'plot_mass', 'plot_positional', 'plot_warmup', 'LayerMap', 'attention_maps',
-           'RecordRecipe', 'train_record', 'STARTS', 'Start', 'paired_difference', 'start_cell', 'start_model']
+           'RecordRecipe', 'train_record', 'STARTS', 'Start', 'paired_difference', 'start_cell', 'start_cells',
+           'start_model']
 
 # %% ../../nbs/images/index.ipynb #050e25ea
 from .claims.canvases import plot_choices, plot_mass
@@ -23,7 +24,14 @@ from .experiments.photographs import curve_study
 from .experiments.positions import positions_study
 from .experiments.two_phase import two_phase_study
 from .record import RecordRecipe, train_record
-from .starts import STARTS, Start, paired_difference, start_cell, start_model
+from .starts import (
+    STARTS,
+    Start,
+    paired_difference,
+    start_cell,
+    start_cells,
+    start_model,
+)
 from ..models.data import Images, Recipe, augment, generator, load_images, permute, split
 from ..models.drawing import plot_heads, plot_keep, plot_maps, plot_positions
 from ..models.maps import LayerMap, attention_maps
@@ -74,4 +82,5 @@ _all_ = [
 ]
 _all_ = ["LayerMap", "attention_maps"]
 _all_ = ["RecordRecipe", "train_record"]
-_all_ = ["STARTS", "Start", "paired_difference", "start_cell", "start_model"]
+_all_ = ["STARTS", "Start", "paired_difference", "start_cell"]
+_all_ = ["start_cells", "start_model"]

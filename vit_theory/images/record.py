@@ -243,7 +243,7 @@ def record_epoch(
         first_mirrored ^ (epoch % 2 == 1) if recipe.mirror else torch.zeros_like(first_mirrored)
     ).to(device)
     batches = len(labels) // recipe.batch
-    total = 0.0
+    total = torch.zeros((), device=device)
     for number in range(batches):
         chosen = order[number * recipe.batch : (number + 1) * recipe.batch]
         views = shifted(images[chosen], mirror[chosen], recipe.border, g)

@@ -83,41 +83,39 @@ def in_words(points: float, half: float) -> str:
 
 
 def answer(table: pd.DataFrame) -> str:
-    "What the finished cells say about the question, a line for each size: Markdown."
-    lines = []
-    for (data, images), cells in table.groupby(["data", "images"]):
-        known = []
-        for words, (arm, rival) in QUESTION.items():
-            against = differences(cells, rival)
-            rows = against[(against.arm == arm) & (against.seeds > 1)]
-            for row in rows.itertuples():
-                known.append(f"{words} {in_words(row.points, row.half)}")
-        if known:
-            means = 100 * cells.groupby("arm").accuracy.mean()
-            best = f"{means.idxmax()} has the best mean, {means.max():.1f} %"
-            lines.append(f"- {data}, {images:,} images, in points: {'; '.join(known)}; {best}.")
-    if not lines:
-        return (
-            f"Not decided yet: {len(table)} cell(s) are finished, and no difference has two seeds."
-        )
+    "What the finished cells say about each question, a column for each size: Markdown."
+    sizes = [(data, images) for (data, images), _ in table.groupby(["data", "images"])]
+    heads = " | ".join(f"{data}, {images:,} images" for data, images in sizes)
+    lines = [f"| points of accuracy | {heads} |", "|---" * (len(sizes) + 1) + "|"]
+    for words, (arm, rival) in QUESTION.items():
+        leads = differences(table, rival)
+        leads = leads[(leads.arm == arm) & (leads.seeds > 1)].set_index(["data", "images"])
+        found = []
+        for size in sizes:
+            known = size in leads.index
+            found.append(in_words(*leads.loc[size, ["points", "half"]]) if known else "")
+        lines.append(f"| {words}: {arm} less {rival} | {' | '.join(found)} |")
+    best = []
+    for data, images in sizes:
+        cells = table[(table.data == data) & (table.images == images)]
+        means = 100 * cells.groupby("arm").accuracy.mean()
+        best.append(f"{means.idxmax()}, {means.max():.1f} %")
+    lines.append(f"| *best mean* | {' | '.join(best)} |")
     return "\n".join(lines)
 
 
 def table_of_starts(table: pd.DataFrame) -> pd.DataFrame:
-    "Accuracy by arm, and its lead over the default start, a pair of columns for each size."
+    "Mean accuracy by arm, in percent, and its lead over the default start; a column for each size."
     leads = differences(table, "default").set_index(["data", "images", "arm"])
     columns: dict[str, dict[str, str]] = {}
     for (data, images), cells in table.groupby(["data", "images"]):
-        size = f"{data}, {images:,}"
-        accuracy = columns.setdefault(f"{size}: accuracy, %", {})
-        lead = columns.setdefault(f"{size}: lead, points", {})
+        column = columns.setdefault(f"{data}, {images:,}", {})
         for arm, rows in cells.groupby("arm"):
-            percent = 100 * rows.accuracy.mean()
-            accuracy[arm] = f"{percent:.1f} (seeds {named(rows.seed)})"
+            column[arm] = f"{100 * rows.accuracy.mean():.1f}"
             if (data, images, arm) in leads.index:
-                row = leads.loc[(data, images, arm)]
-                spread = "" if pd.isna(row.half) else f" ± {row.half:.1f}"
-                lead[arm] = f"{row.points:+.1f}{spread}"
+                lead = leads.loc[(data, images, arm)]
+                spread = "" if pd.isna(lead.half) else f" ± {lead.half:.1f}"
+                column[arm] += f" ({lead.points:+.1f}{spread})"
     finished = set(table.arm)
     arms = [arm for arm in STARTS if arm in finished]
     return pd.DataFrame(columns).reindex(arms).astype(object).fillna("")
@@ -133,7 +131,9 @@ def plot_starts(
     need(len(leads), "table has no seed at which default and another arm are finished")
     arms = [arm for arm in STARTS if arm != "default"]
     sizes = sorted(leads.images.unique())
-    figure, axes = subplots(1, len(sizes), width=3.4, height=2.8, sharey=True, squeeze=False)
+    figure, axes = subplots(
+        1, len(sizes), width=3.4, height=2.8, sharex=True, sharey=True, squeeze=False
+    )
     sets = sorted(leads.data.unique())
     for ax, images in zip(axes[0], sizes, strict=True):
         ax.axvline(0, color=COLORS["black"], lw=0.8)
@@ -152,5 +152,5 @@ def plot_starts(
     axes[0, 0].set_yticks(range(len(arms)), arms)
     axes[0, 0].set_ylim(len(arms) - 0.5, -0.5)
     if len(sets) > 1:
-        axes[0, -1].legend()
+        axes[0, 0].legend(loc="lower right")
     return figure
