@@ -288,13 +288,17 @@ CALLS = {
         "folder='nothing', start='conv_init', number=1000, seed=0, rate=0.001, "
         "choosing=False, store=None"
     ),
+    "images.start_cells": (
+        "folder='nothing', cells=[('conv_init', 0, 0.001)], number=1000, choosing=False, "
+        "device='cpu'"
+    ),
     "images.paired_difference": "table=arms, arm='a', rival='b'",
     "images.RecordRecipe": "epochs=1, batch=10, matrix_lr=0.02, other_lr=0.003, "
     "weight_decay=0.05, warmup=0.1, smoothing=0.1, "
     "border=1",
     "images.train_record": (
         "train_data=digits, test_data=digits, sizes=small, recipe=recipe, seed=0, "
-        "folder=None, progress=False"
+        "folder=None, progress=False, device='cpu'"
     ),
     "images.canvas_study": "run=run, size='quick', arms=('all',)",
     "images.positions_study": "run=run, size='quick', arms=('content',), experiment='positions'",
@@ -327,6 +331,7 @@ NOT_RUN = {
     "images.plot_curve",
     "models.write_atlas",
     "images.start_cell",
+    "images.start_cells",
 }
 PLOTS = {name for name in CALLS if name.startswith(("models.plot", "images.plot"))}
 SLOW = (
