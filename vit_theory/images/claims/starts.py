@@ -55,25 +55,22 @@ def named(numbers: Any) -> str:
 
 
 def finished_cells(table: pd.DataFrame, choices: list[dict]) -> str:
-    "Which sizes, arms and seeds exist, and where the learning rates come from: a list in Markdown."
-    lines = []
-    for (data, images), cells in table.groupby(["data", "images"]):
-        arms_by_seeds: dict[str, list[str]] = {}
-        for arm, rows in cells.groupby("arm", sort=False):
-            arms_by_seeds.setdefault(named(rows.seed), []).append(arm)
-        runs = []
-        for seeds, arms in arms_by_seeds.items():
-            names = "all arms" if len(arms) == len(STARTS) else ", ".join(arms)
-            noun = "seed" if seeds.isdigit() else "seeds"
-            runs.append(f"{names} with {noun} {seeds}")
-        chosen = {row["arm"] for row in choices if row["data"] == data}
-        of_rates = "each arm has the learning rate that validation images chose"
-        if not set(cells.arm) <= chosen:
-            of_rates = "one learning rate was given, so this is a pilot"
-        views = cells.views.iloc[0]
-        words = f"{'; '.join(runs)}. {views:,} image views a run; {of_rates}."
-        lines.append(f"- **{data}, {images:,} images**: {words}")
-    return "\n".join(lines)
+    "Which seeds are finished, and where the learning rates come from: Markdown."
+    seeds = table.groupby(["data", "images", "arm"]).seed.agg(named)
+    usual = seeds.mode()[0]
+    exceptions = []
+    for data, images in seeds.index.droplevel("arm").unique():
+        for arm in STARTS:
+            found = seeds.get((data, images, arm), "none")
+            if found != usual:
+                exceptions.append(f"*{arm}* at {data}, {images:,} images: {found}")
+    chosen = {(row["data"], row["arm"]) for row in choices}
+    of_rates = "each arm has the learning rate that validation images chose"
+    if not set(zip(table.data, table.arm, strict=True)) <= chosen:
+        of_rates = "one learning rate was given, so this is a pilot"
+    but = f", but {'; '.join(exceptions)}" if exceptions else ""
+    views = ", ".join(f"{number:,}" for number in sorted(set(table.views)))
+    return f"Seeds {usual}{but}. Image views a run: {views}; {of_rates}."
 
 
 def in_words(points: float, half: float) -> str:
@@ -113,9 +110,7 @@ def table_of_starts(table: pd.DataFrame) -> pd.DataFrame:
         for arm, rows in cells.groupby("arm"):
             column[arm] = f"{100 * rows.accuracy.mean():.1f}"
             if (data, images, arm) in leads.index:
-                lead = leads.loc[(data, images, arm)]
-                spread = "" if pd.isna(lead.half) else f" ± {lead.half:.1f}"
-                column[arm] += f" ({lead.points:+.1f}{spread})"
+                column[arm] += f" ({leads.points[data, images, arm]:+.1f})"
     finished = set(table.arm)
     arms = [arm for arm in STARTS if arm in finished]
     return pd.DataFrame(columns).reindex(arms).astype(object).fillna("")
@@ -132,7 +127,7 @@ def plot_starts(
     arms = [arm for arm in STARTS if arm != "default"]
     sizes = sorted(leads.images.unique())
     figure, axes = subplots(
-        1, len(sizes), width=3.4, height=2.8, sharex=True, sharey=True, squeeze=False
+        1, len(sizes), width=2.9, height=2.8, sharex=True, sharey=True, squeeze=False
     )
     sets = sorted(leads.data.unique())
     for ax, images in zip(axes[0], sizes, strict=True):
