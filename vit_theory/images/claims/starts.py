@@ -127,7 +127,7 @@ def plot_starts(
     arms = [arm for arm in STARTS if arm != "default"]
     sizes = sorted(leads.images.unique())
     figure, axes = subplots(
-        1, len(sizes), width=2.9, height=2.8, sharex=True, sharey=True, squeeze=False
+        1, len(sizes), width=2.6, height=2.8, sharex=True, sharey=True, squeeze=False
     )
     sets = sorted(leads.data.unique())
     for ax, images in zip(axes[0], sizes, strict=True):
