@@ -165,7 +165,7 @@ def write(store: Path, command: str) -> None:
             for row in finished(store, "rates")
         ]
         seeds = sorted({row["seed"] for row in rows})
-        made = {json.dumps(row["provenance"]) for row in finished(store, "cells")}
+        made = {json.dumps(row["provenance"]) for row in rows if "provenance" in row}
         about = {
             "command": command,
             "epochs": EPOCHS,

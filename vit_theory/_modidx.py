@@ -1964,6 +1964,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'vit_theory.models.fleet.jobs_of': ('models/fleet.html#jobs_of', 'vit_theory/models/fleet.py'),
                                          'vit_theory.models.fleet.losses_of': ('models/fleet.html#losses_of', 'vit_theory/models/fleet.py'),
                                          'vit_theory.models.fleet.pixels_of': ('models/fleet.html#pixels_of', 'vit_theory/models/fleet.py'),
+                                         'vit_theory.models.fleet.shape_of': ('models/fleet.html#shape_of', 'vit_theory/models/fleet.py'),
                                          'vit_theory.models.fleet.train_fleet': ( 'models/fleet.html#train_fleet',
                                                                                   'vit_theory/models/fleet.py')},
             'vit_theory.models.maps': { 'vit_theory.models.maps.Call': ('models/maps.html#call', 'vit_theory/models/maps.py'),

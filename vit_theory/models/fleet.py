@@ -117,6 +117,20 @@ class Fleet:
             bare.load_state_dict({name: p[row] for name, p in named.items()}, strict=False)
 
 # %% ../../nbs/models/18_fleet.ipynb #fleet008
+def shape_of(vit: nn.Module) -> list:
+    "What models side by side have in common: modules, their settings, shapes of parameters."
+    common: list[Any] = []
+    for name, module in vit.named_modules():
+        plain = {}
+        for key, value in vars(module).items():
+            if isinstance(value, bool | int | float | str | tuple) and key != "training":
+                plain[key] = value
+        common.append((name, type(module), plain))
+    for name, p in vit.named_parameters():
+        common.append((name, p.shape, p.dtype))
+    return common
+
+
 def check_fleet(vits: Sequence[Any], lists: Mapping[str, Sequence]) -> None:
     "ValueError unless the models have one shape, and each its entry in every list."
     need(len(vits) > 0, "vits=[] is empty: give one model or more")
@@ -128,8 +142,12 @@ def check_fleet(vits: Sequence[Any], lists: Mapping[str, Sequence]) -> None:
     strangers = [type(vit).__name__ for vit in vits if not isinstance(vit, ViT)]
     need(not strangers, f"vits={strangers}: models of the class ViT are needed")
     need(
-        all(vit.config == vits[0].config for vit in vits),
-        "vits differ in their config: models side by side have one shape",
+        all(shape_of(vit) == shape_of(vits[0]) for vit in vits),
+        "vits differ in more than their numbers: models side by side have one shape",
+    )
+    need(
+        all(p.requires_grad for vit in vits for p in vit.parameters()),
+        "vits have frozen parameters: train them one by one",
     )
     need(
         vits[0].cls is None and not vits[0].keep,
