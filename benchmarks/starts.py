@@ -21,6 +21,7 @@ from pathlib import Path
 import click
 from side_by_side import save
 
+from vit_theory.images.experiments import beyond, lowest
 from vit_theory.images.starts import (
     CHOOSING_SEED,
     EPOCHS,
@@ -111,13 +112,12 @@ class Study:
             return [[key] for key in keys]
         alike = {}
         for key in keys:
-            arm = STARTS[key[0]]
-            alike.setdefault((arm.first, arm.last, arm.cycles), []).append(key)
+            alike.setdefault(STARTS[key[0]].training, []).append(key)
         return list(alike.values())
 
     def best_rates(self, number: int, arms: list[str]) -> dict[str, float]:
         """The learning rate with the smallest loss on images kept for that, by arm; a factor of two
-        further where the best is at an end. None where the time was over."""
+        further where the best is at an end. Without those for which the time did not last."""
         number = RATES_AT[number]
         rates = {arm: list(RATES) for arm in arms}
         best = {}
@@ -129,13 +129,11 @@ class Study:
                 if not all(file.exists() for file in files):
                     return best
                 rows = [json.loads(file.read_text()) for file in files]
-                lowest = min(rows, key=lambda row: row["loss"])["rate"]
-                if lowest == max(rates[arm]):
-                    rates[arm].append(2 * lowest)
-                elif lowest == min(rates[arm]):
-                    rates[arm].append(lowest / 2)
-                else:
-                    best[arm] = lowest
+                losses = {row["rate"]: row["loss"] for row in rows}
+                further = beyond(losses)
+                rates[arm] += further
+                if not further:
+                    best[arm] = lowest(losses)
                     del rates[arm]
         return best
 

@@ -100,6 +100,11 @@ class Start:
     last: Literal["attention", "convolution"] = "attention"
     cycles: Literal[1, 2] = 1  # of the learning rate
 
+    @property
+    def training(self) -> tuple[str, str, int]:
+        "What is trained in which half; arms that agree in it can train side by side."
+        return self.first, self.last, self.cycles
+
 
 STARTS = {
     "default": Start(),
@@ -258,6 +263,14 @@ OPTIONS: dict[str, Any] = dict(
 )
 
 
+def cycles_of(arm: Start, epochs: int) -> list[tuple[bool, dict[str, Any]]]:
+    "Whether each cycle holds the maps, its epochs, and a warm-up of a tenth of them."
+    visits = epochs // arm.cycles
+    schedule = {"epochs": visits, "descent": Descent(warmup=0.1 * visits)}
+    kinds = (arm.first, arm.last)[: arm.cycles]
+    return [(kind == "convolution", schedule) for kind in kinds]
+
+
 def spend(
     vit: ViT,
     arm: Start,
@@ -268,19 +281,16 @@ def spend(
     folder: Path | None,
     **options: Any,
 ) -> None:
-    "Train a model through its one or two cycles; each warms up for a tenth of its epochs."
-    kinds = (arm.first, arm.last)[: arm.cycles]
-    for cycle, kind in enumerate(kinds):
-        hold(vit, kind == "convolution")
-        visits = epochs // arm.cycles
+    "Train a model through its one or two cycles."
+    for cycle, (held, schedule) in enumerate(cycles_of(arm, epochs)):
+        hold(vit, held)
         train(
             vit,
             data,
-            epochs=visits,
             lr=lr,
             seed=seed + cycle,
-            descent=Descent(warmup=0.1 * visits),
             folder=folder / f"cycle {cycle}" if folder else None,
+            **schedule,
             **options,
         )
 
@@ -290,7 +300,7 @@ def common_start(cells: Sequence[tuple[str, int, float]]) -> Start:
     unknown = [start for start, _, _ in cells if start not in STARTS]
     need(not unknown, f"cells={unknown}: use one of {', '.join(STARTS)}")
     arms = [STARTS[start] for start, _, _ in cells]
-    ways = {(arm.first, arm.last, arm.cycles) for arm in arms}
+    ways = {arm.training for arm in arms}
     need(len(ways) == 1, f"cells train their halves in {len(ways)} ways: give those of one way")
     return arms[0]
 
@@ -333,22 +343,11 @@ def start_cells(
     pictures = {seed: images_of(folder, number, seed, choosing) for _, seed, _ in cells}
     data = [pictures[seed][0] for _, seed, _ in cells]
     vits = [start_model(start, len(data[0].classes), seed) for start, seed, _ in cells]
-    visits = EPOCHS[number] // arm.cycles
-    for cycle, kind in enumerate((arm.first, arm.last)[: arm.cycles]):
+    for cycle, (held, schedule) in enumerate(cycles_of(arm, EPOCHS[number])):
         for vit in vits:
-            hold(vit, kind == "convolution")
+            hold(vit, held)
         seeds = [seed + cycle for _, seed, _ in cells]
-        warm_up = Descent(warmup=0.1 * visits)
-        train_fleet(
-            vits,
-            data,
-            epochs=visits,
-            lr=rates,
-            seed=seeds,
-            descent=warm_up,
-            device=device,
-            **OPTIONS,
-        )
+        train_fleet(vits, data, lr=rates, seed=seeds, device=device, **schedule, **OPTIONS)
     where = resolve_device(device)
     found = []
     for vit, (_, seed, _) in zip(vits, cells, strict=True):

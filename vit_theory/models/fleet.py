@@ -7,7 +7,6 @@ __all__ = ['train_fleet']
 
 # %% ../../nbs/models/18_fleet.ipynb #fleet002
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..arguments import Positive, Seed, Size, checked, need
 from ..attention import patchify
-from .data import Images, Recipe
+from .data import Images, Recipe, find_recipe
 from .model import ViT, wide
 from .trainer import Descent, Job, Machine, Settings, check_job, decays, rate
 from ..trials import resolve_device
@@ -197,6 +196,14 @@ def train_fleet(
     from tqdm.auto import tqdm
 
     check_fleet(vits, {"data": data, "lr": lr, "seed": seed})
+    need(
+        find_recipe(recipe).patches == 1,
+        "recipe looks at some patches: models side by side look at all, or train them one by one",
+    )
+    need(
+        machine.precision != "auto" and machine == Machine(machine.precision),
+        f"machine={machine}: side by side name a precision, in one process, not compiled",
+    )
     settings = [
         Settings(epochs, batch, eta, **vars(descent), seed=number, precision=machine.precision)
         for eta, number in zip(lr, seed, strict=True)
@@ -204,8 +211,9 @@ def train_fleet(
     where = resolve_device(device)
     moved: dict[int, Images] = {}
     for images in data:
-        on_device = (images.images.to(where), images.labels.to(where))
-        moved.setdefault(id(images), Images(*on_device, images.classes))
+        if id(images) not in moved:  # models may share their images
+            on_device = (images.images.to(where), images.labels.to(where))
+            moved[id(images)] = Images(*on_device, images.classes)
     jobs = jobs_of(vits, [moved[id(images)] for images in data], recipe, settings)
     # models with the same images and seed share their batches
     keys = [(id(job.data), job.settings.seed) for job in jobs]
