@@ -1,0 +1,130 @@
+"""Table 1 and Figure 2 of paper C in the paper's proportions: six layers, nine heads, CIFAR-100 at
+32 x 32 pixels in patches of 4 x 4 (16 of 224 there), three seeds.
+
+    python benchmarks/table_1.py --data FOLDER/cifar100 --store DIR [--images 5000] [--seeds 0,1,2]
+                                 [--study table-1]
+
+Each arm has the learning rate that did best on validation images at a seed of its own. One thread;
+several processes with the same DIR share the cells. DIR keeps finished cells and the checkpoints of
+the trainings in progress: the same command goes on where it was stopped.
+
+Writes results/table_1.csv and .json (a row for each arm and seed) and results/table_1_curves.csv
+(validation loss by epoch); rows for other numbers of images stay.
+"""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from side_by_side import RESULTS, report, save
+
+from vit_theory.images.claims.two_phase import FIGURE_2, FIGURE_2_CONVOLUTION, TABLE_1
+from vit_theory.images.experiments.two_phase import (
+    OF_FIGURE_2,
+    OF_TABLE_1,
+    WAYS,
+    two_phase_study,
+)
+from vit_theory.ledger.sweeps import Run
+
+STUDIES = {
+    "table-1": (OF_TABLE_1, (TABLE_1,)),
+    "figure-2": (OF_FIGURE_2, (FIGURE_2, FIGURE_2_CONVOLUTION)),
+}
+NAME = "table_1"
+
+
+def rows_of(study, number: int) -> list[dict]:
+    """A row for each arm and seed."""
+    rows = []
+    for arm in study.arm.values:
+        for seed in study.seed.values:
+            cell = study.sel(arm=arm, seed=seed)
+            rows.append(
+                {
+                    "arm": str(arm),
+                    "kernel": WAYS[str(arm)].kernel,
+                    "images": number,
+                    "seed": int(seed),
+                    "top1": float(cell.accuracy),
+                    "top5": float(cell.top_5),
+                    "seconds": float(cell.seconds),
+                    "epochs": int(cell.epochs),
+                    "rate": float(cell.rate),
+                    "validation_loss": float(cell.validation_loss),
+                    "phase_1": float(cell.phase_1),
+                    "transfer": float(cell.transfer),
+                    "parameters": int(cell.parameters),
+                }
+            )
+    return rows
+
+
+def curves_of(study, number: int) -> list[dict]:
+    """Validation loss of the last training by epoch."""
+    lines = study.loss.to_dataframe().reset_index().dropna()
+    lines["epoch"] += 1
+    lines.insert(0, "images", number)
+    return lines.to_dict("records")
+
+
+def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
+    """Rows of a committed table that the new ones do not replace, and the new ones."""
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        return rows
+    with path.open(encoding="utf-8", newline="") as file:
+        before = list(csv.DictReader(file))
+    new = {tuple(str(row[column]) for column in columns) for row in rows}
+    return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
+
+
+@click.command()
+@click.option(
+    "--data", required=True, type=click.Path(exists=True), help="Folder of CIFAR's parquet files."
+)
+@click.option(
+    "--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints."
+)
+@click.option(
+    "--images", default=5000, show_default=True, type=click.Choice([5000, 20000]), help="In all."
+)
+@click.option("--seeds", default="0,1,2", show_default=True)
+@click.option(
+    "--study", "names", multiple=True, type=click.Choice(list(STUDIES)), help="Only this."
+)
+def main(data, store, images, seeds, names):
+    """Run the studies from where they stand."""
+    run = Run(images=data, seeds=tuple(int(seed) for seed in seeds.split(",")))
+    for name in names or STUDIES:
+        arms, claims = STUDIES[name]
+        here = replace(run, store=Path(store) / f"table-1-{images}")
+        study = two_phase_study(here, f"table-1 {images}", arms)
+        for claim in claims:
+            found = claim.judge(study)
+            print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")
+        write(study, images, f"python benchmarks/table_1.py --data FOLDER/{Path(data).name}")
+
+
+def write(study, number: int, command: str) -> None:
+    """Keep a study's rows and curves beside those that are kept."""
+    rows = rows_of(study, number)
+    report(rows)
+    about = {
+        "command": f"{command} --store DIR --images {number}",
+        "size": study.attrs["size"],
+        "validation_loss_by_rate": json.loads(study.attrs["validation_loss_by_rate"]),
+        "cells_provenance": json.loads(study.attrs["provenance"]),
+    }
+    path = RESULTS / f"{NAME}.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    studies = before.get("studies", {}) | {f"{number} images": about}
+    save(NAME, merged(NAME, ("arm", "images", "seed"), rows), studies=studies)
+    lines = curves_of(study, number)
+    save(f"{NAME}_curves", merged(f"{NAME}_curves", ("arm", "images", "seed", "epoch"), lines))
+
+
+if __name__ == "__main__":
+    main()
