@@ -6,6 +6,8 @@
     processor core
     python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR --size large --study
     table-1  # for two hours
+    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size hundred_large
+    --study three-mixers  # for an hour
     python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size full     # a
     GPU, for hours
 
@@ -41,7 +43,11 @@ STUDIES = {
     "canvases": (partial(canvas_study, arms=ALL_CHOICES), (MASS, SPARSIFICATION)),
 }
 PARTS = {
-    "table-1": (partial(two_phase_study, arms=OF_TABLE_1), (TABLE_1,))
+    "table-1": (partial(two_phase_study, arms=OF_TABLE_1), (TABLE_1,)),
+    "three-mixers": (
+        partial(positions_study, arms=("content", "positional", "uniform")),
+        (POSITIONAL,),
+    ),
 }  # of a study, where all of it takes too long
 
 
@@ -117,14 +123,16 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
     "--size",
     default="middle",
     show_default=True,
-    type=click.Choice(["quick", "middle", "hundred", "photographs", "large", "full"]),
+    type=click.Choice(
+        ["quick", "middle", "hundred", "photographs", "large", "hundred_large", "full"]
+    ),
 )
 @click.option(
     "--study",
     "chosen",
     multiple=True,
     type=click.Choice([*STUDIES, *PARTS, *CURVES]),
-    help="Only these; by default all but table-1, a part of two-phase.",
+    help="Only these; by default all but table-1 and three-mixers, parts of others.",
 )
 @click.option("--seeds", default="0,1,2", show_default=True)
 @click.option(

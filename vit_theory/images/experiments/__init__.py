@@ -118,6 +118,9 @@ EXTENTS = {
     ("positions", "middle"): POSITIONS,
     ("positions", "hundred"): replace(POSITIONS, **HUNDRED, rates=(1e-3, 2e-3, 4e-3)),
     ("positions", "large"): replace(POSITIONS, **LARGE, rates=(2e-3,)),
+    ("positions", "hundred_large"): replace(
+        POSITIONS, per_class=250, test=None, rates=(2e-3,), precision="auto"
+    ),
     ("positions", "full"): replace(POSITIONS, **ON_GPU, side=64, epochs=200, depth=6, width=192),
     ("pixels", "quick"): replace(
         PIXELS, per_class=None, test=50, side=16, epochs=20, depth=1, width=32, rates=(8e-3,)
