@@ -1419,8 +1419,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                        'vit_theory/images/experiments/two_phase.py'),
                                                          'vit_theory.images.experiments.two_phase.summary': ( 'images/two_phase.html#summary',
                                                                                                               'vit_theory/images/experiments/two_phase.py'),
-                                                         'vit_theory.images.experiments.two_phase.top_5': ( 'images/two_phase.html#top_5',
-                                                                                                            'vit_theory/images/experiments/two_phase.py'),
                                                          'vit_theory.images.experiments.two_phase.two_phase_cell': ( 'images/two_phase.html#two_phase_cell',
                                                                                                                      'vit_theory/images/experiments/two_phase.py'),
                                                          'vit_theory.images.experiments.two_phase.two_phase_study': ( 'images/two_phase.html#two_phase_study',

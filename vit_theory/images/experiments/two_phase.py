@@ -133,18 +133,6 @@ def last_model(way: Way, first: ViT, seed: int) -> ViT:
 
 
 @torch.no_grad()
-def top_5(vit: ViT, test: Images, batch: int = 256) -> float:
-    "Share of the test images whose label is among the five largest logits."
-    device = vit.head.weight.device
-    right = 0
-    vit.eval()
-    for images, labels in zip(test.images.split(batch), test.labels.split(batch), strict=True):
-        largest = vit(images.to(device)).topk(5).indices
-        right += int((largest == labels.to(device)[:, None]).sum())
-    return right / len(test.labels)
-
-
-@torch.no_grad()
 def largest_change(before: ViT, after: ViT, test: Images) -> float:
     "By how much the transfer changes a logit at most, on 200 test images."
     device = before.head.weight.device
@@ -210,7 +198,6 @@ def summary(history: Sequence[Row], vit: ViT, test: Images, size: Extent, spent:
     curve[: len(history)] = [row["validation_loss"] for row in history]
     return {
         "accuracy": evaluate(vit, test)["accuracy"],
-        "top_5": top_5(vit, test),
         "validation": history[-1]["validation_accuracy"],
         "validation_loss": history[-1]["validation_loss"],
         "epochs": len(history),
