@@ -27,7 +27,10 @@ def page_text():
     for key, work in sorted(entries().items()):
         people = work["author"].replace(" and ", "; ")
         published = work.get("booktitle") or work.get("journal") or "preprint"
-        link = f"[arXiv:{work['eprint']}](https://arxiv.org/abs/{work['eprint']})"
+        if "eprint" in work:
+            link = f"[arXiv:{work['eprint']}](https://arxiv.org/abs/{work['eprint']})"
+        else:
+            link = f"[paper]({work['url']})"
         lines.append(
             f"#### {key}\n\n{people}: *{work['title']}*. {published}, {work['year']}, {link}. "
             f"At hand: {work['read']}."

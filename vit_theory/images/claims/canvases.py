@@ -67,7 +67,7 @@ MASS = Claim(
     "A",
     "Abstract and Section 1 (on canvases)",
     "Training by SGD leads to a sparse attention map, concentrated on the label-relevant tokens, "
-    "also in deeper ViTs.",
+    "also in ViTs of two layers.",
     (
         learned("all"),
         Rule(

@@ -91,7 +91,7 @@ def plot_prediction(data: xr.Dataset):  # as `measure_prediction` returns it
     left.set_xlim(right=float(x.max()) ** 1.2)
     left.set(
         ylabel=r"$N_{50}$: lines, early dynamics; points, networks",
-        title="N50 of networks and of the limit",
+        title="N50 of networks and of their early dynamics",
     )
     right.set(ylabel="networks over prediction", ylim=(0.5, 2), title="their ratio")
     for ax in (left, right):
@@ -303,7 +303,7 @@ def plot_phase(data: xr.Dataset):  # as `measure_limit_phase` returns it
         error = np.stack([below, above]).clip(min=0)
         ax.errorbar(x, borders.seen_n50, error, fmt="o", color=color, ms=3, capsize=1.5, lw=1)
     ax.set(xscale="log", yscale="log", xlabel=r"$\alpha_*^{-2}$", ylabel="training samples N")
-    ax.set_title("borders of runs and of the limit")
+    ax.set_title("borders of runs and of their early dynamics")
     low, high = ax.get_ylim()
     ticks = ticks_between(low, high, digits=(1, 3))
     if len(ticks) < 8:
@@ -432,8 +432,9 @@ def plot_tiny(data: xr.Dataset):  # as `measure_tiny` returns it
     for (label, law), style in zip(laws.items(), (":", "--", "-"), strict=True):
         ax.semilogx(inverse, law, color="0.4", lw=1, ls=style, label=label)
     ax.set(xlabel=r"$1/\alpha_*$", ylabel=r"$N_{50}\,\alpha_*^2$")
-    if np.isfinite(scaled).any():
-        ax.set_ylim(0, 1.6 * np.nanmax(scaled))
+    finite = scaled[np.isfinite(scaled)]
+    if finite.size:
+        ax.set_ylim(0, 1.6 * finite.max())
     ax.set_title("N50 times the squared share, and three laws")
     ax.legend()
     return figure
@@ -443,7 +444,7 @@ LIMIT_LOGARITHM = Claim(
     "A-limit-logarithm",
     "A",
     "For Theorem 1 (as recalled)",
-    "At tiny shares of relevant tokens N50 follows no single law: its exponent is above 2 down to "
+    "At tiny shares of relevant tokens N50 crosses over: its exponent is above 2 down to "
     "1e-6 and falls back towards 2 below, so that N50 alpha_*^2 grows from 1e-8 on by less than a "
     "power of 0.15, and more slowly than a squared logarithm.",
     (

@@ -8,9 +8,10 @@ __all__ = []
 # %% ../../../nbs/selection/00_claims.ipynb #792cce60
 from collections.abc import Callable
 
+import numpy as np
 import xarray as xr
 
-from vit_theory.ledger.rules import CAVEAT, EVERY, INCONCLUSIVE, SOME, Rule, at_most
+from vit_theory.ledger.rules import CAVEAT, EVERY, INCONCLUSIVE, Ask, Rule, at_most
 from vit_theory.statistics import Interval
 
 # %% ../../../nbs/selection/00_claims.ipynb #c6fca3b8
@@ -28,6 +29,25 @@ WIDE = f"the interval is wider than ± {WIDTH:g}"
 SLOWLY = "up to a slowly varying factor: without a logarithm the interval excludes the exponent"
 
 
+def beyond(interval: Interval, center: float) -> float:
+    "How far an interval lies above (+) or below (-) a number; 0 where it contains it."
+    return max(interval.low - center, 0.0) + min(interval.high - center, 0.0)
+
+
+def all_on_one_side(distances: list[float]) -> bool:
+    "Whether no interval contains the number, and none lies on the other side of it."
+    return bool(np.all(np.sign(distances) == np.sign(distances[0])))
+
+
+REACHED = Ask(
+    "0 for some k; open where its signs differ",
+    lambda distances: np.any(np.asarray(distances) == 0),
+    passes=[0.1, 0.0],
+    fails=[0.2, 0.1],
+    against=all_on_one_side,
+)
+
+
 def exponent_up_to_logarithms(
     exponent_of: Callable[[xr.Dataset, int], Interval],  # the exponent once ln^k is divided out
     center: float,  # what the theory says
@@ -38,23 +58,24 @@ def exponent_up_to_logarithms(
     def half_width(data: xr.Dataset) -> float:
         return exponent_of(data, 0).error
 
-    def contains_center(data: xr.Dataset) -> list[bool]:
-        intervals = [exponent_of(data, power) for power in LOGS]
-        return [interval.low <= center <= interval.high for interval in intervals]
+    def beyond_center(data: xr.Dataset) -> list[float]:
+        return [beyond(exponent_of(data, power), center) for power in LOGS]
 
     def contains_center_without(data: xr.Dataset) -> bool:
-        return contains_center(data)[0]
+        return beyond_center(data)[0] == 0
 
     powers = ", ".join(map(str, LOGS))
     return (
         Rule(f"half width of that interval{which}", half_width, at_most(WIDTH), INCONCLUSIVE, WIDE),
         Rule(
-            f"of k = {powers}: exponent {center:g} once ln^k(1/alpha) is divided out{which}",
-            contains_center,
-            SOME,
+            f"distance of that interval from {center:g}, ln^k(1/alpha) divided out, "
+            f"k = {powers}{which}",
+            beyond_center,
+            REACHED,
+            form=".2f",
         ),
         Rule(
-            f"the same without a logarithm{which}",
+            f"without a logarithm the interval contains {center:g}{which}",
             contains_center_without,
             EVERY,
             CAVEAT,
