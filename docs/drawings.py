@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from narrow import narrowed, suits
+from narrow import FEW, narrowed, panels_of, suits
 
 import vit_theory
 from vit_theory.figures import Box, Piece, box_of, is_picture, pieces, style, to_svg
@@ -60,14 +60,19 @@ def complete(figure):
     return True
 
 
+def shares_axis(axes):
+    """Whether two of these axes have their numbers in common."""
+    return any(ax.get_shared_y_axes().get_siblings(ax)[1:] for ax in axes)
+
+
 def parts_of(figure):
     """The pieces of a figure. What is read as a whole has one: a row of maps on one axis, a wall
     of small panels."""
     parts = pieces(figure)
-    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
-    shared = any(ax.get_shared_y_axes().get_siblings(ax)[1:] for ax in panels)
+    panels = panels_of(figure)
     small = any(part.box.right - part.box.left < 72 for part in parts if not part.own_line)
-    if len(panels) > 4 or small or (shared and all(map(is_picture, panels))):
+    maps = shares_axis(panels) and all(map(is_picture, panels))
+    if len(panels) > FEW or small or maps:
         width, height = (72 * float(side) for side in figure.get_size_inches())
         return [Piece(Box(0.0, 0.0, width, height), own_line=False)]
     return parts
@@ -163,7 +168,7 @@ def drawn(make):
 def drawn_in_style(make):
     figure = make()
     shared = False  # an axis that is said once
-    if any(ax.get_shared_y_axes().get_siblings(ax)[1:] for ax in figure.axes):
+    if shares_axis(figure.axes):
         most = len(parts_of(figure))
         shared = not complete(figure) or len(parts_of(figure)) < most
 

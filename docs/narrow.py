@@ -10,22 +10,24 @@ from vit_theory.figures import pieces, style
 WIDTH = 3.5  # inches: the text column of a phone that is 390 points wide, at 100 points an inch
 WIDE = 3.7  # what is narrower than this is shown as it is
 LINE = 0.185  # inches that a line of a legend takes
+FEW = 4  # panels; more are a wall, which is read as a whole
 
 
-def bars(figure):
-    return [ax for ax in figure.axes if ax.get_label() == "<colorbar>"]
+def panels_of(figure):
+    """The axes of a figure, color bars aside."""
+    return [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
 
 
 def suits(figure):
     """Whether a figure is too wide for a phone and can be narrower: it does not fall apart into
     panels, is no wall of them, and no table of words in cells."""
-    panels = [ax for ax in figure.axes if ax not in bars(figure)]
+    panels = panels_of(figure)
     tables = any(
         ax.images and ax.texts and max(len(text.get_text()) for text in ax.texts) > 4
         for ax in panels
     )
-    alone = len(panels) == 1 or not bars(figure)
-    few = len(panels) <= 4 and len(pieces(figure)) == 1
+    alone = len(panels) == 1 or len(panels) == len(figure.axes)
+    few = len(panels) <= FEW and len(pieces(figure)) == 1
     return figure.get_figwidth() > WIDE and few and alone and not tables
 
 
@@ -93,7 +95,7 @@ def legend_below(figure, legend):
 
 def narrowed(figure):
     """The figure, narrow enough for a phone."""
-    panels = [ax for ax in figure.axes if ax not in bars(figure)]
+    panels = panels_of(figure)
     with style():
         height = figure.get_figheight() * len(panels)
         figure.set_size_inches(WIDTH, height)

@@ -30,6 +30,7 @@ from vit_theory.ledger.rules import AGAINST, CAVEAT, HOLDS, INCONCLUSIVE, REFUTE
 from vit_theory.selection.claims.predicted import with_runs
 from vit_theory.selection.claims.sample_complexity import with_tail
 from vit_theory.selection.n50 import local_slopes, over_seeds
+from vit_theory.selection.phase_diagram import border, border_slope
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -444,6 +445,12 @@ def slopes(data):
     return local_slopes(whole.alpha.values, over_seeds(whole.n50).transpose(..., "alpha").values)
 
 
+def border_exponent(data, attention, low, high):
+    """Exponent of the border of the phase diagram between two shares, in units of 1/80."""
+    alpha = data.alpha.sel(attention=attention).values
+    return border_slope(alpha, border(data, attention), low, high).value
+
+
 def is_so(condition, id, run):
     """Whether what a caption or title says is so in a committed measurement."""
     verdict = rows_by_claim()[id][run]["verdict"]
@@ -461,6 +468,7 @@ def is_so(condition, id, run):
         "np": np,
         "near": near,
         "slopes": slopes,
+        "border_exponent": border_exponent,
         "points_ahead": points_ahead,
         "with_runs": with_runs,
     }
