@@ -425,9 +425,11 @@ def texts():
 
 
 def findings():
-    """The lines of findings.txt -> claim, condition, words, pattern of the words."""
+    """The lines of findings.txt -> claim, condition, words, pattern of the words; long words
+    first, since some are part of others."""
     lines = (ROOT / "tests" / "findings.txt").read_text(encoding="utf-8").splitlines()
     parts = [line.split(" | ") for line in lines if line and not line.startswith("#")]
+    parts.sort(key=lambda part: len(part[2]), reverse=True)
     return [
         (id, condition, words, re.escape(words).replace(r"\#", r"[-+]?[\w.]+"))
         for id, condition, words in parts
