@@ -26,7 +26,7 @@ from pathlib import Path
 
 import click
 import xarray as xr
-from side_by_side import report, save
+from side_by_side import report, save, store_option
 
 from vit_theory.images.claims.canvases import MASS, SPARSIFICATION
 from vit_theory.images.claims.positions import ASSOCIATION, POSITIONAL
@@ -116,9 +116,7 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
     required=True,
     help="Source of the images: a folder of parquet files, a name on the hub, digits.",
 )
-@click.option(
-    "--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints."
-)
+@store_option
 @click.option(
     "--size",
     default="middle",

@@ -29,6 +29,13 @@ QUICK = bool(
     os.environ.get("BENCH_QUICK")
 )  # `make bench QUICK=1`: one round of everything, and no committed table is touched
 RESULTS = Path(__file__).resolve().parent.parent / ("build/bench" if QUICK else "results")
+# of commands that train for hours on CIFAR
+data_option = click.option(
+    "--data", required=True, type=click.Path(exists=True), help="Folder of CIFAR's parquet files."
+)
+store_option = click.option(
+    "--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints."
+)
 
 
 def seconds_of(call: Callable[[], object], clock: Callable[[], float], repeats: int = 1) -> float:

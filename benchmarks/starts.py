@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from side_by_side import save
+from side_by_side import data_option, save, store_option
 
 from vit_theory.images.experiments import beyond, lowest
 from vit_theory.images.starts import (
@@ -181,12 +181,8 @@ def write(store: Path, command: str) -> None:
 
 
 @click.command()
-@click.option(
-    "--data", required=True, type=click.Path(exists=True), help="Folder of CIFAR's parquet files."
-)
-@click.option(
-    "--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints."
-)
+@data_option
+@store_option
 @click.option(
     "--images", default="1000,5000", show_default=True, help="Numbers of training images."
 )

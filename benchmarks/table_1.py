@@ -2,7 +2,6 @@
 32 x 32 pixels in patches of 4 x 4 (16 of 224 there), three seeds.
 
     python benchmarks/table_1.py --data FOLDER/cifar100 --store DIR [--images 5000] [--seeds 0,1,2]
-                                 [--study table-1]
 
 Each arm has the learning rate that did best with 3,200 photographs of CIFAR-10, at other seeds. One
 thread; several processes with the same DIR share the cells. DIR keeps finished cells and the
@@ -14,12 +13,11 @@ Writes results/table_1.csv and .json (a row for each arm and seed) and results/t
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import click
 import torch
-from side_by_side import RESULTS, report, save
+from side_by_side import RESULTS, command_run, data_option, report, save, store_option
 
 from vit_theory.images.claims.two_phase import FIGURE_2, FIGURE_2_CONVOLUTION, TABLE_1
 from vit_theory.images.experiments import training_folder
@@ -32,10 +30,7 @@ from vit_theory.images.experiments.two_phase import (
 from vit_theory.ledger.sweeps import Run
 from vit_theory.models import load_images, load_vit
 
-STUDIES = {
-    "table-1": (OF_TABLE_1, (TABLE_1,)),
-    "figure-2": (OF_FIGURE_2, (FIGURE_2, FIGURE_2_CONVOLUTION)),
-}
+ARMS = tuple(dict.fromkeys(OF_TABLE_1 + OF_FIGURE_2))
 NAME = "table_1"
 
 
@@ -102,38 +97,28 @@ def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
 
 
 @click.command()
-@click.option(
-    "--data", required=True, type=click.Path(exists=True), help="Folder of CIFAR's parquet files."
-)
-@click.option(
-    "--store", required=True, type=click.Path(), help="Folder for finished cells and checkpoints."
-)
+@data_option
+@store_option
 @click.option(
     "--images", default=5000, show_default=True, type=click.Choice([5000, 20000]), help="In all."
 )
 @click.option("--seeds", default="0,1,2", show_default=True)
-@click.option(
-    "--study", "names", multiple=True, type=click.Choice(list(STUDIES)), help="Only this."
-)
-def main(data, store, images, seeds, names):
-    """Run the studies from where they stand."""
-    run = Run(images=data, seeds=tuple(int(seed) for seed in seeds.split(",")))
-    for name in names or STUDIES:
-        arms, claims = STUDIES[name]
-        here = replace(run, store=Path(store) / f"table-1-{images}")
-        study = two_phase_study(here, f"table-1 {images}", arms)
-        for claim in claims:
-            found = claim.judge(study)
-            print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")
-        command = f"python benchmarks/table_1.py --data FOLDER/{Path(data).name}"
-        write(study, rows_of(study, images, here.store, load_images(data, "test")), images, command)
+def main(data, store, images, seeds):
+    """Run the study from where it stands."""
+    here = Path(store) / f"table-1-{images}"
+    run = Run(images=data, seeds=tuple(int(seed) for seed in seeds.split(",")), store=here)
+    study = two_phase_study(run, f"table-1 {images}", ARMS)
+    for claim in (TABLE_1, FIGURE_2, FIGURE_2_CONVOLUTION):
+        found = claim.judge(study)
+        print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")
+    write(study, rows_of(study, images, here, load_images(data, "test")), images)
 
 
-def write(study, rows: list[dict], number: int, command: str) -> None:
+def write(study, rows: list[dict], number: int) -> None:
     """Keep a study's rows and curves beside those that are kept."""
     report(rows)
     about = {
-        "command": f"{command} --store DIR --images {number}",
+        "command": command_run(),
         "size": study.attrs["size"],
         "cells_provenance": json.loads(study.attrs["provenance"]),
     }
