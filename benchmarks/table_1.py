@@ -4,11 +4,12 @@
     python benchmarks/table_1.py --data FOLDER/cifar100 --store DIR [--images 5000] [--seeds 0,1,2]
 
 Each arm has the learning rate that did best with 3,200 photographs of CIFAR-10, at other seeds. One
-thread; several processes with the same DIR share the cells. DIR keeps finished cells and the
-checkpoints of the trainings in progress: the same command goes on where it was stopped.
+thread; processes with other seeds may run side by side with the same DIR. DIR keeps finished cells
+and the checkpoints of the trainings in progress: the same command goes on where it was stopped.
 
 Writes results/table_1.csv and .json (a row for each arm and seed) and results/table_1_curves.csv
-(validation loss by epoch); rows for other numbers of images stay.
+(validation loss by epoch) after every seed; rows for other seeds and numbers of images stay. With
+several seeds the claims are judged on them at the end.
 """
 
 import csv
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import click
 import torch
+import xarray as xr
 from side_by_side import RESULTS, command_run, data_option, report, save, store_option
 
 from vit_theory.images.claims.two_phase import FIGURE_2, FIGURE_2_CONVOLUTION, TABLE_1
@@ -96,6 +98,23 @@ def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
     return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
 
 
+def save_rows(study, rows: list[dict], number: int) -> None:
+    """Keep a study's rows and curves beside those that are kept."""
+    report(rows)
+    seed = rows[0]["seed"]
+    about = {
+        "command": command_run(),
+        "size": study.attrs["size"],
+        "cells_provenance": json.loads(study.attrs["provenance"]),
+    }
+    path = RESULTS / f"{NAME}.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    studies = before.get("studies", {}) | {f"{number} images, seed {seed}": about}
+    save(NAME, merged(NAME, ("arm", "images", "seed"), rows), studies=studies)
+    lines = curves_of(study, number)
+    save(f"{NAME}_curves", merged(f"{NAME}_curves", ("arm", "images", "seed", "epoch"), lines))
+
+
 @click.command()
 @data_option
 @store_option
@@ -104,30 +123,27 @@ def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
 )
 @click.option("--seeds", default="0,1,2", show_default=True)
 def main(data, store, images, seeds):
-    """Run the study from where it stands."""
-    here = Path(store) / f"table-1-{images}"
-    run = Run(images=data, seeds=tuple(int(seed) for seed in seeds.split(",")), store=here)
-    study = two_phase_study(run, f"table-1 {images}", ARMS)
-    for claim in (TABLE_1, FIGURE_2, FIGURE_2_CONVOLUTION):
-        found = claim.judge(study)
-        print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")
-    write(study, rows_of(study, images, here, load_images(data, "test")), images)
-
-
-def write(study, rows: list[dict], number: int) -> None:
-    """Keep a study's rows and curves beside those that are kept."""
-    report(rows)
-    about = {
-        "command": command_run(),
-        "size": study.attrs["size"],
-        "cells_provenance": json.loads(study.attrs["provenance"]),
-    }
-    path = RESULTS / f"{NAME}.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    studies = before.get("studies", {}) | {f"{number} images": about}
-    save(NAME, merged(NAME, ("arm", "images", "seed"), rows), studies=studies)
-    lines = curves_of(study, number)
-    save(f"{NAME}_curves", merged(f"{NAME}_curves", ("arm", "images", "seed", "epoch"), lines))
+    """Run the study from where it stands, seed by seed."""
+    test = load_images(data, "test")
+    studies = []
+    for seed in (int(seed) for seed in seeds.split(",")):
+        here = Path(store) / f"table-1-{images}-seed-{seed}"
+        run = Run(images=data, seeds=(seed,), store=here)
+        study = two_phase_study(run, f"table-1 {images}", ARMS)
+        save_rows(study, rows_of(study, images, here, test), images)
+        studies.append(study)
+    if len(studies) > 1:
+        whole = xr.concat(
+            studies,
+            "seed",
+            data_vars="minimal",  # the rates are the same for all seeds
+            coords="minimal",
+            compat="override",
+            combine_attrs="override",
+        )
+        for claim in (TABLE_1, FIGURE_2, FIGURE_2_CONVOLUTION):
+            found = claim.judge(whole)
+            print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")
 
 
 if __name__ == "__main__":

@@ -154,7 +154,8 @@ def measure_bold_steps(run: Run) -> xr.Dataset:
     return kept.assign(linear=linear, stay=stay)
 
 # %% ../../../nbs/association/09_start_and_step_size.ipynb #841e39a1
-BOLD = Training(side=8, q=0.16, lr_A=50.0, samples=5000, tests=2000, steps=60, every=10)  # quick
+# at quick scale
+BOLD = Training(side=8, q=0.16, lr_A=50.0, samples=10_000, tests=2000, steps=120, every=20)
 
 
 def bold_run(training: Training, factor: int, seed: int) -> dict:
