@@ -22,7 +22,7 @@ import xarray as xr
 from side_by_side import RESULTS, command_run, data_option, report, save, store_option
 
 from vit_theory.images.claims.two_phase import FIGURE_2, FIGURE_2_CONVOLUTION, TABLE_1
-from vit_theory.images.experiments import training_folder
+from vit_theory.images.experiments import EXTENTS, pictures, training_folder
 from vit_theory.images.experiments.two_phase import (
     OF_FIGURE_2,
     OF_TABLE_1,
@@ -30,7 +30,7 @@ from vit_theory.images.experiments.two_phase import (
     two_phase_study,
 )
 from vit_theory.ledger.sweeps import Run
-from vit_theory.models import load_images, load_vit
+from vit_theory.models import load_vit
 
 ARMS = tuple(dict.fromkeys(OF_TABLE_1 + OF_FIGURE_2))
 NAME = "table_1"
@@ -124,12 +124,13 @@ def save_rows(study, rows: list[dict], number: int) -> None:
 @click.option("--seeds", default="0,1,2", show_default=True)
 def main(data, store, images, seeds):
     """Run the study from where it stands, seed by seed."""
-    test = load_images(data, "test")
+    size = f"table-1 {images}"
+    _, _, test = pictures(data, EXTENTS["two-phase", size], seed=0)  # the same for every seed
     studies = []
     for seed in (int(seed) for seed in seeds.split(",")):
         here = Path(store) / f"table-1-{images}-seed-{seed}"
         run = Run(images=data, seeds=(seed,), store=here)
-        study = two_phase_study(run, f"table-1 {images}", ARMS)
+        study = two_phase_study(run, size, ARMS)
         save_rows(study, rows_of(study, images, here, test), images)
         studies.append(study)
     if len(studies) > 1:
