@@ -1,5 +1,6 @@
 """How many images patch association takes in early training: predicted, and counted in trainings.
 
+    \b
     python benchmarks/association_samples.py predict  settings by the rule below
                                                       -> results/association_samples_predicted.csv
     python benchmarks/association_samples.py count    N50 of trainings from the idealized start,

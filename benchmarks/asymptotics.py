@@ -1,5 +1,6 @@
 """N50 of paper A by the early dynamics from alpha = 1e-1 down to 1e-12, and what stands behind it.
 
+    \b
     python benchmarks/asymptotics.py thresholds  N50 by the dynamics of 64 neurons, and of the
                                                  scalar system without neurons
                                                  -> results/asymptotics.csv

@@ -1,5 +1,6 @@
 """A CNN that becomes attention and learns on, on few digits.
 
+    \b
     python benchmarks/cnn_to_vit.py [--seeds 10]
 
 Twenty images of each digit. A residual network with six convolutions and as many batch norms is

@@ -1,5 +1,6 @@
 """A small ViT of transformers started as convolutions, on few digits: random kernels, and trained.
 
+    \b
     python benchmarks/conv_init.py [--seeds 0,1,2] [--epochs 40]
 
 Twenty images of each digit, 16 tokens of 2 x 2 pixels, two layers. Four starts of the same model:

@@ -1,15 +1,14 @@
 """Time the lean attention layer beside conv2d, over the layer shapes of six convolutional networks,
 in turn on one thread.
 
+    \b
     python benchmarks/convolution_lean.py [--rounds 5]
 
 Every shape is that of a convolution in ResNet-18, ResNet-50, VGG-16, MobileNetV2, ConvNeXt-T or
-ResNeXt-50 at 224 x 224 pixels;
-sizes that no patch of 4 pixels divides are padded by zeros to whole patches, for both. Batch 1,
-single precision, no gradients.
-Every round runs conv2d and both lean layers once; the time is the least processor time over the
-rounds, and a ratio is that of
-the least times. Memory is that of parameters and buffers over that of the kernel. Writes
+ResNeXt-50 at 224 x 224 pixels; sizes that no patch of 4 pixels divides are padded by zeros to whole
+patches, for both. Batch 1, single precision, no gradients. Every round runs conv2d and both lean
+layers once; the time is the least processor time over the rounds, and a ratio is that of the least
+times. Memory is that of parameters and buffers over that of the kernel. Writes
 results/convolution_lean.csv and .json.
 """
 

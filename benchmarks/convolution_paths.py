@@ -1,13 +1,13 @@
 """Time the ways to compute one convolution as attention on patches, beside PyTorch's own, in turn
 in one run on one thread.
 
+    \b
     python benchmarks/convolution_paths.py [--rounds 15]
 
 Setting: 224 x 224 pixels, 3 channels to 3, kernel 3 x 3, patches of 16 x 16, batch 1, single
-precision. Every round runs every
-path once; a path's time is the least processor time over the rounds (other programs can only add to
-it), and its ratio is that
-of the least times. Writes results/convolution_paths.csv and .json.
+precision. Every round runs every path once; a path's time is the least processor time over the
+rounds (other programs can only add to it), and its ratio is that of the least times. Writes
+results/convolution_paths.csv and .json.
 """
 
 import time

@@ -1,9 +1,8 @@
 """How long the explorers take to answer a control:  python benchmarks/explorers.py [--moves 20]
 
 Each control is moved to several of its values, and every answer (arguments, numbers, picture, code)
-is timed: median and worst,
-as the clock on the wall has it and as CPU time. Training is left out: it goes in steps, and only
-its frames are scrubbed.
+is timed: median and worst, as the clock on the wall has it and as CPU time. Training is left out:
+it goes in steps, and only its frames are scrubbed.
 """
 
 import time

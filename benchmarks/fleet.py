@@ -1,5 +1,6 @@
 """Time `train_fleet` beside `train` model by model: the same models, images, rates and steps.
 
+    \b
     python benchmarks/fleet.py [--device cuda] [--rounds 5]
 
 Seconds for all models of a line: processor time of one thread, in turn, float32; on a GPU wall

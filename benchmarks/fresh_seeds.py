@@ -1,27 +1,22 @@
 """The ledger at seeds that no run has used, by a rule that was stated before the run.
 
-    python benchmarks/fresh_seeds.py --store DIR [--first 0] [--seed-sets 8] [--scale quick]
-    [--claim ID ...] [--images FOLDER/cifar10] [--jobs 1]
+    \b
+    python benchmarks/fresh_seeds.py --store DIR [--first 0] [--seed-sets 8] [--scale quick] \\
+        [--claim ID ...] [--images FOLDER/cifar10] [--jobs 1]
 
 The rule: seed set k (0, 1, ...) of version V is the first three 24-bit numbers of
-sha256("vit_theory V fresh k"). A claim uses
-each seed set once, and the verdict stays in the table. A claim that does not get its verdict with
-at least seven of the first
-eight gets a larger experiment, never a wider criterion, and is run again with the next eight
-(`--first 8`), if need be once
-more (`--first 17`); all tables stay. The claims on images keep their size, since a quick run must
-stay quick. At full scale
-every claim runs once more, with seed set 16 (`--scale full --first 16 --seed-sets 1`, hours). DIR
-keeps what is finished, so an
-interrupted study can go on. With `--images` the named claims run on photographs and are counted
-apart from those on digits.
+sha256("vit_theory V fresh k"). A claim uses each seed set once, and the verdict stays in the table.
+A claim that does not get its verdict with at least seven of the first eight gets a larger
+experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be
+once more (`--first 17`); all tables stay. The claims on images keep their size, since a quick run
+must stay quick. At full scale every claim runs once more, with seed set 16 (`--scale full --first
+16 --seed-sets 1`, hours). DIR keeps what is finished, so an interrupted study can go on. With
+`--images` the named claims run on photographs and are counted apart from those on digits.
 
 Writes vit_theory/ledger/runs/fresh_seeds.json: by version and seed sets ("triples" in its keys),
-the seeds, how often each claim
-got each verdict, and where it ran; claims that were not named keep their counts. The measurements
-go, rounded to single
-precision and compressed, to results/fresh_seeds/, so `--judge` counts the verdicts of the present
-rules without a run.
+the seeds, how often each claim got each verdict, and where it ran; claims that were not named keep
+their counts. The measurements go, rounded to single precision and compressed, to
+results/fresh_seeds/, so `--judge` counts the verdicts of the present rules without a run.
 """
 
 import gzip

@@ -1,5 +1,6 @@
 """What leads the heads of the two vision transformers that come with the package, on photographs.
 
+    \b
     python benchmarks/heads.py --images FOLDER/cifar10 [--count 512]
 
 The head atlas of each on the first test images of CIFAR-10, and what removing a head does: how far

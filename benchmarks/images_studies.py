@@ -1,22 +1,22 @@
 """The experiments on real images, larger than the ledger's: tables of every arm and seed.
 
-    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR                  # one
-    processor core
-    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size hundred  # one
-    processor core
-    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR --size large --study
-    table-1  # for two hours
-    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size hundred_large
-    --study three-mixers  # for an hour
-    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size full     # a
-    GPU, for hours
+    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR
+        one processor core
+    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size hundred
+        one processor core
+    python benchmarks/images_studies.py --images FOLDER/cifar10 --store DIR \\
+            --size large --study table-1
+        two hours
+    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR \\
+            --size hundred_large --study three-mixers
+        an hour
+    python benchmarks/images_studies.py --images FOLDER/cifar100 --store DIR --size full
+        a GPU, for hours
 
 Writes results/images_STUDY.csv and .json (for another size: images_SIZE_STUDY) as soon as a study
-is finished. DIR keeps
-finished cells and the checkpoints of the training in progress: the same command goes on where it
-was stopped.
-Each arm has the learning rate that did best on validation images at seeds that are not judged; test
-images are used once.
+is finished. DIR keeps finished cells and the checkpoints of the training in progress: the same
+command goes on where it was stopped. Each arm has the learning rate that did best on validation
+images at seeds that are not judged; test images are used once.
 """
 
 import json

@@ -1,8 +1,9 @@
 """Train the two small vision transformers for photographs: content attention, and its positional
 twin.
 
-    python benchmarks/photographs.py --images FOLDER/cifar10 [--store DIR] [--mixers
-    content,positional] [--precision bf16-mixed]
+    \b
+    python benchmarks/photographs.py --images FOLDER/cifar10 [--store DIR] \\
+        [--mixers content,positional] [--precision bf16-mixed]
 
 Ten visits to each of the 50,000 training images of CIFAR-10, half of the patches a step, products
 in bfloat16 (`--precision 32-true` on a processor without units for it), one thread: one to four

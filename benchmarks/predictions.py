@@ -1,5 +1,6 @@
 """Test errors of paper A predicted before the runs, and the networks that meet them.
 
+    \b
     python benchmarks/predictions.py predict     settings by the rule of selection.predictions, with
                                                  errors and intervals -> results/predictions.csv
     python benchmarks/predictions.py meet        networks for these settings, in their order

@@ -1,24 +1,20 @@
 """What another processor changes: the same rows with other vector instructions, on one machine
 (results/processors.csv).
 
+    \b
     python benchmarks/processors.py [--ledgers FOLDER] [CLAIM ...]
 
 Sums of floating-point numbers depend on the order in which they are added, and the order on how
-many numbers an instruction
-takes at a time. Libraries choose their instructions when they start, and can be told to do without
-the widest, as on an older
-processor. So each row is run at quick scale with seeds 0 to 2, in a process of its own, by
-`vit-theory reproduce`: with the
-instructions the libraries choose here, with those of AVX2 in all of them, and with none in torch's
-own kernels. What was stopped
-goes on with the same FOLDER.
+many numbers an instruction takes at a time. Libraries choose their instructions when they start,
+and can be told to do without the widest, as on an older processor. So each row is run at quick
+scale with seeds 0 to 2, in a process of its own, by `vit-theory reproduce`: with the instructions
+the libraries choose here, with those of AVX2 in all of them, and with none in torch's own kernels.
+What was stopped goes on with the same FOLDER.
 
 The table has, for each row and set of instructions, the measured sentence and the quantity that
-moved most against its scatter:
-`moved` is the root mean square change of one of its numbers, `scatter` the standard deviation over
-seeds, and `share` the first
-over sqrt(2) times the second. 0: not a digit changed. 1: another processor is like another seed. A
-second table,
+moved most against its scatter: `moved` is the root mean square change of one of its numbers,
+`scatter` the standard deviation over seeds, and `share` the first over sqrt(2) times the second. 0:
+not a digit changed. 1: another processor is like another seed. A second table,
 processors_by_epoch.csv, says how far the attention masses of A-images-mass are from the native ones
 after each epoch.
 """

@@ -1,18 +1,19 @@
 """The record on CIFAR-10: accuracy of a ViT that started as a convolution, against processor
 minutes.
 
-    python benchmarks/record.py --images FOLDER/cifar10 [--store DIR] [--epochs 6] [--seeds
-    0,1,2,3,4]
-    python benchmarks/record.py --images FOLDER/cifar10 --ablation       one ingredient left out at
-    a time, on held-back images
-    python benchmarks/record.py --images FOLDER/cifar10 --budget 30      as many epochs as fit into
-    30 processor minutes, one seed
-    python benchmarks/record.py --images FOLDER/cifar10 --epochs 24 --device cuda    on a GPU: what
-    more epochs reach, without processor minutes
+    \b
+    python benchmarks/record.py --images FOLDER/cifar10 [--store DIR] [--epochs 6] \\
+        [--seeds 0,1,2,3,4]
+    python benchmarks/record.py --images FOLDER/cifar10 --ablation
+        one ingredient left out at a time, on held-back images
+    python benchmarks/record.py --images FOLDER/cifar10 --budget 30
+        as many epochs as fit into 30 processor minutes, one seed
+    python benchmarks/record.py --images FOLDER/cifar10 --epochs 24 --device cuda
+        on a GPU: what more epochs reach, without processor minutes
 
 Writes results/record.csv (a row for each finished run), record_curve.csv (a row for each epoch) and
-record.json. A run that
-is stopped goes on from its last epoch; finished runs are not run again. One thread.
+record.json. A run that is stopped goes on from its last epoch; finished runs are not run again. One
+thread.
 """
 
 import json

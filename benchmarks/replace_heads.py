@@ -1,5 +1,6 @@
 """Heads replaced by a stencil, by four rules: accuracy, operations and processor seconds.
 
+    \b
     python benchmarks/replace_heads.py [--model CHECKPOINT] --images FOLDER/cifar10 [--count 1000]
 
 CHECKPOINT is one of ours with content attention; left out, the model that comes with the package.

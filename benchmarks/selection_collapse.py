@@ -1,15 +1,13 @@
 """The collapsed engine against training on tokens, on the same trainings (L = 80 tokens, N = 1000
 samples), and its memory.
 
+    \b
     python benchmarks/selection_collapse.py
 
 One thread, warm, measured in turn in one run, processor time. Writes results/selection_collapse.csv
-and .json.
-Without attention all queries of a sample are equal, and training on tokens merges them too: one
-query for 80. So uniform
-attention has two rows: against that, and against the general path, where no query is merged (frozen
-attention with W_Q = 0,
-which gives the same numbers).
+and .json. Without attention all queries of a sample are equal, and training on tokens merges them
+too: one query for 80. So uniform attention has two rows: against that, and against the general
+path, where no query is merged (frozen attention with W_Q = 0, which gives the same numbers).
 """
 
 import resource

@@ -1,12 +1,12 @@
 """The full-scale sample-complexity study: N50 against alpha for trained, frozen and uniform
 attention, with its tails.
 
+    \b
     python benchmarks/selection_scaling.py [--store DIR]
 
 One thread, about a quarter of an hour. Writes results/selection_scaling.csv (every N50 with its
-interval), and beside it
-results/selection_scaling.json: slopes, command, seeds, hardware, versions. With --store an
-interrupted run goes on.
+interval), and beside it results/selection_scaling.json: slopes, command, seeds, hardware, versions.
+With --store an interrupted run goes on.
 """
 
 import json

@@ -1,18 +1,16 @@
 """Training many shallow transformers: ours beside what one would otherwise write.
 
     python benchmarks/selection_training.py [--repeats 9]
-    python benchmarks/selection_training.py --profile      only which operations our step spends its
-    time in
-    python benchmarks/selection_training.py --device cuda  on a GPU: 32 times as many models at
-    once, wall-clock seconds
+    python benchmarks/selection_training.py --profile
+        only which operations our step spends its time in
+    python benchmarks/selection_training.py --device cuda
+        on a GPU: 32 times as many models at once, wall-clock seconds
 
 The same trainings (tokens L, neurons m, batch B; token dimension 10) by four programs, in turn, in
-one run, warm, on one
-thread: ours; a plain nn.Module with a DataLoader, model by model; torch.func's vmap(grad); JAX's
-jit(vmap(...)) with lax.scan.
-JAX is optional: `pip install jax` adds its row; without it the row says that it is missing. Times
-are CPU times of the process;
-the programs take turns, and the table has the ratio of the best and of the median times.
+one run, warm, on one thread: ours; a plain nn.Module with a DataLoader, model by model;
+torch.func's vmap(grad); JAX's jit(vmap(...)) with lax.scan. JAX is optional: `pip install jax` adds
+its row; without it the row says that it is missing. Times are CPU times of the process; the
+programs take turns, and the table has the ratio of the best and of the median times.
 """
 
 import importlib.metadata

@@ -56,10 +56,8 @@ def compare(
     first peer.
 
     A ratio is the median over rounds of (peer's seconds / first peer's seconds in the same round):
-    both see the same
-    noise of the machine. CPU time of one thread, so that other work on the machine counts little;
-    calls shorter than
-    SHORTEST are repeated.
+    both see the same noise of the machine. CPU time of one thread, so that other work on the
+    machine counts little; calls shorter than SHORTEST are repeated.
     """
     rounds = 1 if QUICK else rounds
     for _ in range(warmup):

@@ -1,16 +1,14 @@
 """Which start is best: the arms of `vit_theory.images.starts` on CIFAR at 32 x 32 pixels.
 
-    python benchmarks/starts.py --data FOLDER/cifar10 --store DIR [--images 1000,5000] [--seeds
-    0,1,2,3,4]
-                                [--arms ...] [--minutes M] [--rate R] [--device cuda]
+    python benchmarks/starts.py --data FOLDER/cifar10 --store DIR [--images 1000,5000] \\
+        [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda]
 
 First each arm's learning rate on seeds and images of their own, then the arms seed by seed. One
-thread, bf16; or on a GPU, where all cells that train alike are trained side by side.
-A finished cell is a file in DIR and is never computed twice; a training that was stopped goes on
-from its last epoch.
-Whenever the command ends, also by --minutes, the finished rows of all data sets in DIR go to
-results/starts.csv and .json.
-With --rate all arms have that learning rate and none is chosen: a pilot.
+thread, bf16; or on a GPU, where all cells that train alike are trained side by side. A finished
+cell is a file in DIR and is never computed twice; a training that was stopped goes on from its last
+epoch. Whenever the command ends, also by --minutes, the finished rows of all data sets in DIR go to
+results/starts.csv and .json. With --rate all arms have that learning rate and none is chosen: a
+pilot.
 """
 
 import json

@@ -1,5 +1,6 @@
 """Tokens thrown away in models of transformers: accuracy against operations and images a second.
 
+    \b
     python benchmarks/tokens.py [--model CHECKPOINT] --images FOLDER/cifar10 [--count 4000]
 
 CHECKPOINT is one of ours with content attention and a class token; left out, the model that comes

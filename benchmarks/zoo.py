@@ -2,14 +2,12 @@
 [--only NAME] [--out FILE]
 
 Each row is one configuration, small, with random weights, queries and keys drawn again at a
-standard deviation of 0.4: maps that
-are far from flat. `attention_maps` reads the model as its user has it; the reference is what the
-model's own attention modules
-hand out in eager mode, or, for the small modules below that are written as those of timm and
-torchvision are, weights by hand.
-The verdict is `right` (largest difference at most 1e-5, patches in the order of the picture),
-`refused` (ValueError) or `wrong`.
-timm and torchvision themselves cannot be tried here: they have no build for this environment.
+standard deviation of 0.4: maps that are far from flat. `attention_maps` reads the model as its user
+has it; the reference is what the model's own attention modules hand out in eager mode, or, for the
+small modules below that are written as those of timm and torchvision are, weights by hand. The
+verdict is `right` (largest difference at most 1e-5, patches in the order of the picture), `refused`
+(ValueError) or `wrong`. timm and torchvision themselves cannot be tried here: they have no build
+for this environment.
 """
 
 import copy

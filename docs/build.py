@@ -1,9 +1,8 @@
 """Build the site from the stored notebooks:  python docs/build.py [--out _docs]
 
 Notebooks go through nbdev's processors (directives, hidden cells), become MyST notebooks beside
-pages for chapters, API and
-results, and Sphinx makes HTML of them. All of it happens in a temporary folder: no notebook runs
-and only the site is left.
+pages for chapters, API and results, and Sphinx makes HTML of them. All of it happens in a temporary
+folder: no notebook runs and only the site is left.
 """
 
 import ast

@@ -1,5 +1,4 @@
-"""A figure for a phone: as wide as the screen, its legend below and long words in several
-lines."""
+"""A figure for a phone: as wide as the screen, its legend below and long words in several lines."""
 
 import re
 import textwrap

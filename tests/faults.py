@@ -1,19 +1,16 @@
 """Break the code on purpose, and see which claims of the ledger notice.
 
+    \b
     python tests/faults.py --store DIR [--only NAME ...] [--room selection ...]
 
 Each fault runs in a process of its own, against the claims and tests that should notice it, claims
-at quick scale with seeds 0
-to 2. A claim notices when its verdict is another than the committed one, or when it ends in
-`Broken`; any other error only says
-that the code does not run with the fault, and does not count. A claim that does not hold with and
-without the fault notices when
-it gives another reason: its sentence and note, numbers aside. A test notices when it fails. DIR
-keeps what is finished, so that
-an interrupted run goes on, and what is added to a fault is run alone. Writes results/faults.csv
-(fault x claim or test: verdict
-before and after), and results/faults.json. `--only NAME --here` breaks the code in this process and
-prints what was seen.
+at quick scale with seeds 0 to 2. A claim notices when its verdict is another than the committed
+one, or when it ends in `Broken`; any other error only says that the code does not run with the
+fault, and does not count. A claim that does not hold with and without the fault notices when it
+gives another reason: its sentence and note, numbers aside. A test notices when it fails. DIR keeps
+what is finished, so that an interrupted run goes on, and what is added to a fault is run alone.
+Writes results/faults.csv (fault x claim or test: verdict before and after), and
+results/faults.json. `--only NAME --here` breaks the code in this process and prints what was seen.
 """
 
 import csv

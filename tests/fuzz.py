@@ -2,14 +2,12 @@
 [--quick] [--random 100]
 
 One valid call for each public callable, written once below; then the same call with one argument
-made wrong, in a process of its
-own that may take some seconds and some memory. results/fuzz.csv gets a row for each: callable,
-argument, kind, outcome, message.
---random has hypothesis draw what replaces one argument or two, in so many calls of each callable,
-prints the shrunken calls that
-end badly, and writes nothing; the same number and --seed give the same calls. --quick leaves out
-the callables that are slow;
---state looks at the valid calls alone: what do they change that all code of a process shares?
+made wrong, in a process of its own that may take some seconds and some memory. results/fuzz.csv
+gets a row for each: callable, argument, kind, outcome, message. --random has hypothesis draw what
+replaces one argument or two, in so many calls of each callable, prints the shrunken calls that end
+badly, and writes nothing; the same number and --seed give the same calls. --quick leaves out the
+callables that are slow; --state looks at the valid calls alone: what do they change that all code
+of a process shares?
 """
 
 import contextlib

@@ -108,8 +108,7 @@ def test_kernels_have_the_same_names_and_numbers(tmp_path):
 
 def test_selection_has_the_numbers_of_python(tmp_path):
     """The module shows what training gives, error and mass to four digits, attention and margins to
-    1 in 255; and the ledger's
-    borders."""
+    1 in 255; and the ledger's borders."""
     committed = borders()
     for arm, line in json.loads(static_text("selection.json"))["borders"].items():
         np.testing.assert_allclose(line, np.transpose(committed[arm]), rtol=1e-3)

@@ -356,12 +356,10 @@ THEMES = ("light", "dark")
 @needs_chromium
 def test_every_page_in_a_browser(site):
     """At both widths and in both themes: no console errors, no request to anywhere else, every
-    formula drawn, every picture
-    shown in its proportions, nothing wider than the window, at most a third of the notebooks'
-    height is code. A page is loaded
-    once, wide and light; then the same page is narrowed and turned dark, which is a fifth of the
-    time of loading it four
-    times. One page of each folder is also loaded narrow and dark."""
+    formula drawn, every picture shown in its proportions, nothing wider than the window, at most a
+    third of the notebooks' height is code. A page is loaded once, wide and light; then the same
+    page is narrowed and turned dark, which is a fifth of the time of loading it four times. One
+    page of each folder is also loaded narrow and dark."""
     problems = []
     formulas = 0
     heights = Counter()

@@ -1,14 +1,14 @@
 """The package in environments of its own, away from the checkout: installed, three claims
 reproduced, the head atlas of a model of transformers written, the quickest tests passed.
 
-    python tools/environments.py pythons python3.12 python3.13    other interpreters, versions of
-    constraints.txt
-    python tools/environments.py lowest                           this interpreter, the lowest
-    versions that settings.ini allows
+    \b
+    python tools/environments.py pythons python3.12 python3.13
+        other interpreters, versions of constraints.txt
+    python tools/environments.py lowest
+        this interpreter, the lowest versions that settings.ini allows
 
 Needs the package index. An environment takes some minutes and, where PyTorch comes with CUDA, some
-gigabytes; it is deleted
-afterwards, but for --keep FOLDER.
+gigabytes; it is deleted afterwards, but for --keep FOLDER.
 """
 
 import os

@@ -1,25 +1,23 @@
 """The committed measurements, vit_theory/ledger/runs: rows and data of `vit-theory reproduce`, as
 `measured` reads them.
 
-    python tools/evidence.py add LEDGER RUN     take the finished rows of a ledger folder into a
-    committed run
-    python tools/evidence.py judge [--check]    judge all committed measurements with the present
-    rules; --check only compares
-    python tools/evidence.py stamp [CLAIM ...]  say that the present experiments are those that made
-    the committed rows
-    python tools/evidence.py outdate RUN --why WORDS CLAIM ...    say in a row that it is to be run
-    again, where that takes hours
+    \b
+    python tools/evidence.py add LEDGER RUN
+        take the finished rows of a ledger folder into a committed run
+    python tools/evidence.py judge [--check]
+        judge all committed measurements with the present rules; --check only compares
+    python tools/evidence.py stamp [CLAIM ...]
+        say that the present experiments are those that made the committed rows
+    python tools/evidence.py outdate RUN --why WORDS CLAIM ...
+        say in a row that it is to be run again, where that takes hours
 
 A committed row knows the text of the modules that its experiment reaches (`experiment`). When it
-changes, `judge --check` fails,
-and there are two ways out: run the row again and `add` it, or, where only words or plots changed,
-`stamp` it. A stamp is
-given when the quick run, made again here, or taken from `--ran LEDGER`, has the committed numbers
-to rounding, or, where another
-processor made those, the numbers of `--before LEDGER`: a quick run on this machine by the code that
-they are stamped with.
-Where a run takes hours, `outdate` writes into the row that earlier code measured it, and why; its
-card and page show it.
+changes, `judge --check` fails, and there are two ways out: run the row again and `add` it, or,
+where only words or plots changed, `stamp` it. A stamp is given when the quick run, made again here,
+or taken from `--ran LEDGER`, has the committed numbers to rounding, or, where another processor
+made those, the numbers of `--before LEDGER`: a quick run on this machine by the code that they are
+stamped with. Where a run takes hours, `outdate` writes into the row that earlier code measured it,
+and why; its card and page show it.
 """
 
 import dataclasses

@@ -2,8 +2,7 @@
 first-hour)
 
 A fresh clone of the last commit, in a temporary folder, with an environment made by these lines
-alone. Needs git and the
-package index; nothing of this checkout's own environment is used.
+alone. Needs git and the package index; nothing of this checkout's own environment is used.
 """
 
 import os

@@ -1,19 +1,22 @@
 """Keep notebooks, package and README in step.
 
-python tools/notebooks.py export               write the package and README.md
-python tools/notebooks.py run [NOTEBOOK ...]   execute in place, in fresh kernels, and store clean
-outputs
-python tools/notebooks.py fold [NOTEBOOK ...]  fold the cells that a reader skips, as the site does
-python tools/notebooks.py panels [NOTEBOOK ...] give stored explorers and films the present modules,
-and run nothing
-python tools/notebooks.py clean [NOTEBOOK ...] store what JupyterLab would store, and nothing that
-differs between runs
-python tools/notebooks.py readme [--check]     the same, or say whether README.md is what
-nbs/index.ipynb says
-python tools/notebooks.py check [NOTEBOOK ...] are all notebooks executed, free of errors, warnings
-and local paths?
-python tools/notebooks.py stale [--check]      which notebooks does a change touch: their cells, or
-code that they reach
+\b
+python tools/notebooks.py export
+    write the package and README.md
+python tools/notebooks.py run [NOTEBOOK ...]
+    execute in place, in fresh kernels, and store clean outputs
+python tools/notebooks.py fold [NOTEBOOK ...]
+    fold the cells that a reader skips, as the site does
+python tools/notebooks.py panels [NOTEBOOK ...]
+    give stored explorers and films the present modules, and run nothing
+python tools/notebooks.py clean [NOTEBOOK ...]
+    store what JupyterLab would store, and nothing that differs between runs
+python tools/notebooks.py readme [--check]
+    the same, or say whether README.md is what nbs/index.ipynb says
+python tools/notebooks.py check [NOTEBOOK ...]
+    are all notebooks executed, free of errors, warnings and local paths?
+python tools/notebooks.py stale [--check]
+    which notebooks does a change touch: their cells, or code that they reach
 """
 
 import ast

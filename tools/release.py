@@ -1,12 +1,10 @@
 """Prepare a release on this machine:  python tools/release.py  (make release)
 
 A dry run for everybody else: nothing is tagged and nothing leaves this machine. First it says, all
-at once, what stands against
-a release. Where nothing does, it runs every check and test (`make test slow`), then writes into
-dist/: the site, source
-distribution and wheel, the ledger of the release, measured anew at the next fresh seeds, and
-SHA256SUMS. It ends with what is
-left for a person. It takes as long as `make test slow`, `make docs` and `make reproduce` together.
+at once, what stands against a release. Where nothing does, it runs every check and test (`make test
+slow`), then writes into dist/: the site, source distribution and wheel, the ledger of the release,
+measured anew at the next fresh seeds, and SHA256SUMS. It ends with what is left for a person. It
+takes as long as `make test slow`, `make docs` and `make reproduce` together.
 """
 
 import hashlib
