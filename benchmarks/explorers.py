@@ -48,10 +48,9 @@ def main(moves):
             panel.start("Train")  # so that there are frames to scrub
         wall, cpu = np.array(list(answers(panel, moves))).T
         print(
-            f"{name}: {len(wall)} answers; median {1000 * np.median(wall):.0f} ms, "
-            f"worst {1000 * wall.max():.0f} ms; "
-            f"CPU median {1000 * np.median(cpu):.0f} ms, "
-            f"worst {1000 * cpu.max():.0f} ms; under {1000 * LIMIT:.0f} ms of CPU: "
+            f"{name}: {len(wall)} answers; median {1000 * np.median(wall):.0f} ms, worst "
+            f"{1000 * wall.max():.0f} ms; CPU median {1000 * np.median(cpu):.0f} ms, worst "
+            f"{1000 * cpu.max():.0f} ms; under {1000 * LIMIT:.0f} ms of CPU: "
             f"{100 * (cpu < LIMIT).mean():.0f}%",
             flush=True,
         )

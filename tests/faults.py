@@ -237,8 +237,7 @@ def noise_per_coordinate():
 @breaks(
     "selection",
     "A-iterations-alpha A-iterations-rate A-noise A-attention-sparse A-attention-eta "
-    "A-attention-confusion "
-    "A-attention-direction A-noisy-samples",
+    "A-attention-confusion A-attention-direction A-noisy-samples",
 )
 def learning_rate_zero():
     """The token trainer does not move."""
@@ -248,8 +247,7 @@ def learning_rate_zero():
 @breaks(
     "selection",
     "A-no-attention A-mechanism A-phase-diagram A-initial-sigma A-initial-delta A-regime "
-    "A-attention-rate A-minibatches "
-    "A-limit-width A-learning-curves",
+    "A-attention-rate A-minibatches A-limit-width A-learning-curves",
 )
 def learning_rate_zero_collapsed():
     """The collapsed trainer does not move (for twenty steps: nothing would ever stop it)."""
@@ -1209,8 +1207,7 @@ def two_phases_learning_rate_zero():
 @breaks(
     "images",
     "B-images-positional B-images-association B-images-pixels A-images-mass "
-    "A-images-sparsification C-table-1 C-figure-2 C-figure-2-convolution "
-    "C-acceleration",
+    "A-images-sparsification C-table-1 C-figure-2 C-figure-2-convolution C-acceleration",
 )
 def image_labels_shuffled():
     """Models are trained on labels that belong to other images."""

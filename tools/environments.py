@@ -28,9 +28,8 @@ CLAIMS = ("C-theorem-1", "B-theorem-3.1", "A-two-engines")
 # Quick, and about what a version of Python or of a library can change: bytecode, processes,
 # numerics, files, images, the command.
 TESTS = (
-    "attention association_foundations association_training convolution_construction "
-    "images_model import own_paper "
-    "real_images selection_data selection_training sweeps trials"
+    "attention association_foundations association_training convolution_construction images_model "
+    "import own_paper real_images selection_data selection_training sweeps trials"
 ).split()
 TEST_TOOLS = (
     "fastcore",

@@ -114,8 +114,7 @@ def library() -> Any:
     except ImportError as error:
         raise ImportError(
             f"reading images from folders and from the hub needs {error.name!r}: pip install "
-            "'vit_theory[images]' "
-            f"(only source='digits' does without)"
+            "'vit_theory[images]' (only source='digits' does without)"
         ) from error
     return datasets
 

@@ -141,9 +141,8 @@ def reduced_descent(
     stopped = int(path["loss"][0].isfinite().sum())
     if stopped <= steps:
         warnings.warn(
-            f"descent stopped at step {stopped}: numbers are no longer finite; "
-            f"lower lr_v={lr_v} or lr_A={lr_A}; "
-            f"what fits an image of this size: scaled_rates({patches})",
+            f"descent stopped at step {stopped}: numbers are no longer finite; lower lr_v={lr_v} "
+            f"or lr_A={lr_A}; what fits an image of this size: scaled_rates({patches})",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -23,9 +23,8 @@ def output_patch(patch: Sizes, stride: Sizes = 1) -> tuple[int, int]:
     fits = all(P % s == 0 or s % P == 0 for P, s in zip(patch, stride, strict=True))
     need(
         fits,
-        f"stride={stride} neither divides patch={patch} nor is divided by it, "
-        "so tokens would hold unequal numbers of outputs: "
-        "choose a stride that divides the patch or is a multiple of it",
+        f"stride={stride} neither divides patch={patch} nor is divided by it, so tokens would hold "
+        "unequal numbers of outputs: choose a stride that divides the patch or is a multiple of it",
     )
     return max(patch[0] // stride[0], 1), max(patch[1] // stride[1], 1)
 

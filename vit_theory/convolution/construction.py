@@ -217,12 +217,11 @@ class ConvAttention(MultiHeadAttention):
         self.warned = True
         patches = math.prod(self.geometry.grid)
         warnings.warn(
-            f"a ConvAttention with one-hot heads (scale={self.scale:g}) is being trained: "
-            "the gradients of W_Q, W_K and table are zero, "
-            "so where its heads look never changes. "
+            f"a ConvAttention with one-hot heads (scale={self.scale:g}) is being trained: the "
+            "gradients of W_Q, W_K and table are zero, so where its heads look never changes. "
             f"Build it with a smaller logit gap, scale={trainable_scale(patches):g} for its "
-            f"{patches} patches, or freeze the three with requires_grad_(False) "
-            "and train W_V and W_O",
+            f"{patches} patches, or freeze the three with requires_grad_(False) and train W_V and "
+            "W_O",
             stacklevel=2,
         )
 

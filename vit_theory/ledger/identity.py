@@ -261,10 +261,9 @@ CHECKS = (
     "vit_theory.arguments",
 )  # wrappers that look at arguments and change nothing
 REMEDY = (
-    "Make it inside the function, or pass what it is made from (a path, "
-    "a seed) with functools.partial; "
-    "if it has no influence on the result, give it an attribute __identity__ that says what "
-    "counts in its stead"
+    "Make it inside the function, or pass what it is made from (a path, a seed) with "
+    "functools.partial; if it has no influence on the result, give it an attribute __identity__ "
+    "that says what counts in its stead"
 )
 
 

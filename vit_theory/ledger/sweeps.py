@@ -119,9 +119,8 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
             )
         if array.dtype.kind not in "biufcSU" or array.ndim != len(dims):
             raise ValueError(
-                f"the value of {name!r} has type {type(value).__name__}, "
-                f"dimensions {dims} and shape {array.shape}: "
-                "return a number, an array, (dims, array) or a DataArray"
+                f"the value of {name!r} has type {type(value).__name__}, dimensions {dims} and "
+                f"shape {array.shape}: return a number, an array, (dims, array) or a DataArray"
             )
         if taken := {name, *dims} & set(axes):
             raise ValueError(

@@ -52,8 +52,7 @@ class PyramidSizes:
         need(
             self.image_size % whole == 0,
             f"image_size={self.image_size} is no multiple of {whole}, patch={self.patch} after "
-            f"{stages - 1} merges: "
-            "crop or pad the images, or take fewer stages",
+            f"{stages - 1} merges: crop or pad the images, or take fewer stages",
         )
         need(
             self.kernel % 2 == 1,

@@ -47,9 +47,8 @@ REDUCTION = Claim(
     "B-reduced-dynamics",
     "B",
     "Section 1, on the idea of the proof in Section 4",
-    "Population gradient descent on all of A and v keeps the symmetry of the sets: "
-    "it is a descent on alpha, gamma, rho "
-    "(and kappa).",
+    "Population gradient descent on all of A and v keeps the symmetry of the sets: it is a descent "
+    "on alpha, gamma, rho (and kappa).",
     (
         Rule(
             "largest gap on the whole path, in the loss and in any entry of A and v",

@@ -299,9 +299,8 @@ CONTIGUITY = Claim(
     "B-contiguity",
     "B",
     "Section 1, Definition 2.1, Figure 1b",
-    "The spatial structure that is learned is not limited to local patterns: "
-    "scattered sets are associated as well as "
-    "blocks, and a convolution of the same form predicts on blocks only.",
+    "The spatial structure that is learned is not limited to local patterns: scattered sets are "
+    "associated as well as blocks, and a convolution of the same form predicts on blocks only.",
     (
         Rule(
             "largest difference of a logit when the patches are shuffled",
@@ -340,10 +339,9 @@ CONTIGUITY = Claim(
             each="kind",
         ),
     ),
-    "The smallest drop score of attention over blocks, "
-    "strided and random sets is {1.min:.3f}. A convolution errs in "
-    "{5:.0%} of the linear rule's error on blocks and in {6.min:.0%} or more of it on "
-    "scattered sets.",
+    "The smallest drop score of attention over blocks, strided and random sets is {1.min:.3f}. A "
+    "convolution errs in {5:.0%} of the linear rule's error on blocks and in {6.min:.0%} or more "
+    "of it on scattered sets.",
     contiguity,
     plot_contiguity,
 )

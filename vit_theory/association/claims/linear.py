@@ -88,9 +88,8 @@ EQUAL_WEIGHTS = Claim(
     "B-equal-weights",
     "B",
     "Theorem 3.1 (all weights w_j)",
-    "Equal weights are the best up to their ties: wherever all images can be listed, "
-    "the best linear rule is the sum over all "
-    "patches, with its ties broken by some of the sets.",
+    "Equal weights are the best up to their ties: wherever all images can be listed, the best "
+    "linear rule is the sum over all patches, with its ties broken by some of the sets.",
     (
         Rule(
             "gap of the certificate, all images listed",
@@ -225,9 +224,8 @@ THEOREM_3_1 = Claim(
         ),
         Rule("error of the sum, ties half", half_by_size, each="setting"),
     ),
-    "Along a family within the assumptions the sum errs in {3.max:.3f} down to {3.min:.4f}; "
-    "from q = C^2/D on in {2.min:.3f} or "
-    "more.",
+    "Along a family within the assumptions the sum errs in {3.max:.3f} down to {3.min:.4f}; from q "
+    "= C^2/D on in {2.min:.3f} or more.",
     measure_theorem_3_1,
     plot_theorem_3_1,
     kind="quoted",

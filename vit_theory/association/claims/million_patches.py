@@ -110,10 +110,9 @@ MILLION = Claim(
     "B-million-patches",
     "B",
     "Section 4 (large images)",
-    "With scaled rates the idealized dynamics has a limit of large images up to the take-off "
-    "of association: from a "
-    "thousand to a million patches its step, and the path before it, hardly move. "
-    "After it the logits jump, farther in larger images.",
+    "With scaled rates the idealized dynamics has a limit of large images up to the take-off of "
+    "association: from a thousand to a million patches its step, and the path before it, hardly "
+    "move. After it the logits jump, farther in larger images.",
     (
         Rule(
             "descents that end with gamma > 0 > rho",
@@ -142,9 +141,8 @@ MILLION = Claim(
         Rule("gamma at the end", at_end("gamma"), each="patches"),
         Rule("test error at the start", at_start("error"), each="patches"),
     ),
-    "Take-off comes at steps {7.min:.0f} to {7.max:.0f} for all sizes and seeds, "
-    "with the number of patches to the "
-    "power {3}; gamma then ends at {8.min:.1f} to {8.max:.1f}.",
+    "Take-off comes at steps {7.min:.0f} to {7.max:.0f} for all sizes and seeds, with the number "
+    "of patches to the power {3}; gamma then ends at {8.min:.1f} to {8.max:.1f}.",
     measure_million,
     plot_scaled,
     kind="derived here",
@@ -160,9 +158,8 @@ GROWING = Claim(
     "B-growing-sets",
     "B",
     "Assumption 2 (C = polylog(d), d = poly(D)), for Theorems 4.1 and 4.2",
-    "Association and generalization are not tied to sets of four patches of low dimension: "
-    "they appear with C = 9 and 16, and "
-    "when patches have as many dimensions as the image has patches.",
+    "Association and generalization are not tied to sets of four patches of low dimension: they "
+    "appear with C = 9 and 16, and when patches have as many dimensions as the image has patches.",
     (
         Rule("descents that end with gamma > 0 > rho and kappa > rho", associates, EVERY),
         Rule(

@@ -131,10 +131,9 @@ THEOREM_3_2 = Claim(
             empty_grams,
             at_least(1),
             REFUTED,
-            "for a Gram matrix it is impossible in any fixed order of ties: "
-            "the first of the longest encodings is in its own top C "
-            "(Cauchy-Schwarz); of the logits A = (P W_Q)(P W_K)^T, or with j != i, "
-            "the statement is true",
+            "for a Gram matrix it is impossible in any fixed order of ties: the first of the "
+            "longest encodings is in its own top C (Cauchy-Schwarz); of the logits A = (P W_Q)(P "
+            "W_K)^T, or with j != i, the statement is true",
             form=".0f",
         ),
         Rule(
@@ -158,9 +157,8 @@ REPAIRED = Claim(
     "B-theorem-3.2-repaired",
     "B",
     "Theorem 3.2 (with j != i)",
-    "There is a one-layer transformer that generalizes, "
-    "and for all l and i in S_l the C largest <p_i, p_j> with j != i lie "
-    "outside of S_l.",
+    "There is a one-layer transformer that generalizes, and for all l and i in S_l the C largest "
+    "<p_i, p_j> with j != i lie outside of S_l.",
     (
         Rule(
             "smallest eigenvalue of the Gram matrix",
@@ -189,9 +187,8 @@ REPAIRED = Claim(
         Rule("that of the best linear rule", variable("linear")),
         Rule("P[f* = 0]", variable("tie")),
     ),
-    "Explicit encodings do it: smallest eigenvalue {0.min:.2f}, "
-    "no own member in the top C, error {5:.4f} where the least is "
-    "{7:.4f}.",
+    "Explicit encodings do it: smallest eigenvalue {0.min:.2f}, no own member in the top C, error "
+    "{5:.4f} where the least is {7:.4f}.",
     measure_repair,
     plot_repair,
     kind="derived here",

@@ -96,11 +96,10 @@ RESPONSE = Claim(
     "B-diagonal-response",
     "B",
     "Section 4 (why sigma_A > 0)",
-    "The diagonal at the start is a push: early on gamma - rho is to first order kappa times "
-    "one curve, which the "
-    "population's second derivatives at the saddle predict. "
-    "Trained models at kappa = -0.2 and 0.2 follow it in the "
-    "mean of both signs; a single sign is off by the second order in kappa.",
+    "The diagonal at the start is a push: early on gamma - rho is to first order kappa times one "
+    "curve, which the population's second derivatives at the saddle predict. Trained models at "
+    "kappa = -0.2 and 0.2 follow it in the mean of both signs; a single sign is off by the second "
+    "order in kappa.",
     (
         Rule(
             "population from a tiny diagonal, relative distance to the prediction",
@@ -127,9 +126,8 @@ RESPONSE = Claim(
             form=".2f",
         ),
     ),
-    "In the mean of both signs trained models part gamma from rho at {1.min:.2f} to "
-    "{1.max:.2f} of the predicted "
-    "rate; one sign alone is at {3.min:.2f} to {3.max:.2f} of it.",
+    "In the mean of both signs trained models part gamma from rho at {1.min:.2f} to {1.max:.2f} of "
+    "the predicted rate; one sign alone is at {3.min:.2f} to {3.max:.2f} of it.",
     measure_response,
     plot_response,
     kind="derived here",
@@ -223,12 +221,10 @@ DIAGONAL_START = Claim(
     "B-diagonal-start",
     "B",
     "Section 4 (idealized start A = sigma_A I)",
-    "The diagonal start breaks the symmetry: "
-    "A = const is a stationary point of the population risk. "
-    "At D = 16 descents from positive diagonals associate; "
-    "from negative ones gamma comes to exceed rho as well, "
-    "but they stay on a plateau, with no patch in its own top C and an error above half of the "
-    "linear rule's.",
+    "The diagonal start breaks the symmetry: A = const is a stationary point of the population "
+    "risk. At D = 16 descents from positive diagonals associate; from negative ones gamma comes to "
+    "exceed rho as well, but they stay on a plateau, with no patch in its own top C and an error "
+    "above half of the linear rule's.",
     (
         Rule(
             "gradient in A at A = 0, relative to A = I/2",
@@ -243,9 +239,8 @@ DIAGONAL_START = Claim(
             BROKEN,
         ),
         Rule(
-            f"starts kappa > 0 with gamma - rho > {APART}, "
-            "kappa > rho and an error below the best linear rule's, "
-            "at half of the run and at its end",
+            f"starts kappa > 0 with gamma - rho > {APART}, kappa > rho and an error below the best "
+            "linear rule's, at half of the run and at its end",
             positive_associate,
             EVERY,
         ),
@@ -388,16 +383,13 @@ BOLD_STEPS = Claim(
     "B-bold-steps",
     "B",
     "Section 4 (learning rates)",
-    "Steps can be too large for association before they are too large for learning: "
-    "at D = 12, between the gentle and "
-    "the diverging rates, lie some at which population descent ends with association reversed, "
-    "beats the best linear "
-    "rule, and stays so.",
+    "Steps can be too large for association before they are too large for learning: at D = 12, "
+    "between the gentle and the diverging rates, lie some at which population descent ends with "
+    "association reversed, beats the best linear rule, and stays so.",
     (
         Rule(
-            f"share of descents at most at {GENTLE} of the smallest diverging rate of v that "
-            "end with "
-            "min(kappa, gamma) > rho",
+            f"share of descents at most at {GENTLE} of the smallest diverging rate of v that end "
+            "with min(kappa, gamma) > rho",
             gentle_that_associate,
             equal(1),
             INCONCLUSIVE,
@@ -413,8 +405,7 @@ BOLD_STEPS = Claim(
         Rule("descents that are not finite", diverges),
     ),
     "{1:.0f} of {3.size} descents end with association reversed and an error below the linear "
-    "rule's, and {2.count} "
-    "of them stay so; of the gentle ones {0:.0%} associate.",
+    "rule's, and {2.count} of them stay so; of the gentle ones {0:.0%} associate.",
     measure_bold_steps,
     plot_bold_steps,
     kind="derived here",

@@ -93,9 +93,8 @@ THEOREM_5_1 = Claim(
     "B-theorem-5.1",
     "B",
     "Section 1 (contributions), on Theorem 5.1",
-    "After pre-training, the model can be sample-efficiently fine-tuned to a downstream "
-    "dataset that shares the structure and "
-    "may differ in the features: patch association helps.",
+    "After pre-training, the model can be sample-efficiently fine-tuned to a downstream dataset "
+    "that shares the structure and may differ in the features: patch association helps.",
     (
         Rule(
             "error of the pretrained model on the new task, without any image of it",

@@ -85,9 +85,8 @@ INVERSE = Claim(
     "C-inverse",
     "C",
     "Theorem 1, the other way round",
-    "The kernel can be read back from the layer, whatever basis its heads use; "
-    "noise on the heads is averaged out of it, "
-    "and the distance to a convolution is the error on white noise.",
+    "The kernel can be read back from the layer, whatever basis its heads use; noise on the heads "
+    "is averaged out of it, and the distance to a convolution is the error on white noise.",
     (
         Rule(
             "relative error of the kernel after a change of basis",

@@ -178,10 +178,9 @@ WINDOW = Claim(
     "B-together-window",
     "B",
     "Theorem 4.1, in one model with papers A and C",
-    "With content off, a push at offset 0 raises the position logits of the window's "
-    "differences at once, "
-    "and without it they wait; in the end, where these differences overlap once, a translate of "
-    "the window stands out with the push and without.",
+    "With content off, a push at offset 0 raises the position logits of the window's differences "
+    "at once, and without it they wait; in the end, where these differences overlap once, a "
+    "translate of the window stands out with the push and without.",
     (
         Rule(
             "first push against its formula, relative",
@@ -223,10 +222,9 @@ WINDOW = Claim(
             each="time",
         ),
     ),
-    "After 80 steps logits on differences stand {2.min:.2f} above all others, "
-    "{3.min:.2f} on samples, "
-    "and with no push they move by {1.max:.0e}; "
-    "late a translate stands out by {5.min:.1f} without it.",
+    "After 80 steps logits on differences stand {2.min:.2f} above all others, {3.min:.2f} on "
+    "samples, and with no push they move by {1.max:.0e}; late a translate stands out by "
+    "{5.min:.1f} without it.",
     measure_window,
     plot_window,
     kind="derived here",
