@@ -60,9 +60,10 @@ def seed_set(number: int, version: str = vit_theory.__version__) -> tuple[int, .
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--judge", is_flag=True, help="run nothing: judge the measurements that are kept")
 def main(store, first, sets, scale, ids, images, jobs, judge):
+    # the others need no seeds
     claims = [
         claim for claim in select_claims(load_claims(), ids) if claim.evidence == "measurement"
-    ]  # the others need no seeds
+    ]
     numbers = range(first, first + sets)
     words = f"triples {first} to {numbers[-1]}" if sets > 1 else f"triple {first}"
     conditions = ["full scale"] * (scale == "full") + ["photographs"] * (images != "digits")

@@ -42,13 +42,14 @@ STUDIES = {
     "positions": (positions_study, (POSITIONAL, ASSOCIATION)),
     "canvases": (partial(canvas_study, arms=ALL_CHOICES), (MASS, SPARSIFICATION)),
 }
+# of a study, where all of it takes too long
 PARTS = {
     "table-1": (partial(two_phase_study, arms=OF_TABLE_1), (TABLE_1,)),
     "three-mixers": (
         partial(positions_study, arms=("content", "positional", "uniform")),
         (POSITIONAL,),
     ),
-}  # of a study, where all of it takes too long
+}
 
 
 def rows(study: xr.Dataset) -> list[dict]:

@@ -81,9 +81,8 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
     mean, deviation = moments_of(train_data.images)
     attentive = vit.to_attention()
     accuracy, _ = pyramid_accuracy(attentive, test_data, mean, deviation, mirrors=False)
-    as_convolution, flips = pyramid_accuracy(
-        vit, test_data, mean, deviation
-    )  # the same function, in less time
+    # the same function, in less time
+    as_convolution, flips = pyramid_accuracy(vit, test_data, mean, deviation)
     heads = {block.mixer.heads for block, _ in attentive.blocks()}
     minutes = float(history.minutes[-1])
     row = {

@@ -23,11 +23,12 @@ from vit_theory.selection.experiments.sample_complexity import EXTENTS, POINTS, 
 from vit_theory.selection.n50 import fit_slope, local_slopes
 from vit_theory.selection.runs import ARMS
 
+# largest alpha of a fit, units of 1/80
 WINDOWS = {
     "trained": (8.0, 2.0, 1.0),
     "uniform": (16.0, 4.0),
     "frozen": (16.0,),
-}  # largest alpha of a fit, units of 1/80
+}
 COLUMNS = ("n50", "low", "high", "steepness", "steps", "mass", "stopped")
 
 

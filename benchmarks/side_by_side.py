@@ -25,9 +25,8 @@ from vit_theory.ledger.files import provenance  # noqa: E402
 
 torch.set_num_threads(1)
 SHORTEST = 0.05  # seconds that one measurement takes at least
-QUICK = bool(
-    os.environ.get("BENCH_QUICK")
-)  # `make bench QUICK=1`: one round of everything, and no committed table is touched
+# `make bench QUICK=1`: one round of everything, and no committed table is touched
+QUICK = bool(os.environ.get("BENCH_QUICK"))
 RESULTS = Path(__file__).resolve().parent.parent / ("build/bench" if QUICK else "results")
 # of commands that train for hours on CIFAR
 data_option = click.option(

@@ -30,12 +30,13 @@ from vit_theory.images.starts import (
 )
 from vit_theory.ledger.files import provenance, write_file
 
+# number of images at which the rate is chosen
 RATES_AT = {
     1000: 1000,
     5000: 5000,
     20000: 5000,
     50000: 5000,
-}  # number of images at which the rate is chosen
+}
 COLUMNS = (
     "data",
     "images",

@@ -46,10 +46,11 @@ CHAPTERS = {
     "ledger": "The ledger",
     "explore": "Explore",
 }
+# notebooks that stand under Results: the list of all rows, and the map
 RESULTS = (
     "ledger/10_verdicts",
     "ledger/11_coverage",
-)  # notebooks that stand under Results: the list of all rows, and the map
+)
 SOUGHT = {  # a page that these words are to find first
     "convolution/08_heads": ("how many heads",),
     "convolution/index": ("convert convolution to attention",),
@@ -62,9 +63,8 @@ SOUGHT = {  # a page that these words are to find first
 # sentence
 FRONT = "What does attention compute, find and learn?"
 HOME = "{.buttons}\n[Explore](/explore/index.ipynb) [Read](/essays.md) [Install](/install.md)\n\n"
-STILL = re.compile(
-    r"!\[[^\]]*\]\(pictures/heads\.svg\)"
-)  # the picture that README has where the site has the explorer itself
+# the picture that README has where the site has the explorer itself
+STILL = re.compile(r"!\[[^\]]*\]\(pictures/heads\.svg\)")
 ESSAYS = ("selection", "association", "convolution", "images", "together")
 # pages that are about what the code does, not about the code: it is one switch away, as on the
 # pages of engines, which a reader skips at first
@@ -187,9 +187,8 @@ def finding(cell, after, package, otherwise):
     """What a picture shows, in words for those who do not see it: the first sentence of its
     caption, or what draws it says."""
     if caption := re.match(r"\*\*Figure\.\*\*\s+(.+?\.)(?=\s|$)", after, flags=re.S):
-        text = re.sub(
-            r"\[([^\]]*)\]\([^)]*\)", r"\1", caption[1]
-        )  # links, emphasis, formulas: only their words
+        # links, emphasis, formulas: only their words
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", caption[1])
         return " ".join(re.sub(r"[`${}\\]|\*\*|(?<!\w)\*(?=\w)", "", text).split())
     for name in reversed(re.findall(r"\b((?:plot|draw|show)_\w+)\(", cell.source)):
         for module in package.found.get(name, []):
@@ -482,10 +481,11 @@ def write_source(source):
         shutil.copy(path, source / "_site" / "_images")
     for path in (source / "pictures").glob("*.svg"):  # here a page is known, and its ink
         path.write_text(inked(path.read_text(encoding="utf-8")), encoding="utf-8")
+    # the front page links to them, and to how to contribute
     for name in (
         "CITATION.cff",
         "LICENSE",
-    ):  # the front page links to them, and to how to contribute
+    ):
         shutil.copy(ROOT / name, source / name)
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](nbs/", "](/")
     write("CONTRIBUTING.md", f"---\norphan: true\n---\n{contributing}")

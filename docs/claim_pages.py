@@ -217,9 +217,8 @@ def pictures(folder, site):
         drawings[claim.id].write(folder, claim.id)
         claim.figure(data).savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")
-        tiles.append(
-            ImageOps.fit(small, (120, 84), centering=(0, 0))
-        )  # of several panels the first
+        # of several panels the first
+        tiles.append(ImageOps.fit(small, (120, 84), centering=(0, 0)))
     poster = Image.new("RGB", (1200, 630), "white")
     for number, tile in enumerate(tiles):
         poster.paste(tile.resize((116, 81)), (120 * (number % 10), 4 + 79 * (number // 10)))

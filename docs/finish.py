@@ -11,25 +11,20 @@ from pathlib import Path
 
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
 FORMULA = re.compile(r'(<(span|div) class="math notranslate nohighlight">)(.*?)(</\2>)', flags=re.S)
-ICONS = re.compile(
-    r"^.*(?:fontawesome\.js|users can add custom icons).*\n", flags=re.M
-)  # the style sheet has the same as a font
-INDEX = re.compile(
-    r'<script src="([^"]*searchindex\.js)"></script>\s*</head>'
-)  # it is loaded when somebody begins to search
+# the style sheet has the same as a font
+ICONS = re.compile(r"^.*(?:fontawesome\.js|users can add custom icons).*\n", flags=re.M)
+# it is loaded when somebody begins to search
+INDEX = re.compile(r'<script src="([^"]*searchindex\.js)"></script>\s*</head>')
 SEARCH = """<script>addEventListener("focusin", (event) => {
   if (event.target.name === "q" && !document.getElementById("index"))
     Search.loadIndex("%s").id = "index";
 });</script></head>"""
-PRELOAD = re.compile(
-    r'^ *<link rel="preload" as="script".*\n', flags=re.M
-)  # what is seen first needs no script
-WAITING = re.compile(
-    r'<script src="(?=[^"]*_static/(?!documentation_options))'
-)  # these may wait for the page
-SIZED = re.compile(
-    r'<img (?=[^>]*height="\d+"[^>]*_images/)'
-)  # a figure that has its place before it is loaded
+# what is seen first needs no script
+PRELOAD = re.compile(r'^ *<link rel="preload" as="script".*\n', flags=re.M)
+# these may wait for the page
+WAITING = re.compile(r'<script src="(?=[^"]*_static/(?!documentation_options))')
+# a figure that has its place before it is loaded
+SIZED = re.compile(r'<img (?=[^>]*height="\d+"[^>]*_images/)')
 SIGNATURE = re.compile(r'<dl>(\s*<dd><em class="sig-param">.*?)</dl>', flags=re.S)
 SCRIPT = re.compile(r"^.*(?:tex-svg-full\.js|window\.MathJax = ).*\n", flags=re.M)
 
@@ -109,9 +104,8 @@ def with_formulas(text, pictures, style):
         tex = tex_of(match[3])
         svg = re.sub(r"MJX-\d+-", "MJX-", pictures[tex])
         shapes.update(re.findall(r'(<path id="(?:[^"]*)")( d="[^"]*"></path>)', svg))
-        svg = svg.replace(
-            ' display="true"', ' display="true" tabindex="0"', 1
-        )  # a wide one scrolls, by keyboard too
+        # a wide one scrolls, by keyboard too
+        svg = svg.replace(' display="true"', ' display="true" tabindex="0"', 1)
         svg = re.sub(r"<defs>.*?</defs>", "", svg).replace(
             'role="img"', f'role="img" aria-label="{html.escape(tex[0])}"', 1
         )
@@ -234,9 +228,8 @@ def finish(site, base=""):
     less."""
     pages = {path: ICONS.sub("", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     pages = {path: PRELOAD.sub("", text) for path, text in pages.items()}
-    for path in pages.keys() - {
-        site / "search.html"
-    }:  # there the index needs the scripts before it
+    # there the index needs the scripts before it
+    for path in pages.keys() - {site / "search.html"}:
         pages[path] = WAITING.sub('<script defer src="', pages[path])
     pages = {path: typeset(text) for path, text in pages.items()}
     pages = {path: INDEX.sub(lambda found: SEARCH % found[1], text) for path, text in pages.items()}
@@ -266,8 +259,7 @@ def finish(site, base=""):
     (site / "404.html").write_text(missing(pages[site / "index.html"]), encoding="utf-8")
     for_machines(site, pages, base)
     home = site / "index.html"
-    home.write_text(
-        pages[home].replace("<img ", '<img loading="lazy" '), encoding="utf-8"
-    )  # the explorer is seen first
+    # the explorer is seen first
+    home.write_text(pages[home].replace("<img ", '<img loading="lazy" '), encoding="utf-8")
     for path in {*site.rglob("*.map"), *site.rglob("fontawesome.js*")}:
         path.unlink()

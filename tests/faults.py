@@ -63,9 +63,8 @@ def breaks(room: str, rows: str, tests: str = ""):
 def modules(room: str = ""):
     """All modules of a room, imported."""
     package = importlib.import_module(f"vit_theory.{room}".rstrip("."))
-    below = (
-        pkgutil.walk_packages if room else pkgutil.iter_modules
-    )  # of the root its own modules alone
+    # of the root its own modules alone
+    below = pkgutil.walk_packages if room else pkgutil.iter_modules
     inner = [
         importlib.import_module(found.name)
         for found in below(package.__path__, f"{package.__name__}.")
@@ -997,9 +996,8 @@ def _count(change):
     def make(original):
         def minimum_heads(*args, **options):
             found = original(*args, **options)
-            object.__setattr__(
-                found, "minimum", change(found)
-            )  # past its own check, which knows that this cannot be
+            # past its own check, which knows that this cannot be
+            object.__setattr__(found, "minimum", change(found))
             return found
 
         return minimum_heads
@@ -1483,9 +1481,8 @@ def outcomes(name: str, watchers: list[str]) -> list[dict]:
         noticed = after.startswith("error: Broken") or (
             after != before and not after.startswith("error")
         )
-        if not (
-            before.startswith(NOT_SHOWN) and after.startswith(NOT_SHOWN)
-        ):  # the reason only where both have one
+        # the reason only where both have one
+        if not (before.startswith(NOT_SHOWN) and after.startswith(NOT_SHOWN)):
             before, after = (
                 text.partition(":")[0] if text.startswith(NOT_SHOWN) else text
                 for text in (before, after)
@@ -1542,9 +1539,8 @@ def main(store, only, room, here, watcher):
         table += rows
         seen = [row["row"] for row in rows if row["noticed"]]
         click.echo(f"{name:50} noticed by {', '.join(seen) or 'NO ROW'}", color=False)
-    with (RESULTS / "faults.csv").open(
-        newline="", encoding="utf-8"
-    ) as file:  # faults that were not asked for stay
+    # faults that were not asked for stay
+    with (RESULTS / "faults.csv").open(newline="", encoding="utf-8") as file:
         others = [
             row
             for row in csv.DictReader(file)

@@ -587,13 +587,14 @@ def arguments_of(name):
     return eval(f"dict({CALLS[name]})", {"dict": dict, "slice": slice}, KNOWN)
 
 
+# of another type altogether
 TYPES = {
     "None": None,
     "string": "wrong",
     "number": 3,
     "list": [1.5],
     "function": abs,
-}  # of another type altogether
+}
 
 
 def tensors(x):
@@ -1081,9 +1082,8 @@ CHANGES = (
     ".repeat_interleave(2, 0)",
     *map(".to(torch.{})".format, DTYPES),
 )
-FLOATS = partial(
-    st.floats, width=32, allow_subnormal=False
-)  # a smaller one is 0 in the type that is computed with
+# a smaller one is 0 in the type that is computed with
+FLOATS = partial(st.floats, width=32, allow_subnormal=False)
 NUMBERS = st.integers(-3, 30).map(str) | st.sampled_from(ODD) | (FLOATS(-2, 2) | FLOATS()).map(repr)
 SCALARS = NUMBERS | st.sampled_from(WORDS)
 CHANGED = st.lists(st.sampled_from(CHANGES), min_size=1, max_size=2).map("".join)

@@ -95,9 +95,8 @@ def test_reduced_is_full(patches, sets, q, power, nu, train_diag):
 def test_full_oracle_is_the_chapters_model():
     """The oracle's loss and gradient are those of PatchAttention and the hand-written gradient on
     equally likely images."""
-    c, weight = all_images(
-        Partition.random(6, 2, 0), 2 / 3
-    )  # q = 2/3: all images are equally likely
+    # q = 2/3: all images are equally likely
+    c, weight = all_images(Partition.random(6, 2, 0), 2 / 3)
     assert torch.allclose(weight, torch.full_like(weight, 1 / len(weight)), atol=1e-15)
     A = symmetric_logits(Partition.random(6, 2, 0), 0.5, 0.2, -0.1)
     v = torch.tensor([0.2], dtype=torch.float64)

@@ -133,9 +133,8 @@ def test_diagonal_is_frozen_unless_asked():
     assert torch.equal(frozen.A.diagonal(), start.A.diagonal()) and not torch.equal(
         trained.A.diagonal(), start.A.diagonal()
     )
-    assert torch.allclose(
-        trained.A.sum(1), start.A.sum(1), atol=1e-12
-    )  # rows of the gradient sum to zero
+    # rows of the gradient sum to zero
+    assert torch.allclose(trained.A.sum(1), start.A.sum(1), atol=1e-12)
 
 
 def test_chained_runs_are_one_run():

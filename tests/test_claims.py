@@ -130,10 +130,11 @@ def test_each_verdict_is_printed_as_it_is_reached(request_cli, monkeypatch):
     )
     rows = []
     reproduce(request_cli.claims, Run(progress=False), out, resume=True, reached=rows.append)
+    # those that were there are told too
     assert [row["id"] for row in rows] == [
         "A-good",
         "B-second",
-    ]  # those that were there are told too
+    ]
 
 
 def test_a_lost_cluster_stops_the_run_and_is_no_row(request_cli):

@@ -26,9 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")
 
 
 def images(*shape, seed=1, dtype=torch.float64):
-    return (
-        torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype) + 1
-    )  # a mean, so that borders matter
+    # a mean, so that borders matter
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype) + 1
 
 
 def error(conv, size, patch, **options):
@@ -219,9 +218,8 @@ def test_finite_scale(mode):
         e = torch.tensor(8.0, dtype=torch.float64).exp()
         inside = (1 + 2 * (N - 1) / e) / (e + 1 + (N - 1) / e)
         centre = layer.offsets.index((0, 0))
-        missing = 2 * (1 - A[centre, 0, 0]) - (
-            1 - A[centre, 0].sum()
-        )  # to wrong keys twice, to the sink once
+        # to wrong keys twice, to the sink once
+        missing = 2 * (1 - A[centre, 0, 0]) - (1 - A[centre, 0].sum())
         assert abs(missing - inside) < 1e-12
         corner = layer.offsets.index((-1, -1))
         assert abs(A[corner, 0].sum() - N / e / (1 + N / e)) < 1e-12

@@ -28,9 +28,8 @@ RUN = Run(seeds=(0,), progress=False)
 def outcome(id):
     """The verdict of a claim with one seed, or BROKEN."""
     claim = CLAIMS[id]
-    experiment = getattr(
-        claim.experiment, "__wrapped__", claim.experiment
-    )  # past the memory of an unbroken run
+    # past the memory of an unbroken run
+    experiment = getattr(claim.experiment, "__wrapped__", claim.experiment)
     try:
         return claim.judge(experiment(RUN)).verdict
     except Broken:
@@ -301,9 +300,8 @@ CASES += [
 CASES += [("C-encodings", ["another offset"], BROKEN), ("C-encodings", ["one bucket"], BROKEN)]
 CASES += [("C-encodings", ["fine buckets"], HOLDS)]  # nothing is left to object to
 CASES += [("C-absolute", ["queries for no offset"], BROKEN)]
-CASES += [
-    ("C-absolute", ["large positions", "factor of a million"], NOT_SHOWN)
-]  # no photograph disturbs them
+# no photograph disturbs them
+CASES += [("C-absolute", ["large positions", "factor of a million"], NOT_SHOWN)]
 # the same calls without a fault: so it was the fault that was noticed
 CASES += [(id, [], CAVEAT) for id in ("C-corollary-3", "C-dilation", "C-absolute")]
 CASES += [(id, [], HOLDS) for id in ("C-border", "C-head-width", "C-theorem-5", "C-theorem-6")]

@@ -142,12 +142,13 @@ def test_your_vit_from_a_folder_from_memory_and_by_the_hand_in_the_panel(folder)
     old one stays."""
     explorer = explore.vit_explorer(folder, layer=2, head=1)
     mine = explorer.data
+    # five classes: no labels
     assert (mine["layers"], mine["heads"], mine["grid"], mine["right"]) == (
         3,
         2,
         [4, 4],
         False,
-    )  # five classes: no labels
+    )
     assert (
         mine["model"] == str(folder)
         and mine["given"] == []

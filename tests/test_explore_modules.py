@@ -118,10 +118,11 @@ def test_selection_has_the_numbers_of_python(tmp_path):
     )
     for step, frame in zip(range(len(STEPS)), selection_frames(2, 16, 5.0), strict=False):
         for name in ("error", "mass"):
+            # other processors round otherwise
             assert abs(module[name][step] - frame[name]) < 0.011, (
                 name,
                 step,
-            )  # other processors round otherwise
+            )
     for name in ("attention", "margins"):
         assert max(abs(frame[name] - module[name])) < 0.02, name
     assert module["frame"] == len(STEPS) - 1
@@ -168,9 +169,8 @@ def test_vit_has_the_numbers_of_python(tmp_path):
     names = subject.names
     measured = look_into(subject, 3)
     order, counts, said = subject.answers_with_fewer(SHARES)
-    assert (
-        abs(measured["attention"][1, 2, 9] - module["look"]).max() < 0.011
-    )  # other processors round otherwise
+    # other processors round otherwise
+    assert abs(measured["attention"][1, 2, 9] - module["look"]).max() < 0.011
     assert abs(measured["attention"][:, :, 9] - module["maps"]).max() < 0.011
     atlas = atlas_of(subject)
     for name, values in (measured["numbers"] | shares_of_maps(atlas, (6, 4))).items():

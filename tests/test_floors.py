@@ -17,9 +17,8 @@ from vit_theory.ledger.identity import LEFT_OUT, imports_of, left_out, parts_of,
 
 PACKAGE = ROOT / "vit_theory"
 PLOTTING = ("vit_theory.figures", "matplotlib")
-FLOORS = [
-    chapter for chapter in CHAPTERS if (PACKAGE / chapter / "claims").is_dir()
-]  # chapters with a floor for their claims
+# chapters with a floor for their claims
+FLOORS = [chapter for chapter in CHAPTERS if (PACKAGE / chapter / "claims").is_dir()]
 TOLD = """
 import json
 from vit_theory.ledger import load_claims

@@ -289,9 +289,8 @@ BESIDE = {
 
 def numbers(text):
     """The numbers of a text, as written -> (word, value)."""
-    plain = re.sub(
-        r"_\{\d+\}", "", text.replace(",", "").replace("\N{MINUS SIGN}", "-")
-    )  # N_{50} is a name
+    # N_{50} is a name
+    plain = re.sub(r"_\{\d+\}", "", text.replace(",", "").replace("\N{MINUS SIGN}", "-"))
     words = re.findall(r"(?<![\w.^/])-?\d*\.?\d+(?:e-?\d+)?(?![\w^²])|(?<=/)\d+", plain)
     return [(word, abs(float(word))) for word in words]
 

@@ -49,11 +49,12 @@ def test_a_ledger_in_a_folder_in_use_leaves_all_other_files_alone(ledger):
     folder, other = ledger
     before = content(other)
     shutil.copytree(folder, other, dirs_exist_ok=True)
+    # of a run that was killed
     for left in (
         ".index.html.4711",
         "rows/.A-good.json.4711",
         "data/.A-good.nc.4711",
-    ):  # of a run that was killed
+    ):
         (other / left).write_text("half")
     for resume in (True, False):
         reproduce(CLAIMS, RUN, other, resume=resume)

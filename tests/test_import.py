@@ -11,13 +11,14 @@ PACKAGE = ROOT / "vit_theory"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "_modidx.py")
 CHAPTERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 HEAVY = ["torchvision", "timm", "matplotlib", "sklearn", "ipywidgets"]
+# a second and more: an experiment loads them
 SLOW = [
     "xarray",
     "pandas",
     "scipy",
     "joblib",
     "click",
-]  # a second and more: an experiment loads them
+]
 
 
 def test_import_is_light():

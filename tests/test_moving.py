@@ -123,9 +123,8 @@ def test_plays_and_pauses_and_answers_the_keyboard(tmp_path):
         tab.keyboard.press("Home")
         assert place() == 0
         tab.click("button")
-        tab.wait_for_function(
-            "document.querySelector('button').textContent === 'Play'"
-        )  # it ends by itself
+        # it ends by itself
+        tab.wait_for_function("document.querySelector('button').textContent === 'Play'")
         assert place() == 8 and not errors
         calm = browser.new_page(reduced_motion="reduce")
         calm.goto(page.as_uri())

@@ -155,9 +155,8 @@ def test_corrupt_images_are_named_and_counted(tmp_path):
 
 
 def test_small_files_that_unfold_are_refused(tmp_path):
-    rows = zlib.compress(
-        bytes(1501) * 100
-    )  # the first of 12,000 or 100,000 rows: what is claimed is refused before it is read
+    # the first of 12,000 or 100,000 rows: what is claimed is refused before it is read
+    rows = zlib.compress(bytes(1501) * 100)
 
     def claims(side):
         parts = [
@@ -207,10 +206,11 @@ def test_sizes_and_modes(tmp_path):
     with pytest.raises(ValueError, match=r"2 sizes, such as \[\(8, 8\), \(12, 10\)\]; give size="):
         load_images(sizes)
     assert load_images(sizes, size=6).images.shape == (2, 3, 6, 6)
+    # 32 bits a pixel: PIL's modes I and F
     for name, dtype in (
         ("whole", np.int32),
         ("float", np.float32),
-    ):  # 32 bits a pixel: PIL's modes I and F
+    ):
         wide = encoded(pixels(1, (8, 8))[0].astype(dtype) * 200, format="TIFF")
         assert Image.open(io.BytesIO(wide)).mode == {"whole": "I", "float": "F"}[name]
         with pytest.raises(ValueError, match="1 of 1 images cannot be read: number 0"):

@@ -227,9 +227,8 @@ def test_a_command_that_is_named_exists(command):
     are there."""
     program, *words = shlex.split(command)
     if program == "make":
-        assert "Nothing to be done" not in run(
-            "make", "--dry-run", *words
-        )  # as make says of a phony target without rule
+        # as make says of a phony target without rule
+        assert "Nothing to be done" not in run("make", "--dry-run", *words)
     elif program == "python" and words[0].endswith(".py"):
         answers(script(words[0]).main, words[1:])
     elif program == "vit-theory":

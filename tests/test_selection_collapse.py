@@ -179,10 +179,11 @@ def test_imbalances_are_those_of_drawn_training_sets():
 
 def test_a_trial_does_not_depend_on_its_neighbours():
     torch.set_default_dtype(torch.float32)
+    # more than fit into one chunk
     kinds, mu = (
         sample_kinds(0.1),
         torch.eye(10)[None, :6].repeat(240, 1, 1),
-    )  # more than fit into one chunk
+    )
     model = collapse(initial_model(mu, xi=0.2, scale=0.3), mu)
     w = draw_weights(kinds, 200, 240, seed=0)
     options = {
@@ -231,6 +232,5 @@ def test_training_on_minibatches():
     alone, _ = train(6, slice(1, 2))
     assert (alone.W_V - few.W_V[1:2]).abs().max() < 1e-12  # a trial does not depend on its company
     at_start = (w * kinds.y * collapsed_output(model, kinds)).sum(1)
-    torch.testing.assert_close(
-        history["margin"][:, 0], at_start
-    )  # of the whole training set, not of the minibatch
+    # of the whole training set, not of the minibatch
+    torch.testing.assert_close(history["margin"][:, 0], at_start)

@@ -43,12 +43,10 @@ def test_the_mean_gate_is_the_share_of_the_way_with_an_open_gate():
 
 def test_the_kernel_of_equal_and_of_opposite_inputs():
     z = torch.tensor([[[3.0, 4.0]]]).double()
-    assert float(wide_output(z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(
-        25 / 2
-    )  # half of the neurons are open
-    assert float(wide_output(-z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(
-        0.0
-    )  # none is open for both
+    # half of the neurons are open
+    assert float(wide_output(z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(25 / 2)
+    # none is open for both
+    assert float(wide_output(-z, torch.ones(1, 1).double(), z)[0]) == pytest.approx(0.0)
 
 
 def test_wider_networks_are_closer_to_the_wide_limit():

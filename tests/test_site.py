@@ -26,9 +26,8 @@ sys.path.append(str(ROOT / "docs"))
 import drawings  # noqa: E402
 import finish  # noqa: E402
 
-pytestmark = (
-    pytest.mark.slow
-)  # the site takes a minute to build, and its pages some minutes to open
+# the site takes a minute to build, and its pages some minutes to open
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

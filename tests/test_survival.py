@@ -187,9 +187,8 @@ def test_a_read_only_disk(disk):
     quiet(large, {"x": [1, 2]}, store=folder / "half")
     cell_file(folder / "half", x=2).unlink()
     read_only()
-    assert quiet(large, {"x": [1, 2]}, store=folder / "store").identical(
-        done
-    )  # what is finished can be read
+    # what is finished can be read
+    assert quiet(large, {"x": [1, 2]}, store=folder / "store").identical(done)
     with pytest.raises(
         RuntimeError, match="x=2 cannot be written to .*Read-only.*name another folder"
     ):
@@ -373,9 +372,8 @@ def test_a_damaged_cell_is_computed_again(tmp_path, kind, monkeypatch, recwarn):
     DAMAGE[kind](path)
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     after = quiet(cell, {"x": [1, 2, 3]}, store="store")
-    assert (
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 2**17
-    )  # KiB: an eighth of a GiB
+    # KiB: an eighth of a GiB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 2**17
     assert calls == [1, 2, 3, 2] and after.identical(before) and path.read_bytes() == content
     words = [str(warning.message) for warning in recwarn]
     assert kind in ("gone", "link to nowhere") or any(

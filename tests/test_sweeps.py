@@ -180,9 +180,8 @@ def test_failing_cells_are_all_named_and_do_not_stop_the_others(tmp_path):
     assert status(tmp_path)["failed"].keys() == failed and status(tmp_path)["done"] == 4
     del calls[:]
     with pytest.raises(RuntimeError, match="2 of 6 cells failed"):
-        quiet(
-            cell, grid, store=tmp_path
-        )  # another call tries those again that failed, and no others
+        # another call tries those again that failed, and no others
+        quiet(cell, grid, store=tmp_path)
     assert calls == [2, 5]
     fail.clear()
     assert quiet(cell, grid, store=tmp_path).y.values.ravel().tolist() == [1, 2, 3, 4, 5, 6]
@@ -223,9 +222,8 @@ def test_the_cell_of_a_driver_that_was_killed_is_done_by_the_other(tmp_path):
     hanging.communicate(timeout=30)
     assert other.communicate(timeout=60)[0].strip() == "4324"
     done = list(map(int, log.read_text().split()))
-    assert (
-        sorted(set(done)) == list(range(24)) and len(done) == 25
-    )  # the one in flight is the only one begun twice
+    # the one in flight is the only one begun twice
+    assert sorted(set(done)) == list(range(24)) and len(done) == 25
 
 
 POINTS = [{"x": 1, "y": 2}, {"x": 2, "y": 2}, {"x": 1, "y": 5}]
@@ -451,9 +449,8 @@ def test_a_store_does_not_answer_for_another_function(tmp_path, case):
     with pytest.raises(ValueError, match="was made by another sweep"):
         quiet(CHANGED[case](100), grid, store=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == content
-    assert quiet(CHANGED[case](1), grid, store=tmp_path).identical(
-        first
-    )  # the function it was made by, built anew
+    # the function it was made by, built anew
+    assert quiet(CHANGED[case](1), grid, store=tmp_path).identical(first)
 
 
 COLORS = {"red", "green", "blue", "yellow"}

@@ -36,9 +36,8 @@ def copy(tmp_path_factory):
 
 def run(copy, *arguments):
     """A Python command in the copy, which must succeed."""
-    environment = {
-        name: value for name, value in os.environ.items() if name != "IN_TEST"
-    }  # nbdev_export does nothing under it
+    # nbdev_export does nothing under it
+    environment = {name: value for name, value in os.environ.items() if name != "IN_TEST"}
     python(*arguments, cwd=copy, env=environment)
 
 

@@ -31,12 +31,13 @@ TESTS = (
     "attention association_foundations association_training convolution_construction images_model "
     "import own_paper real_images selection_data selection_training sweeps trials"
 ).split()
+# all that these tests need of the extra `dev`
 TEST_TOOLS = (
     "fastcore",
     "pytest",
     "pytest-xdist",
     "hypothesis",
-)  # all that these tests need of the extra `dev`
+)
 
 # A classifier as transformers saves it, and pictures in folders by class: argument, the folder.
 SAVE_MODEL = """
@@ -108,10 +109,11 @@ def try_out(interpreter, constraints, extras, tools, folder):
         [programs / "vit-theory", "atlas", theirs / "model", "--images", pictures, "--out", atlas],
         [*run, READ_ATLAS, atlas],
         [*install, *tools],
+        # the program: `python -m pytest` would import the checkout's package
         [
             programs / "pytest",
             *tests,
-        ],  # the program: `python -m pytest` would import the checkout's package
+        ],
     ]
     environment = {
         name: value

@@ -119,10 +119,11 @@ def without_bars(nb):
                 if not (view in data and bar.search(data.get("text/plain", "")))
             ]
             for data in (output.get("data", {}) for output in cell.outputs):
+                # an explorer leaves what it shows without a kernel
                 if data.keys() & {
                     "image/png",
                     "text/html",
-                }:  # an explorer leaves what it shows without a kernel
+                }:
                     data.pop(view, None)
                 left += view in data
     if not left:
@@ -287,9 +288,8 @@ def readme_text():
             "nbs/index.ipynb has picture outputs; "
             "README.md can only link to pictures that are files"
         )
-    body = re.sub(r"\]\((?!\w+:|#|\.\./)", "](nbs/", body).replace(
-        "](../", "]("
-    )  # links as seen from the root
+    # links as seen from the root
+    body = re.sub(r"\]\((?!\w+:|#|\.\./)", "](nbs/", body).replace("](../", "](")
     return re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
 
 
@@ -388,9 +388,8 @@ def check(paths):
     sys.exit(bool(complaints))
 
 
-RECORD = (
-    ROOT / "tools" / "outputs.json"
-)  # notebook -> digest of the code that made its stored outputs
+# notebook -> digest of the code that made its stored outputs
+RECORD = ROOT / "tools" / "outputs.json"
 
 
 def code_digest(path):

@@ -59,12 +59,10 @@ class Claim:
     paper: str  # "A", "B", "C", or the name of your own
     source: str  # where in the paper: "Theorem 1", "Figure 2"
     statement: str  # what the paper says, in a sentence
-    rules: (
-        tuple[Rule, ...] | Callable[[xarray.Dataset], Judgement]
-    )  # or data -> Judgement, its docstring the criterion
-    sentence: (
-        str | Callable[[xarray.Dataset], str]
-    )  # the measurement in words: "The exponent is {0}.", see `judge`
+    # or data -> Judgement, its docstring the criterion
+    rules: tuple[Rule, ...] | Callable[[xarray.Dataset], Judgement]
+    # the measurement in words: "The exponent is {0}.", see `judge`
+    sentence: str | Callable[[xarray.Dataset], str]
     experiment: Callable[[Run], xarray.Dataset]  # measures
     figure: Callable[[xarray.Dataset], matplotlib.figure.Figure]  # draws the measurement
     kind: str = "paraphrased"  # one of `KINDS`: what sort of sentence the statement is
@@ -73,9 +71,8 @@ class Claim:
     # claims are loaded
     page: str = ""
     title: str = ""  # of a paper that is not A, B or C: its heading in the report
-    history: Sequence[
-        Mapping[str, str]
-    ] = ()  # of `history.json`, oldest first: since when it has changed, what was before, why
+    # of `history.json`, oldest first: since when it has changed, what was before, why
+    history: Sequence[Mapping[str, str]] = ()
     # what the note of a measurement ends with, whatever the verdict; empty: nothing
     remark: Callable[[xarray.Dataset], str] | None = None
     caveats: tuple[str, ...] = ()  # conditions that no number lifts: it never holds plainly
@@ -138,9 +135,8 @@ def distinct(claims: list) -> list:
     return claims
 
 
-CELL = re.compile(
-    r"^# %% \S*nbs/(\S+)\.ipynb(.*?)(?=^# %%|\Z)", flags=re.MULTILINE | re.DOTALL
-)  # of a module that nbdev wrote
+# of a module that nbdev wrote
+CELL = re.compile(r"^# %% \S*nbs/(\S+)\.ipynb(.*?)(?=^# %%|\Z)", flags=re.MULTILINE | re.DOTALL)
 MADE = re.compile(r"\bClaim\(\s*(?:id=)?\"([^\"]+)\"")
 
 
@@ -289,9 +285,8 @@ def installed_claims() -> list:
 
 # %% ../../nbs/ledger/05_claims.ipynb #1657b074
 def load_claims(
-    chapters: Sequence[
-        str
-    ] = (),  # subpackages of vit_theory that offer claims; none named: all of them
+    # subpackages of vit_theory that offer claims; none named: all of them
+    chapters: Sequence[str] = (),
 ) -> list:
     """All claims of the chapters in reading order; ValueError for a chapter without claims, and
     when two share an id."""

@@ -321,10 +321,8 @@ def on_workers(address: str) -> Iterator[None]:
         yield
 
 # %% ../../nbs/ledger/09_cli.ipynb #2b594260
-FREED = {
-    "MALLOC_MMAP_THRESHOLD_": 2**25,
-    "MALLOC_TRIM_THRESHOLD_": 2**30,
-}  # bytes, up to which a process keeps them
+# bytes, up to which a process keeps them
+FREED = {"MALLOC_MMAP_THRESHOLD_": 2**25, "MALLOC_TRIM_THRESHOLD_": 2**30}
 
 
 @main.command("reproduce", cls=Command)

@@ -94,9 +94,8 @@ def fresh_seeds() -> dict[str, dict]:
 def last_fresh(id: str) -> tuple[str, dict[str, int]]:
     """The last quick study of a claim at fresh seeds, and how often it gave each verdict; empty for
     exact results."""
-    drawn = (
-        next(iter(rows_by_claim()[id].values()))["evidence"] == "measurement"
-    )  # all else does not depend on seeds
+    # all else does not depend on seeds
+    drawn = next(iter(rows_by_claim()[id].values()))["evidence"] == "measurement"
     counts = {
         name: study["counts"].get(id)
         for name, study in fresh_seeds().items()

@@ -44,9 +44,8 @@ def take_lock(path: Path) -> Any:
         return None
 
 # %% ../../nbs/ledger/01_files.ipynb #c73b2b95
-LARGEST_TEXT = (
-    2**24
-)  # bytes of a row, a label, or a picture: the largest of ours, a picture, has 0.2 MiB
+# bytes of a row, a label, or a picture: the largest of ours, a picture, has 0.2 MiB
+LARGEST_TEXT = 2**24
 
 
 def read_file(path: Path) -> bytes:

@@ -38,11 +38,8 @@ __all__ = ['MACHINE', 'LEFT_OUT', 'LOOSE', 'SILENT', 'INSPECTING', 'LOCAL', 'PLA
 
 # %% ../../nbs/ledger/02_identity.ipynb #84294507
 MACHINE = "vit_theory.ledger"
-LEFT_OUT = (
-    MACHINE,
-    "vit_theory.figures",
-    "vit_theory.arguments",
-)  # they judge, draw and refuse, and make no numbers
+# they judge, draw and refuse, and make no numbers
+LEFT_OUT = (MACHINE, "vit_theory.figures", "vit_theory.arguments")
 LOOSE = ("", "__main__", "__mp_main__")  # where code has no file that could be read
 
 
@@ -66,9 +63,8 @@ def version(top: str) -> str:
     "The version of an installed library; `missing` where nothing of that name is installed."
     try:
         return importlib.metadata.version(top)
-    except (
-        importlib.metadata.PackageNotFoundError
-    ):  # installed under another name: scikit-learn is imported as sklearn
+    except importlib.metadata.PackageNotFoundError:
+        # installed under another name: scikit-learn is imported as sklearn
         names = importlib.metadata.packages_distributions().get(top, [])
         return (
             ", ".join(importlib.metadata.version(name) for name in sorted(set(names))) or "missing"
@@ -255,11 +251,8 @@ AROUND = (
     functools._lru_cache_wrapper,
 )  # functions in a frame
 INSIDE = ("__func__", "fget", "fset", "func", "__wrapped__")  # where they keep them
-CHECKS = (
-    "jaxtyping",
-    "beartype",
-    "vit_theory.arguments",
-)  # wrappers that look at arguments and change nothing
+# wrappers that look at arguments and change nothing
+CHECKS = ("jaxtyping", "beartype", "vit_theory.arguments")
 REMEDY = (
     "Make it inside the function, or pass what it is made from (a path, a seed) with "
     "functools.partial; if it has no influence on the result, give it an attribute __identity__ "
@@ -300,9 +293,8 @@ class Reader:
     """Puts values into words that are the same in every process, and notes the modules they reach;
     `base` as in `parts_of`."""
 
-    def __init__(
-        self, base: Path | None = None, code: bool = True
-    ):  # code: of functions that names do not tell, compiled
+    # code: of functions that names do not tell, compiled
+    def __init__(self, base: Path | None = None, code: bool = True):
         self.base = base
         self.code = code
         self.modules = set[str]()
@@ -348,9 +340,8 @@ class Reader:
                     carried += f"{name}={self.words(function.__globals__[name])}"
                 elif imported or not hasattr(builtins, name):
                     self.modules.add(name)
-        shared = (
-            module in LOOSE or "<" in function.__qualname__
-        )  # a lambda, or a function inside of another
+        # a lambda, or a function inside of another
+        shared = module in LOOSE or "<" in function.__qualname__
         return (
             f"{module}.{function.__qualname__} "
             f"{instructions(code, function.__doc__) if self.code and shared else ''}{carried}"

@@ -198,9 +198,8 @@ class Rule:
     "A line of a claim's table, and the verdict that follows from it."
 
     name: str  # what is measured, in words
-    value: Callable[
-        [Any], Any
-    ]  # dataset -> numbers, truth values or an `Interval`; None: not measured here
+    # dataset -> numbers, truth values or an `Interval`; None: not measured here
+    value: Callable[[Any], Any]
     ask: Ask | Callable[[Any], Ask] | None = (
         None  # required of each number; a function of the dataset has its words as docstring
     )

@@ -101,9 +101,8 @@ def run_claim(
 def code_of(claim: Claim) -> dict[str, str]:
     """The identities of a claim's experiment and of its rules and figure; ValueError where an
     identity cannot be told."""
-    drawn = identity(
-        [claim.rules, claim.sentence, claim.figure], leave=(MACHINE,)
-    )  # what draws counts here
+    # what draws counts here
+    drawn = identity([claim.rules, claim.sentence, claim.figure], leave=(MACHINE,))
     return {"experiment": identity(claim.experiment), "rest": drawn}
 
 
@@ -132,9 +131,8 @@ def open_ledger(out: str | Path) -> Path:
         strange = [
             path.name for path in (folder / subfolder).glob("[!.]*") if path.suffix != ending
         ]
-        if (
-            strange and not (folder / ".lock").exists()
-        ):  # `data` of a project, say, which is not to be moved away
+        # `data` of a project, say, which is not to be moved away
+        if strange and not (folder / ".lock").exists():
             raise ValueError(
                 f"out={str(out)!r} is not a ledger: its {subfolder} holds {strange[0]!r}: "
                 "name another folder"
@@ -262,13 +260,11 @@ def reproduce(
     run: Run,  # on what
     out: str | Path,  # folder of the ledger
     resume: bool = False,  # keep finished rows of the same run and go on
-    order: Sequence[
-        str
-    ] = (),  # ids of the whole ledger in reading order; by default that of `claims`
+    # ids of the whole ledger in reading order; by default that of `claims`
+    order: Sequence[str] = (),
     reached: Callable[[dict], None] = lambda row: None,  # is told each row when it is there
-    moved: Callable[[Path], None] = lambda place: (
-        None
-    ),  # is told where the ledger went that was here before
+    # is told where the ledger went that was here before
+    moved: Callable[[Path], None] = lambda place: None,
 ) -> list[dict]:
     """Run claims into a ledger -> all its rows; Ctrl-C keeps what is finished, and `resume` goes on
     from there."""

@@ -36,9 +36,8 @@ if TYPE_CHECKING:  # names in annotations only: xarray and joblib load when a sw
     import xarray
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #9f5b79ac
-Grid = (
-    Mapping[str, Iterable] | Sequence[Mapping[str, Any]]
-)  # argument -> its values, or a list of points
+# argument -> its values, or a list of points
+Grid = Mapping[str, Iterable] | Sequence[Mapping[str, Any]]
 
 
 def plain_values(name: str, values: Iterable) -> list:
@@ -410,9 +409,8 @@ def check_workers(
 ) -> None:
     "ValueError unless the scheduler has workers, all with this package at this version."
     try:
-        client.submit(len, "", pure=False).result(
-            timeout=wait or None
-        )  # some clusters start workers when there is work
+        # some clusters start workers when there is work
+        client.submit(len, "", pure=False).result(timeout=wait or None)
     except TimeoutError as error:
         address = client.scheduler.address
         why = (
@@ -426,8 +424,9 @@ def check_workers(
     wrong = [
         f"{worker} has {version if isinstance(version, str) else f'none ({version})'}"
         for worker, version in versions.items()
+        # one that is gone meanwhile does no harm
         if version != __version__ and not isinstance(version, OSError)
-    ]  # one that is gone meanwhile does no harm
+    ]
     if wrong:
         why = (
             f"the workers do not have vit_theory {__version__}, "
@@ -593,9 +592,8 @@ def gather(
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #865d2ea4
 def sweep(
-    function: Callable[
-        ..., Mapping
-    ],  # function(**point) -> dict of numbers, arrays, (dims, array) or DataArrays
+    # function(**point) -> dict of numbers, arrays, (dims, array) or DataArrays
+    function: Callable[..., Mapping],
     # argument -> its values, for all combinations; or a list of points, each a dict of arguments
     grid: Grid,
     *,
@@ -637,9 +635,8 @@ def sweep(
         for i in [i for i in range(len(points)) if i not in cells]:
             if store_of_cells and not store_of_cells.take(i):
                 continue
-            if store_of_cells and (
-                finished := store_of_cells.load(i)
-            ):  # another process was faster
+            # another process may have been faster
+            if store_of_cells and (finished := store_of_cells.load(i)):
                 cells[i] = finished
                 store_of_cells.give_back(i)
                 bar.update()
@@ -710,9 +707,8 @@ class Run:
     scale: str = "quick"  # "quick" (seconds on a laptop) or "full"
     images: str = "digits"  # source of real images, as `load_images` takes it
     seeds: tuple[int, ...] = (0, 1, 2)  # base seeds, at least three wherever randomness enters
-    store: Path | None = field(
-        default=None, compare=False
-    )  # folder for resumable sweeps of an experiment; None keeps nothing
+    # folder for resumable sweeps of an experiment; None keeps nothing
+    store: Path | None = field(default=None, compare=False)
     n_jobs: int = field(default=1, compare=False)  # processes a sweep may use
     progress: bool = field(default=True, compare=False)  # show progress bars
 

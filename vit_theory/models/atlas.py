@@ -442,9 +442,7 @@ def position_association(
     # [n, d] absolute; [h, 2 rows - 1, 2 columns - 1] relative; or (cos, sin), each [n, e], rotary
     encodings: Any,
     grid: tuple[int, int],  # patches, (rows, columns)
-) -> dict[
-    str, float
-]:  # `score`, the share of most similar patches that are neighbors, and `chance`
+) -> dict[str, float]:  # `score`, share of most similar patches that are neighbors, and `chance`
     """How well position encodings know which patches are neighbors (B, Figure 1, as a number); NaN
     where encodings are zero."""
     need_grid(grid)

@@ -72,10 +72,10 @@ def full_path(
         "v": torch.tensor([v, 0], dtype=torch.float64),
     }
     rates: dict[str, float | Tensor] = {
-        "A": data.N * lr_b * (1 - eye),
+        "A": data.N * lr_b * (1 - eye),  # the diagonal stays
         "u": lr_u,
         "v": lr_v,
-    }  # the diagonal stays
+    }
     return full_descent(gradient, start, rates, steps)
 
 
