@@ -83,9 +83,8 @@ def paraboloid(
     return -strength * (displacements(grid) - taps[:, None, None]).square().sum(-1)
 
 
-NINE = torch.cartesian_prod(
-    torch.arange(-1.0, 2.0), torch.arange(-1.0, 2.0)
-)  # (rows down, columns right)
+# (rows down, columns right)
+NINE = torch.cartesian_prod(torch.arange(-1.0, 2.0), torch.arange(-1.0, 2.0))
 
 # %% ../../nbs/images/08_starts.ipynb #c33902bd
 @checked

@@ -243,13 +243,14 @@ def reached(modules: set[str], leave: tuple[str, ...] = LEFT_OUT) -> dict[str, s
 
 # %% ../../nbs/ledger/02_identity.ipynb #03a002e6
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
+# functions in a frame
 AROUND = (
     staticmethod,
     classmethod,
     property,
     functools.cached_property,
     functools._lru_cache_wrapper,
-)  # functions in a frame
+)
 INSIDE = ("__func__", "fget", "fset", "func", "__wrapped__")  # where they keep them
 # wrappers that look at arguments and change nothing
 CHECKS = ("jaxtyping", "beartype", "vit_theory.arguments")

@@ -316,14 +316,8 @@ def lines_of(rule: Rule, ask: Ask | None, value: Any) -> list[Quantity]:
     ]
 
 # %% ../../nbs/ledger/04_rules.ipynb #ae393bb4
-ORDER = (
-    BROKEN,
-    "guard",
-    REFUTED,
-    AGAINST,
-    INCONCLUSIVE,
-    CAVEAT,
-)  # the first that some rule gives is the verdict
+# the first that some rule gives is the verdict
+ORDER = (BROKEN, "guard", REFUTED, AGAINST, INCONCLUSIVE, CAVEAT)
 
 
 def decide(

@@ -80,6 +80,7 @@ def unpack_vit(
     return vit.eval()
 
 # %% ../../nbs/models/16_trained.ipynb #8359059c
+# what the ten answers of both models mean
 CIFAR10 = (
     "airplane",
     "automobile",
@@ -91,7 +92,7 @@ CIFAR10 = (
     "horse",
     "ship",
     "truck",
-)  # what the ten answers of both models mean
+)
 
 
 @checked
