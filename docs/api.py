@@ -1,6 +1,7 @@
 """The public names of the package as MyST pages, read from its source without importing it.
 
-A parameter is explained by the comment on its own line, as nbdev has it.
+A parameter is explained by the comment behind it, as nbdev has it, or above it where the line is
+full.
 """
 
 import ast
@@ -11,11 +12,22 @@ from pathlib import Path
 from claim_pages import IDS
 
 
-def comment(node, lines):
-    """What stands behind an argument, a field or a result on its line."""
-    behind = lines[node.end_lineno - 1][node.end_col_offset :].decode()
-    match = re.fullmatch(r"\s*[,:]?\s*#\s*(.*?)\s*", behind)
-    return match[1] if match else ""
+def comment(node, lines, last=None):
+    """What explains an argument, a field, a constant or a result: the comment behind it (behind
+    `last`, its default), or the comment above, where it begins its line."""
+    last = last or node
+    behind = lines[last.end_lineno - 1][last.end_col_offset :].decode()
+    if match := re.fullmatch(r"\s*[,:]?\s*#\s*(.*?)\s*", behind):
+        return match[1]
+    if lines[node.lineno - 1][: node.col_offset].strip():
+        return ""
+    above = []
+    for line in reversed(lines[: node.lineno - 1]):
+        match = re.fullmatch(r"\s*# (?!%%)(.*?)\s*", line.decode())
+        if not match:
+            break
+        above.insert(0, match[1])
+    return " ".join(above)
 
 
 def comments(node, lines):
@@ -32,7 +44,7 @@ def comments(node, lines):
     defaults |= dict(zip(given.kwonlyargs, given.kw_defaults, strict=True))
     every = filter(None, [*plain, given.vararg, *given.kwonlyargs, given.kwarg])
     return {
-        arg.arg: comment(defaults.get(arg) or arg, lines)
+        arg.arg: comment(arg, lines, defaults.get(arg))
         for arg in every
         if arg.arg not in ("self", "cls")
     }
@@ -83,10 +95,11 @@ class Module:
         self.forwarded = {name: self.imported[name] for name in public if name in self.imported}
 
     def explained(self, node):
-        """Whether a name says what it is: a constant does with a comment on its line."""
-        return not isinstance(node, ast.Assign) or comment(node, self.lines).partition(":")[
-            0
-        ] not in ("", "fmt")
+        """Whether a name says what it is: a constant does with a comment."""
+        if not isinstance(node, ast.Assign):
+            return True
+        said = comment(node, self.lines)
+        return bool(said) and not said.startswith("fmt:")
 
     def label(self, name):
         """The place in the notebook where a name is defined; a number, since Sphinx's labels do not
