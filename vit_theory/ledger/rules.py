@@ -72,9 +72,8 @@ class Ask:
     test: Callable[[Any], Any]  # numbers -> whether each meets it
     passes: Any = None  # a value that just passes
     fails: Any = None  # a value that just fails
-    against: Callable[[Any], Any] | None = (
-        None  # an interval -> whether it decides against; None: all numbers fail
-    )
+    # an interval -> whether it decides against; None: all numbers fail
+    against: Callable[[Any], Any] | None = None
 
 # %% ../../nbs/ledger/04_rules.ipynb #bc241120
 def at_most(limit: float) -> Ask:
@@ -200,9 +199,8 @@ class Rule:
     name: str  # what is measured, in words
     # dataset -> numbers, truth values or an `Interval`; None: not measured here
     value: Callable[[Any], Any]
-    ask: Ask | Callable[[Any], Ask] | None = (
-        None  # required of each number; a function of the dataset has its words as docstring
-    )
+    # required of each number; a function of the dataset has its words as docstring
+    ask: Ask | Callable[[Any], Ask] | None = None
     fails: str = AGAINST  # the verdict where the requirement is not met
     why: str | Callable[[Any], str] = ""  # the note then
     mean: bool = False  # judge the mean over seeds; a caveat where some seed differs
