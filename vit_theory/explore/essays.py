@@ -14,9 +14,8 @@ from .panel import need_one_of, static_text, turning
 def push_panel(
     kappa: float = 1.0,  # a patch's logit for itself at the start, -1 to 2 in quarters
 ):
-    """A widget that follows population descent on sixteen patches, exactly, for the diagonal
-    that is
-    set (B, section 4)."""
+    """A widget that follows population descent on sixteen patches, exactly, for the diagonal that
+    is set (B, section 4)."""
     need_one_of({"kappa": kappa}, {"kappa": [place / 4 for place in range(-4, 9)]})
     return turning("push", {"kappa": kappa}, ("kappa",), {}, only="kappa")
 
@@ -24,9 +23,8 @@ def push_panel(
 def balance_panel(
     alpha: int = 8,  # relevant tokens of 80
 ):
-    """A widget that weighs the signal against what chance has taught, at 256 samples, with
-    uniform and
-    with learned attention (A, Proposition 1)."""
+    """A widget that weighs the signal against what chance has taught, at 256 samples, with uniform
+    and with learned attention (A, Proposition 1)."""
     need_one_of({"alpha": alpha}, {"alpha": [2, 3, 4, 5, 6, 8, 10, 12, 16, 20]})
     borders = json.loads(static_text("selection.json"))["borders"]
     return turning("balance", {"alpha": alpha}, ("alpha",), {"borders": borders}, only="alpha")

@@ -608,10 +608,9 @@ def sweep(
     `attrs`.
 
     The same call with the same store computes the missing cells only, also on another grid; two
-    such calls at a time share the cells. ValueError
-    before any work for a grid, function or store that do not fit; RuntimeError, when all other
-    cells are finished, names the
-    points at which the function raised.
+    such calls at a time share the cells. ValueError before any work for a grid, function or store
+    that do not fit; RuntimeError, when all other cells are finished, names the points at which the
+    function raised.
     """
     import joblib
     from tqdm.auto import tqdm
