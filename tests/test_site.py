@@ -160,11 +160,10 @@ def test_a_module_begins_with_what_a_chapter_exports(site):
     assert any(known) and not all(known) and known == sorted(known, reverse=True)
     assert text.count("Source and explanation") == len(names)
     figures = pages(site)[site / "api" / "vit_theory.figures.html"].text
-    assert (
-        'id="vit_theory.figures.subplots"' in figures
-        and 'id="vit_theory.figures.COLORS"' not in figures
-    )
-    assert "width of a panel, inches" in figures
+    assert 'id="vit_theory.figures.subplots"' in figures
+    assert "width of a panel, inches" in figures  # a comment behind the parameter
+    assert "Okabe and Ito" in figures  # a comment above the constant
+    assert 'id="vit_theory.figures.STYLE"' not in figures  # a constant without a word
     assert 'href="https://docs.pytorch.org/docs/stable/tensors.html#torch.Tensor"' in text
 
 
