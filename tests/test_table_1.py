@@ -40,7 +40,7 @@ def digits_as_parquet(folder, split, number):
     names = datasets.ClassLabel(names=list(digits.classes))
     write(
         folder,
-        (255 * pictures).byte().numpy(),
+        pictures.numpy(),
         {"label": digits.labels[:number].tolist()},
         {"label": names},
         split=split,
