@@ -4,8 +4,9 @@
     python benchmarks/table_1.py --data FOLDER/cifar100 --store DIR [--images 5000] [--seeds 0,1,2]
 
 Each arm has the learning rate that did best with 3,200 photographs of CIFAR-10, at other seeds. One
-thread; processes with other seeds may run side by side with the same DIR. DIR keeps finished cells
-and the checkpoints of the trainings in progress: the same command goes on where it was stopped.
+thread, or a GPU where there is one; processes with other seeds may run side by side with the same
+DIR. DIR keeps finished cells and the checkpoints of the trainings in progress: the same command
+goes on where it was stopped.
 
 Writes results/table_1.csv and .json (a row for each arm and seed) and results/table_1_curves.csv
 (validation loss by epoch) after every seed; rows for other seeds and numbers of images stay. With
@@ -40,7 +41,8 @@ def final_model(study, store: Path, arm: str, seed: int):
     """The trained model of an arm, from its checkpoint."""
     folder = training_folder(store, arm, seed, float(study.rate.sel(arm=arm)))
     (checkpoint,) = folder.parent.glob(f"{folder.name}*/checkpoint.ckpt")  # the rate of phase 1
-    return load_vit(checkpoint).eval()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return load_vit(checkpoint).to(device).eval()
 
 
 @torch.no_grad()
@@ -48,8 +50,8 @@ def top_5(vit, test, batch: int = 250) -> float:
     """Share of the test images whose label is among the five largest logits."""
     right = 0
     for images, labels in zip(test.images.split(batch), test.labels.split(batch), strict=True):
-        largest = vit(images).topk(5).indices
-        right += int((largest == labels[:, None]).sum())
+        largest = vit(images.to(vit.head.weight.device)).topk(5).indices
+        right += int((largest.cpu() == labels[:, None]).sum())
     return right / len(test.labels)
 
 
