@@ -85,6 +85,7 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
     as_convolution, flips = pyramid_accuracy(vit, test_data, mean, deviation)
     heads = {block.mixer.heads for block, _ in attentive.blocks()}
     minutes = float(history.minutes[-1])
+    made = provenance()
     row = {
         "arm": arm,
         "epochs": recipe.epochs,
@@ -95,7 +96,7 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
         "accuracy_as_convolution": as_convolution,
         "final_mixers": f"attention, {min(heads)} heads",
         "tested_on": f"{len(test_data.labels)} images",
-        "processor": provenance()["processor"],
+        "processor": made["processor"] if device == "cpu" else made["accelerator"],
     }
     keep([row], "record.csv")
     epochs = (
@@ -158,7 +159,8 @@ def main(images, store, epochs, seeds, budget, ablation, device):
         if (arm, of_run.epochs, seed) not in known:
             run(arm, of_run, sizes_of_run, seed, train_data, test_data, store, device)
     about = {
-        "command": "python benchmarks/record.py --images FOLDER/cifar10 [--epochs 12 | --ablation]",
+        "command": "python benchmarks/record.py --images FOLDER/cifar10 [--epochs 90 | --ablation] "
+        "[--device cuda]",
         "images": Path(images).name,
         "recipe": vars(RecordRecipe()),
         "sizes": vars(sizes),

@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..arguments import Positive, Seed, Size, checked, need
 from ..attention import patchify
@@ -39,7 +38,8 @@ class FromPatches(nn.Module):
         if vit.P is not None and vit.config["mixer"] != "positional":
             x = x + vit.P
         for block in vit.blocks:
-            x, _, _ = block(x, vit.P)
+            # asked for its map, attention takes plain products: the fused kernels know no vmap
+            x, _, _ = block(x, vit.P, need_map=True)
         return vit.head(vit.norm(x).mean(1))
 
 
@@ -87,8 +87,7 @@ class Fleet:
 
     def __call__(self, pixels: Float[Tensor, "r b n p"]) -> Float[Tensor, "r b classes"]:
         "Each model's answers to its own images."
-        with sdpa_kernel(SDPBackend.MATH):  # the others have no rule for vmap
-            return self.logits(self.parameters(), self.buffers, pixels)
+        return self.logits(self.parameters(), self.buffers, pixels)
 
     @torch.no_grad()
     def step(self, lr: Float[Tensor, "r 1"]) -> None:

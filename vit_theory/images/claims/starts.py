@@ -58,12 +58,15 @@ def finished_cells(table: pd.DataFrame, choices: list[dict]) -> str:
     "Which seeds are finished, and where the learning rates come from: Markdown."
     seeds = table.groupby(["data", "images", "arm"]).seed.agg(named)
     usual = seeds.mode()[0]
-    exceptions = []
+    arms: dict[tuple, list] = {}  # with other seeds
     for data, images in seeds.index.droplevel("arm").unique():
         for arm in STARTS:
             found = seeds.get((data, images, arm), "none")
             if found != usual:
-                exceptions.append(f"*{arm}* at {data}, {images:,} images: {found}")
+                arms.setdefault((data, images, found), []).append(f"*{arm}*")
+    exceptions = []
+    for (data, images, found), names in arms.items():
+        exceptions.append(f"{', '.join(names)} at {data}, {images:,} images: {found}")
     chosen = {(row["data"], row["arm"]) for row in choices}
     of_rates = "each arm has the learning rate that validation images chose"
     if not set(zip(table.data, table.arm, strict=True)) <= chosen:
@@ -96,7 +99,8 @@ def answer(table: pd.DataFrame) -> str:
     for data, images in sizes:
         cells = table[(table.data == data) & (table.images == images)]
         means = 100 * cells.groupby("arm").accuracy.mean()
-        best.append(f"{means.idxmax()}, {means.max():.1f} %")
+        among = f" (of {len(means)} arms)" if len(means) < len(STARTS) else ""
+        best.append(f"{means.idxmax()}, {means.max():.1f} %{among}")
     lines.append(f"| *best mean* | {' | '.join(best)} |")
     return "\n".join(lines)
 
