@@ -33,10 +33,12 @@ def table_1(monkeypatch, tmp_path):
     return command
 
 
-def digits_as_parquet(folder, split, number):
-    "The first digits in the layout that CIFAR's folder has."
+def digits_as_parquet(folder, split, number, scale=1):
+    "The first digits, enlarged, in the layout that CIFAR's folder has."
     digits = load_images("digits", split)
-    pictures = digits.images[:number].repeat(1, 3, 1, 1).permute(0, 2, 3, 1)
+    colored = digits.images[:number].repeat(1, 3, 1, 1)
+    enlarged = colored.repeat_interleave(scale, 2).repeat_interleave(scale, 3)
+    pictures = enlarged.permute(0, 2, 3, 1)
     names = datasets.ClassLabel(names=list(digits.classes))
     write(
         folder,

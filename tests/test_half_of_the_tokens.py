@@ -1,0 +1,69 @@
+"""The commands that train on half of the patches, run as they are shipped, at a size that takes
+seconds."""
+
+import csv
+import sys
+
+import pytest
+from click.testing import CliRunner
+from common import ROOT, script
+
+from vit_theory.images import starts
+
+pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
+from test_table_1 import digits_as_parquet  # noqa: E402 (it imports that library)
+
+NUMBER = 100  # training images
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Runs a command on digits in CIFAR's layout -> the rows of its table."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setitem(starts.EPOCHS, NUMBER, 2)
+    data = tmp_path / "images"
+    digits_as_parquet(data, "train", 400, scale=4)
+    digits_as_parquet(data, "test", 60, scale=4)
+
+    def rows_of(name):
+        command = script(f"benchmarks/{name}.py")
+        monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
+        words = ["--data", str(data), "--store", str(tmp_path / name), "--seeds", "0,1"]
+        words += ["--images", str(NUMBER)]
+        CliRunner().invoke(command.main, words, catch_exceptions=False)
+        with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
+            return command, list(csv.DictReader(file))
+
+    return rows_of
+
+
+def test_token_samples_has_a_row_for_each_choice_and_seed(run):
+    command, rows = run("token_samples")
+    assert [row["choice"] for row in rows] == [*command.CHOICES, *command.CHOICES]
+    assert [row["seed"] for row in rows] == ["0"] * 4 + ["1"] * 4
+    assert {row["views"] for row in rows} == {"200"}
+    # other patches, another model
+    assert len({row["loss"] for row in rows}) == len(rows)
+
+
+def test_choices_take_half_of_the_patches(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    command = script("benchmarks/token_samples.py")
+    pilot = command.ViT(32, 4, 3, 10, **command.SIZES, seed=0)
+    x = command.torch.rand(3, 3, 32, 32)
+    for choice in command.CHOICES[1:]:
+        g = command.torch.Generator().manual_seed(0)
+        tokens = command.tokens_of(choice, pilot, x, g)
+        assert tokens.shape == (3, 32)
+        assert all(len(set(row)) == 32 for row in tokens.tolist())
+    received = sum(A.mean((1, 2)) for A in pilot.attention_maps(x))
+    best = received.topk(32).indices.sort().values
+    g = command.torch.Generator()
+    assert command.torch.equal(command.tokens_of("attention", pilot, x, g).sort().values, best)
+
+
+def test_half_patches_has_a_row_for_each_way_and_seed(run):
+    command, rows = run("half_patches")
+    assert [row["way"] for row in rows] == [*command.WAYS, *command.WAYS]
+    assert [row["views"] for row in rows] == ["200", "200", "400"] * 2
+    assert len({row["loss"] for row in rows}) == len(rows)
