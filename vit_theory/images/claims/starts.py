@@ -130,8 +130,9 @@ def plot_starts(
     need(len(leads), "table has no seed at which default and another arm are finished")
     arms = [arm for arm in STARTS if arm != "default"]
     sizes = sorted(leads.images.unique())
+    width = min(2.6, 7.8 / len(sizes))  # all in one row of a page
     figure, axes = subplots(
-        1, len(sizes), width=2.6, height=2.8, sharex=True, sharey=True, squeeze=False
+        1, len(sizes), width=width, height=2.8, sharex=True, sharey=True, squeeze=False
     )
     sets = sorted(leads.data.unique())
     for ax, images in zip(axes[0], sizes, strict=True):
