@@ -14,7 +14,6 @@ sets stay.
 """
 
 import copy
-import csv
 import json
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,15 @@ from typing import Any
 
 import click
 import torch
-from side_by_side import RESULTS, command_run, data_option, report, save, store_option
+from side_by_side import (
+    command_run,
+    data_option,
+    merged,
+    merged_studies,
+    report,
+    save,
+    store_option,
+)
 from torch import nn
 
 from vit_theory.images.experiments import (
@@ -123,15 +130,6 @@ def cell(seed: int, data: str, size: Extent, store: Path) -> dict[str, Any]:
     return {name: ("epoch", [row[name] for row in rows]) for name in start}
 
 
-def others(name: str) -> list[dict]:
-    """The committed rows of other data sets."""
-    path = RESULTS / "mean_maps.csv"
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if row["data"] != name]
-
-
 @click.command()
 @data_option
 @store_option
@@ -148,15 +146,13 @@ def main(data, store, seeds):
     frame.insert(0, "data", name)
     rows = frame.to_dict("records")
     report(rows)
-    path = RESULTS / "mean_maps.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     about = {
         "command": command_run(),
         "size": str(size),
         "cells_provenance": json.loads(study.attrs["provenance"]),
     }
-    table = sorted(others(name) + rows, key=lambda row: row["data"])
-    save("mean_maps", table, studies=before.get("studies", {}) | {name: about})
+    table = sorted(merged("mean_maps", ("data",), rows), key=lambda row: row["data"])
+    save("mean_maps", table, studies=merged_studies("mean_maps", {name: about}))
 
 
 if __name__ == "__main__":

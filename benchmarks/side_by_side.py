@@ -131,6 +131,24 @@ def save(name: str, table: list[dict], **circumstances) -> None:
     print(f"\nwritten: {RESULTS.name}/{name}.csv and {RESULTS.name}/{name}.json")
 
 
+def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
+    """Rows of a committed table that the new ones do not replace, and the new ones."""
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        return rows
+    with path.open(encoding="utf-8", newline="") as file:
+        before = list(csv.DictReader(file))
+    new = {tuple(str(row[column]) for column in columns) for row in rows}
+    return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
+
+
+def merged_studies(name: str, new: dict[str, dict]) -> dict[str, dict]:
+    """What is written about the studies of a committed table, with the new ones."""
+    path = RESULTS / f"{name}.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return before.get("studies", {}) | new
+
+
 def kept(file: Path, compute: Callable[[], dict]) -> dict:
     """A finished row from its file, or computed now, timed and written there."""
     if not file.exists():

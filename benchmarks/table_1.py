@@ -13,14 +13,21 @@ Writes results/table_1.csv and .json (a row for each arm and seed) and results/t
 several seeds the claims are judged on them at the end.
 """
 
-import csv
 import json
 from pathlib import Path
 
 import click
 import torch
 import xarray as xr
-from side_by_side import RESULTS, command_run, data_option, report, save, store_option
+from side_by_side import (
+    command_run,
+    data_option,
+    merged,
+    merged_studies,
+    report,
+    save,
+    store_option,
+)
 
 from vit_theory.images.claims.two_phase import FIGURE_2, FIGURE_2_CONVOLUTION, TABLE_1
 from vit_theory.images.experiments import EXTENTS, pictures, training_folder
@@ -89,17 +96,6 @@ def curves_of(study, number: int) -> list[dict]:
     return lines.to_dict("records")
 
 
-def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
-    """Rows of a committed table that the new ones do not replace, and the new ones."""
-    path = RESULTS / f"{name}.csv"
-    if not path.exists():
-        return rows
-    with path.open(encoding="utf-8", newline="") as file:
-        before = list(csv.DictReader(file))
-    new = {tuple(str(row[column]) for column in columns) for row in rows}
-    return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
-
-
 def save_rows(study, rows: list[dict], number: int) -> None:
     """Keep a study's rows and curves beside those that are kept."""
     report(rows)
@@ -109,9 +105,7 @@ def save_rows(study, rows: list[dict], number: int) -> None:
         "size": study.attrs["size"],
         "cells_provenance": json.loads(study.attrs["provenance"]),
     }
-    path = RESULTS / f"{NAME}.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    studies = before.get("studies", {}) | {f"{number} images, seed {seed}": about}
+    studies = merged_studies(NAME, {f"{number} images, seed {seed}": about})
     save(NAME, merged(NAME, ("arm", "images", "seed"), rows), studies=studies)
     lines = curves_of(study, number)
     save(f"{NAME}_curves", merged(f"{NAME}_curves", ("arm", "images", "seed", "epoch"), lines))

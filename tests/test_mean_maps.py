@@ -22,7 +22,6 @@ def mean_maps(monkeypatch, tmp_path):
     """The command, its tables in a folder of their own, its experiment small."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     command = script("benchmarks/mean_maps.py")
-    monkeypatch.setattr(command, "RESULTS", tmp_path)
     monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
     tiny = replace(EXTENTS["positions", "quick"], epochs=2, depth=1, per_class=10, test=5)
     monkeypatch.setitem(EXTENTS, ("positions", "photographs"), tiny)

@@ -24,7 +24,6 @@ def table_1(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     command = script("benchmarks/table_1.py")
     results = tmp_path / "results"
-    monkeypatch.setattr(command, "RESULTS", results)
     monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", results)
     tiny = replace(
         EXTENTS["two-phase", "quick"], epochs=2, depth=1, per_class=10, test=5, rates=(5e-3,)
