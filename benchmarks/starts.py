@@ -4,11 +4,11 @@
         [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda]
 
 First each arm's learning rate on seeds and images of their own, then the arms seed by seed. One
-thread, bf16; or on a GPU, where all cells that train alike are trained side by side. A finished
-cell is a file in DIR and is never computed twice; a training that was stopped goes on from its last
-epoch. Whenever the command ends, also by --minutes, the finished rows of all data sets in DIR go to
-results/starts.csv and .json. With --rate all arms have that learning rate and none is chosen: a
-pilot.
+thread, in 16 bits where the processor is faster by that; or on a GPU, where all cells that train
+alike are trained side by side. A finished cell is a file in DIR and is never computed twice; a
+training that was stopped goes on from its last epoch. Whenever the command ends, also by --minutes,
+the finished rows of all data sets in DIR go to results/starts.csv and .json. With --rate all arms
+have that learning rate and none is chosen: a pilot.
 """
 
 import json
@@ -46,6 +46,7 @@ COLUMNS = (
     "views",
     "rate",
     "loss",
+    "precision",
     "processor_seconds",
     "device",
 )
@@ -174,7 +175,6 @@ def write(store: Path, command: str) -> None:
             table,
             seeds=seeds,
             choosing_seed=CHOOSING_SEED,
-            precision="bf16-mixed",
             **about,
         )
 

@@ -1481,6 +1481,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'vit_theory.images.starts.hold': ('images/starts.html#hold', 'vit_theory/images/starts.py'),
                                           'vit_theory.images.starts.images_of': ( 'images/starts.html#images_of',
                                                                                   'vit_theory/images/starts.py'),
+                                          'vit_theory.images.starts.machine_of': ( 'images/starts.html#machine_of',
+                                                                                   'vit_theory/images/starts.py'),
                                           'vit_theory.images.starts.mimetic_queries': ( 'images/starts.html#mimetic_queries',
                                                                                         'vit_theory/images/starts.py'),
                                           'vit_theory.images.starts.mimetic_values': ( 'images/starts.html#mimetic_values',

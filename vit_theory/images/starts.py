@@ -23,7 +23,7 @@ from ..attention import relative_bias, relative_offsets
 from ..models.data import generator, seeded
 from ..models.fleet import train_fleet
 from ..models.model import ViT
-from ..models.trainer import Descent, Machine, evaluate, train
+from ..models.trainer import Descent, Machine, evaluate, has_bfloat16, train
 from ..real_images import Images, load_images
 from ..statistics import Interval
 from ..trials import resolve_device
@@ -257,9 +257,12 @@ def images_of(folder: str, number: int, seed: int, choosing: bool) -> tuple[Imag
     return drawn(everything, number, 0, last, seed), photographs(folder, "test")
 
 
-OPTIONS: dict[str, Any] = dict(
-    batch=50, recipe="light", progress=False, machine=Machine("bf16-mixed")
-)
+OPTIONS: dict[str, Any] = dict(batch=50, recipe="light", progress=False)
+
+
+def machine_of(device: torch.device) -> Machine:
+    "In 16 bits where the device is faster by that, else in 32."
+    return Machine("bf16-mixed" if has_bfloat16(device) else "32-true")
 
 
 def cycles_of(arm: Start, epochs: int) -> list[tuple[bool, dict[str, Any]]]:
@@ -314,16 +317,23 @@ def start_cell(
     choosing: bool = False,  # on the images kept for choosing rates, in place of the test images
     store: Path | None = None,  # for checkpoints; None: no checkpoints
 ) -> dict[str, Any]:
-    "One arm trained and tested -> accuracy, loss, image views, seconds of the processor."
+    """One arm trained and tested -> accuracy, loss, image views, precision, seconds of the
+    processor."""
     import time
 
     need(start in STARTS, f"start={start!r} is unknown: use one of {', '.join(STARTS)}")
     data, test = images_of(folder, number, seed, choosing)
     vit = start_model(start, len(data.classes), seed)
+    machine = machine_of(torch.device("cpu"))
+    options = {"device": "cpu", "machine": machine, **OPTIONS}
     begun = time.process_time()
-    spend(vit, STARTS[start], data, EPOCHS[number], rate, seed, store, device="cpu", **OPTIONS)
+    spend(vit, STARTS[start], data, EPOCHS[number], rate, seed, store, **options)
     spent = time.process_time() - begun
-    return evaluate(vit, test) | {"views": EPOCHS[number] * number, "processor_seconds": spent}
+    return evaluate(vit, test) | {
+        "views": EPOCHS[number] * number,
+        "precision": machine.precision,
+        "processor_seconds": spent,
+    }
 
 
 @checked
@@ -336,22 +346,25 @@ def start_cells(
     device: str = "auto",  # where; a GPU, which one model leaves idle
 ) -> list[dict[str, Any]]:
     """Cells whose halves are trained alike, side by side (`train_fleet`) -> accuracy, loss, image
-    views of each."""
+    views, precision of each."""
     arm = common_start(cells)
     rates = [rate for _, _, rate in cells]
     pictures = {seed: images_of(folder, number, seed, choosing) for _, seed, _ in cells}
     data = [pictures[seed][0] for _, seed, _ in cells]
     vits = [start_model(start, len(data[0].classes), seed) for start, seed, _ in cells]
+    where = resolve_device(device)
+    machine = machine_of(where)
+    options = {"device": device, "machine": machine, **OPTIONS}
     for cycle, (held, schedule) in enumerate(cycles_of(arm, EPOCHS[number])):
         for vit in vits:
             hold(vit, held)
         seeds = [seed + cycle for _, seed, _ in cells]
-        train_fleet(vits, data, lr=rates, seed=seeds, device=device, **schedule, **OPTIONS)
-    where = resolve_device(device)
+        train_fleet(vits, data, lr=rates, seed=seeds, **schedule, **options)
     found = []
     for vit, (_, seed, _) in zip(vits, cells, strict=True):
         tested = evaluate(vit.to(where), pictures[seed][1], batch=1000)
-        found.append(tested | {"views": EPOCHS[number] * number})
+        views = EPOCHS[number] * number
+        found.append(tested | {"views": views, "precision": machine.precision})
         vit.cpu()
     return found
 
