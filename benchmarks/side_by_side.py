@@ -105,10 +105,13 @@ def report(table: list[dict]) -> None:
 
 
 def command_run() -> str:
-    """The command that runs now; of a folder that it names only the last part, `FOLDER/cifar10`."""
+    """The command that runs now; of a folder that it names only the last part, `FOLDER/cifar10`,
+    of the one that keeps its cells nothing, `DIR`."""
     words = [
         f"FOLDER/{Path(word).name}" if Path(word).is_absolute() else word for word in sys.argv[1:]
     ]
+    if "--store" in words[:-1]:
+        words[words.index("--store") + 1] = "DIR"
     return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
