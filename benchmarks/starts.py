@@ -1,13 +1,14 @@
 """Which start is best: the arms of `vit_theory.images.starts` on CIFAR at 32 x 32 pixels.
 
     python benchmarks/starts.py --data FOLDER/cifar10 --store DIR [--images 1000,5000] \\
-        [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda]
+        [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda] \\
+        [--name starts]
 
 First each arm's learning rate on seeds and images of their own, then the arms seed by seed. One
 thread, in 16 bits where the processor is faster by that; or on a GPU, where all cells that train
 alike are trained side by side. A finished cell is a file in DIR and is never computed twice; a
 training that was stopped goes on from its last epoch. Whenever the command ends, also by --minutes,
-the finished rows of all data sets in DIR go to results/starts.csv and .json. With --rate all arms
+the finished rows of all data sets in DIR go to results/NAME.csv and .json. With --rate all arms
 have that learning rate and none is chosen: a pilot.
 """
 
@@ -153,8 +154,8 @@ def finished(store: Path, kind: str) -> list[dict]:
     )
 
 
-def write(store: Path, command: str) -> None:
-    """Keep the finished rows as results/starts.csv and .json."""
+def write(store: Path, command: str, name: str) -> None:
+    """Keep the finished rows as results/NAME.csv and .json."""
     rows = finished(store, "cells")
     if rows:
         table = [{name: row.get(name, "") for name in COLUMNS} for row in rows]
@@ -171,7 +172,7 @@ def write(store: Path, command: str) -> None:
             "validation_loss_by_rate": chosen,
         }
         save(
-            "starts",
+            name,
             table,
             seeds=seeds,
             choosing_seed=CHOOSING_SEED,
@@ -198,7 +199,8 @@ def write(store: Path, command: str) -> None:
 )
 @click.option("--device", default="cpu", show_default=True, help="cuda: all arms side by side.")
 @click.option("--table", is_flag=True, help="Only write the table of what is finished.")
-def main(data, store, images, seeds, arms, minutes, rate, device, table):
+@click.option("--name", default="starts", show_default=True, help="Of the table in results/.")
+def main(data, store, images, seeds, arms, minutes, rate, device, table, name):
     """Run the study from where it stands."""
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     seeds = [int(seed) for seed in seeds.split(",")]
@@ -206,6 +208,7 @@ def main(data, store, images, seeds, arms, minutes, rate, device, table):
     command = (
         f"python benchmarks/starts.py --data FOLDER/{Path(data).name} --store DIR --images {images}"
         + f" --device {device}" * (device != "cpu")
+        + f" --name {name}" * (name != "starts")
     )
     study = Study(Path(store), data, device, end)
     try:
@@ -216,7 +219,7 @@ def main(data, store, images, seeds, arms, minutes, rate, device, table):
                 rates = study.best_rates(number, arms)
             study.run(number, [(arm, seed, rates[arm]) for seed in seeds for arm in rates])
     finally:
-        write(study.store, command)
+        write(study.store, command, name)
 
 
 if __name__ == "__main__":
