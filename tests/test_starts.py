@@ -1,0 +1,111 @@
+"""The command that compares starts of attention, run as it is shipped, at a size that takes
+seconds."""
+
+import csv
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+from common import ROOT, script
+
+from vit_theory.images import starts
+
+pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
+from test_table_1 import digits_as_parquet  # noqa: E402 (it imports that library)
+
+IMAGES = 100
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path):
+    """The command for a hundred digits and two epochs, its tables in a folder of their own."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    module = script("benchmarks/starts.py")
+    monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path / "results")
+    monkeypatch.setitem(starts.EPOCHS, IMAGES, 2)
+    monkeypatch.setitem(module.RATES_AT, IMAGES, IMAGES)
+    monkeypatch.setattr(starts, "DEPTH", 2)
+    return module
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    """A folder like CIFAR's: digits of 32 x 32 pixels in three channels."""
+    folder = tmp_path / "images"
+    digits_as_parquet(folder, "train", 400, scale=4)
+    digits_as_parquet(folder, "test", 100, scale=4)
+    return str(folder)
+
+
+def test_the_table_of_a_pilot(tmp_path, command, photographs):
+    store = tmp_path / "store"
+
+    def table(*words, name="starts"):
+        words = ["--data", photographs, "--store", str(store), "--images", str(IMAGES), *words]
+        done = CliRunner().invoke(command.main, words, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        with (tmp_path / "results" / f"{name}.csv").open(encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    pilot = ("--rate", "0.001", "--arms", "default,two phases")
+    one = table(*pilot, "--seeds", "1")
+    both = table(*pilot, "--seeds", "0,1")
+    assert [(row["arm"], row["seed"]) for row in both] == [
+        ("default", "0"),
+        ("default", "1"),
+        ("two phases", "0"),
+        ("two phases", "1"),
+    ]
+    assert [row for row in both if row["seed"] == "1"] == one  # read, not made again
+    assert {row["views"] for row in both} == {"200"}
+    assert {row["precision"] for row in both} <= {"32-true", "bf16-mixed"}
+    # a lost cell is made again, with the same numbers
+    lost = next((store / "cells").glob("*default-0*.json"))
+    lost.unlink()
+    again = table(*pilot, "--seeds", "0", "--name", "second", name="second")
+    numbers = [[row["accuracy"], row["loss"]] for row in again]
+    assert numbers == [[row["accuracy"], row["loss"]] for row in both]
+    about = json.loads((tmp_path / "results" / "second.json").read_text(encoding="utf-8"))
+    assert about["command"].endswith(f"--store DIR --images {IMAGES} --name second")
+    # without time left nothing begins, and the table is written all the same
+    lost.unlink()
+    assert len(table(*pilot, "--seeds", "0", "--minutes", "1e-9")) == 3
+
+
+def test_the_rate_is_chosen_on_images_of_its_own(tmp_path, monkeypatch, command):
+    asked = []
+
+    def fake_cell(data, arm, number, seed, rate, choosing, store):
+        asked.append((arm, rate, seed, choosing))
+        best = {"default": 4e-3, "mimetic": 1e-3}[arm]
+        return {"accuracy": 0.5, "loss": abs(rate - best), "views": 200}
+
+    monkeypatch.setattr(command, "start_cell", fake_cell)
+    words = ["--data", str(tmp_path), "--store", str(tmp_path / "store"), "--images", str(IMAGES)]
+    words += ["--arms", "default,mimetic", "--seeds", "0"]
+    done = CliRunner().invoke(command.main, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+
+    def tried(arm):
+        return sorted(rate for name, rate, _, choosing in asked if choosing and name == arm)
+
+    # a factor of two further than the largest, until the best lies inside
+    assert tried("default") == [*starts.RATES, 4e-3, 8e-3]
+    assert tried("mimetic") == list(starts.RATES)
+    final = {(arm, rate, seed) for arm, rate, seed, choosing in asked if not choosing}
+    assert final == {("default", 4e-3, 0), ("mimetic", 1e-3, 0)}
+    assert {seed for _, _, seed, choosing in asked if choosing} == {starts.CHOOSING_SEED}
+
+
+def test_side_by_side_as_one_by_one(command, photographs):
+    cells = [("default", 3, 1e-3), ("impulse", 4, 2e-3)]
+    together = starts.start_cells(photographs, cells, IMAGES, device="cpu")
+    for (arm, seed, rate), row in zip(cells, together, strict=True):
+        alone = starts.start_cell(photographs, arm, IMAGES, seed, rate)
+        assert row["precision"] == alone["precision"]
+        assert row["views"] == alone["views"]
+        assert row["loss"] == pytest.approx(alone["loss"], rel=0.02)
+    for seed, arm in ((3, "two phases"), (4, "conv_init")):
+        vit = starts.start_model(arm, 10, seed)
+        assert [block.mixer.held for block in vit.blocks] == [arm == "two phases"] * 2
