@@ -17,7 +17,6 @@ thread.
 """
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,6 +95,7 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
         "accuracy_as_convolution": as_convolution,
         "final_mixers": f"attention, {min(heads)} heads",
         "tested_on": f"{len(test_data.labels)} images",
+        "precision": history.precision,
         "processor": made["processor"] if device == "cpu" else made["accelerator"],
     }
     keep([row], "record.csv")
@@ -112,16 +112,15 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
     print(row, flush=True)
 
 
-def epochs_within(minutes, recipe, train_data):
+def epochs_within(minutes, recipe, sizes, train_data):
     """How many epochs fit into so many processor minutes: measured on twenty batches."""
     few = Images(
         train_data.images[: 20 * recipe.batch],
         train_data.labels[: 20 * recipe.batch],
         train_data.classes,
     )
-    started = time.process_time()
-    train_record(few, few, recipe=replace(recipe, epochs=1), progress=False)
-    seconds = (time.process_time() - started) / len(few.labels) * len(train_data.labels)
+    _, history = train_record(few, few, sizes, replace(recipe, epochs=1), progress=False)
+    seconds = 60 * float(history.minutes[-1]) / len(few.labels) * len(train_data.labels)
     return max(1, int(60 * minutes / seconds))
 
 
@@ -139,7 +138,7 @@ def main(images, store, epochs, seeds, budget, ablation, device):
     recipe = RecordRecipe(epochs=epochs)
     sizes = PyramidSizes()
     if budget:
-        recipe = replace(recipe, epochs=epochs_within(budget, recipe, train_data))
+        recipe = replace(recipe, epochs=epochs_within(budget, recipe, sizes, train_data))
         print(f"{recipe.epochs} epochs fit into {budget:g} processor minutes")
     runs = [("record", recipe, sizes, int(seed)) for seed in ([0] if budget else seeds.split(","))]
     if ablation:

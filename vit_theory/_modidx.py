@@ -1439,6 +1439,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                              'vit_theory/images/record.py'),
                                           'vit_theory.images.record.RecordRecipe': ( 'images/record.html#recordrecipe',
                                                                                      'vit_theory/images/record.py'),
+                                          'vit_theory.images.record.in_bfloat16': ( 'images/record.html#in_bfloat16',
+                                                                                    'vit_theory/images/record.py'),
                                           'vit_theory.images.record.load_progress': ( 'images/record.html#load_progress',
                                                                                       'vit_theory/images/record.py'),
                                           'vit_theory.images.record.moments_of': ( 'images/record.html#moments_of',

@@ -10,7 +10,7 @@ __all__ = ['RecordRecipe', 'whitening_filters', 'whiten_embedding', 'standardize
 # %% ../../nbs/images/07_record.ipynb #ecc05b59
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from tqdm.auto import tqdm
 from ..arguments import Count, NotNegative, Positive, Seed, Share, Size, checked, need
 from ..models.data import Images, crop_flip, generator
 from ..models.pyramid import PyramidSizes, PyramidViT
+from ..models.trainer import has_bfloat16
 from ..trials import resolve_device
 
 # %% ../../nbs/images/07_record.ipynb #4546e71b
@@ -45,7 +46,13 @@ class RecordRecipe:
     mirror: bool = True  # alternating mirrors
     whiten: bool = True  # the patch embedding at the start
     muon: bool = True  # else AdamW with `other_lr` for matrices too
-    bfloat16: bool = True  # products in 16 bits
+    # products in 16 bits; None: where the device is faster by that
+    bfloat16: bool | None = None
+
+# %% ../../nbs/images/07_record.ipynb #rec16bit
+def in_bfloat16(recipe: RecordRecipe, device: torch.device) -> bool:
+    "Whether products are in 16 bits."
+    return has_bfloat16(device) if recipe.bfloat16 is None else recipe.bfloat16
 
 # %% ../../nbs/images/07_record.ipynb #7133272c
 def whitening_filters(
@@ -237,6 +244,7 @@ def record_epoch(
     "Show all images once, in a new order; the mean loss."
     g = generator(seed, epoch)
     device = images.device
+    half = in_bfloat16(recipe, device)
     order = torch.randperm(len(labels), generator=g).to(device)
     first_mirrored = torch.rand(len(labels), generator=generator(seed)) < 0.5
     mirror = (
@@ -247,7 +255,7 @@ def record_epoch(
     for number in range(batches):
         chosen = order[number * recipe.batch : (number + 1) * recipe.batch]
         views = shifted(images[chosen], mirror[chosen], recipe.border, g)
-        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.bfloat16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=half):
             logits = vit(views)
         loss = F.cross_entropy(
             logits.float(), labels[chosen], label_smoothing=float(recipe.smoothing)
@@ -269,7 +277,8 @@ def train_record(
     progress: bool = True,  # show a bar
     device: str = "cpu",  # where
 ) -> tuple[PyramidViT, xr.Dataset]:  # its mixers are convolutions: `to_attention` converts them
-    "Train a pyramid by the recipe; loss, accuracy and the processor's minutes by epoch."
+    """Train a pyramid by the recipe; loss, accuracy and the processor's minutes by epoch, and the
+    precision of products."""
     count = len(train_data.labels)
     need(
         count >= recipe.batch,
@@ -282,6 +291,8 @@ def train_record(
     if recipe.whiten:
         whiten_embedding(vit, images[:5000])
     where = resolve_device(device)
+    half = in_bfloat16(recipe, where)
+    recipe = replace(recipe, bfloat16=half)
     vit.to(where)
     images = images.to(where)
     labels = train_data.labels.to(where)
@@ -295,7 +306,7 @@ def train_record(
     for epoch in tqdm(epochs, disable=not progress, desc=f"seed {seed}"):
         loss = record_epoch(vit, optimizer, images, labels, recipe, epoch, seed)
         seconds = reached.seconds + time.process_time() - started
-        accuracy, flips = pyramid_accuracy(vit, test_data, mean, deviation, 500, recipe.bfloat16)
+        accuracy, flips = pyramid_accuracy(vit, test_data, mean, deviation, 500, half)
         started = time.process_time()  # the test does not count
         row = {
             "epoch": epoch + 1,
@@ -308,4 +319,5 @@ def train_record(
         if file:
             save_progress(file, vit, optimizer, reached, settings)
     history = pd.DataFrame(reached.rows).set_index("epoch").to_xarray()
-    return vit, history.assign_attrs(settings=settings)
+    precision = "bf16-mixed" if half else "32-true"
+    return vit, history.assign_attrs(settings=settings, precision=precision)

@@ -1,0 +1,96 @@
+"""The command of the record, run as it is shipped, on digits of 32 x 32 pixels."""
+
+import sys
+
+import pandas as pd
+import pytest
+import torch
+from click.testing import CliRunner
+from common import ROOT, script
+
+from vit_theory.images.record import RecordRecipe, in_bfloat16
+from vit_theory.models.data import Images, load_images
+from vit_theory.models.pyramid import PyramidSizes
+from vit_theory.models.trainer import has_bfloat16
+
+pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
+from test_table_1 import digits_as_parquet  # noqa: E402 (it imports that library)
+
+SMALL = PyramidSizes(patch=4, widths=(16, 18), depths=(1, 1), ratios=(1, 2))
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path):
+    """The command, its tables in a folder of their own."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    module = script("benchmarks/record.py")
+    monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
+    return module
+
+
+@pytest.fixture
+def record(monkeypatch, tmp_path, command):
+    """Runs the command on 400 digits with a small pyramid."""
+    monkeypatch.setattr(command, "PyramidSizes", lambda **_: SMALL)
+    monkeypatch.setattr(command, "RecordRecipe", lambda **more: RecordRecipe(batch=20, **more))
+    monkeypatch.setattr(command, "HELD_BACK", 100)
+    monkeypatch.setattr(command, "EPOCHS_OF_ABLATION", 1)
+    images = tmp_path / "images"
+    digits_as_parquet(images, "train", 400, scale=4)
+    digits_as_parquet(images, "test", 100, scale=4)
+
+    def run(*words):
+        words = ["--images", str(images), "--store", str(tmp_path / "store"), *words]
+        done = CliRunner().invoke(command.main, words, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output, pd.read_csv(tmp_path / "record.csv")
+
+    return run
+
+
+def test_the_table_of_the_record(tmp_path, record):
+    _, one = record("--epochs", "2", "--seeds", "1")
+    said, both = record("--epochs", "2", "--seeds", "0,1")
+    assert said.count("'arm': 'record'") == 1  # the finished run is not run again
+    assert both.seed.tolist() == [0, 1]
+    pd.testing.assert_frame_equal(both[both.seed == 1].reset_index(drop=True), one)
+    assert set(both.final_mixers) == {"attention, 9 heads"}
+    # the transfer keeps the function
+    assert (both.accuracy == both.accuracy_as_convolution).all()
+    half = has_bfloat16(torch.device("cpu"))
+    assert set(both.precision) == {"bf16-mixed" if half else "32-true"}
+    curve = pd.read_csv(tmp_path / "record_curve.csv")
+    assert curve.after_epoch.tolist() == [1, 2, 1, 2]
+    assert (curve.groupby("seed").loss.diff().dropna() < 0).all()
+
+
+def test_a_run_for_each_ingredient(record):
+    _, table = record("--ablation", "--seeds", "0")
+    assert len(table) == 8
+    assert set(table.tested_on) == {"100 images"}
+    assert table.set_index("arm").precision["32-bit products"] == "32-true"
+
+
+def test_a_budget_in_minutes(monkeypatch, command):
+    seen = []
+
+    def half_a_minute(train_data, test_data, sizes, recipe, **_):
+        seen.append((len(train_data.labels), sizes, recipe.epochs))
+        return None, pd.DataFrame({"minutes": [0.5]}).to_xarray()
+
+    monkeypatch.setattr(command, "train_record", half_a_minute)
+    digits = load_images("digits")
+    data = Images(digits.images[:800], digits.labels[:800], digits.classes)
+    # half of the images take half a minute: an epoch takes one
+    assert command.epochs_within(30, RecordRecipe(batch=20), SMALL, data) == 30
+    assert command.epochs_within(0.1, RecordRecipe(batch=20), SMALL, data) == 1
+    assert seen == [(400, SMALL, 1)] * 2
+
+
+def test_16_bits_only_where_they_are_faster(monkeypatch):
+    cpu = torch.device("cpu")
+    for faster in (True, False):
+        monkeypatch.setattr("vit_theory.images.record.has_bfloat16", lambda device, on=faster: on)
+        assert in_bfloat16(RecordRecipe(), cpu) == faster
+        assert in_bfloat16(RecordRecipe(bfloat16=True), cpu)
+        assert not in_bfloat16(RecordRecipe(bfloat16=False), cpu)
