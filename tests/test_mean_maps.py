@@ -66,3 +66,11 @@ def test_a_row_for_each_seed_and_epoch(tmp_path, mean_maps):
     assert [row["data"] for row in rows] == ["one"] * 6 + ["two"] * 6  # before, and two epochs
     for row in rows:
         assert 0 <= float(row["positional"]) <= 1
+
+
+def test_the_command_beside_a_table_names_no_place_of_this_machine(mean_maps, monkeypatch):
+    side_by_side = sys.modules["side_by_side"]
+    words = ["/here/mean_maps.py", "--data", "/there/cifar10", "--store", "/elsewhere/cells"]
+    monkeypatch.setattr(sys, "argv", words)
+    expected = "python benchmarks/mean_maps.py --data FOLDER/cifar10 --store DIR"
+    assert side_by_side.command_run() == expected
