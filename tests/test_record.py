@@ -55,8 +55,8 @@ def test_the_table_of_the_record(tmp_path, record):
     assert both.seed.tolist() == [0, 1]
     pd.testing.assert_frame_equal(both[both.seed == 1].reset_index(drop=True), one)
     assert set(both.final_mixers) == {"attention, 9 heads"}
-    # the transfer keeps the function
-    assert (both.accuracy == both.accuracy_as_convolution).all()
+    # the transfer keeps the function, up to rounding: of a hundred images one may lie on the edge
+    assert ((both.accuracy - both.accuracy_as_convolution).abs() < 0.011).all()
     half = has_bfloat16(torch.device("cpu"))
     assert set(both.precision) == {"bf16-mixed" if half else "32-true"}
     curve = pd.read_csv(tmp_path / "record_curve.csv")
