@@ -158,9 +158,9 @@ def write(store: Path, command: str, name: str) -> None:
     """Keep the finished rows as results/NAME.csv and .json."""
     rows = finished(store, "cells")
     if rows:
-        table = [{name: row.get(name, "") for name in COLUMNS} for row in rows]
+        table = [{column: row.get(column, "") for column in COLUMNS} for row in rows]
         chosen = [
-            {name: row[name] for name in ("data", "images", "arm", "rate", "loss")}
+            {column: row[column] for column in ("data", "images", "arm", "rate", "loss")}
             for row in finished(store, "rates")
         ]
         seeds = sorted({row["seed"] for row in rows})
