@@ -145,11 +145,15 @@ def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
     return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
 
 
+def about_table(name: str) -> dict:
+    """The circumstances of a committed table; none where there is no such table."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 def merged_studies(name: str, new: dict[str, dict]) -> dict[str, dict]:
     """What is written about the studies of a committed table, with the new ones."""
-    path = RESULTS / f"{name}.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return before.get("studies", {}) | new
+    return about_table(name).get("studies", {}) | new
 
 
 def kept(file: Path, compute: Callable[[], dict]) -> dict:

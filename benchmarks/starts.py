@@ -1,15 +1,15 @@
 """Which start is best: the arms of `vit_theory.images.starts` on CIFAR at 32 x 32 pixels.
 
     python benchmarks/starts.py --data FOLDER/cifar10 --store DIR [--images 1000,5000] \\
-        [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda] \\
-        [--name starts]
+        [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda] [--name N]
 
 First each arm's learning rate on seeds and images of their own, then the arms seed by seed. One
 thread, in 16 bits where the processor is faster by that; or on a GPU, where all cells that train
 alike are trained side by side. A finished cell is a file in DIR and is never computed twice; a
 training that was stopped goes on from its last epoch. Whenever the command ends, also by --minutes,
-the finished rows of all data sets in DIR go to results/NAME.csv and .json. With --rate all arms
-have that learning rate and none is chosen: a pilot.
+the finished rows of all data sets in DIR go to results/starts.csv and .json, where rows of other
+cells stay. With --rate all arms have that learning rate and none is chosen: a pilot, whose table is
+results/starts_pilot.csv. --name gives another table.
 """
 
 import json
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from side_by_side import data_option, save, store_option
+from side_by_side import about_table, command_run, data_option, merged, save, store_option
 
 from vit_theory.images.experiments import beyond, lowest
 from vit_theory.images.starts import (
@@ -80,6 +80,7 @@ class Study:
             "rate": rate,
             "device": made["accelerator"] or made["processor"],
             "provenance": made,
+            "command": command_run(),
         }
         file = self.file(number, key, choosing)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -140,44 +141,41 @@ class Study:
 
 
 def finished(store: Path, kind: str) -> list[dict]:
-    """All finished rows of a kind, in order."""
-    rows = [json.loads(file.read_text()) for file in (store / kind).glob("*.json")]
-    return sorted(
-        rows,
-        key=lambda row: (
-            row["data"],
-            row["images"],
-            list(STARTS).index(row["arm"]),
-            row["seed"],
-            row["rate"],
-        ),
+    """All finished rows of a kind."""
+    return [json.loads(file.read_text()) for file in sorted((store / kind).glob("*.json"))]
+
+
+def place(row: dict) -> tuple:
+    """Where a row stands in its table."""
+    return row["data"], int(row["images"]), list(STARTS).index(row["arm"])
+
+
+def write(store: Path, name: str) -> None:
+    """Put the finished rows into results/NAME.csv and .json; rows of other cells stay."""
+    cells = finished(store, "cells")
+    if not cells:
+        return
+    rows = [{column: cell.get(column, "") for column in COLUMNS} for cell in cells]
+    table = merged(name, ("data", "images", "arm", "seed"), rows)
+    table = sorted(table, key=lambda row: (*place(row), int(row["seed"])))
+    before = about_table(name)
+    choices = {}
+    for row in before.get("validation_loss_by_rate", []) + finished(store, "rates"):
+        choice = {column: row[column] for column in ("data", "images", "arm", "rate", "loss")}
+        choices[*place(row), row["rate"]] = choice
+    commands = set(before.get("commands", [])) | {cell["command"] for cell in cells}
+    made = {json.dumps(one) for one in before.get("cells_provenance", [])}
+    made |= {json.dumps(cell["provenance"]) for cell in cells}
+    save(
+        name,
+        table,
+        commands=sorted(commands),
+        seeds=sorted({int(row["seed"]) for row in table}),
+        choosing_seed=CHOOSING_SEED,
+        epochs=EPOCHS,
+        cells_provenance=[json.loads(one) for one in sorted(made)],
+        validation_loss_by_rate=[choices[key] for key in sorted(choices)],
     )
-
-
-def write(store: Path, command: str, name: str) -> None:
-    """Keep the finished rows as results/NAME.csv and .json."""
-    rows = finished(store, "cells")
-    if rows:
-        table = [{column: row.get(column, "") for column in COLUMNS} for row in rows]
-        chosen = [
-            {column: row[column] for column in ("data", "images", "arm", "rate", "loss")}
-            for row in finished(store, "rates")
-        ]
-        seeds = sorted({row["seed"] for row in rows})
-        made = {json.dumps(row["provenance"]) for row in rows if "provenance" in row}
-        about = {
-            "command": command,
-            "epochs": EPOCHS,
-            "cells_provenance": [json.loads(one) for one in sorted(made)],
-            "validation_loss_by_rate": chosen,
-        }
-        save(
-            name,
-            table,
-            seeds=seeds,
-            choosing_seed=CHOOSING_SEED,
-            **about,
-        )
 
 
 @click.command()
@@ -199,17 +197,12 @@ def write(store: Path, command: str, name: str) -> None:
 )
 @click.option("--device", default="cpu", show_default=True, help="cuda: all arms side by side.")
 @click.option("--table", is_flag=True, help="Only write the table of what is finished.")
-@click.option("--name", default="starts", show_default=True, help="Of the table in results/.")
+@click.option("--name", default=None, help="Of the table in results/.")
 def main(data, store, images, seeds, arms, minutes, rate, device, table, name):
     """Run the study from where it stands."""
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     seeds = [int(seed) for seed in seeds.split(",")]
     arms = arms.split(",")
-    command = (
-        f"python benchmarks/starts.py --data FOLDER/{Path(data).name} --store DIR --images {images}"
-        + f" --device {device}" * (device != "cpu")
-        + f" --name {name}" * (name != "starts")
-    )
     study = Study(Path(store), data, device, end)
     try:
         for number in () if table else [int(part) for part in images.split(",")]:
@@ -219,7 +212,7 @@ def main(data, store, images, seeds, arms, minutes, rate, device, table, name):
                 rates = study.best_rates(number, arms)
             study.run(number, [(arm, seed, rates[arm]) for seed in seeds for arm in rates])
     finally:
-        write(study.store, command, name)
+        write(study.store, name or ("starts_pilot" if rate else "starts"))
 
 
 if __name__ == "__main__":

@@ -38,11 +38,12 @@ def photographs(tmp_path):
     return str(folder)
 
 
-def test_the_table_of_a_pilot(tmp_path, command, photographs):
+def test_the_table_of_a_pilot(tmp_path, monkeypatch, command, photographs):
     store = tmp_path / "store"
 
-    def table(*words, name="starts"):
+    def table(*words, name="starts_pilot"):
         words = ["--data", photographs, "--store", str(store), "--images", str(IMAGES), *words]
+        monkeypatch.setattr(sys, "argv", ["starts.py", *words])  # told beside the table
         done = CliRunner().invoke(command.main, words, catch_exceptions=False)
         assert done.exit_code == 0, done.output
         with (tmp_path / "results" / f"{name}.csv").open(encoding="utf-8") as file:
@@ -67,10 +68,45 @@ def test_the_table_of_a_pilot(tmp_path, command, photographs):
     numbers = [[row["accuracy"], row["loss"]] for row in again]
     assert numbers == [[row["accuracy"], row["loss"]] for row in both]
     about = json.loads((tmp_path / "results" / "second.json").read_text(encoding="utf-8"))
-    assert about["command"].endswith(f"--store DIR --images {IMAGES} --name second")
+    assert about["command"].endswith("--seeds 0 --name second")
+    made_by = {command.split("--seeds ")[1] for command in about["commands"]}
+    assert made_by == {"1", "0,1", "0 --name second"}  # one for each time that cells were computed
     # without time left nothing begins, and the table is written all the same
     lost.unlink()
-    assert len(table(*pilot, "--seeds", "0", "--minutes", "1e-9")) == 3
+    words = (*pilot, "--seeds", "0", "--minutes", "1e-9", "--name", "third")
+    assert len(table(*words, name="third")) == 3
+
+
+def test_a_table_keeps_the_rows_of_other_cells(tmp_path, monkeypatch, command):
+    def fake_cell(data, arm, number, seed, rate, choosing, store):
+        return {"accuracy": 0.1 * seed + 100 * rate, "loss": rate, "views": 200}
+
+    def table(rate, seeds, store):
+        words = ["--data", str(tmp_path / "cifar10"), "--store", str(tmp_path / store)]
+        words += ["--images", str(IMAGES), "--arms", "two phases,default"]
+        words += ["--rate", str(rate), "--seeds", seeds, "--name", "starts"]
+        monkeypatch.setattr(sys, "argv", ["starts.py", *words])
+        done = CliRunner().invoke(command.main, words, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        file = tmp_path / "results" / "starts.csv"
+        with file.open(encoding="utf-8", newline="") as lines:
+            return list(csv.DictReader(lines))
+
+    monkeypatch.setattr(command, "start_cell", fake_cell)
+    (tmp_path / "cifar10").mkdir()
+    first = table(0.001, "0,1", "store")
+    second = table(0.002, "1,2", "another store")
+    assert [(row["arm"], row["seed"]) for row in second] == [
+        (arm, seed) for arm in ("default", "two phases") for seed in "012"
+    ]
+    kept = [row for row in second if row["seed"] == "0"]
+    assert kept == [row for row in first if row["seed"] == "0"]
+    assert {row["rate"] for row in second if row["seed"] == "1"} == {"0.002"}
+    about = json.loads((tmp_path / "results" / "starts.json").read_text(encoding="utf-8"))
+    assert [command.split("--seeds ")[1] for command in about["commands"]] == [
+        "0,1 --name starts",
+        "1,2 --name starts",
+    ]
 
 
 def test_the_rate_is_chosen_on_images_of_its_own(tmp_path, monkeypatch, command):
