@@ -1,8 +1,10 @@
 """Cost of population descent on the scalars beside full descent on all of A and v, against the
 number of patches.
 
+    \b
     python benchmarks/association_dynamics.py
 
+\b
 Whole calls of 50 gradient steps, set-up included, one thread, sets of C = 4 patches, q = min(.4,
 16/D):
   full       vit_theory.association.fit on N = 2000 images (float32, d = 16): O(N D d + N D^2) a
@@ -11,6 +13,7 @@ Whole calls of 50 gradient steps, set-up included, one thread, sets of C = 4 pat
   default    the same with the default of 20000 draws
   exact      reduced_descent, method="exact", where the atoms fit
   pruned     reduced_descent, method="pruned", prune=1e-9
+
 Full descent is measured up to D = 400, sampled descent up to D = 10^6, where A alone would hold 4
 TB.
 Last come two whole runs: 300 steps at D = 64, and 400 steps at D = 10^6 with its error bars.
@@ -19,6 +22,7 @@ Last come two whole runs: 300 steps at D = 64, and 400 steps at D = 10^6 with it
 import time
 from functools import partial
 
+import click
 import torch
 from side_by_side import compare, report, save
 
@@ -96,6 +100,7 @@ def whole(name, D, q, **options):
     return row
 
 
+@click.command(help=__doc__)
 def main():
     table = []
     for D in (16, 36, 64, 144, 256, 400, 10_000, 1_000_000):

@@ -1,8 +1,10 @@
 """Cost of a full gradient step of the patch attention model against the number of patches, beside
 plain PyTorch.
 
+    \b
     python benchmarks/association_training.py
 
+\b
 One full-batch step on N = 2000 images with d = 16, float32, one thread, D from 16 to 400:
   ours          hand gradient of vit_theory.association, data with one row a feature: O(N D d + N
   D^2)
@@ -10,11 +12,13 @@ One full-batch step on N = 2000 images with d = 16, float32, one thread, D from 
   d)
   reordered     the same with the order of the products chosen by hand, scale * (X v) softmax(A)^T,
   and torch.autograd
+
 All three compute the same loss and the same gradients, which is checked first.
 """
 
 from functools import partial
 
+import click
 import torch
 from side_by_side import compare, report, save
 from torch.nn.functional import logsigmoid
@@ -35,6 +39,7 @@ def autograd(model, x, y, reordered):
     return loss.detach(), *torch.autograd.grad(loss, (A, v))
 
 
+@click.command(help=__doc__)
 def main():
     table = []
     for side in (4, 6, 8, 12, 16, 20):

@@ -8,7 +8,8 @@ visit (`Recipe(patches=0.5)`), a third the same in twice as many visits, about t
 first. All are tested on all patches. One learning rate; one thread, or a GPU where there is one.
 Processes with the same DIR share the cells, and DIR keeps the checkpoints of trainings in progress.
 
-Writes results/half_patches.csv and .json: a row for each way and seed.
+Writes results/half_patches.csv and .json: a row for each number of images, way and seed; other rows
+stay. Of a training that was stopped the processor seconds are those of its last part.
 """
 
 import json
@@ -19,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-from side_by_side import data_option, report, save, store_option
+from side_by_side import (
+    data_option,
+    merged,
+    merged_provenance,
+    need_same,
+    report,
+    save,
+    store_option,
+)
 from token_samples import OPTIONS, SIZES
 
 from vit_theory.images.experiments import PHOTOGRAPHS, hardware, training_folder
@@ -28,6 +37,7 @@ from vit_theory.ledger.sweeps import sweep
 from vit_theory.models import Descent, ViT, evaluate, train
 from vit_theory.models.data import RECIPES
 
+NAME = "half_patches"  # of the table
 # share of the patches in training, and how many times as many visits
 WAYS = {"all": (1.0, 1), "half": (0.5, 1), "half, twice the visits": (0.5, 2)}
 
@@ -57,6 +67,11 @@ def cell(way: str, seed: int, number: int, data: str, store: Path) -> dict[str, 
     return evaluate(vit, test) | {"views": epochs * number, "processor_seconds": seconds}
 
 
+def place(row: dict) -> tuple:
+    """Where a row stands in its table."""
+    return int(row["images"]), int(row["seed"]), list(WAYS).index(row["way"])
+
+
 @click.command()
 @data_option
 @store_option
@@ -64,6 +79,8 @@ def cell(way: str, seed: int, number: int, data: str, store: Path) -> dict[str, 
 @click.option("--seeds", default="0,1,2", show_default=True)
 def main(data, store, images, seeds):
     """Run the study from where it stands."""
+    name = Path(data).name
+    need_same(NAME, data=name)
     grid = {"seed": [int(seed) for seed in seeds.split(",")], "way": list(WAYS)}
     one = partial(cell, number=images, data=data, store=Path(store))
     study = sweep(one, grid, store=Path(store) / "cells")
@@ -71,11 +88,12 @@ def main(data, store, images, seeds):
     frame.insert(0, "images", images)
     rows = frame.to_dict("records")
     report(rows)
+    table = sorted(merged(NAME, ("images", "seed", "way"), rows), key=place)
     save(
-        "half_patches",
-        rows,
-        data=Path(data).name,
-        cells_provenance=json.loads(study.attrs["provenance"]),
+        NAME,
+        table,
+        data=name,
+        cells_provenance=merged_provenance(NAME, json.loads(study.attrs["provenance"])),
     )
 
 

@@ -14,19 +14,21 @@
         a GPU, for hours
 
 Writes results/images_STUDY.csv and .json (for another size: images_SIZE_STUDY) as soon as a study
-is finished. DIR keeps finished cells and the checkpoints of the training in progress: the same
-command goes on where it was stopped. Each arm has the learning rate that did best on validation
-images at seeds that are not judged; test images are used once.
+is finished; rows of other seeds stay. DIR keeps finished cells and the checkpoints of the training
+in progress, for each set of images and size: the same command goes on where it was stopped. Each
+kind of arm has the learning rate that did best on validation images at seeds that are not judged,
+unless its size gives a single one; no choice looks at test images.
 """
 
 import json
+import statistics
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import click
 import xarray as xr
-from side_by_side import report, save, store_option
+from side_by_side import merged, merged_provenance, need_same, report, save, store_option
 
 from vit_theory.images.claims.canvases import MASS, SPARSIFICATION
 from vit_theory.images.claims.positions import ASSOCIATION, POSITIONAL
@@ -83,32 +85,43 @@ def curves(study: xr.Dataset) -> dict:
     return found
 
 
-def circumstances(study: xr.Dataset) -> dict:
-    """Mean and standard deviation over seeds by arm, and curves through the training."""
-    axes = [axis for axis in CURVES if axis in study.dims]
-    summary = {}
-    for point, part in study.accuracy.stack(point=["arm", *axes]).groupby("point"):
-        name = ", ".join(str(value) for value in (point if isinstance(point, tuple) else (point,)))
-        summary[name] = f"{100 * float(part.mean()):.2f} ± {100 * float(part.std()):.2f} %"
+def summary(table: list[dict]) -> dict[str, str]:
+    """Mean and standard deviation of the accuracy over seeds, by arm (and value, for a curve)."""
+    axes = [axis for axis in ("arm", *CURVES) if axis in table[0]]
+    by_point: dict[str, list[float]] = {}
+    for row in table:
+        point = ", ".join(str(row[axis]) for axis in axes)
+        by_point.setdefault(point, []).append(100 * float(row["accuracy"]))
     return {
-        "accuracy_mean_and_deviation": summary,
-        "through_training": {} if axes else curves(study),
+        point: f"{statistics.mean(found):.2f} ± {statistics.pstdev(found):.2f} %"
+        for point, found in by_point.items()
     }
 
 
 def write(name: str, study: xr.Dataset, command: str, claims=()):
     """Print a study's table with what the ledger's judges say of it, and keep the table."""
-    table = rows(study)
-    report(table)
+    axes = [axis for axis in CURVES if axis in study.dims]
+    report(rows(study))
+    table = merged(name, ("arm", "seed", *axes), rows(study))
     for claim in claims:
         found = claim.judge(study)
         print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")
     cells = json.loads(study.attrs["provenance"])
     about = {"command": command, "images": study.attrs["images"], "size": study.attrs["size"]}
-    about["seeds"] = study.seed.values.tolist()
+    about["seeds"] = sorted({int(row["seed"]) for row in table})
     about["validation_loss_by_rate"] = json.loads(study.attrs.get("validation_loss_by_rate", "{}"))
-    about |= {"device": cells[0]["accelerator"] or cells[0]["processor"], "cells_provenance": cells}
-    save(name, table, **about, **circumstances(study))
+    about["device"] = cells[0]["accelerator"] or cells[0]["processor"]
+    about["cells_provenance"] = merged_provenance(name, cells)
+    about["accuracy_mean_and_deviation"] = summary(table)
+    about["through_training"] = {} if axes else curves(study)
+    save(name, table, **about)
+
+
+def table_of(study: str, size: str) -> str:
+    """The name of a study's table."""
+    prefix = "images" if size == "middle" else f"images_{size}"
+    part = f"canvases_{study}" if study in CURVES else study.replace("-", "_")
+    return f"{prefix}_{part}"
 
 
 @click.command()
@@ -148,19 +161,20 @@ def main(images, store, size, chosen, seeds, jobs):
         f"python benchmarks/images_studies.py --images FOLDER/{name} --store DIR --size {size} "
         f"--seeds {seeds} --study "
     )
-    prefix = "images_" if size == "middle" else f"images_{size}_"
     run = Run(
         images=images,
         seeds=tuple(int(seed) for seed in seeds.split(",")),
-        store=Path(store),
+        store=Path(store) / f"{name}-{size}",
         n_jobs=jobs,
     )
     chosen = chosen or (*STUDIES, *CURVES)
+    for part in chosen:
+        need_same(table_of(part, size), images=name)
     rates = None
     for study, (function, claims) in (STUDIES | PARTS).items():
         if study in chosen or (study == "canvases" and set(chosen) & set(CURVES)):
             found = function(replace(run, store=run.store / study), size)
-            write(prefix + study.replace("-", "_"), found, command + study, claims)
+            write(table_of(study, size), found, command + study, claims)
             rates = (
                 dict(zip(found.arm.values, found.rate.values.tolist(), strict=True))
                 if study == "canvases"
@@ -169,7 +183,7 @@ def main(images, store, size, chosen, seeds, jobs):
     for along in CURVES:
         if along in chosen:
             found = curve_study(replace(run, store=run.store / "canvases"), along, rates, size)
-            write(f"{prefix}canvases_{along}", found, command + along)
+            write(table_of(along, size), found, command + along)
 
 
 if __name__ == "__main__":

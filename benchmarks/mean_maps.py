@@ -9,8 +9,7 @@ The content attention of `images.experiments.positions`, trained on 16,000 image
 share of the maps' variance that position alone explains (`head_atlas`). One thread, or a GPU where
 there is one. DIR keeps finished cells and the checkpoint of the training in progress.
 
-Writes results/mean_maps.csv and .json: a row for each data set, seed and epoch; rows of other data
-sets stay.
+Writes results/mean_maps.csv and .json: a row for each data set, seed and epoch; other rows stay.
 """
 
 import copy
@@ -130,6 +129,11 @@ def cell(seed: int, data: str, size: Extent, store: Path) -> dict[str, Any]:
     return {name: ("epoch", [row[name] for row in rows]) for name in start}
 
 
+def place(row: dict) -> tuple:
+    """Where a row stands in its table."""
+    return row["data"], int(row["seed"]), int(row["epoch"])
+
+
 @click.command()
 @data_option
 @store_option
@@ -151,7 +155,7 @@ def main(data, store, seeds):
         "size": str(size),
         "cells_provenance": json.loads(study.attrs["provenance"]),
     }
-    table = sorted(merged("mean_maps", ("data",), rows), key=lambda row: row["data"])
+    table = sorted(merged("mean_maps", ("data", "seed", "epoch"), rows), key=place)
     save("mean_maps", table, studies=merged_studies("mean_maps", {name: about}))
 
 

@@ -11,9 +11,9 @@ minutes.
     python benchmarks/record.py --images FOLDER/cifar10 --epochs 24 --device cuda
         on a GPU: what more epochs reach, without processor minutes
 
-Writes results/record.csv (a row for each finished run), record_curve.csv (a row for each epoch) and
-record.json. A run that is stopped goes on from its last epoch; finished runs are not run again. One
-thread.
+Writes results/record.csv (a row for each finished run) and record_curve.csv (a row for each epoch),
+with .json beside them; rows of other runs stay. A run that is stopped goes on from its last epoch,
+and runs that DIR holds are not run again. One thread.
 """
 
 import json
@@ -21,7 +21,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import pandas as pd
 import side_by_side as bench  # before torch: it sets the threads
 import torch
 
@@ -52,28 +51,16 @@ def ablations(recipe, sizes):
     }
 
 
-def keep(rows, name):
+def keep(name, rows, **circumstances):
     """Add rows to a table of results/; a row of the same run is replaced."""
-    file = bench.RESULTS / name
     keys = [key for key in (*KEYS, "after_epoch") if key in rows[0]]
-    table = (
-        pd.concat([pd.read_csv(file), pd.DataFrame(rows)]) if file.exists() else pd.DataFrame(rows)
-    )
-    table = table.drop_duplicates(keys, keep="last").sort_values(keys)
-    write_file(file, table.to_csv(index=False))
+    table = bench.merged(name, keys, rows)
+    table.sort(key=lambda row: (row["arm"], *(int(row[key]) for key in keys[1:])))
+    bench.save(name, table, **circumstances)
 
 
-def finished():
-    """The runs that stand in the table."""
-    file = bench.RESULTS / "record.csv"
-    if not file.exists():
-        return set()
-    return {tuple(row) for row in pd.read_csv(file)[KEYS].itertuples(index=False)}
-
-
-def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
-    """Train once, convert to attention, measure again, and keep the rows."""
-    folder = Path(store) / f"{arm}_{recipe.epochs}".replace(" ", "_") if store else None
+def run(arm, recipe, sizes, seed, train_data, test_data, folder, device):
+    """Train once, convert to attention, measure again -> its row, its curve, where it was made."""
     vit, history = train_record(train_data, test_data, sizes, recipe, seed, folder, device=device)
     if device != "cpu":  # its processor waits for the GPU
         history["minutes"] = history.minutes * float("nan")
@@ -98,18 +85,16 @@ def run(arm, recipe, sizes, seed, train_data, test_data, store, device):
         "precision": history.precision,
         "processor": made["processor"] if device == "cpu" else made["accelerator"],
     }
-    keep([row], "record.csv")
     epochs = (
         history.to_dataframe()
         .reset_index()
         .rename(columns={"minutes": "processor_minutes"})
         .round(5)
     )
-    if arm == "record":
-        of_run = {"arm": arm, "epochs": recipe.epochs, "seed": seed}
-        lines = epochs.rename(columns={"epoch": "after_epoch"}).to_dict("records")
-        keep([{**of_run, **line} for line in lines], "record_curve.csv")
+    of_run = {key: row[key] for key in KEYS}
+    lines = epochs.rename(columns={"epoch": "after_epoch"}).to_dict("records")
     print(row, flush=True)
+    return {"row": row, "curve": [of_run | line for line in lines], "provenance": made}
 
 
 def epochs_within(minutes, recipe, sizes, train_data):
@@ -135,6 +120,11 @@ def epochs_within(minutes, recipe, sizes, train_data):
 def main(images, store, epochs, seeds, budget, ablation, device):
     train_data = load_images(images)
     test_data = load_images(images, split="test")
+    if len(train_data.classes) != PyramidSizes().classes:
+        raise click.UsageError(
+            f"--images {images} has {len(train_data.classes)} classes: the record is about the ten "
+            "of CIFAR-10"
+        )
     recipe = RecordRecipe(epochs=epochs)
     sizes = PyramidSizes()
     if budget:
@@ -153,20 +143,26 @@ def main(images, store, epochs, seeds, budget, ablation, device):
         arms = ablations(replace(recipe, epochs=EPOCHS_OF_ABLATION), sizes)
         numbers = [int(seed) for seed in seeds.split(",")]
         runs = [(arm, *of_arm, seed) for seed in numbers for arm, of_arm in arms.items()]
-    known = finished()
     for arm, of_run, sizes_of_run, seed in runs:
-        if (arm, of_run.epochs, seed) not in known:
-            run(arm, of_run, sizes_of_run, seed, train_data, test_data, store, device)
-    about = {
-        "command": "python benchmarks/record.py --images FOLDER/cifar10 [--epochs 90 | --ablation] "
-        "[--device cuda]",
-        "images": Path(images).name,
-        "recipe": vars(RecordRecipe()),
-        "sizes": vars(sizes),
-        "processor_time": "one thread; other work ran on the machine",
-        "provenance": provenance(),
-    }
-    write_file(bench.RESULTS / "record.json", json.dumps(about, indent=1) + "\n")
+        folder = Path(store) / f"{arm}_{of_run.epochs}_{device}".replace(" ", "_")
+        file = folder / f"run_{seed}.json"
+        if file.exists():
+            print(f"{arm}, seed {seed}: finished before, {file}")
+        else:
+            made = run(arm, of_run, sizes_of_run, seed, train_data, test_data, folder, device)
+            write_file(file, json.dumps(made))
+        made = json.loads(file.read_text(encoding="utf-8"))
+        keep(
+            "record",
+            [made["row"]],
+            images="cifar10",
+            recipe=vars(RecordRecipe()),
+            sizes=vars(sizes),
+            processor_time="one thread; other work ran on the machine",
+            cells_provenance=bench.merged_provenance("record", [made["provenance"]]),
+        )
+        if arm == "record":
+            keep("record_curve", made["curve"])
 
 
 if __name__ == "__main__":

@@ -115,6 +115,11 @@ def command_run() -> str:
     return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
+def written(value: object) -> object:
+    """A value as tables have it."""
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
 def save(name: str, table: list[dict], **circumstances) -> None:
     """Write results/NAME.csv, and results/NAME.json with the command, versions and hardware that
     made it."""
@@ -122,13 +127,7 @@ def save(name: str, table: list[dict], **circumstances) -> None:
     with open(RESULTS / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(
-            {
-                key: f"{value:.6g}" if isinstance(value, float) else value
-                for key, value in row.items()
-            }
-            for row in table
-        )
+        writer.writerows({key: written(value) for key, value in row.items()} for row in table)
     about = {"command": command_run(), **circumstances, "provenance": provenance()}
     (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     print(f"\nwritten: {RESULTS.name}/{name}.csv and {RESULTS.name}/{name}.json")
@@ -141,7 +140,7 @@ def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
         return rows
     with path.open(encoding="utf-8", newline="") as file:
         before = list(csv.DictReader(file))
-    new = {tuple(str(row[column]) for column in columns) for row in rows}
+    new = {tuple(str(written(row[column])) for column in columns) for row in rows}
     return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
 
 
@@ -149,6 +148,23 @@ def about_table(name: str) -> dict:
     """The circumstances of a committed table; none where there is no such table."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def merged_provenance(name: str, new: list[dict]) -> list[dict]:
+    """Where the cells of a committed table were made, with those of the new ones."""
+    made = {json.dumps(one) for one in about_table(name).get("cells_provenance", []) + new}
+    return [json.loads(one) for one in sorted(made)]
+
+
+def need_same(name: str, **said: str) -> None:
+    """Refuse to add rows to a committed table that is about something else."""
+    before = about_table(name)
+    for key, value in said.items():
+        if before.get(key, value) != value:
+            raise click.UsageError(
+                f"results/{name}.csv is about {before[key]}, and this run about {value}: move the "
+                "table away to make another"
+            )
 
 
 def merged_studies(name: str, new: dict[str, dict]) -> dict[str, dict]:

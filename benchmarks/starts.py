@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from side_by_side import about_table, command_run, data_option, merged, save, store_option
+from side_by_side import (
+    about_table,
+    command_run,
+    data_option,
+    merged,
+    merged_provenance,
+    save,
+    store_option,
+)
 
 from vit_theory.images.experiments import beyond, lowest
 from vit_theory.images.starts import (
@@ -164,8 +172,6 @@ def write(store: Path, name: str) -> None:
         choice = {column: row[column] for column in ("data", "images", "arm", "rate", "loss")}
         choices[*place(row), row["rate"]] = choice
     commands = set(before.get("commands", [])) | {cell["command"] for cell in cells}
-    made = {json.dumps(one) for one in before.get("cells_provenance", [])}
-    made |= {json.dumps(cell["provenance"]) for cell in cells}
     save(
         name,
         table,
@@ -173,7 +179,7 @@ def write(store: Path, name: str) -> None:
         seeds=sorted({int(row["seed"]) for row in table}),
         choosing_seed=CHOOSING_SEED,
         epochs=EPOCHS,
-        cells_provenance=[json.loads(one) for one in sorted(made)],
+        cells_provenance=merged_provenance(name, [cell["provenance"] for cell in cells]),
         validation_loss_by_rate=[choices[key] for key in sorted(choices)],
     )
 

@@ -9,7 +9,8 @@ random ones, drawn anew at every visit. Each is tested on patches chosen as in i
 image views, one learning rate. One thread, or a GPU where there is one. Processes with the same DIR
 share the cells; finished cells and checkpoints of the trainings in progress are kept there.
 
-Writes results/token_samples.csv and .json: a row for each number of images, seed and choice.
+Writes results/token_samples.csv and .json: a row for each number of images, seed and choice; other
+rows stay.
 """
 
 import json
@@ -19,7 +20,15 @@ from typing import Any
 
 import click
 import torch
-from side_by_side import data_option, report, save, store_option
+from side_by_side import (
+    data_option,
+    merged,
+    merged_provenance,
+    need_same,
+    report,
+    save,
+    store_option,
+)
 
 from vit_theory.images.experiments import PHOTOGRAPHS, hardware, training_folder
 from vit_theory.images.experiments.canvases import FIRST_LAYER
@@ -28,6 +37,7 @@ from vit_theory.ledger.sweeps import sweep
 from vit_theory.models import Descent, ViT, augment, choose_tokens, evaluate, train
 from vit_theory.models.data import RECIPES
 
+NAME = "token_samples"  # of the table
 CHOICES = ("all", "attention", FIRST_LAYER, "random")
 SIZES = {"depth": 6, "heads": 4, "width": 128, "hidden": 2}
 KEPT = 32  # of 64 patches
@@ -102,6 +112,11 @@ def cell(number: int, seed: int, data: str, store: Path) -> dict[str, Any]:
     }
 
 
+def place(row: dict) -> tuple:
+    """Where a row stands in its table."""
+    return int(row["number"]), int(row["seed"]), CHOICES.index(row["choice"])
+
+
 @click.command()
 @data_option
 @store_option
@@ -109,6 +124,8 @@ def cell(number: int, seed: int, data: str, store: Path) -> dict[str, Any]:
 @click.option("--seeds", default="0,1,2", show_default=True)
 def main(data, store, images, seeds):
     """Run the study from where it stands."""
+    name = Path(data).name
+    need_same(NAME, images=name)
     numbers = sorted(int(number) for number in images.split(","))
     grid = {"number": numbers, "seed": [int(seed) for seed in seeds.split(",")]}
     study = sweep(partial(cell, data=data, store=Path(store)), grid, store=Path(store) / "cells")
@@ -116,12 +133,13 @@ def main(data, store, images, seeds):
     frame = study.to_dataframe().reset_index()
     rows = frame[["number", "seed", "choice", "accuracy", "loss", "views"]].to_dict("records")
     report(rows)
+    table = sorted(merged(NAME, ("number", "seed", "choice"), rows), key=place)
     save(
-        "token_samples",
-        rows,
-        images=Path(data).name,
-        seeds=grid["seed"],
-        cells_provenance=json.loads(study.attrs["provenance"]),
+        NAME,
+        table,
+        images=name,
+        seeds=sorted({int(row["seed"]) for row in table}),
+        cells_provenance=merged_provenance(NAME, json.loads(study.attrs["provenance"])),
     )
 
 

@@ -25,10 +25,10 @@ def run(monkeypatch, tmp_path):
     digits_as_parquet(data, "train", 400, scale=4)
     digits_as_parquet(data, "test", 60, scale=4)
 
-    def rows_of(name):
+    def rows_of(name, seeds="0,1"):
         command = script(f"benchmarks/{name}.py")
         monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
-        words = ["--data", str(data), "--store", str(tmp_path / name), "--seeds", "0,1"]
+        words = ["--data", str(data), "--store", str(tmp_path / name), "--seeds", seeds]
         words += ["--images", str(NUMBER)]
         CliRunner().invoke(command.main, words, catch_exceptions=False)
         with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
@@ -38,10 +38,12 @@ def run(monkeypatch, tmp_path):
 
 
 def test_token_samples_has_a_row_for_each_choice_and_seed(run):
-    command, rows = run("token_samples")
+    _, one = run("token_samples", seeds="1")
+    command, rows = run("token_samples", seeds="0")
     assert [row["choice"] for row in rows] == [*command.CHOICES, *command.CHOICES]
     assert [row["seed"] for row in rows] == ["0"] * 4 + ["1"] * 4
     assert {row["views"] for row in rows} == {"200"}
+    assert rows[4:] == one  # the first run's rows have stayed
     # other patches, another model
     assert len({row["loss"] for row in rows}) == len(rows)
 
@@ -63,7 +65,9 @@ def test_choices_take_half_of_the_patches(monkeypatch):
 
 
 def test_half_patches_has_a_row_for_each_way_and_seed(run):
-    command, rows = run("half_patches")
+    _, one = run("half_patches", seeds="1")
+    command, rows = run("half_patches", seeds="0")
+    assert rows[3:] == one
     assert [row["way"] for row in rows] == [*command.WAYS, *command.WAYS]
     assert [row["views"] for row in rows] == ["200", "200", "400"] * 2
     assert len({row["loss"] for row in rows}) == len(rows)

@@ -61,7 +61,7 @@ def test_photographs_keeps_each_model_and_its_row(tmp_path, monkeypatch, command
     assert set(table.epochs) == {2}
     test = load_images(images, split="test")
     for mixer, row in table.iterrows():
-        packed = unpack_vit(tmp_path / "store" / f"{mixer}.npz")
+        packed = unpack_vit(tmp_path / "store" / f"{mixer}_32-true.npz")
         assert packed.config["mixer"] == mixer
         assert evaluate(packed, test)["accuracy"] == pytest.approx(row.accuracy_packed)
     # a finished training is not repeated
@@ -110,10 +110,21 @@ def test_studies_of_images_go_on_where_they_stood(tmp_path, monkeypatch, command
         "images_canvases_keep.csv",
     }
     both = said_by(studies, *words, "--seeds", "0,1")
+    rows_of_keep = pd.read_csv(tmp_path / "images_canvases_keep.csv").shape
     for name, table in first.items():
         rows = pd.read_csv(tmp_path / name)
         assert sorted(set(rows.seed)) == [0, 1]
         of_seed = rows[rows.seed == 1].reset_index(drop=True)
+        order = [column for column in ("arm", "keep") if column in rows]
+        of_seed = of_seed.sort_values(order, ignore_index=True)
+        table = table.sort_values(order, ignore_index=True)
         timed = [column for column in rows if "seconds" in column]
         pd.testing.assert_frame_equal(of_seed.drop(columns=timed), table.drop(columns=timed))
+    about = json.loads((tmp_path / "images_table_1.json").read_text(encoding="utf-8"))
+    assert about["seeds"] == [0, 1]
+    # of two seeds only the new one is asked for: the other's rows stay
+    said_by(studies, *words, "--seeds", "0")
+    assert pd.read_csv(tmp_path / "images_canvases_keep.csv").shape == rows_of_keep
+    other = CliRunner().invoke(studies.main, ["--images", "digits", *words[2:]])
+    assert "is about images, and this run about digits" in other.output
     assert "C-table-1" in one and "B-images-positional" in both
