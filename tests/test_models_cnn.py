@@ -11,6 +11,7 @@ from common import ROOT, script
 from torch import nn
 
 from vit_theory.models import cnn_to_vit, load_images
+from vit_theory.models.cnn import PatchConvolution
 from vit_theory.models.data import seeded
 
 
@@ -146,3 +147,74 @@ def test_a_network_that_reads_the_strides_of_its_convolutions():
     nn.init.zeros_(cnn.conv.weight)
     nn.init.zeros_(cnn.conv.bias)
     assert cnn_to_vit(cnn, 16, 4)[1].relative_difference == 0
+
+
+class Standardized(nn.Conv2d):
+    """Weight standardization, as BiT and NFNet have it."""
+
+    def forward(self, x):
+        mean = self.weight.mean((1, 2, 3), keepdim=True)
+        deviation = self.weight.std((1, 2, 3), keepdim=True)
+        w = (self.weight - mean) / (deviation + 1e-5)
+        return nn.functional.conv2d(x, w, self.bias, self.stride, self.padding)
+
+
+def test_a_layer_that_does_more_than_convolve_is_refused():
+    standardized = nn.Sequential(Standardized(3, 8, 3, padding=1), nn.ReLU())
+    with pytest.raises(
+        ValueError, match=r"cnn\.0, a Standardized, does more than torch\.nn\.Conv2d"
+    ):
+        cnn_to_vit(standardized, 8, 2)
+    for hook in ("register_forward_hook", "register_forward_pre_hook"):
+        cnn = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
+
+        def doubled(module, inputs, *output):
+            return 2 * output[0] if output else (2 * inputs[0],)
+
+        getattr(cnn[0], hook)(doubled)
+        with pytest.raises(ValueError, match="does more than"):
+            cnn_to_vit(cnn, 8, 2)
+    # weights that are computed are no obstacle
+    conv = nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 8, 3, padding=1))
+    normed = nn.Sequential(conv, nn.ReLU())
+    vit, report = cnn_to_vit(normed, 8, 2)
+    assert report.exact.all() and report.relative_difference < 1e-5
+
+
+def test_whether_a_layer_is_exact_is_measured(monkeypatch):
+    forward = PatchConvolution.forward
+
+    def broken(self, input):
+        return 1.001 * forward(self, input)
+
+    monkeypatch.setattr(PatchConvolution, "forward", broken)
+    _, report = cnn_to_vit(nn.Sequential(nn.Conv2d(3, 8, 3, padding=1)), 8, 2)
+    assert not report.exact.any()
+
+
+class ByName(nn.Module):
+    """Calls its convolution by the name of its argument; reads a weight of its norm."""
+
+    def __init__(self, reads):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.reads = reads
+
+    def forward(self, x):
+        x = self.norm(self.conv(input=x))
+        return x * self.norm.weight[:, None, None] if self.reads else x
+
+
+def test_a_network_calls_its_layers_as_it_likes():
+    vit, report = cnn_to_vit(ByName(reads=False).eval(), 8, 2)
+    assert report.exact.all() and report.relative_difference < 1e-5
+    with pytest.raises(ValueError, match="reads the weights of its convolutions or norms itself"):
+        cnn_to_vit(ByName(reads=True).eval(), 8, 2)
+
+
+def test_a_norm_of_the_batch_is_left():
+    of_batch = nn.BatchNorm2d(8, track_running_stats=False)
+    cnn = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), of_batch).eval()
+    vit, report = cnn_to_vit(cnn, 8, 2)
+    assert report.batch_norms_folded == 0 and report.relative_difference < 1e-5

@@ -8,10 +8,11 @@ from collections import Counter, namedtuple
 import pytest
 import torch
 from common import TINY_VIT, script
+from einops import rearrange
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from vit_theory.models import ViT, attention_maps, drop_tokens, probe, to_attention
+from vit_theory.models import ViT, attention_maps, drop_tokens, head_atlas, probe, to_attention
 
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
@@ -391,3 +392,185 @@ def test_refused_in_words():
         list(attention_maps(made("Dinov2Model"), [pictures(32), pictures(48)]))
     with pytest.raises(ValueError, match="for several of them use attention_maps"):
         probe(zoo.strong(zoo.ZOO["Swin"]()[0]), pictures(64))
+
+
+def by_heads(x, heads=4):
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+class Plain(nn.Module):
+    """Softmax attention in full."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x):
+        q, k, v = [by_heads(y) for y in self.qkv(x).chunk(3, -1)]
+        A = (q @ k.transpose(-1, -2) / 8**0.5).softmax(-1)
+        return (A @ v).transpose(1, 2).flatten(2)
+
+
+class OverChannels(Plain):
+    """Cross-covariance attention: channels read channels."""
+
+    def forward(self, x):
+        q, k, v = [by_heads(y).transpose(-1, -2) for y in self.qkv(x).chunk(3, -1)]
+        return ((q @ k.transpose(-1, -2)).softmax(-1) @ v).flatten(1, 2).transpose(1, 2)
+
+
+class HeadsFirst(Plain):
+    """The same attention with heads before images."""
+
+    def forward(self, x):
+        q, k, v = [y.unflatten(-1, (4, -1)).permute(2, 0, 1, 3) for y in self.qkv(x).chunk(3, -1)]
+        y = (q @ k.transpose(-1, -2)).softmax(-1) @ v
+        return y.permute(1, 2, 0, 3).flatten(2)
+
+
+class Talking(Plain):
+    """Heads are mixed between the softmax and the values."""
+
+    def __init__(self, width=32):
+        super().__init__(width)
+        self.mix = nn.Parameter(torch.eye(4) + 0.1)
+
+    def forward(self, x):
+        q, k, v = [by_heads(y) for y in self.qkv(x).chunk(3, -1)]
+        A = (q @ k.transpose(-1, -2)).softmax(-1)
+        A = torch.einsum("bhqk,hg->bgqk", A, self.mix)
+        return (A @ v).transpose(1, 2).flatten(2)
+
+
+class Gated(Plain):
+    """Weights of a head times a number."""
+
+    def forward(self, x):
+        q, k, v = [by_heads(y) for y in self.qkv(x).chunk(3, -1)]
+        gate = torch.tensor([1.0, 0.3, 2.0, -1.0])[:, None, None]
+        return ((q @ k.transpose(-1, -2)).softmax(-1) * gate @ v).transpose(1, 2).flatten(2)
+
+
+class Columns(nn.Module):
+    """Tokens column by column."""
+
+    def forward(self, x):
+        n = int(x.shape[1] ** 0.5)
+        return x.unflatten(1, (n, n)).transpose(1, 2).flatten(1, 2)
+
+
+class ClassTokenLast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Parameter(torch.ones(1, 1, 32))
+
+    def forward(self, x):
+        return torch.cat([x, self.token.expand(len(x), -1, -1)], 1)
+
+
+class Merged(nn.Module):
+    """2 x 2 tokens become one."""
+
+    def forward(self, x):
+        n = int(x.shape[1] ** 0.5)
+        return nn.functional.avg_pool2d(x.mT.unflatten(2, (n, n)), 2).flatten(2).mT
+
+
+class Queries(nn.Module):
+    """Learned queries in the place of the patches."""
+
+    def __init__(self):
+        super().__init__()
+        self.q = nn.Parameter(torch.randn(64, 32, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x):
+        return self.q.expand(len(x), -1, -1)
+
+
+class InWindows(Plain):
+    """4 x 4 windows of an 8 x 8 grid, or every second patch: as many tokens."""
+
+    def __init__(self, every):
+        super().__init__()
+        self.every = every
+
+    def forward(self, x):
+        shape = "b (y r) (x c) d -> (b r c) (y x) d"
+        if not self.every:
+            shape = "b (r y) (c x) d -> (b r c) (y x) d"
+        grid = x.unflatten(1, (8, 8))
+        y = super().forward(rearrange(grid, shape, r=2, c=2))
+        back = " -> ".join(reversed(shape.split(" -> ")))
+        return rearrange(y, back, r=2, c=2, y=4).flatten(1, 2)
+
+
+class Layers(nn.Module):
+    """Patches of 4 x 4 pixels, or overlapping ones of which no token is one, and layers."""
+
+    def __init__(self, *layers, overlapping=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.cut = nn.Conv2d(3, 32, 7, 4, 3) if overlapping else nn.Conv2d(3, 32, 4, 4)
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, images):
+        return self.layers(self.cut(images).flatten(2).transpose(1, 2))
+
+
+IMAGES = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+READ = {
+    "patches": Layers(Plain()),
+    "overlapping": Layers(Plain(), overlapping=True),
+    "a pyramid": Layers(Plain(), Merged(), Plain(), overlapping=True),
+    "columns": Layers(Columns(), Plain()),
+    "class token last": Layers(ClassTokenLast(), Plain()),
+    "windows": Layers(InWindows(False), InWindows(False)),
+}
+REFUSED = {
+    "channels": Layers(OverChannels(64), overlapping=False),
+    "channels behind patches": Layers(Plain(), OverChannels(), overlapping=True),
+    "heads first": Layers(HeadsFirst()),
+    "talking heads": Layers(Plain(), Merged(), Talking(), Plain(), overlapping=True),
+    "overlapping, columns": Layers(Columns(), Plain(), overlapping=True),
+    "overlapping, class token last": Layers(ClassTokenLast(), Plain(), overlapping=True),
+    "a grid of every second patch": Layers(InWindows(False), InWindows(True)),
+    "queries": Layers(Plain(), Queries(), Plain()),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("number", (1, 3, 4))
+def test_tokens_that_follow_the_image_are_read(name, number):
+    model = READ[name].eval()
+    layers = next(attention_maps(model, IMAGES[:number]))
+    assert all(layer.A.shape[1] == 4 for layer in layers)
+    n = layers[0].grid[0] * layers[0].grid[1]
+    order = {"columns": torch.arange(64).reshape(8, 8).T.flatten()}.get(name, torch.arange(n))
+    assert layers[0].patches.equal(order)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("number", (1, 3, 4))
+def test_tokens_that_do_not_are_refused(name, number):
+    model = REFUSED[name].eval()
+    if name == "channels":
+        model.cut = nn.Conv2d(3, 64, 4, 4)
+    with pytest.raises(ValueError, match="no true map"):
+        next(attention_maps(model, IMAGES[:number]))
+
+
+def test_an_atlas_needs_shares():
+    layers = next(attention_maps(Layers(Gated()), IMAGES))
+    assert layers[0].A.min() < 0  # the true weights
+    with pytest.raises(ValueError, match=r"no shares: their rows sum to -1 to 2"):
+        head_atlas(Layers(Gated()), IMAGES)
+
+
+def test_a_model_works_in_its_mode_between_two_batches():
+    model = Layers(Plain()).train()
+    maps = attention_maps(model, IMAGES.split(1))
+    next(maps)
+    assert model.training
+    model.eval()
+    maps.close()
+    assert not model.training

@@ -21,7 +21,7 @@ from ..attention import relative_bias, relative_offsets
 from ..convolution import attention_to_conv
 from ..convolution.construction import ConvAttention
 from .maps import LayerMap, as_batches, attention_maps, listen
-from .model import need_weights
+from .model import ViT, need_weights, wide
 from .probes import association_score, cosines, entropy, gaze, neighbors
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0005
@@ -400,6 +400,19 @@ def by_head(of_layers: list[Tensor], heads: int) -> np.ndarray:
         row[: len(values)] = values.cpu()
     return table.numpy()
 
+# %% ../../nbs/models/09_atlas.ipynb #atlshare
+def need_shares(layer: LayerMap) -> None:
+    "ValueError for weights that do not share out each query's reading, such as gated ones."
+    A = wide(layer.A)[:, :, layer.patches]
+    read = A.sum(-1)
+    whole = (read - 1).abs() < 0.02
+    masked = read == 0  # reads nothing
+    need(
+        (whole | masked).all() and A.min() > -1e-6,
+        f"model: the weights of {layer.name!r} are no shares: their rows sum to "
+        f"{float(read.min()):.2g} to {float(read.max()):.2g}, and entropy and sink mean nothing",
+    )
+
 # %% ../../nbs/models/09_atlas.ipynb #atl0013
 def head_atlas(
     model: nn.Module,  # any vision transformer that `attention_maps` reads
@@ -424,6 +437,8 @@ def head_atlas(
                 grid in (None, layer.grid),
                 f"grid={grid}, but the tokens of {layer.name!r} make up {layer.grid}",
             )
+            if not isinstance(model, ViT):  # of ours, a key outside of the image may take the rest
+                need_shares(layer)
             sums.add(layer)
     need(layers, "batches holds no batch: at least two images are needed")
     need(layers[0].images > 1, "batches holds one image: what changes between images needs two")

@@ -11,6 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,20 +92,20 @@ class PatchConvolution(nn.Module):
         else:
             self.attention = conv_to_attention(conv_inside, whole, patch, scale)
 
-    def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
+    def forward(self, input: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o y x"]:
         "Pad to whole patches, attend, keep what the convolution would return."
-        size = tuple(images.shape[2:])
+        size = tuple(input.shape[2:])
         need(
             size == self.size,
-            f"images has shape {tuple(images.shape)}: this layer was made for feature maps of "
+            f"input has shape {tuple(input.shape)}: this layer was made for feature maps of "
             f"{self.size}",
         )
         if any(self.before):
-            images = nn.functional.pad(images, self.before, self.mode)
+            input = nn.functional.pad(input, self.before, self.mode)
         if any(self.fill):
-            images = nn.functional.pad(images, self.fill)
+            input = nn.functional.pad(input, self.fill)
         rows, columns = self.output_size
-        return self.attention.convolve(images)[:, :, :rows, :columns]
+        return self.attention.convolve(input)[:, :, :rows, :columns]
 
 # %% ../../nbs/models/12_cnn.ipynb #6445ea8c
 def folded_pairs(cnn: nn.Module) -> list[tuple[str, str]]:
@@ -121,7 +123,9 @@ def folded_pairs(cnn: nn.Module) -> list[tuple[str, str]]:
     for node in calls:
         norm_name = str(node.target)
         before = node.args[0] if node.args else None
-        is_norm = isinstance(modules[norm_name], nn.BatchNorm2d)
+        norm = modules[norm_name]
+        # a norm without running statistics computes those of its batch
+        is_norm = isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None
         if not is_norm or not isinstance(before, fx.Node) or before.op != "call_module":
             continue
         conv_name = str(before.target)
@@ -150,28 +154,69 @@ def fold_batch_norms(cnn: nn.Module) -> int:
     return len(pairs)
 
 # %% ../../nbs/models/12_cnn.ipynb #23906c26
-def map_sizes(cnn: nn.Module, image: Float[Tensor, "1 c h w"]) -> dict[str, tuple[int, int]]:
-    """Size of the feature map that each convolution reads; ValueError for one that reads several
-    sizes."""
-    sizes: dict[str, tuple[int, int]] = {}
-    name_of: dict[nn.Module, str] = {}
+@dataclass
+class Seen:
+    "What a convolution read and gave, the first time that a network called it."
 
-    def note(module, inputs):
-        name = name_of[module]
-        size = tuple(inputs[0].shape[2:])
-        first = sizes.setdefault(name, size)
+    read: Float[Tensor, "1 c h w"]
+    gave: Tensor
+
+    @property
+    def size(self) -> tuple[int, int]:
+        "Of the feature map that it read."
+        rows, columns = self.read.shape[2:]
+        return rows, columns
+
+
+def far_from(output: Tensor, expected: Tensor) -> float:
+    "The largest difference, as a share of the largest number that was expected."
+    smallest = torch.finfo(expected.dtype).tiny  # a layer may answer zeros
+    largest = expected.abs().max().clamp(min=smallest)
+    return ((output - expected).abs().max() / largest).item()
+
+
+def rounding(x: Tensor) -> float:
+    "What differs by no more than this share is the same, up to rounding."
+    return 100 * torch.finfo(x.dtype).eps
+
+
+def see_convolutions(cnn: nn.Module, image: Float[Tensor, "1 c h w"]) -> dict[str, Seen]:
+    """What each convolution reads and gives; ValueError for one that reads several sizes or does
+    more than `torch.nn.Conv2d`."""
+    seen: dict[str, Seen] = {}
+    reading: dict[str, Tensor] = {}
+
+    def before(name, module, args, kwargs):
+        image = args[0] if args else kwargs["input"]
+        reading[name] = image.clone()  # activations may change it in place
+
+    def after(name, module, args, kwargs, output):
+        known = seen.setdefault(name, Seen(reading[name], output.clone()))
+        size = tuple(reading[name].shape[2:])
         need(
-            first == size,
-            f"cnn.{name} reads feature maps of {first} and of {size}: give it one size",
+            known.size == size,
+            f"cnn.{name} reads feature maps of {known.size} and of {size}: give it one size",
         )
 
+    convs = {name: conv for name, conv in cnn.named_modules() if isinstance(conv, nn.Conv2d)}
     with ExitStack() as hooks, torch.no_grad():
-        for name, module in cnn.named_modules():
-            if isinstance(module, nn.Conv2d):
-                name_of[module] = name
-                hooks.enter_context(module.register_forward_pre_hook(note))
-        cnn(image)
-    return sizes
+        for name, conv in convs.items():
+            # the input before hooks of the network's own change it, the output behind them
+            early: Any = {"prepend": True, "with_kwargs": True}
+            hooks.enter_context(conv.register_forward_pre_hook(partial(before, name), **early))
+            late = conv.register_forward_hook(partial(after, name), with_kwargs=True)
+            hooks.enter_context(late)
+        answer_of(cnn, image)
+        for name, each in seen.items():
+            plain = nn.Conv2d.forward(convs[name], each.read)
+            same = plain.shape == each.gave.shape
+            kind = type(convs[name]).__name__
+            need(
+                same and far_from(plain, each.gave) <= rounding(plain),
+                f"cnn.{name}, a {kind}, does more than torch.nn.Conv2d with its weights, such as "
+                "standardizing them or calling a hook: fold that into its weights first",
+            )
+    return seen
 
 
 def by_layer(rows: list[dict[str, float]], layers: list) -> xr.Dataset:
@@ -215,8 +260,8 @@ def answer_of(model: nn.Module, image: Tensor) -> Tensor:
         answer = model(image)
     except AttributeError as error:
         raise ValueError(
-            f"cnn={kind} reads the weights of its convolutions itself ({error}): attention cannot "
-            "stand in their place"
+            f"cnn={kind} reads the weights of its convolutions or norms itself ({error}): "
+            "attention cannot stand in their place"
         ) from error
     answer = getattr(answer, "logits", answer)
     need(
@@ -251,23 +296,27 @@ def cnn_to_vit(
     g = torch.Generator().manual_seed(0)
     image = torch.rand(1, first.in_channels, rows, columns, generator=g)
     image = image.to(first.weight)
-    sizes = map_sizes(vit, image)
+    seen = see_convolutions(vit, image)
     costs = []
-    for name, size in sizes.items():
+    for name, known in seen.items():
         conv: Any = vit.get_submodule(name)
         try:
-            layer = PatchConvolution(conv, size, pair(patch), shared, scale)
+            layer = PatchConvolution(conv, known.size, pair(patch), shared, scale)
         except ValueError as error:
             raise ValueError(f"cnn.{name}: {error}") from None
         put(vit, name, layer.to(image.device))
-        costs.append(layer_row(conv, layer))
+        with torch.no_grad():
+            apart = far_from(layer(known.read), known.gave)
+        costs.append(layer_row(conv, layer) | {"exact": apart <= rounding(known.gave)})
     with torch.no_grad():
         expected = answer_of(copy.deepcopy(cnn).eval(), image)
-        far = (answer_of(vit, image) - expected).abs().max()
-        smallest = torch.finfo(expected.dtype).tiny  # a network may answer zeros
-        difference = (far / expected.abs().max().clamp(min=smallest)).item()
-    report = by_layer(costs, list(sizes))
-    report["exact"] = ("layer", np.full(len(costs), scale is None))
+        difference = far_from(answer_of(vit, image), expected)
+    report = by_layer(costs, list(seen))
+    need(
+        not report.exact.all() or difference < 0.01,
+        f"cnn={type(cnn).__name__} answers differently by {difference:.2g} although each layer is "
+        "the same: it reads its convolutions in another way, or answers at random",
+    )
     return vit, report.assign_attrs(batch_norms_folded=folded, relative_difference=difference)
 
 # %% ../../nbs/models/12_cnn.ipynb #e154c9a7

@@ -66,6 +66,7 @@ class Fleet:
         self.m = torch.zeros_like(self.theta)
         self.v = torch.zeros_like(self.theta)
         self.t = 0
+        self.finite = torch.ones_like(self.theta[:, :1], dtype=torch.bool)  # no step failed so far
         self.clip = float(descent.clip)
         decay = []
         for name, p in FromPatches(vits[0]).named_parameters():
@@ -91,9 +92,13 @@ class Fleet:
 
     @torch.no_grad()
     def step(self, lr: Float[Tensor, "r 1"]) -> None:
-        "One step of AdamW along gradients no longer than the limit, which are then forgotten."
+        """One step of AdamW along gradients no longer than the limit, which are then forgotten. A
+        model whose gradient is not finite keeps its weights from then on."""
         g = self.theta.grad
         assert g is not None
+        self.finite &= g.isfinite().all(dim=1, keepdim=True)
+        g.masked_fill_(~self.finite, 0)
+        lr = lr * self.finite
         length = g.norm(dim=1, keepdim=True)
         g *= (self.clip / (length + 1e-6)).clamp(max=1)
         self.t += 1
@@ -189,9 +194,10 @@ def train_fleet(
     device: str = "auto",  # where; "auto" says what it chose
     machine: Machine = Machine(),  # noqa: B008, frozen too; its precision counts
     progress: bool = True,  # show a progress bar
-) -> Float[Tensor, "epochs r"]:  # mean loss of each epoch; not finite where a training diverged
-    """Train models side by side, each as `train` would, without checkpoints; ValueError before any
-    work."""
+) -> Float[Tensor, "epochs r"]:  # mean loss of each epoch; not a number where a training failed
+    """Train models side by side, each as `train` would, without checkpoints. A model whose gradient
+    is not finite keeps its last finite weights, and the others go on; ValueError before any work.
+    """
     from tqdm.auto import tqdm
 
     check_fleet(vits, {"data": data, "lr": lr, "seed": seed})
@@ -202,6 +208,11 @@ def train_fleet(
     need(
         machine.precision != "auto" and machine == Machine(machine.precision),
         f"machine={machine}: side by side name a precision, in one process, not compiled",
+    )
+    double = machine.precision == "64-true"
+    need(
+        not double or vits[0].head.weight.dtype == torch.float64,
+        "machine=Machine('64-true') with models in single precision: give vit.double()",
     )
     settings = [
         Settings(epochs, batch, eta, **vars(descent), seed=number, precision=machine.precision)
@@ -235,7 +246,7 @@ def train_fleet(
             losses = losses_of(wide(logits), y)
             losses.sum().backward()
             fleet.step(eta * rate(epoch * steps + step, epochs * steps, warm, 1.0))
-            total += losses.detach()
+            total += losses.detach().where(fleet.finite[:, 0], torch.nan)
         diary.append(total.cpu() / steps)
     fleet.write(vits)
     return torch.stack(diary)

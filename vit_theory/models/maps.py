@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..arguments import checked, need, pair
-from .model import ViT, need_weights, wide
+from .model import ViT, evaluating, need_weights, wide
 from ..real_images import Images
 
 # %% ../../nbs/models/08_maps.ipynb #maps0005
@@ -68,10 +68,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Order:
-    "The patch that each token of a layer stands for, from one, or 0; None where it is not known."
+    """What the tokens of a layer stand for: the patch of each, from one, or 0; None where it is not
+    known."""
 
-    queries: Tensor | None
-    keys: Tensor | None
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    # by how much each key's value changes [3, tokens] with noise on the lower half of the image, on
+    # the right half, and everywhere
+    change: Tensor | None = None
+    queries_change: Tensor | None = None  # the same of queries
+    images_first: bool = True  # the first axis counts images, or images times windows or heads
+    mixed: bool = False  # attention before has mixed the tokens
 
 
 class Enough(Exception):
@@ -127,14 +134,15 @@ class Listener(TorchFunctionMode):
         # copies of one image that spell its patches: then a token reads itself alone, wherever it
         # could read others, and layers are asked for their order in place of their weights
         self.copies = copies
+        self.mixed = False  # a token has read others nevertheless
         self.orders: list[Order] = []
         self.calls: list[Call] = []
         self.scores: dict[int, tuple[Tensor, Tensor]] = {}  # products, and their queries
         # results of a softmax that no product has used yet, their queries, number of the softmax
         self.weights: dict[int, tuple[Tensor, Tensor | None, int]] = {}
         self.softmaxes = 0
-        # by number, those that never multiplied values: module and shape
-        self.lost: dict[int, tuple[str, tuple[int, ...]]] = {}
+        # by number, those that never multiplied values: module, shape, of a product of queries
+        self.lost: dict[int, tuple[str, tuple[int, ...], bool]] = {}
         self.sizes: list[tuple[int, int]] = []  # of images behind convolutions
         # of the first convolution that cuts its input into patches
         self.patch: tuple[int, int] | None = None
@@ -152,7 +160,7 @@ class Listener(TorchFunctionMode):
             scores = args[0] if args else kwargs.get("input")
             _, Q = self.scores.get(id(scores), (None, None))
             self.weights[id(out)] = out, Q, self.softmaxes
-            self.lost[self.softmaxes] = self.path[-1], tuple(out.shape)
+            self.lost[self.softmaxes] = self.path[-1], tuple(out.shape), Q is not None
             self.softmaxes += 1
         elif name in TO_SCORES and args and isinstance(out, Tensor):
             first = id(args[0])
@@ -169,7 +177,7 @@ class Listener(TorchFunctionMode):
             return self.note(A, V, out, Q)
         return out
 
-    def see_convolution(self, out, image, weight, bias=None, stride=1, *unused, **kwargs):
+    def see_convolution(self, out, input, weight, bias=None, stride=1, *unused, **kwargs):
         "Keep the size of the result, and the first patch."
         if isinstance(stride, tuple | list):
             steps = tuple(stride)
@@ -206,7 +214,7 @@ class Listener(TorchFunctionMode):
         if keys == values and out.shape[-2:] == (queries, features):
             _, Q, number = self.weights[id(A)]
             self.lost.pop(number, None)
-            return self.note(A, V, out, Q)
+            return self.note(A, V, out, Q, number)
         return out
 
     def torch_attention(self, function, args, kwargs):
@@ -246,16 +254,18 @@ class Listener(TorchFunctionMode):
         if not alone:
             self.need_equal(again, output, V)
         self.keep(A, V, Q[None] if of_one else Q)
+        self.mixed |= not alone
         return (again, out[1]) if alone else out
 
-    def note(self, A, V, out, Q=None):
+    def note(self, A, V, out, Q=None, number=None):
         """Keep weights and values, and give what the model goes on with; ValueError where they do
         not give what it went on with."""
         if self.check:
             self.need_equal(wide(A) @ wide(V), out, V)
-        self.keep(A, V, Q)
+        self.keep(A, V, Q, number)
         # without others to read, the token keeps the place that its patch has in the next layer
         alone = self.copies and V.shape == out.shape
+        self.mixed |= not alone
         return V.clone() if alone else out
 
     def need_equal(self, product, output, values):
@@ -272,63 +282,95 @@ class Listener(TorchFunctionMode):
         words = f"the weights of {self.path[-1]!r} times its values"
         raise ValueError(f"model: {words} miss its output by {far:.2g}: no true map")
 
-    def keep(self, A, V, Q):
+    def keep(self, A, V, Q, number=None):
         "Keep weights and values of the module that runs, or the order of its tokens."
         if Q is not None and Q.shape[-2] != A.shape[-2]:
             Q = None
         if self.copies:
-            order = Order(numbers_of(Q, self.copies), numbers_of(V, self.copies))
-            self.orders.append(order)
+            self.orders.append(replace(order_of(Q, V, self.copies), mixed=self.mixed))
         else:
             call = Call(self.path[-1], A.detach(), V.detach(), tuple(self.sizes), Q)
             self.calls.append(call)
-        self.weights.clear()
+        for key in [key for key, entry in self.weights.items() if entry[2] == number]:
+            del self.weights[key]
         self.scores.clear()
         if self.first_only:
             raise Enough
 
 # %% ../../nbs/models/08_maps.ipynb #maps0011
+PLACES = 3  # copies with noise on the lower half, on the right half, and everywhere
+
+
 def coded(
-    image: Float[Tensor, "c h w"], grid: tuple[int, int], patch: tuple[int, int]
+    image: Float[Tensor, "c h w"],
+    grid: tuple[int, int] | None,  # patches; None: not known
+    patch: tuple[int, int] | None,
 ) -> Float[Tensor, "copies c h w"]:
     """An image twice, then once for each binary digit, with noise on the patches whose number, from
-    one, has it."""
-    n = math.prod(grid)
-    digits = torch.arange(n.bit_length())
-    number = torch.arange(1, n + 1).reshape(grid)
-    has_digit = (number[None] >> digits[:, None, None]) & 1  # [digit, row, column]
-    in_rows = has_digit.repeat_interleave(patch[0], 1)
-    mask = in_rows.repeat_interleave(patch[1], 2).to(image)  # [digit, pixel row, pixel column]
-    rows, columns = mask.shape[1:]
-    fixed = torch.Generator().manual_seed(0)
+    one, has it; then with noise on the lower half, the right half, and everywhere."""
+    h, w = image.shape[1:]
+    masks = torch.zeros(PLACES, h, w)
+    masks[0, h // 2 :] = 1
+    masks[1, :, w // 2 :] = 1
+    masks[2] = 1
+    if grid is not None and patch is not None:
+        n = math.prod(grid)
+        digits = torch.arange(n.bit_length())
+        number = torch.arange(1, n + 1).reshape(grid)
+        has_digit = (number[None] >> digits[:, None, None]) & 1  # [digit, row, column]
+        in_rows = has_digit.repeat_interleave(patch[0], 1)
+        of_digits = in_rows.repeat_interleave(patch[1], 2)  # [digit, pixel row, pixel column]
+        rows, columns = of_digits.shape[1:]
+        whole = torch.zeros(len(digits), h, w)
+        whole[:, :rows, :columns] = of_digits
+        masks = torch.cat([whole, masks])
+    fixed = torch.Generator().manual_seed(22100922)  # 0 would draw images again that a user drew
     noise = torch.randn(image.shape, generator=fixed).to(image)
-    copies = image.repeat(len(digits) + 2, 1, 1, 1)
-    copies[2:, :, :rows, :columns] += mask[:, None] * noise[None, :, :rows, :columns]
+    copies = image.repeat(len(masks) + 2, 1, 1, 1)
+    copies[2:] += masks[:, None].to(image) * noise
     return copies
 
 
 def read_code(V: Float[Tensor, "copies t d"]) -> Int[Tensor, "t"] | None:
     """Number of the patch that each token stands for, from one, or 0 for none; None where the same
     image gives two answers."""
-    change = (V[1:] - V[:1]).abs().amax(-1)  # [digit + 1, t]
+    change = (V[1:] - V[:1]).abs().amax(-1)  # [copies - 1, t]
     large = change > 1e-3 * change.max()
     if large[0].any():
         return None
-    digits = torch.arange(len(large) - 1, device=V.device)
-    return (large[1:].long() << digits[:, None]).sum(0)
+    digits = torch.arange(len(large) - 1 - PLACES, device=V.device)
+    return (large[1:-PLACES].long() << digits[:, None]).sum(0)
 
 
-def numbers_of(X: Tensor | None, copies: int) -> Tensor | None:
-    "The same of queries or values of a layer, [copies * windows, h, t, e] or [copies * h, t, e]."
-    if X is None or X.ndim not in (3, 4) or len(X) % copies:
-        return torch.zeros(0)
+def by_token(X: Tensor, copies: int) -> Float[Tensor, "copies t d"] | None:
+    """Queries or values of a layer, [copies * windows, h, t, e] or [copies * h, t, e], a row a
+    token; None where the first axis counts something else."""
+    if X.ndim not in (3, 4) or len(X) % copies:
+        return None
     if X.ndim == 4:
         X = X.movedim(-3, -2)
     else:  # images and heads in one axis
         X = X.unflatten(0, (copies, -1)).movedim(1, 2)
     features = X.shape[-1] * X.shape[-2]
-    X = X.flatten(-2).reshape(copies, -1, features)
-    return read_code(X.float())
+    return X.flatten(-2).reshape(copies, -1, features).float()
+
+
+def order_of(Q: Tensor | None, V: Tensor, copies: int) -> Order:
+    "What the tokens of a layer stand for, from its queries and values on copies of one image."
+    numbers: list[Tensor | None] = []
+    changes: list[Tensor | None] = []
+    for X in (Q, V):
+        rows = None if X is None else by_token(X, copies)
+        if rows is None:
+            numbers.append(torch.zeros(0))
+            changes.append(None)
+            continue
+        numbers.append(read_code(rows))
+        moved = (rows[-PLACES:] - rows[:1]).norm(dim=-1)
+        # what is no more than rounding
+        changes.append(torch.where(moved > 1e-6 * rows.norm(dim=-1).max(), moved, 0))
+    images_first = V.ndim != 4 or len(V) % copies == 0
+    return Order(numbers[0], numbers[1], changes[1], changes[0], images_first)
 
 
 def in_order(numbers: Tensor | None, n: int) -> Tensor | None:
@@ -483,29 +525,32 @@ def first_layout(
     config = getattr(config, "vision_config", config)
     configured = getattr(config, "patch_size", None)
     patch = heard.patch
-    if patch is None and isinstance(configured, int | tuple | list):
+    by_stage = isinstance(configured, tuple | list) and hasattr(config, "depths")
+    if patch is None and isinstance(configured, int | tuple | list) and not by_stage:
         patch = pair(configured)
     A = heard.calls[0].A
     windows = 1
     if A.ndim == 4:  # one image: the first axis counts its windows
         windows = len(A)
     tokens = windows * A.shape[-2]
-    if patch is None:
-        grid = heard.sizes[-1] if heard.sizes else (0, 0)
-        why = "no convolution cuts the image into patches"
-        return Layout(grid, tokens, None, why, windows)
-    grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]
+    grid = None
+    if patch is not None:
+        grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]
     copies = coded(image[0], grid, patch)
     coded_batch = with_image(batch, copies)
-    heard, _ = listen(model, coded_batch, forward, False, first_only, len(copies))
-    orders = tuple(heard.orders)
+    coded_heard, _ = listen(model, coded_batch, forward, False, first_only, len(copies))
+    orders = tuple(coded_heard.orders)
     numbers = orders[0].keys
     if numbers is None:
         raise ValueError(
             f"model={type(model).__name__} gives the same image two answers: it masks or "
-            "shuffles patches at random; set mask_ratio=0, or fix the order by "
-            "forward=lambda model, x: model(x, noise=...)"
+            "shuffles patches at random (set mask_ratio=0, or fix the order by "
+            "forward=lambda model, x: model(x, noise=...)), or has heads before images in one axis"
         )
+    if grid is None:
+        seen = heard.sizes[-1] if heard.sizes else (0, 0)
+        why = "no convolution cuts the image into patches"
+        return Layout(seen, tokens, None, why, windows, orders)
     patches = in_order(numbers, math.prod(grid))
     why = "a token does not stand for one patch alone" if patches is None else ""
     return Layout(grid, tokens, patches, why, windows, orders)
@@ -551,7 +596,53 @@ def in_squares(layout: Layout, side: int) -> bool:
     in_order = torch.arange(rows * columns)
     return torch.equal(squares, in_order.reshape(-1, side * side))
 
+
+MORE = 1.25  # times as much as elsewhere, where the noise is
+
+
+def follows_image(
+    change: Float[Tensor, "3 t"], patches: Int[Tensor, "n"], grid: tuple[int, int]
+) -> bool:
+    """Whether tokens change with the image as patches in row-major order do: all of them with all of
+    it, the lower rows most with its lower half, the right columns with its right half."""
+    rows, columns = grid
+    below, right, everywhere = change[:, patches.to(change.device)].reshape(PLACES, rows, columns)
+    if not everywhere.all():
+        return False
+    # a row or column in the middle belongs to both halves
+    upper = below[: rows // 2].mean()
+    lower = below[-(rows // 2) :].mean()
+    left = right[:, : columns // 2].mean()
+    far_right = right[:, -(columns // 2) :].mean()
+    in_rows = rows < 2 or bool(lower > MORE * upper)
+    in_columns = columns < 2 or bool(far_right > MORE * left)
+    return in_rows and in_columns
+
+
+def whole_squares(numbers: Tensor | None, side: int, grid: tuple[int, int]) -> bool:
+    """Whether the windows of a layer hold square pieces of the grid, which may reach around its
+    borders; also where the patches of its tokens are not known."""
+    if numbers is None or len(numbers) != math.prod(grid) or not numbers.all():
+        return True
+    place = (numbers.cpu() - 1).reshape(-1, side, side)
+    row = place // grid[1]
+    column = place % grid[1]
+    down = (row.diff(dim=1) % grid[0] == 1).all() and not column.diff(dim=1).any()
+    right = (column.diff(dim=2) % grid[1] == 1).all() and not row.diff(dim=2).any()
+    return bool(down and right)
+
 # %% ../../nbs/models/08_maps.ipynb #maps0018
+def need_places(name: str, order: Order, patches: Tensor, grid: tuple[int, int]) -> None:
+    "ValueError where tokens do not change with the image as these patches of a grid do."
+    if order.change is None or order.mixed or not order.change.any():
+        return  # not known, or another complaint
+    need(
+        follows_image(order.change, patches, grid),
+        f"model: the tokens of {name!r} are not the patches of a {grid[0]} x {grid[1]} grid, row by "
+        "row behind a class token: no true map",
+    )
+
+
 def layer_map(
     call: Call, images: int, layout: Layout, sizes: list[tuple[int, int]], order: Order
 ) -> LayerMap | None:
@@ -559,6 +650,12 @@ def layer_map(
     A = call.A
     V = call.V
     queries, keys = A.shape[-2:]
+    need(
+        order.images_first,
+        f"model: the first axis of the weights of {call.name!r} does not count images: no true map",
+    )
+    if V.ndim == A.ndim == 4 and V.shape[1] == 1:  # heads that share their values
+        V = V.expand(-1, A.shape[1], -1, -1)
     patches = layout.patches
     as_first = queries == keys == layout.tokens
     if A.ndim == 3 and V.ndim == 4:  # the same weights for all images
@@ -586,6 +683,7 @@ def layer_map(
         key_patches = in_order(order.keys, n)
         if key_patches is None:  # convolutions between the layers mix the tokens
             key_patches = patches
+            need_places(call.name, order, key_patches, layout.grid)
         query_patches = in_order(order.queries, n)
         if query_patches is None:
             query_patches = key_patches
@@ -594,6 +692,7 @@ def layer_map(
     if windows is not None:
         count, side = windows
         square = layout.tokens == n and in_squares(layout, side)
+        square = square and whole_squares(order.keys, side, layout.grid)
         need(
             square,
             f"model: the windows of {call.name!r} are no square pieces of the grid "
@@ -626,6 +725,7 @@ def layer_map(
         )
     query_patches, grid = of_queries
     key_patches, key_grid = of_keys
+    need_places(call.name, order, key_patches, key_grid)
     query_patches = query_patches.to(A.device)
     key_patches = key_patches.to(A.device)
     return LayerMap(call.name, A, V, query_patches, grid, key_patches, key_grid)
@@ -682,7 +782,16 @@ def uniform_calls(vit: ViT, images: Tensor) -> list[Call]:
 CROSS = {"encoder_attn", "crossattention", "cross_attention", "cross_attn"}
 
 
-def need_patch_queries(layer: LayerMap, Q: Tensor | None, images: Tensor) -> None:
+def need_move(name: str, kind: str, moves: bool) -> None:
+    "ValueError where what a layer reads is the same for all images."
+    need(
+        moves,
+        f"model: the {kind} of {name!r} are alike for different images, and their tokens no "
+        "patches: no true map; give the part of the model that takes images",
+    )
+
+
+def need_patch_queries(layer: LayerMap, Q: Tensor | None, images: Tensor, order: Order) -> None:
     "ValueError where the tokens of a layer are as many as the patches, and others."
     parts = layer.name.split(".")
     need(
@@ -690,6 +799,8 @@ def need_patch_queries(layer: LayerMap, Q: Tensor | None, images: Tensor) -> Non
         f"model: the queries of {layer.name!r} are no patches by its name: no true map; give the "
         "part of the model that takes images",
     )
+    for kind, change in (("values", order.change), ("queries", order.queries_change)):
+        need_move(layer.name, kind, change is None or bool(change.any()))
     if layer.V.numel() == 0 or not (images != images[:1]).any():
         return
     for kind, X in (("values", layer.V), ("queries", Q)):
@@ -697,11 +808,7 @@ def need_patch_queries(layer: LayerMap, Q: Tensor | None, images: Tensor) -> Non
             continue
         X = wide(X)
         far = (X - X[:1]).abs().max()
-        need(
-            far > 1e-6 * X.abs().max(),
-            f"model: the {kind} of {layer.name!r} are alike for different images, and their tokens "
-            "no patches: no true map; give the part of the model that takes images",
-        )
+        need_move(layer.name, kind, bool(far > 1e-6 * X.abs().max()))
 
 
 def all_layers(
@@ -726,7 +833,12 @@ def all_layers(
         "values",
     )
     among = (layout.tokens // layout.windows,) * 2
-    lost = [name for name, shape in heard.lost.values() if len(shape) > 2 and shape[-2:] == among]
+    lost = []
+    for name, shape, of_product in heard.lost.values():
+        # by heads, of a product of queries and keys: a map, whatever its size
+        is_map = len(shape) > 3 and shape[-2] > 1 and of_product
+        if is_map or (len(shape) > 2 and shape[-2:] == among):
+            lost.append(name)
     need(
         not lost,
         f"model={kind}: the weights of {lost[:1]} are changed between its softmax and its values: "
@@ -738,15 +850,14 @@ def all_layers(
         factor = 2**stage
         if rows % factor == columns % factor == 0:
             halved.append((rows // factor, columns // factor))
-    unknown = Order(None, None)
     orders = list(layout.orders)
     if len(orders) != len(heard.calls):
-        orders = [unknown] * len(heard.calls)
+        orders = [Order()] * len(heard.calls)
     layers = []
     for call, order in zip(heard.calls, orders, strict=True):
         layer = layer_map(call, len(images), layout, halved, order)
         if layer is not None:
-            need_patch_queries(layer, call.Q, images)
+            need_patch_queries(layer, call.Q, images, order)
             layers.append(layer)
     need(layers, f"model={kind}: its attention pools, and no layer attends among patches")
     return layers
@@ -780,18 +891,6 @@ def moved(batch: Any, weight: Tensor) -> Any:
     return batch.to(weight.device)
 
 
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    "Inside `with` the model evaluates; afterwards each of its modules has the mode that it had."
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
-
-
 def stream(
     model: nn.Module, batches: Iterable, forward: Callable | None, progress: bool
 ) -> Iterator[list[LayerMap]]:
@@ -801,31 +900,32 @@ def stream(
     weight = next(model.parameters(), torch.empty(0, dtype=torch.long))
     layout = Layout((0, 0), 0, None)
     size = None
-    with evaluating(model):
-        for batch in tqdm(batches, disable=None if progress else True, unit=" batches"):
-            batch = moved(batch, weight)
-            images = image_of(batch)
-            finite = len(images) and bool(images.isfinite().all())
-            need(
-                finite and (images.is_floating_point() or isinstance(model, ViT)),
-                f"batches holds images of shape {tuple(images.shape)}, {images.dtype}: at least "
-                "one is needed, of finite numbers, floats as the model takes them: bytes become "
-                "such by (images / 255 - mean) / std",
-            )
-            batch_size = tuple(images.shape[-2:])
-            need(
-                size in (None, batch_size),
-                f"batches holds images of {size} and of {batch_size} pixels: give one size a call",
-            )
-            first = size is None
-            size = batch_size
-            if first and not isinstance(model, ViT):
-                layout = first_layout(model, batch, forward, first_only=False)
+    for batch in tqdm(batches, disable=None if progress else True, unit=" batches"):
+        batch = moved(batch, weight)
+        images = image_of(batch)
+        finite = len(images) and bool(images.isfinite().all())
+        need(
+            finite and (images.is_floating_point() or isinstance(model, ViT)),
+            f"batches holds images of shape {tuple(images.shape)}, {images.dtype}: at least "
+            "one is needed, of finite numbers, floats as the model takes them: bytes become "
+            "such by (images / 255 - mean) / std",
+        )
+        batch_size = tuple(images.shape[-2:])
+        need(
+            size in (None, batch_size),
+            f"batches holds images of {size} and of {batch_size} pixels: give one size a call",
+        )
+        first = size is None
+        size = batch_size
+        with evaluating(model):  # not while the caller works with the maps
             if isinstance(model, ViT):
-                yield own_maps(model, images, check=first)
+                layers = own_maps(model, images, check=first)
             else:
+                if first:
+                    layout = first_layout(model, batch, forward, first_only=False)
                 heard, ran = listen(model, batch, forward, check=first)
-                yield all_layers(model, heard, ran, images, layout)
+                layers = all_layers(model, heard, ran, images, layout)
+        yield layers
 
 # %% ../../nbs/models/08_maps.ipynb #maps0022
 def attention_maps(

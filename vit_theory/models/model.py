@@ -9,7 +9,8 @@ __all__ = ['Taps', 'Variant', 'ViT', 'flops', 'from_transformers']
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -211,6 +212,18 @@ def need_weights(name: str, model: nn.Module) -> None:
         not any(p.is_meta for p in model.parameters()),
         f"{name}={kind} is on the meta device: load its weights first",
     )
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    "Inside `with` the model evaluates; afterwards each of its modules has the mode that it had."
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 def wide(x: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from .atlas import spread_out
 from .data import generator
 from .maps import as_batches, attention_maps, image_of
 from .mixers import ContentAttention, Convolution, TableAttention
-from .model import ViT, hub_attention, wide
+from .model import ViT, evaluating, hub_attention, wide
 from .transfer import special_tokens
 from ..real_images import Images
 
@@ -373,13 +373,12 @@ def check_layer(name: str, layer: nn.Module, last: int) -> None:
     attended = F.scaled_dot_product_attention(q, k, v)
     expected = m.out(attended.transpose(1, 2).flatten(2))
     tolerance = 1e-4 * float(expected.abs().max())
-    training = layer.training
     try:
-        output = layer.eval()(x)[0]
+        with evaluating(layer):
+            output = layer(x)[0]
         plain = torch.allclose(output, expected, rtol=1e-3, atol=tolerance)
     except (TypeError, ValueError, RuntimeError):
         plain = False
-    layer.train(training)
     need(
         plain,
         f"model: {name!r} does more than attend by q, k, v, such as a bias or a rotation: it is "

@@ -26,12 +26,11 @@ from .maps import (
     LayerMap,
     as_batches,
     attention_maps,
-    evaluating,
     image_of,
     moved,
     run_model,
 )
-from .model import ViT, from_transformers, hub_attention
+from .model import ViT, evaluating, from_transformers, hub_attention
 from .page import at_any_size, evenly, hub_model, preparation_of, prepared
 from .probes import one_grid
 from .replace import number_of_special, without_head

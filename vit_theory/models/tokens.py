@@ -19,7 +19,14 @@ from torch.nn import functional as F
 
 from ..arguments import Seed, checked, need
 from .data import generator
-from .model import ViT, hub_attention, read_keep, take, tokens_kept
+from .model import (
+    ViT,
+    evaluating,
+    hub_attention,
+    read_keep,
+    take,
+    tokens_kept,
+)
 from .replace import check_layer, number_of_special
 
 # %% ../../nbs/models/15_tokens.ipynb #840187d4
@@ -137,18 +144,19 @@ class ShorterLayer(nn.Module):
             decides = self.number == 0
         else:
             decides = passage.by == "attention" and self.rate < 1
+        dropped = float(getattr(attention, "attention_dropout", 0.0)) if attention.training else 0.0
         A = None
         if decides:
             # A = softmax(Q K^T / sqrt(e))
             S = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
             A = S.softmax(-1)
-            y = A @ v
+            y = F.dropout(A, dropped) @ v
         else:
             bias = None
             if passage.size is not None:
                 # a token that stands for several is read as often: + log of its size
                 bias = passage.size.log().transpose(1, 2)[:, None]
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropped)
         joined = y.transpose(1, 2).flatten(2)
         return attention.o_proj(joined), A, k.mean(1)
 
@@ -177,13 +185,12 @@ def check_block(name: str, block: Any, attention: str) -> None:
     if plain:
         width = block.attention.q_proj.in_features
         x = torch.randn(2, 5, width, generator=generator(0)).to(next(block.parameters()))
-        training = block.training
-        expected = block.eval()(x)
+        passage = Passage("random", 0, 0)
+        with evaluating(block):
+            expected = block(x)
+            output = ShorterLayer(block, 1, 1.0, passage)(x)
         if isinstance(expected, tuple):
             expected = expected[0]
-        passage = Passage("random", 0, 0)
-        output = ShorterLayer(block, 1, 1.0, passage)(x)
-        block.train(training)
         tolerance = 1e-4 * float(expected.abs().max())
         plain = torch.allclose(output, expected, rtol=1e-3, atol=tolerance)
     kind = type(block).__name__
@@ -210,6 +217,12 @@ def drop_tokens(
     )
     kind = type(model).__name__
     need("Backbone" not in kind, f"model={kind} gives feature maps of all tokens: give its encoder")
+    averages = kind.startswith("Dinov2") and hasattr(model, "classifier")
+    need(
+        by != "merge" or not averages,
+        f"model={kind} averages its patches, and a merged one would count once: give its encoder, "
+        "or by='attention'",
+    )
     layers = hub_attention(model)
     rates = read_keep(keep, len(layers), "content")
     halves = all(rate >= 0.5 for rate in rates.values())

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from ..arguments import NotNegative, Positive, Seed, Size, checked, need
 from .data import Recipe, augment, draw_patches, find_recipe, generator
-from .model import ON_IMAGE, ViT, need_weights, wide
+from .model import ON_IMAGE, ViT, evaluating, need_weights, wide
 from ..ledger.files import write_file
 from ..ledger.identity import identity
 from ..real_images import Images, as_images
@@ -91,25 +91,23 @@ def evaluate(
     need_classifier(vit)
     data = as_images(data)
     device = next(vit.parameters()).device
-    training = vit.training
     total = len(data.labels)
     loss = 0.0
     right = 0
-    vit.eval()
     for i in range(0, total, batch):
         rows = slice(i, i + batch)
         images = data.images[rows].to(device)
         labels = data.labels[rows].to(device)
         if tokens is not None:
             options["tokens"] = tokens[rows].to(device)
-        logits = wide(vit(images, **options))
+        with evaluating(vit):
+            logits = wide(vit(images, **options))
         need(
             int(labels.max()) < logits.shape[-1],
             f"data has labels up to {int(labels.max())}, the model {logits.shape[-1]} classes",
         )
         loss += float(F.cross_entropy(logits, labels, reduction="sum"))
         right += int((logits.argmax(1) == labels).sum())
-    vit.train(training)
     return {"loss": loss / total, "accuracy": right / total}
 
 # %% ../../nbs/models/04_trainer.ipynb #descent1

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from ..arguments import Positive, Seed, Size, checked, need, pair
 from ..attention import MultiHeadAttention, relative_bias, softmax_weights
 from .data import generator, seeded
-from .maps import evaluating, first_layout
+from .maps import first_layout
 from .mixers import attention_of, table_heads
-from .model import ViT, hub_attention
+from .model import ViT, evaluating, hub_attention
 
 # %% ../../nbs/models/05_transfer.ipynb #ebe431e8
 @checked
