@@ -1,7 +1,8 @@
 """Which start is best: the arms of `vit_theory.images.starts` on CIFAR at 32 x 32 pixels.
 
     python benchmarks/starts.py --data FOLDER/cifar10 --store DIR [--images 1000,5000] \\
-        [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda] [--name N]
+        [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda] [--name N] \\
+        [--precision 32-true]
 
 First each arm's learning rate on seeds and images of their own, then the arms seed by seed. One
 thread, in 16 bits where the processor is faster by that; or on a GPU, where all cells that train
@@ -69,11 +70,14 @@ class Study:
     data: str  # folder of the images
     device: str
     end: float  # time after which no further cell begins
+    precision: str | None = None  # None: 16 bits where the device is faster by that
 
     def file(self, number: int, key: tuple, choosing: bool) -> Path:
         """Where a cell (arm, seed, rate) is kept."""
         arm, seed, rate = key
         name = f"{Path(self.data).name}-{number}-{arm.replace(' ', '_')}-{seed}-{rate:g}"
+        if self.precision:
+            name = f"{name}-{self.precision}"
         return self.store / ("rates" if choosing else "cells") / f"{name}.json"
 
     def keep(self, number: int, key: tuple, choosing: bool, found: dict) -> None:
@@ -108,11 +112,18 @@ class Study:
                 checkpoints = folder if number >= 5000 else None
                 rows = [
                     start_cell(
-                        self.data, arm, number, seed, rate, choosing=choosing, store=checkpoints
+                        self.data,
+                        arm,
+                        number,
+                        seed,
+                        rate,
+                        choosing=choosing,
+                        store=checkpoints,
+                        precision=self.precision,
                     )
                 ]
             else:
-                rows = start_cells(self.data, group, number, choosing, self.device)
+                rows = start_cells(self.data, group, number, choosing, self.device, self.precision)
             for key, found in zip(group, rows, strict=True):
                 self.keep(number, key, choosing, found)
 
@@ -202,14 +213,19 @@ def write(store: Path, name: str) -> None:
     help="One learning rate for all arms, in place of the choice: a pilot.",
 )
 @click.option("--device", default="cpu", show_default=True, help="cuda: all arms side by side.")
+@click.option(
+    "--precision",
+    type=click.Choice(["bf16-mixed", "32-true"]),
+    help="By default 16 bits where the device is faster by them.",
+)
 @click.option("--table", is_flag=True, help="Only write the table of what is finished.")
 @click.option("--name", default=None, help="Of the table in results/.")
-def main(data, store, images, seeds, arms, minutes, rate, device, table, name):
+def main(data, store, images, seeds, arms, minutes, rate, device, precision, table, name):
     """Run the study from where it stands."""
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     seeds = [int(seed) for seed in seeds.split(",")]
     arms = arms.split(",")
-    study = Study(Path(store), data, device, end)
+    study = Study(Path(store), data, device, end, precision)
     try:
         for number in () if table else [int(part) for part in images.split(",")]:
             if rate:

@@ -189,6 +189,13 @@ def test_interrupted_leaves_nothing(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+def test_images_of_another_size_are_refused_in_words(tmp_path):
+    model().save_pretrained(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"does not take images of \(3, 2, 2\).*give size"):
+        write_atlas(tmp_path / "model", "digits", tmp_path / "out", size=2, progress=False)
+    assert not (tmp_path / "out").exists()
+
+
 def test_stencils_and_encodings():
     A = torch.rand(2, 12, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     stencil, far = nearest_conv(A, (3, 4))

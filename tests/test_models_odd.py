@@ -193,6 +193,14 @@ def test_evaluate_refuses_what_it_would_choke_on(vit, tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             call(model, images)
+    # refused or not, each module has the mode that it had
+    ours.train()
+    ours.norm.eval()
+    with pytest.raises(ValueError, match="labels up to 9"):
+        models.evaluate(ours, digits)
+    right = models.Images(digits.images, digits.labels % 3, ("a", "b", "c"))
+    models.evaluate(ours, right)
+    assert ours.training and not ours.norm.training
     told = models.Classifier(vit, mean=0, std=1)
     assert set(models.evaluate(told, data)) == {"loss", "accuracy"}
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from common import TINY_VIT
 
 from vit_theory.models import Variant, ViT, drop_tokens, operations, to_transformers
 from vit_theory.models.tokens import merge
@@ -88,3 +89,24 @@ def test_refusals():
     dino = hub.DINOv3ViTModel(hub.DINOv3ViTConfig(**shape, num_attention_heads=3))
     with pytest.raises(ValueError, match="model"):
         drop_tokens(dino, {0: 0.5})
+
+
+def test_a_classifier_that_averages_is_not_merged():
+    """A merged token would count once in the mean of the patches."""
+    config = hub.Dinov2Config(**(TINY_VIT | {"mlp_ratio": 2}), num_labels=5)
+    classifier = hub.Dinov2ForImageClassification(config)
+    with pytest.raises(ValueError, match="averages its patches"):
+        drop_tokens(classifier, {0: 0.5}, "merge")
+    drop_tokens(classifier.dinov2, {0: 0.5}, "merge")
+    drop_tokens(classifier, {0: 0.5}, "attention")
+
+
+@pytest.mark.parametrize("by", ("attention", "random"))
+def test_attention_drops_weights_in_training_as_before(by):
+    config = hub.ViTConfig(**TINY_VIT, attention_probs_dropout_prob=0.5)
+    model = drop_tokens(hub.ViTModel(config), {1: 0.5}, by)
+    images = torch.randn(2, 3, 16, 16)
+    for mode, differs in ((True, True), (False, False)):
+        model.train(mode)
+        first, second = (model(images).last_hidden_state for _ in range(2))
+        assert (first != second).any() == differs

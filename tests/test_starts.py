@@ -78,7 +78,7 @@ def test_the_table_of_a_pilot(tmp_path, monkeypatch, command, photographs):
 
 
 def test_a_table_keeps_the_rows_of_other_cells(tmp_path, monkeypatch, command):
-    def fake_cell(data, arm, number, seed, rate, choosing, store):
+    def fake_cell(data, arm, number, seed, rate, choosing, store, precision):
         return {"accuracy": 0.1 * seed + 100 * rate, "loss": rate, "views": 200}
 
     def table(rate, seeds, store):
@@ -112,7 +112,7 @@ def test_a_table_keeps_the_rows_of_other_cells(tmp_path, monkeypatch, command):
 def test_the_rate_is_chosen_on_images_of_its_own(tmp_path, monkeypatch, command):
     asked = []
 
-    def fake_cell(data, arm, number, seed, rate, choosing, store):
+    def fake_cell(data, arm, number, seed, rate, choosing, store, precision):
         asked.append((arm, rate, seed, choosing))
         best = {"default": 4e-3, "mimetic": 1e-3}[arm]
         return {"accuracy": 0.5, "loss": abs(rate - best), "views": 200}

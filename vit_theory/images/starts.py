@@ -23,7 +23,14 @@ from ..attention import relative_bias, relative_offsets
 from ..models.data import generator, seeded
 from ..models.fleet import train_fleet
 from ..models.model import ViT
-from ..models.trainer import Descent, Machine, evaluate, has_bfloat16, train
+from ..models.trainer import (
+    Descent,
+    Machine,
+    Precision,
+    evaluate,
+    has_bfloat16,
+    train,
+)
 from ..real_images import Images, load_images
 from ..statistics import Interval
 from ..trials import resolve_device
@@ -316,6 +323,7 @@ def start_cell(
     rate: float,  # highest learning rate
     choosing: bool = False,  # on the images kept for choosing rates, in place of the test images
     store: Path | None = None,  # for checkpoints; None: no checkpoints
+    precision: Precision | None = None,  # None: 16 bits where the device is faster by that
 ) -> dict[str, Any]:
     """One arm trained and tested -> accuracy, loss, image views, precision, seconds of the
     processor."""
@@ -324,7 +332,7 @@ def start_cell(
     need(start in STARTS, f"start={start!r} is unknown: use one of {', '.join(STARTS)}")
     data, test = images_of(folder, number, seed, choosing)
     vit = start_model(start, len(data.classes), seed)
-    machine = machine_of(torch.device("cpu"))
+    machine = Machine(precision) if precision else machine_of(torch.device("cpu"))
     options = {"device": "cpu", "machine": machine, **OPTIONS}
     begun = time.process_time()
     spend(vit, STARTS[start], data, EPOCHS[number], rate, seed, store, **options)
@@ -344,6 +352,7 @@ def start_cells(
     number: Count,  # training images: 1000, 5000, 20000 or 50000
     choosing: bool = False,  # on the images kept for choosing rates, in place of the test images
     device: str = "auto",  # where; a GPU, which one model leaves idle
+    precision: Precision | None = None,  # None: 16 bits where the device is faster by that
 ) -> list[dict[str, Any]]:
     """Cells whose halves are trained alike, side by side (`train_fleet`) -> accuracy, loss, image
     views, precision of each."""
@@ -353,13 +362,15 @@ def start_cells(
     data = [pictures[seed][0] for _, seed, _ in cells]
     vits = [start_model(start, len(data[0].classes), seed) for start, seed, _ in cells]
     where = resolve_device(device)
-    machine = machine_of(where)
+    machine = Machine(precision) if precision else machine_of(where)
     options = {"device": device, "machine": machine, **OPTIONS}
     for cycle, (held, schedule) in enumerate(cycles_of(arm, EPOCHS[number])):
         for vit in vits:
             hold(vit, held)
         seeds = [seed + cycle for _, seed, _ in cells]
-        train_fleet(vits, data, lr=rates, seed=seeds, **schedule, **options)
+        losses = train_fleet(vits, data, lr=rates, seed=seeds, **schedule, **options)
+        failed = [cell for cell, loss in zip(cells, losses[-1], strict=True) if not loss.isfinite()]
+        need(not failed, f"cells={failed} gave a loss that is not finite: lower their rates")
     found = []
     for vit, (_, seed, _) in zip(vits, cells, strict=True):
         tested = evaluate(vit.to(where), pictures[seed][1], batch=1000)

@@ -603,8 +603,8 @@ MORE = 1.25  # times as much as elsewhere, where the noise is
 def follows_image(
     change: Float[Tensor, "3 t"], patches: Int[Tensor, "n"], grid: tuple[int, int]
 ) -> bool:
-    """Whether tokens change with the image as patches in row-major order do: all of them with all of
-    it, the lower rows most with its lower half, the right columns with its right half."""
+    """Whether tokens change with the image as patches in row-major order do: all with all of it,
+    the lower rows most with its lower half, the right columns with its right half."""
     rows, columns = grid
     below, right, everywhere = change[:, patches.to(change.device)].reshape(PLACES, rows, columns)
     if not everywhere.all():
@@ -638,8 +638,8 @@ def need_places(name: str, order: Order, patches: Tensor, grid: tuple[int, int])
         return  # not known, or another complaint
     need(
         follows_image(order.change, patches, grid),
-        f"model: the tokens of {name!r} are not the patches of a {grid[0]} x {grid[1]} grid, row by "
-        "row behind a class token: no true map",
+        f"model: the tokens of {name!r} are not the patches of a {grid[0]} x {grid[1]} grid, row "
+        "by row behind a class token: no true map",
     )
 
 

@@ -264,7 +264,6 @@ def evenly(source: str | Path, count: int, size: int) -> Images:
             data = data.add_column(LABELS[0], [0] * len(data))
         return chosen(stream_images(data, size=size))
 
-
 # %% ../../nbs/models/10_page.ipynb #pge0008
 @checked
 def write_atlas(
@@ -286,9 +285,14 @@ def write_atlas(
     need(len(pixels) > 1, f"images={str(images)!r} holds 1 image: at least two are needed")
     pixels = prepared(pixels, preparation)
     batches = list(pixels.split(int(batch)))
-    atlas = head_atlas(vit, batches, forward=at_any_size(vit), progress=progress)
     name = Path(model).name
     kind = type(vit).__name__
+    try:
+        atlas = head_atlas(vit, batches, forward=at_any_size(vit), progress=progress)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"model={kind} does not take images of {tuple(pixels.shape[1:])} ({error}): give size"
+        ) from error
     atlas = atlas.assign_attrs(model=name, kind=kind)
     page = as_page(atlas, f"Head atlas of {name} ({kind})", note)
     folder = Path(out)
