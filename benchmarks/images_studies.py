@@ -101,8 +101,9 @@ def summary(table: list[dict]) -> dict[str, str]:
 def write(name: str, study: xr.Dataset, command: str, claims=()):
     """Print a study's table with what the ledger's judges say of it, and keep the table."""
     axes = [axis for axis in CURVES if axis in study.dims]
-    report(rows(study))
-    table = merged(name, ("arm", "seed", *axes), rows(study))
+    new = rows(study)
+    report(new)
+    table = merged(name, ("arm", "seed", *axes), new)
     for claim in claims:
         found = claim.judge(study)
         print(f"{claim.id}, {found.verdict}: {found.measured} {found.note}")

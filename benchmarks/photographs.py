@@ -13,17 +13,14 @@ STORE/MIXER_PRECISION.npz (`accuracy_packed`); those that come with the package 
 vit_theory/models/weights. A run that is stopped goes on from its last epoch.
 """
 
-import json
 import time
 from pathlib import Path
 
 import click
-import pandas as pd
 import side_by_side as bench  # before torch: it sets the threads
 import torch
 
 from vit_theory.images.starts import machine_of
-from vit_theory.ledger.files import provenance, write_file
 from vit_theory.models import (
     Machine,
     Recipe,
@@ -94,27 +91,22 @@ def main(images, store, mixers, precision):
     precision = precision or machine_of(torch.device("cpu")).precision
     train_data = load_images(images)
     test_data = load_images(images, split="test")
-    rows = []
     for mixer in mixers.split(","):
-        rows.append(run(mixer, precision, train_data, test_data, store))
-        print(rows[-1], flush=True)
-        file = bench.RESULTS / "photographs.csv"
-        known = pd.read_csv(file) if file.exists() else pd.DataFrame()
-        table = pd.concat([known, pd.DataFrame(rows)])
-        table = table.drop_duplicates(["mixer", "precision"], keep="last")
-        write_file(file, table.to_csv(index=False))
-    about = {
-        "command": "python benchmarks/photographs.py --images FOLDER/cifar10 [--precision 32-true]",
-        "images": Path(images).name,
-        "sizes": SIZES,
-        "recipe": vars(RECIPE),
-        "settings": SETTINGS,
-        "epochs": EPOCHS,
-        "processor_time": "one thread; other work ran on the machine; a run that went on after a "
-        "stop counts its last part only",
-        "provenance": provenance(),
-    }
-    write_file(bench.RESULTS / "photographs.json", json.dumps(about, indent=1) + "\n")
+        row = run(mixer, precision, train_data, test_data, store)
+        print(row, flush=True)
+        bench.save(
+            "photographs",
+            bench.merged("photographs", ("mixer", "precision"), [row]),
+            command="python benchmarks/photographs.py --images FOLDER/cifar10 "
+            "[--precision 32-true]",
+            images=Path(images).name,
+            sizes=SIZES,
+            recipe=vars(RECIPE),
+            settings=SETTINGS,
+            epochs=EPOCHS,
+            processor_time="one thread; other work ran on the machine; a run that went on after a "
+            "stop counts its last part only",
+        )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from common import ROOT, script
 from vit_theory.images import starts
 
 pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
-from test_table_1 import digits_as_parquet  # noqa: E402 (it imports that library)
+from test_table_1 import digits_like_cifar  # noqa: E402 (it imports that library)
 
 NUMBER = 100  # training images
 
@@ -21,14 +21,12 @@ def run(monkeypatch, tmp_path):
     """Runs a command on digits in CIFAR's layout -> the rows of its table."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setitem(starts.EPOCHS, NUMBER, 2)
-    data = tmp_path / "images"
-    digits_as_parquet(data, "train", 400, scale=4)
-    digits_as_parquet(data, "test", 60, scale=4)
+    data = digits_like_cifar(tmp_path / "images", 400, 60)
 
     def rows_of(name, seeds="0,1"):
         command = script(f"benchmarks/{name}.py")
         monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
-        words = ["--data", str(data), "--store", str(tmp_path / name), "--seeds", seeds]
+        words = ["--data", data, "--store", str(tmp_path / name), "--seeds", seeds]
         words += ["--images", str(NUMBER)]
         CliRunner().invoke(command.main, words, catch_exceptions=False)
         with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:

@@ -17,16 +17,13 @@ from vit_theory.models.trained import trained_vit, unpack_vit
 from vit_theory.models.trainer import evaluate
 
 pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
-from test_table_1 import digits_as_parquet  # noqa: E402 (it imports that library)
+from test_table_1 import digits_like_cifar  # noqa: E402 (it imports that library)
 
 
 @pytest.fixture
 def images(tmp_path):
-    """A folder like CIFAR's: digits of 32 x 32 pixels in three channels."""
-    folder = tmp_path / "images"
-    digits_as_parquet(folder, "train", 200, scale=4)
-    digits_as_parquet(folder, "test", 100, scale=4)
-    return str(folder)
+    """A folder of images for every test."""
+    return digits_like_cifar(tmp_path / "images", 200, 100)
 
 
 @pytest.fixture

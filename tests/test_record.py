@@ -14,7 +14,7 @@ from vit_theory.models.pyramid import PyramidSizes
 from vit_theory.models.trainer import has_bfloat16
 
 pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
-from test_table_1 import digits_as_parquet  # noqa: E402 (it imports that library)
+from test_table_1 import digits_like_cifar  # noqa: E402 (it imports that library)
 
 SMALL = PyramidSizes(patch=4, widths=(16, 18), depths=(1, 1), ratios=(1, 2))
 
@@ -35,12 +35,10 @@ def record(monkeypatch, tmp_path, command):
     monkeypatch.setattr(command, "RecordRecipe", lambda **more: RecordRecipe(batch=20, **more))
     monkeypatch.setattr(command, "HELD_BACK", 100)
     monkeypatch.setattr(command, "EPOCHS_OF_ABLATION", 1)
-    images = tmp_path / "images"
-    digits_as_parquet(images, "train", 400, scale=4)
-    digits_as_parquet(images, "test", 100, scale=4)
+    images = digits_like_cifar(tmp_path / "images", 400, 100)
 
     def run(*words):
-        words = ["--images", str(images), "--store", str(tmp_path / "store"), *words]
+        words = ["--images", images, "--store", str(tmp_path / "store"), *words]
         done = CliRunner().invoke(command.main, words, catch_exceptions=False)
         assert done.exit_code == 0, done.output
         return done.output, pd.read_csv(tmp_path / "record.csv")

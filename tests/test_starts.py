@@ -12,7 +12,7 @@ from common import ROOT, script
 from vit_theory.images import starts
 
 pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
-from test_table_1 import digits_as_parquet  # noqa: E402 (it imports that library)
+from test_table_1 import digits_like_cifar  # noqa: E402 (it imports that library)
 
 IMAGES = 100
 
@@ -31,11 +31,8 @@ def command(monkeypatch, tmp_path):
 
 @pytest.fixture
 def photographs(tmp_path):
-    """A folder like CIFAR's: digits of 32 x 32 pixels in three channels."""
-    folder = tmp_path / "images"
-    digits_as_parquet(folder, "train", 400, scale=4)
-    digits_as_parquet(folder, "test", 100, scale=4)
-    return str(folder)
+    """A folder of images for every test."""
+    return digits_like_cifar(tmp_path / "images", 400, 100)
 
 
 def test_the_table_of_a_pilot(tmp_path, monkeypatch, command, photographs):

@@ -48,6 +48,13 @@ def digits_as_parquet(folder, split, number, scale=1):
     )
 
 
+def digits_like_cifar(folder, train, test):
+    "A folder like CIFAR's: digits of 32 x 32 pixels in three channels."
+    digits_as_parquet(folder, "train", train, scale=4)
+    digits_as_parquet(folder, "test", test, scale=4)
+    return str(folder)
+
+
 def test_table_1_keeps_a_row_for_each_arm_and_seed(tmp_path, table_1):
     data = tmp_path / "images"
     digits_as_parquet(data, "train", 400)
