@@ -22,6 +22,7 @@ from typing import Any
 import click
 from side_by_side import (
     data_option,
+    in_order,
     merged,
     merged_provenance,
     need_same,
@@ -38,6 +39,7 @@ from vit_theory.models import Descent, ViT, evaluate, train
 from vit_theory.models.data import RECIPES
 
 NAME = "half_patches"  # of the table
+KEYS = ("images", "seed", "way")
 # share of the patches in training, and how many times as many visits
 WAYS = {"all": (1.0, 1), "half": (0.5, 1), "half, twice the visits": (0.5, 2)}
 
@@ -67,11 +69,6 @@ def cell(way: str, seed: int, number: int, data: str, store: Path) -> dict[str, 
     return evaluate(vit, test) | {"views": epochs * number, "processor_seconds": seconds}
 
 
-def place(row: dict) -> tuple:
-    """Where a row stands in its table."""
-    return int(row["images"]), int(row["seed"]), list(WAYS).index(row["way"])
-
-
 @click.command()
 @data_option
 @store_option
@@ -88,10 +85,9 @@ def main(data, store, images, seeds):
     frame.insert(0, "images", images)
     rows = frame.to_dict("records")
     report(rows)
-    table = sorted(merged(NAME, ("images", "seed", "way"), rows), key=place)
     save(
         NAME,
-        table,
+        in_order(merged(NAME, KEYS, rows), KEYS, way=list(WAYS)),
         data=name,
         cells_provenance=merged_provenance(NAME, json.loads(study.attrs["provenance"])),
     )

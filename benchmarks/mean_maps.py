@@ -23,6 +23,7 @@ import torch
 from side_by_side import (
     command_run,
     data_option,
+    in_order,
     merged,
     merged_studies,
     report,
@@ -37,12 +38,14 @@ from vit_theory.images.experiments import (
     classes_of,
     hardware,
     pictures,
-    shape_of,
     training_folder,
 )
+from vit_theory.images.experiments.positions import attention_model
 from vit_theory.ledger.sweeps import sweep
 from vit_theory.models import Recipe, ViT, evaluate, head_atlas, train
 
+NAME = "mean_maps"  # of the table
+KEYS = ("data", "seed", "epoch")
 LOOKED_AT = 512  # images, for mean maps and atlas
 
 
@@ -101,15 +104,7 @@ def cell(seed: int, data: str, size: Extent, store: Path) -> dict[str, Any]:
     """One training -> what was measured before it and after every epoch."""
     seed = int(seed)
     images, validation, _ = pictures(data, size, seed)
-    vit = ViT(
-        **shape_of(images, size.patches),
-        depth=size.depth,
-        heads=4,
-        width=size.width,
-        hidden=2.0,
-        mixer="content",
-        seed=seed,
-    )
+    vit = attention_model(images, size, "content", seed)
     look = Look(images.images[:LOOKED_AT], validation)
     start = look(vit)
     history = train(
@@ -127,11 +122,6 @@ def cell(seed: int, data: str, size: Extent, store: Path) -> dict[str, Any]:
     )
     rows = [start] + [{name: row[name] for name in start} for row in history]
     return {name: ("epoch", [row[name] for row in rows]) for name in start}
-
-
-def place(row: dict) -> tuple:
-    """Where a row stands in its table."""
-    return row["data"], int(row["seed"]), int(row["epoch"])
 
 
 @click.command()
@@ -155,8 +145,8 @@ def main(data, store, seeds):
         "size": str(size),
         "cells_provenance": json.loads(study.attrs["provenance"]),
     }
-    table = sorted(merged("mean_maps", ("data", "seed", "epoch"), rows), key=place)
-    save("mean_maps", table, studies=merged_studies("mean_maps", {name: about}))
+    table = in_order(merged(NAME, KEYS, rows), KEYS)
+    save(NAME, table, studies=merged_studies(NAME, {name: about}))
 
 
 if __name__ == "__main__":

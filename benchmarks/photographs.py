@@ -88,7 +88,7 @@ def run(mixer: str, precision: str, train_data, test_data, store: Path) -> dict:
     help="By default 16 bits where the processor is faster by them.",
 )
 def main(images, store, mixers, precision):
-    precision = precision or machine_of(torch.device("cpu")).precision
+    precision = machine_of(torch.device("cpu"), precision).precision
     train_data = load_images(images)
     test_data = load_images(images, split="test")
     for mixer in mixers.split(","):

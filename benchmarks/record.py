@@ -53,9 +53,8 @@ def ablations(recipe, sizes):
 
 def keep(name, rows, **circumstances):
     """Add rows to a table of results/; a row of the same run is replaced."""
-    keys = [key for key in (*KEYS, "after_epoch") if key in rows[0]]
-    table = bench.merged(name, keys, rows)
-    table.sort(key=lambda row: (row["arm"], *(int(row[key]) for key in keys[1:])))
+    keys = tuple(key for key in (*KEYS, "after_epoch") if key in rows[0])
+    table = bench.in_order(bench.merged(name, keys, rows), keys)
     bench.save(name, table, **circumstances)
 
 

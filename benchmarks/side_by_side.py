@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 # Set before numerical libraries start: they read these once.
@@ -142,6 +142,22 @@ def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
         before = list(csv.DictReader(file))
     new = {tuple(str(written(row[column])) for column in columns) for row in rows}
     return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
+
+
+def in_order(table: list[dict], columns: tuple[str, ...], **orders: Sequence[str]) -> list[dict]:
+    """Rows sorted by columns: words as ORDERS lists those of a column, or by the alphabet; numbers
+    by size."""
+
+    def rank(row: dict, column: str) -> int | float | str:
+        value = row[column]
+        if column in orders:
+            return list(orders[column]).index(value)
+        try:
+            return float(value)
+        except ValueError:
+            return value
+
+    return sorted(table, key=lambda row: [rank(row, column) for column in columns])
 
 
 def about_table(name: str) -> dict:

@@ -23,6 +23,7 @@ from side_by_side import (
     about_table,
     command_run,
     data_option,
+    in_order,
     merged,
     merged_provenance,
     save,
@@ -47,6 +48,8 @@ RATES_AT = {
     20000: 5000,
     50000: 5000,
 }
+KEYS = ("data", "images", "arm", "seed")
+CHOSEN_FROM = ("data", "images", "arm", "rate")
 COLUMNS = (
     "data",
     "images",
@@ -164,24 +167,18 @@ def finished(store: Path, kind: str) -> list[dict]:
     return [json.loads(file.read_text()) for file in sorted((store / kind).glob("*.json"))]
 
 
-def place(row: dict) -> tuple:
-    """Where a row stands in its table."""
-    return row["data"], int(row["images"]), list(STARTS).index(row["arm"])
-
-
 def write(store: Path, name: str) -> None:
     """Put the finished rows into results/NAME.csv and .json; rows of other cells stay."""
     cells = finished(store, "cells")
     if not cells:
         return
     rows = [{column: cell.get(column, "") for column in COLUMNS} for cell in cells]
-    table = merged(name, ("data", "images", "arm", "seed"), rows)
-    table = sorted(table, key=lambda row: (*place(row), int(row["seed"])))
+    table = in_order(merged(name, KEYS, rows), KEYS, arm=list(STARTS))
     before = about_table(name)
     choices = {}
     for row in before.get("validation_loss_by_rate", []) + finished(store, "rates"):
-        choice = {column: row[column] for column in ("data", "images", "arm", "rate", "loss")}
-        choices[*place(row), row["rate"]] = choice
+        choice = {column: row[column] for column in (*CHOSEN_FROM, "loss")}
+        choices[tuple(row[column] for column in CHOSEN_FROM)] = choice
     commands = set(before.get("commands", [])) | {cell["command"] for cell in cells}
     save(
         name,
@@ -191,7 +188,7 @@ def write(store: Path, name: str) -> None:
         choosing_seed=CHOOSING_SEED,
         epochs=EPOCHS,
         cells_provenance=merged_provenance(name, [cell["provenance"] for cell in cells]),
-        validation_loss_by_rate=[choices[key] for key in sorted(choices)],
+        validation_loss_by_rate=in_order(list(choices.values()), CHOSEN_FROM, arm=list(STARTS)),
     )
 
 

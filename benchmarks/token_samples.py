@@ -22,6 +22,7 @@ import click
 import torch
 from side_by_side import (
     data_option,
+    in_order,
     merged,
     merged_provenance,
     need_same,
@@ -31,27 +32,19 @@ from side_by_side import (
 )
 
 from vit_theory.images.experiments import PHOTOGRAPHS, hardware, training_folder
-from vit_theory.images.experiments.canvases import FIRST_LAYER
+from vit_theory.images.experiments.canvases import FIRST_LAYER, chosen_tokens
 from vit_theory.images.starts import EPOCHS, images_of
 from vit_theory.ledger.sweeps import sweep
-from vit_theory.models import Descent, ViT, augment, choose_tokens, evaluate, train
+from vit_theory.models import Descent, ViT, augment, evaluate, train
 from vit_theory.models.data import RECIPES
 
 NAME = "token_samples"  # of the table
+KEYS = ("number", "seed", "choice")
 CHOICES = ("all", "attention", FIRST_LAYER, "random")
 SIZES = {"depth": 6, "heads": 4, "width": 128, "hidden": 2}
-KEPT = 32  # of 64 patches
+PATCHES = 64
+KEPT = 32  # of them
 OPTIONS: dict[str, Any] = {"batch": 50, "lr": 1e-3, "progress": False}
-
-
-def tokens_of(choice: str, pilot: ViT | None, x, g: torch.Generator):
-    """The patches [b, m] that a choice takes of images [b, c, h, w]."""
-    if choice == "random":
-        order = torch.rand(len(x), 64, generator=g)
-        return order.topk(KEPT).indices.to(x.device)
-    assert pilot is not None
-    layers = slice(1) if choice == FIRST_LAYER else slice(None)
-    return choose_tokens(pilot, x.to(pilot.head.weight.device), KEPT, layers=layers).to(x.device)
 
 
 class Chosen:
@@ -69,7 +62,7 @@ class Chosen:
     def __call__(self, images, labels, classes, g):
         """A batch: images, probabilities of the classes, patches."""
         x, y = augment(images, labels, classes, RECIPES["light"], g)
-        return x, y, tokens_of(self.choice, self.pilot, x, g)
+        return x, y, chosen_tokens(x, self.choice, self.pilot, PATCHES, KEPT, g)
 
 
 def tested(vit: ViT, choice: str, pilot: ViT, test) -> dict[str, float]:
@@ -77,7 +70,7 @@ def tested(vit: ViT, choice: str, pilot: ViT, test) -> dict[str, float]:
     if choice == "all":
         return evaluate(vit, test)
     g = torch.Generator().manual_seed(0)
-    chosen = [tokens_of(choice, pilot, x, g) for x in test.images.split(250)]
+    chosen = [chosen_tokens(x, choice, pilot, PATCHES, KEPT, g) for x in test.images.split(250)]
     return evaluate(vit, test, tokens=torch.cat(chosen))
 
 
@@ -112,11 +105,6 @@ def cell(number: int, seed: int, data: str, store: Path) -> dict[str, Any]:
     }
 
 
-def place(row: dict) -> tuple:
-    """Where a row stands in its table."""
-    return int(row["number"]), int(row["seed"]), CHOICES.index(row["choice"])
-
-
 @click.command()
 @data_option
 @store_option
@@ -133,7 +121,7 @@ def main(data, store, images, seeds):
     frame = study.to_dataframe().reset_index()
     rows = frame[["number", "seed", "choice", "accuracy", "loss", "views"]].to_dict("records")
     report(rows)
-    table = sorted(merged(NAME, ("number", "seed", "choice"), rows), key=place)
+    table = in_order(merged(NAME, KEYS, rows), KEYS, choice=CHOICES)
     save(
         NAME,
         table,

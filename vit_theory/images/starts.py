@@ -267,9 +267,11 @@ def images_of(folder: str, number: int, seed: int, choosing: bool) -> tuple[Imag
 OPTIONS: dict[str, Any] = dict(batch=50, recipe="light", progress=False)
 
 
-def machine_of(device: torch.device) -> Machine:
-    "In 16 bits where the device is faster by that, else in 32."
-    return Machine("bf16-mixed" if has_bfloat16(device) else "32-true")
+def machine_of(device: torch.device, precision: Precision | None = None) -> Machine:
+    "In a precision; where none is given, in 16 bits if the device is faster by that, else in 32."
+    if precision is None:
+        precision = "bf16-mixed" if has_bfloat16(device) else "32-true"
+    return Machine(precision)
 
 
 def cycles_of(arm: Start, epochs: int) -> list[tuple[bool, dict[str, Any]]]:
@@ -332,7 +334,7 @@ def start_cell(
     need(start in STARTS, f"start={start!r} is unknown: use one of {', '.join(STARTS)}")
     data, test = images_of(folder, number, seed, choosing)
     vit = start_model(start, len(data.classes), seed)
-    machine = Machine(precision) if precision else machine_of(torch.device("cpu"))
+    machine = machine_of(torch.device("cpu"), precision)
     options = {"device": "cpu", "machine": machine, **OPTIONS}
     begun = time.process_time()
     spend(vit, STARTS[start], data, EPOCHS[number], rate, seed, store, **options)
@@ -362,7 +364,7 @@ def start_cells(
     data = [pictures[seed][0] for _, seed, _ in cells]
     vits = [start_model(start, len(data[0].classes), seed) for start, seed, _ in cells]
     where = resolve_device(device)
-    machine = Machine(precision) if precision else machine_of(where)
+    machine = machine_of(where, precision)
     options = {"device": device, "machine": machine, **OPTIONS}
     for cycle, (held, schedule) in enumerate(cycles_of(arm, EPOCHS[number])):
         for vit in vits:

@@ -355,22 +355,23 @@ def by_token(X: Tensor, copies: int) -> Float[Tensor, "copies t d"] | None:
     return X.flatten(-2).reshape(copies, -1, features).float()
 
 
+def read_tokens(X: Tensor | None, copies: int) -> tuple[Tensor | None, Tensor | None]:
+    """Number of the patch that each token stands for, and by how much each changes with noise on
+    the three places; neither where the copies cannot be told apart."""
+    rows = None if X is None else by_token(X, copies)
+    if rows is None:
+        return torch.zeros(0), None
+    moved = (rows[-PLACES:] - rows[:1]).norm(dim=-1)
+    rounding = 1e-6 * rows.norm(dim=-1).max()
+    return read_code(rows), torch.where(moved > rounding, moved, 0)
+
+
 def order_of(Q: Tensor | None, V: Tensor, copies: int) -> Order:
     "What the tokens of a layer stand for, from its queries and values on copies of one image."
-    numbers: list[Tensor | None] = []
-    changes: list[Tensor | None] = []
-    for X in (Q, V):
-        rows = None if X is None else by_token(X, copies)
-        if rows is None:
-            numbers.append(torch.zeros(0))
-            changes.append(None)
-            continue
-        numbers.append(read_code(rows))
-        moved = (rows[-PLACES:] - rows[:1]).norm(dim=-1)
-        # what is no more than rounding
-        changes.append(torch.where(moved > 1e-6 * rows.norm(dim=-1).max(), moved, 0))
+    queries, queries_change = read_tokens(Q, copies)
+    keys, change = read_tokens(V, copies)
     images_first = V.ndim != 4 or len(V) % copies == 0
-    return Order(numbers[0], numbers[1], changes[1], changes[0], images_first)
+    return Order(queries, keys, change, queries_change, images_first)
 
 
 def in_order(numbers: Tensor | None, n: int) -> Tensor | None:
@@ -585,18 +586,6 @@ def windows_of(call: Call, images: int, layout: Layout) -> tuple[int, int] | Non
     return None
 
 
-def in_squares(layout: Layout, side: int) -> bool:
-    "Whether the first layer's windows hold square pieces of the grid, in row-major order."
-    if layout.patches is None:
-        return False
-    token_of = layout.patches.reshape(layout.grid).cpu()
-    rows, columns = layout.grid
-    pieces = token_of.reshape(rows // side, side, columns // side, side)
-    squares = pieces.movedim(1, 2).flatten(2).flatten(0, 1)
-    in_order = torch.arange(rows * columns)
-    return torch.equal(squares, in_order.reshape(-1, side * side))
-
-
 MORE = 1.25  # times as much as elsewhere, where the noise is
 
 
@@ -691,8 +680,13 @@ def layer_map(
     windows = windows_of(call, images, layout)
     if windows is not None:
         count, side = windows
-        square = layout.tokens == n and in_squares(layout, side)
-        square = square and whole_squares(order.keys, side, layout.grid)
+        # of the first layer, and of this one
+        square = (
+            patches is not None
+            and layout.tokens == n
+            and whole_squares(patches.argsort() + 1, side, layout.grid)
+            and whole_squares(order.keys, side, layout.grid)
+        )
         need(
             square,
             f"model: the windows of {call.name!r} are no square pieces of the grid "
@@ -799,16 +793,15 @@ def need_patch_queries(layer: LayerMap, Q: Tensor | None, images: Tensor, order:
         f"model: the queries of {layer.name!r} are no patches by its name: no true map; give the "
         "part of the model that takes images",
     )
-    for kind, change in (("values", order.change), ("queries", order.queries_change)):
-        need_move(layer.name, kind, change is None or bool(change.any()))
-    if layer.V.numel() == 0 or not (images != images[:1]).any():
-        return
-    for kind, X in (("values", layer.V), ("queries", Q)):
-        if X is None:
-            continue
-        X = wide(X)
-        far = (X - X[:1]).abs().max()
-        need_move(layer.name, kind, bool(far > 1e-6 * X.abs().max()))
+    images_differ = bool((images != images[:1]).any())
+    changes = (order.change, order.queries_change)
+    for kind, X, change in zip(("values", "queries"), (layer.V, Q), changes, strict=True):
+        if change is not None:
+            need_move(layer.name, kind, bool(change.any()))
+        elif X is not None and X.numel() and images_differ:
+            X = wide(X)
+            far = (X - X[:1]).abs().max()
+            need_move(layer.name, kind, bool(far > 1e-6 * X.abs().max()))
 
 
 def all_layers(

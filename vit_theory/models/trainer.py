@@ -94,20 +94,20 @@ def evaluate(
     total = len(data.labels)
     loss = 0.0
     right = 0
-    for i in range(0, total, batch):
-        rows = slice(i, i + batch)
-        images = data.images[rows].to(device)
-        labels = data.labels[rows].to(device)
-        if tokens is not None:
-            options["tokens"] = tokens[rows].to(device)
-        with evaluating(vit):
+    with evaluating(vit):
+        for i in range(0, total, batch):
+            rows = slice(i, i + batch)
+            images = data.images[rows].to(device)
+            labels = data.labels[rows].to(device)
+            if tokens is not None:
+                options["tokens"] = tokens[rows].to(device)
             logits = wide(vit(images, **options))
-        need(
-            int(labels.max()) < logits.shape[-1],
-            f"data has labels up to {int(labels.max())}, the model {logits.shape[-1]} classes",
-        )
-        loss += float(F.cross_entropy(logits, labels, reduction="sum"))
-        right += int((logits.argmax(1) == labels).sum())
+            need(
+                int(labels.max()) < logits.shape[-1],
+                f"data has labels up to {int(labels.max())}, the model {logits.shape[-1]} classes",
+            )
+            loss += float(F.cross_entropy(logits, labels, reduction="sum"))
+            right += int((logits.argmax(1) == labels).sum())
     return {"loss": loss / total, "accuracy": right / total}
 
 # %% ../../nbs/models/04_trainer.ipynb #descent1

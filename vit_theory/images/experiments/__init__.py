@@ -171,13 +171,16 @@ CHOSEN = {
     EXTENTS["positions", "quick"]: {"content": 1.6e-2, "positional": 1.6e-2, "uniform": 4e-3},
 }
 # and what it came to with 3,200 photographs, in the committed quick run
+CHOSEN_OF_TWO_PHASES = {
+    "two-phase": 1e-3,
+    "continued": 4e-3,
+    "convolution": 2e-3,
+    "attention": 1e-3,
+}
 CHOSEN_ON_PHOTOGRAPHS = {
-    EXTENTS["two-phase", "photographs"]: {
-        "two-phase": 1e-3,
-        "continued": 4e-3,
-        "convolution": 2e-3,
-        "attention": 1e-3,
-    },
+    EXTENTS["two-phase", "photographs"]: CHOSEN_OF_TWO_PHASES,
+    EXTENTS["two-phase", "table-1 5000"]: CHOSEN_OF_TWO_PHASES,
+    EXTENTS["two-phase", "table-1 20000"]: CHOSEN_OF_TWO_PHASES,
     EXTENTS["positions", "photographs"]: {"content": 2e-3, "positional": 2e-3, "uniform": 2e-3},
     EXTENTS["pixels", "photographs"]: {"positional, pixels": 4e-3, "uniform, pixels": 8e-3},
     EXTENTS["canvases", "photographs"]: {
@@ -187,9 +190,6 @@ CHOSEN_ON_PHOTOGRAPHS = {
         "random": 2e-3,
     },
 }
-for number in (5000, 20000):
-    larger = EXTENTS["two-phase", f"table-1 {number}"]
-    CHOSEN_ON_PHOTOGRAPHS[larger] = CHOSEN_ON_PHOTOGRAPHS[PHOTOGRAPHS["two-phase"]]
 
 # %% ../../../nbs/images/02_experiments.ipynb #6b08f0fe
 @lru_cache

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 import xarray as xr
-from jaxtyping import Int, UInt8
+from jaxtyping import Int, Shaped, UInt8
 from torch import Tensor
 
 from ...arguments import checked
@@ -46,6 +46,26 @@ FIRST_LAYER = "attention, first layer"
 ALL_CHOICES = (*TOKEN_CHOICES, FIRST_LAYER)
 
 
+def chosen_tokens(
+    images: Shaped[Tensor, "b c h w"],
+    choice: str,  # "random", "attention" or "attention, first layer"
+    pilot: ViT | None,  # whose attention chooses
+    patches: int,
+    number: int,  # of them that are kept
+    g: torch.Generator,
+) -> Int[Tensor, "b m"]:
+    "Patches of each image: random ones, or those that receive most attention in a trained model."
+    if choice == "random":
+        return torch.rand(len(images), patches, generator=g).topk(number).indices.to(images.device)
+    assert pilot is not None
+    device = pilot.head.weight.device
+    layers = slice(1) if choice == FIRST_LAYER else slice(None)
+    chosen = []
+    for batch in images.split(256):
+        chosen.append(choose_tokens(pilot, batch.to(device), number, layers=layers))
+    return torch.cat(chosen).to(images.device)
+
+
 class Dealer:
     "A recipe for training on canvases: scatter the pictures afresh, then choose tokens."
 
@@ -65,19 +85,11 @@ class Dealer:
 
     def tokens(self, canvases: UInt8[Tensor, "b c h w"], g: torch.Generator) -> Int[Tensor, "b m"]:
         "The patches of each canvas that the model is to look at."
-        b = len(canvases)
-        n = math.prod(self.canvas.canvas)
         if self.choice == "relevant":
-            return self.canvas.places.sort().values.expand(b, -1).to(canvases.device)
-        if self.choice == "random":
-            return torch.rand(b, n, generator=g).topk(self.number).indices.to(canvases.device)
-        assert self.pilot is not None
-        device = self.pilot.head.weight.device
-        layers = slice(1) if self.choice == FIRST_LAYER else slice(None)
-        chosen = []
-        for batch in canvases.split(256):
-            chosen.append(choose_tokens(self.pilot, batch.to(device), self.number, layers=layers))
-        return torch.cat(chosen).to(canvases.device)
+            places = self.canvas.places.sort().values
+            return places.expand(len(canvases), -1).to(canvases.device)
+        patches = math.prod(self.canvas.canvas)
+        return chosen_tokens(canvases, self.choice, self.pilot, patches, self.number, g)
 
     def __call__(self, images, labels, classes, g):
         "A batch: canvases, probabilities of the classes, and tokens unless all are used."

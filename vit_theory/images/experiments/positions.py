@@ -71,16 +71,11 @@ def permuted_pictures(
     return shuffled(parts, shape_of(parts[0], size.patches)["patch"], order), order
 
 
-def positions_cell(
-    arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None
-) -> dict:
-    "One model trained and tested -> accuracies, association before and after, cost."
-    mixer: Any
-    mixer, _, permuted = arm.partition(", ")
-    parts, order = permuted_pictures(permuted, images, size, seed)
-    data, validation, test = parts
-    vit = ViT(
-        **shape_of(data, size.patches),
+def attention_model(data: Images, size: Extent, mixer: Any, seed: int) -> ViT:
+    "A fresh model that mixes tokens by content, by position or evenly."
+    shape: dict[str, Any] = shape_of(data, size.patches)
+    return ViT(
+        **shape,
         depth=size.depth,
         heads=4,
         width=size.width,
@@ -88,6 +83,16 @@ def positions_cell(
         mixer=mixer,
         seed=seed,
     )
+
+
+def positions_cell(
+    arm: str, seed: int, rate: float, images: str, size: Extent, store: Path | None = None
+) -> dict:
+    "One model trained and tested -> accuracies, association before and after, cost."
+    mixer, _, permuted = arm.partition(", ")
+    parts, order = permuted_pictures(permuted, images, size, seed)
+    data, validation, test = parts
+    vit = attention_model(data, size, mixer, seed)
     before, chance = association(vit, test, order, seed)
     options: dict[str, Any] = dict(
         recipe=Recipe(smoothing=0.1), batch=size.batch, progress=False, **hardware(size)
