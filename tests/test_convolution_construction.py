@@ -16,11 +16,15 @@ from vit_theory.convolution.construction import (
     conv2d_to_attention,
     conv_to_attention,
     hard_scale,
+    narrow_heads,
     without_sink,
 )
 from vit_theory.convolution.heads import minimum_heads
 from vit_theory.convolution.inverse import attention_to_conv, hide
 from vit_theory.convolution.kernels import random_conv
+from vit_theory.convolution.paths import fold
+from vit_theory.convolution.trained_heads import fit_heads
+from vit_theory.convolution.variants import stride_layer
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")
 
@@ -282,6 +286,60 @@ def test_the_scale_is_that_of_the_state_that_was_loaded(built, loaded):
     x = patchify(images(1, 2, 12, 12), 4)
     # what is built from the layer has its scale too
     assert torch.equal(without_sink(layer)(x), without_sink(other)(x))
+
+
+def test_a_torus_needs_no_zero_key():
+    conv = random_conv(2, 2, 3, padding=1, padding_mode="circular")
+    layer = without_sink(conv_to_attention(conv, (8, 12), 2))
+    x = images(1, 2, 8, 12)
+    assert torch.allclose(layer.convolve(x), conv(x), atol=1e-12)
+
+
+@pytest.mark.parametrize("changed", ["W_V", "W_Q"])
+def test_narrow_heads_are_of_a_layer_as_built(changed):
+    layer = conv_to_attention(random_conv(1, 1, 3, padding=1), 8, 2)
+    getattr(layer, changed).data += 0.1
+    with pytest.raises(ValueError, match="build it anew"):
+        narrow_heads(layer, 2)
+
+
+def test_a_layer_that_sees_the_image_is_no_convolution():
+    """A faint image does not show it: the distance to a convolution is small."""
+    conv = random_conv(1, 1, 3, padding=1)
+    layer = conv_to_attention(conv, 8, 2, scale=16.0)
+    layer.W_Q.data += 30
+    assert attention_to_conv(layer)[1] < 1e-5
+    x = images(1, 1, 8, 8)
+    assert not torch.allclose(layer.convolve(x), conv(x), atol=0.1)
+    with pytest.raises(ValueError, match="depends on the image"):
+        fold(layer)
+
+
+def test_unequal_strides_have_no_common_step():
+    with pytest.raises(ValueError, match="equal ones are needed"):
+        stride_layer(random_conv(1, 1, 3, padding=1, stride=(3, 2)), 12, 4)
+
+
+@pytest.mark.parametrize("options", [{}, {"dilation": 2, "padding": 2}, {"groups": 2}])
+def test_nine_trained_heads_are_a_convolution_of_pixels(options):
+    options = {"padding": 1, "padding_mode": "circular", "bias": False} | options
+    conv = random_conv(2, 2, 3, **options)
+    _, _, after = fit_heads(conv, 1, (6, 6), 9, steps=60)
+    assert after < 0.01
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda conv: conv.float(), "double precision"),
+        (lambda conv: setattr(conv, "padding", (0, 0)) or conv, "changes the size"),
+        (lambda conv: setattr(conv, "dilation", (2, 2)) or conv, "changes the size"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(change, words):
+    conv = random_conv(1, 1, 3, padding=1, padding_mode="circular", bias=False)
+    with pytest.raises(ValueError, match=words):
+        fit_heads(change(conv), 2, (4, 4), 9)
 
 
 # The inverse

@@ -324,7 +324,8 @@ def without_sink(layer: ConvAttention) -> ConvAttention:
     """The construction as the paper prints it: no zero key, bias M at the wanted offset and 0
     elsewhere (C, Lemma 2)."""
     literal = deepcopy(layer)
-    table = offset_table(layer.offsets, layer.geometry.grid, layer.scale)
+    geometry = layer.geometry
+    table = offset_table(layer.offsets, geometry.grid, layer.scale, geometry.circular)
     literal.table = nn.Parameter(table.clamp(min=0).to(layer.W_O))
     literal.sink = False
     return literal
@@ -336,9 +337,14 @@ def narrow_heads(
     width: Size,  # features of a head
 ) -> MultiHeadAttention:
     """The same function with heads of that width, each carrying some of the entries that its offset
-    reads (C, A.2)."""
+    reads (C, A.2); ValueError for a layer whose queries or values are not as built."""
     assert layer.table is not None
     T = layer.W_O.detach()
+    identity = torch.eye(T.shape[1]).to(T).expand_as(layer.W_V)
+    need(
+        torch.equal(layer.W_V, identity) and not layer.W_Q.any(),
+        "layer has W_V other than the identity, or W_Q other than zero: build it anew",
+    )
     table = layer.table.detach()
     carried = []  # (head of the layer, entries of the patch) of each narrow head
     for h, live in enumerate(live_rows(T)):

@@ -40,9 +40,11 @@ def disturbed_layer(
     """The best positional pattern, softened and disturbed, with random queries and keys of size
     `content`."""
     top_left = conv_padding(conv)[::2]
-    offsets, T = compressed_blocks(conv.weight, patch, padding=top_left)
+    offsets, T = compressed_blocks(
+        conv.weight, patch, padding=top_left, dilation=conv.dilation, groups=conv.groups
+    )
     blocks = len(T)
-    A = best_patterns(T, heads) if heads <= blocks else None
+    A = best_patterns(T, heads) if heads <= min(T.shape) else None
     if A is None:
         A = torch.eye(blocks, heads, dtype=T.dtype)
     empty = A.sum(0) == 0
@@ -81,6 +83,14 @@ def fit_heads(
         "the floor is that of a torus",
     )
     grid = pair(grid)
+    dtype = conv.weight.dtype
+    need(dtype == torch.float64, f"conv has {dtype}: double precision is needed, conv.double()")
+    around = [t * (k - 1) for t, k in zip(conv.dilation, conv.kernel_size, strict=True)]
+    top, bottom, left, right = conv_padding(conv)
+    need(
+        [top + bottom, left + right] == around,
+        f"conv={conv} changes the size of the image: pad it by dilation * (K - 1) in all",
+    )
     generator = torch.Generator().manual_seed(int(seed))
     tests = 256
     size = (images + tests, conv.in_channels, patch * grid[0], patch * grid[1])

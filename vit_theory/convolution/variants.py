@@ -12,7 +12,7 @@ import math
 import numpy as np
 from torch import nn
 
-from ..arguments import Size, checked
+from ..arguments import Size, checked, need
 from .construction import ConvAttention, conv_to_attention
 
 # %% ../../nbs/convolution/06_variants.ipynb #fe1304ca
@@ -40,7 +40,8 @@ def stride_layer(
     """The layer for any stride, and the step at which its outputs are to be read: 1 where the layer
     computes nothing else."""
     s = conv.stride[0]
-    g = math.gcd(conv.stride[0], patch)
+    need(conv.stride == (s, s), f"conv has stride={conv.stride}: equal ones are needed")
+    g = math.gcd(s, patch)
     if g in (s, patch):
         return conv_to_attention(conv, image_size, patch), 1
     dense = copy.copy(conv)

@@ -270,7 +270,7 @@ OUTSIDE_THE_REGIME = Claim(
         *LIMIT_RULES,
         DRAWN,
     ),
-    "In the regime the exponents are {6} and {7}; one choice undone changes them by {0} and {1}, "
+    "In the regime the exponents are {6} and {7}; undone choices change them by {0} and {1}, "
     "and by {3}.",
     measure_limits,
     plot_limits,

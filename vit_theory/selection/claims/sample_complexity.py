@@ -293,7 +293,8 @@ NO_ATTENTION = Claim(
         ),
         DRAWN,
     ),
-    "Without learning, the exponent of N50 is {0} (uniform attention) and {1} (frozen).",
+    "Without learning, the exponent of N50 is {0} (uniform attention) and, on larger shares, {1} "
+    "(frozen).",
     measure_without,
     plot_without,
     kind="recalled",
