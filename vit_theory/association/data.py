@@ -294,7 +294,7 @@ def label_error(
     size: Size,  # C
     q: Share,  # probability of a mark
 ) -> ErrorRates:
-    "Exact error of f* against y under Assumption 1: the floor under every test error."
+    "Error of f* against y under Assumption 1, to about 1e-11: the floor under every test error."
     L = sets_in(patches, size)
     law = mark_law(size, q)
     s = np.arange(-size, size + 1)

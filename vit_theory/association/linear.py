@@ -34,8 +34,8 @@ def linear_error(
     size: Size,  # C
     q: Share,  # probability of a mark
 ) -> ErrorRates:
-    """Exact error of sign(sum_j <w*, X_j>), the best linear rule found, with ties counted not,
-    half, fully (B, Theorem 3.1)."""
+    """Error of sign(sum_j <w*, X_j>), the best linear rule found, to about 1e-11, with ties counted
+    not, half, fully (B, Theorem 3.1)."""
     sets_in(patches, size)
     # y z = C + sum of D - C marks
     return error_rates(mark_law(patches - size, q), size)

@@ -107,6 +107,7 @@ def population(
         need_few_atoms(patches, size)
         prune = 0.0
     counts, weight = enumerate_atoms(sets, law, prune)
+    need(len(weight), f"prune={prune} leaves no atom: lower it, or use method='monte_carlo'")
     total = weight.sum().item()
     lost = 0.0 if method == "exact" else max(1 - total, 0.0)
     return Population(with_signal(counts, size), weight / total, lost)

@@ -126,12 +126,17 @@ def show_claim(claim, run, figure):
         (chosen,) = select_claims(load_claims(), [claim])
         drawn = chosen.figure(data)
         path = Path(figure)
-        buffer = BytesIO()
         if path.suffix in ("", ".svg"):
-            write_file(path, to_svg(drawn))
+            content = to_svg(drawn)
         else:
+            buffer = BytesIO()
             drawn.savefig(buffer, format=path.suffix[1:])
-            write_file(path, buffer.getvalue())
+            content = buffer.getvalue()
+        try:
+            write_file(path, content)
+        except OSError as error:
+            why = f"figure={figure!r} cannot be written ({error.strerror}): give another file"
+            raise ValueError(why) from error
         click.echo(f"\nfigure ({RUNS[run]}): {click.format_filename(figure)}")
 
 # %% ../../nbs/ledger/09_cli.ipynb #atlcli02

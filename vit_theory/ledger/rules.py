@@ -256,10 +256,10 @@ def verdict_of(rule: Rule, ask: Ask | None, value: Any) -> str:
         and np.asarray(ask.test(value.mean("seed"))).all()
     ):
         return CAVEAT
-    if rule.fails != AGAINST:
+    if rule.fails not in (AGAINST, REFUTED):
         return rule.fails
     decides = ask.against(value) if ask.against else not met.any()
-    return AGAINST if decides else INCONCLUSIVE
+    return rule.fails if decides else INCONCLUSIVE
 
 
 def why_not(rule: Rule, ask: Ask | None, value: Any, verdict: str, data: Any) -> str:
@@ -392,6 +392,6 @@ def criterion(rules: Sequence[Rule], caveats: Sequence[str] = ()) -> str:
 def impossible(rules: Sequence[Rule], caveats: Sequence[str] = ()) -> tuple[str, ...]:
     "The verdicts that no rule gives."
     given = {rule.fails for rule in rules if rule.ask} | {CAVEAT for rule in rules if rule.mean}
-    given |= {INCONCLUSIVE} if AGAINST in given else set()
+    given |= {INCONCLUSIVE} if given & {AGAINST, REFUTED} else set()
     given.add(CAVEAT if caveats else HOLDS)
     return tuple(verdict for verdict in VERDICTS if verdict not in given)

@@ -39,5 +39,6 @@ def visible_border(
         f"window={data.window} must have differences, and not all offsets among them",
     )
     b, theta = first_push(data, kappa, 1.0)
-    # g_b / g_c, where the push on theta is lambda g_c
-    return float((contrast(data, b) * data.visible / theta).sqrt())
+    # g_b / g_c, where the push on theta is lambda g_c; rounding makes a push of zero negative
+    squared = contrast(data, b) * data.visible / theta
+    return float(squared.clamp(min=0).sqrt())
