@@ -154,6 +154,12 @@ def test_pruned_loses_what_it_says(size, sets, q):
     assert kept.sum().item() == pytest.approx(1, abs=1e-12)
 
 
+def test_a_prune_that_leaves_nothing_is_refused():
+    """An error of zero would look like success."""
+    with pytest.raises(ValueError, match="prune=0.9 leaves no atom"):
+        population(16, 4, 0.3, "pruned", prune=0.9)
+
+
 def test_law_of_types_is_that_of_sampled_images():
     partition = Partition.random(12, 4, 0)
     sample = SpatialData(partition, 1, 0.5).sample(20_000, torch.Generator().manual_seed(0))

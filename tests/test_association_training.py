@@ -137,6 +137,12 @@ def test_diagonal_is_frozen_unless_asked():
     assert torch.allclose(trained.A.sum(1), start.A.sum(1), atol=1e-12)
 
 
+def test_the_history_has_one_loss():
+    _, x, y, start = small_task()
+    with pytest.raises(ValueError, match="observe gives a 'loss'"):
+        fit(start, x, y, steps=1, lr_v=1e-3, lr_A=10.0, observe=lambda model: {"loss": 1.0})
+
+
 def test_chained_runs_are_one_run():
     _, x, y, start = small_task()
     whole, _ = fit(start, x, y, steps=30, lr_v=1e-3, lr_A=10.0)

@@ -65,6 +65,13 @@ def process_of(run):
 renamed = once(whole)  # cannot be sent to a process: it is not what its name says
 
 
+def test_a_figure_that_cannot_be_written_is_a_wrong_request(tmp_path):
+    nowhere = tmp_path / "a file" / "figure.svg"
+    nowhere.parent.write_text("")
+    answer = CliRunner().invoke(cli.main, ["show", "C-theorem-1", "--figure", str(nowhere)])
+    assert answer.exit_code == 2 and "cannot be written" in answer.output, answer.output
+
+
 @pytest.fixture
 def request_cli(monkeypatch, tmp_path):
     """Call the command line on two small claims -> (exit status, output, ledger folder)."""

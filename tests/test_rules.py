@@ -106,6 +106,14 @@ def test_a_run_without_a_number_leaves_its_rule_open(fails, mean):
     assert decide([Rule("shown alone", lambda data: data)], [missing])[0] == HOLDS
 
 
+@pytest.mark.parametrize("fails", [AGAINST, REFUTED])
+def test_some_numbers_that_miss_do_not_decide_against(fails):
+    rule = Rule("error", lambda data: data, at_most(0.5), fails)
+    some = xr.DataArray([0.1, 0.1, 0.9], dims="seed")
+    assert decide([rule], [some])[0] == INCONCLUSIVE
+    assert decide([rule], [some + 0.5])[0] == fails
+
+
 def test_a_missing_number_where_the_code_would_be_broken_is_an_error():
     with pytest.raises(Broken, match="gap: no number for the value"):
         decide([Rule("gap", lambda data: data, at_most(1e-10), BROKEN)], [np.nan])

@@ -130,6 +130,12 @@ def test_many_heads_are_one_at_the_start():
     )
 
 
+def test_a_push_of_zero_has_the_border_zero():
+    """With all marks in pairs rounding makes it negative."""
+    data = WindowData((1, 6), [0, 1], share=1.0, q=1.0)
+    assert visible_border(data, 1.0) == pytest.approx(0, abs=1e-6)
+
+
 def test_the_border_is_free_of_value_and_visibility():
     values = [
         visible_border(WindowData((1, 8), [0, 1, 3], 0.5, visible=visible), 1.0)
