@@ -187,6 +187,7 @@ def write(store: Path, name: str) -> None:
         seeds=sorted({int(row["seed"]) for row in table}),
         choosing_seed=CHOOSING_SEED,
         epochs=EPOCHS,
+        processor_time="of a training that went on after a stop: its last part only",
         cells_provenance=merged_provenance(name, [cell["provenance"] for cell in cells]),
         validation_loss_by_rate=in_order(list(choices.values()), CHOSEN_FROM, arm=list(STARTS)),
     )

@@ -123,7 +123,9 @@ class _Watch:
     def __call__(self, theta):
         model = self.model.at(theta["A"][0], theta["v"][0])
         values = dict(self.observe(model)) if self.observe else {}
-        need("loss" not in values, "observe gives a 'loss', which the history has: name it otherwise")
+        need(
+            "loss" not in values, "observe gives a 'loss', which the history has: name it otherwise"
+        )
         if self.validation:
             x, y = self.validation
             loss = -float(logsigmoid(y * model(x)).mean())
