@@ -41,7 +41,7 @@ def disturbed_layer(
     `content`."""
     top_left = conv_padding(conv)[::2]
     offsets, T = compressed_blocks(
-        conv.weight, patch, padding=top_left, dilation=conv.dilation, groups=conv.groups
+        conv.weight, patch, padding=top_left, dilation=pair(conv.dilation), groups=conv.groups
     )
     blocks = len(T)
     A = best_patterns(T, heads) if heads <= min(T.shape) else None
