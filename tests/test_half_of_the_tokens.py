@@ -53,13 +53,15 @@ def test_choices_take_half_of_the_patches(monkeypatch):
     x = command.torch.rand(3, 3, 32, 32)
     for choice in command.CHOICES[1:]:
         g = command.torch.Generator().manual_seed(0)
-        tokens = command.tokens_of(choice, pilot, x, g)
+        tokens = command.chosen_tokens(x, choice, pilot, 64, 32, g)
         assert tokens.shape == (3, 32)
         assert all(len(set(row)) == 32 for row in tokens.tolist())
     received = sum(A.mean((1, 2)) for A in pilot.attention_maps(x))
     best = received.topk(32).indices.sort().values
     g = command.torch.Generator()
-    assert command.torch.equal(command.tokens_of("attention", pilot, x, g).sort().values, best)
+    assert command.torch.equal(
+        command.chosen_tokens(x, "attention", pilot, 64, 32, g).sort().values, best
+    )
 
 
 def test_half_patches_has_a_row_for_each_way_and_seed(run):
