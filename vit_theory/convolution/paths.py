@@ -19,12 +19,12 @@ from .construction import ConvAttention
 from .inverse import attention_to_conv, head_products, positional_weights
 
 # %% ../../nbs/convolution/13_paths.ipynb #a74deedb
-@checked
 def need_positions_alone(layer: ConvAttention) -> None:
     "ValueError for a layer whose scores depend on the image."
     need(not layer.W_Q.any(), "layer.W_Q is not zero: where the heads look depends on the image")
 
 
+@checked
 class GatherAttention(nn.Module):
     """A layer with one-hot attention as a gather and one matrix product over the live rows;
     ValueError for soft attention."""
