@@ -87,7 +87,7 @@ def main(data, store, images, seeds):
     report(rows)
     save(
         NAME,
-        in_order(merged(NAME, KEYS, rows), KEYS, way=list(WAYS)),
+        in_order(merged(NAME, KEYS, rows), KEYS, way=WAYS),
         data=name,
         cells_provenance=merged_provenance(NAME, json.loads(study.attrs["provenance"])),
     )

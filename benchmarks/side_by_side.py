@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 # Set before numerical libraries start: they read these once.
@@ -144,14 +144,15 @@ def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
     return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
 
 
-def in_order(table: list[dict], columns: tuple[str, ...], **orders: Sequence[str]) -> list[dict]:
+def in_order(table: list[dict], columns: tuple[str, ...], **orders: Iterable[str]) -> list[dict]:
     """Rows sorted by columns: words as ORDERS lists those of a column, or by the alphabet; numbers
     by size."""
+    words = {column: list(order) for column, order in orders.items()}
 
     def rank(row: dict, column: str) -> int | float | str:
         value = row[column]
-        if column in orders:
-            return list(orders[column]).index(value)
+        if column in words:
+            return words[column].index(value)
         try:
             return float(value)
         except ValueError:

@@ -173,7 +173,7 @@ def write(store: Path, name: str) -> None:
     if not cells:
         return
     rows = [{column: cell.get(column, "") for column in COLUMNS} for cell in cells]
-    table = in_order(merged(name, KEYS, rows), KEYS, arm=list(STARTS))
+    table = in_order(merged(name, KEYS, rows), KEYS, arm=STARTS)
     before = about_table(name)
     choices = {}
     for row in before.get("validation_loss_by_rate", []) + finished(store, "rates"):
@@ -189,7 +189,7 @@ def write(store: Path, name: str) -> None:
         epochs=EPOCHS,
         processor_time="of a training that went on after a stop: its last part only",
         cells_provenance=merged_provenance(name, [cell["provenance"] for cell in cells]),
-        validation_loss_by_rate=in_order(list(choices.values()), CHOSEN_FROM, arm=list(STARTS)),
+        validation_loss_by_rate=in_order(list(choices.values()), CHOSEN_FROM, arm=STARTS),
     )
 
 
