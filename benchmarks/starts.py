@@ -2,7 +2,7 @@
 
     python benchmarks/starts.py --data FOLDER/cifar10 --store DIR [--images 1000,5000] \\
         [--seeds 0,1,2,3,4] [--arms ...] [--minutes M] [--rate R] [--device cuda] [--name N] \\
-        [--precision 32-true]
+        [--precision 32-true] [--epochs E]
 
 First each arm's learning rate on seeds and images of their own, then the arms seed by seed. One
 thread, in 16 bits where the processor is faster by that; or on a GPU, where all cells that train
@@ -10,7 +10,8 @@ alike are trained side by side. A finished cell is a file in DIR and is never co
 training that was stopped goes on from its last epoch. Whenever the command ends, also by --minutes,
 the finished rows of all data sets in DIR go to results/starts.csv and .json, where rows of other
 cells stay. With --rate all arms have that learning rate and none is chosen: a pilot, whose table is
-results/starts_pilot.csv. --name gives another table.
+results/starts_pilot.csv. With --epochs, and the rates of the usual number, each image is visited
+so often: does a lead last? Its table is results/starts_longer.csv. --name gives another table.
 """
 
 import json
@@ -48,7 +49,7 @@ RATES_AT = {
     20000: 5000,
     50000: 5000,
 }
-KEYS = ("data", "images", "arm", "seed")
+KEYS = ("data", "images", "arm", "seed", "views")
 CHOSEN_FROM = ("data", "images", "arm", "rate")
 COLUMNS = (
     "data",
@@ -74,6 +75,7 @@ class Study:
     device: str
     end: float  # time after which no further cell begins
     precision: str | None = None  # None: 16 bits where the device is faster by that
+    epochs: int | None = None  # None: as usual for so many images
 
     def file(self, number: int, key: tuple, choosing: bool) -> Path:
         """Where a cell (arm, seed, rate) is kept."""
@@ -81,6 +83,8 @@ class Study:
         name = f"{Path(self.data).name}-{number}-{arm.replace(' ', '_')}-{seed}-{rate:g}"
         if self.precision:
             name = f"{name}-{self.precision}"
+        if self.epochs and not choosing:
+            name = f"{name}-{self.epochs}_epochs"
         return self.store / ("rates" if choosing else "cells") / f"{name}.json"
 
     def keep(self, number: int, key: tuple, choosing: bool, found: dict) -> None:
@@ -105,6 +109,7 @@ class Study:
     def run(self, number: int, keys: list[tuple], choosing: bool = False) -> None:
         """Compute what is not finished of some cells, until the time is over."""
         missing = [key for key in keys if not self.file(number, key, choosing).exists()]
+        epochs = None if choosing else self.epochs
         for group in self.groups(missing):
             if time.monotonic() > self.end:
                 return
@@ -123,10 +128,13 @@ class Study:
                         choosing=choosing,
                         store=checkpoints,
                         precision=self.precision,
+                        epochs=epochs,
                     )
                 ]
             else:
-                rows = start_cells(self.data, group, number, choosing, self.device, self.precision)
+                rows = start_cells(
+                    self.data, group, number, choosing, self.device, self.precision, epochs
+                )
             for key, found in zip(group, rows, strict=True):
                 self.keep(number, key, choosing, found)
 
@@ -167,9 +175,15 @@ def finished(store: Path, kind: str) -> list[dict]:
     return [json.loads(file.read_text()) for file in sorted((store / kind).glob("*.json"))]
 
 
-def write(store: Path, name: str) -> None:
-    """Put the finished rows into results/NAME.csv and .json; rows of other cells stay."""
-    cells = finished(store, "cells")
+def is_longer(cell: dict) -> bool:
+    """Whether a cell visited its images more or less often than usual."""
+    return cell["views"] != EPOCHS[cell["images"]] * cell["images"]
+
+
+def write(store: Path, name: str, longer: bool) -> None:
+    """Put the finished rows, of usual or of other lengths, into results/NAME.csv and .json; rows of
+    other cells stay."""
+    cells = [cell for cell in finished(store, "cells") if is_longer(cell) == longer]
     if not cells:
         return
     rows = [{column: cell.get(column, "") for column in COLUMNS} for cell in cells]
@@ -216,23 +230,28 @@ def write(store: Path, name: str) -> None:
     type=click.Choice(["bf16-mixed", "32-true"]),
     help="By default 16 bits where the device is faster by them.",
 )
+@click.option("--epochs", type=int, help="Visits of each image, even, in place of the usual.")
 @click.option("--table", is_flag=True, help="Only write the table of what is finished.")
 @click.option("--name", default=None, help="Of the table in results/.")
-def main(data, store, images, seeds, arms, minutes, rate, device, precision, table, name):
+def main(data, store, images, seeds, arms, minutes, rate, device, precision, epochs, table, name):
     """Run the study from where it stands."""
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     seeds = [int(seed) for seed in seeds.split(",")]
     arms = arms.split(",")
-    study = Study(Path(store), data, device, end, precision)
+    numbers = [int(part) for part in images.split(",")]
+    if epochs and (epochs % 2 or epochs in [EPOCHS[number] for number in numbers]):
+        raise click.UsageError(f"--epochs {epochs}: give an even number that is not the usual one")
+    study = Study(Path(store), data, device, end, precision, epochs)
+    usual_name = "starts_pilot" if rate else "starts_longer" if epochs else "starts"
     try:
-        for number in () if table else [int(part) for part in images.split(",")]:
+        for number in () if table else numbers:
             if rate:
                 rates = dict.fromkeys(arms, rate)
             else:
                 rates = study.best_rates(number, arms)
             study.run(number, [(arm, seed, rates[arm]) for seed in seeds for arm in rates])
     finally:
-        write(study.store, name or ("starts_pilot" if rate else "starts"))
+        write(study.store, name or usual_name, longer=epochs is not None)
 
 
 if __name__ == "__main__":

@@ -72,10 +72,15 @@ def test_the_table_of_a_pilot(tmp_path, monkeypatch, command, photographs):
     lost.unlink()
     words = (*pilot, "--seeds", "0", "--minutes", "1e-9", "--name", "third")
     assert len(table(*words, name="third")) == 3
+    # cells that visit images more often have a table of their own, and the usual one none of them
+    longer = table(*pilot, "--seeds", "0", "--epochs", "4", "--name", "longer", name="longer")
+    assert {row["views"] for row in longer} == {"400"} and len(longer) == 2
+    usual = table(*pilot, "--seeds", "0", "--name", "fourth", name="fourth")
+    assert {row["views"] for row in usual} == {"200"} and len(usual) == 4
 
 
 def test_a_table_keeps_the_rows_of_other_cells(tmp_path, monkeypatch, command):
-    def fake_cell(data, arm, number, seed, rate, choosing, store, precision):
+    def fake_cell(data, arm, number, seed, rate, choosing, store, precision, epochs):
         return {"accuracy": 0.1 * seed + 100 * rate, "loss": rate, "views": 200}
 
     def table(rate, seeds, store):
@@ -109,7 +114,7 @@ def test_a_table_keeps_the_rows_of_other_cells(tmp_path, monkeypatch, command):
 def test_the_rate_is_chosen_on_images_of_its_own(tmp_path, monkeypatch, command):
     asked = []
 
-    def fake_cell(data, arm, number, seed, rate, choosing, store, precision):
+    def fake_cell(data, arm, number, seed, rate, choosing, store, precision, epochs):
         asked.append((arm, rate, seed, choosing))
         best = {"default": 4e-3, "mimetic": 1e-3}[arm]
         return {"accuracy": 0.5, "loss": abs(rate - best), "views": 200}
@@ -139,6 +144,10 @@ def test_side_by_side_as_one_by_one(command, photographs):
         assert row["precision"] == alone["precision"]
         assert row["views"] == alone["views"]
         assert row["loss"] == pytest.approx(alone["loss"], rel=0.02)
+    longer = starts.start_cells(photographs, cells[:1], IMAGES, device="cpu", epochs=4)
+    assert longer[0]["views"] == 400
+    with pytest.raises(ValueError, match="epochs=3 has no two halves"):
+        starts.start_cell(photographs, "default", IMAGES, 0, 1e-3, epochs=3)
     for seed, arm in ((3, "two phases"), (4, "conv_init")):
         vit = starts.start_model(arm, 10, seed)
         assert [block.mixer.held for block in vit.blocks] == [arm == "two phases"] * 2

@@ -282,6 +282,14 @@ def cycles_of(arm: Start, epochs: int) -> list[tuple[bool, dict[str, Any]]]:
     return [(kind == "convolution", schedule) for kind in kinds]
 
 
+def visits_of(number: int, epochs: int | None) -> int:
+    "How often a cell visits each image: as given, else as usual for so many images."
+    if epochs is None:
+        return EPOCHS[number]
+    need(epochs % 2 == 0, f"epochs={epochs} has no two halves: give an even number")
+    return epochs
+
+
 def spend(
     vit: ViT,
     arm: Start,
@@ -326,6 +334,7 @@ def start_cell(
     choosing: bool = False,  # on the images kept for choosing rates, in place of the test images
     store: Path | None = None,  # for checkpoints; None: no checkpoints
     precision: Precision | None = None,  # None: 16 bits where the device is faster by that
+    epochs: Count | None = None,  # even; None: those of `EPOCHS`
 ) -> dict[str, Any]:
     """One arm trained and tested -> accuracy, loss, image views, precision, seconds of the
     processor."""
@@ -333,14 +342,15 @@ def start_cell(
 
     need(start in STARTS, f"start={start!r} is unknown: use one of {', '.join(STARTS)}")
     data, test = images_of(folder, number, seed, choosing)
+    visits = visits_of(number, epochs)
     vit = start_model(start, len(data.classes), seed)
     machine = machine_of(torch.device("cpu"), precision)
     options = {"device": "cpu", "machine": machine, **OPTIONS}
     begun = time.process_time()
-    spend(vit, STARTS[start], data, EPOCHS[number], rate, seed, store, **options)
+    spend(vit, STARTS[start], data, visits, rate, seed, store, **options)
     spent = time.process_time() - begun
     return evaluate(vit, test) | {
-        "views": EPOCHS[number] * number,
+        "views": visits * number,
         "precision": machine.precision,
         "processor_seconds": spent,
     }
@@ -355,18 +365,20 @@ def start_cells(
     choosing: bool = False,  # on the images kept for choosing rates, in place of the test images
     device: str = "auto",  # where; a GPU, which one model leaves idle
     precision: Precision | None = None,  # None: 16 bits where the device is faster by that
+    epochs: Count | None = None,  # even; None: those of `EPOCHS`
 ) -> list[dict[str, Any]]:
     """Cells whose halves are trained alike, side by side (`train_fleet`) -> accuracy, loss, image
     views, precision of each."""
     arm = common_start(cells)
     rates = [rate for _, _, rate in cells]
     pictures = {seed: images_of(folder, number, seed, choosing) for _, seed, _ in cells}
+    visits = visits_of(number, epochs)
     data = [pictures[seed][0] for _, seed, _ in cells]
     vits = [start_model(start, len(data[0].classes), seed) for start, seed, _ in cells]
     where = resolve_device(device)
     machine = machine_of(where, precision)
     options = {"device": device, "machine": machine, **OPTIONS}
-    for cycle, (held, schedule) in enumerate(cycles_of(arm, EPOCHS[number])):
+    for cycle, (held, schedule) in enumerate(cycles_of(arm, visits)):
         for vit in vits:
             hold(vit, held)
         seeds = [seed + cycle for _, seed, _ in cells]
@@ -376,8 +388,7 @@ def start_cells(
     found = []
     for vit, (_, seed, _) in zip(vits, cells, strict=True):
         tested = evaluate(vit.to(where), pictures[seed][1], batch=1000)
-        views = EPOCHS[number] * number
-        found.append(tested | {"views": views, "precision": machine.precision})
+        found.append(tested | {"views": visits * number, "precision": machine.precision})
         vit.cpu()
     return found
 
