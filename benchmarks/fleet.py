@@ -5,7 +5,7 @@
 
 Seconds for all models of a line: processor time of one thread, in turn, float32; on a GPU wall
 clock, bfloat16. A ratio above 1 says that training side by side is faster. Writes results/fleet.csv
-and .json.
+and .json; of a GPU results/fleet_gpu.csv and .json.
 """
 
 import time
@@ -79,7 +79,8 @@ def main(device, rounds):
     for name in LINES:
         table += line(name, device, rounds)
         report(table[-2:])
-    save("fleet", table, device=device, threads=1, steps=STEPS)
+    name = "fleet" if device == "cpu" else "fleet_gpu"
+    save(name, table, device=device, threads=1, steps=STEPS)
 
 
 if __name__ == "__main__":
