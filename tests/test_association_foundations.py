@@ -143,6 +143,14 @@ def test_shift_attention_is_a_witness(partition):
     assert association(A, partition).keep == 0 and association(A, partition).margin == -4
 
 
+def test_patches_that_nobody_sees_are_a_tie():
+    unseen = torch.full((4, 4), -math.inf)
+    partition = Partition.strided(4, 2)
+    assert association(unseen, partition).margin == 0 and not association(unseen, partition).exact
+    own = torch.where(partition.label[:, None] == partition.label, 0.0, -math.inf)
+    assert association(own, partition).margin == math.inf and association(own, partition).exact
+
+
 def test_logistic_regression_is_drawn_by_its_seed():
     errors = [regression_error(16, 4, 0.4, train=200, test=500, seed=seed) for seed in (0, 1, 2, 0)]
     assert errors[0] == errors[3] and len(set(errors)) == 3

@@ -218,3 +218,11 @@ def test_a_norm_of_the_batch_is_left():
     cnn = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), of_batch).eval()
     vit, report = cnn_to_vit(cnn, 8, 2)
     assert report.batch_norms_folded == 0 and report.relative_difference < 1e-5
+
+
+def test_a_convolution_that_is_used_twice_and_others_that_stay():
+    twice = nn.Conv2d(4, 4, 3, padding=1)
+    cnn = nn.Sequential(nn.Conv2d(3, 4, 1), twice, nn.ReLU(), twice, nn.ConvTranspose2d(4, 2, 1))
+    vit, report = cnn_to_vit(cnn.eval(), 8, 2)
+    assert vit[1] is vit[3] and not isinstance(vit[1], nn.Conv2d)
+    assert report.not_converted == ["4"] and report.relative_difference < 1e-5

@@ -110,3 +110,18 @@ def test_attention_drops_weights_in_training_as_before(by):
         model.train(mode)
         first, second = (model(images).last_hidden_state for _ in range(2))
         assert (first != second).any() == differs
+
+
+@pytest.mark.parametrize(
+    "kind, option", [("ViT", "hidden_dropout_prob"), ("Dinov2", "drop_path_rate")]
+)
+def test_layers_drop_features_and_branches_in_training_as_before(kind, option):
+    torch.manual_seed(0)
+    config = getattr(hub, f"{kind}Config")(**TINY_VIT, **{option: 0.5})
+    model = drop_tokens(getattr(hub, f"{kind}Model")(config), {1: 0.5})
+    model.embeddings.dropout.p = 0.0  # of the embeddings, which are left as they are
+    images = torch.randn(4, 3, 16, 16)
+    for mode, differs in ((True, True), (False, False)):
+        model.train(mode)
+        first, second = (model(images).last_hidden_state for _ in range(2))
+        assert (first != second).any() == differs

@@ -312,3 +312,38 @@ def test_hub_names_go_to_the_library(tmp_path, monkeypatch):
         match="source='no-such-set' cannot be read as a data set of images: Dataset 'no-such-set'",
     ):
         load_images("no-such-set")
+
+
+def test_labels_of_all_kinds_in_memory():
+    images = np.stack(pixels(12))
+    numbers = np.arange(12)
+    for labels in (numbers, numbers.astype(float), numbers.astype(object)):
+        data = load_images((images, labels))
+        assert data.labels.tolist() == numbers.tolist() and data.classes[-1] == "11"
+    for wrong, words in (
+        (numbers + 0.5, "0.5"),
+        (np.where(numbers > 3, np.nan, 1.0), "nan"),
+        (np.array([*numbers[:-1], None], dtype=object), "None in 1 places"),
+    ):
+        with pytest.raises(ValueError, match=f"labels has.*{words}.*whole numbers"):
+            load_images((images, wrong))
+    with pytest.raises(ValueError, match="labels has.*1.7"):
+        load_images([(image, 1.7) for image in images])
+
+
+def test_two_pairs_are_two_images():
+    first, second = pixels(2)
+    data = load_images([(first, "owl"), (second, "cat")])
+    assert len(data.images) == 2 and data.labels.tolist() == [1, 0]
+
+
+def test_photographs_of_a_camera_on_its_side(tmp_path):
+    upright = pixels(1, (12, 8, 3))[0]
+    turned = Image.fromarray(np.rot90(upright).copy())  # as the sensor saw it
+    turned_back = Image.Exif()
+    turned_back[0x0112] = 6  # turn by 90 degrees to the right
+    for name in ("cat", "dog"):
+        (tmp_path / "d" / "train" / name).mkdir(parents=True)
+        turned.save(tmp_path / "d" / "train" / name / "0.png", exif=turned_back)
+    data = load_images(tmp_path / "d")
+    assert torch.equal(data.images[0], torch.from_numpy(upright).permute(2, 0, 1))

@@ -1,6 +1,7 @@
 """The command of the record, run as it is shipped, on digits of 32 x 32 pixels."""
 
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -8,7 +9,7 @@ import torch
 from click.testing import CliRunner
 from common import ROOT, script
 
-from vit_theory.images.record import RecordRecipe, in_bfloat16
+from vit_theory.images.record import RecordRecipe, in_bfloat16, train_record
 from vit_theory.models.data import Images, load_images
 from vit_theory.models.pyramid import PyramidSizes
 from vit_theory.models.trainer import has_bfloat16
@@ -92,3 +93,33 @@ def test_16_bits_only_where_they_are_faster(monkeypatch):
         assert in_bfloat16(RecordRecipe(), cpu) == faster
         assert in_bfloat16(RecordRecipe(bfloat16=True), cpu)
         assert not in_bfloat16(RecordRecipe(bfloat16=False), cpu)
+
+
+def test_a_folder_belongs_to_its_images_and_labels(tmp_path):
+    data = load_images("digits", per_class=8)
+    data = Images(data.images.repeat(1, 3, 4, 4), data.labels, data.classes)
+    moved = Images(data.images, data.labels.roll(1), data.classes)
+    recipe = RecordRecipe(batch=20, epochs=1)
+    options = {"folder": tmp_path, "progress": False}
+    train_record(data, data, SMALL, recipe, **options)
+    for train_data, test_data in ((moved, data), (data, moved)):
+        with pytest.raises(ValueError, match="holds a run with other settings"):
+            train_record(train_data, test_data, SMALL, recipe, **options)
+
+
+def test_what_a_record_cannot_be_trained_on():
+    data = load_images("digits", per_class=8)
+    data = Images(data.images.repeat(1, 3, 4, 4), data.labels, data.classes)
+    floats = Images(data.images.float() / 255, data.labels, data.classes)
+    flat = Images(torch.full_like(data.images, 7), data.labels, data.classes)
+    few = replace(SMALL, classes=5)
+    recipe = RecordRecipe(batch=20, epochs=1)
+    wild = replace(recipe, matrix_lr=1e6, other_lr=1e6)
+    for arguments, words in (
+        ((data, floats, SMALL, recipe), "test_data has images of torch.float32: uint8"),
+        ((flat, data, SMALL, recipe), "train_data has a channel of one value"),
+        ((data, data, few, recipe), "labels up to 9, sizes 5 classes"),
+        ((data, data, SMALL, wild), "lower matrix_lr=1000000.0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            train_record(*arguments, progress=False)

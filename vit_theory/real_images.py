@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from numbers import Real
 from pathlib import Path
 from typing import Any
 import numpy as np
@@ -214,10 +215,26 @@ def columns_of(data: Any, label: str | None) -> tuple[str, str]:
     return images[0], labels[0]
 
 # %% ../nbs/04_real_images.ipynb #dc5d95e1
+def whole_where_numbers(values: np.ndarray) -> np.ndarray:
+    "Numbers of any kind as integers, words as they are; ValueError for what is neither."
+    wanted = "whole numbers from 0, or words, are needed"
+    if values.dtype.kind == "O":
+        absent = [value for value in values.tolist() if value is None]
+        need(not absent, f"labels has None in {len(absent)} places: {wanted}")
+        if all(isinstance(value, Real) for value in values.tolist()):
+            values = values.astype(float)
+    if values.dtype.kind == "f":
+        fraction = ~np.isfinite(values) | (values % 1 != 0)
+        need(not fraction.any(), f"labels has {values[fraction][:1]}: {wanted}")
+        values = values.astype(np.int64)
+    return values
+
+
 def numbered(labels: Any, classes: Sequence | None) -> tuple[Tensor, tuple[str, ...]]:
     "Labels as numbers from 0, and the names of the classes."
     values = np.asarray(labels)
     need(values.ndim == 1 and len(values), f"labels has shape {values.shape}: [n] is needed")
+    values = whole_where_numbers(values)
     if values.dtype.kind not in "iu":
         words, values = np.unique(values.astype(str), return_inverse=True)
         return torch.from_numpy(values.astype(np.int64)), tuple(words.tolist())
@@ -270,6 +287,7 @@ def _decode(cell: Cell, size: int | None) -> np.ndarray:
             not stored.mode.startswith(("I", "F")),
             f"mode {stored.mode} has more than 8 bits a channel",
         )
+        ImageOps.exif_transpose(stored, in_place=True)  # a camera held on its side
         mode = "L" if stored.mode in ("L", "1", "LA") else "RGB"
         image: Image.Image = stored if stored.mode == "L" else stored.convert(mode)
         if size is not None:
@@ -353,7 +371,8 @@ def as_images(
     )
     if isinstance(data, Images):
         return data
-    if isinstance(data, tuple | list) and len(data) == 2:
+    two_pairs = isinstance(data, list) and all(isinstance(entry, tuple) for entry in data)
+    if isinstance(data, tuple | list) and len(data) == 2 and not two_pairs:
         images = channel_first(data[0])
         labels, classes = numbered(data[1], None)
         fits = len(images) == len(labels)
@@ -374,7 +393,8 @@ def as_images(
     sizes = sorted({array.shape for array in arrays})
     need(len(sizes) == 1, f"data={kind} has images of {len(sizes)} shapes, such as {sizes[:3]}")
     images = channel_first(np.stack(arrays))
-    labels, classes = numbered([int(label) for _, label in pairs], getattr(data, "classes", None))
+    of_pairs = [label.item() if hasattr(label, "item") else label for _, label in pairs]
+    labels, classes = numbered(of_pairs, getattr(data, "classes", None))
     return Images(images, labels, classes)
 
 # %% ../nbs/04_real_images.ipynb #1644901d

@@ -70,8 +70,12 @@ def association(
     )
     others, outsiders = members_and_outsiders(scores, partition)
     members = torch.cat([scores.diagonal()[:, None], others], 1)
-    gap = members.amin(1) - outsiders.amax(1) if outsiders.numel() else torch.full((D,), math.inf)
-    margin = float(gap.min())
+    margin = math.inf
+    if outsiders.numel():
+        lowest = members.amin(1)
+        highest = outsiders.amax(1)
+        gap = torch.where(lowest == highest, 0, lowest - highest)  # -inf twice is a tie too
+        margin = float(gap.min())
     return Association(
         exact=margin > 0,
         margin=margin,

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..arguments import checked, need
 from ..attention import relative_bias, relative_offsets, softmax_weights
 from .blocks import tap_tables
-from .construction import ConvAttention, Geometry
+from .construction import ConvAttention, Geometry, has_identity_values
 
 # %% ../../nbs/convolution/07_inverse.ipynb #e4ab1e65
 def positional_weights(layer: ConvAttention) -> Float[Tensor, "h q k"]:
@@ -35,13 +35,10 @@ def positional_weights(layer: ConvAttention) -> Float[Tensor, "h q k"]:
 def head_products(layer: ConvAttention) -> Float[Tensor, "h d o"]:
     """What the heads do with what they see: W_h = W_V W_O, which no change of basis inside the head
     can alter."""
-    V = layer.W_V.detach()
     O = layer.W_O.detach()
-    if V.shape[1] == V.shape[2]:
-        identity = torch.eye(V.shape[1]).to(V).expand_as(V)
-        if torch.equal(V, identity):  # as built: the product is most of the work, for nothing
-            return O
-    return einsum(V, O, "h d f, h f o -> h d o")
+    if has_identity_values(layer):  # as built: the product is most of the work, for nothing
+        return O
+    return einsum(layer.W_V.detach(), O, "h d f, h f o -> h d o")
 
 # %% ../../nbs/convolution/07_inverse.ipynb #828fa904
 def offset_pairs(geometry: Geometry, offsets: list[tuple[int, int]]) -> Tensor:

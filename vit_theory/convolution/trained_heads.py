@@ -85,18 +85,17 @@ def fit_heads(
     grid = pair(grid)
     dtype = conv.weight.dtype
     need(dtype == torch.float64, f"conv has {dtype}: double precision is needed, conv.double()")
-    around = [t * (k - 1) for t, k in zip(conv.dilation, conv.kernel_size, strict=True)]
-    top, bottom, left, right = conv_padding(conv)
-    need(
-        [top + bottom, left + right] == around,
-        f"conv={conv} changes the size of the image: pad it by dilation * (K - 1) in all",
-    )
     generator = torch.Generator().manual_seed(int(seed))
     tests = 256
     size = (images + tests, conv.in_channels, patch * grid[0], patch * grid[1])
     noise = torch.randn(size, generator=generator, dtype=torch.float64)
+    convolved = conv(noise)
+    need(
+        convolved.shape[2:] == noise.shape[2:],
+        f"conv={conv} changes the size of the image: pad it by dilation * (K - 1) in all",
+    )
     x, new_x = patchify(noise, patch).split([images, tests])
-    y, new_y = patchify(conv(noise), patch).split([images, tests])
+    y, new_y = patchify(convolved, patch).split([images, tests])
     layer = disturbed_layer(conv, patch, grid, heads, generator, content)
     assert layer.table is not None
     trained = [layer.W_Q, layer.W_K, layer.table]

@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['RecordRecipe', 'whitening_filters', 'whiten_embedding', 'standardized', 'moments_of', 'shifted', 'one_cycle',
-           'RecordOptimizer', 'pyramid_accuracy', 'Progress', 'save_progress', 'load_progress', 'record_epoch',
-           'train_record']
+           'RecordOptimizer', 'pyramid_accuracy', 'Progress', 'save_progress', 'checksum', 'load_progress',
+           'record_epoch', 'train_record']
 
 # %% ../../nbs/images/07_record.ipynb #ecc05b59
 import math
 import time
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,13 @@ def save_progress(
     scratch.replace(file)
 
 
+def checksum(data: Images) -> str:
+    "Short name of images and labels: the same for the same numbers."
+    content = sha256(data.images.numpy().tobytes())
+    content.update(data.labels.numpy().tobytes())
+    return content.hexdigest()[:16]
+
+
 def load_progress(
     file: Path, vit: PyramidViT, optimizer: RecordOptimizer, settings: str
 ) -> Progress:
@@ -284,8 +292,18 @@ def train_record(
         count >= recipe.batch,
         f"batch={recipe.batch} is more than the {count} training images: take a smaller batch",
     )
+    for name, data in (("train_data", train_data), ("test_data", test_data)):
+        need(
+            data.images.dtype == torch.uint8,
+            f"{name} has images of {data.images.dtype}: uint8 from 0 to 255 is needed",
+        )
+        need(
+            int(data.labels.max()) < sizes.classes,
+            f"{name} has labels up to {int(data.labels.max())}, sizes {sizes.classes} classes",
+        )
     started = time.process_time()
     mean, deviation = moments_of(train_data.images)
+    need(deviation.min() > 0, "train_data has a channel of one value: nothing to standardize by")
     images = standardized(train_data.images, mean, deviation)
     vit = PyramidViT(sizes, seed).train()
     if recipe.whiten:
@@ -299,12 +317,19 @@ def train_record(
     optimizer = RecordOptimizer(vit, recipe, recipe.epochs * (count // recipe.batch))
     file = folder / f"record_{seed}.pt" if folder else None
     settings = f"{sizes} {recipe} seed={seed} images={count}"
+    if file:
+        settings += f" data={checksum(train_data)} test={checksum(test_data)}"
     reached = Progress()
     if file and file.exists():
         reached = load_progress(file, vit, optimizer, settings)
     epochs = range(reached.epoch, recipe.epochs)
     for epoch in tqdm(epochs, disable=not progress, desc=f"seed {seed}"):
         loss = record_epoch(vit, optimizer, images, labels, recipe, epoch, seed)
+        need(
+            math.isfinite(loss),
+            f"recipe: the loss of epoch {epoch + 1} is {loss}; lower matrix_lr={recipe.matrix_lr} "
+            f"or other_lr={recipe.other_lr}",
+        )
         seconds = reached.seconds + time.process_time() - started
         accuracy, flips = pyramid_accuracy(vit, test_data, mean, deviation, 500, half)
         started = time.process_time()  # the test does not count

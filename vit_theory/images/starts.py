@@ -407,6 +407,10 @@ def paired_difference(
         {"arm", "seed", "accuracy"} <= columns,
         f"table is a {kind}: a frame with the columns arm, seed and accuracy is needed",
     )
+    need(
+        not table.duplicated(["arm", "seed"]).any(),
+        "table has several rows of an arm and a seed: choose one set of images and their number",
+    )
     by_seed = table.pivot(index="seed", columns="arm", values="accuracy")
     missing = [name for name in (arm, rival) if name not in by_seed]
     need(not missing, f"arm={missing} is not in the table: it has {', '.join(by_seed)}")

@@ -24,6 +24,7 @@ from types import SimpleNamespace
 import click
 
 import vit_theory
+from ..arguments import need
 from .claims import (
     claims_from,
     distinct,
@@ -98,6 +99,9 @@ def list_claims(paper, source, criteria):
             click.echo(wrapped(f"criterion: {claim.criterion}"))
 
 # %% ../../nbs/ledger/09_cli.ipynb #e1cbde50
+FIGURES = ("", ".svg", ".png", ".pdf")  # endings of files; without one: svg
+
+
 @main.command("show", cls=Command)
 @click.argument("claim")
 @click.option(
@@ -113,6 +117,11 @@ def list_claims(paper, source, criteria):
 def show_claim(claim, run, figure):
     """Print statement, criterion, measurements and verdicts of CLAIM; with --figure FILE also draw
     its figure."""
+    path = Path(figure or "")
+    need(
+        path.suffix in FIGURES,
+        f"figure={figure!r}: a file that ends in {', '.join(FIGURES[1:])} is needed",
+    )
     card = Card(claim)
     run = run or card.run
     data = measured(claim, run)
@@ -125,7 +134,6 @@ def show_claim(claim, run, figure):
     if figure:
         (chosen,) = select_claims(load_claims(), [claim])
         drawn = chosen.figure(data)
-        path = Path(figure)
         if path.suffix in ("", ".svg"):
             content = to_svg(drawn)
         else:
@@ -219,7 +227,7 @@ def parse_sizes(context, parameter, value: str) -> list[int]:
 @click.option("--trials", default=200, show_default=True, help="Training sets at each size.")
 @click.option(
     "--networks",
-    type=int,
+    type=click.IntRange(1),
     help="Networks whose mean error the interval is to contain; else the expectation.",
 )
 @click.option("--seed", default=0, show_default=True)
@@ -376,15 +384,12 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
         click.echo(as_lines(row))
 
     def stopped(why, status):
-        finished = (
-            f"{why}; {len(reached)} of {len(chosen)} claims are finished: "
-            f"{', '.join(reached) or 'none'}"
-        )
-        click.echo("\n" + wrapped(finished, 0), err=True)
-        click.echo(
-            f"they are in {click.format_filename(out)}; go on with the same command and --resume",
-            err=True,
-        )
+        names = f": {', '.join(reached)}" if reached else ""
+        finished = f"{why}; {len(reached)} of {len(chosen)} claims are finished{names}"
+        click.echo("\n" + wrapped(finished if chosen else str(why), 0), err=True)
+        if chosen:
+            place = f"they are in {click.format_filename(out)}; " if reached else ""
+            click.echo(f"{place}go on with the same command and --resume", err=True)
         sys.exit(status)
 
     for name, size in FREED.items():
@@ -412,7 +417,7 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
                 order=[claim.id for claim in known],
                 reached=tell,
                 moved=lambda place: click.echo(
-                    f"the earlier ledger is now in {click.format_filename(place)}"
+                    f"what was there is now in {click.format_filename(place)}"
                 ),
             )
     except KeyboardInterrupt:

@@ -21,7 +21,7 @@ from ..attention import relative_bias, relative_offsets
 from ..convolution import attention_to_conv
 from ..convolution.construction import ConvAttention
 from .maps import LayerMap, as_batches, attention_maps, listen
-from .model import ViT, need_weights, wide
+from .model import ViT, evaluating, need_weights, wide
 from .probes import association_score, cosines, entropy, gaze, neighbors
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0005
@@ -68,7 +68,9 @@ def module_map(module: nn.Module, tokens: Any, n: int) -> Float[Tensor, "b h n n
     )
     need_weights("module_or_map", module)
     try:
-        listener, _ = listen(module, tokens, None, check=True)
+        with evaluating(module):
+            listener, _ = listen(module, tokens, None, check=True)
+            alone, _ = listen(module, tokens[:1], None, check=False)
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"images is {tuple(tokens.shape)} of {tokens.dtype}, and {kind} does not take it "
@@ -85,8 +87,18 @@ def module_map(module: nn.Module, tokens: Any, n: int) -> Float[Tensor, "b h n n
         A.shape[-2:] == (t, t),
         f"module_or_map={kind} has weights {tuple(A.shape)} of {t} tokens",
     )
-    if A.ndim == 3:  # the same weights for all images
-        A = A.expand(b, *A.shape)
+    first = alone.calls[0].A
+    if A.ndim == 3 and calls[0].V.ndim == 4:  # the same weights for all images
+        return A.expand(b, *A.shape)[..., -n:, -n:]
+    if A.ndim == 3 and len(A) % b == 0:  # images and heads in one axis
+        A = A.unflatten(0, (b, -1))
+        first = first[None]
+    images_first = A.shape[:1] in ((1,), (b,)) and first.shape == A[:1].shape
+    need(
+        images_first and torch.allclose(wide(first), wide(A[:1]), rtol=1e-2, atol=1e-4),
+        f"module_or_map={kind} has weights {tuple(calls[0].A.shape)} for {b} images, and their "
+        "first axis counts something else: give its weights, [b, h, n, n]",
+    )
     return A[..., -n:, -n:]
 
 # %% ../../nbs/models/09_atlas.ipynb #atl0006

@@ -143,6 +143,18 @@ def put(model: nn.Module, name: str, module: nn.Module) -> None:
     setattr(model.get_submodule(parent), last, module)
 
 
+def names_of(model: nn.Module, module: nn.Module) -> list[str]:
+    "All names of a submodule: several where it is used more than once."
+    every = model.named_modules(remove_duplicate=False)
+    return [name for name, other in every if other is module]
+
+
+def convolutions(model: nn.Module) -> list[str]:
+    "The convolutions of all kinds among the modules of a model, each by its first name."
+    kind = nn.modules.conv._ConvNd
+    return [name for name, module in model.named_modules() if isinstance(module, kind)]
+
+
 def fold_batch_norms(cnn: nn.Module) -> int:
     "Move batch norms into the convolutions before them, in place; how many."
     pairs = folded_pairs(cnn)
@@ -284,8 +296,8 @@ def cnn_to_vit(
     # None: one-hot heads, exact; a logit gap: full layers whose heads learn where to look
     scale: Positive | None = None,
 ) -> tuple[nn.Module, xr.Dataset]:  # the same by attention; by layer, cost and whether exact
-    """Put attention on patches in the place of every convolution of a network, with batch norms
-    folded (C, Thm 1)."""
+    """Put attention on patches in the place of every `nn.Conv2d` that a network runs, with batch
+    norms folded; `not_converted` names other convolutions (C, Thm 1)."""
     convs = [module for module in cnn.modules() if isinstance(module, nn.Conv2d)]
     need(convs, f"cnn={type(cnn).__name__} has no torch.nn.Conv2d: nothing to convert")
     need_weights("cnn", cnn)
@@ -297,6 +309,7 @@ def cnn_to_vit(
     image = torch.rand(1, first.in_channels, rows, columns, generator=g)
     image = image.to(first.weight)
     seen = see_convolutions(vit, image)
+    left = [name for name in convolutions(vit) if name not in seen]
     costs = []
     for name, known in seen.items():
         conv: Any = vit.get_submodule(name)
@@ -304,7 +317,9 @@ def cnn_to_vit(
             layer = PatchConvolution(conv, known.size, pair(patch), shared, scale)
         except ValueError as error:
             raise ValueError(f"cnn.{name}: {error}") from None
-        put(vit, name, layer.to(image.device))
+        layer = layer.to(image.device)
+        for use in names_of(vit, conv):
+            put(vit, use, layer)
         with torch.no_grad():
             apart = far_from(layer(known.read), known.gave)
         costs.append(layer_row(conv, layer) | {"exact": apart <= rounding(known.gave)})
@@ -317,7 +332,9 @@ def cnn_to_vit(
         f"cnn={type(cnn).__name__} answers differently by {difference:.2g} although each layer is "
         "the same: it reads its convolutions in another way, or answers at random",
     )
-    return vit, report.assign_attrs(batch_norms_folded=folded, relative_difference=difference)
+    return vit, report.assign_attrs(
+        batch_norms_folded=folded, relative_difference=difference, not_converted=left
+    )
 
 # %% ../../nbs/models/12_cnn.ipynb #e154c9a7
 @checked

@@ -97,9 +97,10 @@ TO_SCORES |= {"mul_", "__imul__", "div_", "__itruediv__", "masked_fill", "masked
 
 
 def sdpa_weights(
-    q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
     "The weights inside `scaled_dot_product_attention`, from its arguments, and its values."
+    q, k, v = query, key, value
     if enable_gqa:  # several queries share a key and a value
         heads = q.shape[-3]
         k = k.repeat_interleave(heads // k.shape[-3], -3)
@@ -118,10 +119,10 @@ def sdpa_weights(
     if attn_mask is None:
         return S.softmax(-1), v
     if attn_mask.dtype == torch.bool:
-        S = S.masked_fill(~attn_mask, -math.inf)
-    else:
-        S = S + attn_mask
-    return S.softmax(-1), v
+        A = S.masked_fill(~attn_mask, -math.inf).softmax(-1)
+        # a query without keys gets zeros
+        return A.masked_fill(~attn_mask.any(-1, keepdim=True), 0), v
+    return (S + attn_mask).softmax(-1), v
 
 # %% ../../nbs/models/08_maps.ipynb #maps0009
 class Listener(TorchFunctionMode):
@@ -143,6 +144,8 @@ class Listener(TorchFunctionMode):
         self.softmaxes = 0
         # by number, those that never multiplied values: module, shape, of a product of queries
         self.lost: dict[int, tuple[str, tuple[int, ...], bool]] = {}
+        # products of values with what came from scores by no softmax: module, shape
+        self.other: list[tuple[str, tuple[int, ...]]] = []
         self.sizes: list[tuple[int, int]] = []  # of images behind convolutions
         # of the first convolution that cuts its input into patches
         self.patch: tuple[int, int] | None = None
@@ -156,7 +159,7 @@ class Listener(TorchFunctionMode):
         out = function(*args, **kwargs)
         if name == "conv2d" or name == "_conv_forward":
             self.see_convolution(out, *args, **kwargs)
-        elif name == "softmax":
+        elif name in ("softmax", "special_softmax"):
             scores = args[0] if args else kwargs.get("input")
             _, Q = self.scores.get(id(scores), (None, None))
             self.weights[id(out)] = out, Q, self.softmaxes
@@ -175,6 +178,10 @@ class Listener(TorchFunctionMode):
             A, V = sdpa_weights(*args, **kwargs)
             Q = args[0] if args else kwargs["query"]
             return self.note(A, V, out, Q)
+        elif args and isinstance(out, Tensor) and id(args[0]) in self.scores:
+            scores, Q = self.scores[id(args[0])]
+            if out.shape == scores.shape:  # exp, sigmoid and others: still scores
+                self.scores[id(out)] = out, Q
         return out
 
     def see_convolution(self, out, input, weight, bias=None, stride=1, *unused, **kwargs):
@@ -207,6 +214,8 @@ class Listener(TorchFunctionMode):
         if not (isinstance(A, Tensor) and isinstance(V, Tensor)):
             return out
         if id(A) not in self.weights:
+            if id(A) in self.scores and V.ndim > 2:
+                self.other.append((self.path[-1], tuple(A.shape)))
             self.scores[id(out)] = out, A
             return out
         queries, keys = A.shape[-2:]
@@ -289,7 +298,10 @@ class Listener(TorchFunctionMode):
         if self.copies:
             self.orders.append(replace(order_of(Q, V, self.copies), mixed=self.mixed))
         else:
-            call = Call(self.path[-1], A.detach(), V.detach(), tuple(self.sizes), Q)
+            # copies: the model may go on to write into its own
+            weights = A.detach().clone()
+            values = V.detach().clone()
+            call = Call(self.path[-1], weights, values, tuple(self.sizes), Q)
             self.calls.append(call)
         for key in [key for key, entry in self.weights.items() if entry[2] == number]:
             del self.weights[key]
@@ -460,6 +472,31 @@ def with_image(batch: Any, image: Tensor) -> Any:
     return rebuilt(batch, (exchanged(x) for x in batch))
 
 
+def from_another(batch: Any) -> Any:
+    """The batch from the first image on whose further tensors, such as an order of its patches,
+    are not those of the first image; None where all have the same."""
+    images = image_of(batch)
+    if isinstance(batch, Tensor):
+        return None
+    beside = batch.values() if isinstance(batch, Mapping) else batch
+    start = len(images)
+    for x in beside:
+        per_image = isinstance(x, Tensor) and x.ndim > 1 and len(x) == len(images)
+        if per_image and x is not images:
+            differs = (x != x[:1]).flatten(1).any(1).nonzero()
+            start = min([start, *differs[:, 0].tolist()])
+    if start == len(images):
+        return None
+
+    def rest(x):
+        per_image = isinstance(x, Tensor) and x.ndim and len(x) == len(images)
+        return x[start:] if per_image else x
+
+    if isinstance(batch, Mapping):
+        return {name: rest(x) for name, x in batch.items()}
+    return rebuilt(batch, map(rest, batch))
+
+
 def listen(
     model: nn.Module,
     batch: Any,
@@ -475,7 +512,7 @@ def listen(
     def enter(name):
         def note(module, args):
             listener.path.append(name)
-            if "attention" in type(module).__name__.lower():
+            if name and "attention" in type(module).__name__.lower():
                 ran.add(name)
 
         return note
@@ -537,6 +574,11 @@ def first_layout(
     grid = None
     if patch is not None:
         grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]
+        need(
+            all(grid),
+            f"batches holds images of shape {tuple(image.shape)} and the model's patches are "
+            f"{patch[0]} x {patch[1]}: channels first, [b, c, h, w], are needed",
+        )
     copies = coded(image[0], grid, patch)
     coded_batch = with_image(batch, copies)
     coded_heard, _ = listen(model, coded_batch, forward, False, first_only, len(copies))
@@ -620,6 +662,17 @@ def whole_squares(numbers: Tensor | None, side: int, grid: tuple[int, int]) -> b
     right = (column.diff(dim=2) % grid[1] == 1).all() and not row.diff(dim=2).any()
     return bool(down and right)
 
+
+def in_squares(order: Order, side: int) -> bool:
+    """Whether noise on the lower half of the image changes whole rows of windows, and noise on its
+    right half whole columns; also where that is not known."""
+    if order.change is None or order.mixed:
+        return True
+    below, right, _ = (order.change > 0).reshape(PLACES, -1, side, side)
+    whole_rows = (below == below[..., :1]).all()
+    whole_columns = (right == right[..., :1, :]).all()
+    return order.keys is not None and bool(whole_rows and whole_columns)
+
 # %% ../../nbs/models/08_maps.ipynb #maps0018
 def need_places(name: str, order: Order, patches: Tensor, grid: tuple[int, int]) -> None:
     "ValueError where tokens do not change with the image as these patches of a grid do."
@@ -686,6 +739,7 @@ def layer_map(
             and layout.tokens == n
             and whole_squares(patches.argsort() + 1, side, layout.grid)
             and whole_squares(order.keys, side, layout.grid)
+            and in_squares(order, side)
         )
         need(
             square,
@@ -793,12 +847,11 @@ def need_patch_queries(layer: LayerMap, Q: Tensor | None, images: Tensor, order:
         f"model: the queries of {layer.name!r} are no patches by its name: no true map; give the "
         "part of the model that takes images",
     )
-    images_differ = bool((images != images[:1]).any())
     changes = (order.change, order.queries_change)
     for kind, X, change in zip(("values", "queries"), (layer.V, Q), changes, strict=True):
         if change is not None:
             need_move(layer.name, kind, bool(change.any()))
-        elif X is not None and X.numel() and images_differ:
+        elif X is not None and X.numel() and bool((images != images[:1]).any()):
             X = wide(X)
             far = (X - X[:1]).abs().max()
             need_move(layer.name, kind, bool(far > 1e-6 * X.abs().max()))
@@ -837,6 +890,11 @@ def all_layers(
         f"model={kind}: the weights of {lost[:1]} are changed between its softmax and its values: "
         "no true map",
     )
+    other = [name for name, shape in heard.other if len(shape) > 2 and shape[-2:] == among]
+    need(
+        not other,
+        f"model={kind}: the weights of {other[:1]} come from scores by no softmax: no true map",
+    )
     rows, columns = layout.grid
     halved = []
     for stage in range(4, 0, -1):
@@ -854,6 +912,19 @@ def all_layers(
             layers.append(layer)
     need(layers, f"model={kind}: its attention pools, and no layer attends among patches")
     return layers
+
+
+def need_one_order(model: nn.Module, batch: Any, forward: Callable | None, layout: Layout) -> None:
+    "ValueError where arguments beside the images give an image another order of its patches."
+    another = from_another(batch)
+    if another is None or layout.patches is None:
+        return
+    patches = first_layout(model, another, forward).patches
+    need(
+        patches is not None and torch.equal(patches, layout.patches),
+        "batches holds tensors beside the images by which patches stand in another order for one "
+        "image than for the next: give all the same",
+    )
 
 
 def as_batches(batches: Any) -> Iterable:
@@ -916,6 +987,7 @@ def stream(
             else:
                 if first:
                     layout = first_layout(model, batch, forward, first_only=False)
+                    need_one_order(model, batch, forward, layout)
                 heard, ran = listen(model, batch, forward, check=first)
                 layers = all_layers(model, heard, ran, images, layout)
         yield layers

@@ -222,7 +222,9 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        for module, training in modes.items():
+        for module, training in modes.items():  # parents first
+            if module.training != training:
+                module.train(training)  # not the flag alone: adapters move their weights with it
             module.training = training
 
 
@@ -660,6 +662,14 @@ def hub_attention(model: Any) -> dict[str, Any]:
     for name, module in modules.items():
         if all(hasattr(module, attribute) for attribute in attributes):
             layers[name] = module
+    found = set(layers.values())
+    every = model.named_modules(remove_duplicate=False) if found else ()
+    names = [name for name, module in every if module in found]
+    need(
+        len(names) == len(layers),
+        f"model uses one attention layer under several of the names {names}: layers would be "
+        "miscounted, give each its own",
+    )
     need(
         layers,
         f"model={type(model).__name__} has no attention layers with {', '.join(attributes)}: give "

@@ -102,7 +102,8 @@ def encodings_of(model: nn.Module, layer: LayerMap) -> Tensor | None:
     if not fits_grid(model, layer):
         return None
     for name, parameter in model.named_parameters():
-        if not name.endswith(ends) or parameter.ndim not in (2, 3):
+        of_decoder = "decoder" in name  # its tokens are others
+        if of_decoder or not name.endswith(ends) or parameter.ndim not in (2, 3):
             continue
         P = parameter.detach()
         if P.ndim == 3:

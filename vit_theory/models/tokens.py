@@ -124,13 +124,16 @@ class ShorterLayer(nn.Module):
             norm2 = layer.norm2
         scale1 = getattr(layer, "layer_scale1", nn.Identity())
         scale2 = getattr(layer, "layer_scale2", nn.Identity())
+        # in training: features, or whole branches, are dropped
+        dropout = getattr(layer, "dropout", nn.Identity())
+        drop_path = getattr(layer, "drop_path", nn.Identity())
         y, A, k = self.attend(norm1(x))
-        x = x + scale1(y)
+        x = x + drop_path(dropout(scale1(y)))
         if passage.by == "first" and self.number == 0:
             passage.score = times_read(A, passage.special)
         if self.rate < 1:
             x = self.shorten(x, A, k)
-        return x + scale2(layer.mlp(norm2(x)))
+        return x + drop_path(dropout(scale2(layer.mlp(norm2(x)))))
 
     def attend(self, x: Float[Tensor, "b t d"]) -> tuple[Tensor, Tensor | None, Tensor]:
         "Mixed tokens, the weights where they decide, and the keys."

@@ -1,0 +1,242 @@
+"""Models that their users wrote: attention in spellings of their own, and what reading them must
+leave alone."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from vit_theory import models
+
+WIDTH = 24
+HEADS = 3
+GRID = (4, 4)
+
+
+class Attention(nn.Module):
+    """Plain attention; subclasses write the step from scores to output in their own way."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        fixed = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            self.qkv.weight.copy_(torch.randn(self.qkv.weight.shape, generator=fixed))
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        return self.attend(q, k, v).transpose(1, 2).flatten(2)
+
+    def attend(self, q, k, v):
+        return scores(q, k).softmax(-1) @ v
+
+
+def scores(q, k):
+    return q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+
+
+class Fused(Attention):
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(query=q, key=k, value=v)
+
+
+class Special(Attention):
+    def attend(self, q, k, v):
+        return torch.special.softmax(scores(q, k), -1) @ v
+
+
+class InOneAxis(Attention):
+    def attend(self, q, k, v):
+        images = len(q)
+        q, k, v = (z.flatten(0, 1) for z in (q, k, v))
+        return torch.bmm(scores(q, k).softmax(-1), v).unflatten(0, (images, -1))
+
+
+class HeadsFirst(Attention):
+    def attend(self, q, k, v):
+        q, k, v = (z.transpose(0, 1) for z in (q, k, v))
+        return (scores(q, k).softmax(-1) @ v).transpose(0, 1)
+
+
+class Overwritten(Attention):
+    def attend(self, q, k, v):
+        A = scores(q, k).softmax(-1)
+        y = A @ v
+        A.zero_()
+        v.zero_()
+        return y
+
+
+class ByHand(Attention):
+    def attend(self, q, k, v):
+        S = scores(q, k)
+        return (S - S.logsumexp(-1, keepdim=True)).exp() @ v
+
+
+class Sigmoid(Attention):
+    def attend(self, q, k, v):
+        return torch.sigmoid(scores(q, k)) @ v
+
+
+class Dropped(Attention):
+    def attend(self, q, k, v):
+        return F.dropout(scores(q, k).softmax(-1), 0.5, self.training) @ v
+
+
+class Written(nn.Module):
+    """A vision transformer of such layers, behind a class token."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.embed = nn.Conv2d(3, WIDTH, 4, 4)
+        self.places = nn.Parameter(torch.randn(17, WIDTH))
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x, order=None):
+        patches = self.embed(x).flatten(2).transpose(1, 2) + self.places[1:]
+        if order is not None:
+            patches = patches.gather(1, order[..., None].expand_as(patches))
+        x = torch.cat([self.places[:1].expand(len(x), 1, -1), patches], 1)
+        for layer in self.layers:
+            x = x + layer(F.layer_norm(x, (WIDTH,)))
+        return x.mean(1)
+
+
+class Adapted(nn.Linear):
+    """A linear layer whose small addition moves into its weights when it evaluates."""
+
+    merged = False
+
+    def __init__(self):
+        super().__init__(WIDTH, WIDTH)
+        self.addition = nn.Parameter(torch.ones(WIDTH, WIDTH))
+
+    def train(self, mode=True):
+        if self.merged == mode:
+            self.weight.data += -self.addition.data if mode else self.addition.data
+            self.merged = not mode
+        return super().train(mode)
+
+    def forward(self, x):
+        extra = 0 if self.merged else F.linear(x, self.addition)
+        return super().forward(x) + extra
+
+
+def photos(number=3):
+    return torch.randn(number, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+def tokens():
+    return torch.randn(3, 17, WIDTH, generator=torch.Generator().manual_seed(2))
+
+
+@pytest.mark.parametrize("kind", [Fused, Special, InOneAxis, Overwritten])
+def test_the_map_of_plain_attention_in_other_spellings(kind):
+    torch.manual_seed(0)
+    plain = Written(Attention(), Attention(1)).eval()
+    expected = next(models.attention_maps(plain, photos()))
+    torch.manual_seed(0)
+    written = Written(kind(), kind(1)).eval()
+    found = next(models.attention_maps(written, photos()))
+    assert len(found) == 2
+    for layer, known in zip(found, expected, strict=True):
+        torch.testing.assert_close(layer.A, known.A, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(layer.V, known.V, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [ByHand, Sigmoid])
+def test_no_layer_without_softmax_is_left_out(kind):
+    model = Written(Attention(), kind(), Attention()).eval()
+    with pytest.raises(ValueError, match=r"layers.1.*by no softmax"):
+        next(models.attention_maps(model, photos()))
+
+
+def test_the_stencils_of_a_layer_in_other_spellings():
+    expected = models.nearest_conv(Attention().eval(), GRID, tokens())
+    for layer in (InOneAxis().eval(), Dropped().train()):
+        training = layer.training
+        for found, known in zip(models.nearest_conv(layer, GRID, tokens()), expected, strict=True):
+            torch.testing.assert_close(found, known, atol=1e-4, rtol=1e-4)
+        assert layer.training == training
+    with pytest.raises(ValueError, match="first axis counts something else"):
+        models.nearest_conv(HeadsFirst().eval(), GRID, tokens())
+
+
+def test_a_query_without_keys_has_no_weights():
+    sees = torch.ones(17, 17, dtype=torch.bool)
+    sees[3] = False
+
+    class Masked(Attention):
+        def attend(self, q, k, v):
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=sees)
+
+    (layer,) = next(models.attention_maps(Written(Masked()).eval(), photos()))
+    assert not layer.A[:, :, 3].any()
+    torch.testing.assert_close(layer.A[:, :, 4].sum(-1), torch.ones(3, HEADS))
+
+
+def test_weights_of_an_adapter_come_back():
+    model = Written(Attention())
+    model.adapter = Adapted()
+    model.train()
+    before = model.adapter.weight.detach().clone()
+    next(models.attention_maps(model, photos()))
+    assert model.adapter.training and not model.adapter.merged
+    torch.testing.assert_close(model.adapter.weight.detach(), before)
+
+
+def test_an_order_that_differs_by_image_is_refused():
+    model = Written(Attention()).eval()
+    fixed = torch.Generator().manual_seed(0)
+    orders = torch.stack([torch.randperm(16, generator=fixed) for _ in range(3)])
+
+    def run(model, batch):
+        return model(batch["images"], batch["order"])
+
+    for order, refused in ((orders[:1].expand(3, -1), False), (orders, True)):
+        maps = models.attention_maps(model, {"images": photos(), "order": order}, forward=run)
+        if refused:
+            with pytest.raises(ValueError, match="give all the same"):
+                next(maps)
+        else:
+            assert len(next(maps)) == 1
+
+
+def test_channels_last_is_said():
+    model = Written(Attention()).eval()
+
+    def run(model, x):
+        return model(x.permute(0, 3, 1, 2))
+
+    with pytest.raises(ValueError, match="channels first"):
+        next(models.attention_maps(model, photos().permute(0, 2, 3, 1), forward=run))
+
+
+def test_a_model_named_after_its_attention():
+    named = type("AttentionModel", (Written,), {})
+    assert len(next(models.attention_maps(named(Attention()).eval(), photos()))) == 1
+
+
+def test_a_layer_under_two_names_is_refused():
+    hub = pytest.importorskip(
+        "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
+    )
+    config = hub.ViTConfig(
+        hidden_size=8,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=8,
+        image_size=16,
+        patch_size=4,
+    )
+    vit = hub.ViTModel(config).eval()
+    vit.layers[1] = vit.layers[0]
+    for call in (
+        lambda: models.drop_tokens(copy.deepcopy(vit), {1: 0.5}),
+        lambda: models.conv_init(vit),
+    ):
+        with pytest.raises(ValueError, match="one attention layer under several"):
+            call()
