@@ -72,6 +72,12 @@ def test_a_figure_that_cannot_be_written_is_a_wrong_request(tmp_path):
     assert answer.exit_code == 2 and "cannot be written" in answer.output, answer.output
 
 
+def test_a_figure_of_another_kind_is_refused_before_anything_is_printed():
+    answer = CliRunner().invoke(cli.main, ["show", "C-theorem-1", "--figure", "figure.xyz"])
+    assert answer.exit_code == 2 and "ends in .svg, .png, .pdf" in answer.output
+    assert "Theorem" not in answer.output
+
+
 @pytest.fixture
 def request_cli(monkeypatch, tmp_path):
     """Call the command line on two small claims -> (exit status, output, ledger folder)."""
@@ -117,6 +123,19 @@ def test_a_crash_is_a_row_and_the_others_run(request_cli, part):
     assert rows[0]["verdict"] is None and "the reactor is empty" in rows[0]["error"]
     assert rows[1]["verdict"] == "holds"
     assert "crashed" in (out / "index.html").read_text()
+
+
+def test_ctrl_c_before_a_claim_is_finished_says_so(request_cli, monkeypatch):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    request_cli.claims[:] = [other(experiment=press)]
+    status, output, out = request_cli()
+    assert status == 130 and "0 of 1 claims are finished\n" in output
+    assert "they are in" not in output and "go on with the same command and --resume" in output
+    monkeypatch.setattr(cli, "select_claims", press)
+    status, output, out = request_cli()
+    assert status == 130 and output.strip() == "stopped"
 
 
 def test_each_verdict_is_printed_as_it_is_reached(request_cli, monkeypatch):
