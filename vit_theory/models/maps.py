@@ -617,9 +617,9 @@ def fitting(
 def windows_of(call: Call, images: int, layout: Layout) -> tuple[int, int] | None:
     "Number of windows and their side, where the first layer cuts the grid into square windows."
     count = call.A.shape[0] // images
-    tokens = call.A.shape[-2]
+    tokens, keys = call.A.shape[-2:]
     side = math.isqrt(tokens)
-    if count < 2 or side * side != tokens:
+    if count < 2 or side * side != tokens or keys != tokens:
         return None
     n = math.prod(layout.grid)
     for stage in range(8):  # each merges 2 x 2 patches
