@@ -1447,8 +1447,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                              'vit_theory/images/record.py'),
                                           'vit_theory.images.record.RecordRecipe': ( 'images/record.html#recordrecipe',
                                                                                      'vit_theory/images/record.py'),
-                                          'vit_theory.images.record.checksum': ( 'images/record.html#checksum',
-                                                                                 'vit_theory/images/record.py'),
                                           'vit_theory.images.record.in_bfloat16': ( 'images/record.html#in_bfloat16',
                                                                                     'vit_theory/images/record.py'),
                                           'vit_theory.images.record.load_progress': ( 'images/record.html#load_progress',

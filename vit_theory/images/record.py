@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['RecordRecipe', 'whitening_filters', 'whiten_embedding', 'standardized', 'moments_of', 'shifted', 'one_cycle',
-           'RecordOptimizer', 'pyramid_accuracy', 'Progress', 'save_progress', 'checksum', 'load_progress',
-           'record_epoch', 'train_record']
+           'RecordOptimizer', 'pyramid_accuracy', 'Progress', 'save_progress', 'load_progress', 'record_epoch',
+           'train_record']
 
 # %% ../../nbs/images/07_record.ipynb #ecc05b59
 import math
 import time
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from ..arguments import Count, NotNegative, Positive, Seed, Share, Size, checked, need
+from ..ledger.identity import identity
 from ..models.data import Images, crop_flip, generator
 from ..models.pyramid import PyramidSizes, PyramidViT
 from ..models.trainer import has_bfloat16
@@ -217,13 +217,6 @@ def save_progress(
     scratch.replace(file)
 
 
-def checksum(data: Images) -> str:
-    "Short name of images and labels: the same for the same numbers."
-    content = sha256(data.images.numpy().tobytes())
-    content.update(data.labels.numpy().tobytes())
-    return content.hexdigest()[:16]
-
-
 def load_progress(
     file: Path, vit: PyramidViT, optimizer: RecordOptimizer, settings: str
 ) -> Progress:
@@ -318,7 +311,7 @@ def train_record(
     file = folder / f"record_{seed}.pt" if folder else None
     settings = f"{sizes} {recipe} seed={seed} images={count}"
     if file:
-        settings += f" data={checksum(train_data)} test={checksum(test_data)}"
+        settings += f" data={identity(train_data)} test={identity(test_data)}"
     reached = Progress()
     if file and file.exists():
         reached = load_progress(file, vit, optimizer, settings)
