@@ -86,6 +86,46 @@ class Dropped(Attention):
         return F.dropout(scores(q, k).softmax(-1), 0.5, self.training) @ v
 
 
+class Einsum(Attention):
+    """Tokens before heads, as frameworks do that came from JAX."""
+
+    scores_by, values_by = "bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd"
+
+    def attend(self, q, k, v):
+        q, k, v = (z.transpose(1, 2) for z in (q, k, v))
+        A = (torch.einsum(self.scores_by, q, k) / math.sqrt(q.shape[-1])).softmax(-1)
+        return self.product(A, v).transpose(1, 2)
+
+    def product(self, A, v):
+        return torch.einsum(self.values_by, A, v)
+
+
+class QueriesFirst(Einsum):
+    scores_by, values_by = "bqhd,bkhd->bqhk", "b q h k, b k h d -> b q h d"
+
+
+class ValuesFirst(Einsum):
+    def product(self, A, v):
+        return torch.einsum("bkhd,bhqk->bqhd", v, A)
+
+
+class AnyAxes(Einsum):
+    def product(self, A, v):
+        return torch.einsum("...qk,...kd->...qd", [A, v.transpose(1, 2)]).transpose(1, 2)
+
+
+class ByName(Attention):
+    def attend(self, q, k, v):
+        A = (torch.matmul(q, other=k.transpose(-1, -2)) / math.sqrt(q.shape[-1])).softmax(-1)
+        return torch.matmul(input=A, other=v)
+
+
+class MixedHeads(Einsum):
+    def product(self, A, v):
+        mixed = torch.einsum("bhqk,hg->bgqk", A, torch.ones(HEADS, HEADS) / HEADS)
+        return torch.einsum(self.values_by, mixed, v)
+
+
 class Written(nn.Module):
     """A vision transformer of such layers, behind a class token."""
 
@@ -133,7 +173,20 @@ def tokens():
     return torch.randn(3, 17, WIDTH, generator=torch.Generator().manual_seed(2))
 
 
-@pytest.mark.parametrize("kind", [Fused, Special, InOneAxis, Overwritten])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Fused,
+        Special,
+        InOneAxis,
+        Overwritten,
+        Einsum,
+        QueriesFirst,
+        ValuesFirst,
+        AnyAxes,
+        ByName,
+    ],
+)
 def test_the_map_of_plain_attention_in_other_spellings(kind):
     torch.manual_seed(0)
     plain = Written(Attention(), Attention(1)).eval()
@@ -151,6 +204,12 @@ def test_the_map_of_plain_attention_in_other_spellings(kind):
 def test_no_layer_without_softmax_is_left_out(kind):
     model = Written(Attention(), kind(), Attention()).eval()
     with pytest.raises(ValueError, match=r"layers.1.*by no softmax"):
+        next(models.attention_maps(model, photos()))
+
+
+def test_weights_that_mix_heads_behind_their_softmax_are_refused():
+    model = Written(Attention(), MixedHeads()).eval()
+    with pytest.raises(ValueError, match=r"layers.1.*changed between its softmax and its values"):
         next(models.attention_maps(model, photos()))
 
 
