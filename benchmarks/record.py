@@ -4,8 +4,8 @@ minutes.
     \b
     python benchmarks/record.py --images FOLDER/cifar10 [--store DIR] [--epochs 6] \\
         [--seeds 0,1,2,3,4]
-    python benchmarks/record.py --images FOLDER/cifar10 --ablation
-        one ingredient left out at a time, on held-back images
+    python benchmarks/record.py --images FOLDER/cifar10 --ablation [--arm NAME] [--arm NAME]
+        one ingredient left out at a time, or those named, on held-back images
     python benchmarks/record.py --images FOLDER/cifar10 --budget 30
         as many epochs as fit into 30 processor minutes, one seed
     python benchmarks/record.py --images FOLDER/cifar10 --epochs 24 --device cuda
@@ -48,6 +48,11 @@ def ablations(recipe, sizes):
             PyramidSizes(patch=4, widths=(160,), depths=(5,), ratios=(2,)),
         ),
         "32-bit products": (replace(recipe, bfloat16=False), sizes),
+        # in place of Muon, at other rates than the one that the other parameters have beside Muon
+        **{
+            f"AdamW at {rate:g}": (replace(recipe, muon=False, other_lr=rate), sizes)
+            for rate in (0.001, 0.01, 0.03)
+        },
     }
 
 
@@ -115,8 +120,9 @@ def epochs_within(minutes, recipe, sizes, train_data):
 @click.option("--seeds", default="0,1,2,3,4", show_default=True)
 @click.option("--budget", type=float, help="Processor minutes, in place of --epochs.")
 @click.option("--ablation", is_flag=True)
+@click.option("--arm", "chosen", multiple=True, help="Of the ablation; without it, all.")
 @click.option("--device", default="cpu", show_default=True)
-def main(images, store, epochs, seeds, budget, ablation, device):
+def main(images, store, epochs, seeds, budget, ablation, chosen, device):
     train_data = load_images(images)
     test_data = load_images(images, split="test")
     if len(train_data.classes) != PyramidSizes().classes:
@@ -126,6 +132,12 @@ def main(images, store, epochs, seeds, budget, ablation, device):
         )
     recipe = RecordRecipe(epochs=epochs)
     sizes = PyramidSizes()
+    arms = ablations(replace(recipe, epochs=EPOCHS_OF_ABLATION), sizes)
+    unknown = set(chosen) - set(arms)
+    if unknown or (chosen and not ablation):
+        raise click.UsageError(
+            f"--arm {', '.join(unknown or chosen)}: with --ablation, one of {'; '.join(arms)}"
+        )
     if budget:
         recipe = replace(recipe, epochs=epochs_within(budget, recipe, sizes, train_data))
         print(f"{recipe.epochs} epochs fit into {budget:g} processor minutes")
@@ -139,9 +151,8 @@ def main(images, store, epochs, seeds, budget, ablation, device):
         train_data = Images(
             train_data.images[:-HELD_BACK], train_data.labels[:-HELD_BACK], train_data.classes
         )
-        arms = ablations(replace(recipe, epochs=EPOCHS_OF_ABLATION), sizes)
         numbers = [int(seed) for seed in seeds.split(",")]
-        runs = [(arm, *of_arm, seed) for seed in numbers for arm, of_arm in arms.items()]
+        runs = [(arm, *arms[arm], seed) for seed in numbers for arm in chosen or arms]
     for arm, of_run, sizes_of_run, seed in runs:
         folder = Path(store) / f"{arm}_{of_run.epochs}_{device}".replace(" ", "_")
         file = folder / f"run_{seed}.json"

@@ -65,9 +65,17 @@ def test_the_table_of_the_record(tmp_path, record):
 
 def test_a_run_for_each_ingredient(record):
     _, table = record("--ablation", "--seeds", "0")
-    assert len(table) == 8
+    assert len(table) == 11
     assert set(table.tested_on) == {"100 images"}
     assert table.set_index("arm").precision["32-bit products"] == "32-true"
+
+
+def test_some_ingredients(record, command):
+    _, table = record("--ablation", "--seeds", "0", "--arm", "no mirrors", "--arm", "AdamW at 0.01")
+    assert sorted(table.arm) == ["AdamW at 0.01", "no mirrors"]
+    for words in (["--ablation", "--arm", "no sun"], ["--arm", "no mirrors"]):
+        done = CliRunner().invoke(command.main, ["--images", "digits", *words])
+        assert done.exit_code == 2 and "one of all ingredients; AdamW" in done.output
 
 
 def test_a_budget_in_minutes(monkeypatch, command):
