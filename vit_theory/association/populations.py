@@ -17,6 +17,7 @@ from ..arguments import need
 from .atoms import atom_count, type_law, with_signal
 from .data import sets_in
 
+
 # %% ../../nbs/association/16_populations.ipynb #0c9e3336
 def enumerate_atoms(
     sets: int, law: Float[Tensor, "K"], prune: float = 0.0, limit: int = 4_000_000
@@ -29,7 +30,7 @@ def enumerate_atoms(
     order = law.argsort(descending=True, stable=True).tolist()
     tail = law[order].flip(0).cumsum(0).flip(0)  # pi_k + pi_{k+1} + ..., small terms first
     share = (law[order] / tail.clamp(min=torch.finfo(law.dtype).tiny)).tolist()
-    counts = np.zeros((1, 0), dtype=np.int16)
+    counts = np.zeros((1, 0), dtype=np.int32)
     left = np.array([sets])
     weight = np.ones(1)
     for k in range(len(law)):
@@ -47,11 +48,12 @@ def enumerate_atoms(
             f"prune={prune} leaves more than {limit} atoms; "
             "use a larger prune, or method='monte_carlo'",
         )
-        counts = np.column_stack([counts[row[keep]], n[keep]]).astype(np.int16)
+        counts = np.column_stack([counts[row[keep]], n[keep]]).astype(np.int32)
         left = (left[row] - n)[keep]
         weight = weight[keep]
     unsorted = np.argsort(order)
     return torch.from_numpy(counts[:, unsorted].astype(np.int64)), torch.from_numpy(weight)
+
 
 # %% ../../nbs/association/16_populations.ipynb #2120b728
 MOST_ATOMS = 1_000_000  # what exact enumeration may list
@@ -70,10 +72,12 @@ def need_few_atoms(patches: int, size: int) -> None:
         "use method='monte_carlo', or 'pruned' (nearly exact, says what it lost)",
     )
 
+
 # %% ../../nbs/association/16_populations.ipynb #3bfe7993
 def draw_atoms(sets: int, law: Float[Tensor, "K"], draws: int, seed: int) -> Int[Tensor, "draws K"]:
     "Counts of each set type, drawn; the cost does not grow with the number of sets."
     return torch.from_numpy(np.random.default_rng(seed).multinomial(sets, law.numpy(), size=draws))
+
 
 # %% ../../nbs/association/16_populations.ipynb #c6816de4
 Method = Literal["exact", "pruned", "monte_carlo"]

@@ -6,15 +6,18 @@
 __all__ = []
 
 # %% ../../nbs/association/10_samples.ipynb #330e21f8
+import math
+
 import numpy as np
 import torch
 import xarray as xr
 from torch.func import grad, jacrev
 from torch.nn.functional import softplus
 
-from ..arguments import Seed, Share, Size, checked
+from ..arguments import Seed, Share, Size, checked, need
 from .data import Partition, SpatialData
 from .symmetry import all_images, symmetric_logits
+
 
 # %% ../../nbs/association/10_samples.ipynb #29775eea
 def logit_slope(
@@ -40,7 +43,12 @@ def early_images(
     seed: Seed = 0,
 ) -> float:
     """Predict how many images let half of the trainings associate after a few steps from the
-    idealized start: no training on a sample."""
+    idealized start, infinite where the population does not: no training on a sample."""
+    need(
+        partition.L > 1 and partition.C > 1,
+        f"partition has {partition.L} sets of {partition.C} patches: two or more of each are "
+        "needed for an order of logits inside and outside",
+    )
     generator = torch.Generator().manual_seed(seed)
     sample = SpatialData(partition, 1, q).sample(images, generator=generator)
     c = sample.coefficient.double()
@@ -71,7 +79,10 @@ def early_images(
     lowest_inside = error.masked_fill(~same, torch.inf).amin(2)
     highest_outside = error.masked_fill(~other, -torch.inf).amax(2)
     worst_row = (highest_outside - lowest_inside).amax(1)
+    if gamma <= rho:  # no number of images helps
+        return math.inf
     return float((worst_row.median() / (gamma - rho)) ** 2)
+
 
 # %% ../../nbs/association/10_samples.ipynb #bd045246
 def scatter_response(

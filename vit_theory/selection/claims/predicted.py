@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../../nbs/selection/20_predicted.ipynb #e8cf5660
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import numpy as np
@@ -40,6 +41,7 @@ from vit_theory.selection.n50 import Ratio, Slope
 from vit_theory.selection.phase_diagram import border
 from vit_theory.statistics import NORMAL, crossing
 
+
 # %% ../../../nbs/selection/20_predicted.ipynb #c02f1ea1
 def over_limit(data: xr.Dataset) -> xr.DataArray:
     "N50 of training runs over the predicted one, geometric mean over seeds, by rate and alpha."
@@ -59,6 +61,7 @@ def alike(data: xr.Dataset) -> xr.DataArray:
 def compared_points(data: xr.Dataset) -> int:
     "How many pairs of rate and alpha are compared."
     return over_limit(data).size
+
 
 # %% ../../../nbs/selection/20_predicted.ipynb #b9b8872c
 RATE_COLORS = ("black", "blue", "sky", "green", "orange", "red")
@@ -100,6 +103,7 @@ def plot_prediction(data: xr.Dataset):  # as `measure_prediction` returns it
         ax.minorticks_off()
     return figure
 
+
 # %% ../../../nbs/selection/20_predicted.ipynb #d08cbfd1
 EARLY_LIMIT = Claim(
     "A-limit",
@@ -124,6 +128,7 @@ EARLY_LIMIT = Claim(
     kind="derived here",
 )
 
+
 # %% ../../../nbs/selection/20_predicted.ipynb #8e6b9c67
 def over_wide(data: xr.Dataset) -> xr.DataArray:
     "N50 over that of the wide limit, by width."
@@ -147,6 +152,7 @@ def margins_over_narrower(data: xr.Dataset) -> xr.DataArray:
     "Distance of margins at each width over that at a quarter of it."
     apart = data.apart.mean("seed", skipna=False).drop_sel(neurons=0)
     return (apart / apart.shift(neurons=1))[1:]
+
 
 # %% ../../../nbs/selection/20_predicted.ipynb #2ba916f3
 WIDTH_TICKS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5)
@@ -179,6 +185,7 @@ def plot_widths(data: xr.Dataset):  # as `measure_widths` returns it
         ax.minorticks_off()
     right.legend()
     return figure
+
 
 # %% ../../../nbs/selection/20_predicted.ipynb #157089c0
 LIMIT_WIDTH = Claim(
@@ -213,6 +220,7 @@ LIMIT_WIDTH = Claim(
     kind="derived here",
 )
 
+
 # %% ../../../nbs/selection/20_predicted.ipynb #eaa04371
 @lru_cache
 def borders_of_runs(scale: str) -> xr.Dataset:
@@ -234,15 +242,19 @@ def with_runs(data: xr.Dataset) -> xr.Dataset:
     return data.assign(seen.sel(attention=data.attention))
 
 
+# frozen attention has the starts and training sets of uniform attention, and ends much like it
+INDEPENDENT = ("trained", "uniform")
+
+
 def border_errors(
-    data: xr.Dataset, attention: str | None = None, largest: float = np.inf
+    data: xr.Dataset, chosen: Sequence[str] | None = None, largest: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray]:
     """ln of the runs' border over the predicted one, where one is predicted, and its standard
-    error; of one arm or of all, up to a share in units of 1/80."""
+    error; of some arms or of all, up to a share in units of 1/80."""
     both = with_runs(data)
     arms = both.sel(alpha=both.alpha[both.alpha <= largest])
-    if attention is not None:
-        arms = arms.sel(attention=[attention])
+    if chosen is not None:
+        arms = arms.sel(attention=[arm for arm in arms.attention.values if arm in chosen])
     predicted_width = np.log(arms.high / arms.low)
     seen_width = np.log(arms.seen_high / arms.seen_low)
     width = (predicted_width**2 + seen_width**2) ** 0.5
@@ -257,14 +269,15 @@ def is_predicted(data: xr.Dataset) -> xr.DataArray:
 
 
 def compared_borders(data: xr.Dataset) -> int:
-    "How many borders are compared."
-    difference, _ = border_errors(data)
+    "How many borders of independent draws are compared."
+    difference, _ = border_errors(data, INDEPENDENT)
     return difference.size
 
 
 def open_borders(data: xr.Dataset) -> int:
     "How many are left out, since failed bootstrap draws leave their interval open."
-    return int(is_predicted(data).sum()) - compared_borders(data)
+    difference, _ = border_errors(data)
+    return int(is_predicted(data).sum()) - difference.size
 
 
 def border_ratio(
@@ -274,17 +287,19 @@ def border_ratio(
     where it was not measured."""
     if attention not in (None, *data.attention.values):
         return None
-    difference, error = border_errors(data, attention, largest)
+    difference, error = border_errors(data, attention and (attention,), largest)
     half = NORMAL * np.sqrt((error**2).sum()) / difference.size
     return Ratio.of_log(float(difference.mean()), float(half))
 
 
 def scatter_by_chance(data: xr.Dataset, largest: float = np.inf) -> float:
-    "How often chance scatters the ratios of borders as far from 1 as here: the p-value of chi2."
+    """How often chance scatters the ratios of borders as far from 1 as here, of arms with draws of
+    their own: the p-value of chi2."""
     from scipy import stats
 
-    difference, error = border_errors(data, largest=largest)
+    difference, error = border_errors(data, INDEPENDENT, largest)
     return float(stats.chi2.sf(((difference / error) ** 2).sum(), difference.size))
+
 
 # %% ../../../nbs/selection/20_predicted.ipynb #38702829
 def plot_phase(data: xr.Dataset):  # as `measure_limit_phase` returns it
@@ -312,6 +327,7 @@ def plot_phase(data: xr.Dataset):  # as `measure_limit_phase` returns it
     ax.legend()
     return figure
 
+
 # %% ../../../nbs/selection/20_predicted.ipynb #b4961b0a
 # in units of 1/80; chosen after the results had been seen, and decides nothing
 SMALL_SHARE = 10.0
@@ -335,13 +351,14 @@ LIMIT_PHASE = Claim(
     (
         *BORDER_RULES,
         Rule(
-            "how often chance alone scatters the borders as much (p of chi2)",
+            "how often chance alone scatters the borders of trained and uniform attention as much "
+            "(p of chi2; frozen has the draws of uniform)",
             scatter_by_chance,
             at_least(0.01),
             why=LARGE_SHARES,
             form=".2g",
         ),
-        Rule("borders compared", compared_borders),
+        Rule("borders compared by chi2", compared_borders),
         Rule("borders left out, since an interval is open", open_borders),
         Rule(
             f"the ratio of all arms at shares up to {SMALL_SHARE:g}/80",
@@ -415,6 +432,7 @@ def n90_over_n50(data: xr.Dataset, number: int) -> float:
     "N90 over N50 at one of the alpha, the largest first."
     return float((data.n90 / data.n50).mean("seed")[number])
 
+
 # %% ../../../nbs/selection/20_predicted.ipynb #93b90cd2
 def plot_tiny(data: xr.Dataset):  # as `measure_tiny` returns it
     "N50 alpha^2 against 1/alpha beside three laws through the largest alpha."
@@ -438,6 +456,7 @@ def plot_tiny(data: xr.Dataset):  # as `measure_tiny` returns it
     ax.set_title("N50 times the squared share, and three laws")
     ax.legend()
     return figure
+
 
 # %% ../../../nbs/selection/20_predicted.ipynb #78c6c96d
 LIMIT_LOGARITHM = Claim(
@@ -485,6 +504,7 @@ LIMIT_LOGARITHM = Claim(
     kind="derived here",
 )
 
+
 # %% ../../../nbs/selection/20_predicted.ipynb #49fa528e
 def crossings(data: xr.Dataset) -> xr.DataArray:
     """alpha at which half of the starts succeed with uniform attention, by sigma; NaN where it is
@@ -527,6 +547,7 @@ def kept_at_large_error(data: xr.Dataset) -> float:
     success = data.success.sel(attention="trained", sigma=1.0).dropna("place").values
     return float(success[-1] / success[0])
 
+
 # %% ../../../nbs/selection/20_predicted.ipynb #b5399339
 def plot_starts(data: xr.Dataset):  # as `measure_starts` returns it
     "Share of starts that succeed with any number of samples, against alpha."
@@ -543,6 +564,7 @@ def plot_starts(data: xr.Dataset):  # as `measure_starts` returns it
     figure.suptitle("without trained attention most starts fail at last")
     axes[1].legend()
     return figure
+
 
 # %% ../../../nbs/selection/20_predicted.ipynb #932233df
 INITIAL_BORDER = Claim(

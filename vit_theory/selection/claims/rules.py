@@ -17,7 +17,8 @@ from vit_theory.statistics import Interval
 # %% ../../../nbs/selection/00_claims.ipynb #c6fca3b8
 WIDTH = 0.25  # largest half width of a 95 % interval that decides on an exponent of N50
 LAZY = (
-    "the regime is not the paper's: start with F = 0, stop at mean margin 0.1, neutral background"
+    "the regime is not the paper's: start with F = 0, queries and keys at 0.3 of the assumed "
+    "length, stop at mean margin 0.1, neutral background"
 )
 REGIME = f"{LAZY}, no noise"
 FAST = f"{REGIME}, attention's rate 50 times the others'"
@@ -82,6 +83,7 @@ def exponent_up_to_logarithms(
             SLOWLY,
         ),
     )
+
 
 # %% ../../../nbs/selection/00_claims.ipynb #36051a9e
 def failed_draws(data: xr.Dataset) -> float:
