@@ -76,10 +76,15 @@ def main(store, first, sets, scale, ids, images, jobs, judge):
             print(f"seed set {number}: seeds {seed_set(number)}", flush=True)
             run = Run(scale=scale, seeds=seed_set(number), images=images, n_jobs=jobs)
             with one_thread():
-                reproduce(claims, run, store / str(number), resume=True)
+                rows = reproduce(claims, run, store / str(number), resume=True)
+            failed = {row["id"] for row in rows if row["error"]}
             for claim in claims:
-                if (path := store / str(number) / "data" / f"{claim.id}.nc").exists():
-                    write_file(folder / f"{claim.id}.{number}.nc.gz", small(read_data(path)))
+                kept = folder / f"{claim.id}.{number}.nc.gz"
+                path = store / str(number) / "data" / f"{claim.id}.nc"
+                if path.exists() and claim.id not in failed:
+                    write_file(kept, small(read_data(path)))
+                else:  # what an earlier run measured is not this run's
+                    kept.unlink(missing_ok=True)
     found = {
         claim.id: Counter(
             verdict(claim, folder / f"{claim.id}.{number}.nc.gz") for number in numbers

@@ -87,15 +87,17 @@ def curves(study: xr.Dataset) -> dict:
 
 def summary(table: list[dict]) -> dict[str, str]:
     """Mean and standard deviation of the accuracy over seeds, by arm (and value, for a curve)."""
+
+    def in_words(found: list[float]) -> str:
+        spread = f" ± {statistics.stdev(found):.2f}" if len(found) > 1 else ""
+        return f"{statistics.mean(found):.2f}{spread} %"
+
     axes = [axis for axis in ("arm", *CURVES) if axis in table[0]]
     by_point: dict[str, list[float]] = {}
     for row in table:
         point = ", ".join(str(row[axis]) for axis in axes)
         by_point.setdefault(point, []).append(100 * float(row["accuracy"]))
-    return {
-        point: f"{statistics.mean(found):.2f} ± {statistics.pstdev(found):.2f} %"
-        for point, found in by_point.items()
-    }
+    return {point: in_words(found) for point, found in by_point.items()}
 
 
 def write(name: str, study: xr.Dataset, command: str, claims=()):

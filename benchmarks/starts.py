@@ -16,6 +16,7 @@ so often: does a lead last? Its table is results/starts_longer.csv. --name gives
 
 import json
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,7 @@ class Study:
     end: float  # time after which no further cell begins
     precision: str | None = None  # None: 16 bits where the device is faster by that
     epochs: int | None = None  # None: as usual for so many images
+    pilot: bool = False  # at a rate that was given
 
     def file(self, number: int, key: tuple, choosing: bool) -> Path:
         """Where a cell (arm, seed, rate) is kept."""
@@ -100,6 +102,7 @@ class Study:
             "device": made["accelerator"] or made["processor"],
             "provenance": made,
             "command": command_run(),
+            "pilot": self.pilot,
         }
         file = self.file(number, key, choosing)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -180,12 +183,23 @@ def is_longer(cell: dict) -> bool:
     return cell["views"] != EPOCHS[cell["images"]] * cell["images"]
 
 
-def write(store: Path, name: str, longer: bool) -> None:
-    """Put the finished rows, of usual or of other lengths, into results/NAME.csv and .json; rows of
-    other cells stay."""
-    cells = [cell for cell in finished(store, "cells") if is_longer(cell) == longer]
+def write(store: Path, name: str, longer: bool, pilot: bool = False) -> None:
+    """Put the finished rows, of usual or of other lengths, with chosen rates or a pilot's, into
+    results/NAME.csv and .json; rows of other cells stay."""
+    cells = [
+        cell
+        for cell in finished(store, "cells")
+        if is_longer(cell) == longer and cell.get("pilot", False) == pilot
+    ]
     if not cells:
         return
+    times = Counter(tuple(cell[key] for key in KEYS) for cell in cells)
+    twice = [key for key, number in times.items() if number > 1]
+    if twice:
+        raise click.ClickException(
+            f"{store} holds several cells of {dict(zip(KEYS, twice[0], strict=True))}, of other "
+            "rates or precisions: a table has one, give each a --store of its own"
+        )
     rows = [{column: cell.get(column, "") for column in COLUMNS} for cell in cells]
     table = in_order(merged(name, KEYS, rows), KEYS, arm=STARTS)
     before = about_table(name)
@@ -241,7 +255,7 @@ def main(data, store, images, seeds, arms, minutes, rate, device, precision, epo
     numbers = [int(part) for part in images.split(",")]
     if epochs and (epochs % 2 or epochs in [EPOCHS[number] for number in numbers]):
         raise click.UsageError(f"--epochs {epochs}: give an even number that is not the usual one")
-    study = Study(Path(store), data, device, end, precision, epochs)
+    study = Study(Path(store), data, device, end, precision, epochs, rate is not None)
     usual_name = "starts_pilot" if rate else "starts_longer" if epochs else "starts"
     try:
         for number in () if table else numbers:
@@ -251,7 +265,7 @@ def main(data, store, images, seeds, arms, minutes, rate, device, precision, epo
                 rates = study.best_rates(number, arms)
             study.run(number, [(arm, seed, rates[arm]) for seed in seeds for arm in rates])
     finally:
-        write(study.store, name or usual_name, longer=epochs is not None)
+        write(study.store, name or usual_name, epochs is not None, study.pilot)
 
 
 if __name__ == "__main__":

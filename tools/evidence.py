@@ -108,12 +108,23 @@ def add(ledger, run):
         if (run_folder(run) / "claims.json").exists()
         else {}
     )
+    known = {(row["scale"], row["images"], tuple(row["seeds"])) for row in old.values()}
+    if other := [
+        row["id"]
+        for row in rows
+        if known and (row["scale"], row["images"], tuple(row["seeds"])) not in known
+    ]:
+        raise click.ClickException(
+            f"{', '.join(other)}: scale, images or seeds are not those of the run {run!r}, "
+            f"{sorted(known)}: name another run"
+        )
     for row in rows:
         data = (ledger / "data" / f"{row['id']}.nc").read_bytes()
         write_file(
             run_folder(run) / f"{row['id']}.nc.gz", gzip.compress(data, compresslevel=9, mtime=0)
         )
-        for name in ("place", "code", "files", "notebook"):  # of a ledger on one machine
+        # of a ledger on one machine
+        for name in ("place", "code", "files", "notebook", "content", "from"):
             row.pop(name, None)
         old[row["id"]] = row
     store(run, old.values())

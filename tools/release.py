@@ -44,11 +44,17 @@ def git(root, *arguments):
     ).stdout
 
 
-def studies(root, version):
-    """The studies of fresh seeds of this version."""
+def used(root, version, kind=""):
+    """The studies of fresh seeds of this version, at every scale and on all images, or of one
+    kind."""
     path = root / "vit_theory" / "ledger" / "runs" / "fresh_seeds.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return [study for name, study in known.items() if name.startswith(f"{version}, triples ")]
+    return [study for name, study in known.items() if name.startswith(f"{version}, {kind}")]
+
+
+def studies(root, version):
+    """Those of all claims at quick scale, on digits."""
+    return used(root, version, "triples ")
 
 
 def rows(root):
@@ -127,7 +133,7 @@ def build(version, out, jobs):
     from fresh_seeds import seed_set  # the rule of the seeds stands there alone
 
     seeds = next_seed_set(
-        [list(seeds) for study in studies(ROOT, version) for seeds in study["seeds"]], seed_set
+        [list(seeds) for study in used(ROOT, version) for seeds in study["seeds"]], seed_set
     )
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)

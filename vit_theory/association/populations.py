@@ -17,7 +17,6 @@ from ..arguments import need
 from .atoms import atom_count, type_law, with_signal
 from .data import sets_in
 
-
 # %% ../../nbs/association/16_populations.ipynb #0c9e3336
 def enumerate_atoms(
     sets: int, law: Float[Tensor, "K"], prune: float = 0.0, limit: int = 4_000_000
@@ -54,7 +53,6 @@ def enumerate_atoms(
     unsorted = np.argsort(order)
     return torch.from_numpy(counts[:, unsorted].astype(np.int64)), torch.from_numpy(weight)
 
-
 # %% ../../nbs/association/16_populations.ipynb #2120b728
 MOST_ATOMS = 1_000_000  # what exact enumeration may list
 
@@ -72,12 +70,10 @@ def need_few_atoms(patches: int, size: int) -> None:
         "use method='monte_carlo', or 'pruned' (nearly exact, says what it lost)",
     )
 
-
 # %% ../../nbs/association/16_populations.ipynb #3bfe7993
 def draw_atoms(sets: int, law: Float[Tensor, "K"], draws: int, seed: int) -> Int[Tensor, "draws K"]:
     "Counts of each set type, drawn; the cost does not grow with the number of sets."
     return torch.from_numpy(np.random.default_rng(seed).multinomial(sets, law.numpy(), size=draws))
-
 
 # %% ../../nbs/association/16_populations.ipynb #c6816de4
 Method = Literal["exact", "pruned", "monte_carlo"]

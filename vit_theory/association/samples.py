@@ -18,7 +18,6 @@ from ..arguments import Seed, Share, Size, checked, need
 from .data import Partition, SpatialData
 from .symmetry import all_images, symmetric_logits
 
-
 # %% ../../nbs/association/10_samples.ipynb #29775eea
 def logit_slope(
     S: torch.Tensor, mixed: torch.Tensor, c: torch.Tensor, on_row: torch.Tensor
@@ -82,7 +81,6 @@ def early_images(
     if gamma <= rho:  # no number of images helps
         return math.inf
     return float((worst_row.median() / (gamma - rho)) ** 2)
-
 
 # %% ../../nbs/association/10_samples.ipynb #bd045246
 def scatter_response(

@@ -199,6 +199,20 @@ def run_notebook(path: Path) -> dict[str, Any]:
     return names
 
 
+def histories(file: Path) -> dict[str, list]:
+    "The histories of claims, by their ids; ValueError where the file holds something else."
+    try:
+        changes = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{str(file)!r} is no JSON ({error}): mend or remove it") from error
+    if not isinstance(changes, dict):
+        raise ValueError(
+            f"{str(file)!r} holds a {type(changes).__name__}, not histories by the ids of claims: "
+            "give it another name"
+        )
+    return changes
+
+
 def claims_from(source: str | Path) -> list:
     """The claims of a module or notebook, which is run for it, with their histories; ValueError
     says what is missing or fails."""
@@ -233,7 +247,7 @@ def claims_from(source: str | Path) -> list:
         ),
         None,
     )
-    changes = json.loads(file.read_text(encoding="utf-8")) if file else {}
+    changes = histories(file) if file else {}
     known = [
         dataclasses.replace(claim, history=changes.get(claim.id, claim.history)) for claim in listed
     ]

@@ -419,10 +419,11 @@ def reproduce_claims(claim, paper, source, scale, images, out, resume, seeds, jo
                 moved=lambda place: click.echo(
                     f"what was there is now in {click.format_filename(place)}"
                 ),
+                source=source,
             )
     except KeyboardInterrupt:
         stopped("stopped", 130)
-    except Lost as error:
+    except (Lost, OSError) as error:
         stopped(error, 1)
     click.echo(
         f"\n{plain(verdicts_by_paper(rows))}\n{minutes(time.monotonic() - start)} on this machine"

@@ -18,6 +18,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,10 @@ def digest(content: str | bytes) -> str:
     ]
 
 # %% auto #0
-__all__ = ['MACHINE', 'LEFT_OUT', 'LOOSE', 'SILENT', 'INSPECTING', 'LOCAL', 'PLAIN', 'AROUND', 'INSIDE', 'CHECKS', 'REMEDY',
-           'digest', 'place_of', 'version', 'is_pure', 'is_words', 'names_read', 'WithoutUnread', 'WithoutWords',
-           'imports_of', 'left_out', 'reached', 'instructions', 'names_in', 'Reader', 'parts_of', 'identity',
-           'source_identity']
+__all__ = ['MACHINE', 'LEFT_OUT', 'LOOSE', 'SILENT', 'INSPECTING', 'LOCAL', 'REFUSALS', 'PLAIN', 'AROUND', 'INSIDE', 'CHECKS',
+           'REMEDY', 'digest', 'place_of', 'version', 'is_pure', 'is_words', 'names_read', 'WithoutUnread',
+           'WithoutWords', 'imports_of', 'goes_on', 'Text', 'left_out', 'reached', 'instructions', 'names_in', 'Reader',
+           'parts_of', 'identity', 'source_identity']
 
 # %% ../../nbs/ledger/02_identity.ipynb #84294507
 MACHINE = "vit_theory.ledger"
@@ -137,7 +138,8 @@ class WithoutWords(ast.NodeTransformer):
     a ValueError or TypeError, what an exception is told, and words left for nothing else. What may
     be caught stays, without its words: there a refusal decides what happens next."""
 
-    tries = 0  # around the statement that is visited
+    def __init__(self, caught: bool = False):  # whether another function may catch refusals
+        self.tries = int(caught)  # around the statement that is visited
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         "A function without words that nothing reads, once refusals and warnings are gone."
@@ -208,13 +210,45 @@ def imports_of(tree: ast.AST, module: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+REFUSALS = {"ValueError", "TypeError", "Exception", "BaseException"}
+
+
+def goes_on(node: ast.AST) -> bool:
+    "Whether this catches refusals, and does not end in one itself."
+    if isinstance(node, ast.ExceptHandler):
+        caught = node.type
+        ends = isinstance(node.body[-1], ast.Raise)
+    else:
+        caught = node if isinstance(node, ast.Call) else None
+        ends = caught is None or ast.unparse(caught.func).split(".")[-1] != "suppress"
+    if ends:
+        return False
+    if caught is None:
+        return True
+    return any(isinstance(inner, ast.Name) and inner.id in REFUSALS for inner in ast.walk(caught))
+
+
+@dataclass(frozen=True)
+class Text:
+    "A module's code as digests, without docstrings, comments and warnings."
+
+    plain: str  # without refusals
+    refusing: str  # with them, without their words
+    catches: bool  # it may go on after a refusal
+    imported: frozenset[str]
+
+
 @functools.cache
-def _text_of(module: str) -> tuple[str, frozenset[str]]:
-    """A module's code as a digest, without docstrings, comments, refusals and warnings, and the
-    names of what it imports."""
-    tree = ast.parse(Path(place_of(module)).read_text(encoding="utf-8"))
-    imported = frozenset(imports_of(tree, module))
-    return digest(ast.dump(WithoutWords().visit(tree), annotate_fields=False)), imported
+def _text_of(module: str, loaded: int) -> Text:
+    "The text of a module; `loaded` tells one import of it from the next."
+    written = Path(place_of(module)).read_text(encoding="utf-8")
+    tree = ast.parse(written)
+    plain, refusing = (
+        digest(ast.dump(WithoutWords(caught).visit(ast.parse(written)), annotate_fields=False))
+        for caught in (False, True)
+    )
+    catches = any(goes_on(node) for node in ast.walk(tree))
+    return Text(plain, refusing, catches, frozenset(imports_of(tree, module)))
 
 
 def left_out(module: str, leave: tuple[str, ...]) -> bool:
@@ -223,23 +257,27 @@ def left_out(module: str, leave: tuple[str, ...]) -> bool:
 
 
 def reached(modules: set[str], leave: tuple[str, ...] = LEFT_OUT) -> dict[str, str]:
-    """The modules that these reach, themselves included -> digest of their text; of other libraries
-    the version; not `leave`."""
-    texts: dict[str, str] = {}
+    """The modules that these reach, themselves included -> digest of their text, refusals included
+    where one of them may go on after a refusal; of other libraries the version; not `leave`."""
+    texts: dict[str, Text] = {}
+    libraries: dict[str, str] = {}
     todo = set(modules)
     while todo:
         name = todo.pop()
         if left_out(name, leave):
             continue
         if place_of(name):
-            texts[name], imported = _text_of(name)
-            todo |= imported - texts.keys()
+            # a module that is loaded again has another specification
+            texts[name] = _text_of(name, id(getattr(sys.modules.get(name), "__spec__", None)))
+            todo |= texts[name].imported - texts.keys()
         elif not place_of(top := name.partition(".")[0]) and top not in (
             *sys.stdlib_module_names,
             *LOOSE,
         ):
-            texts[top] = version(top)
-    return dict(sorted(texts.items()))
+            libraries[top] = version(top)
+    caught = any(text.catches for text in texts.values())
+    digests = {name: text.refusing if caught else text.plain for name, text in texts.items()}
+    return dict(sorted((digests | libraries).items()))
 
 # %% ../../nbs/ledger/02_identity.ipynb #03a002e6
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)

@@ -170,6 +170,8 @@ def commands(rows: Iterable[dict]) -> list[str]:
             "seeds": ",".join(map(str, row["seeds"])),
         }
         options: list[str] = []
+        if row.get("from"):
+            options += ["--from", row["from"]]
         for name, value in settings.items():
             if value != plain[name]:
                 options += [f"--{name}", value]

@@ -47,18 +47,15 @@ def blank_row(claim: Claim, run: Run) -> dict:
 
 # %% ../../nbs/ledger/07_run.ipynb #51792163
 def as_netcdf(data: xarray.Dataset) -> bytes:
-    """A measurement as a file; whole numbers beyond 32 bits, which NetCDF 3 does not have, as
-    float64."""
-    wide = {
-        name: v
-        for name, v in data.variables.items()
-        if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31
-    }
-    return bytes(
-        data.assign({name: (v.dims, v.values.astype(float)) for name, v in wide.items()}).to_netcdf(
-            engine="scipy"
-        )
-    )
+    """A measurement as a file; whole numbers that NetCDF 3 does not have, unsigned and beyond 32
+    bits, as int32 or float64."""
+    cast = {}
+    for name, v in data.variables.items():
+        if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31:
+            cast[name] = (v.dims, v.values.astype(float))
+        elif v.dtype.kind == "u":
+            cast[name] = (v.dims, v.values.astype("int32"))
+    return bytes(data.assign(cast).to_netcdf(engine="scipy"))
 
 
 def run_claim(
@@ -102,17 +99,24 @@ def code_of(claim: Claim) -> dict[str, str]:
     """The identities of a claim's experiment and of its rules and figure; ValueError where an
     identity cannot be told."""
     # what draws counts here
-    drawn = identity([claim.rules, claim.sentence, claim.figure], leave=(MACHINE,))
+    drawn = identity([claim.rules, claim.sentence, claim.figure, claim.remark], leave=(MACHINE,))
     return {"experiment": identity(claim.experiment), "rest": drawn}
+
+
+def content_of(images: str) -> str | None:
+    "A digest of the files in a folder of images; None for images that are no folder."
+    folder = Path(images)
+    if not folder.is_dir():
+        return None
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    digests = [[str(path.relative_to(folder)), digest(path.read_bytes())] for path in files]
+    return digest(json.dumps(digests))
 
 
 def measurement(row: dict) -> str:
     "What must agree for a measurement to be used again in a new run."
-    return digest(
-        json.dumps(
-            [row["scale"], row["images"], row["seeds"], row.get("code", {}).get("experiment")]
-        )
-    )
+    settings = [row["scale"], row["images"], row.get("content"), row["seeds"]]
+    return digest(json.dumps([*settings, row.get("code", {}).get("experiment")]))
 
 # %% ../../nbs/ledger/07_run.ipynb #c1ca4ed0
 PARTS = ("claims.json", "index.html", "rows", "figures", "data", "cells")
@@ -153,6 +157,13 @@ def part_file(folder: Path, part: str, id: str) -> Path:
     return folder / part / f"{id}{ENDINGS[part]}"
 
 
+def write_row(folder: Path, row: dict) -> None:
+    "Write a row with its checksum."
+    whole = row | {"checksum": digest(json.dumps(row))}
+    text = json.dumps(whole, indent=1, ensure_ascii=False)
+    write_file(part_file(folder, "rows", row["id"]), text)
+
+
 def add_row(
     folder: Path, row: dict, file: bytes | None, figure: matplotlib.figure.Figure | None
 ) -> dict:
@@ -175,10 +186,7 @@ def add_row(
             if path.exists()
         }
     }
-    write_file(
-        paths["rows"],
-        json.dumps(row | {"checksum": digest(json.dumps(row))}, indent=1, ensure_ascii=False),
-    )
+    write_row(folder, row)
     if not row["error"]:
         shutil.rmtree(folder / "cells" / row["id"], ignore_errors=True)
     return row
@@ -265,6 +273,7 @@ def reproduce(
     reached: Callable[[dict], None] = lambda row: None,  # is told each row when it is there
     # is told where the ledger went that was here before
     moved: Callable[[Path], None] = lambda place: None,
+    source: str | None = None,  # the module or notebook of the claims, for the report's commands
 ) -> list[dict]:
     """Run claims into a ledger -> all its rows; Ctrl-C keeps what is finished, and `resume` goes on
     from there."""
@@ -273,8 +282,11 @@ def reproduce(
     folder = open_ledger(out)
     ids = order or [claim.id for claim in claims]
     about = {}
+    content = content_of(run.images)
     for claim in claims:
         about[claim.id] = {
+            "from": source,
+            "content": content,
             "code": code_of(claim),
             "experiment": source_identity(claim.experiment),
             "place": ids.index(claim.id),
@@ -363,10 +375,14 @@ def complete(
     about_claim = about[claim.id]
     old = done.get(claim.id)
     wanted = blank_row(claim, run) | about_claim
-    decides = ("scale", "images", "seeds", "statement", "criterion", "kind", "code")
+    decides = ("scale", "images", "content", "seeds", "statement", "criterion", "kind", "code")
     if old and not old["error"] and all(old.get(name) == wanted[name] for name in decides):
         if intact(folder, old, "data") and intact(folder, old, "figures"):
-            return old
+            words = ("source", "evidence", "title", "history", "cannot", *about_claim)
+            row = old | {name: wanted[name] for name in words if name in wanted}
+            if row != old:
+                write_row(folder, row)
+            return row
     data, origin = kept_measurement(folder, wanted, done)
     cells = folder / "cells" / claim.id
     study = measurement(wanted)

@@ -126,9 +126,14 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
                 f"the value of {name!r} uses the name {taken.pop()!r}, "
                 "which is an axis of the grid; choose another"
             )
-        variables[name] = (
-            value.reset_coords(drop=True) if hasattr(value, "coords") else (dims, array)
-        )
+        if hasattr(value, "coords"):
+            labeled = value.reset_coords(drop=True)
+            # words as pandas keeps them, which no file of cells can hold
+            objects = [key for key, axis in labeled.coords.items() if axis.dtype.kind == "O"]
+            texts = {key: labeled[key].astype(str) for key in objects}
+            variables[name] = labeled.assign_coords(texts)
+        else:
+            variables[name] = (dims, array)
     return xarray.Dataset(variables)
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #f3ee2e46
@@ -256,7 +261,8 @@ class Store:
         if lines:
             raise ValueError(
                 f"store={str(folder)!r} was made by another sweep ({'; '.join(lines[:3])}): "
-                "name another folder, or delete this one to compute its cells again"
+                "name another folder (in an experiment: run.sweep(..., name=...)), or delete this "
+                "one to compute its cells again"
             )
 
     def path(self, number: int, ending: str = "npz") -> Path:
@@ -622,7 +628,8 @@ def sweep(
         check_workers(client, backend.wait_for_workers_timeout)
     folder = Path(store).absolute() if store is not None else None
     store_of_cells = Store(folder, label_of(function, folder), points, listed) if folder else None
-    code = identity(function) if client and folder else None
+    # a worker imports the files as they are then
+    code = identity(function) if folder and (client or n_jobs != 1) else None
     cells = {
         i: finished
         for i in range(len(points))

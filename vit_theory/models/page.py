@@ -280,6 +280,14 @@ def write_atlas(
     cannot be read.
 
     It takes some 250 bytes for each head and pair of tokens, more with larger batches."""
+    folder = Path(out)
+    try:  # before any work
+        write_file(folder / "trial", "")
+        (folder / "trial").unlink()
+    except OSError as error:
+        raise ValueError(
+            f"out={str(out)!r} cannot be written ({error.strerror}): name a folder that can"
+        ) from error
     vit, preparation, note = open_model(model, size)
     pixels = evenly(images, int(count), max(preparation["size"])).images
     need(len(pixels) > 1, f"images={str(images)!r} holds 1 image: at least two are needed")
@@ -295,7 +303,6 @@ def write_atlas(
         ) from error
     atlas = atlas.assign_attrs(model=name, kind=kind)
     page = as_page(atlas, f"Head atlas of {name} ({kind})", note)
-    folder = Path(out)
     write_file(folder / "atlas.nc", bytes(atlas.to_netcdf()))
     write_file(folder / "index.html", page)
     return atlas

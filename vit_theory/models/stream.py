@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from ..arguments import Size, checked, need
 from ..real_images import (
@@ -32,13 +33,18 @@ from ..real_images import (
 )
 
 # %% ../../nbs/models/07_stream.ipynb #1d56fe9e
+ORIENTATION = 0x0112  # of EXIF: from 5 on rows are columns
+
+
 def header(cell: Cell) -> tuple[tuple[int, int], int]:
     "Size (rows, columns) and channels of a stored image, without its pixels."
     from PIL import Image
 
     with Image.open(file_of(cell)) as stored:
         channels = 1 if stored.mode in ("L", "1", "LA") else 3
-        return (stored.height, stored.width), channels
+        size = stored.height, stored.width
+        on_its_side = stored.getexif().get(ORIENTATION, 1) >= 5
+        return (size[::-1] if on_its_side else size), channels
 
 
 ALL_HEADERS = 4096  # so many images are looked at before any work; of more,
@@ -208,7 +214,7 @@ class StoredImages(Tensor):
         def plain(x):
             return x.read(x.rows) if isinstance(x, StoredImages) else x
 
-        return function(*map(plain, args), **options)
+        return function(*tree_map(plain, args), **tree_map(plain, options))
 
 
 class Batches(Sequence):

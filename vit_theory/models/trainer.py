@@ -12,6 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from torch.nn import functional as F
 from ..arguments import NotNegative, Positive, Seed, Size, checked, need
 from .data import Recipe, augment, draw_patches, find_recipe, generator
 from .model import ON_IMAGE, ViT, evaluating, need_weights, wide
-from ..ledger.files import write_file
+from ..ledger.files import take_lock, write_file
 from ..ledger.identity import identity
 from ..real_images import Images, as_images
 from ..trials import resolve_device
@@ -202,6 +203,7 @@ def description(job: Job) -> dict[str, Any]:
         "validation": identity(job.validation),
         "recipe": identity(job.recipe),
         "start": identity(dict(job.vit.state_dict())),
+        "trained": [name for name, p in job.vit.named_parameters() if p.requires_grad],
         "code": identity((run, type(job.vit))),
     }
 
@@ -551,6 +553,20 @@ def choose_precision(job: Job, device: torch.device) -> Any:
     return chosen
 
 
+def locked(folder: Path | None) -> Any:
+    "A folder of checkpoints for one training at a time; ValueError where another writes into it."
+    if folder is None:
+        return nullcontext()
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = take_lock(folder / ".lock")
+    need(
+        lock is not None,
+        f"folder={str(folder)!r} is being written by another training: wait until it has ended, "
+        "or name another folder",
+    )
+    return lock
+
+
 def planned_epochs(job: Job, device: torch.device, minutes: float) -> int:
     "Epochs whose steps take so many minutes, or those that the folder's checkpoint was made with."
     path = job.folder / "checkpoint.ckpt" if job.folder else None
@@ -622,7 +638,8 @@ def train(
         check_job(job, machine.processes)
     known = description(job) if folder else {}
     fabric = make_fabric(where, machine)
-    weights, history, trouble = fabric.launch(partial(run, job=job, known=known))
+    with locked(checkpoints):
+        weights, history, trouble = fabric.launch(partial(run, job=job, known=known))
     vit.load_state_dict({name: torch.from_numpy(p) for name, p in weights.items()})
     if trouble:
         also = f"; they are also in {job.folder}/stopped.ckpt" if job.folder else ""

@@ -41,7 +41,6 @@ from vit_theory.selection.n50 import Ratio, Slope
 from vit_theory.selection.phase_diagram import border
 from vit_theory.statistics import NORMAL, crossing
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #c02f1ea1
 def over_limit(data: xr.Dataset) -> xr.DataArray:
     "N50 of training runs over the predicted one, geometric mean over seeds, by rate and alpha."
@@ -61,7 +60,6 @@ def alike(data: xr.Dataset) -> xr.DataArray:
 def compared_points(data: xr.Dataset) -> int:
     "How many pairs of rate and alpha are compared."
     return over_limit(data).size
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #b9b8872c
 RATE_COLORS = ("black", "blue", "sky", "green", "orange", "red")
@@ -103,7 +101,6 @@ def plot_prediction(data: xr.Dataset):  # as `measure_prediction` returns it
         ax.minorticks_off()
     return figure
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #d08cbfd1
 EARLY_LIMIT = Claim(
     "A-limit",
@@ -128,7 +125,6 @@ EARLY_LIMIT = Claim(
     kind="derived here",
 )
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #8e6b9c67
 def over_wide(data: xr.Dataset) -> xr.DataArray:
     "N50 over that of the wide limit, by width."
@@ -152,7 +148,6 @@ def margins_over_narrower(data: xr.Dataset) -> xr.DataArray:
     "Distance of margins at each width over that at a quarter of it."
     apart = data.apart.mean("seed", skipna=False).drop_sel(neurons=0)
     return (apart / apart.shift(neurons=1))[1:]
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #2ba916f3
 WIDTH_TICKS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5)
@@ -186,7 +181,6 @@ def plot_widths(data: xr.Dataset):  # as `measure_widths` returns it
     right.legend()
     return figure
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #157089c0
 LIMIT_WIDTH = Claim(
     "A-limit-width",
@@ -219,7 +213,6 @@ LIMIT_WIDTH = Claim(
     plot_widths,
     kind="derived here",
 )
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #eaa04371
 @lru_cache
@@ -300,7 +293,6 @@ def scatter_by_chance(data: xr.Dataset, largest: float = np.inf) -> float:
     difference, error = border_errors(data, INDEPENDENT, largest)
     return float(stats.chi2.sf(((difference / error) ** 2).sum(), difference.size))
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #38702829
 def plot_phase(data: xr.Dataset):  # as `measure_limit_phase` returns it
     """Borders between failure and success: lines, the early dynamics; points, training runs with 95
@@ -326,7 +318,6 @@ def plot_phase(data: xr.Dataset):  # as `measure_limit_phase` returns it
         ax.minorticks_off()
     ax.legend()
     return figure
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #b4961b0a
 # in units of 1/80; chosen after the results had been seen, and decides nothing
@@ -432,7 +423,6 @@ def n90_over_n50(data: xr.Dataset, number: int) -> float:
     "N90 over N50 at one of the alpha, the largest first."
     return float((data.n90 / data.n50).mean("seed")[number])
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #93b90cd2
 def plot_tiny(data: xr.Dataset):  # as `measure_tiny` returns it
     "N50 alpha^2 against 1/alpha beside three laws through the largest alpha."
@@ -456,7 +446,6 @@ def plot_tiny(data: xr.Dataset):  # as `measure_tiny` returns it
     ax.set_title("N50 times the squared share, and three laws")
     ax.legend()
     return figure
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #78c6c96d
 LIMIT_LOGARITHM = Claim(
@@ -504,7 +493,6 @@ LIMIT_LOGARITHM = Claim(
     kind="derived here",
 )
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #49fa528e
 def crossings(data: xr.Dataset) -> xr.DataArray:
     """alpha at which half of the starts succeed with uniform attention, by sigma; NaN where it is
@@ -547,7 +535,6 @@ def kept_at_large_error(data: xr.Dataset) -> float:
     success = data.success.sel(attention="trained", sigma=1.0).dropna("place").values
     return float(success[-1] / success[0])
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #b5399339
 def plot_starts(data: xr.Dataset):  # as `measure_starts` returns it
     "Share of starts that succeed with any number of samples, against alpha."
@@ -564,7 +551,6 @@ def plot_starts(data: xr.Dataset):  # as `measure_starts` returns it
     figure.suptitle("without trained attention most starts fail at last")
     axes[1].legend()
     return figure
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #932233df
 INITIAL_BORDER = Claim(

@@ -84,7 +84,6 @@ def exponent_up_to_logarithms(
         ),
     )
 
-
 # %% ../../../nbs/selection/00_claims.ipynb #36051a9e
 def failed_draws(data: xr.Dataset) -> float:
     "Largest share of the bootstrap draws of a point that have no N50, where the point has one."

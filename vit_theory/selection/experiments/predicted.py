@@ -34,7 +34,6 @@ SHARES = {  # alpha in units of 1/80
     "full": [8.0, 2.0, 0.5, 0.125, 0.03125],
 }
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #fb0cb740
 def point_cell(ratio: float, alpha: float, seed: int, *, trials: int) -> dict[str, float]:
     """N50 of training runs and by the early dynamics, from the same starts and training sets; how
@@ -70,13 +69,11 @@ def measure_prediction(run: Run) -> xr.Dataset:
     }
     return run.sweep(cell, grid, "limit")
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #46a63233
 WIDTHS = {"quick": [0, 64, 256], "full": [0, 64, 256, 1024, 4096]}  # 0: the wide limit
 # of the comparison of widths
 WIDE_ALPHA = 0.1
 WIDE_SAMPLES = 256
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #3fec83c3
 def width_cell(neurons: int, seed: int, *, trials: int) -> dict[str, float]:
@@ -100,13 +97,11 @@ def width_cell(neurons: int, seed: int, *, trials: int) -> dict[str, float]:
         "apart": float(difference.square().mean().sqrt()),
     }
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #3bee9ee6
 def measure_widths(run: Run) -> xr.Dataset:
     "N50 and distance of margins against width."
     cell = partial(width_cell, trials=run.by_scale(24, 150))
     return run.sweep(cell, {"neurons": WIDTHS[run.scale], "seed": list(run.seeds)}, "widths")
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #18c3f0c3
 DARK = 0.49  # alpha in units of 1/80 below which only trained attention is compared
@@ -121,7 +116,6 @@ def phase_cell(attention: str, alpha: float, *, trials: int, seed: int) -> dict[
     predicted = limit_search(alpha / 80, ARMS[attention], trials, seed, even=True)
     return {"n50": predicted.n50, "low": predicted.low, "high": predicted.high}
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #90e0bfd5
 def measure_limit_phase(run: Run) -> xr.Dataset:
     "Borders by the early dynamics at the shares of the phase diagram."
@@ -129,7 +123,6 @@ def measure_limit_phase(run: Run) -> xr.Dataset:
     cell = partial(phase_cell, trials=run.by_scale(40, 100), seed=900 + run.seeds[0])
     grid: dict[str, Any] = {"attention": arms, "alpha": HEAT_ALPHA[run.scale]["trained"]}
     return run.sweep(cell, grid, "limit-phase").assign_attrs(scale=run.scale)
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #1be3e31a
 TINY = {"quick": [1e-3, 1e-4], "full": [10.0**-k for k in range(3, 13)]}  # alpha
@@ -156,7 +149,6 @@ def measure_tiny(run: Run) -> xr.Dataset:
     cell = partial(tiny_cell, **run.by_scale(quick, full))
     return run.sweep(cell, {"alpha": TINY[run.scale], "seed": run.seeds}, "tiny")
 
-
 # %% ../../../nbs/selection/20_predicted.ipynb #ce423155
 SIGMAS = {"quick": [0.3, 1.0], "full": [0.1, 0.3, 1.0]}
 ENDS = {  # alpha in units of 1/80, of uniform and of trained attention
@@ -166,7 +158,6 @@ ENDS = {  # alpha in units of 1/80, of uniform and of trained attention
         "trained": [8.0, 2.0, 0.5, 0.125, 0.0125, 0.0008],
     },
 }
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #f938d965
 def start_success(attention: str, sigma: float, alpha: float, trials: int, seed: int) -> float:
@@ -195,7 +186,6 @@ def start_cell(
     alpha = ends[attention][place] / 80
     shares = [start_success(attention, sigma, alpha, trials, seed) for seed in seeds]
     return {"alpha": alpha, "success": float(np.mean(shares))}
-
 
 # %% ../../../nbs/selection/20_predicted.ipynb #9b39c181
 def measure_starts(run: Run) -> xr.Dataset:
