@@ -191,3 +191,9 @@ def test_what_is_meant_is_taken():
     guess = {"alpha": 0.05, "kappa": 1.5, "lr_v": 1e200, "lr_A": 1.0}
     with pytest.warns(RuntimeWarning, match=r"scaled_rates\(4096\)"):
         reduced_descent(4096, 4, 10 / 4096, **guess, steps=300, method="monte_carlo", draws=100)
+
+
+def test_counts_of_very_many_sets_do_not_wrap_around():
+    counts, weight = enumerate_atoms(200_000, torch.tensor([1 - 1e-6, 1e-6]).double(), prune=1e-9)
+    assert counts.min() >= 0 and (counts.sum(1) == 200_000).all()
+    assert weight.sum() == pytest.approx(1, abs=1e-6)

@@ -154,3 +154,11 @@ def test_patches_that_nobody_sees_are_a_tie():
 def test_logistic_regression_is_drawn_by_its_seed():
     errors = [regression_error(16, 4, 0.4, train=200, test=500, seed=seed) for seed in (0, 1, 2, 0)]
     assert errors[0] == errors[3] and len(set(errors)) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.bool])
+def test_whole_numbers_are_scores_like_others(dtype):
+    partition = Partition.blocks(8, 4)
+    A = (torch.arange(8)[:, None] + 1 == torch.arange(8)).to(dtype)
+    assert association(A, partition) == association(A.double(), partition)
+    assert not association(A, partition).exact

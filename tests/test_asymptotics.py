@@ -2,6 +2,7 @@
 against differences, predictions against trainings, committed tables against their registration."""
 
 import csv
+import math
 import subprocess
 import sys
 
@@ -120,3 +121,10 @@ def test_counting_refuses_predictions_that_are_not_committed(tmp_path):
         assert (done.exit_code != 0) == refused, done.output
         assert ("not committed" in done.output) == refused
     assert meets == [1]
+
+
+def test_no_number_of_images_helps_a_population_that_does_not_associate():
+    assert early_images(Partition.strided(16, 4), 0.3, kappa=-1.0, draws=4, images=500) == math.inf
+    for sizes in ((4, 4), (4, 1)):
+        with pytest.raises(ValueError, match="two or more of each"):
+            early_images(Partition.blocks(*sizes), 0.3)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import xarray as xr
 from click.testing import CliRunner
@@ -609,3 +610,54 @@ def test_every_claim_of_the_chapters_is_well_formed():
         set(CHAPTERS) == {"selection", "association", "convolution", "images", "together"}
         and len(VERDICTS) == 5
     )
+
+
+def test_a_folder_of_images_is_known_by_its_content(tmp_path):
+    measured = Calls()
+    claims = [other(experiment=counting(measured, measure))]
+    images = tmp_path / "pictures"
+    images.mkdir()
+    run = Run(progress=False, images=str(images))
+    for content, times in (("first", 1), ("first", 1), ("second", 2)):
+        (images / "one.png").write_text(content)
+        reproduce(claims, run, tmp_path / "out", resume=True)
+        assert len(measured) == times
+
+
+def test_words_and_places_of_a_kept_row_are_the_present_ones(tmp_path):
+    measured = Calls()
+    claim = other(experiment=counting(measured, measure))
+    run = Run(progress=False)
+    reproduce([claim], run, tmp_path)
+    new = {"source": "Theorem 9", "title": "Another", "history": ({"was": "x", "why": "y"},)}
+    claim = dataclasses.replace(claim, **new)
+    first = other(id="A-first", experiment=doubled)
+    reproduce([first, claim], run, tmp_path, resume=True)
+    ids = [row["id"] for row in finished_rows(tmp_path)]
+    row = finished_rows(tmp_path)[ids.index(claim.id)]
+    assert len(measured) == 1 and ids == ["A-first", claim.id]
+    assert (row["source"], row["title"], row["history"]) == (
+        "Theorem 9",
+        "Another",
+        [{"was": "x", "why": "y"}],
+    )
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16"])
+def test_unsigned_numbers_are_kept(tmp_path, kind):
+    def bytes_of(run):
+        return measure(run).assign(count=("seed", np.array([200, 40000, 3]).astype(kind)))
+
+    (row,) = reproduce([other(experiment=bytes_of)], Run(progress=False), tmp_path)
+    assert row["error"] is None
+    kept = xr.open_dataset(tmp_path / "data" / f"{row['id']}.nc", engine="scipy")
+    assert kept["count"].values.tolist() == np.array([200, 40000, 3]).astype(kind).tolist()
+
+
+def test_a_disk_that_fails_says_how_to_go_on(request_cli, monkeypatch):
+    def full(*_, **__):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("vit_theory.ledger.run.add_row", full)
+    status, output, _ = request_cli()
+    assert status == 1 and "No space left" in output and "--resume" in output

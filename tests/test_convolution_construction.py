@@ -21,8 +21,8 @@ from vit_theory.convolution.construction import (
 )
 from vit_theory.convolution.heads import minimum_heads
 from vit_theory.convolution.inverse import attention_to_conv, hide
-from vit_theory.convolution.kernels import random_conv
-from vit_theory.convolution.paths import fold
+from vit_theory.convolution.kernels import known_conv, random_conv
+from vit_theory.convolution.paths import GatherAttention, fold
 from vit_theory.convolution.trained_heads import fit_heads
 from vit_theory.convolution.variants import stride_layer
 
@@ -394,3 +394,32 @@ def test_inverse_is_the_projection():
     back, distance = attention_to_conv(layer)
     assert (back.weight.detach().flatten() - kernel).abs().max() < 1e-10
     assert abs(distance - ((A @ kernel - b).norm() / b.norm()).item()) < 1e-10
+
+
+def test_the_kernel_of_a_layer_whose_sums_leave_its_type():
+    """Sums over an image overflow in 16 bits, squares of small numbers vanish in 32."""
+    conv = known_conv("sharpen", dtype=torch.float16)
+    back, distance = attention_to_conv(conv_to_attention(conv, 128, 8))
+    assert back.weight.dtype == torch.float16 and distance < 1e-5
+    torch.testing.assert_close(back.weight, conv.weight, rtol=1e-3, atol=1e-3)
+    for size in (1e-24, 1e19):
+        layer = conv_to_attention(known_conv("sharpen", dtype=torch.float32), 8, 2)
+        plain = attention_to_conv(layer)[1]
+        torch.manual_seed(0)
+        layer.W_O.data = torch.randn_like(layer.W_O)
+        expected = attention_to_conv(layer)[1]
+        layer.W_O.data *= size
+        assert attention_to_conv(layer)[1] == pytest.approx(expected, rel=1e-5)
+        assert plain < 1e-5 < 0.5 < expected
+
+
+def test_a_gather_takes_the_tokens_of_its_own_patches():
+    layer = GatherAttention(conv_to_attention(random_conv(3, 3, 3, padding=1), 32, 8))
+    for tokens in ((1, 64, 48), (1, 4, 768)):
+        with pytest.raises(ValueError, match="16 tokens of 192 features"):
+            layer(torch.zeros(tokens, dtype=torch.float64))
+
+
+def test_a_stride_that_its_dense_layer_cannot_hold_is_named():
+    with pytest.raises(ValueError, match=r"stride 5 is computed at stride 1, gcd\(5, 4\)"):
+        stride_layer(random_conv(1, 1, 2, padding=1, stride=5), 12, 4)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from torch import nn
 from vit_theory.attention import patchify
 from vit_theory.convolution import heads
 from vit_theory.convolution.blocks import block_norms, conv_padding, paper_heads, transfer_blocks
-from vit_theory.convolution.finite_logits import astray, sufficient_gap
+from vit_theory.convolution.finite_logits import astray, soft_attention, sufficient_gap
 from vit_theory.convolution.heads import compressed_blocks, minimal_attention, minimum_heads
 from vit_theory.convolution.kernels import known_conv, random_conv
 
@@ -316,3 +317,19 @@ def test_a_sufficient_gap_is_sufficient():
         M = sufficient_gap(keys, dtype)
         unit = torch.finfo(dtype).eps / 2
         assert astray(M, keys) * (1 - 1e-9) <= unit < astray(M - 1, keys)
+
+
+def test_a_large_layer_in_single_precision_has_nine_heads():
+    """The tolerance of a rank must not grow with the million entries of its blocks."""
+    torch.manual_seed(0)
+    conv = nn.Conv2d(256, 256, 3, padding=1, bias=False)
+    assert minimum_heads(conv, 4).minimum == 9
+    assert minimum_heads(nn.Conv2d(3, 3, 3, padding=1).half(), 16).minimum == 9
+
+
+def test_a_convolution_of_zeros_has_no_heads():
+    conv = random_conv(1, 1, 3, padding=1)
+    conv.weight.data.zero_()
+    for build in (minimal_attention, partial(soft_attention, scale=4.0)):
+        with pytest.raises(ValueError, match="no weight but zeros"):
+            build(conv, 8, 2)

@@ -71,3 +71,12 @@ def test_one_fault_run_alone_keeps_the_others(tmp_path, monkeypatch):
     assert {row["fault"] for row in after} == {
         row["fault"] for row in before if row["fault"] in faults.FAULTS
     }
+
+
+def test_rows_of_another_run_are_refused(tmp_path, monkeypatch):
+    row = committed("quick")[0] | {"scale": "quick", "seeds": [5]}
+    row = row | {"provenance": row["provenance"] | {"commit": "0123456789ab"}}
+    monkeypatch.setattr(evidence, "finished_rows", lambda ledger: [row])
+    monkeypatch.setattr(evidence, "write_file", lambda *_: pytest.fail("something was written"))
+    answer = CliRunner().invoke(evidence.main, ["add", str(tmp_path), "full"])
+    assert answer.exit_code == 1 and "are not those of the run 'full'" in answer.output

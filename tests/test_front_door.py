@@ -27,7 +27,7 @@ from vit_theory.ledger.evidence import (
     standing,
 )
 from vit_theory.ledger.rules import AGAINST, CAVEAT, HOLDS, INCONCLUSIVE, REFUTED, VERDICTS
-from vit_theory.selection.claims.predicted import with_runs
+from vit_theory.selection.claims.predicted import scatter_by_chance, with_runs
 from vit_theory.selection.claims.sample_complexity import with_tail
 from vit_theory.selection.n50 import local_slopes, over_seeds
 from vit_theory.selection.phase_diagram import border, border_slope
@@ -471,6 +471,7 @@ def is_so(condition, id, run):
         "slopes": slopes,
         "border_exponent": border_exponent,
         "points_ahead": points_ahead,
+        "scatter_by_chance": scatter_by_chance,
         "with_runs": with_runs,
     }
     return bool(np.all(eval(condition, names | tools)))

@@ -10,6 +10,7 @@ import torch
 from common import python
 
 from vit_theory.ledger import identity
+from vit_theory.ledger.files import take_lock
 from vit_theory.models.data import Images, augment, load_images
 from vit_theory.models.model import ViT
 from vit_theory.models.trainer import Machine, evaluate, load_vit, train
@@ -158,6 +159,13 @@ def relabelled(digits):
     return dataclasses.replace(digits, labels=digits.labels.roll(1))
 
 
+def frozen(part):
+    vit = ViT(**SMALL)
+    for name, parameter in vit.named_parameters():
+        parameter.requires_grad_(part not in name)
+    return vit
+
+
 def brightened(factor):
     def recipe(images, labels, classes, g):
         x, y = augment(images, labels, classes, "none", g)
@@ -176,6 +184,7 @@ OTHERS = {  # what `train` is asked for in the folder of another training -> wha
     "validation": ({"validation": themselves}, "validation was"),
     "other model": ({"vit": ViT(**SMALL, mixer="uniform")}, "mixer was 'content', now 'uniform'"),
     "more epochs": ({"epochs": 2}, "epochs was 1, now 2"),
+    "frozen weights": ({"vit": frozen("embed")}, "trained was"),
 }
 OF_IMAGES = ("data", "validation")  # what is made of the digits
 
@@ -266,3 +275,10 @@ def test_training_on_chosen_tokens(digits):
     chosen = torch.arange(2).expand(len(blind), -1)
     same = evaluate(vit, Images(blind, digits.labels, digits.classes), tokens=chosen)
     assert same["loss"] == pytest.approx(evaluate(vit, digits, tokens=chosen)["loss"], rel=1e-6)
+
+
+def test_a_folder_is_written_by_one_training_at_a_time(digits, tmp_path):
+    with take_lock(tmp_path / ".lock"):
+        with pytest.raises(ValueError, match="being written by another training"):
+            train(ViT(**SMALL), digits, epochs=1, batch=50, folder=tmp_path, **QUIET)
+    train(ViT(**SMALL), digits, epochs=1, batch=50, folder=tmp_path, **QUIET)

@@ -175,3 +175,18 @@ def test_a_name_that_does_not_do_is_refused(tmp_path, monkeypatch, name, words):
     status, output = call("new", name)
     assert status == 2 and words in output and f"name={name!r}" in output, output
     assert [path.name for path in tmp_path.rglob("*")] == ["taken"]
+
+
+def test_the_command_of_a_report_names_its_source(project):
+    status, output = call("reproduce", "--from", "means", "--out", "ledger")
+    assert status == 0, output
+    assert (
+        "vit-theory reproduce means-theorem-1 --from means" in Path("ledger/index.html").read_text()
+    )
+
+
+@pytest.mark.parametrize("text, words", [("[1, 2]", "holds a list"), ("{", "is no JSON")])
+def test_a_history_that_is_none_is_named(project, text, words):
+    (project / "means" / "history.json").write_text(text)
+    status, output = call("claims", "--from", "means")
+    assert status == 2 and "history.json" in output and words in " ".join(output.split())

@@ -259,3 +259,13 @@ def test_files_that_are_named_exist():
         if re.fullmatch(r"(?:nbs|tests|tools|docs|benchmarks|\.github|\.ci)/[\w./]+", span)
     }
     assert len(named) > 10 and [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_seeds_of_every_study_are_used(tmp_path):
+    folder = tmp_path / "vit_theory" / "ledger" / "runs"
+    folder.mkdir(parents=True)
+    names = ("1.0, triples 1 to 2", "1.0, full scale, triple 9", "0.9, triples 1 to 2")
+    studies = {name: {"seeds": [[number]]} for number, name in enumerate(names)}
+    (folder / "fresh_seeds.json").write_text(json.dumps(studies))
+    assert [study["seeds"] for study in release.studies(tmp_path, "1.0")] == [[[0]]]
+    assert [study["seeds"] for study in release.used(tmp_path, "1.0")] == [[[0]], [[1]]]

@@ -11,7 +11,7 @@ from scipy import stats
 
 from vit_theory.ledger.evidence import committed, measured
 from vit_theory.selection import limit_threshold
-from vit_theory.selection.claims.predicted import SMALL_SHARE, border_errors, with_runs
+from vit_theory.selection.claims.predicted import with_runs
 from vit_theory.selection.kinds import draw_weights, sample_kinds
 from vit_theory.selection.limit import WITHOUT_ERROR, draw_shares, limit_trainings, mean_gate
 from vit_theory.selection.runs import ARMS, LossReached, trainings
@@ -93,20 +93,20 @@ def test_no_threshold_is_infinity():
     assert limit_threshold(1e-4, attention="uniform", sigma=1.0, trials=10) == math.inf
 
 
-def test_the_borders_at_large_shares_are_left_out_of_two_rows():
-    """By hand from the committed data: three shares lie above 10/80, where runs need fewer samples,
-    as the note says."""
-    both = with_runs(measured("A-limit-phase", "full"))
-    large, small = (both.alpha.values > 10), (both.alpha.values <= 10)
-    ratio = (both.seen_n50 / both.n50).transpose("alpha", "attention").values
-    assert large.sum() == 3 and np.nanmax(ratio[large]) < 1
-    difference, error = border_errors(measured("A-limit-phase", "full"), largest=SMALL_SHARE)
-    width = both.high / both.low * both.seen_high / both.seen_low
-    closed = np.isfinite(width.transpose("alpha", "attention").values[small])
-    assert sorted(difference) == pytest.approx(sorted(np.log(ratio[small][closed])))
+def test_chi2_counts_draws_once():
+    """By hand from the committed data: frozen attention has the draws of uniform attention."""
+    both = with_runs(measured("A-limit-phase", "full")).sel(attention=["trained", "uniform"])
+    ratio = np.log(both.seen_n50 / both.n50)
+    width = np.hypot(np.log(both.high / both.low), np.log(both.seen_high / both.seen_low))
+    chi = (ratio / (width / (2 * 1.959964))).values.ravel()
+    chi = chi[np.isfinite(chi) & np.isfinite(width.values.ravel())]
     rows = {row["id"]: row for row in committed("full")}
     shown = {line["name"]: line["value"] for line in rows["A-limit-phase"]["quantities"]}
-    mean = np.exp(difference.mean())
-    assert shown["the ratio of all arms at shares up to 10/80"] == f"{mean:.2f}"
-    p = stats.chi2.sf(((difference / error) ** 2).sum(), difference.size)
-    assert shown["p of chi2 there"] == f"{p:.2g}"
+    (p,) = [value for name, value in shown.items() if "p of chi2" in name]
+    assert shown["borders compared by chi2"] == str(chi.size)
+    assert p == f"{stats.chi2.sf((chi**2).sum(), chi.size):.2g}"
+
+
+def test_a_threshold_below_the_sizes_tried_is_refused():
+    with pytest.raises(ValueError, match="take a smaller alpha"):
+        limit_threshold(0.4, trials=40)

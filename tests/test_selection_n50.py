@@ -6,6 +6,7 @@ import pytest
 
 from vit_theory.selection.limit import WITHOUT_ERROR, limit_search
 from vit_theory.selection.n50 import fit_logistic, fit_slope, search, threshold
+from vit_theory.selection.theory import predicted_samples
 
 SIZES = np.array([75, 150, 300, 600, 1200])
 
@@ -87,3 +88,22 @@ def test_thresholds_at_tiny_shares_are_sizes_not_units():
     """Above a million the search counts in units; N50 alpha^2 is a number near 0.1 all the same."""
     t = limit_search(1e-4, WITHOUT_ERROR["trained"], trials=10, seed=0, neurons=16, move=0.03)
     assert 0.06 < t.n50 * 1e-8 < 0.2 and t.low < t.n50 < t.high
+
+
+def test_a_search_over_even_sizes_tries_no_other():
+    tried = []
+
+    def success(size, trials):
+        tried.append(size)
+        return trials if size > 21 else 0
+
+    sizes, _ = search(success, 5, trials=10, even=True)
+    assert not [size for size in tried if size % 2] and not (sizes % 2).any()
+
+
+def test_samples_without_attention_as_in_the_proposition():
+    # (alpha (alpha - err))^-2
+    asked = predicted_samples(np.array(0.1), tau=0.5, attention=False)
+    assert asked == pytest.approx((0.1 * 0.05) ** -2)
+    with pytest.raises(ValueError, match="exceed the signal"):
+        predicted_samples(np.array(0.1), through=(0.001, 5), tau=0.5)

@@ -21,8 +21,10 @@ from vit_theory.selection.token_removal import (
     keep_by_attention,
     keep_oracle,
     keep_random,
+    keep_top,
     received_attention,
 )
+from vit_theory.selection.training import draw_setting
 
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
 
@@ -252,3 +254,28 @@ def test_mass_is_a_mean_over_the_kept_queries(queries):
         by_hand[g, b] = P[g, b][asked[g, b]][:, learn.relevant[g, b]].sum(-1).mean()
     expected = by_hand.mean(-1)
     torch.testing.assert_close(attention_mass(start, learn, queries, keep), expected)
+
+
+def test_a_rate_for_each_trial_and_no_more():
+    train, _, model = draw_setting(TokenData(), 8, 4, 2, 0)
+    for rates in (
+        {"lr": torch.tensor([0.1, 0.2, 5.0])},
+        {"lr": 0.1, "attention_lr": torch.ones(4)},
+    ):
+        with pytest.raises(ValueError, match="one for each of the 2 trials"):
+            fit(model, train.x, train.y, steps=1, batch=8, **rates)
+
+
+def test_a_sample_without_a_query_has_no_mass():
+    train, _, model = draw_setting(TokenData(), 8, 4, 2, 0)
+    keep = ~train.relevant
+    with pytest.raises(ValueError, match="leave a sample without a query"):
+        attention_mass(model, train, queries="relevant", keep=keep)
+
+
+@pytest.mark.parametrize(
+    "L, rate, kept", [(25, 0.28, 7), (50, 0.14, 7), (100, 0.55, 55), (20, 0.41, 9)]
+)
+def test_a_rate_of_tokens_is_not_rounded_twice(L, rate, kept):
+    scores = torch.rand(1, 2, L)
+    assert (keep_top(scores, None, rate, torch.Generator()).sum(-1) == kept).all()

@@ -151,3 +151,27 @@ def test_side_by_side_as_one_by_one(command, photographs):
     for seed, arm in ((3, "two phases"), (4, "conv_init")):
         vit = starts.start_model(arm, 10, seed)
         assert [block.mixer.held for block in vit.blocks] == [arm == "two phases"] * 2
+
+
+def test_cells_of_several_rates_are_not_one_table(tmp_path, monkeypatch, command):
+    def fake_cell(data, arm, number, seed, rate, choosing, store, precision, epochs):
+        return {"accuracy": rate, "loss": rate, "views": 200}
+
+    def ask(*words):
+        everywhere = ["--data", str(tmp_path / "cifar10"), "--store", str(tmp_path / "store")]
+        everywhere += ["--images", str(IMAGES), "--arms", "default", "--seeds", "0", *words]
+        monkeypatch.setattr(sys, "argv", ["starts.py", *everywhere])
+        return CliRunner().invoke(command.main, everywhere)
+
+    def table(name):
+        with (tmp_path / "results" / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
+            return list(csv.DictReader(lines))
+
+    monkeypatch.setattr(command, "start_cell", fake_cell)
+    (tmp_path / "cifar10").mkdir()
+    assert ask("--rate", "0.01").exit_code == 0
+    assert ask().exit_code == 0
+    assert [row["rate"] for row in table("starts_pilot")] == ["0.01"]  # no cell with a chosen rate
+    assert len(table("starts")) == 1 and table("starts")[0]["rate"] != "0.01"
+    done = ask("--precision", "32-true")
+    assert done.exit_code == 1 and "several cells" in done.output

@@ -717,3 +717,49 @@ def test_cells_of_different_form_are_refused():
         quiet(lambda x: {"y": 1} if x else {"z": 1}, {"x": [0, 1]})
     with pytest.raises(ValueError, match="other coordinates"):
         quiet(lambda x: {"y": xr.DataArray([1, 2], dims="t", coords={"t": [0, x]})}, {"x": [1, 2]})
+
+
+def said_of(folder, code):
+    """What a new process prints, with the modules of a folder."""
+    return python(
+        "-c", code, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    ).strip()
+
+
+@pytest.mark.parametrize("caught, another", [("return {'y': -1.0}", True), ("raise", False)])
+def test_a_refusal_counts_where_another_module_goes_on_after_it(tmp_path, caught, another):
+    (tmp_path / "study.py").write_text(
+        "from gate import accept\n"
+        f"def cell(a):\n    try:\n        accept(a)\n    except ValueError:\n        {caught}\n"
+        "    return {'y': float(a)}\n"
+    )
+    code = "import study\nfrom vit_theory.ledger.identity import *\nprint(identity(study.cell))"
+    said = []
+    for limit in (3, 5):
+        (tmp_path / "gate.py").write_text(
+            f"def accept(x):\n    if x > {limit}:\n        raise ValueError('no')\n"
+        )
+        said.append(said_of(tmp_path, code))
+    assert (said[0] != said[1]) == another
+
+
+def test_a_module_that_is_loaded_again_is_another(tmp_path):
+    module = tmp_path / "again.py"
+    module.write_text("def cell(a):\n    return {'y': 1.0 * a}\n")
+    code = (
+        "import importlib, sys, again\nfrom vit_theory.ledger.sweeps import sweep\n"
+        "sys.dont_write_bytecode = True\n"
+        "sweep(again.cell, {'a': [1, 2]}, store='st', progress=False)\n"
+        f"open({str(module)!r}, 'w').write('def cell(a):\\n    return {{\"y\": 100.0 * a}}\\n')\n"
+        "importlib.reload(again)\n"
+        "try:\n    sweep(again.cell, {'a': [1, 2, 3]}, store='st', progress=False)\n"
+        "except ValueError as error:\n    print('another sweep' in str(error))\n"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    assert python("-c", code, env=env, cwd=tmp_path).strip() == "True"
+
+
+def test_labels_as_pandas_keeps_them_are_kept():
+    labels = np.array(["left", "right"], dtype=object)
+    array = xr.DataArray([1.0, 2.0], dims="side", coords={"side": labels})
+    assert as_dataset({"y": array}, ()).side.dtype.kind == "U"

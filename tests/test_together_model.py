@@ -283,3 +283,9 @@ def test_a_translate_is_told_from_other_offsets():
     assert translate_gap(data, b) == 2.0
     b[3], b[4] = 0, 2
     assert translate_gap(data, b) == 0.0
+
+
+def test_a_descent_that_leaves_the_numbers_is_refused():
+    data = WindowData((1, 12), [0, 1, 4], share=0.6)
+    with pytest.raises(ValueError, match="lower the rates, or v"):
+        population_path(data, kappa=1.0, v=5.0, steps=5, lr_b=2.5, lr_u=0.5, lr_v=1e-3)

@@ -240,12 +240,11 @@ INDEPENDENT = ("trained", "uniform")
 
 
 def border_errors(
-    data: xr.Dataset, chosen: Sequence[str] | None = None, largest: float = np.inf
+    data: xr.Dataset, chosen: Sequence[str] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """ln of the runs' border over the predicted one, where one is predicted, and its standard
-    error; of some arms or of all, up to a share in units of 1/80."""
-    both = with_runs(data)
-    arms = both.sel(alpha=both.alpha[both.alpha <= largest])
+    error; of some arms or of all."""
+    arms = with_runs(data)
     if chosen is not None:
         arms = arms.sel(attention=[arm for arm in arms.attention.values if arm in chosen])
     predicted_width = np.log(arms.high / arms.low)
@@ -273,24 +272,22 @@ def open_borders(data: xr.Dataset) -> int:
     return int(is_predicted(data).sum()) - difference.size
 
 
-def border_ratio(
-    data: xr.Dataset, attention: str | None = None, largest: float = np.inf
-) -> Ratio | None:
-    """The runs' border over the predicted one, geometric mean over alpha of an arm, or of all; None
-    where it was not measured."""
-    if attention not in (None, *data.attention.values):
+def border_ratio(data: xr.Dataset, attention: str) -> Ratio | None:
+    """The runs' border over the predicted one, geometric mean over alpha of an arm; None where it
+    was not measured."""
+    if attention not in data.attention.values:
         return None
-    difference, error = border_errors(data, attention and (attention,), largest)
+    difference, error = border_errors(data, (attention,))
     half = NORMAL * np.sqrt((error**2).sum()) / difference.size
     return Ratio.of_log(float(difference.mean()), float(half))
 
 
-def scatter_by_chance(data: xr.Dataset, largest: float = np.inf) -> float:
+def scatter_by_chance(data: xr.Dataset) -> float:
     """How often chance scatters the ratios of borders as far from 1 as here, of arms with draws of
     their own: the p-value of chi2."""
     from scipy import stats
 
-    difference, error = border_errors(data, INDEPENDENT, largest)
+    difference, error = border_errors(data, INDEPENDENT)
     return float(stats.chi2.sf(((difference / error) ** 2).sum(), difference.size))
 
 # %% ../../../nbs/selection/20_predicted.ipynb #38702829
@@ -320,12 +317,6 @@ def plot_phase(data: xr.Dataset):  # as `measure_limit_phase` returns it
     return figure
 
 # %% ../../../nbs/selection/20_predicted.ipynb #b4961b0a
-# in units of 1/80; chosen after the results had been seen, and decides nothing
-SMALL_SHARE = 10.0
-LARGE_SHARES = (
-    "at the largest shares runs need fewer samples than predicted; the last two rows leave them "
-    "out, a cut chosen after results had been seen"
-)
 BORDER_RULES = [
     Rule(
         f"the runs' border over the predicted one, geometric mean over alpha, {arm}",
@@ -346,16 +337,10 @@ LIMIT_PHASE = Claim(
             "(p of chi2; frozen has the draws of uniform)",
             scatter_by_chance,
             at_least(0.01),
-            why=LARGE_SHARES,
             form=".2g",
         ),
         Rule("borders compared by chi2", compared_borders),
         Rule("borders left out, since an interval is open", open_borders),
-        Rule(
-            f"the ratio of all arms at shares up to {SMALL_SHARE:g}/80",
-            partial(border_ratio, largest=SMALL_SHARE),
-        ),
-        Rule("p of chi2 there", partial(scatter_by_chance, largest=SMALL_SHARE), form=".2g"),
     ),
     "The borders of runs with trained attention lie at {0} times the predicted ones; chi2 over "
     "{4:.0f} borders has p = {3:.1g}.",
