@@ -184,7 +184,7 @@ OTHERS = {  # what `train` is asked for in the folder of another training -> wha
     "validation": ({"validation": themselves}, "validation was"),
     "other model": ({"vit": ViT(**SMALL, mixer="uniform")}, "mixer was 'content', now 'uniform'"),
     "more epochs": ({"epochs": 2}, "epochs was 1, now 2"),
-    "frozen weights": ({"vit": frozen("embed")}, "trained was"),
+    "frozen weights": ({"vit": frozen("head")}, "trained was"),
 }
 OF_IMAGES = ("data", "validation")  # what is made of the digits
 
