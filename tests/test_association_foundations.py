@@ -160,6 +160,7 @@ def test_logistic_regression_is_drawn_by_its_seed():
 def test_whole_numbers_are_scores_like_others(dtype):
     unchecked = getattr(association, "__wrapped__", association)  # as users have it
     partition = Partition.blocks(8, 4)
-    A = (torch.arange(8)[:, None] + 1 == torch.arange(8)).to(dtype)
+    patches = torch.arange(partition.D)
+    A = (patches[:, None] + 1 == patches).to(dtype)
     assert unchecked(A, partition) == association(A.double(), partition)
     assert not unchecked(A, partition).exact
