@@ -123,13 +123,6 @@ def epochs_within(minutes, recipe, sizes, train_data):
 @click.option("--arm", "chosen", multiple=True, help="Of the ablation; without it, all.")
 @click.option("--device", default="cpu", show_default=True)
 def main(images, store, epochs, seeds, budget, ablation, chosen, device):
-    train_data = load_images(images)
-    test_data = load_images(images, split="test")
-    if len(train_data.classes) != PyramidSizes().classes:
-        raise click.UsageError(
-            f"--images {images} has {len(train_data.classes)} classes: the record is about the ten "
-            "of CIFAR-10"
-        )
     recipe = RecordRecipe(epochs=epochs)
     sizes = PyramidSizes()
     arms = ablations(replace(recipe, epochs=EPOCHS_OF_ABLATION), sizes)
@@ -137,6 +130,13 @@ def main(images, store, epochs, seeds, budget, ablation, chosen, device):
     if unknown or (chosen and not ablation):
         raise click.UsageError(
             f"--arm {', '.join(unknown or chosen)}: with --ablation, one of {'; '.join(arms)}"
+        )
+    train_data = load_images(images)
+    test_data = load_images(images, split="test")
+    if len(train_data.classes) != PyramidSizes().classes:
+        raise click.UsageError(
+            f"--images {images} has {len(train_data.classes)} classes: the record is about the ten "
+            "of CIFAR-10"
         )
     if budget:
         recipe = replace(recipe, epochs=epochs_within(budget, recipe, sizes, train_data))

@@ -256,7 +256,7 @@ def main(data, store, images, seeds, arms, minutes, rate, device, precision, epo
     if epochs and (epochs % 2 or epochs in [EPOCHS[number] for number in numbers]):
         raise click.UsageError(f"--epochs {epochs}: give an even number that is not the usual one")
     study = Study(Path(store), data, device, end, precision, epochs, rate is not None)
-    usual_name = "starts_pilot" if rate else "starts_longer" if epochs else "starts"
+    usual_name = "starts_pilot" if study.pilot else "starts_longer" if epochs else "starts"
     try:
         for number in () if table else numbers:
             if rate:
