@@ -121,7 +121,8 @@ def test_a_worker_with_another_function_is_refused(client, tmp_path):
         from vit_theory.ledger import identity
 
         kept = identity._text_of
-        identity._text_of = (lambda module: (text, frozenset())) if text else identity.kept
+        other = identity.Text(text, text, False, frozenset())
+        identity._text_of = (lambda module, loaded: other) if text else identity.kept
         identity.kept = getattr(identity, "kept", kept)
 
     client.run(change, "another text")

@@ -87,20 +87,23 @@ FREE = {  # files, what is found there, what stands in its place
     ),
     "words of a warning": (["*/*.py"], r'(warnings\.warn\(\s*f?")', r"\1In other words: "),
     "what is raised": (["*.py", "[!l]*/*.py"], r'(raise \w+Error\(f?")', r"\1In other words: "),
-    "one refusal more": (
-        ["[!l]*/*.py"],
-        r"\n    return ",
-        '\n    if 1 > 2:\n        raise ValueError("another refusal")\n    return ',
-    ),
 }
 
 
-def test_what_is_drawn_asked_or_refused_leaves_every_measurement_as_it_is(copy, before):
+def test_what_is_drawn_asked_or_said_leaves_every_measurement_as_it_is(copy, before):
     for change, (patterns, found, other) in FREE.items():
         paths = [path for pattern in patterns for path in copy.glob(pattern)]
         assert edit(paths, found, other) > 0, f"{change}: nothing was edited"
     after = identities(copy)
     assert not [id for id in after if after[id] != before[id]]
+
+
+def test_one_refusal_more_changes_only_what_counts_refusals(copy, before):
+    """These two measure for which strides and dilations the construction refuses."""
+    refusal = '\n    if 1 > 2:\n        raise ValueError("another refusal")\n    return '
+    assert edit(copy.glob("[!l]*/*.py"), r"\n    return ", refusal) > 0
+    after = identities(copy)
+    assert {id for id in after if after[id] != before[id]} == {"C-stride", "C-dilation"}
 
 
 DRAWS = {  # what only an axis, or a figure, can be asked to do

@@ -215,11 +215,13 @@ def test_a_folder_does_not_answer_for_another_training(digits, tmp_path, case):
 def test_a_folder_does_not_answer_for_other_code(digits, tmp_path, monkeypatch):
     settings = dict(epochs=1, batch=50, folder=tmp_path, **QUIET)
     train(ViT(**SMALL), digits, **settings)
-    _, imported = identity._text_of("vit_theory.models.trainer")
     text_of = identity._text_of
 
-    def edited(module):
-        return ("edited", imported) if module.endswith("models.trainer") else text_of(module)
+    def edited(module, loaded):
+        text = text_of(module, loaded)
+        if module.endswith("models.trainer"):
+            return dataclasses.replace(text, plain="edited", refusing="edited")
+        return text
 
     monkeypatch.setattr(identity, "_text_of", edited)
     with pytest.raises(ValueError, match="another training: code was"):

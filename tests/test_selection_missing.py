@@ -26,7 +26,9 @@ def test_one_missing_n50_leaves_a_claim_open(id, variable):
     data = measured(id, "full")
     arm = {"arm": "quarter" if id == "A-minibatches" else "rate x 25"} if "arm" in data.dims else {}
     at = data[variable].sel(arm)
-    cell = np.argwhere(np.isfinite(at.values))[-1]
+    # the last border of the phase diagram is left out already, since its interval is open
+    place = 0 if id == "A-limit-phase" else -1
+    cell = np.argwhere(np.isfinite(at.values))[place]
     hole = {dim: at[dim].values[k] for dim, k in zip(at.dims, cell, strict=True)} | arm
     without = data[variable].copy()
     without.loc[hole] = np.nan

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import torch
@@ -281,9 +282,9 @@ def write_atlas(
 
     It takes some 250 bytes for each head and pair of tokens, more with larger batches."""
     folder = Path(out)
+    exists = next(path for path in (folder, *folder.parents) if path.exists())
     try:  # before any work
-        write_file(folder / "trial", "")
-        (folder / "trial").unlink()
+        TemporaryFile(dir=exists).close()
     except OSError as error:
         raise ValueError(
             f"out={str(out)!r} cannot be written ({error.strerror}): name a folder that can"

@@ -43,7 +43,8 @@ def header(cell: Cell) -> tuple[tuple[int, int], int]:
     with Image.open(file_of(cell)) as stored:
         channels = 1 if stored.mode in ("L", "1", "LA") else 3
         size = stored.height, stored.width
-        on_its_side = stored.getexif().get(ORIENTATION, 1) >= 5
+        exif = Image.Image.getexif(stored)  # that of a PNG file would decode the pixels
+        on_its_side = exif.get(ORIENTATION, 1) >= 5
         return (size[::-1] if on_its_side else size), channels
 
 
