@@ -1017,6 +1017,19 @@ def minimum_is_one_less():
     _count(lambda found: max(found.minimum - 1, 1))
 
 
+@breaks("convolution", "C-theorem-5 C-theorem-6 C-heads-pixels C-head-count")
+def no_direction_agrees():
+    """No direction is found that agrees with all blocks, so minima below the number of offsets have
+    one head more."""
+
+    def half_space(original, rows):
+        z, multipliers, margin = original(rows)
+        independent = len(rows) == rows.shape[1]
+        return z, multipliers.clamp(min=1e-3), margin if independent else 0.0
+
+    swap("convolution", "half_space", around(half_space))
+
+
 @breaks("convolution", "C-inverse")
 def every_layer_is_a_convolution():
     """The inverse says distance 0 for every layer."""

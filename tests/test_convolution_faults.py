@@ -151,6 +151,12 @@ def loose_rank(keep, offsets, T, rtol):
     return keep(offsets, T, 0.2)
 
 
+def one_head_more(keep, rows):
+    z, multipliers, margin = keep(rows)
+    independent = len(rows) == rows.shape[1]
+    return z, multipliers.clamp(min=1e-3), margin if independent else 0.0
+
+
 def other_proof(keep, kernel):
     return keep(kernel - 1)
 
@@ -227,6 +233,7 @@ FAULTS = {
     "nothing averaged": ("mean_kernel", [inverse], one_placement),
     "offsets for minimum": ("minimum_heads", [heads, experiments.head_counts], offsets_for_minimum),
     "loose rank": ("certify", [heads], loose_rank),
+    "one head more": ("half_space", [heads], one_head_more),
     "other proof": ("tap_by_channel", [experiments.head_counts], other_proof),
     "other taps": ("three_taps", [experiments.head_counts], other_taps),
     "entry left out": ("live_rows", [construction], entry_left_out),
@@ -281,7 +288,7 @@ CASES += [
 CASES += [
     (id, [name], BROKEN)
     for id in ("C-theorem-5", "C-theorem-6", "C-heads-pixels", "C-head-count")
-    for name in ("offsets for minimum", "loose rank")
+    for name in ("offsets for minimum", "loose rank", "one head more")
 ]
 CASES += [("C-theorem-5", ["other proof"], BROKEN), ("C-theorem-6", ["other taps"], BROKEN)]
 CASES += [

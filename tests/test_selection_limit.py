@@ -110,3 +110,9 @@ def test_chi2_counts_draws_once():
 def test_a_threshold_below_the_sizes_tried_is_refused():
     with pytest.raises(ValueError, match="take a smaller alpha"):
         limit_threshold(0.4, trials=40)
+
+
+def test_so_few_neurons_that_all_may_be_silent_are_refused():
+    """A start whose neurons are all silent never reaches the stop: the search would take hours."""
+    with pytest.raises(ValueError, match="neurons=8 must be even and at least 16"):
+        limit_threshold(0.2, neurons=8)

@@ -401,7 +401,7 @@ def limit_threshold(
     ratio: NotNegative = 50.0,  # attention's learning rate over the others'
     sigma: NotNegative = 0.0,  # initial error of the values
     delta: NotNegative = 0.0,  # initial error of queries and keys
-    neurons: Size = 64,  # hidden neurons, an even number
+    neurons: Size = 64,  # hidden neurons, an even number from 16 on
     trials: Size = 100,  # at each of the five sizes of the fit
     seed: Seed = 0,  # base seed
 ) -> float:
@@ -415,7 +415,10 @@ def limit_threshold(
         ratio <= 1e4,
         f"ratio={ratio} must be at most 1e4: with a larger one the steps become too short",
     )
-    need(neurons % 2 == 0, f"neurons={neurons} must be even")
+    need(
+        neurons % 2 == 0 and neurons >= 16,
+        f"neurons={neurons} must be even and at least 16: of fewer, all may be silent at a start",
+    )
     need(trials >= 10, f"trials={trials} must be at least 10")
     setting = replace(ARMS[attention], ratio=ratio, sigma=sigma, delta=delta)
     n50 = limit_search(alpha, setting, trials, seed, neurons=neurons).n50

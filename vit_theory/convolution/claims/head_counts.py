@@ -22,19 +22,19 @@ from vit_theory.ledger import Claim, Rule
 from vit_theory.ledger.rules import BROKEN, CAVEAT, EVERY, SOME, at_least, below, equal
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #4eff0575
-def rank_or_one_more(data: xr.Dataset) -> xr.DataArray:
-    "Whether the minimum is the rank or the rank + 1."
-    return (data.minimum - data["rank"]).isin([0, 1])
+def proven_minimum(data: xr.Dataset) -> xr.DataArray:
+    "Whether the certificate proves as many heads to be needed as are said to be."
+    return data.proven == data.minimum
 
 
-def built_with_minimum(data: xr.Dataset) -> xr.DataArray:
-    "Whether a layer has the minimum of heads."
-    return data.heads == data.minimum
+def built_with_needed(data: xr.Dataset) -> xr.DataArray:
+    "Whether a layer has no more heads than its certificate proves to be needed."
+    return data.heads == data.proven
 
 
 COUNTED = (
-    Rule("minima that are the rank or one more", rank_or_one_more, EVERY, BROKEN),
-    Rule("layers built with the minimum of heads", built_with_minimum, EVERY, BROKEN),
+    Rule("minima that their certificates prove", proven_minimum, EVERY, BROKEN),
+    Rule("layers built with no more heads than these prove", built_with_needed, EVERY, BROKEN),
     Rule(
         "largest relative error of these layers",
         largest("error"),

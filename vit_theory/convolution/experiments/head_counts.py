@@ -14,14 +14,43 @@ import xarray as xr
 from torch import nn
 
 from ...attention import patchify
-from ..blocks import paper_heads
+from ..blocks import conv_padding, paper_heads, transfer_blocks
 from ..construction import conv_to_attention, narrow_heads
 from .exactness import DRAW, on_grid
-from ..heads import minimal_attention, minimum_heads, relative_error
+from ..heads import (
+    SAME_OUTPUT,
+    MinimumHeads,
+    minimal_attention,
+    minimum_heads,
+    relative_error,
+)
 from ..kernels import known_conv, random_conv
 from ...ledger.sweeps import Run, once
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #99af8fd7
+def proven_heads(conv: nn.Conv2d, patch: int, fewest: MinimumHeads) -> int:
+    """Heads that the certificate proves to be needed, read again on the whole blocks: their rank,
+    and one more where its multipliers balance them."""
+    offsets, T = transfer_blocks(
+        conv.weight.detach(),
+        patch,
+        conv.stride,
+        conv_padding(conv)[::2],
+        conv.dilation,
+        conv.groups,
+    )
+    blocks = T.flatten(1).double()
+    rank = int(torch.linalg.matrix_rank(blocks))
+    multipliers = fewest.certificate.multipliers
+    if multipliers is None:
+        return rank
+    # lambda >= 0 with sum_D lambda_D T_D = 0: no direction agrees with all rows
+    rows = multipliers[:, None] * blocks
+    rest = rows.sum(0).abs().max() / rows.abs().max()
+    balanced = offsets == fewest.certificate.offsets and multipliers.min() >= 0
+    return rank + int(balanced and rest < SAME_OUTPUT)
+
+
 def counts(conv: nn.Conv2d, patch: int, image_size: int) -> dict[str, float]:
     """Head counts, the heads of the layer built with the minimum, and its relative error on a
     random image."""
@@ -37,9 +66,15 @@ def counts(conv: nn.Conv2d, patch: int, image_size: int) -> dict[str, float]:
         "offsets": fewest.offsets,
         "rank": fewest.rank,
         "minimum": fewest.minimum,
+        "proven": proven_heads(conv, patch, fewest),
         "heads": layer.heads,
         "error": error,
     }
+
+
+def heads_needed(conv: nn.Conv2d, patch: int) -> int:
+    "How many heads its certificate proves to be needed."
+    return proven_heads(conv, patch, minimum_heads(conv, patch))
 
 # %% ../../../nbs/convolution/09_head_counts.ipynb #e6a7c799
 CHANNELS = ((1, 1), (1, 2), (2, 2), (3, 2), (3, 3), (9, 1), (16, 16), (25, 1), (49, 1))
@@ -65,7 +100,7 @@ def pixel_heads(run: Run) -> xr.Dataset:
         return counts(conv, patch=1, image_size=6)
 
     def of_proof(kernel):
-        return {"proof": minimum_heads(tap_by_channel(kernel), 1).minimum}
+        return {"proof": heads_needed(tap_by_channel(kernel), 1)}
 
     data = on_grid(drawn, kernel=kernels, channels=sides, seed=DRAW)
     data = data.merge(on_grid(of_proof, kernel=kernels))
@@ -122,7 +157,7 @@ def three_taps(kernel: int, patch: int) -> dict[str, float]:
     conv.weight.copy_(torch.from_numpy(weights))
     return {
         "determinant": int(first @ np.cross(second, third)),
-        "proof": minimum_heads(conv, patch).minimum,
+        "proof": heads_needed(conv, patch),
     }
 
 
@@ -136,7 +171,7 @@ def patch_heads(run: Run) -> xr.Dataset:
         if kernel > 2 * patch + 1:
             return dict.fromkeys(("drawn", "determinant", "proof"), np.nan)
         conv = random_conv(1, 1, kernel, DRAW[0], padding=kernel // 2)
-        return {"drawn": minimum_heads(conv, patch).minimum} | three_taps(kernel, patch)
+        return {"drawn": heads_needed(conv, patch)} | three_taps(kernel, patch)
 
     data = on_grid(on_patches, patch=patches, kernel=kernels)
     cases = {name: case for name, case in named_cases().items() if "stride" not in name}
@@ -150,7 +185,7 @@ def head_count(run: Run) -> xr.Dataset:
     def drawn(kernel, patch, channels, seed):
         C = 1 if channels == "one" else kernel
         conv = random_conv(C, C, kernel, seed, padding="same")
-        return {"needed": minimum_heads(conv, patch).minimum}
+        return {"needed": heads_needed(conv, patch)}
 
     def by_formula(kernel, patch):
         return {"formula": paper_heads(kernel, patch)}
