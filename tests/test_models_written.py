@@ -126,6 +126,76 @@ class MixedHeads(Einsum):
         return torch.einsum(self.values_by, mixed, v)
 
 
+class Difference(Attention):
+    """Of two maps, each with its own product."""
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v) - F.scaled_dot_product_attention(k, q, v) / 2
+
+
+class OneByOne(Attention):
+    """Heads in turn."""
+
+    def attend(self, q, k, v):
+        heads = [scores(q[:, h], k[:, h]).softmax(-1) @ v[:, h] for h in range(HEADS)]
+        return torch.stack(heads, 1)
+
+
+class TwoValues(Attention):
+    def attend(self, q, k, v):
+        A = scores(q, k).softmax(-1)
+        return A @ v + A @ v.flip(-1)
+
+
+class ByBias(Attention):
+    """Scores that are added to a bias, and an exponential."""
+
+    def attend(self, q, k, v):
+        images = len(q)
+        q, k, v = (z.flatten(0, 1) for z in (q, k, v))
+        S = torch.baddbmm(torch.zeros(1, 1, 1), q, k.transpose(1, 2))
+        E = S.exp()
+        return torch.bmm(E / E.sum(-1, keepdim=True), v).unflatten(0, (images, -1))
+
+
+class Linear(Attention):
+    """No scores at all."""
+
+    def attend(self, q, k, v):
+        q, k = (F.elu(z) + 1 for z in (q, k))
+        return q @ (k.transpose(-1, -2) @ v) / (q @ k.sum(-2)[..., None])
+
+
+class Owner(nn.Module):
+    """A block that calls its attention `attn`."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.attn = kind()
+
+    def forward(self, x):
+        return self.attn(x)
+
+
+class OneMap(nn.Module):
+    """The first layer's map for all layers."""
+
+    def __init__(self, depth=2):
+        super().__init__()
+        self.embed = nn.Conv2d(3, WIDTH, 4, 4)
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+        self.values = nn.ModuleList([nn.Linear(WIDTH, WIDTH) for _ in range(depth)])
+
+    def forward(self, x):
+        x = self.embed(x).flatten(2).transpose(1, 2)
+        q, k, _ = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        A = scores(q, k).softmax(-1)
+        for layer in self.values:
+            v = layer(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+            x = x + (A @ v).transpose(1, 2).flatten(2)
+        return x.mean(1)
+
+
 class Written(nn.Module):
     """A vision transformer of such layers, behind a class token."""
 
@@ -143,6 +213,18 @@ class Written(nn.Module):
         for layer in self.layers:
             x = x + layer(F.layer_norm(x, (WIDTH,)))
         return x.mean(1)
+
+
+class Pointwise(nn.Module):
+    """The same map of every place without a convolution."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x):
+        y = F.linear(x.movedim(1, -1), self.conv.weight.flatten(1), self.conv.bias)
+        return y.movedim(-1, 1)
 
 
 class Adapted(nn.Linear):
@@ -205,6 +287,51 @@ def test_no_layer_without_softmax_is_left_out(kind):
     model = Written(Attention(), kind(), Attention()).eval()
     with pytest.raises(ValueError, match=r"layers.1.*by no softmax"):
         next(models.attention_maps(model, photos()))
+
+
+@pytest.mark.parametrize("kind", [Difference, OneByOne, TwoValues])
+def test_several_products_in_one_call_are_no_layers(kind):
+    """None of them alone gives what the layer gives."""
+    for layer in (kind(), Owner(kind)):
+        model = Written(Attention(), layer).eval()
+        with pytest.raises(ValueError, match=r"layers.1.*several softmaxes in one call"):
+            next(models.attention_maps(model, photos()))
+
+
+@pytest.mark.parametrize("kind", [ByBias, Linear])
+def test_attention_without_softmax_is_missed_by_its_name(kind):
+    model = Written(Attention(), Owner(kind)).eval()
+    with pytest.raises(ValueError, match=r"layers.1.attn.*(without a product|by no softmax)"):
+        next(models.attention_maps(model, photos()))
+    by_bias = Written(Attention(), ByBias()).eval()
+    with pytest.raises(ValueError, match=r"layers.1.*by no softmax"):
+        next(models.attention_maps(by_bias, photos()))
+
+
+def test_one_map_for_all_layers_is_that_of_each():
+    first, second = next(models.attention_maps(OneMap().eval(), photos()))
+    assert torch.equal(first.A, second.A) and not torch.equal(first.V, second.V)
+
+
+def test_patches_that_no_convolution_cuts():
+    """Pixels of a patch in one axis and a linear map, as many write it."""
+
+    class Cut(nn.Module):
+        def forward(self, x):
+            return F.unfold(x, 4, stride=4).unflatten(-1, (4, 4))
+
+    torch.manual_seed(0)
+    model = Written(Attention(), Attention(1)).eval()
+    expected = next(models.attention_maps(model, photos()))
+    linear = nn.Conv2d(48, WIDTH, 1)
+    linear.weight.data = model.embed.weight.data.reshape(WIDTH, 48, 1, 1)
+    linear.bias.data = model.embed.bias.data
+    for last in (linear, Pointwise(linear)):
+        model.embed = nn.Sequential(Cut(), last)
+        found = next(models.attention_maps(model, photos()))
+        for layer, known in zip(found, expected, strict=True):
+            torch.testing.assert_close(layer.A, known.A, atol=1e-5, rtol=1e-4)
+            assert layer.grid == (4, 4) and torch.equal(layer.patches, known.patches)
 
 
 def test_weights_that_mix_heads_behind_their_softmax_are_refused():

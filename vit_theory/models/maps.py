@@ -8,6 +8,7 @@ __all__ = ['LayerMap', 'attention_maps']
 # %% ../../nbs/models/08_maps.ipynb #maps0002
 import inspect
 import math
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -160,6 +161,8 @@ class Listener(TorchFunctionMode):
         self.scores: dict[int, tuple[Tensor, Tensor]] = {}  # products, and their queries
         # results of a softmax that no product has used yet, their queries, number of the softmax
         self.weights: dict[int, tuple[Tensor, Tensor | None, int]] = {}
+        # those that a product has used, which may multiply other values in a later layer
+        self.used: dict[int, tuple[weakref.ref[Tensor], Tensor | None, int]] = {}
         self.softmaxes = 0
         # by number, those that never multiplied values: module, shape, of a product of queries
         self.lost: dict[int, tuple[str, tuple[int, ...], bool]] = {}
@@ -169,12 +172,19 @@ class Listener(TorchFunctionMode):
         # of the first convolution that cuts its input into patches
         self.patch: tuple[int, int] | None = None
         self.path: list[str] = [""]  # modules that are running
+        self.products: list[int] = [0]  # in this call of each of them
+        self.started = 0  # modules so far
+        self.last_product = -1  # how many had started then
+        # modules with more than one product in a call, and those where no other ran between two
+        self.several: set[str] = set()
+        self.at_once: set[str] = set()
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = getattr(function, "__name__", "")
         if name == "multi_head_attention_forward":
             return self.torch_attention(function, args, kwargs)
+        self.recall(args)
         out = function(*args, **kwargs)
         if name == "conv2d" or name == "_conv_forward":
             self.see_convolution(out, *args, **kwargs)
@@ -196,6 +206,8 @@ class Listener(TorchFunctionMode):
         elif name in PRODUCTS:
             named = [kwargs[key] for key in ("input", "other", "mat2") if key in kwargs]
             return self.see_product(*args, *named, out)
+        elif name == "baddbmm":  # of a bias and two factors
+            return self.see_product(*args[1:3], out)
         elif name == "scaled_dot_product_attention":
             A, V = sdpa_weights(*args, **kwargs)
             Q = args[0] if args else kwargs["query"]
@@ -205,6 +217,17 @@ class Listener(TorchFunctionMode):
             if out.shape == scores.shape:  # exp, sigmoid and others: still scores
                 self.scores[id(out)] = out, Q
         return out
+
+    def recall(self, args):
+        "Know weights again that a product has used, where the model still holds them."
+        if not self.used:
+            return
+        for X in args:
+            of_list = X if isinstance(X, tuple | list) else [X]
+            for factor in of_list:
+                held, *known = self.used.get(id(factor), (None,))
+                if held is not None and held() is factor:
+                    self.weights[id(factor)] = factor, *known
 
     def see_convolution(self, out, input, weight, bias=None, stride=1, *unused, **kwargs):
         "Keep the size of the result, and the first patch."
@@ -346,8 +369,15 @@ class Listener(TorchFunctionMode):
             call = Call(self.path[-1], weights, values, tuple(self.sizes), Q)
             self.calls.append(call)
         for key in [key for key, entry in self.weights.items() if entry[2] == number]:
-            del self.weights[key]
+            softmax, *known = self.weights.pop(key)
+            self.used[key] = weakref.ref(softmax), *known
         self.scores.clear()
+        self.products[-1] += 1
+        if self.products[-1] > 1:
+            self.several.add(self.path[-1])
+            if self.last_product == self.started:
+                self.at_once.add(self.path[-1])
+        self.last_product = self.started
         if self.first_only:
             raise Enough
 
@@ -537,6 +567,16 @@ def from_another(batch: Any) -> Any:
     return changed(batch, rest)
 
 
+# what models call the part that attends
+ATTENTION = {"attn", "attention", "self_attn", "self_attention"}
+
+
+def called_attention(name: str, module: nn.Module) -> bool:
+    "Whether a module is attention by its class, or by what its model calls it."
+    kind = type(module).__name__.lower()
+    return "attention" in kind or "attn" in kind or name.rpartition(".")[2] in ATTENTION
+
+
 def listen(
     model: nn.Module,
     batch: Any,
@@ -552,13 +592,16 @@ def listen(
     def enter(name):
         def note(module, args):
             listener.path.append(name)
-            if name and "attention" in type(module).__name__.lower():
+            listener.products.append(0)
+            listener.started += 1
+            if name and called_attention(name, module):
                 ran.add(name)
 
         return note
 
     def leave(module, args, out):
         listener.path.pop()
+        listener.products.pop()
 
     with ExitStack() as hooks, torch.no_grad():
         for name, module in model.named_modules():
@@ -585,6 +628,20 @@ class Layout:
     orders: tuple[Order, ...] = ()  # of all layers
 
 
+MOST_SPECIAL = 9  # tokens that are no patches: one of the class, and registers
+
+
+def patch_of(size: tuple[int, int], tokens: int) -> tuple[int, int] | None:
+    """Sides of the square patches that cut an image into as many tokens, a few of them special;
+    None where there are none."""
+    h, w = size
+    for special in range(MOST_SPECIAL):
+        for side in range(2, min(h, w)):
+            if h % side == w % side == 0 and (h // side) * (w // side) == tokens - special:
+                return side, side
+    return None
+
+
 def first_layout(
     model: nn.Module, batch: Any, forward: Callable | None, first_only: bool = True
 ) -> Layout:
@@ -603,14 +660,17 @@ def first_layout(
     config = getattr(config, "vision_config", config)
     configured = getattr(config, "patch_size", None)
     patch = heard.patch
-    by_stage = isinstance(configured, tuple | list) and hasattr(config, "depths")
-    if patch is None and isinstance(configured, int | tuple | list) and not by_stage:
-        patch = pair(configured)
     A = heard.calls[0].A
     windows = 1
     if A.ndim == 4:  # one image: the first axis counts its windows
         windows = len(A)
     tokens = windows * A.shape[-2]
+    by_stage = isinstance(configured, tuple | list) and hasattr(config, "depths")
+    if patch is None and isinstance(configured, int | tuple | list) and not by_stage:
+        patch = pair(configured)
+    by_count = patch is None and not heard.sizes  # patches that no convolution cuts
+    if by_count:
+        patch = patch_of(image.shape[-2:], tokens)
     grid = None
     if patch is not None:
         grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]
@@ -635,6 +695,8 @@ def first_layout(
         why = "no convolution cuts the image into patches"
         return Layout(seen, tokens, None, why, windows, orders)
     patches = in_order(numbers, math.prod(grid))
+    if by_count and patches is None:
+        return Layout((0, 0), tokens, None, "of no square patches", windows, orders)
     why = "a token does not stand for one patch alone" if patches is None else ""
     return Layout(grid, tokens, patches, why, windows, orders)
 
@@ -917,6 +979,12 @@ def all_layers(
         not silent,
         f"model={kind}: {sorted(silent)[:1]} attends without a product of softmax weights and "
         "values",
+    )
+    several = sorted((heard.several & ran) | heard.at_once)
+    need(
+        not several,
+        f"model={kind}: {several[:1]} multiplies values by several softmaxes in one call (heads or "
+        "queries in turn, or a difference of two): no true map",
     )
     among = (layout.tokens // layout.windows,) * 2
     lost = []
