@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -342,6 +343,80 @@ def test_numbers_beyond_32_bits_are_kept_and_what_cannot_be_kept_is_an_error_of_
         2**40 + 1,
         3,
     ]
+
+
+def leave(*_):
+    sys.exit(0)
+
+
+def as_dict(run):
+    return {"value": [0.0]}
+
+
+def huge(run):
+    return measure(run).assign(n=("seed", [2**60 + 1] * len(run.seeds)))
+
+
+def scaled(run):
+    data = measure(run)
+    data.value.attrs["scale_factor"] = 2.0
+    return data
+
+
+def of_a_number(data):
+    "A sentence that is none."
+    return Judgement("holds", 0.5)
+
+
+def unreadable(data):
+    figure, ax = subplots()
+    ax.set_title("$\\frac$")
+    return figure
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "words"),
+    [
+        ("experiment", leave, "SystemExit"),
+        ("experiment", as_dict, "returned a dict: return an xarray.Dataset"),
+        ("experiment", huge, "whole numbers above 2.*53"),
+        ("experiment", scaled, "'scale_factor', by which a file is read as other numbers"),
+        # tests check the types of a judgement before
+        ("rules", of_a_number, "gave 0.5, a float: give text|TypeCheckError"),
+        ("figure", lambda data: draw(data).axes[0], "the figure is a Axes: return the figure"),
+        ("figure", unreadable, "frac"),
+    ],
+)
+def test_what_cannot_be_kept_or_shown_ends_no_other_claim(tmp_path, part, value, words):
+    claims = [other(id="A-odd", **{part: value}), GOOD]
+    for run in (Run(progress=False), Run(progress=False)):  # again, as --resume does
+        odd, good = reproduce(claims, run, tmp_path, resume=True)
+        assert odd["verdict"] is None and re.search(words, odd["error"])
+        assert good["verdict"] == "holds"
+    assert len(json.loads((tmp_path / "claims.json").read_text())) == 2
+
+
+def test_what_is_judged_is_what_is_kept(tmp_path):
+    """Bytes come back from a file as whole numbers of 32 bits: below zero they do not wrap."""
+
+    def small(run):
+        return xr.Dataset({"value": ("seed", np.zeros(len(run.seeds), dtype="uint8"))})
+
+    def below_zero(data):
+        "The values less one are below zero."
+        return Judgement("holds" if (data.value - 1 < 0).all() else REFUTED, "one less")
+
+    claim = other(experiment=small, rules=below_zero)
+    verdicts = []
+    for sentence in ("", "Again."):
+        (row,) = reproduce(
+            [dataclasses.replace(claim, sentence=sentence)],
+            Run(progress=False),
+            tmp_path,
+            resume=True,
+        )
+        verdicts.append(row["verdict"])
+    assert verdicts == ["holds", "holds"]
 
 
 def counted_pair(calls):

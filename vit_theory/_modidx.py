@@ -1796,6 +1796,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'vit_theory.ledger.run.kept_measurement': ( 'ledger/run.html#kept_measurement',
                                                                                    'vit_theory/ledger/run.py'),
                                        'vit_theory.ledger.run.measurement': ('ledger/run.html#measurement', 'vit_theory/ledger/run.py'),
+                                       'vit_theory.ledger.run.need_texts': ('ledger/run.html#need_texts', 'vit_theory/ledger/run.py'),
                                        'vit_theory.ledger.run.open_ledger': ('ledger/run.html#open_ledger', 'vit_theory/ledger/run.py'),
                                        'vit_theory.ledger.run.part_file': ('ledger/run.html#part_file', 'vit_theory/ledger/run.py'),
                                        'vit_theory.ledger.run.reproduce': ('ledger/run.html#reproduce', 'vit_theory/ledger/run.py'),

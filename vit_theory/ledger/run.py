@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,9 @@ from .report import report, site_of
 from .sweeps import Lost, in_processes, one_thread
 
 if TYPE_CHECKING:  # names in annotations only: importing the ledger stays light
-    import matplotlib.figure
     import xarray
+
+    from vit_theory.ledger.rules import Judgement
 
 # %% auto #0
 __all__ = ['reproduce']
@@ -46,25 +48,56 @@ def blank_row(claim: Claim, run: Run) -> dict:
     return row | {"scale": run.scale, "images": run.images, "seeds": list(run.seeds)}
 
 # %% ../../nbs/ledger/07_run.ipynb #51792163
+# attributes that change the numbers of a variable when its file is read
+DECODED = {"scale_factor", "add_offset", "missing_value", "_FillValue"}
+
+
 def as_netcdf(data: xarray.Dataset) -> bytes:
     """A measurement as a file; whole numbers that NetCDF 3 does not have, unsigned and beyond 32
-    bits, as int32 or float64."""
+    bits, as int32 or float64; ValueError for what would be read as other numbers."""
+    if not hasattr(data, "to_netcdf") or not hasattr(data, "data_vars"):
+        raise ValueError(
+            f"the experiment returned a {type(data).__name__}: return an xarray.Dataset"
+        )
     cast = {}
     for name, v in data.variables.items():
-        if v.dtype.kind in "iu" and v.size and abs(v).max() >= 2**31:
+        decoded = DECODED.intersection(v.attrs)
+        if decoded or " since " in str(v.attrs.get("units", "")):
+            raise ValueError(
+                f"the variable {name!r} has the attribute {(sorted(decoded) or ['units'])[0]!r}, "
+                "by which a file is read as other numbers: rename it"
+            )
+        whole = v.dtype.kind in "iu" and v.size
+        if whole and max(int(v.max()), -int(v.min())) > 2**53:
+            raise ValueError(f"the variable {name!r} has whole numbers above 2**53: give floats")
+        if whole and abs(v).max() >= 2**31:
             cast[name] = (v.dims, v.values.astype(float))
         elif v.dtype.kind == "u":
             cast[name] = (v.dims, v.values.astype("int32"))
     return bytes(data.assign(cast).to_netcdf(engine="scipy"))
 
 
+def need_texts(judged: Judgement) -> None:
+    "ValueError for a judgement whose words are no text."
+    words = [judged.verdict, judged.measured, judged.note]
+    for quantity in judged.quantities:
+        words += dataclasses.astuple(quantity)
+    for word in words:
+        if not isinstance(word, str):
+            raise ValueError(
+                f"the criterion or sentence gave {word!r}, a {type(word).__name__}: give text"
+            )
+
+
 def run_claim(
     claim: Claim,
     run: Run,
     data: xarray.Dataset | None = None,  # a measurement that is at hand; None: it is made
-) -> tuple[dict, bytes | None, matplotlib.figure.Figure | None]:
-    """Measure, judge and draw one claim -> (row, data as a file, figure); a crash gives a row with
-    `error` and no verdict."""
+) -> tuple[dict, bytes | None, str | None]:
+    """Measure, judge and draw one claim -> (row, data as a file, figure as SVG); a crash gives a
+    row with `error` and no verdict."""
+    from vit_theory.figures import to_svg
+
     row = blank_row(claim, run)
     file = None
     figure = None
@@ -72,12 +105,19 @@ def run_claim(
     try:
         if data is None:
             data = claim.experiment(run)
-        file = as_netcdf(data)  # what cannot be kept is an error of this claim, and ends no others
-        row |= dataclasses.asdict(claim.judge(data))
-        figure = claim.figure(data)
+        # what cannot be kept is an error of this claim, and ends no others
+        file = as_netcdf(data)
+        data = read_data(BytesIO(file))  # as it will be judged from now on
+        judged = claim.judge(data)
+        need_texts(judged)
+        row |= dataclasses.asdict(judged)
+        drawn = claim.figure(data)
+        if not hasattr(drawn, "savefig"):
+            raise ValueError(f"the figure is a {type(drawn).__name__}: return the figure itself")
+        figure = to_svg(drawn)
     except Lost:
         raise  # not the claim's fault, and the next one would fail too
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         row |= {
             "verdict": None,
             "error": f"{type(error).__name__}: {error}",
@@ -165,11 +205,12 @@ def write_row(folder: Path, row: dict) -> None:
 
 
 def add_row(
-    folder: Path, row: dict, file: bytes | None, figure: matplotlib.figure.Figure | None
+    folder: Path,
+    row: dict,
+    file: bytes | None,  # the measurement
+    figure: str | None,  # SVG
 ) -> dict:
     "Make one finished claim durable: data, figure, then the row itself -> the row."
-    from vit_theory.figures import to_svg
-
     paths = {subfolder: part_file(folder, subfolder, row["id"]) for subfolder in ENDINGS}
     for path in paths.values():
         if path.is_dir() and not path.is_symlink():
@@ -178,7 +219,7 @@ def add_row(
     if file is not None:
         write_file(paths["data"], file)
     if figure is not None:
-        write_file(paths["figures"], to_svg(figure))
+        write_file(paths["figures"], figure)
     row = row | {
         "files": {
             subfolder: digest(path.read_bytes())

@@ -670,7 +670,8 @@ def first_layout(
         patch = pair(configured)
     by_count = patch is None and not heard.sizes  # patches that no convolution cuts
     if by_count:
-        patch = patch_of(image.shape[-2:], tokens)
+        h, w = image.shape[-2:]
+        patch = patch_of((h, w), tokens)
     grid = None
     if patch is not None:
         grid = image.shape[-2] // patch[0], image.shape[-1] // patch[1]

@@ -13,6 +13,7 @@ import torch
 import xarray as xr
 from torch import nn
 
+from ...arguments import pair
 from ...attention import patchify
 from ..blocks import conv_padding, paper_heads, transfer_blocks
 from ..construction import conv_to_attention, narrow_heads
@@ -34,9 +35,9 @@ def proven_heads(conv: nn.Conv2d, patch: int, fewest: MinimumHeads) -> int:
     offsets, T = transfer_blocks(
         conv.weight.detach(),
         patch,
-        conv.stride,
+        pair(conv.stride),
         conv_padding(conv)[::2],
-        conv.dilation,
+        pair(conv.dilation),
         conv.groups,
     )
     blocks = T.flatten(1).double()
