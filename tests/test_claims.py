@@ -20,7 +20,7 @@ from vit_theory.figures import subplots
 from vit_theory.ledger import cli
 from vit_theory.ledger.claims import Claim, Run, load_claims, once, select_claims
 from vit_theory.ledger.identity import identity
-from vit_theory.ledger.rules import REFUTED, VERDICTS, Judgement
+from vit_theory.ledger.rules import REFUTED, VERDICTS, Judgement, Rule
 from vit_theory.ledger.run import finished_rows, open_ledger, reproduce
 from vit_theory.ledger.sweeps import Lost
 
@@ -685,6 +685,19 @@ def test_every_claim_of_the_chapters_is_well_formed():
         set(CHAPTERS) == {"selection", "association", "convolution", "images", "together"}
         and len(VERDICTS) == 5
     )
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"rules": ()}, "at least one is needed"),
+        ({"rules": Rule("mean", float)}, r"rules=\(Rule\(...\),\)"),
+        ({"rules": ("at most 1",)}, "at least one is needed"),
+    ],
+)
+def test_a_claim_that_cannot_be_judged_is_refused(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        other(**wrong)
 
 
 def test_a_folder_of_images_is_known_by_its_content(tmp_path):

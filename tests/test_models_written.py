@@ -120,6 +120,31 @@ class ByName(Attention):
         return torch.matmul(input=A, other=v)
 
 
+class ScoresByName(Attention):
+    """Scores that are added to a bias."""
+
+    def attend(self, q, k, v):
+        images = len(q)
+        q, k, v = (z.flatten(0, 1) for z in (q, k, v))
+        S = torch.baddbmm(
+            torch.zeros(1, 1, 1),
+            batch1=q,
+            batch2=k.transpose(1, 2),
+            alpha=1 / math.sqrt(q.shape[-1]),
+        )
+        A = S.softmax(-1)
+        return A.bmm(mat2=v).unflatten(0, (images, -1))
+
+
+class AfterSoftmax(Attention):
+    """Weights that are scaled from the left, and masked, behind their softmax."""
+
+    def attend(self, q, k, v):
+        A = 2 * scores(q, k).softmax(-1)
+        far = torch.ones(17, 17, dtype=torch.bool).triu(9)
+        return A.masked_fill(far, 0) @ v
+
+
 class MixedHeads(Einsum):
     def product(self, A, v):
         mixed = torch.einsum("bhqk,hg->bgqk", A, torch.ones(HEADS, HEADS) / HEADS)
@@ -192,7 +217,7 @@ class OneMap(nn.Module):
         A = scores(q, k).softmax(-1)
         for layer in self.values:
             v = layer(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-            x = x + (A @ v).transpose(1, 2).flatten(2)
+            x = x + torch.matmul(input=A, other=v).transpose(1, 2).flatten(2)
         return x.mean(1)
 
 
@@ -267,6 +292,7 @@ def tokens():
         ValuesFirst,
         AnyAxes,
         ByName,
+        ScoresByName,
     ],
 )
 def test_the_map_of_plain_attention_in_other_spellings(kind):
@@ -311,6 +337,18 @@ def test_attention_without_softmax_is_missed_by_its_name(kind):
 def test_one_map_for_all_layers_is_that_of_each():
     first, second = next(models.attention_maps(OneMap().eval(), photos()))
     assert torch.equal(first.A, second.A) and not torch.equal(first.V, second.V)
+
+
+def test_weights_are_those_that_met_the_values():
+    """Scaled and masked behind their softmax, no longer summing to one."""
+    found = []
+    for kind in (Attention, AfterSoftmax):
+        torch.manual_seed(0)
+        model = Written(Attention(), kind(1)).eval()
+        _, layer = next(models.attention_maps(model, photos()))
+        found.append(layer.A)
+    plain, scaled = found
+    assert torch.equal(scaled, 2 * plain.tril(8))
 
 
 def test_patches_that_no_convolution_cuts():

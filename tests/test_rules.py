@@ -23,6 +23,7 @@ from vit_theory.ledger.rules import (
     between,
     decide,
     exponent,
+    judge,
     wholly_between,
     within,
 )
@@ -152,3 +153,17 @@ def test_an_equivalence_of_seeds_decides_against_only_clear_of_its_target(ask, m
     assert decide([rule], [xr.DataArray([0.4, 0.1], dims="case")])[0] == AGAINST
     two_heads = xr.DataArray([[0.39, 0.4, 0.41], [0.1, 0.2, 0.9]], dims=("heads", "seed"))
     assert decide([rule], [two_heads])[0] == INCONCLUSIVE
+
+
+@pytest.mark.parametrize("value", [np.zeros(0), np.zeros(0, dtype=bool), xr.DataArray([])])
+def test_a_selection_that_nothing_meets_is_no_evidence(value):
+    rules = (Rule("test error", lambda data: data, at_most(0.02)),)
+    row = judge(rules, "The error is {0}.", value)
+    assert row.verdict == INCONCLUSIVE and "no number for any run" in row.note
+    assert row.quantities[0].value == "no run" and row.measured == "The error is nan."
+
+
+@pytest.mark.parametrize("fails", ["refutd", HOLDS])
+def test_a_rule_that_cannot_judge_is_refused(fails):
+    with pytest.raises(ValueError, match="of the rule 'test error' is none of"):
+        Rule("test error", float, fails=fails)

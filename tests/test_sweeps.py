@@ -703,6 +703,14 @@ def test_bad_grids_are_refused_before_any_work(grid, message, tmp_path):
         ({"y": ("a", [[1.0]])}, "value of 'y'"),
         ({"x": 1.0}, "axis of the grid"),
         ({"y": ("x", [1.0])}, "axis of the grid"),
+        # one of them would be filled up with NaN
+        (
+            {
+                "y": xr.DataArray([1.0, 2.0], coords={"t": [0, 1]}),
+                "z": xr.DataArray([1.0, 2.0], coords={"t": [1, 2]}),
+            },
+            "cannot align",
+        ),
     ],
 )
 def test_bad_results_name_the_point(result, message):
@@ -710,11 +718,32 @@ def test_bad_results_name_the_point(result, message):
         quiet(lambda x: result, {"x": [1]})
 
 
+def leave(x):
+    if x == 2:
+        raise SystemExit(3)
+    return {"y": x}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_cell_that_leaves_python_ends_no_other(tmp_path, n_jobs):
+    with pytest.raises(RuntimeError, match="the cell x=2 failed: SystemExit: 3"):
+        quiet(leave, {"x": [1, 2, 3]}, store=tmp_path / "s", n_jobs=n_jobs)
+    assert status(tmp_path / "s")["done"] == 2
+
+
+def test_two_lists_of_numbers_name_no_dimensions():
+    pair = quiet(lambda x: {"pair": ([1.0, 2.0], [3.0, 4.0])}, {"x": [1]})
+    assert pair.pair.dims == ("x", "pair_0", "pair_1")
+    assert pair.pair.values.tolist() == [[[1.0, 2.0], [3.0, 4.0]]]
+
+
 def test_cells_of_different_form_are_refused():
     with pytest.raises(ValueError, match="{'x': 3} returned"):
         quiet(lambda x: {"y": np.zeros(x)}, {"x": [3, 2]} | {"x": [2, 3]})
     with pytest.raises(ValueError, match="same form"):
         quiet(lambda x: {"y": 1} if x else {"z": 1}, {"x": [0, 1]})
+    with pytest.raises(ValueError, match="'words'.*'numbers'.*same form"):
+        quiet(lambda x: {"y": "none" if x else 1.5}, {"x": [0, 1]})
     with pytest.raises(ValueError, match="other coordinates"):
         quiet(lambda x: {"y": xr.DataArray([1, 2], dims="t", coords={"t": [0, x]})}, {"x": [1, 2]})
 

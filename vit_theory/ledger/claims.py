@@ -89,6 +89,15 @@ class Claim:
         ):
             if value not in known:
                 raise ValueError(f"{name}={value!r} of claim {self.id} is none of {tuple(known)}")
+        if callable(self.rules):
+            return
+        # a Rule in parentheses without a comma is no tuple
+        listed = isinstance(self.rules, Sequence) and len(self.rules) > 0
+        if not listed or not all(isinstance(rule, Rule) for rule in self.rules):
+            raise ValueError(
+                f"rules={self.rules!r} of claim {self.id}: at least one is needed, "
+                "as in rules=(Rule(...),)"
+            )
 
     @property
     def criterion(self) -> str:

@@ -207,6 +207,11 @@ class Rule:
     form: str = ".3g"  # of the numbers in the table
     each: str = ""  # dimension that has a line of the table for each of its values
 
+    def __post_init__(self):
+        known = (*VERDICTS[1:], BROKEN)
+        if self.fails not in known:
+            raise ValueError(f"fails={self.fails!r} of the rule {self.name!r} is none of {known}")
+
     def asked(self, data: Any) -> Ask | None:
         "What is required in this measurement."
         return self.ask if self.ask is None or isinstance(self.ask, Ask) else self.ask(data)
@@ -220,6 +225,8 @@ def missing_runs(value: Any) -> list[str]:
         missing = np.isnan([value.value, value.low, value.high]).any()
         return ["the interval"] if missing else []
     numbers = np.asarray(value)
+    if not numbers.size:  # of a selection that nothing meets
+        return ["any run"]
     if numbers.dtype.kind != "f" or not np.isnan(numbers).any():
         return []
     indices = [tuple(map(int, index)) for index in np.argwhere(np.isnan(numbers))]
@@ -291,6 +298,8 @@ def in_words(value: Any, form: str) -> tuple[str, str]:
     if isinstance(value, Interval):
         return f"{value.value:.2f}", f"{value.low:.2f} to {value.high:.2f} (95%)"
     numbers = np.asarray(value)
+    if not numbers.size:
+        return "no run", ""
     if numbers.dtype == bool:
         return f"{int(numbers.sum())} of {numbers.size}", ""
     low, middle, high = (format(float(how(numbers)), form) for how in (np.min, np.mean, np.max))
@@ -345,9 +354,10 @@ class Seen:
 
     def __init__(self, value: Any):
         self.text = str(value) if isinstance(value, Interval | str) else ""
-        numbers = np.asarray(np.nan if self.text else value, dtype=float)
-        self.mean, self.min, self.max = (float(how(numbers)) for how in (np.mean, np.min, np.max))
+        numbers = np.asarray([] if self.text else value, dtype=float)
         self.size = numbers.size
+        shown = numbers if self.size else np.nan
+        self.mean, self.min, self.max = (float(how(shown)) for how in (np.mean, np.min, np.max))
         self.count = int(numbers.sum()) if np.isfinite(numbers).all() else 0
 
     def __format__(self, form: str) -> str:

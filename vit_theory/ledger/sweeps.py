@@ -92,6 +92,13 @@ def grid_points(grid: Grid) -> list[dict[str, Any]]:
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 # %% ../../nbs/ledger/03_sweeps.ipynb #c354910d
+def are_names(dims: Any) -> bool:
+    "Whether a value names dimensions, one or several."
+    if isinstance(dims, str):
+        return True
+    return isinstance(dims, Sequence | np.ndarray) and all(isinstance(dim, str) for dim in dims)
+
+
 def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
     "A cell's result with named dimensions; ValueError for anything else."
     import xarray
@@ -100,13 +107,12 @@ def as_dataset(result: Any, axes: Iterable[str]) -> "xarray.Dataset":
         raise ValueError(
             f"the function returned {result!r}: it has to return a dict of numbers or arrays"
         )
+    labeled_values = [value for value in result.values() if hasattr(value, "coords")]
+    # else values at other coordinates would be filled up with NaN
+    xarray.align(*labeled_values, join="exact")
     variables = {}
     for name, value in result.items():
-        if (
-            isinstance(value, tuple)
-            and len(value) == 2
-            and (isinstance(value[0], str) or np.ndim(value[0]) == 1)
-        ):
+        if isinstance(value, tuple) and len(value) == 2 and are_names(value[0]):
             dims = (value[0],) if isinstance(value[0], str) else tuple(value[0])
             array = np.asarray(value[1])
         else:
@@ -172,7 +178,7 @@ def compute(
     with one_thread():
         try:
             return number, as_dataset(function(**point), list(point)), origin()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
             return number, f"the cell {at_point(point)} failed: {why}", origin()
 
@@ -564,8 +570,11 @@ def gather(
         error.add_note("The first of them:\n" + failed[0][2])
         raise error
 
+    def kind_of(variable):
+        return "words" if variable.dtype.kind in "SU" else "numbers"
+
     def form_of(cell):
-        return {name: (v.dims, v.shape) for name, v in cell.data_vars.items()}
+        return {name: (kind_of(v), v.dims, v.shape) for name, v in cell.data_vars.items()}
 
     first = cells[0]
     same = form_of(first)

@@ -90,12 +90,26 @@ class Enough(Exception):
 # functions that return their argument or a part of it, in another type or shape
 SAME = set(
     "dropout to type_as float contiguous clone reshape view flatten unflatten expand unsqueeze "
-    "squeeze __getitem__ mul __mul__ nan_to_num".split()
+    "squeeze __getitem__ mul __mul__ __rmul__ nan_to_num masked_fill masked_fill_".split()
 )
-PRODUCTS = {"matmul", "__matmul__", "bmm"}
+# products, with the names of their two factors
+PRODUCTS = {
+    "matmul": ("input", "other"),
+    "__matmul__": ("input", "other"),
+    "bmm": ("input", "mat2"),
+    "baddbmm": ("batch1", "batch2"),
+}
 # what is done to scores on their way to the softmax, beside that
 TO_SCORES = SAME | {"add", "__add__", "add_", "__iadd__", "sub", "__sub__", "div", "__truediv__"}
-TO_SCORES |= {"mul_", "__imul__", "div_", "__itruediv__", "masked_fill", "masked_fill_"}
+TO_SCORES |= {"mul_", "__imul__", "div_", "__itruediv__"}
+
+
+def factors_of(product: str, args: tuple, kwargs: dict) -> tuple[Tensor, Tensor]:
+    "The two factors of a product, given by place or by name."
+    by_place = args[1:] if product == "baddbmm" else args  # a bias stands before them
+    left, right = PRODUCTS[product]
+    given = kwargs | dict(zip((left, right), by_place, strict=False))
+    return given[left], given[right]
 
 
 def sdpa_weights(
@@ -184,7 +198,7 @@ class Listener(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         if name == "multi_head_attention_forward":
             return self.torch_attention(function, args, kwargs)
-        self.recall(args)
+        self.recall((*args, *kwargs.values()))
         out = function(*args, **kwargs)
         if name == "conv2d" or name == "_conv_forward":
             self.see_convolution(out, *args, **kwargs)
@@ -204,10 +218,8 @@ class Listener(TorchFunctionMode):
         elif name == "einsum":
             return self.see_einsum(out, *args)
         elif name in PRODUCTS:
-            named = [kwargs[key] for key in ("input", "other", "mat2") if key in kwargs]
-            return self.see_product(*args, *named, out)
-        elif name == "baddbmm":  # of a bias and two factors
-            return self.see_product(*args[1:3], out)
+            A, V = factors_of(name, args, kwargs)
+            return self.see_product(A, V, out)
         elif name == "scaled_dot_product_attention":
             A, V = sdpa_weights(*args, **kwargs)
             Q = args[0] if args else kwargs["query"]
