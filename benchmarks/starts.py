@@ -183,6 +183,15 @@ def is_longer(cell: dict) -> bool:
     return cell["views"] != EPOCHS[cell["images"]] * cell["images"]
 
 
+def epochs_of(table: list[dict]) -> dict[int, list[int]]:
+    """How often a run visits each image, by the number of images."""
+    epochs = {}
+    for row in table:
+        images = int(row["images"])
+        epochs.setdefault(images, set()).add(int(row["views"]) // images)
+    return {images: sorted(epochs[images]) for images in sorted(epochs)}
+
+
 def write(store: Path, name: str, longer: bool, pilot: bool = False) -> None:
     """Put the finished rows, of usual or of other lengths, with chosen rates or a pilot's, into
     results/NAME.csv and .json; rows of other cells stay."""
@@ -214,7 +223,7 @@ def write(store: Path, name: str, longer: bool, pilot: bool = False) -> None:
         commands=sorted(commands),
         seeds=sorted({int(row["seed"]) for row in table}),
         choosing_seed=CHOOSING_SEED,
-        epochs=EPOCHS,
+        epochs=epochs_of(table),
         processor_time="of a training that went on after a stop: its last part only",
         cells_provenance=merged_provenance(name, [cell["provenance"] for cell in cells]),
         validation_loss_by_rate=in_order(list(choices.values()), CHOSEN_FROM, arm=STARTS),

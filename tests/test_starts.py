@@ -75,6 +75,8 @@ def test_the_table_of_a_pilot(tmp_path, monkeypatch, command, photographs):
     # cells that visit images more often have a table of their own, and the usual one none of them
     longer = table(*pilot, "--seeds", "0", "--epochs", "4", "--name", "longer", name="longer")
     assert {row["views"] for row in longer} == {"400"} and len(longer) == 2
+    about = json.loads((tmp_path / "results" / "longer.json").read_text(encoding="utf-8"))
+    assert about["epochs"] == {str(IMAGES): [4]}
     usual = table(*pilot, "--seeds", "0", "--name", "fourth", name="fourth")
     assert {row["views"] for row in usual} == {"200"} and len(usual) == 4
 
