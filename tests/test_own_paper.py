@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from vit_theory.ledger import claims as package
 from vit_theory.ledger.cli import main, new_paper
 
-JUDGE = "lambda data: None"
-GOOD = f"MEAN = Claim('M-mean', 'M', 'Theorem 1', 'says', {JUDGE}, 'seen', None, None)"
+GOOD = "MEAN = Claim('M-mean', 'M', 'Theorem 1', 'says', lambda data: None, 'seen', None, None)"
 IMPORT = "from vit_theory.ledger.claims import Claim"
 
 
