@@ -97,7 +97,7 @@ CALLS = {
     "selection.hinge_gradient": "model=V, x=t.x, y=t.y, attention='trained', keep=keep",
     "selection.learning_curve": (
         "alpha=0.2, samples=[8, 16], attention='trained', ratio=50.0, sigma=0.1, delta=0.1, "
-        "background='neutral', mass=0.4, trials=10, networks=4, seed=0"
+        "background='neutral', mass=0.4, trials=10, networks=50, seed=0"
     ),
     "selection.fit": "model=V, x=t.x, y=t.y, steps=2, batch=2, lr=0.1, attention_lr=0.2, seed=0, "
     "keep=keep, "

@@ -18,6 +18,8 @@ def test_an_experiment_that_drifts_from_its_evidence_is_seen():
     rows = committed("quick")[:2]
     assert evidence.drifted(rows) == []
     assert evidence.drifted([rows[0] | {"experiment": "another text"}, rows[1]]) == [rows[0]["id"]]
+    unknown = {name: value for name, value in rows[0].items() if name != "experiment"}
+    assert evidence.drifted([unknown, rows[1]]) == [rows[0]["id"]]
 
 
 def test_a_row_measured_by_earlier_code_says_so():

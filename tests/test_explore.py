@@ -5,6 +5,7 @@ import copy
 import json
 import math
 from base64 import b64decode
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -157,6 +158,7 @@ def test_your_vit_from_a_folder_from_memory_and_by_the_hand_in_the_panel(folder)
     assert explore.vit_explorer(subject_of(folder, None).model).data == mine | {
         "model": None,
         "given": ["model"],
+        "notes": (),  # the converted model knows its mean and standard deviation
     }
     other = explore.vit_explorer()
     ours = other.data
@@ -452,3 +454,37 @@ except ImportError as error:
     print(error)
 """
     assert "vit_theory[notebooks]" in python("-c", code)
+
+
+def tiny(names):
+    """A classifier of the library of two classes with these names."""
+    hub = pytest.importorskip("transformers", reason="needs the hub extra")
+    torch.manual_seed(0)
+    names = dict(enumerate(names))
+    config = hub.ViTConfig(**TINY_VIT, id2label=names, label2id={v: k for k, v in names.items()})
+    return hub.ViTForImageClassification(config).eval()
+
+
+def test_an_answer_is_right_by_the_name_of_its_class():
+    """The images count their classes in another order; or have others, as many."""
+    model = tiny(("dog", "cat"))
+    pixels = torch.randint(256, (8, 3, 16, 16), dtype=torch.uint8)
+    answers = model((pixels / 255 - 0.5) / 0.5).logits.argmax(1)
+    options = {"processor": {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}}
+    options = {"processor": SimpleNamespace(**options["processor"])}
+    shown = what_is_seen(model, Images(pixels, 1 - answers, ("cat", "dog")), **options)
+    assert shown["right"] and shown["curve"][-1] == 1
+    first = shown["images"][0]
+    assert first["truth"] == first["answers"][-1] == ("dog", "cat")[answers[0]]
+    others = what_is_seen(model, Images(pixels, answers, ("owl", "cow")), **options)
+    assert not others["right"] and "other classes" in others["notes"][0]
+    assert others["images"][0]["answers"][-1] == ("dog", "cat")[answers[0]]
+
+
+def test_pictures_that_patches_do_not_fill_are_refused():
+    hub = pytest.importorskip("transformers", reason="needs the hub extra")
+    sizes = TINY_VIT | {"image_size": 58, "patch_size": 10}
+    model = hub.ViTForImageClassification(hub.ViTConfig(**sizes)).eval()
+    pixels = torch.randint(256, (2, 3, 58, 58), dtype=torch.uint8)
+    with pytest.raises(ValueError, match=r"size=\(58, 58\) leaves pixels beside the \(5, 5\)"):
+        what_is_seen(model, Images(pixels, torch.tensor([0, 1]), ("a", "b")), size=58)

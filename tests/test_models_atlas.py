@@ -5,6 +5,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from common import TINY_VIT
+from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
 
 from vit_theory.ledger.cli import main
@@ -17,6 +18,7 @@ from vit_theory.models import (
     trained_vit,
     write_atlas,
 )
+from vit_theory.models.page import evenly
 
 hub = pytest.importorskip(
     "transformers", reason="needs the hub extra: pip install 'vit_theory[hub]'"
@@ -222,3 +224,41 @@ def test_the_middle_of_an_image_keeps_its_proportions():
     assert height == width
     gray = prepared(color, {"size": (40, 80), "channels": 1, "mean": 0.0, "std": 1.0})
     assert gray.shape == (1, 1, 40, 80)
+
+
+def test_a_stencil_is_asked_for_on_the_grid_of_the_map():
+    """A transposed grid has as many patches."""
+    (layers,) = attention_maps(ViT((8, 12), 2, 1, 10, 1, 2, width=8), torch.rand(3, 1, 8, 12))
+    nearest_conv(layers[0], (4, 6))
+    with pytest.raises(ValueError, match=r"grid=\(6, 4\): module_or_map has a \(4, 6\) grid"):
+        nearest_conv(layers[0], (6, 4))
+
+
+@pytest.mark.parametrize("mixer", ["content", "positional", "conv_attention", "uniform"])
+def test_our_models_are_called_as_their_user_says(mixer):
+    vit = ViT(8, 2, 1, 10, 2, 2, width=8, mixer=mixer)
+    images = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    (told,) = attention_maps(vit, images, forward=lambda model, x: model(x / 2))
+    (known,) = attention_maps(vit, images / 2)
+    (other,) = attention_maps(vit, images)
+    for one, two in zip(told, known, strict=True):
+        assert torch.equal(one.A, two.A) and torch.equal(one.V, two.V)
+    assert not torch.equal(told[0].V, other[0].V)
+
+
+def test_a_call_that_shows_some_patches_has_no_true_map():
+    vit = ViT(8, 2, 1, 10, 2, 2, width=8, keep={0: 0.5})
+    images = torch.rand(2, 1, 8, 8)
+    list(attention_maps(vit, images))
+    with pytest.raises(ValueError, match="on some of its patches: no true map"):
+        list(attention_maps(vit, images, forward=lambda model, x: model(x)))
+
+
+def test_images_of_a_folder_keep_what_stands_at_their_sides(tmp_path):
+    """Of a model that is wider than high, a square of the middle would lack the sides."""
+    ramp = np.tile(np.arange(64, dtype=np.uint8) * 4, (32, 1))
+    for number in range(3):
+        Image.fromarray(np.stack([ramp] * 3, -1)).save(tmp_path / f"{number}.png")
+    wide = evenly(tmp_path, 2, (32, 64)).images
+    assert wide.shape == (2, 3, 32, 64) and wide[0, 0, 0, [0, -1]].tolist() == [0, 252]
+    assert evenly(tmp_path, 2, (32, 32)).images[0, 0, 0, [0, -1]].tolist() == [64, 188]

@@ -3,11 +3,13 @@ words."""
 
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from common import TINY_VIT
 
 from vit_theory import models
+from vit_theory.images.starts import start_model
 from vit_theory.models.maps import Listener
 from vit_theory.models.transfer import special_tokens
 
@@ -280,3 +282,82 @@ def test_no_stencil_for_patches_that_are_shuffled():
     ):
         with pytest.raises(ValueError, match="shuffles its patches at random"):
             change()
+
+
+class Pixels:
+    """An image processor that leaves pixels in 0..1 as they are."""
+
+    do_normalize = False
+    size = {"height": 16, "width": 16}  # noqa: RUF012
+
+
+def test_bright_pictures_and_plain_pixels_are_looked_at(vit):
+    """They lie in 0..1 as they are; only images of which nothing is known must not."""
+    pixels = torch.randint(256, (4, 3, 16, 16), dtype=torch.uint8)
+    data = models.Images(pixels, torch.arange(4), tuple("abcd"))
+    for told in (Pixels(), None):
+        given = vit if told else models.Classifier(vit, mean=0, std=1)
+        subject = models.subject_of(given, data, processor=told)
+        subject.first_look()
+        expected = vit(pixels / 255).logits
+        assert torch.allclose(subject.logits(subject.images), expected, atol=1e-4)
+    models.subject_of(vit, pixels / 255, processor=Pixels()).first_look()
+    pale = models.Images(pixels.float() / 255 * 0.4 + 0.55, torch.arange(4), tuple("abcd"))
+    models.subject_of(vit, pale).first_look()
+    with pytest.raises(ValueError, match="images lie in 0..1"):
+        models.subject_of(vit, pixels / 255).first_look()
+
+
+def test_a_subject_calls_its_model_as_told(vit):
+    images = photos()
+    forward = partial(lambda factor, model, x: model(pixel_values=factor * x), 0.3)
+    subject = models.subject_of(vit, images, forward=forward)
+    assert torch.equal(subject.logits(images), forward(vit, images).logits)
+    ours = models.from_transformers(vit, mean=0, std=1)
+    subject = models.subject_of(ours, images, forward=lambda model, x: model(0.3 * x))
+    assert torch.equal(subject.logits(images), ours(0.3 * images))
+    with pytest.raises(ValueError, match="none can be left out"):
+        subject.answers_with_fewer([1.0, 0.5])
+
+
+def test_an_encoder_has_no_answers(vit):
+    with pytest.raises(ValueError, match=r"model=ViTModel has no logits \[b, classes\]"):
+        models.subject_of(vit.vit, photos()).answers()
+
+
+def test_patches_that_attention_reads_behind_a_ring_of_zeros():
+    """The keys of such a layer are more than its queries."""
+    taps = models.Taps(construction="extra")
+    ours = models.ViT(8, 2, 1, 10, 1, 2, mixer="conv_attention", width=8, taps=taps)
+    images = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    (layer,) = first_maps(ours, images)
+    read = layer.A[..., layer.key_patches].mean((1, 2))
+    best = read.topk(4).indices.sort().values
+    assert torch.equal(models.choose_tokens(ours, images, 4), best)
+    with pytest.raises(ValueError, match="names none of the model's 1 layers"):
+        models.choose_tokens(ours, images, 4, layers=slice(3, None))
+
+
+def test_a_packed_model_is_the_model(tmp_path):
+    path = tmp_path / "vit.npz"
+    with pytest.raises(ValueError, match="has other layers than its config says"):
+        models.pack_vit(start_model("conv_init", 10), path)
+    small = models.ViT(8, 2, 1, 10, 1, 2, width=8)
+    with torch.no_grad():
+        small.head.weight.mul_(0.003)
+    for kind in (torch.float16, torch.bfloat16):
+        of_kind = small.to(kind)
+        models.pack_vit(of_kind, path)
+        read = models.unpack_vit(path).state_dict()
+        for name, p in of_kind.state_dict().items():
+            unit = p.float().abs().amax(-1, keepdim=True) / 127
+            assert ((p.float() - read[name]).abs() <= 0.51 * unit + 1e-3 * p.float().abs()).all()
+    arrays = dict(np.load(path))
+    np.savez(path, **arrays, table=np.zeros(3))
+    with pytest.raises(ValueError, match=r"numbers of another model: \['table'\]"):
+        models.unpack_vit(path)
+
+
+def test_a_patch_that_is_named_twice(vit):
+    with pytest.raises(ValueError, match="names a patch more than once"):
+        models.probe(vit, photos(), relevant=torch.tensor([3, 3]))

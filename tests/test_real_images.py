@@ -11,7 +11,7 @@ import pytest
 import torch
 from common import contents
 
-from vit_theory.real_images import load_images
+from vit_theory.real_images import Images, load_images
 
 datasets = pytest.importorskip(
     "datasets", reason="needs the images extra: pip install 'vit_theory[images]'"
@@ -347,3 +347,25 @@ def test_photographs_of_a_camera_on_its_side(tmp_path):
         turned.save(tmp_path / "d" / "train" / name / "0.png", exif=turned_back)
     data = load_images(tmp_path / "d")
     assert torch.equal(data.images[0], torch.from_numpy(upright).permute(2, 0, 1))
+
+
+def test_pictures_in_memory_are_read_as_their_files():
+    """A palette picture is no picture of its palette's numbers."""
+    red_and_blue = np.zeros((4, 4, 3), dtype=np.uint8)
+    red_and_blue[:, :2, 0] = 255
+    red_and_blue[:, 2:, 2] = 255
+    plain = Image.fromarray(red_and_blue)
+    palette = plain.convert("P", palette=Image.Palette.ADAPTIVE, colors=2)
+    for picture in (plain, palette, plain.convert("RGBA")):
+        data = load_images([(picture, 0), (picture, 1), (picture, 0)])
+        assert torch.equal(data.images[0], torch.from_numpy(red_and_blue).permute(2, 0, 1))
+
+
+def test_arrays_of_all_kinds_in_memory():
+    rgb = np.random.default_rng(0).integers(0, 255, (4, 4, 4, 3), dtype=np.uint8)
+    reversed_channels = load_images((rgb[..., ::-1], [0, 1, 0, 1]))
+    assert reversed_channels.images[0, 0, 0, 0] == rgb[0, 0, 0, 2]
+    half = [(torch.rand(3, 4, 4).bfloat16(), label) for label in (0, 1, 1)]
+    assert load_images(half).images.dtype == torch.float32
+    short = Images(torch.zeros(2, 1, 4, 4), torch.tensor([0, 1], dtype=torch.int32), ("a", "b"))
+    assert short.labels.dtype == torch.int64

@@ -102,6 +102,7 @@ def test_a_harder_setting_has_a_larger_error():
         ({"sigma": float("inf")}, "sigma=inf"),
         ({"mass": 1.5}, "mass=1.5"),
         ({"trials": 3}, "trials=3"),
+        ({"networks": 49}, "networks=49: the mean of fewer than 50"),
         ({"seed": -1}, "seed=-1"),
     ],
 )
@@ -132,3 +133,8 @@ def test_the_command_line_refuses_bad_values_in_words(options, words):
     said = CliRunner().invoke(main, ["predict", *options.split()])
     assert said.exit_code == 2
     assert words in said.output
+
+
+def test_a_share_and_a_mass_that_fill_the_sample():
+    """1 - 0.9 is a little less than 0.1."""
+    assert learning_curve(0.9, [16], mass=0.1, trials=10).error < 0.1

@@ -116,3 +116,10 @@ def test_so_few_neurons_that_all_may_be_silent_are_refused():
     """A start whose neurons are all silent never reaches the stop: the search would take hours."""
     with pytest.raises(ValueError, match="neurons=8 must be even and at least 16"):
         limit_threshold(0.2, neurons=8)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_where_half_of_the_starts_fail_there_is_no_threshold(seed):
+    """Successes level off near one half: the fit crosses it far off, or nowhere."""
+    with pytest.raises(ValueError, match="do not cross one half clearly"):
+        limit_threshold(0.23, attention="uniform", sigma=1.0, trials=10, neurons=16, seed=seed)

@@ -279,3 +279,10 @@ def test_a_sample_without_a_query_has_no_mass():
 def test_a_rate_of_tokens_is_not_rounded_twice(L, rate, kept):
     scores = torch.rand(1, 2, L)
     assert (keep_top(scores, None, rate, torch.Generator()).sum(-1) == kept).all()
+
+
+def test_a_tiny_rate_keeps_one_token():
+    g = torch.Generator().manual_seed(0)
+    data = TokenData().sample(4, trials=2, generator=g)
+    for keep in (keep_random, keep_oracle):
+        assert (keep(data, rate=1e-12, generator=g).sum(-1) == 1).all()

@@ -166,9 +166,10 @@ def judge(check):
 
 
 def drifted(rows):
-    """The ids of rows whose experiment has changed since they were measured, or last stamped."""
+    """The ids of rows whose experiment has changed since they were measured, or last stamped; of a
+    row without a stamp nobody knows that it has not."""
     now = {claim.id: source_identity(claim.experiment) for claim in load_claims()}
-    return [row["id"] for row in rows if row.get("experiment", now[row["id"]]) != now[row["id"]]]
+    return [row["id"] for row in rows if row.get("experiment") != now[row["id"]]]
 
 
 def same_numbers(measured, committed):

@@ -30,10 +30,12 @@ class Images:
 
     # 0 to 255, or floats as a model takes them; channel first
     images: UInt8[Tensor, "n c h w"] | Float[Tensor, "n c h w"]
-    labels: Int[Tensor, "n"]  # int64, index into `classes`
+    labels: Int[Tensor, "n"]  # index into `classes`; kept as int64
     classes: tuple[str, ...]  # names
 
     def __post_init__(self):
+        if self.labels.dtype != torch.int64:
+            object.__setattr__(self, "labels", self.labels.long())
         if self.images.is_floating_point():
             low, high = self.images.aminmax()
             need(
@@ -239,7 +241,9 @@ def numbered(labels: Any, classes: Sequence | None) -> tuple[Tensor, tuple[str, 
         words, values = np.unique(values.astype(str), return_inverse=True)
         return torch.from_numpy(values.astype(np.int64)), tuple(words.tolist())
     need(values.min() >= 0, f"labels has {values.min()}: numbers of classes, from 0, are needed")
-    names = classes or [str(k) for k in range(values.max() + 1)]
+    names: Sequence = [str(k) for k in range(values.max() + 1)]
+    if classes is not None and len(classes):
+        names = classes
     return torch.from_numpy(values.astype(np.int64)), tuple(map(str, names))
 
 
@@ -272,6 +276,16 @@ def unreadable() -> tuple[type[Exception], ...]:
     return *broken, DecompressionBombError
 
 
+DEEP = ("I", "F")  # PIL's modes of more than 8 bits a channel begin so
+
+
+def gray_or_color(image: Any) -> Any:
+    "A PIL image in gray where it is gray, else in red, green and blue, without palette or alpha."
+    if image.mode == "L":
+        return image
+    return image.convert("L" if image.mode in ("1", "LA") else "RGB")
+
+
 def _decode(cell: Cell, size: int | None) -> np.ndarray:
     """One stored image -> uint8 [h, w] when it is gray, else [h, w, 3]; OSError or ValueError when
     it is corrupt."""
@@ -284,12 +298,11 @@ def _decode(cell: Cell, size: int | None) -> np.ndarray:
             f"{stored.width} x {stored.height} pixels are more than {MOST_PIXELS}",
         )
         need(
-            not stored.mode.startswith(("I", "F")),
+            not stored.mode.startswith(DEEP),
             f"mode {stored.mode} has more than 8 bits a channel",
         )
         ImageOps.exif_transpose(stored, in_place=True)  # a camera held on its side
-        mode = "L" if stored.mode in ("L", "1", "LA") else "RGB"
-        image: Image.Image = stored if stored.mode == "L" else stored.convert(mode)
+        image = gray_or_color(stored)
         if size is not None:
             image = ImageOps.fit(image, (size, size))
         return np.array(image)
@@ -340,6 +353,8 @@ def read_rows(data, per_class: int | None, seed: int, size: int | None, label: s
 # %% ../nbs/04_real_images.ipynb #28e403f7
 def channel_first(images: Any) -> Tensor:
     "Images [n, c, h, w] of an array [n, h, w], [n, h, w, c] or [n, c, h, w]; else ValueError."
+    if isinstance(images, np.ndarray):
+        images = np.ascontiguousarray(images)  # torch takes none that is reversed
     x = torch.as_tensor(images)
     found = f"images has shape {tuple(x.shape)}, {x.dtype}"
     need(x.ndim in (3, 4) and len(x), f"{found}: at least one image, [n, c, h, w], is needed")
@@ -353,6 +368,16 @@ def channel_first(images: Any) -> Tensor:
     whole = x.dtype != torch.bool and 0 <= x.min() and x.max() <= 255
     need(whole, f"{found}: integers from 0 to 255 are needed, or floats")
     return x.to(torch.uint8).contiguous()
+
+# %% ../nbs/04_real_images.ipynb #rimg0a01
+def array_of(image: Any) -> np.ndarray:
+    "One image in memory as numbers: a PIL image as its file would be read."
+    mode = getattr(image, "mode", None)
+    if isinstance(mode, str) and hasattr(image, "convert") and not mode.startswith(DEEP):
+        image = gray_or_color(image)
+    if isinstance(image, Tensor) and image.dtype == torch.bfloat16:
+        image = image.float()  # numpy has no such numbers
+    return np.asarray(image)
 
 # %% ../nbs/04_real_images.ipynb #b73b4173
 @checked
@@ -389,7 +414,7 @@ def as_images(
     pairs = [data[i] for i in range(len(data))]
     right = all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs)
     need(right, f"data={kind} does not hold pairs (image, label): give {wanted}")
-    arrays = [np.asarray(image) for image, _ in pairs]
+    arrays = [array_of(image) for image, _ in pairs]
     sizes = sorted({array.shape for array in arrays})
     need(len(sizes) == 1, f"data={kind} has images of {len(sizes)} shapes, such as {sizes[:3]}")
     images = channel_first(np.stack(arrays))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from vit_theory.models import LayerMap, Subject
 
-
 # %% auto #0
 __all__ = ['vit_explorer']
 
@@ -156,6 +155,18 @@ class Said:
         return [round(float(share), 4) for share in agreement]
 
 
+def labels_as_answers(subject: Subject, names: tuple[str, ...]) -> Tensor | None:
+    """The labels as numbers of the model's answers: by name where the model names its answers, else
+    by number; None where they cannot be those."""
+    import torch
+
+    if not subject.names:
+        return subject.labels if len(subject.classes) == len(names) else None
+    if subject.labels is None or not set(subject.classes) <= set(names):
+        return None
+    return torch.tensor([names.index(name) for name in subject.classes])[subject.labels]
+
+
 def what_is_said(subject: Subject, layers: list[LayerMap], n: int) -> Said:
     "The answers of a model, with fewer patches where it can lack some; a word on what it lacks."
     import torch
@@ -171,12 +182,13 @@ def what_is_said(subject: Subject, layers: list[LayerMap], n: int) -> Said:
         said.notes = (*notes, f"No answers: model={kind} has no logits [b, classes].")
         return said
     classes = logits.shape[1]
-    if classes == len(subject.classes):
-        said.labels = subject.labels
-        said.names = subject.classes
-    else:
-        names = subject.names
-        said.names = tuple(names.get(number, f"class {number}") for number in range(classes))
+    names = subject.names
+    if not names and classes == len(subject.classes):
+        names = dict(enumerate(subject.classes))
+    said.names = tuple(names.get(number, f"class {number}") for number in range(classes))
+    said.labels = labels_as_answers(subject, said.names)
+    if said.labels is None and len(subject.classes) > 1:
+        notes.append("No answer is called right: the images have other classes than the model.")
     try:
         said.order, said.counts, said.predicted = subject.answers_with_fewer(SHARES)
         said.shares = list(SHARES)
@@ -192,7 +204,6 @@ def what_is_said(subject: Subject, layers: list[LayerMap], n: int) -> Said:
         notes.append(f"No removal of heads: {error}.")
     said.notes = tuple(notes)
     return said
-
 
 # %% ../../nbs/explore/05_vit.ipynb #0870fcff
 MOST = 2**23  # bytes of attention
@@ -213,6 +224,12 @@ def what_is_seen(
     subject = subject_of(model, data, **options)
     images = subject.images
     layers, grid = subject.first_look()
+    rows, columns = grid
+    if images.shape[2] % rows or images.shape[3] % columns:  # a cell of the picture is no patch
+        raise ValueError(
+            f"size={tuple(images.shape[2:])} leaves pixels beside the {grid} patches: give a size "
+            "that they fill"
+        )
     heads = max(layer.A.shape[1] for layer in layers)
     bytes_of_maps = len(layers) * heads * math.prod(grid) ** 2
     if bytes_of_maps > LARGEST:
@@ -270,7 +287,6 @@ def pictured(subject: Subject, number: int, removal: bool) -> dict[str, Any]:
     for name, numbers in measured["numbers"].items():
         picture[name] = np.nan_to_num(numbers).round(3).tolist()
     return picture
-
 
 # %% ../../nbs/explore/05_vit.ipynb #7afc95d0
 def vit_explorer(

@@ -25,6 +25,7 @@ from tqdm.auto import tqdm
 from ..arguments import Count, NotNegative, Positive, Seed, Share, Size, checked, need
 from ..ledger.identity import identity
 from ..models.data import Images, crop_flip, generator
+from ..models.model import evaluating
 from ..models.pyramid import PyramidSizes, PyramidViT
 from ..models.trainer import has_bfloat16
 from ..trials import resolve_device
@@ -99,7 +100,7 @@ def shifted(images: Tensor, mirror: Tensor, border: int, g: torch.Generator) -> 
 # %% ../../nbs/images/07_record.ipynb #2c7021ba
 def one_cycle(step: int, steps: int, warmup: float) -> float:
     "The factor of the learning rates at a step: up along a line, then down to zero."
-    rising = warmup * steps
+    rising = round(warmup * steps)
     if step < rising:
         return (step + 1) / rising
     return (steps - step) / (steps - rising)
@@ -173,12 +174,15 @@ def pyramid_accuracy(
 ) -> tuple[float, float]:
     """The share of images classified rightly, from one view and from the image with its mirror
     image."""
-    was_training = vit.training
-    vit.eval()
+    need(
+        data.images.dtype == torch.uint8,
+        f"data has images of {data.images.dtype}: uint8 from 0 to 255 is needed",
+    )
     device = vit.embed.weight.device
     plain = 0
     mirrored = 0
-    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+    half = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16)
+    with torch.no_grad(), half, evaluating(vit):
         for start in range(0, len(data.labels), batch):
             images = standardized(data.images[start : start + batch], mean, deviation).to(device)
             labels = data.labels[start : start + batch].to(device)
@@ -187,7 +191,6 @@ def pyramid_accuracy(
             if mirrors:
                 of_two_views = logits + vit(images.flip(-1))
                 mirrored += int((of_two_views.argmax(1) == labels).sum())
-    vit.train(was_training)
     count = len(data.labels)
     return plain / count, mirrored / count if mirrors else math.nan
 
@@ -221,7 +224,11 @@ def load_progress(
     file: Path, vit: PyramidViT, optimizer: RecordOptimizer, settings: str
 ) -> Progress:
     "Go on from a checkpoint; ValueError for one of other settings."
-    state = torch.load(file, weights_only=True)
+    try:
+        state = torch.load(file, weights_only=True)
+    # what a damaged file meets inside of torch has many names
+    except Exception as error:
+        raise ValueError(f"{str(file)!r} is no checkpoint of a record: move it away") from error
     other = state["settings"]
     folder = str(file.parent)
     need(

@@ -130,6 +130,7 @@ def nearest_conv(
             f"module_or_map has queries on a {layer.grid} grid and keys on {layer.key_grid}: "
             "no stencil joins them",
         )
+        need(tuple(grid) == layer.grid, f"grid={grid!r}: module_or_map has a {layer.grid} grid")
         A = layer.A[:, :, layer.patches][..., layer.key_patches]
     elif isinstance(module_or_map, nn.Module):
         A = module_map(module_or_map, images, n)

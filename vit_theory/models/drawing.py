@@ -82,6 +82,7 @@ def plot_positions(
 ):
     """Cosines of all position encodings with that of one patch, for three patches, and the
     association score."""
+    need("cosine" in seen, "seen has no cosine: the model has learned no encoding of its patches")
     rows = seen.attrs["rows"]
     columns = seen.attrs["columns"]
     figure, axes = subplots(1, 4, width=1.8, height=2.1)

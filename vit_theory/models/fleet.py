@@ -142,15 +142,29 @@ def check_fleet(vits: Sequence[Any], lists: Mapping[str, Sequence]) -> None:
             len(entries) == len(vits),
             f"{name} has {len(entries)} entries for {len(vits)} models: give one for each",
         )
-    strangers = [type(vit).__name__ for vit in vits if not isinstance(vit, ViT)]
-    need(not strangers, f"vits={strangers}: models of the class ViT are needed")
+    # one of another class, a `Classifier` say, may answer in its own way
+    strangers = [type(vit).__name__ for vit in vits if type(vit) is not ViT]
+    need(not strangers, f"vits={strangers}: models of the class ViT itself are needed")
+    numbers = [id(p) for vit in vits for p in vit.parameters()]
+    need(
+        len(set(numbers)) == len(numbers),
+        "vits share parameters, or a model is named twice: give copies, by copy.deepcopy",
+    )
     need(
         all(shape_of(vit) == shape_of(vits[0]) for vit in vits),
         "vits differ in more than their numbers: models side by side have one shape",
     )
+    for name, one in vits[0].config.items():
+        found = [vit.config[name] for vit in vits]
+        need(found.count(one) == len(vits), f"vits have {name}={found}: side by side all are alike")
     need(
         all(p.requires_grad for vit in vits for p in vit.parameters()),
         "vits have frozen parameters: train them one by one",
+    )
+    need(
+        vits[0].config["mixer"] != "convolution",
+        "vits have mixer='convolution', and no weights that models side by side read: train them "
+        "one by one",
     )
     need(
         vits[0].cls is None and not vits[0].keep,

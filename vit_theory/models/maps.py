@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..arguments import checked, need, pair
+from .mixers import TableAttention
 from .model import ViT, evaluating, need_weights, wide
 from ..real_images import Images
 
@@ -894,7 +895,22 @@ def layer_map(
     return LayerMap(call.name, A, V, query_patches, grid, key_patches, key_grid)
 
 # %% ../../nbs/models/08_maps.ipynb #maps0020
-def own_maps(vit: ViT, images: Tensor, check: bool) -> list[LayerMap]:
+def own_patches(vit: ViT) -> Int[Tensor, "n"]:
+    "Which tokens of one of our models are patches."
+    n = math.prod(vit.grid)
+    return torch.arange(n, device=vit.head.weight.device) + (vit.cls is not None)
+
+
+def patch_keys(vit: ViT, mixer: Any, A: Float[Tensor, "*b q k"]) -> Int[Tensor, "n"]:
+    "Which keys of a layer of ours are the patches, in order."
+    if A.shape[-1] == A.shape[-2]:
+        return own_patches(vit)
+    # with a ring of zero patches around the grid the keys are more than the queries
+    tables: Any = mixer.layer if isinstance(mixer, TableAttention) else mixer
+    return tables.queries
+
+
+def own_maps(vit: ViT, batch: Any, forward: Callable | None, check: bool) -> list[LayerMap]:
     "The maps of one of our models; ValueError for one that has no attention."
     attends = vit.config["mixer"] != "convolution"
     need(
@@ -902,27 +918,27 @@ def own_maps(vit: ViT, images: Tensor, check: bool) -> list[LayerMap]:
         'model has mixer="convolution" and no attention: convert it with to_attention first',
     )
     if vit.config["mixer"] == "uniform":
-        calls = uniform_calls(vit, images)
+        calls = uniform_calls(vit, batch, forward)
     else:
-        calls = listen(vit, images, None, check)[0].calls
-    n = math.prod(vit.grid)
-    patches = torch.arange(n, device=vit.head.weight.device) + (vit.cls is not None)
+        calls = listen(vit, batch, forward, check)[0].calls
+    patches = own_patches(vit)
+    tokens = len(patches) + (vit.cls is not None)
+    need(
+        len(calls) == len(vit.blocks) and all(call.A.shape[-2] == tokens for call in calls),
+        "forward: it calls the model more than once, or on some of its patches: no true map",
+    )
     layers = []
     for call in calls:
         A = call.A
         if A.ndim == 3:  # the same weights for all images
             A = A.expand(len(call.V), *A.shape)
-        keys = patches
-        if A.shape[-1] != A.shape[-2]:
-            # with a ring of zero patches around the grid the keys are more than the queries
-            mixer: Any = vit.get_submodule(call.name)
-            keys = mixer.queries
+        keys = patch_keys(vit, vit.get_submodule(call.name), A)
         layer = LayerMap(call.name, A, call.V, patches, vit.grid, keys, vit.grid)
         layers.append(layer)
     return layers
 
 
-def uniform_calls(vit: ViT, images: Tensor) -> list[Call]:
+def uniform_calls(vit: ViT, batch: Any, forward: Callable | None) -> list[Call]:
     "Weights and values of layers that average: no product to listen to."
     values: list[Tensor] = []
 
@@ -932,7 +948,9 @@ def uniform_calls(vit: ViT, images: Tensor) -> list[Call]:
     with ExitStack() as hooks, torch.no_grad():
         for block in vit.blocks:
             hooks.enter_context(block.mixer.v.register_forward_hook(note))
-        maps = vit.attention_maps(images)
+        run_model(vit, batch, forward)
+    with torch.no_grad():
+        maps = vit.attention_maps(image_of(batch))
     heads = vit.config["heads"]
     calls = []
     for layer, (A, value) in enumerate(zip(maps, values, strict=True)):
@@ -1102,7 +1120,7 @@ def stream(
         size = batch_size
         with evaluating(model):  # not while the caller works with the maps
             if isinstance(model, ViT):
-                layers = own_maps(model, images, check=first)
+                layers = own_maps(model, batch if forward else images, forward, check=first)
             else:
                 if first:
                     layout = first_layout(model, batch, forward, first_only=False)

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import xarray as xr
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from ..arguments import Seed, Size, Sizes, checked, need, pair
@@ -137,6 +138,8 @@ def processed_size(processor: Any) -> tuple[int, int] | None:
             continue
         if isinstance(size, int):
             return (size, size)
+        if isinstance(size, list | tuple):
+            return pair(tuple(size))
         if not isinstance(size, Mapping):  # of a processor that is loaded
             size = vars(size)
         rows, columns = size.get("height"), size.get("width")
@@ -165,6 +168,11 @@ def middle(x: Tensor, size: tuple[int, int]) -> Tensor:
     return x[..., top : top + height, left : left + width]
 
 
+def fitted(x: Float[Tensor, "b c h w"], size: tuple[int, int]) -> Float[Tensor, "b c y x"]:
+    "The middle of images, resized."
+    return nn.functional.interpolate(middle(x, size), size, mode="bilinear", antialias=True)
+
+
 def prepared(pixels: Tensor, preparation: dict[str, Any]) -> Tensor:
     "Pixels, bytes or floats 0..1, as the model takes them."
     x = pixels if pixels.is_floating_point() else pixels.float() / 255
@@ -172,8 +180,7 @@ def prepared(pixels: Tensor, preparation: dict[str, Any]) -> Tensor:
         x = x.mean(1, keepdim=True).expand(-1, preparation["channels"], -1, -1)
     size = tuple(preparation["size"])
     if tuple(x.shape[-2:]) != size:
-        x = middle(x, size)
-        x = nn.functional.interpolate(x, size, mode="bilinear", antialias=True)
+        x = fitted(x, size)
     # one number, or one a channel
     mean = torch.as_tensor(preparation["mean"], dtype=x.dtype)
     std = torch.as_tensor(preparation["std"], dtype=x.dtype)
@@ -248,22 +255,39 @@ def as_page(atlas: xr.Dataset, title: str, note: str) -> str:
     )
 
 # %% ../../nbs/models/10_page.ipynb #3078c6d0
-def evenly(source: str | Path, count: int, size: int) -> Images:
+def one_image(
+    data: Any, row: int, channels: int, size: tuple[int, int]
+) -> UInt8[Tensor, "1 c h w"]:
+    "One of the stored images, its middle resized."
+    whole = stream_images(data.select([row])).images[:1]
+    pixels = fitted(whole.float(), size).round().clamp(0, 255).to(torch.uint8)
+    return pixels.expand(-1, channels, -1, -1)
+
+
+def evenly(source: str | Path, count: int, size: tuple[int, int]) -> Images:
     """So many images of bytes, evenly from all that a source has, with labels or without; without
     they are of one class."""
 
-    def chosen(data: Images) -> Images:
+    def rows_of(data: Images) -> Tensor:
         total = len(data)
-        rows = torch.linspace(0, total - 1, min(count, total)).round().long()
-        return Images(data.images[rows], data.labels[rows], data.classes)
+        return torch.linspace(0, total - 1, min(count, total)).round().long()
 
     if str(source) == "digits":
-        return chosen(load_images("digits"))
+        data = load_images("digits")
+        rows = rows_of(data)
+        return Images(data.images[rows], data.labels[rows], data.classes)
     need(str(source), "images='' names no folder: give one of images, or of parquet files")
     with opened(str(source), "train") as data:
         if not set(LABELS) & set(data.features):
             data = data.add_column(LABELS[0], [0] * len(data))
-        return chosen(stream_images(data, size=size))
+        stored = stream_images(data, size=max(size))
+        rows = rows_of(stored)
+        if size[0] == size[1]:
+            pixels = stored.images[rows]
+        else:  # a square of the middle would lack what stands beside it
+            channels = stored.images.shape[1]
+            pixels = torch.cat([one_image(data, row, channels, size) for row in rows.tolist()])
+        return Images(pixels, stored.labels[rows], stored.classes)
 
 # %% ../../nbs/models/10_page.ipynb #pge0008
 @checked
@@ -290,7 +314,7 @@ def write_atlas(
             f"out={str(out)!r} cannot be written ({error.strerror}): name a folder that can"
         ) from error
     vit, preparation, note = open_model(model, size)
-    pixels = evenly(images, int(count), max(preparation["size"])).images
+    pixels = evenly(images, int(count), preparation["size"]).images
     need(len(pixels) > 1, f"images={str(images)!r} holds 1 image: at least two are needed")
     pixels = prepared(pixels, preparation)
     batches = list(pixels.split(int(batch)))

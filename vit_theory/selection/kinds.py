@@ -70,8 +70,9 @@ def sample_kinds(
         f"{alpha=}, {confusion_share=}: the label needs 0 <= confusion_share < alpha",
     )
     rest = 1 - alpha - confusion_share
+    # 1 - alpha is rounded
     need(
-        rest >= 0 and (law == "single" or 0 < mass <= rest),
+        rest >= 0 and (law == "single" or 0 < mass <= rest + 1e-12),
         f"mass={mass}: need a mass above 0, at most {rest:g}",
     )
     K = backgrounds
@@ -83,7 +84,7 @@ def sample_kinds(
     phi[t, 1 - label] = confusion_share
     phi[t, 2 + t % K] = mass if neutral else rest
     if neutral:
-        phi[:, -1] = rest - mass
+        phi[:, -1] = max(rest - mass, 0)
     y = 1.0 - 2.0 * label
     dtype = torch.get_default_dtype()
     return Kinds(phi.to(dtype), y.to(dtype))
@@ -100,6 +101,10 @@ def draw_weights(
     "The share of each kind in random training sets with balanced labels."
     need(samples > 1, f"samples={samples}: at least two samples, one of each label")
     K = len(kinds.y) // 2
+    need(
+        len(kinds.y) == 2 * K and (kinds.y[:K] > 0).all() and (kinds.y[K:] < 0).all(),
+        f"kinds has labels {kinds.y.tolist()}: K of +1, then K of -1, are needed",
+    )
     equally = [1 / K] * K
     counts = np.empty((trials, 2 * K))
     for i in range(trials):

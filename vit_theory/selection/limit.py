@@ -421,10 +421,18 @@ def limit_threshold(
     )
     need(trials >= 10, f"trials={trials} must be at least 10")
     setting = replace(ARMS[attention], ratio=ratio, sigma=sigma, delta=delta)
-    n50 = limit_search(alpha, setting, trials, seed, neurons=neurons).n50
+    found = limit_search(alpha, setting, trials, seed, neurons=neurons)
+    closed = 0 < found.low <= found.high < math.inf
+    if found is NEVER or (closed and found.n50 >= SMALLEST):
+        return found.n50
+    ends = limit_trainings(alpha, SMALLEST, trials, seed, setting, neurons=neurons)
     need(
-        n50 >= SMALLEST,
-        f"alpha={alpha}: half of the starts succeed below {SMALLEST} samples, the fewest that are "
+        ends["success"].mean() < 0.5,
+        f"alpha={alpha}: half of the starts succeed with {SMALLEST} samples, the fewest that are "
         "tried: take a smaller alpha",
     )
-    return n50
+    raise ValueError(
+        f"alpha={alpha}, sigma={sigma}, delta={delta}, trials={trials}: successes do not cross "
+        "one half clearly, as where about half of the starts fail with any number of samples: "
+        "take smaller errors, or more trials"
+    )

@@ -29,8 +29,8 @@ def keep_top(
     )
     need(rate != 0, f"rate={rate} must be above 0: it is the share of tokens that stay")
     L = scores.shape[-1]
-    # ceil(rate L), but for the rounding of the product
-    kept = (count or 0) if rate is None else math.ceil(L * rate - 1e-9)
+    # ceil(rate L), but for the rounding of the product; of a tiny rate one token
+    kept = (count or 0) if rate is None else max(1, math.ceil(L * rate - 1e-9))
     need(kept <= L, f"count={count} must lie between 1 and the number of tokens, {L}")
     drawn = torch.rand(scores.shape, generator=g, device=g.device).to(scores.device)
     shuffle = drawn.argsort(dim=-1)

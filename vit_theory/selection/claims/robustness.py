@@ -28,13 +28,9 @@ def noise_thresholds(data: xr.Dataset, draws: int = 200) -> tuple[xr.DataArray, 
     rng = np.random.default_rng(0)
     counts = [success.values.sum(-1)]
     for _ in range(draws):
-        # one resampling a size: trials of different sizes are independent, of different tau they
-        # are the same
-        drawn = np.empty_like(counts[0])
-        for size in range(success.sizes["samples"]):
-            resampled = rng.integers(0, runs, runs)
-            drawn[..., size] = success.values[:, :, size, resampled].sum(-1)
-        counts.append(drawn)
+        # one resampling for all: a trial has the same patterns and start at each size and tau
+        resampled = rng.integers(0, runs, runs)
+        counts.append(success.values[..., resampled].sum(-1))
     log_n50, _ = fit_logistic(success.samples.values, np.stack(counts), runs)
     coords = {"where": success["where"].values, "noise": success.noise.values}
     return (
