@@ -64,6 +64,8 @@ bench: .venv/dev
 	python benchmarks/association_training.py
 	python benchmarks/association_dynamics.py
 	python benchmarks/convolution_paths.py $(if $(QUICK),--rounds 1)
+	python benchmarks/convolution_lean.py $(if $(QUICK),--rounds 1)
+	python benchmarks/fleet.py
 	python benchmarks/images_training.py $(if $(QUICK),,$(if $(shell command -v c++),--compiled))
 
 docs: .venv/dev

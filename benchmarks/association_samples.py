@@ -103,7 +103,8 @@ def count():
     table = []
     for setting, expected in zip(settings(), predicted, strict=True):
         file = STORE / f"{setting['seed']}_{setting['number']}.json"
-        row = kept(file, partial(counted, setting, expected))
+        asked = {**setting, "expected": expected, "steps": STEPS, "trials": TRIALS}
+        row = kept(file, asked, partial(counted, setting, expected))
         table.append({**setting, "predicted": expected, **row})
     save("association_samples", table, steps=STEPS, trials=TRIALS)
 

@@ -9,8 +9,8 @@
     python benchmarks/asymptotics.py precision   the same runs by shorter steps, and in extended
                                                  precision -> results/asymptotics_precision.csv
 
-No initial errors, ratio 50. Goes on where it was stopped. One thread, nice 10, about 20
-processor-minutes in all.
+No initial errors, ratio 50. Goes on where it was stopped; what was computed for another
+setting, seed or N50 is computed anew. One thread, nice 10, about 20 processor-minutes in all.
 """
 
 import csv
@@ -33,6 +33,7 @@ from vit_theory.selection.limit import WITHOUT_ERROR, limit_search
 
 STORE = RESULTS.parent / "build" / "asymptotics"
 SEED = 7
+DRAWN = {"seed": SEED, "trials": TRIALS}
 
 
 def file_of(name: str, alpha: float) -> Path:
@@ -75,7 +76,8 @@ def thresholds():
     for alpha in ALPHAS:
         for engine in ("64 neurons", "scalar"):
             file = file_of(engine.replace(" ", "_"), alpha)
-            table.append(kept(file, partial(threshold_of, engine, alpha)))
+            settings = {"engine": engine, "alpha": alpha, **DRAWN}
+            table.append(kept(file, settings, partial(threshold_of, engine, alpha)))
     save("asymptotics", table, seed=SEED, trials=TRIALS, sizes=5)
 
 
@@ -85,7 +87,8 @@ def states():
     table = []
     for alpha, n50 in committed_n50().items():
         file = file_of("state", alpha)
-        row = kept(file, partial(state_at_stop, alpha, n50, TRIALS, SEED))
+        settings = {"alpha": alpha, "n50": n50, **DRAWN}
+        row = kept(file, settings, partial(state_at_stop, alpha, n50, TRIALS, SEED))
         table.append({"alpha": alpha, **row})
     save("asymptotics_states", table, seed=SEED, trials=TRIALS)
 
@@ -98,7 +101,8 @@ def precision():
     for alpha in (1e-4, 1e-8, 1e-12):
         for check in (by_steps, by_precision):
             file = file_of(check.__name__, alpha)
-            row = kept(file, partial(check, alpha, n50[alpha], SEED))
+            settings = {"alpha": alpha, "n50": n50[alpha], **DRAWN}
+            row = kept(file, settings, partial(check, alpha, n50[alpha], SEED))
             table.append({"alpha": alpha, **row})
     save("asymptotics_precision", table, seed=SEED)
 

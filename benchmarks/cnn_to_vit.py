@@ -8,7 +8,7 @@ trained for 20 epochs; `cnn_to_vit` makes attention of it, with patches of 4 x 4
 same images are seen for 15 more epochs, alike, by the attention with a kernel for each output pixel
 of a patch, by the attention with one kernel, by the CNN, and by the CNN with its batch norms folded
 as conversion folds them. Writes results/cnn_to_vit.csv (a row a seed, test accuracy in percent,
-parameters) and .json. Some minutes of one thread.
+parameters; rows of further seeds stay) and .json. Some minutes of one thread.
 """
 
 import copy
@@ -19,6 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from vit_theory.ledger.files import provenance
 from vit_theory.models import cnn_to_vit, generator, load_images
 from vit_theory.models.cnn import fold_batch_norms
 from vit_theory.models.data import Images, seeded
@@ -119,7 +120,9 @@ def main(seeds):
     epochs = {"CNN": EPOCHS, "trained on": LONGER}
     rates = {"CNN": RATE, "trained on": RATE_LONGER}
     sizes = {"batch": BATCH, "patch": PATCH, "images of each class": 20}
-    bench.save("cnn_to_vit", rows, epochs=epochs, rates=rates, **sizes)
+    rows = bench.in_order(bench.merged("cnn_to_vit", ("seed",), rows), ("seed",))
+    made = bench.merged_provenance("cnn_to_vit", [provenance()])
+    bench.save("cnn_to_vit", rows, epochs=epochs, rates=rates, **sizes, cells_provenance=made)
 
 
 if __name__ == "__main__":

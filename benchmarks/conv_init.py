@@ -8,7 +8,8 @@ as transformers draws it; `conv_init` with random kernels; `init_from_convs` wit
 the same two layers, trained on the same images; and the same kernels with the taps of each
 shuffled. All are trained alike, at the best of three learning rates for each start (by images of
 the training set that are held out, at the first seed). Writes results/conv_init.csv (a row a start
-and seed, test accuracy in percent) and .json. Some minutes of one thread.
+and seed, test accuracy in percent; rows of other seeds stay, where rates and epochs are the same)
+and .json. Some minutes of one thread.
 """
 
 import copy
@@ -20,6 +21,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import ViTConfig, ViTForImageClassification
 
+from vit_theory.ledger.files import provenance
 from vit_theory.models import (
     Classifier,
     conv_init,
@@ -118,6 +120,7 @@ def learned(start: str, convs: list, data: Images, rate: float, epochs: int, see
 @click.option("--seeds", default="0,1,2", show_default=True)
 @click.option("--epochs", default=40, show_default=True)
 def main(seeds, epochs):
+    bench.need_same("conv_init", epochs=epochs)
     seeds = [int(seed) for seed in seeds.split(",")]
     test = load_images("digits", "test")
     rows = []
@@ -137,7 +140,11 @@ def main(seeds, epochs):
             accuracy = 100 * evaluate(vit, test)["accuracy"]
             rows.append({"start": start, "seed": seed, "accuracy": round(accuracy, 2)})
             print(rows[-1], rates[start], flush=True)
-    bench.save("conv_init", rows, rates=rates, epochs=epochs)
+    bench.need_same("conv_init", rates=rates)
+    keys = ("start", "seed")
+    rows = bench.in_order(bench.merged("conv_init", keys, rows), keys, start=STARTS)
+    made = bench.merged_provenance("conv_init", [provenance()])
+    bench.save("conv_init", rows, rates=rates, epochs=epochs, cells_provenance=made)
 
 
 if __name__ == "__main__":

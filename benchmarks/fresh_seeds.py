@@ -5,13 +5,15 @@
         [--claim ID ...] [--images FOLDER/cifar10] [--jobs 1]
 
 The rule: seed set k (0, 1, ...) of version V is the first three 24-bit numbers of
-sha256("vit_theory V fresh k"). A claim uses each seed set once, and the verdict stays in the table.
-A claim that does not get its verdict with at least seven of the first eight gets a larger
-experiment, never a wider criterion, and is run again with the next eight (`--first 8`), if need be
-once more (`--first 17`); all tables stay. The claims on images keep their size, since a quick run
-must stay quick. At full scale every claim runs once more, with seed set 16 (`--scale full --first
-16 --seed-sets 1`, hours). DIR keeps what is finished, so an interrupted study can go on. With
-`--images` the named claims run on photographs and are counted apart from those on digits.
+sha256("vit_theory V fresh k"). A study is eight of them in a row, at quick scale. A claim uses each
+seed set once, and all verdicts stay in the table. A claim that gets its verdict fewer than seven
+times should get a larger experiment, not a wider criterion, and the next eight (`--first 8`). The
+next eight are also for a claim whose experiment or criterion has changed for another reason. Four
+claims of version 0.2.0 have four studies: A-sample-complexity, A-no-attention, A-phase-diagram and
+B-images-pixels; history.json of their chapters says what changed before each. The last study
+counts, judged by the present criterion. At full scale claims run with single seed sets (`--scale
+full --first 16 --seed-sets 1`, hours). DIR keeps what is finished, so an interrupted study can go
+on. With `--images` the named claims run on photographs and are counted apart from those on digits.
 
 Writes vit_theory/ledger/runs/fresh_seeds.json: by version and seed sets ("triples" in its keys),
 the seeds, how often each claim got each verdict, and where it ran; claims that were not named keep

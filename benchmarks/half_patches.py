@@ -80,7 +80,8 @@ def main(data, store, images, seeds):
     need_same(NAME, data=name)
     grid = {"seed": [int(seed) for seed in seeds.split(",")], "way": list(WAYS)}
     one = partial(cell, number=images, data=data, store=Path(store))
-    study = sweep(one, grid, store=Path(store) / "cells")
+    # a folder holds the cells of one experiment, and the number of images is part of it
+    study = sweep(one, grid, store=Path(store) / f"cells_{images}")
     frame = study.to_dataframe().reset_index()
     frame.insert(0, "images", images)
     rows = frame.to_dict("records")

@@ -43,6 +43,7 @@ NAMES = (
 @click.option("--images", required=True, type=Path)
 @click.option("--count", default=512, show_default=True, help="Test images.")
 def main(images, count):
+    bench.need_same("heads", test_images=count)
     test = load_images(images, split="test")
     test = Images(test.images[:count], test.labels[:count], test.classes)
     rows = []

@@ -116,7 +116,13 @@ def write(name: str, study: xr.Dataset, command: str, claims=()):
     about["device"] = cells[0]["accelerator"] or cells[0]["processor"]
     about["cells_provenance"] = merged_provenance(name, cells)
     about["accuracy_mean_and_deviation"] = summary(table)
-    about["through_training"] = {} if axes else curves(study)
+    # means over the seeds of the table, as those of the accuracy, or none
+    if set(about["seeds"]) <= set(study.seed.values.tolist()):
+        about["through_training"] = {} if axes else curves(study)
+    else:
+        about["through_training"] = {}
+        seeds = ",".join(map(str, about["seeds"]))
+        print(f"{name}.json is left without curves, which need all seeds: --seeds {seeds}")
     save(name, table, **about)
 
 

@@ -93,6 +93,8 @@ def loop(model, batches, device, logits, coarse=False):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
+    if device == "cuda":  # a call ends before the GPU has done its work
+        torch.cuda.synchronize()
 
 
 def shuffled(data):

@@ -8,7 +8,8 @@
     python benchmarks/predictions.py coverage    prints coverage and relative errors again
 
 The predictions are committed before `meet` runs; `meet` refuses when they are not. Both go on where
-they were stopped. One thread, nice 10, about 5 processor-minutes and 3.
+they were stopped; what was computed for another setting or seed is computed anew. Rows that `meet
+--minutes` does not reach stay in the table. One thread, nice 10, about 5 processor-minutes and 3.
 """
 
 import csv
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import click
 import numpy as np
-from side_by_side import RESULTS, kept, need_committed, save
+from side_by_side import RESULTS, finished, in_order, kept, merged, need_committed, save
 
 from vit_theory.selection.curves import CurveSetting
 from vit_theory.selection.predictions import (
@@ -93,7 +94,9 @@ def predict():
     """Predict all settings of the rule."""
     table = []
     for number, drawn in enumerate(draw_settings(COUNT, RULE_SEED)):
-        row = kept(STORE / "predicted" / f"{number}.json", partial(predict_one, drawn))
+        settings = {**asdict(drawn), "seed": PREDICTING, "draws": FOLLOWED, "networks": NETWORKS}
+        file = STORE / "predicted" / f"{number}.json"
+        row = kept(file, settings, partial(predict_one, drawn))
         seconds = row.pop("processor_seconds")
         setting = {"number": number, **asdict(drawn.setting), "samples": drawn.samples}
         table.append(setting | row | {"processor_seconds": seconds})
@@ -111,10 +114,13 @@ def meet(minutes):
         number = int(row["number"])
         drawn = setting_of(row)
         file = STORE / "met" / f"{number}.json"
-        if not file.exists() and time.monotonic() > end:
+        predicted = {name: row[name] for name in ("error", "low", "high")}
+        settings = {**asdict(drawn), **predicted, "seed": MEETING, "networks": NETWORKS}
+        if finished(file, settings) is None and time.monotonic() > end:
             break
-        found = kept(file, partial(meet_one, drawn, row))
+        found = kept(file, settings, partial(meet_one, drawn, row))
         table.append({**row, "number": number, "samples": drawn.samples, **found})
+    table = in_order(merged("predictions_met", ("number",), table), ("number",))
     save("predictions_met", table, **SEEDS, **SIZES)
     report(read(MET))
 

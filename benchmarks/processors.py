@@ -9,7 +9,8 @@ many numbers an instruction takes at a time. Libraries choose their instructions
 and can be told to do without the widest, as on an older processor. So each row is run at quick
 scale with seeds 0 to 2, in a process of its own, by `vit-theory reproduce`: with the instructions
 the libraries choose here, with those of AVX2 in all of them, and with none in torch's own kernels.
-What was stopped goes on with the same FOLDER.
+What was stopped goes on with the same FOLDER; rows of claims that it does not hold stay in the
+table.
 
 The table has, for each row and set of instructions, the measured sentence and the quantity that
 moved most against its scatter: `moved` is the root mean square change of one of its numbers,
@@ -27,8 +28,9 @@ from pathlib import Path
 import click
 import numpy as np
 import xarray as xr
-from side_by_side import report, save
+from side_by_side import in_order, merged, merged_provenance, report, save
 
+from vit_theory.ledger.claims import load_claims
 from vit_theory.ledger.run import finished_rows
 
 MACHINES = {
@@ -75,7 +77,8 @@ def load(folder, row):
 
 
 def table(ledgers):
-    """The rows of the table, and how far attention masses are apart by epoch."""
+    """The rows of the table, how far attention masses are apart by epoch, and where all that was
+    measured."""
     rows, apart = [], {}
     held = {name: {row["id"]: row for row in finished_rows(ledgers / name)} for name in MACHINES}
     for id, first in held["native"].items():
@@ -102,10 +105,11 @@ def table(ledgers):
                     )
                     apart[name] = [f"{value:.1e}" for value in gap.values]
     epochs = min(map(len, apart.values()), default=0)
-    return rows, [
+    by_epoch = [
         {"epoch": epoch, **{name: values[epoch] for name, values in apart.items()}}
         for epoch in range(epochs)
     ]
+    return rows, by_epoch, [row["provenance"] for of in held.values() for row in of.values()]
 
 
 @click.command(help=__doc__)
@@ -136,11 +140,16 @@ def main(claims, ledgers, only):
             "--resume",
         ]
         subprocess.run(command, env={**os.environ, **settings, "OMP_NUM_THREADS": "1"}, check=True)
-    rows, apart = table(ledgers)
+    rows, apart, made = table(ledgers)
+    rows = merged("processors", ("claim",), rows)  # all of a claim, as it is compared with itself
+    # claims that are no more come last
+    ids = dict.fromkeys([claim.id for claim in load_claims()] + [row["claim"] for row in rows])
+    rows = in_order(rows, ("claim", "instructions"), claim=ids, instructions=MACHINES)
     for name, found in (("processors", rows), ("processors_by_epoch", apart)):
         if found:
             report(found)
-            save(name, found, command="python benchmarks/processors.py")
+            origins = merged_provenance(name, made)
+            save(name, found, command="python benchmarks/processors.py", cells_provenance=origins)
 
 
 if __name__ == "__main__":

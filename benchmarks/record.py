@@ -12,8 +12,9 @@ minutes.
         on a GPU: what more epochs reach, without processor minutes
 
 Writes results/record.csv (a row for each finished run) and record_curve.csv (a row for each epoch),
-with .json beside them; rows of other runs stay. A run that is stopped goes on from its last epoch,
-and runs that DIR holds are not run again. One thread.
+with .json beside them; rows of other runs stay, and a record of another processor or precision is
+never replaced. A run that is stopped goes on from its last epoch, and runs that DIR holds are not
+run again. One thread.
 """
 
 import json
@@ -29,7 +30,8 @@ from vit_theory.ledger.files import provenance, write_file
 from vit_theory.models.data import Images, load_images
 from vit_theory.models.pyramid import PyramidSizes
 
-KEYS = ["arm", "epochs", "seed"]
+KEYS = ("arm", "epochs", "seed")
+MADE_BY = ("precision", "processor")  # columns of record.csv alone
 HELD_BACK = 5000
 EPOCHS_OF_ABLATION = 3
 
@@ -56,9 +58,8 @@ def ablations(recipe, sizes):
     }
 
 
-def keep(name, rows, **circumstances):
-    """Add rows to a table of results/; a row of the same run is replaced."""
-    keys = tuple(key for key in (*KEYS, "after_epoch") if key in rows[0])
+def keep(name, keys, rows, **circumstances):
+    """Add rows to a table of results/; a row of the same keys is replaced."""
     table = bench.in_order(bench.merged(name, keys, rows), keys)
     bench.save(name, table, **circumstances)
 
@@ -101,6 +102,20 @@ def run(arm, recipe, sizes, seed, train_data, test_data, folder, device):
     return {"row": row, "curve": [of_run | line for line in lines], "provenance": made}
 
 
+def finished(file, about):
+    """A run that its file holds, None where there is none; refused where it is about something
+    else."""
+    if not file.exists():
+        return None
+    made = json.loads(file.read_text(encoding="utf-8"))
+    about = json.loads(json.dumps(about))  # with lists in place of tuples, as the file has them
+    if made.get("about", about) != about:  # runs of old do not say
+        raise click.ClickException(
+            f"{file} holds a run of other images, recipe or sizes: give another --store"
+        )
+    return made
+
+
 def epochs_within(minutes, recipe, sizes, train_data):
     """How many epochs fit into so many processor minutes: measured on twenty batches."""
     few = Images(
@@ -131,6 +146,8 @@ def main(images, store, epochs, seeds, budget, ablation, chosen, device):
         raise click.UsageError(
             f"--arm {', '.join(unknown or chosen)}: with --ablation, one of {'; '.join(arms)}"
         )
+    name = Path(images).name
+    bench.need_same("record", images=name)
     train_data = load_images(images)
     test_data = load_images(images, split="test")
     if len(train_data.classes) != PyramidSizes().classes:
@@ -156,23 +173,27 @@ def main(images, store, epochs, seeds, budget, ablation, chosen, device):
     for arm, of_run, sizes_of_run, seed in runs:
         folder = Path(store) / f"{arm}_{of_run.epochs}_{device}".replace(" ", "_")
         file = folder / f"run_{seed}.json"
-        if file.exists():
+        about = {"images": name, "recipe": vars(of_run), "sizes": vars(sizes_of_run)}
+        made = finished(file, about)
+        if made:
             print(f"{arm}, seed {seed}: finished before, {file}")
         else:
             made = run(arm, of_run, sizes_of_run, seed, train_data, test_data, folder, device)
-            write_file(file, json.dumps(made))
-        made = json.loads(file.read_text(encoding="utf-8"))
+            write_file(file, json.dumps({"about": about, **made}))
+        if arm == "record":  # its curve would replace that of another processor or precision
+            bench.merged("record", KEYS, [made["row"]], same=MADE_BY)
         keep(
             "record",
+            (*KEYS, *MADE_BY),
             [made["row"]],
-            images="cifar10",
+            images=name,
             recipe=vars(RecordRecipe()),
             sizes=vars(sizes),
             processor_time="one thread; other work ran on the machine",
             cells_provenance=bench.merged_provenance("record", [made["provenance"]]),
         )
         if arm == "record":
-            keep("record_curve", made["curve"])
+            keep("record_curve", (*KEYS, "after_epoch"), made["curve"])
 
 
 if __name__ == "__main__":

@@ -4,18 +4,19 @@ samples), and its memory.
     \b
     python benchmarks/selection_collapse.py
 
-One thread, warm, measured in turn in one run, processor time. Writes results/selection_collapse.csv
-and .json. Without attention all queries of a sample are equal, and training on tokens merges them
-too: one query for 80. So uniform attention has two rows: against that, and against the general
-path, where no query is merged (frozen attention with W_Q = 0, which gives the same numbers).
+One thread, warm, measured in turn in one run, processor time: medians of three rounds. Writes
+results/selection_collapse.csv and .json. Without attention all queries of a sample are equal, and
+training on tokens merges them too: one query for 80. So uniform attention has two rows: against
+that, and against the general path, where no query is merged (frozen attention with W_Q = 0, which
+gives the same numbers).
 """
 
 import resource
-import time
+from functools import partial
 
 import click
 import torch
-from side_by_side import report, save
+from side_by_side import compare, report, save
 
 from vit_theory.ledger.claims import Run
 from vit_theory.selection.collapse import collapse, fit_collapsed
@@ -34,17 +35,6 @@ COLLAPSED_STEPS = 100
 TOKEN_STEPS = 10
 
 
-def speed(function, steps, trials):
-    """Trial-steps a second of processor time, best of three after a warm-up."""
-    function()
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return steps * trials / min(times)
-
-
 def measure(name, merged_queries=True):
     """Trial-steps a second of both engines."""
     setting = ARMS[name]
@@ -61,27 +51,25 @@ def measure(name, merged_queries=True):
     sample = data.sample(SAMPLES, trials=1, generator=torch.Generator().manual_seed(0))
     scale = setting.scale if merged_queries else 0.0
     start = initial_model(sample.mu, scale=scale, xi=0.2, paired=True)
-    tokens = speed(
-        lambda: fit(start, sample.x, sample.y, steps=TOKEN_STEPS, batch=SAMPLES, **of_tokens),
-        TOKEN_STEPS + 1,
-        1,
-    )
+    of_tokens = {"steps": TOKEN_STEPS, "batch": SAMPLES, **of_tokens}
+    tokens = partial(fit, start, sample.x, sample.y, **of_tokens)
 
     kinds = sample_kinds(RELEVANT / TOKENS)
     mu = torch.eye(10)[None, :6].repeat(COLLAPSED_TRIALS, 1, 1)
     many = collapse(initial_model(mu, scale=setting.scale, xi=0.2, paired=True), mu)
     w = draw_weights(kinds, SAMPLES, COLLAPSED_TRIALS, seed=0)
-    work = (COLLAPSED_STEPS + 1, COLLAPSED_TRIALS)
-    merged = speed(
-        lambda: fit_collapsed(many, kinds, w, steps=COLLAPSED_STEPS, **setting.rates), *work
-    )
+    merged = partial(fit_collapsed, many, kinds, w, steps=COLLAPSED_STEPS, **setting.rates)
+
+    on_tokens, collapsed = compare({"tokens": tokens, "collapsed": merged}, rounds=3)
+    # trial-steps of one call
+    of_one, of_many = TOKEN_STEPS + 1, (COLLAPSED_STEPS + 1) * COLLAPSED_TRIALS
     peer = "every query" if name != "uniform" or not merged_queries else "queries merged"
     return {
         "attention": name,
         "on_tokens": peer,
-        "tokens_per_s": tokens,
-        "collapsed_per_s": merged,
-        "ratio": merged / tokens,
+        "tokens_per_s": of_one / on_tokens["median_s"],
+        "collapsed_per_s": of_many / collapsed["median_s"],
+        "ratio": of_many / of_one / collapsed["ratio"],
     }
 
 

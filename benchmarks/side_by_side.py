@@ -2,8 +2,10 @@
 its circumstances."""
 
 import csv
+import io
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -21,7 +23,7 @@ os.environ.setdefault(
 import click  # noqa: E402
 import torch  # noqa: E402
 
-from vit_theory.ledger.files import provenance  # noqa: E402
+from vit_theory.ledger.files import provenance, write_file  # noqa: E402
 
 torch.set_num_threads(1)
 SHORTEST = 0.05  # seconds that one measurement takes at least
@@ -105,14 +107,18 @@ def report(table: list[dict]) -> None:
 
 
 def command_run() -> str:
-    """The command that runs now; of a folder that it names only the last part, `FOLDER/cifar10`,
-    of the one that keeps its cells nothing, `DIR`."""
-    words = [
-        f"FOLDER/{Path(word).name}" if Path(word).is_absolute() else word for word in sys.argv[1:]
-    ]
-    if "--store" in words[:-1]:
-        words[words.index("--store") + 1] = "DIR"
-    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
+    """The command that runs now, as a shell takes it; of a folder that it names only the last part,
+    `FOLDER/cifar10`, of the one that keeps its cells nothing, `DIR`."""
+    words = []
+    for word in sys.argv[1:]:
+        # also --data=/home/someone/cifar10
+        option, equals, value = word.partition("=") if word[:2] == "--" else ("", "", word)
+        if option + equals == "--store=" or words[-1:] == ["--store"]:
+            value = "DIR"
+        elif Path(value).is_absolute():
+            value = f"FOLDER/{Path(value).name}"
+        words.append(option + equals + value)
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
 def written(value: object) -> object:
@@ -120,28 +126,56 @@ def written(value: object) -> object:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
+def need_rows(name: str, table: list[dict]) -> None:
+    """Refuse to replace a table by an empty one."""
+    if not table:
+        raise click.ClickException(f"no row is finished: {RESULTS.name}/{name}.csv stays as it is")
+
+
 def save(name: str, table: list[dict], **circumstances) -> None:
     """Write results/NAME.csv, and results/NAME.json with the command, versions and hardware that
     made it."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    with open(RESULTS / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: written(value) for key, value in row.items()} for row in table)
+    need_rows(name, table)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(table[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: written(value) for key, value in row.items()} for row in table)
     about = {"command": command_run(), **circumstances, "provenance": provenance()}
-    (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    write_file(RESULTS / f"{name}.csv", text.getvalue())
+    write_file(RESULTS / f"{name}.json", json.dumps(about, indent=1) + "\n")
     print(f"\nwritten: {RESULTS.name}/{name}.csv and {RESULTS.name}/{name}.json")
 
 
-def merged(name: str, columns: tuple[str, ...], rows: list[dict]) -> list[dict]:
+def merged(
+    name: str,
+    columns: tuple[str, ...],  # what tells rows apart
+    rows: list[dict],
+    same: tuple[str, ...] = (),  # what a row and the one that it replaces have in common
+) -> list[dict]:
     """Rows of a committed table that the new ones do not replace, and the new ones."""
+
+    def key(row: dict) -> tuple[str, ...]:
+        return tuple(str(written(row[column])) for column in columns)
+
+    need_rows(name, rows)
     path = RESULTS / f"{name}.csv"
     if not path.exists():
         return rows
     with path.open(encoding="utf-8", newline="") as file:
         before = list(csv.DictReader(file))
-    new = {tuple(str(written(row[column])) for column in columns) for row in rows}
-    return [row for row in before if tuple(row[column] for column in columns) not in new] + rows
+    new = {key(row): row for row in rows}
+    for row in before:
+        for column in same if key(row) in new else ():
+            old = row.get(column)
+            now = str(written(new[key(row)][column]))
+            if old and now and old != now:  # an empty cell says nothing
+                which = ", ".join(f"{part} {row[part]}" for part in columns)
+                raise click.ClickException(
+                    f"{RESULTS.name}/{name}.csv has a row of {column} {old} ({which}), and this "
+                    f"run has {column} {now}: give it a table of its own (--name, where the "
+                    "command has it), or move that one away"
+                )
+    return [row for row in before if key(row) not in new] + rows
 
 
 def in_order(table: list[dict], columns: tuple[str, ...], **orders: Iterable[str]) -> list[dict]:
@@ -169,7 +203,10 @@ def about_table(name: str) -> dict:
 
 def merged_provenance(name: str, new: list[dict]) -> list[dict]:
     """Where the cells of a committed table were made, with those of the new ones."""
-    made = {json.dumps(one) for one in about_table(name).get("cells_provenance", []) + new}
+    before = about_table(name)
+    # a table that one run made has no list
+    alone = [before["provenance"]] if "provenance" in before else []
+    made = {json.dumps(one) for one in before.get("cells_provenance", alone) + new}
     return [json.loads(one) for one in sorted(made)]
 
 
@@ -189,16 +226,27 @@ def merged_studies(name: str, new: dict[str, dict]) -> dict[str, dict]:
     return about_table(name).get("studies", {}) | new
 
 
-def kept(file: Path, compute: Callable[[], dict]) -> dict:
-    """A finished row from its file, or computed now, timed and written there."""
+def finished(file: Path, settings: dict) -> dict | None:
+    """The row in a file, where it was computed with these settings; None where there is none."""
     if not file.exists():
+        return None
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    # as text: there a tuple is a list, and nan is nan
+    before, now = (json.dumps(each, sort_keys=True) for each in (stored.get("settings"), settings))
+    return stored["row"] if before == now else None
+
+
+def kept(file: Path, settings: dict, compute: Callable[[], dict]) -> dict:
+    """A finished row from its file; or computed now, timed, and written there with its settings
+    (plain JSON) and where it was made."""
+    if finished(file, settings) is None:
         start = time.process_time()
         row = compute()
         row["processor_seconds"] = time.process_time() - start
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(row), encoding="utf-8")
+        stored = {"settings": settings, "provenance": provenance(), "row": row}
+        write_file(file, json.dumps(stored))
         print(file.stem, row, flush=True)
-    return json.loads(file.read_text(encoding="utf-8"))
+    return finished(file, settings)
 
 
 def is_committed(path: Path) -> bool:

@@ -6,17 +6,20 @@
 
 First each arm's learning rate on seeds and images of their own, then the arms seed by seed. One
 thread, in 16 bits where the processor is faster by that; or on a GPU, where all cells that train
-alike are trained side by side. A finished cell is a file in DIR and is never computed twice; a
-training that was stopped goes on from its last epoch. Whenever the command ends, also by --minutes,
-the finished rows of all data sets in DIR go to results/starts.csv and .json, where rows of other
-cells stay. With --rate all arms have that learning rate and none is chosen: a pilot, whose table is
-results/starts_pilot.csv. With --epochs, and the rates of the usual number, each image is visited
-so often: does a lead last? Its table is results/starts_longer.csv. --name gives another table.
+alike are trained side by side. A finished cell is a file in DIR and is never computed twice. A
+training that was stopped goes on from its last epoch on a processor and with 5,000 images or more;
+on a GPU, and with 1,000 images, it begins anew. Whenever the command ends, also by --minutes, the
+finished rows of all data sets in DIR go to results/starts.csv and .json, where rows of other cells
+stay; a row of another rate or precision is never replaced. With --rate all arms have that learning
+rate and none is chosen: a pilot, whose table is results/starts_pilot.csv. With --epochs, and the
+rates of the usual number, each image is visited so often: does a lead last? Its table is
+results/starts_longer.csv. --name gives another table.
 """
 
 import json
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +90,8 @@ class Study:
             name = f"{name}-{self.precision}"
         if self.epochs and not choosing:
             name = f"{name}-{self.epochs}_epochs"
+        if self.pilot:  # the study may choose the same rate, and its table has no pilots
+            name = f"{name}-pilot"
         return self.store / ("rates" if choosing else "cells") / f"{name}.json"
 
     def keep(self, number: int, key: tuple, choosing: bool, found: dict) -> None:
@@ -173,6 +178,15 @@ class Study:
         return best
 
 
+def need_known(option: str, asked: list[str], known: Iterable[object]) -> None:
+    """Refuse an option that names something that is not known."""
+    names = [str(name) for name in known]
+    if unknown := [word for word in asked if word not in names]:
+        raise click.UsageError(
+            f"{option} {', '.join(unknown)}: one or more of {','.join(names)}, with commas"
+        )
+
+
 def finished(store: Path, kind: str) -> list[dict]:
     """All finished rows of a kind."""
     return [json.loads(file.read_text()) for file in sorted((store / kind).glob("*.json"))]
@@ -210,7 +224,7 @@ def write(store: Path, name: str, longer: bool, pilot: bool = False) -> None:
             "rates or precisions: a table has one, give each a --store of its own"
         )
     rows = [{column: cell.get(column, "") for column in COLUMNS} for cell in cells]
-    table = in_order(merged(name, KEYS, rows), KEYS, arm=STARTS)
+    table = in_order(merged(name, KEYS, rows, same=("precision", "rate")), KEYS, arm=STARTS)
     before = about_table(name)
     choices = {}
     for row in before.get("validation_loss_by_rate", []) + finished(store, "rates"):
@@ -261,6 +275,8 @@ def main(data, store, images, seeds, arms, minutes, rate, device, precision, epo
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     seeds = [int(seed) for seed in seeds.split(",")]
     arms = arms.split(",")
+    need_known("--arms", arms, STARTS)
+    need_known("--images", images.split(","), EPOCHS)
     numbers = [int(part) for part in images.split(",")]
     if epochs and (epochs % 2 or epochs in [EPOCHS[number] for number in numbers]):
         raise click.UsageError(f"--epochs {epochs}: give an even number that is not the usual one")

@@ -31,6 +31,7 @@ from vit_theory.ledger.rules import HOLDS, LOOKS, VERDICTS, verdict_of
 ROOT = Path(__file__).resolve().parent.parent
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 PAPERS = dict(zip("ABC", CITATION["references"], strict=True))
+POSTER = (1200, 630)  # pixels, as pages that show links to others ask for
 IDS = [row["id"] for row in committed("quick")]
 CLAIMS = {claim.id: claim for claim in load_claims()}
 
@@ -193,6 +194,7 @@ def page(id, place, drawing):
         "",
         " --scale full",
         *([" --images FOLDER/cifar10"] if "photographs" in card.rows else []),
+        *([" --scale full --images FOLDER/cifar10"] if "full photographs" in card.rows else []),
     ]
     commands = [f"vit-theory reproduce {id}{options}" for options in asked]
     commands.append(f"vit-theory show {id}")
@@ -205,23 +207,34 @@ def page(id, place, drawing):
     )
 
 
+def places_of_tiles(number):
+    """Where so many tiles stand on the poster, in as few columns as all of them fit in -> (width
+    and height of a tile, [corner at the upper left of each])."""
+    width, height = POSTER
+    columns = 1
+    while -(-number // columns) * (width // columns * 7 // 10) > height:
+        columns += 1
+    step = width // columns, width // columns * 7 // 10
+    above = (height - -(-number // columns) * step[1]) // 2
+    corners = [(step[0] * (n % columns), above + step[1] * (n // columns)) for n in range(number)]
+    return (step[0] - 4, step[1] - 3), corners
+
+
 def pictures(folder, site):
     """The figure of every claim, as SVG, and all of them in one picture, to be shared -> {id:
     its drawing}."""
-    tiles = []
+    poster = Image.new("RGB", POSTER, "white")
+    size, corners = places_of_tiles(len(CLAIMS))
     drawings = {}
     site.mkdir(parents=True, exist_ok=True)
-    for claim in CLAIMS.values():
+    for claim, corner in zip(CLAIMS.values(), corners, strict=True):
         data = measured(claim.id, Card(claim.id).run)
         drawings[claim.id] = drawn(partial(claim.figure, data))
         drawings[claim.id].write(folder, claim.id)
         claim.figure(data).savefig(png := BytesIO(), dpi=72)
         small = Image.open(png).convert("RGB")
         # of several panels the first
-        tiles.append(ImageOps.fit(small, (120, 84), centering=(0, 0)))
-    poster = Image.new("RGB", (1200, 630), "white")
-    for number, tile in enumerate(tiles):
-        poster.paste(tile.resize((116, 81)), (120 * (number % 10), 4 + 79 * (number // 10)))
+        poster.paste(ImageOps.fit(small, size, centering=(0, 0)), corner)
     poster.quantize(64).save(site / "poster.png", optimize=True)
     return drawings
 

@@ -14,20 +14,22 @@ pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit
 from test_table_1 import digits_like_cifar  # noqa: E402 (it imports that library)
 
 NUMBER = 100  # training images
+FEW = 60
 
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """Runs a command on digits in CIFAR's layout -> the rows of its table."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    monkeypatch.setitem(starts.EPOCHS, NUMBER, 2)
+    for number in (NUMBER, FEW):
+        monkeypatch.setitem(starts.EPOCHS, number, 2)
     data = digits_like_cifar(tmp_path / "images", 400, 60)
 
-    def rows_of(name, seeds="0,1"):
+    def rows_of(name, seeds="0,1", number=NUMBER):
         command = script(f"benchmarks/{name}.py")
         monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
         words = ["--data", data, "--store", str(tmp_path / name), "--seeds", seeds]
-        words += ["--images", str(NUMBER)]
+        words += ["--images", str(number)]
         CliRunner().invoke(command.main, words, catch_exceptions=False)
         with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
             return command, list(csv.DictReader(file))
@@ -71,3 +73,7 @@ def test_half_patches_has_a_row_for_each_way_and_seed(run):
     assert [row["way"] for row in rows] == [*command.WAYS, *command.WAYS]
     assert [row["views"] for row in rows] == ["200", "200", "400"] * 2
     assert len({row["loss"] for row in rows}) == len(rows)
+    # other numbers of images have rows of their own, from the same folder
+    _, more = run("half_patches", seeds="0", number=FEW)
+    assert more[3:] == rows
+    assert [row["images"] for row in more] == [str(FEW)] * 3 + [str(NUMBER)] * 6

@@ -117,10 +117,15 @@ def test_studies_of_images_go_on_where_they_stood(tmp_path, monkeypatch, command
         table = table.sort_values(order, ignore_index=True)
         timed = [column for column in rows if "seconds" in column]
         pd.testing.assert_frame_equal(of_seed.drop(columns=timed), table.drop(columns=timed))
-    about = json.loads((tmp_path / "images_table_1.json").read_text(encoding="utf-8"))
-    assert about["seeds"] == [0, 1]
-    # of two seeds only the new one is asked for: the other's rows stay
-    said_by(studies, *words, "--seeds", "0")
+
+    def about(name="images_table_1"):
+        return json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+
+    assert about()["seeds"] == [0, 1] and about()["through_training"]
+    # of two seeds only the new one is asked for: the other's rows stay, and no mean is of one seed
+    said = said_by(studies, *words, "--seeds", "0")
+    assert about()["seeds"] == [0, 1] and not about()["through_training"]
+    assert "images_table_1.json is left without curves, which need all seeds: --seeds 0,1" in said
     assert pd.read_csv(tmp_path / "images_canvases_keep.csv").shape == rows_of_keep
     other = CliRunner().invoke(studies.main, ["--images", "digits", *words[2:]])
     assert "is about images, and this run about digits" in other.output

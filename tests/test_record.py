@@ -1,5 +1,6 @@
 """The command of the record, run as it is shipped, on digits of 32 x 32 pixels."""
 
+import json
 import sys
 from dataclasses import replace
 
@@ -9,9 +10,16 @@ import torch
 from click.testing import CliRunner
 from common import ROOT, script
 
-from vit_theory.images.record import RecordRecipe, in_bfloat16, train_record
+from vit_theory.images.record import (
+    RecordRecipe,
+    in_bfloat16,
+    moments_of,
+    one_cycle,
+    pyramid_accuracy,
+    train_record,
+)
 from vit_theory.models.data import Images, load_images
-from vit_theory.models.pyramid import PyramidSizes
+from vit_theory.models.pyramid import PyramidSizes, PyramidViT
 from vit_theory.models.trainer import has_bfloat16
 
 pytest.importorskip("datasets", reason="needs the images extra: pip install 'vit_theory[images]'")
@@ -78,6 +86,70 @@ def test_some_ingredients(record, command):
         assert done.exit_code == 2 and "one of all ingredients; AdamW" in done.output
 
 
+def fake_run(precision, processor):
+    """A run that takes no time."""
+
+    def run(arm, recipe, sizes, seed, train_data, test_data, folder, device):
+        of_run = {"arm": arm, "epochs": recipe.epochs, "seed": seed}
+        made_by = {"precision": precision, "processor": processor}
+        curve = [of_run | {"after_epoch": 1, "loss": 0.5}]
+        return {"row": of_run | {"accuracy": 0.5} | made_by, "curve": curve, "provenance": {}}
+
+    return run
+
+
+def test_a_record_of_another_processor_replaces_none(tmp_path, monkeypatch, record, command):
+    def refused(*words):
+        words = ["--images", str(tmp_path / "images"), "--epochs", "2", "--seeds", "0", *words]
+        done = CliRunner().invoke(command.main, words)
+        assert done.exit_code == 1, done.output
+        return done.output
+
+    monkeypatch.setattr(command, "run", fake_run("bf16-mixed", "AMD"))
+    record("--epochs", "2", "--seeds", "0")
+    files = [tmp_path / f"record{end}" for end in (".csv", ".json", "_curve.csv")]
+    before = [file.read_bytes() for file in files]
+    for made_by, words in (
+        (("bf16-mixed", "Intel"), ("processor AMD", "processor Intel")),
+        (("32-true", "AMD"), ("precision bf16-mixed", "precision 32-true")),
+    ):
+        monkeypatch.setattr(command, "run", fake_run(*made_by))
+        said = refused("--store", str(tmp_path / "-".join(made_by)))
+        assert all(word in said for word in words)
+        assert [file.read_bytes() for file in files] == before
+    # an ablation has no curve: both rows stay
+    monkeypatch.setattr(command, "run", fake_run("bf16-mixed", "AMD"))
+    record("--ablation", "--seeds", "0", "--arm", "no mirrors")
+    monkeypatch.setattr(command, "run", fake_run("bf16-mixed", "Intel"))
+    words = ("--store", str(tmp_path / "another"), "--ablation", "--arm", "no mirrors")
+    _, table = record(*words, "--seeds", "0")
+    assert table[table.arm == "no mirrors"].processor.tolist() == ["AMD", "Intel"]
+
+
+def test_a_finished_run_is_of_its_images_and_recipe(tmp_path, monkeypatch, record, command):
+    monkeypatch.setattr(command, "run", fake_run("bf16-mixed", "AMD"))
+    record("--epochs", "2", "--seeds", "0")
+    (file,) = (tmp_path / "store").glob("*/run_0.json")
+
+    def asked():
+        words = ["--images", str(tmp_path / "images"), "--store", str(tmp_path / "store")]
+        return CliRunner().invoke(command.main, [*words, "--epochs", "2", "--seeds", "0"])
+
+    assert "finished before" in asked().output
+    monkeypatch.setattr(command, "RecordRecipe", lambda **more: RecordRecipe(batch=25, **more))
+    done = asked()
+    assert done.exit_code == 1 and "other images, recipe or sizes: give another" in done.output
+    # runs of old do not say what they are about
+    made = json.loads(file.read_text())
+    del made["about"]
+    file.write_text(json.dumps(made))
+    assert asked().exit_code == 0
+    # the table is about one set of images
+    other = digits_like_cifar(tmp_path / "others", 400, 100)
+    done = CliRunner().invoke(command.main, ["--images", other])
+    assert done.exit_code == 2 and "is about images, and this run about others" in done.output
+
+
 def test_a_budget_in_minutes(monkeypatch, command):
     seen = []
 
@@ -131,3 +203,31 @@ def test_what_a_record_cannot_be_trained_on():
     ):
         with pytest.raises(ValueError, match=words):
             train_record(*arguments, progress=False)
+
+
+@pytest.mark.parametrize("steps", [3, 15, 25, 600])
+def test_no_step_is_beyond_the_highest_rate(steps):
+    factors = [one_cycle(step, steps, 0.1) for step in range(steps)]
+    assert max(factors) <= 1 and min(factors) > 0
+
+
+def test_accuracy_is_that_of_bytes_and_leaves_modes():
+    data = load_images("digits", per_class=8)
+    data = Images(data.images.repeat(1, 3, 4, 4), data.labels, data.classes)
+    vit = PyramidViT(SMALL).train()
+    vit.norm.eval()  # a part that its user froze
+    moments = moments_of(data.images)
+    pyramid_accuracy(vit, data, *moments)
+    assert vit.training and not vit.norm.training
+    floats = Images(data.images.float() / 255, data.labels, data.classes)
+    with pytest.raises(ValueError, match="data has images of torch.float32: uint8"):
+        pyramid_accuracy(vit, floats, *moments)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    data = load_images("digits", per_class=8)
+    data = Images(data.images.repeat(1, 3, 4, 4), data.labels, data.classes)
+    (tmp_path / "record_0.pt").write_bytes(b"cut off")
+    recipe = RecordRecipe(batch=20, epochs=1)
+    with pytest.raises(ValueError, match="is no checkpoint of a record: move it away"):
+        train_record(data, data, SMALL, recipe, folder=tmp_path, progress=False)

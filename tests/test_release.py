@@ -11,6 +11,8 @@ import yaml
 from click.testing import CliRunner
 from common import ROOT, python, run, script
 
+from vit_theory.ledger.claims import load_claims
+
 release = script("tools/release.py")
 environments = script("tools/environments.py")
 
@@ -29,17 +31,19 @@ def git(folder, *arguments):
 
 @pytest.fixture
 def tree(tmp_path):
-    """The least that can be released: version 1.2.0, one row with fresh seeds, everything
-    committed."""
+    """The least that can be released: version 1.2.0, every measured row with fresh seeds,
+    everything committed."""
     evidence = tmp_path / "vit_theory" / "ledger" / "runs"
     for folder in (evidence / "quick", tmp_path / "tools"):
         folder.mkdir(parents=True)
+    kinds = {"A-one": "measurement", "B-two": "measurement", "C-three": "proof"}
+    rows = [{"id": id, "evidence": kind} for id, kind in kinds.items()]
     texts = {
         "settings.ini": "[DEFAULT]\nmin_python = 3.11\nversion = 1.2.0\n",
         "vit_theory/__init__.py": '__version__ = "1.2.0"\n',
         "CITATION.cff": "cff-version: 1.0.0\nversion: 1.2.0\n",
         "CHANGELOG.md": "# Changelog\n\n## 1.2.0 (2030-01-01)\n\n- New.\n\n## 1.1.0\n",
-        "vit_theory/ledger/runs/quick/claims.json": json.dumps([{"id": "A-one"}, {"id": "B-two"}]),
+        "vit_theory/ledger/runs/quick/claims.json": json.dumps(rows),
         "vit_theory/ledger/runs/fresh_seeds.json": json.dumps(
             {
                 "1.2.0, triples 0 to 7": {"seeds": [[1, 2, 3]], "counts": {"A-one": {"holds": 8}}},
@@ -150,7 +154,7 @@ def test_lowest_versions_come_from_the_settings():
 
 
 def test_what_other_environments_run_exists():
-    assert set(environments.CLAIMS) <= set(release.rows(ROOT))
+    assert set(environments.CLAIMS) <= {claim.id for claim in load_claims()}
     assert [
         name for name in environments.TESTS if not (ROOT / "tests" / f"test_{name}.py").exists()
     ] == []

@@ -3,6 +3,7 @@ address, pages for machines."""
 
 import re
 import sys
+from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -75,6 +76,33 @@ def test_numbers_and_signs_are_typeset():
 )
 def test_prose_on_a_page_is_typeset(typed, shown):
     assert finish.typeset(typed) == shown == finish.typeset(shown)
+
+
+@pytest.mark.parametrize("number", [1, 2, 10, 80, len(claim_pages.CLAIMS), 1000])
+def test_all_tiles_of_the_poster_are_on_it(number):
+    (width, height), corners = claim_pages.places_of_tiles(number)
+    assert width > 20 and height > 14 and len(set(corners)) == number
+    for x, y in corners:
+        assert 0 <= x and x + width <= claim_pages.POSTER[0]
+        assert 0 <= y and y + height <= claim_pages.POSTER[1]
+    # none lies on another
+    assert all(
+        abs(x - u) >= width or abs(y - v) >= height
+        for number, (x, y) in enumerate(corners)
+        for u, v in corners[:number]
+    )
+
+
+@pytest.mark.parametrize(
+    ("id", "run"), [("B-images-positional", "full photographs"), ("C-theorem-5", "full")]
+)
+def test_a_page_of_a_claim_names_the_command_of_its_figure(id, run):
+    assert claim_pages.Card(id).run == run
+    drawing = SimpleNamespace(markdown=lambda *_: "")
+    lines = "\n".join(claim_pages.page(id, ("label", "title", "section"), drawing)).splitlines()
+    of_photographs = f"vit-theory reproduce {id} --scale full --images FOLDER/cifar10"
+    assert (of_photographs in lines) == (run == "full photographs")
+    assert f"vit-theory reproduce {id} --scale full" in lines
 
 
 def test_what_is_no_prose_is_not_typeset():

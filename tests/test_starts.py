@@ -82,35 +82,47 @@ def test_the_table_of_a_pilot(tmp_path, monkeypatch, command, photographs):
 
 
 def test_a_table_keeps_the_rows_of_other_cells(tmp_path, monkeypatch, command):
-    def fake_cell(data, arm, number, seed, rate, choosing, store, precision, epochs):
-        return {"accuracy": 0.1 * seed + 100 * rate, "loss": rate, "views": 200}
+    made = []
 
-    def table(rate, seeds, store):
+    def fake_cell(data, arm, number, seed, rate, choosing, store, precision, epochs):
+        made.append(arm)
+        found = {"accuracy": 0.1 * seed + 0.01 * len(made), "loss": rate, "views": 200}
+        return found | {"precision": precision or "bf16-mixed"}
+
+    def table(seeds, store, *more, rate="0.001", refused=False):
         words = ["--data", str(tmp_path / "cifar10"), "--store", str(tmp_path / store)]
         words += ["--images", str(IMAGES), "--arms", "two phases,default"]
-        words += ["--rate", str(rate), "--seeds", seeds, "--name", "starts"]
+        words += ["--rate", rate, "--seeds", seeds, "--name", "starts", *more]
         monkeypatch.setattr(sys, "argv", ["starts.py", *words])
-        done = CliRunner().invoke(command.main, words, catch_exceptions=False)
-        assert done.exit_code == 0, done.output
+        done = CliRunner().invoke(command.main, words)
+        assert (done.exit_code == 1) == refused, done.output
         file = tmp_path / "results" / "starts.csv"
         with file.open(encoding="utf-8", newline="") as lines:
-            return list(csv.DictReader(lines))
+            return done.output if refused else list(csv.DictReader(lines))
 
     monkeypatch.setattr(command, "start_cell", fake_cell)
     (tmp_path / "cifar10").mkdir()
-    first = table(0.001, "0,1", "store")
-    second = table(0.002, "1,2", "another store")
+    first = table("0,1", "store")
+    second = table("1,2", "another store")
     assert [(row["arm"], row["seed"]) for row in second] == [
         (arm, seed) for arm in ("default", "two phases") for seed in "012"
     ]
     kept = [row for row in second if row["seed"] == "0"]
     assert kept == [row for row in first if row["seed"] == "0"]
-    assert {row["rate"] for row in second if row["seed"] == "1"} == {"0.002"}
+    again = [row["accuracy"] for row in second if row["seed"] == "1"]
+    assert again != [row["accuracy"] for row in first if row["seed"] == "1"]
     about = json.loads((tmp_path / "results" / "starts.json").read_text(encoding="utf-8"))
     assert [command.split("--seeds ")[1] for command in about["commands"]] == [
         "0,1 --name starts",
         "1,2 --name starts",
     ]
+    # a row is never replaced by one that was trained otherwise
+    before = (tmp_path / "results" / "starts.csv").read_bytes()
+    said = table("0", "third store", rate="0.002", refused=True)
+    assert "has a row of rate 0.001 (data cifar10" in said and "has rate 0.002" in said
+    said = table("0", "fourth store", "--precision", "32-true", refused=True)
+    assert "precision bf16-mixed" in said and "precision 32-true" in said and "--name" in said
+    assert (tmp_path / "results" / "starts.csv").read_bytes() == before
 
 
 def test_the_rate_is_chosen_on_images_of_its_own(tmp_path, monkeypatch, command):
@@ -177,3 +189,40 @@ def test_cells_of_several_rates_are_not_one_table(tmp_path, monkeypatch, command
     assert len(table("starts")) == 1 and table("starts")[0]["rate"] != "0.01"
     done = ask("--precision", "32-true")
     assert done.exit_code == 1 and "several cells" in done.output
+
+
+def test_a_pilot_takes_no_cell_of_the_study(tmp_path, monkeypatch, command):
+    """Also where the study chooses the pilot's rate."""
+
+    def fake_cell(data, arm, number, seed, rate, choosing, store, precision, epochs):
+        return {"accuracy": 0.5, "loss": abs(rate - 0.001), "views": 200}
+
+    def ask(*words):
+        everywhere = ["--data", str(tmp_path), "--store", str(tmp_path / "store")]
+        everywhere += ["--images", str(IMAGES), "--arms", "default", *words]
+        monkeypatch.setattr(sys, "argv", ["starts.py", *everywhere])
+        done = CliRunner().invoke(command.main, everywhere, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+
+    monkeypatch.setattr(command, "start_cell", fake_cell)
+    ask("--rate", "0.001", "--seeds", "0")
+    ask("--seeds", "0,1")
+    for name, seeds in (("starts_pilot", ["0"]), ("starts", ["0", "1"])):
+        with (tmp_path / "results" / f"{name}.csv").open(encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines))
+        assert [(row["seed"], row["rate"]) for row in rows] == [(seed, "0.001") for seed in seeds]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "known"),
+    [("--arms", "default,mimic", "default,"), ("--images", "1000,2000", "1000,5000,20000,50000")],
+)
+def test_what_is_not_known_is_refused_before_any_work(
+    tmp_path, monkeypatch, command, option, value, known
+):
+    monkeypatch.setattr(command, "start_cell", None)  # a cell would fail
+    words = ["--data", str(tmp_path), "--store", str(tmp_path / "store"), option, value]
+    done = CliRunner().invoke(command.main, words)
+    assert done.exit_code == 2
+    assert f"{option} {value.split(',')[1]}: one or more of {known}" in done.output
+    assert not (tmp_path / "store").exists() and not (tmp_path / "results").exists()

@@ -57,10 +57,11 @@ def studies(root, version):
     return used(root, version, "triples ")
 
 
-def rows(root):
-    """The ids of the rows of the committed ledger."""
+def measured(root):
+    """The ids of the rows of the committed ledger that are measured; all else needs no seeds."""
     path = root / "vit_theory" / "ledger" / "runs" / "quick" / "claims.json"
-    return [row["id"] for row in json.loads(path.read_text(encoding="utf-8"))]
+    known = json.loads(path.read_text(encoding="utf-8"))
+    return [row["id"] for row in known if row["evidence"] == "measurement"]
 
 
 def refusals(root):
@@ -88,7 +89,7 @@ def refusals(root):
     if git(root, "tag", "--list", f"v{version}").strip():
         yield f"the tag v{version} exists: a release is never made twice; write the next version"
     tried = {id for study in studies(root, version) for id in study["counts"]}
-    if missing := [id for id in rows(root) if id not in tried]:
+    if missing := [id for id in measured(root) if id not in tried]:
         few = f"{', '.join(missing[:5])}{', ...' if missing[5:] else ''}"
         yield (
             f"version {version} has no fresh seeds for {len(missing)} rows ({few}): "
