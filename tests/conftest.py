@@ -2,8 +2,10 @@
 time, and torch stays small."""
 
 import signal
+import sys
 
 import jaxtyping
+import pytest
 import torch
 
 jaxtyping.install_import_hook("vit_theory", "typecheck.check")
@@ -12,6 +14,21 @@ torch.set_num_threads(1)
 # A shell that runs this in the background makes it and all its children deaf to Ctrl-C, which some
 # tests press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path):
+    """A command of benchmarks/ by its name, its tables in a folder of their own."""
+    from common import ROOT, script  # behind the hook: it imports the package
+
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+    def command_of(name):
+        module = script(f"benchmarks/{name}.py")
+        monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
+        return module
+
+    return command_of
 
 
 def pytest_collection_modifyitems(items):

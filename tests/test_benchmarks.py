@@ -78,19 +78,6 @@ def test_a_kept_row_is_that_of_its_settings(bench, tmp_path):
     assert row_at(seed=1) == 3
 
 
-@pytest.fixture
-def command(monkeypatch, tmp_path):
-    """A command of benchmarks/ by its name, its tables in a folder of their own."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-
-    def command_of(name):
-        module = script(f"benchmarks/{name}.py")
-        monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
-        return module
-
-    return command_of
-
-
 def table_of(command, name, *words, refused=""):
     """The rows of a table after a command; a refusal with these words where they are given."""
     done = CliRunner().invoke(command.main, words)

@@ -2,11 +2,9 @@
 seconds."""
 
 import csv
-import sys
 
 import pytest
 from click.testing import CliRunner
-from common import ROOT, script
 
 from vit_theory.images import starts
 
@@ -18,21 +16,19 @@ FEW = 60
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path):
+def run(monkeypatch, tmp_path, command):
     """Runs a command on digits in CIFAR's layout -> the rows of its table."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     for number in (NUMBER, FEW):
         monkeypatch.setitem(starts.EPOCHS, number, 2)
     data = digits_like_cifar(tmp_path / "images", 400, 60)
 
     def rows_of(name, seeds="0,1", number=NUMBER):
-        command = script(f"benchmarks/{name}.py")
-        monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
+        module = command(name)
         words = ["--data", data, "--store", str(tmp_path / name), "--seeds", seeds]
         words += ["--images", str(number)]
-        CliRunner().invoke(command.main, words, catch_exceptions=False)
+        CliRunner().invoke(module.main, words, catch_exceptions=False)
         with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
-            return command, list(csv.DictReader(file))
+            return module, list(csv.DictReader(file))
 
     return rows_of
 
@@ -48,9 +44,8 @@ def test_token_samples_has_a_row_for_each_choice_and_seed(run):
     assert len({row["loss"] for row in rows}) == len(rows)
 
 
-def test_choices_take_half_of_the_patches(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    command = script("benchmarks/token_samples.py")
+def test_choices_take_half_of_the_patches(command):
+    command = command("token_samples")
     pilot = command.ViT(32, 4, 3, 10, **command.SIZES, seed=0)
     x = command.torch.rand(3, 3, 32, 32)
     for choice in command.CHOICES[1:]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 from click.testing import CliRunner
-from common import ROOT, script
 
 from vit_theory.images.experiments import EXTENTS
 from vit_theory.models import ViT
@@ -18,14 +17,11 @@ from test_table_1 import digits_as_parquet  # noqa: E402 (it imports that librar
 
 
 @pytest.fixture
-def mean_maps(monkeypatch, tmp_path):
+def mean_maps(monkeypatch, command):
     """The command, its tables in a folder of their own, its experiment small."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    command = script("benchmarks/mean_maps.py")
-    monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
     tiny = replace(EXTENTS["positions", "quick"], epochs=2, depth=1, per_class=10, test=5)
     monkeypatch.setitem(EXTENTS, ("positions", "photographs"), tiny)
-    return command
+    return command("mean_maps")
 
 
 def small(seed=0):

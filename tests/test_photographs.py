@@ -2,13 +2,11 @@
 digits of 32 x 32 pixels."""
 
 import json
-import sys
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from common import ROOT, script
 
 from vit_theory.images.experiments import EXTENTS
 from vit_theory.models.atlas import head_atlas
@@ -24,19 +22,6 @@ from test_table_1 import digits_like_cifar  # noqa: E402 (it imports that librar
 def images(tmp_path):
     """A folder of images for every test."""
     return digits_like_cifar(tmp_path / "images", 200, 100)
-
-
-@pytest.fixture
-def command(monkeypatch, tmp_path):
-    """A command of benchmarks/ by its name, its tables in a folder of their own."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-
-    def command_of(name):
-        module = script(f"benchmarks/{name}.py")
-        monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
-        return module
-
-    return command_of
 
 
 def said_by(module, *words):

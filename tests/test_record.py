@@ -1,14 +1,12 @@
 """The command of the record, run as it is shipped, on digits of 32 x 32 pixels."""
 
 import json
-import sys
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
-from common import ROOT, script
 
 from vit_theory.images.record import (
     RecordRecipe,
@@ -29,12 +27,9 @@ SMALL = PyramidSizes(patch=4, widths=(16, 18), depths=(1, 1), ratios=(1, 2))
 
 
 @pytest.fixture
-def command(monkeypatch, tmp_path):
+def command(command):
     """The command, its tables in a folder of their own."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    module = script("benchmarks/record.py")
-    monkeypatch.setattr(sys.modules["side_by_side"], "RESULTS", tmp_path)
-    return module
+    return command("record")
 
 
 @pytest.fixture
