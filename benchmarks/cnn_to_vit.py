@@ -120,9 +120,8 @@ def main(seeds):
     epochs = {"CNN": EPOCHS, "trained on": LONGER}
     rates = {"CNN": RATE, "trained on": RATE_LONGER}
     sizes = {"batch": BATCH, "patch": PATCH, "images of each class": 20}
-    rows = bench.in_order(bench.merged("cnn_to_vit", ("seed",), rows), ("seed",))
-    made = bench.merged_provenance("cnn_to_vit", [provenance()])
-    bench.save("cnn_to_vit", rows, epochs=epochs, rates=rates, **sizes, cells_provenance=made)
+    about = {"epochs": epochs, "rates": rates, **sizes}
+    bench.add_rows("cnn_to_vit", ("seed",), rows, [provenance()], **about)
 
 
 if __name__ == "__main__":

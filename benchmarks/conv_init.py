@@ -141,10 +141,8 @@ def main(seeds, epochs):
             rows.append({"start": start, "seed": seed, "accuracy": round(accuracy, 2)})
             print(rows[-1], rates[start], flush=True)
     bench.need_same("conv_init", rates=rates)
-    keys = ("start", "seed")
-    rows = bench.in_order(bench.merged("conv_init", keys, rows), keys, start=STARTS)
-    made = bench.merged_provenance("conv_init", [provenance()])
-    bench.save("conv_init", rows, rates=rates, epochs=epochs, cells_provenance=made)
+    about = {"orders": {"start": STARTS}, "rates": rates, "epochs": epochs}
+    bench.add_rows("conv_init", ("start", "seed"), rows, [provenance()], **about)
 
 
 if __name__ == "__main__":

@@ -21,13 +21,10 @@ from typing import Any
 
 import click
 from side_by_side import (
+    add_rows,
     data_option,
-    in_order,
-    merged,
-    merged_provenance,
     need_same,
     report,
-    save,
     store_option,
 )
 from token_samples import OPTIONS, SIZES
@@ -86,12 +83,8 @@ def main(data, store, images, seeds):
     frame.insert(0, "images", images)
     rows = frame.to_dict("records")
     report(rows)
-    save(
-        NAME,
-        in_order(merged(NAME, KEYS, rows), KEYS, way=WAYS),
-        data=name,
-        cells_provenance=merged_provenance(NAME, json.loads(study.attrs["provenance"])),
-    )
+    made = json.loads(study.attrs["provenance"])
+    add_rows(NAME, KEYS, rows, made, orders={"way": WAYS}, data=name)
 
 
 if __name__ == "__main__":

@@ -58,12 +58,6 @@ def ablations(recipe, sizes):
     }
 
 
-def keep(name, keys, rows, **circumstances):
-    """Add rows to a table of results/; a row of the same keys is replaced."""
-    table = bench.in_order(bench.merged(name, keys, rows), keys)
-    bench.save(name, table, **circumstances)
-
-
 def run(arm, recipe, sizes, seed, train_data, test_data, folder, device):
     """Train once, convert to attention, measure again -> its row, its curve, where it was made."""
     vit, history = train_record(train_data, test_data, sizes, recipe, seed, folder, device=device)
@@ -141,11 +135,9 @@ def main(images, store, epochs, seeds, budget, ablation, chosen, device):
     recipe = RecordRecipe(epochs=epochs)
     sizes = PyramidSizes()
     arms = ablations(replace(recipe, epochs=EPOCHS_OF_ABLATION), sizes)
-    unknown = set(chosen) - set(arms)
-    if unknown or (chosen and not ablation):
-        raise click.UsageError(
-            f"--arm {', '.join(unknown or chosen)}: with --ablation, one of {'; '.join(arms)}"
-        )
+    if chosen and not ablation:
+        raise click.UsageError("--arm names arms of the ablation: add --ablation")
+    bench.need_known("--arm", chosen, arms)
     name = Path(images).name
     bench.need_same("record", images=name)
     train_data = load_images(images)
@@ -182,18 +174,19 @@ def main(images, store, epochs, seeds, budget, ablation, chosen, device):
             write_file(file, json.dumps({"about": about, **made}))
         if arm == "record":  # its curve would replace that of another processor or precision
             bench.merged("record", KEYS, [made["row"]], same=MADE_BY)
-        keep(
+        origin = [made["provenance"]]
+        bench.add_rows(
             "record",
             (*KEYS, *MADE_BY),
             [made["row"]],
+            origin,
             images=name,
             recipe=vars(RecordRecipe()),
             sizes=vars(sizes),
             processor_time="one thread; other work ran on the machine",
-            cells_provenance=bench.merged_provenance("record", [made["provenance"]]),
         )
         if arm == "record":
-            keep("record_curve", (*KEYS, "after_epoch"), made["curve"])
+            bench.add_rows("record_curve", (*KEYS, "after_epoch"), made["curve"], origin)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,8 @@ BATCH = 100
 @click.option("--count", default=1000, show_default=True, help="Test images.")
 def main(model, images, count):
     vit = load_vit(model).eval() if model else trained_vit()
+    about = bench.of_checkpoint(model, vit)
+    bench.need_same("replace_heads", test_images=count, **about)
     seen = load_images(images, per_class=26).images[:256]
     test = load_images(images, split="test")
     test = Images(test.images[:count], test.labels[:count], test.classes)
@@ -73,7 +75,6 @@ def main(model, images, count):
         rows.append(row)
         print(row, flush=True)
     command = "python benchmarks/replace_heads.py --images FOLDER/cifar10"
-    about = bench.of_checkpoint(model, vit)
     bench.save("replace_heads", rows, command=command, **about, kernels=KERNELS, test_images=count)
 
 

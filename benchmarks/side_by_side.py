@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 # Set before numerical libraries start: they read these once.
@@ -210,10 +210,31 @@ def merged_provenance(name: str, new: list[dict]) -> list[dict]:
     return [json.loads(one) for one in sorted(made)]
 
 
-def need_same(name: str, **said: str) -> None:
+def add_rows(
+    name: str,
+    columns: tuple[str, ...],  # what tells rows apart, and sorts them
+    rows: list[dict],
+    made: list[dict],  # where these rows were made
+    orders: Mapping[str, Iterable[str]] | None = None,  # of the words of a column
+    **circumstances,
+) -> None:
+    """Add rows to results/NAME.csv, in order; they replace those of the same columns."""
+    table = in_order(merged(name, columns, rows), columns, **(orders or {}))
+    save(name, table, **circumstances, cells_provenance=merged_provenance(name, made))
+
+
+def need_known(option: str, asked: Iterable[str], known: Iterable[object]) -> None:
+    """Refuse an option that names something that is not known."""
+    names = [str(name) for name in known]
+    if unknown := [word for word in asked if word not in names]:
+        raise click.UsageError(f"{option} {', '.join(unknown)}: one or more of {', '.join(names)}")
+
+
+def need_same(name: str, **said: object) -> None:
     """Refuse to add rows to a committed table that is about something else."""
     before = about_table(name)
-    for key, value in said.items():
+    # as the file has them, with lists in place of tuples
+    for key, value in json.loads(json.dumps(said)).items():
         if before.get(key, value) != value:
             raise click.UsageError(
                 f"results/{name}.csv is about {before[key]}, and this run about {value}: move the "

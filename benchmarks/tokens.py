@@ -135,6 +135,8 @@ def rows_of(kind, theirs, data):
 @click.option("--learn", default=20_000, show_default=True, help="Images that two models learn.")
 def main(model, images, count, learn):
     vit = load_vit(model).eval() if model else trained_vit()
+    about = bench.of_checkpoint(model, vit)
+    bench.need_same("tokens", test_images=count, learned_images=learn, **about)
     mean = vit.config["mean"]
     std = vit.config["std"]
     data = load_images(images, split="test")
@@ -153,7 +155,6 @@ def main(model, images, count, learn):
     rows = []
     for kind, each in models.items():
         rows += rows_of(kind, each.eval(), data)
-    about = bench.of_checkpoint(model, vit)
     about |= {"before_learning": before, "learned_images": len(learned), "learning": LEARNING}
     command = "python benchmarks/tokens.py --images FOLDER/cifar10"
     bench.save("tokens", rows, command=command, **about, test_images=count, keep=KEEPS)

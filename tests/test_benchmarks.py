@@ -120,11 +120,18 @@ def test_starts_at_other_rates_are_no_rows_of_the_table(command, monkeypatch):
     assert table_of(command, "conv_init", "--seeds", "3", refused="and this run about") == both
 
 
-def test_heads_of_fewer_images_are_another_table(command, tmp_path):
-    command = command("heads")
-    (tmp_path / "heads.json").write_text(json.dumps({"test_images": 512}))
-    done = CliRunner().invoke(command.main, ["--images", str(tmp_path), "--count", "12"])
-    assert done.exit_code == 2 and "is about 512, and this run about 12" in done.output
+@pytest.mark.parametrize("name, count", [("heads", 512), ("tokens", 4000), ("replace_heads", 1000)])
+def test_measured_on_fewer_images_is_another_table(command, tmp_path, name, count):
+    command = command(name)
+    about = (ROOT / "results" / f"{name}.json").read_text()
+    assert json.loads(about)["test_images"] == count
+    (tmp_path / f"{name}.json").write_text(about)
+    words = ["--images", str(tmp_path / "nowhere"), "--count"]
+    done = CliRunner().invoke(command.main, [*words, "12"])
+    assert done.exit_code == 2 and f"is about {count}, and this run about 12" in done.output
+    # with as many it goes on, to images that are not there
+    done = CliRunner().invoke(command.main, [*words, str(count)])
+    assert done.exit_code == 1 and "nowhere" in str(done.exception)
 
 
 def test_processors_keep_the_claims_of_other_ledgers(command, monkeypatch):
