@@ -45,7 +45,7 @@ def plot_border(data: xr.Dataset):
     look = {"color": COLORS["black"], "ms": 14, "label": "least possible"}
     brightness.loglog(data.brightness, allowed, "_-", **look)
     brightness.set(
-        xlabel="brightness t of the image",
+        xlabel=r"brightness $\mu$ of the image",
         ylabel="largest error",
         title="with added positions",
     )

@@ -127,7 +127,7 @@ def plot_one_head_more(data: xr.Dataset):
         gradient = data[name].mean("seed")
         gradients.semilogy(data.M, gradient, "o-", ms=3, color=COLORS[color], label=label)
     gradients.set(
-        title="gradients of the ten heads", xlabel="logit gap M", ylabel="largest gradient"
+        title="gradients, nine and ten heads", xlabel="logit gap M", ylabel="largest gradient"
     )
     gradients.legend(loc="lower left")
     return figure
