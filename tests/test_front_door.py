@@ -265,7 +265,7 @@ BESIDE = {
     "A-attention-sparse": "0.31",
     "A-images-mass": "0.25",
     "A-initial-border": "4.0",
-    "A-iterations-alpha": "0.001 120",
+    "A-iterations-alpha": "0.001 40",
     "A-limit": "15 50 8 0.03125",
     "A-limit-logarithm": "50 10",
     "A-no-attention": "43 80",

@@ -5,7 +5,7 @@ import shutil
 
 import nbformat
 import pytest
-from common import ROOT, python
+from common import ROOT, python, script
 
 PARTS = (
     "nbs",
@@ -87,3 +87,16 @@ def test_notebooks_are_clean(copy):
     assert not dirty, (
         f"not as they are to be stored (run: python tools/notebooks.py clean): {', '.join(dirty)}"
     )
+
+
+def test_random_ids_are_numbered_and_addresses_stay():
+    address, random_id = "5751ec3e9a4feab575962e78e006250d", 16 * "ab"
+    shown = nbformat.v4.new_output("stream", text=f"{random_id} {address}")
+    cells = [
+        nbformat.v4.new_markdown_cell(f"[paper](https://example.org/{address})"),
+        nbformat.v4.new_code_cell("1", outputs=[shown]),
+    ]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    text, code = script("tools/notebooks.py").renumber(notebook).cells
+    assert address in text.source
+    assert code.outputs[0].text == f"{0:032x} {address}"

@@ -91,11 +91,11 @@ def notebooks(paths=()):
 
 def renumber(nb):
     """Ids of widgets and of xarray's tables are random; number them in order of use, so that a
-    second run changes nothing."""
+    second run changes nothing. What a cell says itself, as an address, is no such id."""
     text = nbformat.writes(nb)
-    ids = dict.fromkeys(
-        re.findall(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b", text)
-    )
+    random_id = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+    said = {name for cell in nb.cells for name in random_id.findall(cell.source)}
+    ids = dict.fromkeys(name for name in random_id.findall(text) if name not in said)
     for number, name in enumerate(ids):
         text = text.replace(
             name,

@@ -70,7 +70,7 @@ def plot_iterations_against_alpha(measured: xr.Dataset):
         lines[0].set_label(attention)
     base = float(measured["steps"].sel(attention="trained").isel(alpha=0).mean())
     axis.plot(x, base * x / x[0], "k--", linewidth=1, label="slope 1")
-    axis.set_title("steps until the margin is reached")
+    axis.set_title("steps until the loss vanishes")
     return finish_steps(axis, x, "1/α*")
 
 # %% ../../../nbs/selection/08_iterations.ipynb #7c6ead06
