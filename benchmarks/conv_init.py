@@ -141,8 +141,15 @@ def main(seeds, epochs):
             rows.append({"start": start, "seed": seed, "accuracy": round(accuracy, 2)})
             print(rows[-1], rates[start], flush=True)
     bench.need_same("conv_init", rates=rates)
-    about = {"orders": {"start": STARTS}, "rates": rates, "epochs": epochs}
-    bench.add_rows("conv_init", ("start", "seed"), rows, [provenance()], **about)
+    bench.add_rows(
+        "conv_init",
+        ("start", "seed"),
+        rows,
+        [provenance()],
+        orders={"start": STARTS},
+        rates=rates,
+        epochs=epochs,
+    )
 
 
 if __name__ == "__main__":

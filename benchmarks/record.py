@@ -135,9 +135,11 @@ def main(images, store, epochs, seeds, budget, ablation, chosen, device):
     recipe = RecordRecipe(epochs=epochs)
     sizes = PyramidSizes()
     arms = ablations(replace(recipe, epochs=EPOCHS_OF_ABLATION), sizes)
-    if chosen and not ablation:
-        raise click.UsageError("--arm names arms of the ablation: add --ablation")
-    bench.need_known("--arm", chosen, arms)
+    unknown = set(chosen) - set(arms)
+    if unknown or (chosen and not ablation):
+        raise click.UsageError(
+            f"--arm {', '.join(unknown or chosen)}: with --ablation, one of {'; '.join(arms)}"
+        )
     name = Path(images).name
     bench.need_same("record", images=name)
     train_data = load_images(images)

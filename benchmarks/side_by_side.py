@@ -223,13 +223,6 @@ def add_rows(
     save(name, table, **circumstances, cells_provenance=merged_provenance(name, made))
 
 
-def need_known(option: str, asked: Iterable[str], known: Iterable[object]) -> None:
-    """Refuse an option that names something that is not known."""
-    names = [str(name) for name in known]
-    if unknown := [word for word in asked if word not in names]:
-        raise click.UsageError(f"{option} {', '.join(unknown)}: one or more of {', '.join(names)}")
-
-
 def need_same(name: str, **said: object) -> None:
     """Refuse to add rows to a committed table that is about something else."""
     before = about_table(name)

@@ -19,6 +19,7 @@ results/starts_longer.csv. --name gives another table.
 import json
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,6 @@ from side_by_side import (
     in_order,
     merged,
     merged_provenance,
-    need_known,
     save,
     store_option,
 )
@@ -176,6 +176,15 @@ class Study:
                     best[arm] = lowest(losses)
                     del rates[arm]
         return best
+
+
+def need_known(option: str, asked: list[str], known: Iterable[object]) -> None:
+    """Refuse an option that names something that is not known."""
+    names = [str(name) for name in known]
+    if unknown := [word for word in asked if word not in names]:
+        raise click.UsageError(
+            f"{option} {', '.join(unknown)}: one or more of {','.join(names)}, with commas"
+        )
 
 
 def finished(store: Path, kind: str) -> list[dict]:

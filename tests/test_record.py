@@ -76,12 +76,9 @@ def test_a_run_for_each_ingredient(record):
 def test_some_ingredients(record, command):
     _, table = record("--ablation", "--seeds", "0", "--arm", "no mirrors", "--arm", "AdamW at 0.01")
     assert sorted(table.arm) == ["AdamW at 0.01", "no mirrors"]
-    for words, told in (
-        (["--ablation", "--arm", "no sun"], "no sun: one or more of all ingredients, AdamW"),
-        (["--arm", "no mirrors"], "add --ablation"),
-    ):
+    for words in (["--ablation", "--arm", "no sun"], ["--arm", "no mirrors"]):
         done = CliRunner().invoke(command.main, ["--images", "digits", *words])
-        assert done.exit_code == 2 and told in done.output
+        assert done.exit_code == 2 and "one of all ingredients; AdamW" in done.output
 
 
 def fake_run(precision, processor):

@@ -215,10 +215,7 @@ def test_a_pilot_takes_no_cell_of_the_study(tmp_path, monkeypatch, command):
 
 @pytest.mark.parametrize(
     ("option", "value", "known"),
-    [
-        ("--arms", "default,mimic", "default,"),
-        ("--images", "1000,2000", "1000, 5000, 20000, 50000"),
-    ],
+    [("--arms", "default,mimic", "default,"), ("--images", "1000,2000", "1000,5000,20000,50000")],
 )
 def test_what_is_not_known_is_refused_before_any_work(
     tmp_path, monkeypatch, command, option, value, known
