@@ -92,14 +92,26 @@ def test_convolution_has_the_numbers_of_python(tmp_path, image):
 
 
 def test_push_is_the_population_descent(tmp_path):
-    """The panel of essay B is `reduced_descent`, to rounding; without a diagonal nothing moves."""
+    """The panel of essay B is `reduced_descent`, to rounding; without a diagonal nothing moves.
+
+    That rest is unstable: 200 steps enlarge a rounding error of 1e-15 to 5e-6 in the logits, so
+    that at kappa = 0 both may lie as far away as the path from kappa = 1e-15 does.
+    """
     options = {"alpha": 0.05, "steps": 200, "lr_v": 1e-3, "lr_A": 24.0}
+
+    def descent(kappa):
+        path = reduced_descent(16, 4, 0.4, kappa=kappa, **options).isel(step=-1)
+        return {name: float(path[name]) for name in ("alpha", "gamma", "rho")}
+
     ends = computed(tmp_path, "push", "[-0.5, 0, 1].map((kappa) => descend(kappa).at(-1))")
+    rounded, still = descent(1e-15), descent(0.0)
+    assert 1e-6 < rounded["gamma"] < 1e-5
     for kappa, end in zip((-0.5, 0.0, 1.0), ends, strict=True):
-        there = reduced_descent(16, 4, 0.4, kappa=kappa, **options).isel(step=-1)
-        for name in ("alpha", "gamma", "rho"):
-            assert end[name] == pytest.approx(float(there[name]), abs=1e-9), (kappa, name)
-    assert abs(ends[1]["b"]) < 1e-9 < ends[2]["b"] and ends[0]["b"] < -1e-9
+        for name, there in descent(kappa).items():
+            far = 1e-9 if kappa or name == "alpha" else abs(rounded[name])
+            assert end[name] == pytest.approx(there, abs=far), (kappa, name)
+    assert max(abs(still["gamma"]), abs(ends[1]["b"])) < rounded["gamma"]
+    assert ends[2]["b"] > 1e-3 and ends[0]["b"] < -1e-3
 
 
 def test_kernels_have_the_same_names_and_numbers(tmp_path):
