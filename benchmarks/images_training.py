@@ -15,9 +15,8 @@ share of our training step.
 On a machine with a GPU add --device cuda: wall-clock seconds, bf16 for all three.
 --compiled adds ours with torch.compile, compiled in a round that is not timed.
 --precision bf16 has all three in bfloat16 on the processor, ours also in float32 and with half of
-the patches, on the model
-of six layers of width 192, and says which share of the peak of bfloat16 products a step reaches
-(images_training_bf16).
+the patches, on the model of six layers of width 192 (images_training_bf16); says which share of the
+peak of bfloat16 products a step reaches, and which kinds of operations its time goes to.
 """
 
 import time
@@ -28,6 +27,7 @@ import torch
 from side_by_side import compare, report, save
 from torch import nn
 from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, TensorDataset
 
 from vit_theory.models import Images, Machine, Recipe, ViT, flops, train
@@ -41,6 +41,15 @@ SHAPES = {  # side, patch, width, depth, heads, hidden in multiples of width
     "32x32, patch 4, width 96, depth 3": (32, 4, 96, 3, 4, 2),
     "32x32, patch 4, width 192, depth 6": (32, 4, 192, 6, 3, 4),
     "64x64, patch 8, width 192, depth 6": (64, 8, 192, 6, 3, 4),
+}
+KINDS = {  # of operations, by a part of PyTorch's name for them
+    "products": ("::mm", "::addmm", "::bmm", "convolution"),
+    "copies and changes of type": ("::copy_", "::cat", "::fill_"),
+    "GELU": ("::gelu",),
+    "layer norm": ("layer_norm",),
+    "softmax": ("::_softmax",),
+    "sums, scaling, residuals": ("::add", "::sum", "::div", "::mul"),
+    "optimizer": ("adamw", "AdamW", "vector_norm", "clip_grad"),
 }
 
 
@@ -174,6 +183,25 @@ def peak(rounds):
     return sorted(found)[1]
 
 
+def kind_of(operation):
+    """Its kind: the first that has a part of its name."""
+    for kind, parts in KINDS.items():
+        if any(part in operation for part in parts):
+            return kind
+    return "all else"
+
+
+def time_by_kind(call):
+    """Share of a call's processor time by kind of operation, as PyTorch's profiler sees it."""
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        call()
+    spent = dict.fromkeys([*KINDS, "all else"], 0.0)
+    for row in seen.key_averages():
+        spent[kind_of(row.key)] += row.self_cpu_time_total
+    whole = sum(spent.values())
+    return {kind: round(part / whole, 3) for kind, part in spent.items()}
+
+
 @click.command()
 @click.option(
     "--rounds", default=3, show_default=True, help="How often each program is timed; medians count."
@@ -204,11 +232,8 @@ def main(rounds, count, device, precision, compiled):
         classes = tuple(map(str, range(CLASSES)))
         data = Images(pixels, torch.arange(count) % CLASSES, classes)
         clock = time.process_time if device == "cpu" else time.perf_counter
-        found = compare(
-            peers(shape, data, device, compiled, "bf16-mixed" if coarse else "32-true"),
-            rounds,
-            clock=clock,
-        )
+        programs = peers(shape, data, device, compiled, "bf16-mixed" if coarse else "32-true")
+        found = compare(programs, rounds, clock=clock)
         for row in found:
             speed = {
                 "images_per_second": count / row["median_s"],
@@ -239,24 +264,10 @@ def main(rounds, count, device, precision, compiled):
                 }
             )
         if precision == "bf16":
+            side, patch, width, depth, heads, hidden = shape
+            vit = ViT(side, patch, 3, CLASSES, depth, heads, width=width, hidden=hidden)
             # a step is forward and twice as much backward
-            done = (
-                3
-                * flops(
-                    ViT(
-                        shape[0],
-                        shape[1],
-                        3,
-                        CLASSES,
-                        shape[3],
-                        shape[4],
-                        width=shape[2],
-                        hidden=shape[5],
-                    )
-                )
-                * count
-            )
-            speed = done / found[0]["median_s"]
+            speed = 3 * flops(vit) * count / found[0]["median_s"]
             top = peak(rounds)
             about = {
                 "operations_a_second": speed,
@@ -264,6 +275,8 @@ def main(rounds, count, device, precision, compiled):
                 "share_of_peak": speed / top,
             }
             print({key: f"{value:.4g}" for key, value in about.items()})
+            about["time_by_kind"] = time_by_kind(programs["ours"])
+            print(about["time_by_kind"])
     report(table)
     name = "images_training" if device == "cpu" else f"images_training_{device}"
     name += "_bf16" if precision == "bf16" else ""
