@@ -59,6 +59,29 @@ def test_a_stamp_asks_for_the_same_numbers(change, same):
     assert numbers and evidence.same_numbers(data.assign(numbers), data) == same
 
 
+def test_a_row_without_a_stamp_gets_one_by_a_run_of_its_commit(tmp_path, monkeypatch):
+    """The code of that commit gives the present numbers; a row of another commit waits."""
+    quick = next(row for row in committed("quick") if row["id"] == "B-theorem-3.1")
+    bare = {name: value for name, value in quick.items() if name != "experiment"}
+    of_commits = {
+        commit: bare | {"provenance": quick["provenance"] | {"commit": commit}} for commit in "ab"
+    }
+    rows = {"quick": [quick], "full": [of_commits["a"]], "photographs": [of_commits["b"]]}
+    ledgers = {"ran": [quick], "before": [of_commits["a"]]}
+    stored = {}
+    monkeypatch.setattr(evidence, "committed", lambda run: rows.get(run, []))
+    monkeypatch.setattr(evidence, "finished_rows", lambda ledger: ledgers[ledger.name])
+    monkeypatch.setattr(evidence, "read_data", lambda path: measured(path.stem, "quick"))
+    monkeypatch.setattr(evidence, "store", stored.__setitem__)
+    for name in ledgers:
+        (tmp_path / name).mkdir()
+    options = ["--ran", str(tmp_path / "ran"), "--before", str(tmp_path / "before")]
+    answer = CliRunner().invoke(evidence.main, ["stamp", quick["id"], *options])
+    assert answer.exit_code == 0, answer.output
+    assert stored["full"][0]["experiment"] == quick["experiment"]
+    assert stored["photographs"] == rows["photographs"]
+
+
 def test_one_fault_run_alone_keeps_the_others(tmp_path, monkeypatch):
     for name in ("faults.csv", "faults.json"):
         (tmp_path / name).write_bytes((ROOT / "results" / name).read_bytes())

@@ -16,8 +16,8 @@ changes, `judge --check` fails, and there are two ways out: run the row again an
 where only words or plots changed, `stamp` it. A stamp is given when the quick run, made again here,
 or taken from `--ran LEDGER`, has the committed numbers to rounding, or, where another processor
 made those, the numbers of `--before LEDGER`: a quick run on this machine by the code that they are
-stamped with. Where a run takes hours, `outdate` writes into the row that earlier code measured it,
-and why; its card and page show it.
+stamped with, or, of rows without a stamp, by the commit that made them. Where a run takes hours,
+`outdate` writes into the row that earlier code measured it, and why; its card and page show it.
 """
 
 import dataclasses
@@ -192,14 +192,19 @@ def same_numbers(measured, committed):
     return True
 
 
+def made_by(row):
+    """The experiment that made a row; for one from before rows knew theirs, the commit."""
+    return row.get("experiment") or row["provenance"].get("commit")
+
+
 def experiments_of(data, id, quick, earlier, before):
     """The experiments that gave these numbers: of the committed row, and of the run by the code of
     earlier stamps."""
     experiments = set()
     if same_numbers(data, measured(id, "quick")):
-        experiments.add(quick[id].get("experiment"))
+        experiments.add(made_by(quick[id]))
     if id in earlier and same_numbers(data, read_data(before / "data" / f"{id}.nc")):
-        experiments.add(earlier[id].get("experiment"))
+        experiments.add(made_by(earlier[id]))
     return experiments
 
 
@@ -220,7 +225,7 @@ def stamped(row, now):
 @click.option(
     "--before",
     type=click.Path(path_type=Path, exists=True),
-    help="A quick run, on this machine, by the code of the stamps.",
+    help="A quick run, on this machine, by the code of the stamps, or by the rows' commit.",
 )
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1))
 def stamp(ids, ran, before, jobs):
@@ -250,7 +255,7 @@ def stamp(ids, ran, before, jobs):
         if fits:
             data = read_data(ran / "data" / f"{id}.nc")
             experiments = experiments_of(data, id, quick, earlier, before)
-        of_row = quick[id].get("experiment")
+        of_row = made_by(quick[id])
         if of_row in experiments or (experiments and of_row == now[id]):
             spoken_for[id] = experiments
         else:
@@ -258,7 +263,7 @@ def stamp(ids, ran, before, jobs):
     for run in filter(lambda run: (run_folder(run) / "claims.json").exists(), RUNS):
         rows = []
         for row in committed(run):
-            same = row.get("experiment") in spoken_for.get(row["id"], ())
+            same = made_by(row) in spoken_for.get(row["id"], ())
             rows.append(stamped(row, now) if same else row)
         store(run, rows)
     click.echo(f"{len(spoken_for)} rows stamped")
