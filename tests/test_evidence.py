@@ -82,6 +82,13 @@ def test_a_row_without_a_stamp_gets_one_by_a_run_of_its_commit(tmp_path, monkeyp
     assert stored["photographs"] == rows["photographs"]
 
 
+def test_claims_of_one_experiment_speak_for_each_other():
+    now = {"one": "text", "two": "text", "other": "another text"}
+    assert evidence.same_experiment("one", ["two", "one"], now) == "one"
+    assert evidence.same_experiment("one", ["gone", "other", "two"], now) == "two"
+    assert evidence.same_experiment("one", ["gone", "other"], now) is None
+
+
 def test_one_fault_run_alone_keeps_the_others(tmp_path, monkeypatch):
     for name in ("faults.csv", "faults.json"):
         (tmp_path / name).write_bytes((ROOT / "results" / name).read_bytes())

@@ -197,14 +197,20 @@ def made_by(row):
     return row.get("experiment") or row["provenance"].get("commit")
 
 
-def experiments_of(data, id, quick, earlier, before):
+def same_experiment(id, ids, now):
+    """The claim itself, or another of these with its experiment; None where there is none."""
+    return next((other for other in [id, *ids] if other in ids and now.get(other) == now[id]), None)
+
+
+def experiments_of(data, id, quick, earlier, before, now):
     """The experiments that gave these numbers: of the committed row, and of the run by the code of
     earlier stamps."""
     experiments = set()
     if same_numbers(data, measured(id, "quick")):
         experiments.add(made_by(quick[id]))
-    if id in earlier and same_numbers(data, read_data(before / "data" / f"{id}.nc")):
-        experiments.add(made_by(earlier[id]))
+    other = same_experiment(id, earlier, now)
+    if other and same_numbers(data, read_data(before / "data" / f"{other}.nc")):
+        experiments.add(made_by(earlier[other]))
     return experiments
 
 
@@ -254,7 +260,7 @@ def stamp(ids, ran, before, jobs):
         experiments = set()
         if fits:
             data = read_data(ran / "data" / f"{id}.nc")
-            experiments = experiments_of(data, id, quick, earlier, before)
+            experiments = experiments_of(data, id, quick, earlier, before, now)
         of_row = made_by(quick[id])
         if of_row in experiments or (experiments and of_row == now[id]):
             spoken_for[id] = experiments
