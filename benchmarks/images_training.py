@@ -191,10 +191,11 @@ def kind_of(operation):
     return "all else"
 
 
-def time_by_kind(call):
+def time_by_kind(call, rounds):
     """Share of a call's processor time by kind of operation, as PyTorch's profiler sees it."""
     with profile(activities=[ProfilerActivity.CPU]) as seen:
-        call()
+        for _ in range(rounds):
+            call()
     spent = dict.fromkeys([*KINDS, "all else"], 0.0)
     for row in seen.key_averages():
         spent[kind_of(row.key)] += row.self_cpu_time_total
@@ -275,7 +276,7 @@ def main(rounds, count, device, precision, compiled):
                 "share_of_peak": speed / top,
             }
             print({key: f"{value:.4g}" for key, value in about.items()})
-            about["time_by_kind"] = time_by_kind(programs["ours"])
+            about["time_by_kind"] = time_by_kind(programs["ours"], rounds)
             print(about["time_by_kind"])
     report(table)
     name = "images_training" if device == "cpu" else f"images_training_{device}"
